@@ -1,0 +1,1 @@
+"""What a transformer is: modules, models, families, and where configs come from."""

@@ -1,0 +1,175 @@
+"""Reading a config.json: each value checked when it is read, each value not read remembered.
+
+A family asks for what it needs (`c.size("hidden_size")`). Whatever it did not ask for and is not known to be
+harmless becomes a named warning, so no key is ever silently ignored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from roofline.model.errors import InputError, nearest
+from roofline.model.keys import HARMLESS, NEUTRAL
+
+_REQUIRED: Any = object()
+
+LARGEST_SIZE = 2**26
+LARGEST_CONTEXT = 2**40
+MOST_LAYERS = 8192
+
+
+class Config:
+    """A config.json with checked, remembered access.
+
+    `path` prefixes field names in errors (`text_config.hidden_size`).
+    """
+
+    def __init__(self, raw: Mapping[str, Any], path: str = "", parent: Config | None = None) -> None:
+        self.raw = raw
+        self.path = path
+        self.parent = parent
+        self.read: set[str] = set()
+        self.notes: list[str] = []
+
+    # -- access ----------------------------------------------------------------------------------------------------
+    def field(self, key: str) -> str:
+        """The key with the path to it."""
+        return f"{self.path}.{key}" if self.path else key
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there with a value other than null."""
+        return self.raw.get(key) is not None
+
+    def value(self, keys: str, default: Any = _REQUIRED, expected: str = "a value") -> tuple[str, Any]:
+        """The first of `keys` ("n_embd|hidden_size") that is there, else the default; null counts as not there."""
+        names = keys.split("|")
+        self.read.update(names)
+        for name in names:
+            if self.raw.get(name) is not None:
+                return name, self.raw[name]
+        if default is _REQUIRED:
+            if any(name in self.raw for name in names):
+                raise InputError(self.field(names[0]), None, expected)
+            near = [k for k in nearest(names[0], self.raw) if k not in self.read]
+            raise InputError(self.field(names[0]), "nothing (missing key)", expected, near)
+        return names[0], default
+
+    def error(self, key: str, expected: str, near: Iterable[str] = ()) -> InputError:
+        """The error for a key whose value is not what it should be."""
+        return InputError(self.field(key), self.raw.get(key), expected, near)
+
+    def size(self, keys: str, default: Any = _REQUIRED, *, least: int = 1, most: int = LARGEST_SIZE) -> Any:
+        """A whole number from `least` to `most`; null or missing gives the default, if there is one."""
+        expected = f"a whole number from {least} to {most}"
+        name, value = self.value(keys, default, expected)
+        if (value is default and name not in self.raw) or self.raw.get(name) is None:
+            return default
+        if type(value) is not int or not least <= value <= most:
+            raise InputError(self.field(name), value, expected)
+        return value
+
+    def assumed(self, key: str, default: int, *, least: int = 1) -> Any:
+        """A size whose absence means the architecture's own default; using it leaves a note. null is None."""
+        if key in self.raw:
+            return self.size(key, None, least=least)
+        self.read.add(key)
+        self.notes.append(f"{self.field(key)} is missing; {default}, the default of this model_type, was used")
+        return default
+
+    def fill(self, key: str, default: int) -> None:
+        """Puts in the architecture's own default for a key that published configs leave out, with a note."""
+        if key not in self.raw:
+            self.raw = {**self.raw, key: default}
+            self.notes.append(f"{self.field(key)} is missing; {default}, the default of this model_type, was used")
+
+    def per_layer_size(self, keys: str, layers: int, default: int) -> list[int]:
+        """One size for every layer, or a list with one for each."""
+        name, value = self.value(keys, default)
+        if not isinstance(value, list):
+            return [self.size(keys, default)] * layers
+        if len(value) != layers:
+            raise InputError(self.field(name), f"{len(value)} entries", f"{layers}, as num_hidden_layers says")
+        for i, entry in enumerate(value):
+            if type(entry) is not int or not 1 <= entry <= LARGEST_SIZE:
+                raise InputError(f"{self.field(name)}[{i}]", entry, f"a whole number from 1 to {LARGEST_SIZE}")
+        return list(value)
+
+    def number(self, key: str, default: float | None = None, *, least: float = 0.0, most: float = 1e12) -> Any:
+        """A finite number from `least` to `most`."""
+        name, value = self.value(key, default, f"a number from {least:g}")
+        if not self.has(name):
+            return default
+        if type(value) not in (int, float) or not math.isfinite(value) or not least <= value <= most:
+            raise InputError(self.field(name), value, f"a number from {least:g} to {most:g}")
+        return value
+
+    def flag(self, keys: str, default: bool = False) -> bool:
+        """true or false."""
+        name, value = self.value(keys, default)
+        if type(value) is not bool:
+            raise InputError(self.field(name), value, "true or false")
+        return value
+
+    def text(self, keys: str, default: str | None = None, choices: Iterable[str] | None = None) -> str:
+        """A string, one of `choices` where given."""
+        name, value = self.value(keys, _REQUIRED if default is None else default, "text")
+        if not isinstance(value, str):
+            raise InputError(self.field(name), value, "text")
+        known = None if choices is None else list(choices)
+        if known is not None and value not in known:
+            raise InputError(self.field(name), value, f"one of {', '.join(known)}", nearest(value, known))
+        return value
+
+    def section(self, key: str) -> Config:
+        """A nested object; a missing or null one is empty."""
+        _, value = self.value(key, {})
+        if not isinstance(value, Mapping):
+            raise InputError(self.field(key), value, "an object")
+        return Config(value, self.field(key), self)
+
+    def per_layer(self, key: str, layers: int, kinds: Sequence[Any], default: Sequence[Any] | None = None) -> list[Any]:
+        """One of `kinds` for each layer; the default where the key is missing."""
+        _, value = self.value(key, default)
+        if not isinstance(value, (list, tuple)):
+            raise InputError(self.field(key), value, f"a list of {layers} entries")
+        if len(value) != layers:
+            raise InputError(self.field(key), f"{len(value)} entries", f"{layers}, as num_hidden_layers says")
+        for i, entry in enumerate(value):
+            if isinstance(entry, (list, dict)) or entry not in kinds or isinstance(entry, bool):
+                shown = [str(k) for k in kinds]
+                raise InputError(
+                    f"{self.field(key)}[{i}]", entry, f"one of {', '.join(shown)}", nearest(str(entry), shown)
+                )
+        return list(value)
+
+    def layer_set(self, key: str, layers: int) -> list[int] | None:
+        """A list of layer indices, or None where the key is missing."""
+        _, value = self.value(key, None)
+        if value is None:
+            return None
+        if not isinstance(value, (list, tuple)):
+            raise InputError(self.field(key), value, "a list of layer indices")
+        for i, entry in enumerate(value):
+            if type(entry) is not int or not 0 <= entry < layers:
+                raise InputError(f"{self.field(key)}[{i}]", entry, f"a layer index from 0 to {layers - 1}")
+        return list(value)
+
+    # -- what was not read -----------------------------------------------------------------------------------------
+    def leftovers(self) -> list[str]:
+        """A warning for each key that is neither read nor known to be harmless; harmless ones are type-checked."""
+        found = []
+        for key, value in self.raw.items():
+            if key in self.read:
+                continue
+            if key in NEUTRAL and value == NEUTRAL[key] and type(value) is type(NEUTRAL[key]):
+                continue
+            check = HARMLESS.get(key)
+            if check is None:
+                near = nearest(key, [*self.read, *HARMLESS], 2)
+                hint = f"; nearest known: {', '.join(near)}" if near else ""
+                found.append(f"{self.field(key)} is not understood and was not counted{hint}")
+            elif value is not None:
+                check(self.field(key), value)
+        return found

@@ -1,0 +1,35 @@
+"""The one error a user can cause: a value that is not what the field needs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """A user's mistake: the field, the value, what was expected, the nearest valid choice.
+
+    `str()` is one line. Commands print it and exit with 2.
+    """
+
+    def __init__(self, field: str, value: object, expected: str, nearest: Iterable[str] = ()) -> None:
+        self.field, self.value, self.expected = field, value, expected
+        self.nearest = tuple(nearest)
+        hint = f"; nearest: {', '.join(self.nearest)}" if self.nearest else ""
+        super().__init__(f"{field}: expected {expected}, got {_short(value)}{hint}")
+
+
+def _short(value: object) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def nearest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The known words that look most like `word`, best first.
+
+    >>> nearest("lama", ["llama", "gemma", "bloom"], 1)
+    ['llama']
+    """
+    by_lower = {k.lower(): k for k in known}
+    found = difflib.get_close_matches(word.lower(), by_lower, n=count, cutoff=0.4)
+    return [by_lower[f] for f in found]

@@ -1,0 +1,73 @@
+"""config.json → Model: one short function for each architecture, one file for each lineage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from roofline.model.config import Config
+from roofline.model.errors import InputError, nearest
+from roofline.model.families import deepseek, gemma, gpt, llama, open_science, qwen, recurrent
+from roofline.model.families.registry import FAMILIES, family
+from roofline.model.model import Model
+
+__all__ = ["FAMILIES", "WRAPPERS", "build", "family"]
+_LINEAGES = (deepseek, gemma, gpt, llama, open_science, qwen, recurrent)
+
+# Multimodal model_types whose language model is described in the same object as the rest.
+FLAT = {"qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2"}
+# The language model's type where a wrapper's text_config does not name it.
+WRAPPERS = {
+    "llama4": "llama4_text", "gemma3": "gemma3_text", "mistral3": "mistral", "llava": "llama", "llava_next": "llama",
+    "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
+    "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe",
+}  # fmt: skip
+# Text types that differ from a known one in name only.
+SAME = {
+    "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
+}  # fmt: skip
+
+
+def build(raw: Mapping[str, Any], name: str = "") -> Model:
+    """The model that a config.json describes.
+
+    A multimodal config gives its language model; the other parts are named in `not_counted`. Raises InputError for
+    an unknown model_type and for values that are not what their key needs.
+    """
+    if not isinstance(raw, Mapping):
+        raise InputError("config", raw, "an object with the keys of a config.json")
+    outer = Config(raw)
+    not_counted: list[str] = []
+    c = outer
+    if isinstance(raw.get("text_config"), Mapping):
+        inside = outer.section("text_config")
+        kind = inside.raw.get("model_type") or WRAPPERS.get(str(raw.get("model_type"))) or raw.get("model_type")
+        keep = {k: raw[k] for k in ("tie_word_embeddings",) if k in raw and k not in inside.raw}
+        c = Config({**keep, **inside.raw, "model_type": kind}, "text_config", outer)
+        not_counted = [
+            f"{key} (not part of the language model)" for key in raw if key.endswith("_config") and key not in _OURS
+        ]
+    elif "text_config" in raw:
+        raise outer.error("text_config", "an object")
+    else:
+        not_counted = [
+            f"{key} (not part of the language model)" for key in raw if key in ("vision_config", "audio_config")
+        ]
+        outer.read.update(("vision_config", "audio_config"))
+    model_type = c.text("model_type")
+    model_type = SAME.get(model_type, FLAT.get(model_type, model_type))
+    make = FAMILIES.get(model_type)
+    if make is None:
+        raise c.error("model_type", "a known model_type", nearest(model_type, FAMILIES))
+    draft = raw.get("num_nextn_predict_layers") or raw.get("num_mtp_modules")
+    if draft:
+        not_counted.append(f"{draft} multi-token-prediction layer(s), run only when drafting")
+    model = make(c)
+    warnings = [*c.notes, *c.leftovers()]
+    return replace(
+        model, name=name or model.name, warnings=tuple(dict.fromkeys(warnings)), not_counted=tuple(not_counted)
+    )
+
+
+_OURS = ("text_config", "quantization_config", "compression_config", "generation_config")

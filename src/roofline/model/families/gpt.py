@@ -1,0 +1,233 @@
+"""The GPT line and its contemporaries: LayerNorm, plain feed-forward, learned, rotary or ALiBi positions."""
+
+from __future__ import annotations
+
+from roofline.model.config import Config
+from roofline.model.errors import InputError
+from roofline.model.families.parts import (
+    Dims,
+    attention,
+    causal_lm,
+    dims,
+    every_layer_slides,
+    function,
+    kind,
+    layer,
+    layer_norm,
+    layer_norm_no_bias,
+    mlp,
+    moe,
+    parallel_layer,
+    plain_layer_norm,
+    position_table,
+    rotary,
+    split,
+    windows,
+)
+from roofline.model.families.registry import family
+from roofline.model.model import Model
+from roofline.model.modules import Linear, Norm
+
+
+@family("gpt2", "gpt_bigcode")
+def gpt2(c: Config) -> Model:
+    """GPT-2 (Radford et al., 2019); StarCoder (arXiv:2305.06161) adds multi-query attention."""
+    shared = c.flag("multi_query", True) if c.raw.get("model_type") == "gpt_bigcode" else False
+    full = dims(c, kv_key="n_head|num_attention_heads")
+    d = Dims(full.layers, full.width, full.heads, 1 if shared else full.heads, full.head_dim)
+    c.size("num_key_value_heads", None)
+    inner, act = c.size("n_inner", 4 * d.width), function(c, "activation_function", "gelu_new")
+    block = layer(
+        "dense",
+        d.width,
+        attention(d, rotary=0, bias=True),
+        mlp(d.width, inner, act, gated=False, bias=True),
+        norm=layer_norm,
+    )
+    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, tied=True, before=(position_table(c, d.width),))
+
+
+@family("gptj")
+def gptj(c: Config) -> Model:
+    """GPT-J: attention and feed-forward in parallel, RoPE on `rotary_dim`."""
+    d = dims(c, kv_key="n_head|num_attention_heads")
+    mixer = attention(d, rotary=c.size("rotary_dim", d.head_dim, least=0, most=d.head_dim))
+    inner, act = c.size("n_inner", 4 * d.width), function(c, "activation_function", "gelu_new")
+    block = parallel_layer("dense", d.width, mixer, mlp(d.width, inner, act, gated=False, bias=True))
+    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, head_bias=True)
+
+
+@family("gpt_neox")
+def gpt_neox(c: Config) -> Model:
+    """GPT-NeoX and Pythia (arXiv:2204.06745): two norms a layer, parallel or not."""
+    d, parallel = dims(c), c.flag("use_parallel_residual", True)
+    mixer = attention(d, rotary=rotary(c, d.head_dim, 0.25), bias=c.flag("attention_bias", True))
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c, default="gelu"), gated=False, bias=True)
+    side = parallel_layer("dense", d.width, mixer, ffn, norms=2)
+    block = side if parallel else layer("dense", d.width, mixer, ffn, norm=layer_norm)
+    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm)
+
+
+@family("opt")
+def opt(c: Config) -> Model:
+    """OPT (arXiv:2205.01068); its position table has two rows more, its 350M an embedding of its own width."""
+    d, bias, before = dims(c), c.flag("enable_bias", True), c.flag("do_layer_norm_before", True)
+    norm = layer_norm if c.flag("layer_norm_elementwise_affine", True) else plain_layer_norm
+    ffn = mlp(d.width, c.size("ffn_dim"), function(c, "activation_function", "relu"), gated=False, bias=bias)
+    block = layer("dense", d.width, attention(d, rotary=0, bias=bias), ffn, norm=norm, before=before, after=not before)
+    narrow, last = c.size("word_embed_proj_dim", d.width), before and not c.flag("_remove_final_layer_norm")
+    widen = (Linear(name="project_in", inputs=narrow, outputs=d.width, part="embedding"),) if narrow != d.width else ()
+    shrink = (Linear(name="project_out", inputs=d.width, outputs=narrow, part="head"),) if widen else ()
+    return causal_lm(
+        c, d.width, [block] * d.layers, norm=norm if last else None, tied=True, embed=narrow,
+        before=(*widen, position_table(c, d.width, 2)), last=shrink,
+    )  # fmt: skip
+
+
+@family("bloom")
+def bloom(c: Config) -> Model:
+    """BLOOM (arXiv:2211.05100): ALiBi, a norm on the embedding, feed-forward four times as wide."""
+    if c.has("n_embed"):
+        c.raw = {**c.raw, "hidden_size": c.size("n_embed")}
+    d = dims(c, kv_key="n_head|num_attention_heads")
+    ffn = mlp(d.width, 4 * d.width, "gelu", gated=False, bias=True)
+    block = layer("dense", d.width, attention(d, rotary=0, bias=True), ffn, norm=layer_norm)
+    before = (layer_norm("embedding_norm", d.width),)
+    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, tied=True, before=before)
+
+
+@family("falcon", "RefinedWebModel", "RefinedWeb")
+def falcon(c: Config) -> Model:
+    """Falcon (arXiv:2311.16867): multi-query or grouped attention beside the feed-forward."""
+    new, multi = c.flag("new_decoder_architecture"), c.flag("multi_query", True)
+    parallel, bias, alibi = c.flag("parallel_attn", True), c.flag("bias"), c.flag("alibi")
+    full = dims(c, kv_key="num_attention_heads|n_head")
+    groups = c.size("num_kv_heads|n_head_kv", full.heads)
+    kv_heads = groups if new else 1 if multi else full.heads
+    if full.heads % kv_heads:
+        raise c.error("num_kv_heads", f"a divisor of num_attention_heads = {full.heads}")
+    d = Dims(
+        full.layers,
+        full.width,
+        full.heads,
+        kv_heads,
+        split(c, "num_attention_heads", full.width, full.heads, "hidden_size"),
+    )
+    mixer = attention(d, rotary=0 if alibi else rotary(c, d.head_dim), bias=bias)
+    ffn = mlp(
+        d.width, c.size("ffn_hidden_size", 4 * d.width), function(c, "activation", "gelu"), gated=False, bias=bias
+    )
+    norms = c.size("num_ln_in_parallel_attn", 2 if new else 1, most=2)
+    block = (
+        parallel_layer("dense", d.width, mixer, ffn, norms=norms)
+        if parallel
+        else layer("dense", d.width, mixer, ffn, norm=layer_norm)
+    )
+    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, tied=True)
+
+
+@family("mpt")
+def mpt(c: Config) -> Model:
+    """MPT (MosaicML, 2023): ALiBi, no biases, feed-forward four times as wide."""
+    d = dims(c, kv_key="n_heads")
+    _mpt_ignored(c)
+    ffn = mlp(d.width, 4 * d.width, "gelu", gated=False)
+    block = layer("dense", d.width, attention(d, rotary=0), ffn, norm=layer_norm_no_bias)
+    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm_no_bias, tied=True)
+
+
+def _mpt_ignored(c: Config) -> None:
+    """MPT settings that its published code reads and never uses."""
+    inside = c.section("attn_config")
+    c.read.update(("no_bias", "learned_pos_emb", "norm_type", "embedding_fraction", "expansion_ratio", "loss_fn"))
+    if inside.value("attn_type", "multihead_attention")[1] != "multihead_attention":
+        raise InputError(inside.field("attn_type"), inside.raw["attn_type"], "multihead_attention")
+
+
+@family("phi")
+def phi(c: Config) -> Model:
+    """Phi-1 to Phi-2: biases everywhere, one norm, attention and feed-forward in parallel."""
+    d = dims(c)
+    norm = (
+        (lambda name, heads, dim: Norm(name=name, width=dim, repeats=heads, center=True, bias=True))
+        if c.flag("qk_layernorm")
+        else None
+    )
+    mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=True, qk_norm=norm)
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c, default="gelu_new"), gated=False, bias=True)
+    block = parallel_layer("dense", d.width, mixer, ffn)
+    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, head_bias=True)
+
+
+@family("phi3")
+def phi3(c: Config) -> Model:
+    """Phi-3 and Phi-4 (arXiv:2404.14219): Llama with fused projections and a sliding window."""
+    d = dims(c)
+    ffn, turn = mlp(d.width, c.size("intermediate_size"), function(c)), rotary(c, d.head_dim)
+    slides = every_layer_slides(c, d.layers)
+    return causal_lm(
+        c, d.width, [layer(kind(False, w), d.width, attention(d, rotary=turn, window=w), ffn) for w in slides]
+    )
+
+
+@family("phimoe")
+def phimoe(c: Config) -> Model:
+    """Phi-3.5-MoE: LayerNorm, sixteen experts."""
+    d, bias = dims(c), c.flag("attention_bias")
+    top_k = c.size("num_experts_per_tok")
+    ffn = moe(c, d.width, c.size("num_local_experts"), top_k, c.size("intermediate_size"))
+    turn, slides = rotary(c, d.head_dim), every_layer_slides(c, d.layers)
+    mixers = [attention(d, rotary=turn, bias=bias, window=w) for w in slides]
+    blocks = [layer(kind(True, w), d.width, m, ffn, norm=layer_norm) for m, w in zip(mixers, slides, strict=True)]
+    return causal_lm(c, d.width, blocks, norm=layer_norm, head_bias=c.flag("lm_head_bias"))
+
+
+@family("stablelm")
+def stablelm(c: Config) -> Model:
+    """StableLM 2: LayerNorm, a quarter of RoPE, q/k norms with a weight for every head."""
+    d, bias, parallel = dims(c), c.flag("use_qkv_bias"), c.flag("use_parallel_residual")
+    norm = (
+        (lambda name, heads, dim: Norm(name=name, width=dim, repeats=heads, center=True, per_repeat=True))
+        if c.flag("qk_layernorm") else None
+    )  # fmt: skip
+    mixer = attention(d, rotary=rotary(c, d.head_dim, 0.25), bias=bias, out_bias=False, qk_norm=norm)
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c))
+    block = (
+        parallel_layer("dense", d.width, mixer, ffn)
+        if parallel
+        else layer("dense", d.width, mixer, ffn, norm=layer_norm)
+    )
+    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm)
+
+
+@family("starcoder2")
+def starcoder2(c: Config) -> Model:
+    """StarCoder2 (arXiv:2402.19173)."""
+    d, bias = dims(c), c.flag("use_bias", True)
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c, default="gelu_pytorch_tanh"), gated=False, bias=bias)
+    turn, slides = rotary(c, d.head_dim), every_layer_slides(c, d.layers)
+    mixers = [attention(d, rotary=turn, bias=bias, window=w) for w in slides]
+    blocks = [layer(kind(False, w), d.width, m, ffn, norm=layer_norm) for m, w in zip(mixers, slides, strict=True)]
+    return causal_lm(c, d.width, blocks, norm=layer_norm, tied=True)
+
+
+@family("gpt_oss")
+def gpt_oss(c: Config) -> Model:
+    """gpt-oss (arXiv:2508.10925): attention sinks, every other layer slides, biased experts."""
+    d, bias, top_k = (
+        dims(c, head_dim=64),
+        c.flag("attention_bias", True),
+        c.size("num_experts_per_tok|experts_per_token"),
+    )
+    ffn = moe(
+        c,
+        d.width,
+        c.size("num_local_experts|num_experts"),
+        top_k,
+        c.size("intermediate_size"),
+        router_bias=True,
+        expert_bias=True,
+    )
+    slides, turn = windows(c, d.layers, lambda i: i % 2 == 0), rotary(c, d.head_dim)
+    mixers = [attention(d, rotary=turn, bias=bias, window=w, sinks=True) for w in slides]
+    return causal_lm(c, d.width, [layer(kind(True, w), d.width, m, ffn) for m, w in zip(mixers, slides, strict=True)])

@@ -1,0 +1,191 @@
+"""OLMo, Granite, Cohere, ERNIE, Hunyuan, GLM, MiniMax: dense and sparse decoders of the open laboratories."""
+
+from __future__ import annotations
+
+from roofline.model.config import Config
+from roofline.model.families.parts import (
+    across_heads,
+    attention,
+    causal_lm,
+    dims,
+    function,
+    kind,
+    layer,
+    layer_norm_no_bias,
+    mlp,
+    moe,
+    parallel_layer,
+    per_head,
+    plain_layer_norm,
+    rotary,
+    windows,
+)
+from roofline.model.families.registry import family
+from roofline.model.model import Model
+from roofline.model.modules import Norm
+
+
+@family("olmo")
+def olmo(c: Config) -> Model:
+    """OLMo (arXiv:2402.00838): LayerNorm without parameters."""
+    d = dims(c)
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c))
+    block = layer("dense", d.width, mixer, ffn, norm=plain_layer_norm)
+    return causal_lm(c, d.width, [block] * d.layers, norm=plain_layer_norm)
+
+
+@family("olmo2", "olmo3")
+def olmo2(c: Config) -> Model:
+    """OLMo 2 and 3 (arXiv:2501.00656): norms after, q/k norms over all heads; OLMo 3 slides on three of four layers."""
+    d, bias, third = dims(c), c.flag("attention_bias"), c.raw.get("model_type") == "olmo3"
+    ffn, turn = mlp(d.width, c.size("intermediate_size"), function(c)), rotary(c, d.head_dim)
+    slides = windows(c, d.layers, lambda i: third and (i + 1) % 4 != 0)
+    mixers = [attention(d, rotary=turn, bias=bias, qk_norm=across_heads, window=w) for w in slides]
+    blocks = [
+        layer(kind(False, w), d.width, m, ffn, before=False, after=True) for m, w in zip(mixers, slides, strict=True)
+    ]
+    return causal_lm(c, d.width, blocks)
+
+
+@family("olmoe")
+def olmoe(c: Config) -> Model:
+    """OLMoE (arXiv:2409.02060): 64 small experts, q/k norms over all heads."""
+    d, top_k = dims(c), c.size("num_experts_per_tok")
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=across_heads)
+    ffn = moe(c, d.width, c.size("num_experts"), top_k, c.size("intermediate_size"))
+    return causal_lm(c, d.width, [layer("moe", d.width, mixer, ffn)] * d.layers)
+
+
+@family("granite")
+def granite(c: Config) -> Model:
+    """Granite 3: Llama with scalar multipliers."""
+    d = dims(c)
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c), bias=c.flag("mlp_bias"))
+    return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers)
+
+
+@family("granitemoe", "granitemoeshared")
+def granitemoe(c: Config) -> Model:
+    """Granite 3 MoE, with a shared expert in its `shared` form."""
+    d, top_k = dims(c), c.size("num_experts_per_tok")
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
+    shared = c.size("shared_intermediate_size", 0, least=0)
+    ffn = moe(c, d.width, c.size("num_local_experts"), top_k, c.size("intermediate_size"), shared=shared)
+    return causal_lm(c, d.width, [layer("moe", d.width, mixer, ffn)] * d.layers)
+
+
+@family("cohere")
+def cohere(c: Config) -> Model:
+    """Command R: one LayerNorm without bias, parallel residual."""
+    d = dims(c)
+    norm = (
+        (lambda name, heads, dim: Norm(name=name, width=dim, repeats=heads, center=True, per_repeat=True))
+        if c.flag("use_qk_norm") else None
+    )  # fmt: skip
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=norm)
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c))
+    block = parallel_layer("dense", d.width, mixer, ffn, norm=layer_norm_no_bias)
+    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm_no_bias, tied=True)
+
+
+@family("cohere2")
+def cohere2(c: Config) -> Model:
+    """Command R7B and A: three sliding layers with RoPE to one full layer without."""
+    d, bias = dims(c), c.flag("attention_bias")
+    c.read.add("use_qk_norm")
+    every = c.size("sliding_window_pattern|_sliding_window_pattern", 4)
+    ffn, turn = mlp(d.width, c.size("intermediate_size"), function(c)), rotary(c, d.head_dim)
+    slides = windows(c, d.layers, lambda i: (i + 1) % every != 0)
+    mixers = [attention(d, rotary=turn if w else 0, bias=bias, window=w) for w in slides]
+    pairs = zip(mixers, slides, strict=True)
+    blocks = [parallel_layer(kind(False, w), d.width, m, ffn, norm=layer_norm_no_bias) for m, w in pairs]
+    return causal_lm(c, d.width, blocks, norm=layer_norm_no_bias, tied=True)
+
+
+@family("glm", "glm4")
+def glm(c: Config) -> Model:
+    """GLM-4 9B and 32B (arXiv:2406.12793): two key/value heads, half of RoPE; 0414 adds norms after."""
+    d, both = dims(c, head_dim=128), c.raw.get("model_type") == "glm4"
+    bias = c.flag("attention_bias", True)
+    mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=bias, out_bias=False)
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c))
+    return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn, after=both)] * d.layers)
+
+
+@family("glm4_moe")
+def glm4_moe(c: Config) -> Model:
+    """GLM-4.5 and 4.6 (arXiv:2508.06471): a few dense layers, then experts with a shared one."""
+    d, inner = dims(c, uneven=True), c.size("moe_intermediate_size")
+    top_k, shared = c.size("num_experts_per_tok"), inner * c.size("n_shared_experts")
+    norm = per_head if c.flag("use_qk_norm") else None
+    mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=c.flag("attention_bias"), out_bias=False, qk_norm=norm)
+    experts = moe(c, d.width, c.size("n_routed_experts"), top_k, inner, shared=shared)
+    dense, first = mlp(d.width, c.size("intermediate_size"), function(c)), c.size("first_k_dense_replace", 1, least=0)
+    blocks = [layer(kind(i >= first), d.width, mixer, experts if i >= first else dense) for i in range(d.layers)]
+    return causal_lm(c, d.width, blocks)
+
+
+@family("ernie4_5")
+def ernie(c: Config) -> Model:
+    """ERNIE 4.5, dense."""
+    d, bias = dims(c, head_dim=128), c.flag("use_bias")
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c), bias=bias)
+    return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers, tied=True)
+
+
+@family("ernie4_5_moe")
+def ernie_moe(c: Config) -> Model:
+    """ERNIE 4.5 MoE: experts from one layer to another, the router's correction learned."""
+    d, bias, inner = dims(c), c.flag("use_bias"), c.size("moe_intermediate_size")
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
+    dense = mlp(d.width, c.size("intermediate_size"), function(c), bias=bias)
+    top_k, shared = c.size("moe_k"), inner * c.size("moe_num_shared_experts", 0, least=0)
+    experts = moe(
+        c,
+        d.width,
+        c.size("moe_num_experts"),
+        top_k,
+        inner,
+        shared=shared,
+        shared_bias=bias,
+        correction=True,
+        top_k_key="moe_k",
+    )
+    first, last = c.size("moe_layer_start_index", 1, least=0), c.size("moe_layer_end_index", -1, least=-1)
+    every, end = c.size("moe_layer_interval", 1), d.layers - 1 if last == -1 else last
+    sparse = [(i + 1) % every == 0 and first <= i <= end for i in range(d.layers)]
+    blocks = [layer(kind(s), d.width, mixer, experts if s else dense) for s in sparse]
+    return causal_lm(c, d.width, blocks, tied=True, head_bias=bias)
+
+
+@family("hunyuan_v1_dense")
+def hunyuan(c: Config) -> Model:
+    """Hunyuan, dense: q/k norms on each head."""
+    d = dims(c)
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=per_head)
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c))
+    return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers)
+
+
+@family("hunyuan_v1_moe")
+def hunyuan_moe(c: Config) -> Model:
+    """Hunyuan-A13B: experts on every layer with one shared, all of `intermediate_size`."""
+    d, inner, count = dims(c), c.size("intermediate_size"), c.size("num_experts")
+    top_k = c.per_layer_size("moe_topk|num_experts_per_tok", d.layers, 1)
+    c.per_layer_size("moe_intermediate_size", d.layers, inner), c.per_layer_size("num_shared_expert", d.layers, 1)
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=per_head)
+    experts = {k: moe(c, d.width, count, k, inner, shared=inner, top_k_key="moe_topk") for k in set(top_k)}
+    return causal_lm(c, d.width, [layer("moe", d.width, mixer, experts[k]) for k in top_k])
+
+
+@family("minimax_m2")
+def minimax_m2(c: Config) -> Model:
+    """MiniMax-M2: full attention with q/k norms over all heads, 256 experts."""
+    d, top_k = dims(c, head_dim=128), c.size("num_experts_per_tok")
+    turned = c.size("rotary_dim", None, most=d.head_dim) or rotary(c, d.head_dim)
+    mixer = attention(d, rotary=turned, qk_norm=across_heads)
+    ffn = moe(c, d.width, c.size("num_local_experts"), top_k, c.size("intermediate_size"))
+    return causal_lm(c, d.width, [layer("moe", d.width, mixer, ffn)] * d.layers)

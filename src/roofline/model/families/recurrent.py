@@ -1,0 +1,74 @@
+"""State-space models and hybrids with attention."""
+
+from __future__ import annotations
+
+from roofline.model.config import Config
+from roofline.model.families.parts import attention, causal_lm, depth, dims, function, layer, mamba, mamba2, mlp, moe
+from roofline.model.families.registry import family
+from roofline.model.maths import ceil_div
+from roofline.model.model import Model
+
+
+@family("mamba2")
+def mamba2_lm(c: Config) -> Model:
+    """Mamba-2 (arXiv:2405.21060): one mixer a layer, no feed-forward."""
+    width, heads, head_dim = c.size("hidden_size"), c.size("num_heads"), c.size("head_dim")
+    if heads * head_dim != int(c.number("expand", 2) * width):
+        raise c.error(
+            "num_heads", f"expand · hidden_size / head_dim = {int(c.number('expand', 2) * width) / head_dim:g}"
+        )
+    groups, kernel, chunk = c.size("n_groups", 8), c.size("conv_kernel", 4), c.size("chunk_size", 256)
+    c.size("intermediate_size", None), function(c)
+    conv_bias, bias = c.flag("use_conv_bias", True), c.flag("use_bias")
+    mixer = mamba2(width, heads, head_dim, c.size("state_size"), groups, kernel, chunk, conv_bias=conv_bias, bias=bias)
+    return causal_lm(c, width, [layer("mamba2", width, mixer)] * depth(c))
+
+
+@family("mamba", "falcon_mamba")
+def mamba_lm(c: Config) -> Model:
+    """Mamba (arXiv:2312.00752)."""
+    width, state, kernel = c.size("hidden_size"), c.size("state_size"), c.size("conv_kernel", 4)
+    inner, rank = int(c.number("expand", 2) * width), _rank(c, "time_step_rank", width)
+    c.size("intermediate_size", None), c.size("d_inner", None), function(c)
+    conv_bias, bias = c.flag("use_conv_bias", True), c.flag("use_bias")
+    mixer = mamba(width, inner, state, rank, kernel, conv_bias=conv_bias, bias=bias)
+    return causal_lm(c, width, [layer("mamba", width, mixer)] * depth(c), tied=True)
+
+
+def _rank(c: Config, key: str, width: int) -> int:
+    """Width of the time-step projection; "auto" is hidden_size / 16, rounded up."""
+    if c.raw.get(key) in (None, "auto"):
+        c.read.add(key)
+        return int(ceil_div(width, 16))
+    rank: int = c.size(key)
+    return rank
+
+
+@family("jamba")
+def jamba(c: Config) -> Model:
+    """Jamba (arXiv:2403.19887): one attention layer in eight, experts on every other layer."""
+    d, inner, act = dims(c), c.size("intermediate_size"), function(c)
+    rank, wide = _rank(c, "mamba_dt_rank", d.width), c.size("mamba_expand", 2) * d.width
+    state, kernel = c.size("mamba_d_state", 16), c.size("mamba_d_conv", 4)
+    conv_bias, bias = c.flag("mamba_conv_bias", True), c.flag("mamba_proj_bias")
+    scan = mamba(d.width, wide, state, rank, kernel, conv_bias=conv_bias, bias=bias, norms=True)
+    count, top_k = c.size("num_experts", 16), c.size("num_experts_per_tok", 2)
+    dense = mlp(d.width, inner, act)
+    experts = moe(c, d.width, count, top_k, inner) if count > 1 else dense
+    full, (every, at) = attention(d, rotary=0), _beat(c, "attn_layer", 8, 4)
+    sparse_every, sparse_at = _beat(c, "expert_layer", 2, 1)
+    ffns = [experts if i % sparse_every == sparse_at else dense for i in range(d.layers)]
+    names = [
+        f"{'attention' if i % every == at else 'mamba'} {'moe' if f is experts and count > 1 else 'dense'}"
+        for i, f in enumerate(ffns)
+    ]
+    blocks = [
+        layer(n, d.width, full if n.startswith("attention") else scan, f) for n, f in zip(names, ffns, strict=True)
+    ]
+    return causal_lm(c, d.width, blocks)
+
+
+def _beat(c: Config, key: str, period: int, offset: int) -> tuple[int, int]:
+    """How often a kind of layer comes, and at which place first."""
+    every = c.size(f"{key}_period", period)
+    return every, c.size(f"{key}_offset", offset, least=0, most=every - 1)

@@ -1,0 +1,126 @@
+"""A model: embedding, layers of modules, head. Pure data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from roofline.model.errors import InputError
+from roofline.model.maths import Count, least
+from roofline.model.modules import Experts, Module
+from roofline.model.precision import Precision
+
+
+@dataclass(frozen=True)
+class Block:
+    """The modules of one layer, in the order they run. Equal layers are equal blocks."""
+
+    name: str
+    modules: tuple[Module, ...]
+
+    @cached_property
+    def parameters(self) -> int:
+        return sum(m.parameters for m in self.modules)
+
+    def __post_init__(self) -> None:
+        twice = [n for n, c in Counter(m.name for m in self.modules).items() if c > 1]
+        if twice:
+            raise ValueError(f"block {self.name}: more than one module named {twice[0]}")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One transformer.
+
+    `layers` holds a block for each layer, first to last. `context` is the longest sequence the config allows.
+    `warnings` name every config key that was not understood; `not_counted` what the model has besides (a vision
+    tower, draft layers).
+    """
+
+    name: str
+    model_type: str
+    vocab: int
+    hidden: int
+    embedding: tuple[Module, ...]
+    layers: tuple[Block, ...]
+    head: tuple[Module, ...]
+    precision: Precision
+    context: int | None = None
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    not_counted: tuple[str, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def blocks(self) -> tuple[tuple[Block, int], ...]:
+        """The distinct blocks in order of first use, each with the number of layers it stands in."""
+        return tuple(Counter(self.layers).items())
+
+    def modules(self) -> Iterator[tuple[Module, int]]:
+        """Every module with the number of times it stands in the model, embedding first and head last."""
+        yield from ((m, 1) for m in self.embedding)
+        yield from ((m, n) for block, n in self.blocks for m in block.modules)
+        yield from ((m, 1) for m in self.head)
+
+    @cached_property
+    def parameters(self) -> int:
+        """All parameters, a tied head once. Equals the real code's count to the digit."""
+        return sum(n * m.parameters for m, n in self.modules())
+
+    @cached_property
+    def active_parameters(self) -> int:
+        """Parameters that one token meets: all but the routed experts it does not visit.
+
+        parameters − Σ (experts − top_k)·(parameters of one expert). The embedding table counts whole.
+
+        Raises InputError where the config leaves out the experts per token.
+        """
+        idle = 0
+        for module, n in self.modules():
+            if isinstance(module, Experts):
+                idle += n * (module.experts - chosen(module)) * module.each
+        return self.parameters - idle
+
+    def kv_elements(self, tokens: Count) -> Count:
+        """Cached key/value elements of one sequence of `tokens`; windowed layers keep their window only."""
+        total: Count = 0
+        for module, n in self.modules():
+            width = getattr(module, "cache_width", None)
+            if width is None:
+                continue
+            limit = getattr(module, "window", None) or getattr(module, "chunk", None)
+            kept = tokens if limit is None else least(tokens, limit)
+            total = total + n * width * kept
+        return total
+
+    def kv_bytes(self, tokens: Count, precision: Precision | None = None) -> Count:
+        """KV cache of one sequence of `tokens` tokens, bytes.
+
+        Σ over layers of kept tokens · elements per token · width of the cache format. A sliding or chunked layer
+        keeps min(tokens, window). Recurrent state is not a KV cache: see `state_bytes`.
+        """
+        return (precision or self.precision).kv.bytes(self.kv_elements(whole_tokens(tokens)))
+
+    def state_bytes(self, precision: Precision | None = None) -> int:
+        """Recurrent state (scans, short convolutions) of one sequence, bytes; it does not grow with its length."""
+        elements = sum(n * getattr(m, "state", 0) for m, n in self.modules())
+        return int((precision or self.precision).state.bytes(elements))
+
+    def weight_bytes(self, precision: Precision | None = None) -> int:
+        """All weights as stored, group scales included, bytes; a tied table once."""
+        precision = precision or self.precision
+        return sum(n * precision.weight_bytes(m) for m, n in self.modules())
+
+
+def chosen(experts: Experts) -> int:
+    """Experts per token, or an InputError where the config does not say."""
+    if experts.top_k is None:
+        raise InputError("num_experts_per_tok", None, "the number of experts per token, for this model's work")
+    return experts.top_k
+
+
+def whole_tokens(tokens: Count) -> Count:
+    """`tokens` as an exact int, an integer array or a symbol; InputError on anything else."""
+    from roofline.model.checks import count
+
+    return count("tokens", tokens)

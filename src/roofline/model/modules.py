@@ -1,0 +1,321 @@
+"""The parts of a transformer: sizes and weights, nothing else.
+
+Every module is frozen, and says how many parameters it holds (`parameters`). What it does at a step is in
+`roofline.work.lower`. Sizes are element counts.
+
+`part` names the role of a module's weights for the precision: attention, ffn, experts, router, embedding,
+head, or other (norms and state parameters, which quantised checkpoints leave alone).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Part: TypeAlias = Literal["attention", "ffn", "experts", "router", "embedding", "head", "other"]
+PARTS: tuple[Part, ...] = ("attention", "ffn", "experts", "router", "embedding", "head", "other")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Module:
+    """One layer's part. `name` is unique in its block."""
+
+    name: str
+
+    @property
+    def parameters(self) -> int:
+        """Number of trainable values, exact."""
+        return 0
+
+    @property
+    def matrix(self) -> int:
+        """Those of them that stand in matrices, which quantisation changes; biases and norms stay as they are."""
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedding(Module):
+    """A table [rows, width], one row looked up for each token."""
+
+    rows: int
+    width: int
+
+    @property
+    def matrix(self) -> int:
+        return self.rows * self.width
+
+    @property
+    def parameters(self) -> int:
+        return self.matrix
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear(Module):
+    """y = x·Wᵀ (+ b), W [outputs, inputs]. `tied`: W is the embedding table, counted there."""
+
+    inputs: int
+    outputs: int
+    bias: bool = False
+    part: Part = "ffn"
+    tied: bool = False
+
+    @property
+    def matrix(self) -> int:
+        return 0 if self.tied else self.inputs * self.outputs
+
+    @property
+    def parameters(self) -> int:
+        return self.matrix + (self.outputs if self.bias else 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norm(Module):
+    """RMSNorm or LayerNorm over `width`, `repeats` times a token (once per head for q/k norms).
+
+    One weight vector serves all repeats unless `per_repeat` (a weight for each).
+    """
+
+    width: int
+    repeats: int = 1
+    center: bool = False
+    weight: bool = True
+    bias: bool = False
+    per_repeat: bool = False
+
+    @property
+    def parameters(self) -> int:
+        return (self.weight + self.bias) * self.width * (self.repeats if self.per_repeat else 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rope(Module):
+    """Rotary position embedding on `dims` of each of `heads` heads (queries and keys together)."""
+
+    heads: int
+    dims: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention(Module):
+    """softmax(q·kᵀ)·v over `heads` query and `kv_heads` key/value heads (MHA, GQA, MQA).
+
+    `window`: a query sees that many last tokens, itself included. `chunk`: a query sees its own chunk's
+    beginning up to itself. `sinks`: one learned logit per head.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    v_head_dim: int
+    window: int | None = None
+    chunk: int | None = None
+    sinks: bool = False
+
+    @property
+    def parameters(self) -> int:
+        return self.heads if self.sinks else 0
+
+    @property
+    def cache_width(self) -> int:
+        """Cached elements per token."""
+        return self.kv_heads * (self.head_dim + self.v_head_dim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentAttention(Module):
+    """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434).
+
+    Caches one latent of `rank` and one rotary key of `rope` per token, for all heads. Holds the up-projection
+    kv_b [rank → heads·(nope + v)], which is either applied to the context (expanded) or folded into query and
+    output (absorbed). `select`: an indexer picks that many tokens for each query (sparse attention).
+    """
+
+    heads: int
+    rank: int
+    nope: int
+    rope: int
+    v: int
+    select: int | None = None
+
+    @property
+    def matrix(self) -> int:
+        return self.rank * self.heads * (self.nope + self.v)
+
+    @property
+    def parameters(self) -> int:
+        return self.matrix
+
+    @property
+    def cache_width(self) -> int:
+        """Cached elements per token."""
+        return self.rank + self.rope
+
+
+@dataclass(frozen=True, kw_only=True)
+class Indexer(Module):
+    """Scores every cached token for sparse attention with `heads` small heads (DeepSeek-V3.2's lightning indexer).
+
+    Caches one key of `head_dim` per token.
+    """
+
+    heads: int
+    head_dim: int
+
+    @property
+    def cache_width(self) -> int:
+        """Cached elements per token."""
+        return self.head_dim
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activation(Module):
+    """f(x) on `width` values, or f(gate)·up from 2·`width` where `gated`. `learned`: its own scalars."""
+
+    width: int
+    function: str
+    gated: bool = True
+    learned: int = 0
+
+    @property
+    def parameters(self) -> int:
+        return self.learned
+
+
+@dataclass(frozen=True, kw_only=True)
+class Add(Module):
+    """The sum of two streams of `width` (residual, shared and routed experts)."""
+
+    width: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate(Module):
+    """A stream of `width` times σ of another of `gates` values (`gates` < width: one for each head)."""
+
+    width: int
+    gates: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Router(Module):
+    """Scores `experts` for a token of width `inputs` and keeps the best. `correction`: a learned score bias."""
+
+    inputs: int
+    experts: int
+    bias: bool = False
+    correction: bool = False
+
+    @property
+    def matrix(self) -> int:
+        return self.inputs * self.experts
+
+    @property
+    def parameters(self) -> int:
+        return self.matrix + self.experts * (self.bias + self.correction)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experts(Module):
+    """`experts` feed-forward networks hidden → inner → hidden, `top_k` of them for each token.
+
+    `top_k` None: the config does not say; parameters are known, the work is not. `reference_runs_all`: the
+    published code runs every expert on every token and masks (Llama-4), which only `torch` counting follows.
+    """
+
+    hidden: int
+    inner: int
+    experts: int
+    top_k: int | None
+    function: str
+    gated: bool = True
+    bias: bool = False
+    reference_runs_all: bool = False
+
+    @property
+    def each(self) -> int:
+        """Parameters of one expert."""
+        wide = self.inner * (2 if self.gated else 1)
+        return self.hidden * (wide + self.inner) + ((wide + self.hidden) if self.bias else 0)
+
+    @property
+    def matrix(self) -> int:
+        return self.experts * self.hidden * self.inner * (3 if self.gated else 2)
+
+    @property
+    def parameters(self) -> int:
+        return self.experts * self.each
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conv(Module):
+    """Causal depthwise convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state."""
+
+    channels: int
+    kernel: int
+    bias: bool = False
+
+    @property
+    def parameters(self) -> int:
+        return self.channels * (self.kernel + (1 if self.bias else 0))
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence."""
+        return self.channels * (self.kernel - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectiveScan(Module):
+    """Mamba-1 (arXiv:2312.00752): `channels` independent states of `state_size`, A [channels, state_size] and D."""
+
+    channels: int
+    state_size: int
+
+    @property
+    def parameters(self) -> int:
+        return self.channels * (self.state_size + 1)
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence."""
+        return self.channels * self.state_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateSpace(Module):
+    """Mamba-2 (arXiv:2405.21060): a state [head_dim, state_size] a head, B and C shared in `groups`; A, D, dt bias."""
+
+    heads: int
+    head_dim: int
+    state_size: int
+    groups: int
+    chunk: int
+
+    @property
+    def parameters(self) -> int:
+        return 3 * self.heads
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence."""
+        return self.heads * self.head_dim * self.state_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaRule(Module):
+    """Gated delta rule (arXiv:2412.06464): a state [key_dim, value_dim] per value head; A and dt bias."""
+
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    chunk: int = 64
+
+    @property
+    def parameters(self) -> int:
+        return 2 * self.value_heads
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence."""
+        return self.value_heads * self.key_dim * self.value_dim

@@ -1,0 +1,204 @@
+"""Number formats by role: weights of each part, activations, KV cache, recurrent state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import get_args
+
+from roofline.model.errors import InputError, nearest
+from roofline.model.maths import Count, ceil_div
+from roofline.model.modules import (
+    PARTS,
+    Embedding,
+    Experts,
+    LatentAttention,
+    Linear,
+    Module,
+    Part,
+    Router,
+)
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a value is stored: `bits` each, plus `overhead` bits a value for the scales and zeros of its group.
+
+    Example: int4 in groups of 128 with an fp16 scale and a 4-bit zero point takes 4 + 20/128 bits.
+    """
+
+    name: str
+    bits: Fraction
+    overhead: Fraction = Fraction(0)
+    compute: str | None = None
+    """The format a matrix unit multiplies in; None: that of the activations (weight-only)."""
+
+    @property
+    def stored_bits(self) -> Fraction:
+        """Bits a value takes in memory, scales included."""
+        return self.bits + self.overhead
+
+    def bytes(self, elements: Count) -> Count:
+        """Bytes of `elements` stored values: ⌈elements · stored_bits / 8⌉, exact for ints."""
+        per = self.stored_bits / 8
+        if per.denominator == 1:
+            return elements * per.numerator
+        if isinstance(elements, float) or getattr(getattr(elements, "dtype", None), "kind", "") == "f":
+            return elements * float(per)
+        return ceil_div(elements * per.numerator, per.denominator)
+
+
+def _plain(name: str, bits: int, compute: str | None = None) -> Format:
+    return Format(name, Fraction(bits), compute=compute or name)
+
+
+def grouped(name: str, bits: int | Fraction, group: int, extra_bits: int, compute: str | None = None) -> Format:
+    """A format whose every `group` values share `extra_bits` of scale and zero point."""
+    return Format(name, Fraction(bits), Fraction(extra_bits, group), compute)
+
+
+FORMATS: dict[str, Format] = {
+    f.name: f
+    for f in (
+        _plain("fp64", 64),
+        _plain("fp32", 32),
+        _plain("tf32", 32),
+        _plain("bf16", 16),
+        _plain("fp16", 16),
+        _plain("fp8", 8),
+        _plain("int8", 8),
+        _plain("fp4", 4),
+        # Weight-only integers: fp16 scale and a zero point of the same width in groups of 128 (GPTQ, AWQ).
+        grouped("int4", 4, 128, 16 + 4),
+        grouped("int3", 3, 128, 16 + 3),
+        grouped("int2", 2, 128, 16 + 2),
+        # DeepSeek-V3 (arXiv:2412.19437, §3.3): an fp32 scale for each 128×128 block.
+        grouped("fp8-block", 8, 128 * 128, 32, "fp8"),
+        # OCP Microscaling Formats v1.0: an 8-bit scale for each 32 values.
+        grouped("mxfp8", 8, 32, 8, "fp8"),
+        grouped("mxfp6", 6, 32, 8, "fp6"),
+        grouped("mxfp4", 4, 32, 8),
+        # NVIDIA NVFP4: an fp8 scale for each 16 values.
+        grouped("nvfp4", 4, 16, 8, "fp4"),
+        # QLoRA (arXiv:2305.14314): 64-value blocks with an fp32 scale; doubly quantised: 8 bits + fp32 per 256 blocks.
+        grouped("nf4", 4, 64, 32),
+        grouped("nf4-double", 4, 64 * 256, 8 * 256 + 32),
+        # bitsandbytes LLM.int8(): an fp32 scale for each output row; counted per 4096 values.
+        grouped("bnb-int8", 8, 4096, 32),
+        # BitNet b1.58: four ternary values to a byte.
+        _plain("ternary", 2, "int8"),
+    )
+}
+
+ALIASES = {
+    "float64": "fp64", "double": "fp64",
+    "float32": "fp32", "float": "fp32",
+    "bfloat16": "bf16",
+    "float16": "fp16", "half": "fp16",
+    "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "float8": "fp8", "e4m3": "fp8", "e5m2": "fp8",
+    "fp8_block": "fp8-block", "w4": "int4", "w8": "int8", "bitnet": "ternary",
+}  # fmt: skip
+
+
+def format_named(name: object, field: str = "format") -> Format:
+    """The format called `name` (a name or alias such as `bfloat16`), or `int4-g32`-like with a group of its own.
+
+    Raises InputError with the nearest names.
+    """
+    text = name.strip().lower().removeprefix("torch.") if isinstance(name, str) else ""
+    text = ALIASES.get(text, text)
+    if text in FORMATS:
+        return FORMATS[text]
+    base, dash, group = text.rpartition("-g")
+    if dash and base in ("int2", "int3", "int4", "int8") and group.isdigit() and 1 <= int(group) <= 2**20:
+        bits = int(base[3:])
+        return grouped(text, bits, int(group), 16 + bits)
+    known = [*FORMATS, *ALIASES]
+    raise InputError(field, name, "a number format", nearest(text, known) or ["bf16", "fp8", "int4"])
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The format of every role. The parts are those of `modules.Part`."""
+
+    attention: Format
+    ffn: Format
+    experts: Format
+    router: Format
+    embedding: Format
+    head: Format
+    other: Format
+    activations: Format
+    kv: Format
+    state: Format
+
+    def weights(self, part: Part) -> Format:
+        """The format of a part's weights."""
+        chosen: Format = getattr(self, part)
+        return chosen
+
+    def weight_bytes(self, module: Module) -> int:
+        """Stored bytes of a module's parameters: matrices in their part's format, the rest in that of `other`."""
+        rest = module.parameters - module.matrix
+        return int(self.weights(part_of(module)).bytes(module.matrix) + self.other.bytes(rest))
+
+    def with_roles(self, **roles: str | Format) -> Precision:
+        """This precision with some roles changed; `weights` stands for attention, ffn and experts together.
+
+        Raises InputError for a role or a format that does not exist.
+        """
+        names = [f.name for f in fields(self)]
+        changed: dict[str, Format] = {}
+        for role, value in roles.items():
+            if role != "weights" and role not in names:
+                raise InputError("precision", role, "a role", nearest(role, [*names, "weights"]) or names)
+            chosen = value if isinstance(value, Format) else format_named(value, role)
+            for target in ("attention", "ffn", "experts") if role == "weights" else (role,):
+                changed[target] = chosen
+        return replace(self, **changed)
+
+    def merged(self, spec: object) -> Precision:
+        """This precision changed by `spec`: None, a Precision, a mapping role → format, or text.
+
+        Text is one format for all matrices and activations (`bf16`), or `role=format` pairs separated by commas
+        (`weights=int4,kv=fp8`). A single format that is weight-only (int4, mxfp4, nf4, ternary …) changes the
+        weights and leaves activations and cache as they are.
+        """
+        if spec is None:
+            return self
+        if isinstance(spec, Precision):
+            return spec
+        if isinstance(spec, dict):
+            return self.with_roles(**spec)
+        if isinstance(spec, str) and "=" in spec:
+            pairs = [item.partition("=") for item in spec.split(",") if item.strip()]
+            return self.with_roles(**{role.strip(): value.strip() for role, _, value in pairs})
+        chosen = format_named(spec, "precision")
+        if chosen.bits >= 16:
+            return uniform(chosen)
+        return self.with_roles(weights=chosen)
+
+
+def uniform(chosen: Format) -> Precision:
+    """Every role in one format."""
+    return Precision(**{f.name: chosen for f in fields(Precision)})
+
+
+def part_of(module: Module) -> Part:
+    """The role of a module's weights."""
+    match module:
+        case Linear():
+            return module.part
+        case Experts():
+            return "experts"
+        case Router():
+            return "router"
+        case LatentAttention():
+            return "attention"
+        case Embedding():
+            return "embedding"
+        case _:
+            return "other"
+
+
+assert set(PARTS) == set(get_args(Part))
