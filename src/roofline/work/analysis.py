@@ -1,0 +1,192 @@
+"""Model × step under conventions: FLOPs, bytes and intensity, op by op and in total."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+from roofline.model.errors import InputError, nearest
+from roofline.model.maths import Count, is_array
+from roofline.model.model import Model
+from roofline.model.precision import Precision
+from roofline.work.counting import Counting, counting_named
+from roofline.work.lower import lower, lower_block
+from roofline.work.ops import Op
+from roofline.work.step import Step
+from roofline.work.traffic import Moved, Traffic, traffic_named
+
+EXACT = 2**62
+"""Sweeps whose largest figure stays below this run in exact 64-bit integers; larger ones in float64."""
+
+
+@dataclass(frozen=True)
+class OpCost:
+    """One op in all the layers it stands in. `flops` and `bytes` are over those layers, `each_…` of one layer."""
+
+    block: str
+    layers: int
+    op: Op
+    analysis: Analysis
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    @property
+    def kind(self) -> str:
+        return self.op.kind
+
+    @property
+    def each_flops(self) -> Count:
+        """FLOPs in one layer."""
+        return self.analysis.counting.flops(self.op)
+
+    @property
+    def each_moved(self) -> Moved:
+        """Bytes by role in one layer."""
+        return self.analysis.traffic.bytes(self.op, self.analysis.precision)
+
+    @property
+    def flops(self) -> Count:
+        """FLOPs in all its layers."""
+        return self.analysis.shaped(self.layers * self.each_flops)
+
+    @property
+    def moved(self) -> Moved:
+        """Bytes by role in all its layers."""
+        each = self.each_moved
+        return Moved(*(self.analysis.shaped(self.layers * getattr(each, f.name)) for f in fields(Moved)))
+
+    @property
+    def bytes(self) -> Count:
+        """Bytes in all its layers."""
+        return self.analysis.shaped(self.layers * self.each_moved.total)
+
+    @property
+    def intensity(self) -> Count:
+        """FLOPs per byte."""
+        return ratio(self.flops, self.bytes)
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What a step of a model costs under a counting, a traffic and a precision.
+
+    Every figure has the broadcast shape of the step's arrays: a plain int or float where it has none.
+    """
+
+    model: Model
+    step: Step
+    counting: Counting
+    traffic: Traffic
+    precision: Precision
+
+    @cached_property
+    def ops(self) -> tuple[OpCost, ...]:
+        """The ops in order: embedding, the blocks' (once for each distinct block), head."""
+        model, step = self.model, self.step
+        rows = [OpCost(b.name, n, op, self) for b, n in model.blocks for op in lower_block(b, step)]
+        if self.counting.layers_only or self.traffic.layers_only:
+            return tuple(rows)
+        before = [OpCost("embedding", 1, op, self) for m in model.embedding for op in lower(m, step)]
+        after = [OpCost("head", 1, op, self) for m in model.head for op in lower(m, step)]
+        return (*before, *rows, *after)
+
+    def shaped(self, value: Count) -> Count:
+        """A figure in the step's broadcast shape."""
+        if not self.step.shape:
+            return value
+        import numpy
+
+        return numpy.broadcast_to(value, self.step.shape)
+
+    def _total(self, each: Callable[[OpCost], Count]) -> Count:
+        """Σ over ops of layers · each(op), one op at a time so that a large sweep stays small in memory."""
+        total: Count = 0
+        for row in self.ops:
+            total = _add(total, row.layers, each(row))
+        return self.shaped(total)
+
+    @cached_property
+    def flops(self) -> Count:
+        """FLOPs of the step."""
+        return self._total(lambda row: row.each_flops)
+
+    @cached_property
+    def bytes(self) -> Count:
+        """Bytes that cross memory in the step."""
+        return self._total(lambda row: row.each_moved.total)
+
+    @cached_property
+    def moved(self) -> Moved:
+        """Bytes by role."""
+        return Moved(*(self._total(lambda row, f=f: getattr(row.each_moved, f.name)) for f in fields(Moved)))  # type: ignore[misc]
+
+    @cached_property
+    def intensity(self) -> Count:
+        """Arithmetic intensity: FLOPs per byte."""
+        return ratio(self.flops, self.bytes)
+
+    def op(self, name: str) -> OpCost:
+        """The first op of that name, or an InputError with the nearest."""
+        for row in self.ops:
+            if row.name == name:
+                return row
+        names = list(dict.fromkeys(row.name for row in self.ops))
+        raise InputError("op", name, "an op of this model", nearest(name, names) or names)
+
+
+def analyze(
+    model: Model,
+    step: Step,
+    *,
+    counting: str | Counting = "standard",
+    traffic: str | Traffic = "fused",
+    precision: object = None,
+) -> Analysis:
+    """What `step` costs on `model`.
+
+    `counting`: standard, torch or original; `traffic`: fused, unfused, floor or original; `precision`: that of the
+    checkpoint, or changes to it (`"fp8"`, `"weights=int4,kv=fp8"`, a mapping of roles, a Precision).
+    Ints give exact ints. Arrays broadcast, and every figure has their shape. Expected numbers of distinct experts
+    are floats. Raises InputError for what is not understood.
+    """
+    if not isinstance(model, Model):
+        raise InputError("model", model, "a Model; load one with roofline.load(...)")
+    if not isinstance(step, Step):
+        raise InputError("step", step, "a Step such as prefill(batch=1, tokens=1024)")
+    how, what = counting_named(counting), traffic_named(traffic)
+    formats = model.precision.merged(precision)
+    if how.all_logits:
+        step = step.with_logits("all")
+    if step.shape and not _fits(Analysis(model, step.largest(), how, what, formats)):
+        step = step.as_floats()
+    return Analysis(model, step, how, what, formats)
+
+
+def _fits(largest: Analysis) -> bool:
+    """Whether 64-bit integers hold every figure of a sweep whose largest step this is."""
+    return bool(max(largest.flops, 2**16 * largest.bytes) < EXACT)
+
+
+def _add(total: Count, times: int, value: Count) -> Count:
+    """total + times · value, in place where the total is already a full array of its own."""
+    value = times * value
+    if is_array(total) and is_array(value) and total.shape == value.shape and total.dtype == value.dtype:
+        total += value
+        return total
+    return total + value
+
+
+def ratio(flops: Count, moved: Count) -> Count:
+    """flops / bytes; infinite where nothing moves but work is done, 0 where neither."""
+    if is_array(flops) or is_array(moved):
+        import numpy
+
+        flops, moved = numpy.asarray(flops), numpy.asarray(moved)
+        empty = numpy.where(flops > 0, numpy.inf, 0.0)
+        return numpy.divide(flops, moved, out=empty, where=moved > 0)
+    if moved == 0:
+        return float("inf") if flops else 0.0
+    return flops / moved

@@ -1,0 +1,255 @@
+"""How FLOPs are counted: a table from the kind of op to a formula, for each convention.
+
+`standard`   a multiply-add is 2 FLOPs, attention counts the pairs the mask leaves, the head runs where logits are
+             needed. Norms, RoPE and activations by the per-element counts below. Softmax is not counted.
+`torch`      what `torch.utils.flop_counter` (2.13) counts on the published code: matrix products and convolutions only,
+             attention over the full square, the head for every token. It has no formula for the grouped product of
+             routed experts, so those count nothing (Llama-4's code multiplies every expert, and counts).
+`original`   what the command `transformer-roofline-analyzer` counts, its slips included; layers only.
+
+A formula is plain arithmetic on the fields of an op: ints give exact ints, arrays sweeps, symbols algebra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from roofline.model.errors import InputError, nearest
+from roofline.model.maths import Count, ceil_div
+from roofline.work import ops as o
+
+Formula = Callable[[Any], Count]
+
+ACTIVATION_FLOPS: Mapping[str, int] = MappingProxyType({
+    "linear": 0, "relu": 1, "relu6": 2, "leaky_relu": 2, "prelu": 2, "relu2": 2, "relu_squared": 2,
+    "silu": 4, "swish": 4, "sigmoid": 4, "quick_gelu": 5, "hardswish": 5, "tanh": 6, "mish": 8, "laplace": 6,
+    "gelu": 8, "gelu_python": 8, "gelu_accurate": 9, "gelu_new": 9, "gelu_fast": 9, "gelu_pytorch_tanh": 9,
+    "gelu_python_tanh": 9, "gelu_10": 9, "xielu": 8,
+})  # fmt: skip
+"""FLOPs per element; an exponential, a division, tanh or erf counts one. silu: negate, exp, add, divide."""
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A convention: its formulas, and which tokens and modules it covers."""
+
+    name: str
+    about: str
+    formulas: Mapping[type[o.Op], Formula]
+    all_logits: bool = False
+    layers_only: bool = False
+
+    def flops(self, op: o.Op) -> Count:
+        """FLOPs of one op."""
+        return self.formulas[type(op)](op)
+
+
+def nothing(op: o.Op) -> Count:
+    """0: not counted."""
+    return 0
+
+
+def matmul(op: o.MatMul) -> Count:
+    """2·m·k·n for each group, and m·n for a bias: a multiply-add is two FLOPs."""
+    flops = 2 * op.groups * op.k * op.n * op.m
+    return flops + op.n * op.m if op.bias else flops
+
+
+def experts(op: o.ExpertMatMul) -> Count:
+    """2·k·n·m for the m = tokens·top_k routed rows, and m·n for a bias."""
+    flops = 2 * op.k * op.n * op.m
+    return flops + op.n * op.m if op.bias else flops
+
+
+def attend(op: o.Attend) -> Count:
+    """2·heads·(qk_dim + v_dim)·pairs over the pairs the mask leaves (arXiv:2205.14135 §2); softmax not counted."""
+    return 2 * op.heads * (op.qk_dim + op.v_dim) * op.pairs
+
+
+def score(op: o.Score) -> Count:
+    """2·heads·(dim + 1)·pairs: a product per head, then the weighted sum over heads (DeepSeek-V3.2, eq. 1)."""
+    return 2 * op.heads * (op.dim + 1) * op.pairs
+
+
+def normalise(op: o.Normalise) -> Count:
+    """RMSNorm 3 per element (square, add, scale), LayerNorm 5 (also mean and its subtraction); +1 weight, +1 bias."""
+    return ((5 if op.center else 3) + op.scaled + op.shifted) * op.width * op.rows
+
+
+def rotate(op: o.Rotate) -> Count:
+    """3 per rotated element: two products and a sum (arXiv:2104.09864, eq. 34)."""
+    return 3 * op.elements
+
+
+def activate(op: o.Activate) -> Count:
+    """The function's FLOPs per element, +1 for the product with the second stream where gated."""
+    return (ACTIVATION_FLOPS[op.function] + op.gated) * op.width * op.rows
+
+
+def add_up(op: o.Sum) -> Count:
+    """terms − 1 additions per element, and terms products where weighted."""
+    return (op.terms - 1 + (op.terms if op.weighted else 0)) * op.elements
+
+
+def scale(op: o.Scale) -> Count:
+    """One product per element, 4 for the sigmoid of each gate."""
+    return op.elements + 4 * op.gates
+
+
+def choose(op: o.Choose) -> Count:
+    """5 per score: subtract, exp, sum, divide, compare."""
+    return 5 * op.experts * op.rows
+
+
+def convolve(op: o.Convolve) -> Count:
+    """2·kernel·channels for each token."""
+    return 2 * op.kernel * op.channels * op.tokens
+
+
+def selective(op: o.Selective) -> Count:
+    """Recurrent form, per token and channel: 7 per state (A·dt, exp, decay, ·B, add, C·h) + 3 (dt·x, D·x, add).
+
+    arXiv:2312.00752, algorithm 2.
+    """
+    return op.channels * (7 * op.state_size + 3) * op.step.tokens
+
+
+def dual(op: o.Dual) -> Count:
+    """Recurrent form, per token and head: 5·head_dim·state_size (decay, x·B, add, C·h) + 3·head_dim (dt·x, D·x, add).
+
+    arXiv:2405.21060 §2.
+    """
+    return op.heads * op.head_dim * (5 * op.state_size + 3) * op.step.tokens
+
+
+def delta(op: o.Delta) -> Count:
+    """Recurrent form, per token and head: 7·key_dim·value_dim (decay, k·S, update, q·S) + 3·value_dim (the error).
+
+    arXiv:2412.06464, eq. 10.
+    """
+    return op.heads * op.value_dim * (7 * op.key_dim + 3) * op.step.tokens
+
+
+STANDARD = Counting(
+    "standard",
+    "multiply-add = 2, unmasked pairs only, logits where needed",
+    MappingProxyType({
+        o.MatMul: matmul, o.ExpertMatMul: experts, o.Attend: attend, o.Score: score, o.Normalise: normalise,
+        o.Rotate: rotate, o.Activate: activate, o.Sum: add_up, o.Scale: scale, o.Choose: choose, o.Lookup: nothing,
+        o.Convolve: convolve, o.Selective: selective, o.Dual: dual, o.Delta: delta,
+    }),
+)  # fmt: skip
+
+
+# -- torch.utils.flop_counter --------------------------------------------------------------------------------------
+def torch_matmul(op: o.MatMul) -> Count:
+    """2·m·k·n for each group; a bias adds nothing (`mm`, `addmm`, `bmm`)."""
+    return 2 * op.groups * op.k * op.n * op.m
+
+
+def torch_experts(op: o.ExpertMatMul) -> Count:
+    """0: `_grouped_mm` has no formula in torch 2.13. Every expert on every token where the code runs them all."""
+    return 2 * op.k * op.n * op.experts * op.tokens if op.reference_runs_all else 0
+
+
+def torch_attend(op: o.Attend) -> Count:
+    """2·heads·(qk_dim + v_dim)·square: eager attention multiplies masked pairs too."""
+    return 2 * op.heads * (op.qk_dim + op.v_dim) * op.square
+
+
+def torch_score(op: o.Score) -> Count:
+    """2·heads·(dim + 1)·square."""
+    return 2 * op.heads * (op.dim + 1) * op.square
+
+
+def torch_convolve(op: o.Convolve) -> Count:
+    """2·kernel·channels·(tokens + kernel − 1 a sequence): the padded convolution is cut afterwards."""
+    return 2 * op.kernel * op.channels * (op.tokens + op.sequences * (op.kernel - 1))
+
+
+def torch_selective(op: o.Selective) -> Count:
+    """2·channels·state_size a token: of the step-by-step loop only h·C is a matrix product."""
+    return 2 * op.channels * op.state_size * op.step.tokens
+
+
+def torch_dual(op: o.Dual) -> Count:
+    """The chunked reference: C·Bᵀ, M·x, chunk states, C·states over whole chunks, then chunk by chunk."""
+    c, p, n = op.chunk, op.head_dim, op.state_size
+    inside = c * c * (n + p) + 2 * c * n * p
+    return (
+        2
+        * op.heads
+        * op.step.total(
+            lambda q: inside * ceil_div(q.new, c) + p * n * (ceil_div(q.new, c) + 1) * (ceil_div(q.new, c) + 1)
+        )
+    )
+
+
+def torch_delta(op: o.Delta) -> Count:
+    """The chunked reference over whole chunks of 64; its triangular solves count nothing."""
+    c, k, v = op.chunk, op.key_dim, op.value_dim
+    return 2 * op.heads * (2 * c * c * k + 3 * c * k * v + c * c * v) * op.step.total(lambda q: ceil_div(q.new, c))
+
+
+TORCH = Counting(
+    "torch",
+    "torch.utils.flop_counter on the published code: matrix products, no masking, all logits",
+    MappingProxyType({
+        **dict.fromkeys((o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup), nothing),
+        o.MatMul: torch_matmul, o.ExpertMatMul: torch_experts, o.Attend: torch_attend, o.Score: torch_score,
+        o.Convolve: torch_convolve, o.Selective: torch_selective, o.Dual: torch_dual, o.Delta: torch_delta,
+    }),
+    all_logits=True,
+)  # fmt: skip
+
+
+# -- the first seed's tool -----------------------------------------------------------------------------------------
+def original_matmul(op: o.MatMul) -> Count:
+    """m·n·(2k − 1) for each group: k products and k − 1 sums."""
+    return op.groups * op.n * (2 * op.k - 1) * op.m
+
+
+def original_experts(op: o.ExpertMatMul) -> Count:
+    """m·n·(2k − 1)."""
+    return op.n * (2 * op.k - 1) * op.m
+
+
+def original_attend(op: o.Attend) -> Count:
+    """q·L·(2d − 1) + q·kv_heads·v_dim·(2L − 1) a query, d = heads·qk_dim: no mask, values over the KV width."""
+    return op.square * (2 * op.heads * op.qk_dim - 1) + op.kv_heads * op.v_dim * (2 * op.square - op.tokens)
+
+
+def original_normalise(op: o.Normalise) -> Count:
+    """(4·width + 2) a row."""
+    return (4 * op.width + 2) * op.rows
+
+
+def original_activate(op: o.Activate) -> Count:
+    """(f + 1)·width + rows: adds the rows where it should multiply by them (a slip)."""
+    return (ACTIVATION_FLOPS[op.function] + op.gated) * op.width + op.rows
+
+
+ORIGINAL = Counting(
+    "original",
+    "transformer-roofline-analyzer's counts, its slips included; layers only",
+    MappingProxyType({
+        **STANDARD.formulas,
+        o.MatMul: original_matmul, o.ExpertMatMul: original_experts, o.Attend: original_attend,
+        o.Normalise: original_normalise, o.Activate: original_activate,
+    }),
+    layers_only=True,
+)  # fmt: skip
+
+COUNTINGS: Mapping[str, Counting] = MappingProxyType({c.name: c for c in (STANDARD, TORCH, ORIGINAL)})
+
+
+def counting_named(name: str | Counting) -> Counting:
+    """The convention of that name, or an InputError with the nearest."""
+    if isinstance(name, Counting):
+        return name
+    if name not in COUNTINGS:
+        raise InputError("counting", name, f"one of {', '.join(COUNTINGS)}", nearest(str(name), COUNTINGS))
+    return COUNTINGS[name]

@@ -1,0 +1,98 @@
+"""The algebra of one op: SymPy symbols run through the very formulas that count it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from roofline.model.errors import InputError
+from roofline.model.maths import Count
+from roofline.model.modules import LatentAttention, Module
+from roofline.work.analysis import Analysis, OpCost
+from roofline.work.lower import latent_forms, lower
+from roofline.work.ops import Op
+from roofline.work.step import Step
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the op for one layer: its formula, the formula with the numbers put in, its value, its source."""
+
+    name: str
+    formula: Any
+    filled: str
+    value: Count
+    source: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One op explained. `symbols`: what each letter stands for here."""
+
+    cost: OpCost
+    module: Module
+    symbols: tuple[tuple[str, int], ...]
+    figures: tuple[Figure, ...]
+
+
+def explain(analysis: Analysis, name: str) -> Explanation:
+    """The formulas of the op called `name`: FLOPs, and bytes for each role that moves anything.
+
+    The step must be uniform (one kind of query). Raises InputError for an op the model does not have.
+    """
+    cost = analysis.op(name)
+    if len(analysis.step.queries) != 1 or analysis.step.shape:
+        raise InputError("step", analysis.step, "queries that are all alike, to be explained")
+    module = _module(analysis, cost)
+    query = analysis.step.queries[0]
+    values = {"B": query.count, "P": query.cached, "T": query.new}
+    values |= {f.name: v for f in fields(module) if type(v := getattr(module, f.name)) is int}
+    op = _symbolic(analysis, module, name, values)
+    figures = [_figure("FLOPs", analysis.counting.flops(op), values, cost.each_flops, _source(analysis, cost))]
+    moved, numbers = analysis.traffic.bytes(op, analysis.precision), cost.each_moved
+    for field in fields(moved):
+        formula, value = getattr(moved, field.name), getattr(numbers, field.name)
+        if formula != 0:
+            label = f"{field.name.replace('_', ' ')} bytes"
+            figures.append(_figure(label, formula, values, value, f"traffic: {analysis.traffic.about}"))
+    used = {str(s) for f in figures for s in getattr(f.formula, "free_symbols", ())}
+    return Explanation(cost, module, tuple((k, v) for k, v in values.items() if k in used), tuple(figures))
+
+
+def _module(analysis: Analysis, cost: OpCost) -> Module:
+    model = analysis.model
+    groups: dict[str, tuple[Module, ...]] = {"embedding": model.embedding, "head": model.head}
+    groups |= {b.name: b.modules for b, _ in model.blocks}
+    return next(m for m in groups[cost.block] if cost.name in {op.name for op in _ops(m, analysis.step)})
+
+
+def _ops(module: Module, step: Step) -> Iterator[Op]:
+    if isinstance(module, LatentAttention):
+        yield from latent_forms(module, step)
+    else:
+        yield from lower(module, step)
+
+
+def _symbolic(analysis: Analysis, module: Module, name: str, values: dict[str, int]) -> Op:
+    import sympy
+
+    letters = {k: sympy.Symbol(k, integer=True, positive=True) for k in values}
+    sizes = {f.name: letters[f.name] for f in fields(module) if f.name in letters}
+    step = analysis.step.with_symbols(letters["P"] if values["P"] else 0, letters["T"], letters["B"])
+    return next(op for op in _ops(replace(module, **sizes), step) if op.name == name)
+
+
+def _figure(name: str, formula: Any, values: dict[str, int], value: Count, source: str) -> Figure:
+    import sympy
+
+    if not isinstance(formula, sympy.Basic):
+        return Figure(name, formula, str(formula), value, source)
+    filled = re.sub(r"[A-Za-z_]\w*", lambda word: f"{values.get(word[0], word[0])}", str(formula))
+    return Figure(name, formula, filled, value, source)
+
+
+def _source(analysis: Analysis, cost: OpCost) -> str:
+    text = analysis.counting.formulas[type(cost.op)].__doc__ or ""
+    return f"counting {analysis.counting.name}: " + " ".join(text.split())

@@ -1,0 +1,268 @@
+"""Model × step → ops: one small function for each kind of module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from roofline.model import modules as m
+from roofline.model.maths import Count, distinct, least, no_more
+from roofline.model.model import Block, chosen
+from roofline.work import ops as o
+from roofline.work.step import Queries, Step
+
+Lowering = Callable[[Any, Step], Iterator[o.Op]]
+LOWERINGS: dict[type[m.Module], Lowering] = {}
+
+
+def lowers(kind: type[m.Module]) -> Callable[[Lowering], Lowering]:
+    """Registers the lowering of a kind of module; a second one for the same kind is a ValueError."""
+
+    def register(function: Lowering) -> Lowering:
+        if kind in LOWERINGS:
+            raise ValueError(f"{kind.__name__} is lowered twice")
+        LOWERINGS[kind] = function
+        return function
+
+    return register
+
+
+def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
+    """The ops of one module at a step, in the order they run."""
+    return tuple(LOWERINGS[type(module)](module, step))
+
+
+def lower_block(block: Block, step: Step) -> tuple[o.Op, ...]:
+    """The ops of one layer at a step."""
+    return tuple(op for module in block.modules for op in lower(module, step))
+
+
+@lowers(m.Embedding)
+def _embedding(e: m.Embedding, step: Step) -> Iterator[o.Op]:
+    """Each token reads its row; no more rows than the table has."""
+    t = step.tokens
+    touched = least(t, e.rows) * e.width
+    yield o.Lookup(name=e.name, part="embedding", rows=t, width=e.width, weight=touched, output=t * e.width)
+
+
+@lowers(m.Linear)
+def _linear(l: m.Linear, step: Step) -> Iterator[o.Op]:
+    """The head runs for the tokens whose logits are needed, every other layer for all new ones."""
+    rows = step.logit_tokens if l.part == "head" else step.tokens
+    yield o.MatMul(
+        name=l.name, part=l.part, m=rows, k=l.inputs, n=l.outputs, bias=l.bias,
+        weight=l.inputs * l.outputs, vector=l.outputs if l.bias else 0,
+        input=l.inputs * rows, output=l.outputs * rows,
+    )  # fmt: skip
+
+
+@lowers(m.Norm)
+def _norm(n: m.Norm, step: Step) -> Iterator[o.Op]:
+    rows = n.repeats * step.tokens
+    moved = n.width * rows
+    yield o.Normalise(
+        name=n.name, rows=rows, width=n.width, center=n.center, scaled=n.weight, shifted=n.bias,
+        vector=n.parameters, input=moved, output=moved,
+    )  # fmt: skip
+
+
+@lowers(m.Rope)
+def _rope(r: m.Rope, step: Step) -> Iterator[o.Op]:
+    """Turns `dims` of each head; the rest of a head stays where it is."""
+    turned = r.heads * r.dims * step.tokens
+    yield o.Rotate(name=r.name, elements=turned, input=turned, output=turned)
+
+
+@lowers(m.Attention)
+def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
+    """Queries, keys and values of the new tokens come in; older keys and values from the cache."""
+    t = step.tokens
+    square = step.square_pairs
+    yield o.Attend(
+        name=a.name, heads=a.heads, kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim,
+        sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + t,
+        pairs=step.pairs(a.window, a.chunk), square=square, vector=a.parameters,
+        input=(a.heads * a.head_dim + a.cache_width) * t, output=a.heads * a.v_head_dim * t,
+        cache_read=a.cache_width * step.cache_reads(a.window, a.chunk), cache_write=a.cache_width * t,
+        scratch=2 * a.heads * square,
+    )  # fmt: skip
+
+
+def expands(a: m.LatentAttention, q: Queries) -> Count:
+    """1 where a query is cheaper with its latents expanded to keys and values, 0 where absorbed is.
+
+    Per query of T new after P cached tokens, in multiply-adds:
+    expanded = pairs·h·(nope + rope + v) + (P + T)·rank·h·(nope + v)
+    absorbed = pairs·h·(2·rank + rope) + T·h·rank·(nope + v)
+    (arXiv:2405.04434 §2.1.2; without a mask they meet near T = 171 for DeepSeek-V3's sizes.)
+    """
+    pairs = Step([(q.cached, q.new)]).pairs(a.select)
+    up = a.rank * (a.nope + a.v)
+    expanded = pairs * (a.nope + a.rope + a.v) + (q.cached + q.new) * up
+    absorbed = pairs * (2 * a.rank + a.rope) + q.new * up
+    return no_more(expanded, absorbed)
+
+
+@lowers(m.LatentAttention)
+def _latent(a: m.LatentAttention, step: Step) -> Iterator[o.Op]:
+    """Each query runs expanded or absorbed, whichever takes fewer FLOPs; a step may hold both."""
+    for expanded in (True, False):
+        mask = [expands(a, q) if expanded else 1 - expands(a, q) for q in step.queries]
+        counts = [q.count * k for q, k in zip(step.queries, mask, strict=True)]
+        chosen_here = [Queries(q.cached, q.new, c) for q, c in zip(step.queries, counts, strict=True) if _any(c)]
+        if chosen_here:
+            yield from _latent_form(a, step.with_queries(tuple(chosen_here)), expanded)
+
+
+def latent_forms(a: m.LatentAttention, step: Step) -> Iterator[o.Op]:
+    """The ops of both forms, as if every query ran in each."""
+    yield from _latent_form(a, step, True)
+    yield from _latent_form(a, step, False)
+
+
+def _any(queries: Count) -> bool:
+    return not (isinstance(queries, int) and queries == 0)
+
+
+def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o.Op]:
+    t, held = step.tokens, step.cached_tokens + step.tokens
+    square, pairs = step.square_pairs, step.pairs(a.select)
+    read = step.cached_tokens if a.select is None else step.total(lambda q: least(q.cached, q.new * a.select))
+    moved = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
+    shared = {"sequences": step.sequences, "tokens": t, "kv_tokens": held, "pairs": pairs, "square": square}
+    if expanded:
+        # The latents of the whole context become keys and values, then attention is plain multi-head.
+        width = a.heads * (a.nope + a.v)
+        yield o.MatMul(
+            name="kv_b_proj", part="attention", m=held, k=a.rank, n=width, weight=a.parameters,
+            input=a.rank * t, output=width * held, **moved,
+        )  # fmt: skip
+        yield o.Attend(
+            name=a.name, heads=a.heads, kv_heads=a.heads, qk_dim=a.nope + a.rope, v_dim=a.v, **shared,
+            input=a.heads * (a.nope + a.rope) * t + (width + a.rope) * held, output=a.heads * a.v * t,
+            scratch=2 * a.heads * square,
+        )  # fmt: skip
+        return
+    # The up-projection moves to the queries and to the output; all heads share one latent key and value.
+    yield o.MatMul(
+        name="q_absorb", part="attention", m=t, k=a.nope, n=a.rank, groups=a.heads,
+        weight=a.heads * a.nope * a.rank, input=a.heads * a.nope * t, output=a.heads * a.rank * t,
+    )  # fmt: skip
+    yield o.Attend(
+        name=f"{a.name}_absorbed", heads=a.heads, kv_heads=1, qk_dim=a.rank + a.rope, v_dim=a.rank, **shared,
+        input=(a.heads * (a.rank + a.rope) + a.cache_width) * t, output=a.heads * a.rank * t,
+        scratch=2 * a.heads * square, **moved,
+    )  # fmt: skip
+    yield o.MatMul(
+        name="v_absorb", part="attention", m=t, k=a.rank, n=a.v, groups=a.heads,
+        weight=a.heads * a.rank * a.v, input=a.heads * a.rank * t, output=a.heads * a.v * t,
+    )  # fmt: skip
+
+
+@lowers(m.Indexer)
+def _indexer(i: m.Indexer, step: Step) -> Iterator[o.Op]:
+    t = step.tokens
+    yield o.Score(
+        name=i.name, heads=i.heads, dim=i.head_dim, pairs=step.pairs(), square=step.square_pairs,
+        input=(i.heads * (i.head_dim + 1) + i.head_dim) * t, output=0, scratch=step.square_pairs,
+        cache_read=i.cache_width * step.cached_tokens, cache_write=i.cache_width * t,
+    )  # fmt: skip
+
+
+def _activate(name: str, width: int, rows: Any, function: str, gated: bool, learned: int = 0) -> o.Op:
+    return o.Activate(
+        name=name, rows=rows, width=width, function=function, gated=gated, vector=learned,
+        input=(2 if gated else 1) * width * rows, output=width * rows,
+    )  # fmt: skip
+
+
+@lowers(m.Activation)
+def _activation(a: m.Activation, step: Step) -> Iterator[o.Op]:
+    yield _activate(a.name, a.width, step.tokens, a.function, a.gated, a.learned)
+
+
+@lowers(m.Add)
+def _add(a: m.Add, step: Step) -> Iterator[o.Op]:
+    moved = a.width * step.tokens
+    yield o.Sum(name=a.name, elements=moved, input=2 * moved, output=moved)
+
+
+@lowers(m.Gate)
+def _gate(g: m.Gate, step: Step) -> Iterator[o.Op]:
+    moved, gates = g.width * step.tokens, g.gates * step.tokens
+    yield o.Scale(name=g.name, elements=moved, gates=gates, input=moved + gates, output=moved)
+
+
+@lowers(m.Router)
+def _router(r: m.Router, step: Step) -> Iterator[o.Op]:
+    t = step.tokens
+    scores = r.experts * t
+    yield o.MatMul(
+        name=r.name, part="router", m=t, k=r.inputs, n=r.experts, bias=r.bias,
+        weight=r.matrix, vector=r.parameters - r.matrix, input=r.inputs * t, output=scores,
+    )  # fmt: skip
+    yield o.Choose(name=f"{r.name}_choice", rows=t, experts=r.experts, input=scores, output=scores)
+
+
+@lowers(m.Experts)
+def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
+    """T tokens make T·top_k rows; only the distinct experts they visit are read."""
+    t, k = step.tokens, chosen(e)
+    rows, touched = k * t, distinct(e.experts, k, t)
+    wide = e.inner * (2 if e.gated else 1)
+
+    def product(name: str, inputs: int, outputs: int) -> o.Op:
+        return o.ExpertMatMul(
+            name=name, part="experts", m=rows, k=inputs, n=outputs, tokens=t, top_k=k, experts=e.experts,
+            touched=touched, bias=e.bias, reference_runs_all=e.reference_runs_all,
+            weight=inputs * outputs * touched, vector=outputs * touched if e.bias else 0,
+            input=inputs * rows, output=outputs * rows,
+        )  # fmt: skip
+
+    yield product(f"{e.name}_gate_up_proj" if e.gated else f"{e.name}_up_proj", e.hidden, wide)
+    yield _activate(f"{e.name}_act", e.inner, rows, e.function, e.gated)
+    yield product(f"{e.name}_down_proj", e.inner, e.hidden)
+    yield o.Sum(
+        name=f"{e.name}_combine", elements=e.hidden * t, terms=k, weighted=True,
+        input=e.hidden * rows, output=e.hidden * t,
+    )  # fmt: skip
+
+
+@lowers(m.Conv)
+def _conv(v: m.Conv, step: Step) -> Iterator[o.Op]:
+    moved, state = v.channels * step.tokens, v.state * step.sequences
+    yield o.Convolve(
+        name=v.name, store="state", tokens=step.tokens, sequences=step.sequences, channels=v.channels, kernel=v.kernel,
+        vector=v.parameters, input=moved, output=moved, cache_read=state, cache_write=state,
+    )  # fmt: skip
+
+
+@lowers(m.SelectiveScan)
+def _selective(s: m.SelectiveScan, step: Step) -> Iterator[o.Op]:
+    t, state = step.tokens, s.state * step.sequences
+    yield o.Selective(
+        name=s.name, store="state", step=step, channels=s.channels, state_size=s.state_size, vector=s.parameters,
+        input=(2 * s.channels + 2 * s.state_size) * t, output=s.channels * t,
+        scratch=s.state * t, cache_read=state, cache_write=state,
+    )  # fmt: skip
+
+
+@lowers(m.StateSpace)
+def _dual(s: m.StateSpace, step: Step) -> Iterator[o.Op]:
+    t, state, inner = step.tokens, s.state * step.sequences, s.heads * s.head_dim
+    yield o.Dual(
+        name=s.name, store="state", step=step, heads=s.heads, head_dim=s.head_dim, state_size=s.state_size,
+        chunk=s.chunk, vector=s.parameters, input=(inner + 2 * s.groups * s.state_size + s.heads) * t,
+        output=inner * t, scratch=s.heads * s.chunk * t, cache_read=state, cache_write=state,
+    )  # fmt: skip
+
+
+@lowers(m.DeltaRule)
+def _delta(r: m.DeltaRule, step: Step) -> Iterator[o.Op]:
+    t, state = step.tokens, r.state * step.sequences
+    keys, values = r.key_heads * r.key_dim, r.value_heads * r.value_dim
+    yield o.Delta(
+        name=r.name, store="state", step=step, heads=r.value_heads, key_dim=r.key_dim, value_dim=r.value_dim,
+        chunk=r.chunk, vector=r.parameters, input=(2 * keys + values + 2 * r.value_heads) * t, output=values * t,
+        scratch=r.value_heads * r.chunk * t, cache_read=state, cache_write=state,
+    )  # fmt: skip

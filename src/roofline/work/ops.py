@@ -1,0 +1,212 @@
+"""An op: a module at a step. Its kind, its shape, and its tensors by role, in elements.
+
+Kinds are classes; conventions (`counting`, `traffic`) and machines look at the kind and its fields, never at a model.
+
+Roles: `weight` is what the step touches of the weight matrices, `vector` of biases and norm weights; `input` and
+`output` are activations; `cache_read` and `cache_write` go to the KV cache or the recurrent state; `scratch` is what
+an unfused kernel would put into memory in between (attention scores and probabilities), each element written once and
+read once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from roofline.model.maths import Count
+from roofline.model.modules import Part
+from roofline.work.step import Step
+
+Store: TypeAlias = Literal["kv", "state"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Op:
+    """What all kinds share. `part` and `store` name the formats of weights and cache in a `Precision`."""
+
+    name: str
+    part: Part = "other"
+    store: Store = "kv"
+    weight: Count = 0
+    vector: Count = 0
+    input: Count = 0
+    output: Count = 0
+    cache_read: Count = 0
+    cache_write: Count = 0
+    scratch: Count = 0
+
+    @property
+    def kind(self) -> str:
+        """The kind's name, in the words of the tables: matmul, attention, norm, …"""
+        return KIND_NAMES[type(self)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatMul(Op):
+    """`groups` products [m, k]·[k, n], one weight each (groups = 1 for a linear layer)."""
+
+    m: Count
+    k: Count
+    n: Count
+    groups: Count = 1
+    bias: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpertMatMul(Op):
+    """A grouped product: `m` routed rows spread over `touched` of `experts` weights [k, n].
+
+    `tokens`·`top_k` = m. `reference_runs_all`: the published code multiplies every token by every expert.
+    """
+
+    m: Count
+    k: Count
+    n: Count
+    tokens: Count
+    top_k: Count
+    experts: Count
+    touched: Count
+    bias: bool = False
+    reference_runs_all: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attend(Op):
+    """softmax(q·kᵀ)·v: `pairs` unmasked query-key pairs per query head, `square` with no mask at all.
+
+    `kv_tokens`: tokens of all queries, cached and new together.
+    """
+
+    heads: Count
+    kv_heads: Count
+    qk_dim: Count
+    v_dim: Count
+    sequences: Count
+    tokens: Count
+    kv_tokens: Count
+    pairs: Count
+    square: Count
+    in_reference: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score(Op):
+    """An indexer's scores: `heads` small heads over `pairs`, summed to one score for each pair."""
+
+    heads: Count
+    dim: Count
+    pairs: Count
+    square: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalise(Op):
+    """RMSNorm or LayerNorm of `rows` rows of `width`."""
+
+    rows: Count
+    width: Count
+    center: bool
+    scaled: bool
+    shifted: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotate(Op):
+    """RoPE on `elements` values."""
+
+    elements: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activate(Op):
+    """f on `rows` of `width` values, times a second stream where `gated`."""
+
+    rows: Count
+    width: Count
+    function: str
+    gated: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sum(Op):
+    """`elements` sums of `terms` values, each weighted where `weighted`."""
+
+    elements: Count
+    terms: Count = 2
+    weighted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale(Op):
+    """`elements` values times σ of `gates` values."""
+
+    elements: Count
+    gates: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choose(Op):
+    """The best `top_k` of `experts` scores for each of `rows` tokens, with their softmax."""
+
+    rows: Count
+    experts: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lookup(Op):
+    """`rows` rows of a table."""
+
+    rows: Count
+    width: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolve(Op):
+    """Depthwise causal convolution: `kernel` taps on `channels` at every token."""
+
+    tokens: Count
+    sequences: Count
+    channels: Count
+    kernel: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanOp(Op):
+    """A linear recurrence over the tokens of `step`; subclasses say which."""
+
+    step: Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selective(ScanOp):
+    """Mamba-1: `channels` states of `state_size`."""
+
+    channels: Count
+    state_size: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dual(ScanOp):
+    """Mamba-2: `heads` states [head_dim, state_size], computed in chunks by the reference."""
+
+    heads: Count
+    head_dim: Count
+    state_size: Count
+    chunk: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delta(ScanOp):
+    """Gated delta rule: `heads` states [key_dim, value_dim], computed in chunks by the reference."""
+
+    heads: Count
+    key_dim: Count
+    value_dim: Count
+    chunk: Count
+
+
+KIND_NAMES: dict[type[Op], str] = {
+    MatMul: "matmul", ExpertMatMul: "experts", Attend: "attention", Score: "indexer", Normalise: "norm",
+    Rotate: "rope", Activate: "activation", Sum: "add", Scale: "gate", Choose: "route", Lookup: "embedding",
+    Convolve: "conv", Selective: "scan", Dual: "scan", Delta: "scan",
+}  # fmt: skip

@@ -1,0 +1,244 @@
+"""A step: one forward pass over queries that hold cached tokens and bring new ones.
+
+Prefill is (cached 0, new S), decode (L, 1), a chunk of a long prompt (L, C); a list mixes them. Everything a formula
+needs of a step is one of a few sums over its queries: sequences, tokens, tokens read from the cache, attended pairs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from roofline.model.checks import count
+from roofline.model.errors import InputError
+from roofline.model.maths import Count, half, is_array, least, most
+
+Logits: TypeAlias = Literal["last", "all"]
+
+
+@dataclass(frozen=True)
+class Queries:
+    """`count` sequences alike: each has `cached` tokens in the cache and brings `new` ones."""
+
+    cached: Count
+    new: Count
+    count: Count = 1
+
+
+@dataclass(frozen=True, init=False)
+class Step:
+    """One forward pass.
+
+    Step([(0, 512), (4096, 1)])            a batch of queries, each (cached, new)
+    Step([(0, 512, 8)])                    eight queries alike
+    Step(cached=[0, 4096], new=[512, 1])   the same as two lists, one entry a query
+    Step(cached=array, new=1, batch=32)    a sweep: arrays broadcast, every element is a step of its own
+
+    `logits`: for which tokens the head runs, the `last` of each query or `all`.
+    Raises InputError for negative, fractional, missing or unequal entries.
+    """
+
+    queries: tuple[Queries, ...]
+    logits: Logits
+
+    def __init__(
+        self,
+        queries: Iterable[Any] | None = None,
+        *,
+        cached: Any = None,
+        new: Any = None,
+        batch: Count = None,
+        logits: Logits = "last",
+    ) -> None:
+        if logits not in ("last", "all"):
+            raise InputError("logits", logits, "'last' or 'all'")
+        if queries is None:
+            entries = _from_fields(cached, new, batch)
+        else:
+            if cached is not None or new is not None or batch is not None:
+                raise InputError("queries", queries, "either queries or cached, new and batch")
+            entries = [_entry(q) for q in queries]
+        if not entries:
+            raise InputError("queries", entries, "at least one query")
+        checked = [
+            Queries(count("cached", q.cached), count("new", q.new, 1), count("batch", q.count, 1)) for q in entries
+        ]
+        object.__setattr__(self, "queries", _merged(checked))
+        object.__setattr__(self, "logits", logits)
+        try:
+            self.shape  # noqa: B018
+        except ValueError:
+            raise InputError("step", [q.__dict__ for q in entries], "arrays that broadcast together") from None
+
+    def __add__(self, other: Step) -> Step:
+        """Both batches in one step."""
+        return _made((*self.queries, *other.queries), self.logits)
+
+    def with_logits(self, logits: Logits) -> Step:
+        """The same queries, with logits for the `last` token of each or for `all`."""
+        return _made(self.queries, logits)
+
+    def with_symbols(self, cached: Count, new: Count, count: Count) -> Step:
+        """One kind of query in symbols; the head as in this step."""
+        return _made((Queries(cached, new, count),), self.logits)
+
+    def with_queries(self, queries: tuple[Queries, ...]) -> Step:
+        """The same kind of step with other queries."""
+        return _made(queries, self.logits)
+
+    # -- sums over the queries -------------------------------------------------------------------------------------
+    def total(self, each: Callable[[Queries], Count]) -> Count:
+        """Σ over the queries of count · each(query)."""
+        first, *rest = self.queries
+        result = first.count * each(first)
+        for query in rest:
+            result = result + query.count * each(query)
+        return result
+
+    @property
+    def sequences(self) -> Count:
+        """Number of queries."""
+        return self.total(lambda q: 1)
+
+    @property
+    def tokens(self) -> Count:
+        """New tokens of all queries."""
+        return self.total(lambda q: q.new)
+
+    @property
+    def cached_tokens(self) -> Count:
+        """Tokens of all queries that are in the cache before the step."""
+        return self.total(lambda q: q.cached)
+
+    @property
+    def logit_tokens(self) -> Count:
+        """Tokens whose logits are computed."""
+        return self.sequences if self.logits == "last" else self.tokens
+
+    @property
+    def square_pairs(self) -> Count:
+        """Query-key pairs without any mask: Σ new·(cached + new)."""
+        return self.total(lambda q: q.new * (q.cached + q.new))
+
+    def pairs(self, window: Count | None = None, chunk: Count | None = None) -> Count:
+        """Query-key pairs a causal mask leaves, in a sliding window or in chunks where given.
+
+        Full: Σ over the new tokens i = 1…T of P + i, which is T·P + T(T+1)/2 after P cached ones.
+        Window W: Σ min(P + i, W). Chunks of C: each token sees its own chunk up to itself.
+        """
+        if chunk is not None:
+            return self.total(lambda q: _chunked(q.cached + q.new, chunk) - _chunked(q.cached, chunk))
+        if window is None:
+            return self.total(lambda q: q.new * q.cached + half(q.new * (q.new + 1)))
+        return self.total(lambda q: _windowed(q.cached, q.new, window))
+
+    def cache_reads(self, window: Count | None = None, chunk: Count | None = None) -> Count:
+        """Cached tokens that at least one new token attends to."""
+        if chunk is not None:
+            return self.total(lambda q: q.cached % chunk)
+        if window is None:
+            return self.cached_tokens
+        return self.total(lambda q: least(q.cached, window - 1))
+
+    # -- arrays ----------------------------------------------------------------------------------------------------
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The broadcast shape of the arrays in the step, () where it holds none."""
+        shapes = [v.shape for q in self.queries for v in (q.cached, q.new, q.count) if is_array(v)]
+        if not shapes:
+            return ()
+        import numpy
+
+        return numpy.broadcast_shapes(*shapes)
+
+    def largest(self) -> Step:
+        """The step of the largest value of each array: no element of the sweep costs more."""
+        return _made(tuple(Queries(*(_peak(v) for v in (q.cached, q.new, q.count))) for q in self.queries), self.logits)
+
+    def as_floats(self) -> Step:
+        """The same step with its arrays in float64, for sweeps beyond 64-bit integers."""
+
+        def convert(value: Count) -> Count:
+            return value.astype("float64") if is_array(value) else value
+
+        return _made(
+            tuple(Queries(*(convert(v) for v in (q.cached, q.new, q.count))) for q in self.queries), self.logits
+        )
+
+
+def prefill(batch: Count = 1, tokens: Count = None, *, cached: Count = 0, logits: Logits = "last") -> Step:
+    """`batch` prompts of `tokens` new tokens each, after `cached` ones (a shared prefix, an earlier chunk)."""
+    return Step([(count("cached", cached), count("tokens", tokens, 1), count("batch", batch, 1))], logits=logits)
+
+
+def decode(batch: Count = 1, context: Count = None, *, new: Count = 1) -> Step:
+    """`batch` sequences with `context` cached tokens each that add one token (or `new`, when verifying drafts)."""
+    entry = (count("context", context), count("new", new, 1), count("batch", batch, 1))
+    return Step([entry], logits="last" if _is_one(new) else "all")
+
+
+def _is_one(new: Count) -> bool:
+    return isinstance(new, int) and new == 1
+
+
+def _made(queries: tuple[Queries, ...], logits: Logits) -> Step:
+    step = object.__new__(Step)
+    object.__setattr__(step, "queries", _merged(queries))
+    object.__setattr__(step, "logits", logits)
+    return step
+
+
+def _entry(query: Any) -> Queries:
+    if isinstance(query, Queries):
+        return query
+    if isinstance(query, (tuple, list)) and len(query) in (2, 3):
+        return Queries(*query)
+    raise InputError("queries", query, "pairs (cached, new) or triples (cached, new, count)")
+
+
+def _from_fields(cached: Any, new: Any, batch: Count) -> list[Queries]:
+    cached, new = 0 if cached is None else cached, 1 if new is None else new
+    lists = [v for v in (cached, new) if isinstance(v, (list, tuple, range))]
+    if not lists:
+        return [Queries(cached, new, 1 if batch is None else batch)]
+    size = len(lists[0])
+    if any(len(v) != size for v in lists):
+        raise InputError("new", new, f"{size} entries, as many as cached")
+    columns = [list(v) if isinstance(v, (list, tuple, range)) else [v] * size for v in (cached, new)]
+    repeat = 1
+    if batch is not None:
+        total = count("batch", batch, 1)
+        if not isinstance(total, int) or not size or total % size:
+            raise InputError("batch", batch, f"a multiple of the {size} queries listed")
+        repeat = total // size
+    return [Queries(c, n, repeat) for c, n in zip(*columns, strict=True)]
+
+
+def _merged(queries: Iterable[Queries]) -> tuple[Queries, ...]:
+    """Equal scalar queries counted together, so that a large mixed batch stays short."""
+    counts: Counter[tuple[int, int]] = Counter()
+    others: list[Queries] = []
+    for q in queries:
+        if type(q.cached) is int and type(q.new) is int and type(q.count) is int:
+            counts[q.cached, q.new] += q.count
+        else:
+            others.append(q)
+    return (*(Queries(c, n, k) for (c, n), k in counts.items()), *others)
+
+
+def _windowed(cached: Count, new: Count, window: Count) -> Count:
+    """Σ_{i=1…new} min(cached + i, window); the first `growing` tokens still see everything."""
+    growing = most(least(window - cached, new), 0)
+    return growing * cached + half(growing * (growing + 1)) + (new - growing) * window
+
+
+def _chunked(length: Count, chunk: Count) -> Count:
+    """Pairs of a sequence of `length` tokens, each seeing its own chunk up to itself."""
+    rest = length % chunk
+    return (length // chunk) * half(chunk * (chunk + 1)) + half(rest * (rest + 1))
+
+
+def _peak(value: Count) -> Count:
+    return int(value.max()) if is_array(value) else value

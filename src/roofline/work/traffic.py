@@ -1,0 +1,134 @@
+"""Which tensors cross the memory bus: a table from the kind of op to the elements that move, for each convention.
+
+`floor`     each weight touched is read once, the cache is read and written once, the embedding rows come in and the
+            logits go out. Nothing moves less.
+`fused`     as flash attention and fused elementwise kernels do: every matrix product, attention, scan and convolution
+            reads its inputs and writes its output; an elementwise op reads only what it takes in beyond its output
+            (the second stream of a gate, the residual); scores and probabilities stay on the chip.
+`unfused`   every op reads and writes everything, scores and probabilities included.
+`original`  as transformer-roofline-analyzer counts: layers only, keys and values of the whole context as attention's
+            input, one weight more in a norm, weights once for every routed choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from roofline.model.errors import InputError, nearest
+from roofline.model.maths import Count
+from roofline.model.precision import Precision
+from roofline.work import ops as o
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Elements or bytes that cross memory, by role."""
+
+    weight: Count = 0
+    vector: Count = 0
+    input: Count = 0
+    output: Count = 0
+    cache_read: Count = 0
+    cache_write: Count = 0
+    scratch: Count = 0
+
+    @property
+    def weights(self) -> Count:
+        """Matrices, biases and norms."""
+        return self.weight + self.vector
+
+    @property
+    def activations(self) -> Count:
+        """Inputs, outputs and scratch."""
+        return self.input + self.output + self.scratch
+
+    @property
+    def cache(self) -> Count:
+        """KV cache and recurrent state, read and written."""
+        return self.cache_read + self.cache_write
+
+    @property
+    def total(self) -> Count:
+        """Sum of all roles."""
+        return self.weights + self.activations + self.cache
+
+
+Rule = Callable[[o.Op], Moved]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """A convention: its rule, and whether it covers the layers only."""
+
+    name: str
+    about: str
+    rule: Rule
+    layers_only: bool = False
+
+    def bytes(self, op: o.Op, precision: Precision) -> Moved:
+        """Bytes of one op by role: elements moved times the format of the role."""
+        moved, activations = self.rule(op), precision.activations
+        cache = precision.kv if op.store == "kv" else precision.state
+        return Moved(
+            weight=precision.weights(op.part).bytes(moved.weight),
+            vector=precision.other.bytes(moved.vector),
+            input=activations.bytes(moved.input),
+            output=activations.bytes(moved.output),
+            cache_read=cache.bytes(moved.cache_read),
+            cache_write=cache.bytes(moved.cache_write),
+            scratch=activations.bytes(moved.scratch),
+        )
+
+
+ELEMENTWISE = (o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose)
+
+
+def unfused(op: o.Op) -> Moved:
+    """Everything; scratch is written and read."""
+    return Moved(op.weight, op.vector, op.input, op.output, op.cache_read, op.cache_write, 2 * op.scratch)
+
+
+def fused(op: o.Op) -> Moved:
+    """Elementwise work rides on its neighbours: it reads input − output more, and writes nothing."""
+    if isinstance(op, ELEMENTWISE):
+        return Moved(op.weight, op.vector, op.input - op.output)
+    return Moved(op.weight, op.vector, op.input, op.output, op.cache_read, op.cache_write)
+
+
+def floor(op: o.Op) -> Moved:
+    """Weights, cache, and the model's own output."""
+    logits = op.output if isinstance(op, o.MatMul) and op.part == "head" else 0
+    return Moved(op.weight, op.vector, output=logits, cache_read=op.cache_read, cache_write=op.cache_write)
+
+
+def original(op: o.Op) -> Moved:
+    """The first seed's tool."""
+    match op:
+        case o.Attend():
+            keys = op.kv_heads * (op.qk_dim + op.v_dim) * op.kv_tokens
+            return Moved(input=op.heads * op.qk_dim * op.tokens + keys, output=op.output)
+        case o.Normalise():
+            return Moved(vector=op.width + 1, input=op.input, output=op.output)
+        case o.ExpertMatMul():
+            return Moved(weight=op.k * op.n * op.top_k, input=op.input, output=op.output)
+        case _:
+            return Moved(weight=op.weight, input=op.input, output=op.output)
+
+
+FLOOR = Traffic("floor", "each weight, cache entry and logit once", floor)
+FUSED = Traffic("fused", "flash attention, elementwise work fused into its neighbours", fused)
+UNFUSED = Traffic("unfused", "every module reads and writes everything", unfused)
+ORIGINAL = Traffic("original", "transformer-roofline-analyzer's, layers only", original, layers_only=True)
+
+TRAFFICS: Mapping[str, Traffic] = MappingProxyType({t.name: t for t in (FLOOR, FUSED, UNFUSED, ORIGINAL)})
+
+
+def traffic_named(name: str | Traffic) -> Traffic:
+    """The convention of that name, or an InputError with the nearest."""
+    if isinstance(name, Traffic):
+        return name
+    if name not in TRAFFICS:
+        raise InputError("traffic", name, f"one of {', '.join(TRAFFICS)}", nearest(str(name), TRAFFICS))
+    return TRAFFICS[name]
