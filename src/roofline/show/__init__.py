@@ -1,0 +1,1 @@
+"""Views: tables, CSV, JSON. No arithmetic beyond units."""

@@ -1,0 +1,95 @@
+"""Views of the catalog and of a model's modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from roofline.model.load import Entry
+from roofline.model.model import Model
+from roofline.model.modules import Module
+from roofline.show import analysis
+from roofline.show.tables import Column, Table
+from roofline.show.units import share, whole
+
+SCHEMA = "roofline.models/1"
+
+
+def catalog_table(entries: Mapping[str, Entry]) -> Table:
+    """One line for each published model."""
+    columns = (
+        Column("Model", False),
+        Column("Parameters"),
+        Column("Published"),
+        Column("Active"),
+        Column("Scope", False),
+    )
+    rows = tuple((e.id, whole(e.parameters), e.published, str(e.active or ""), e.scope) for e in entries.values())
+    return Table(columns, rows)
+
+
+def catalog_json(entries: Mapping[str, Entry]) -> dict[str, Any]:
+    """The catalog."""
+    return {"schema": SCHEMA, "models": [e.__dict__ for e in entries.values()]}
+
+
+def types_table(types: Iterable[str]) -> Table:
+    """The model_types."""
+    return Table((Column("model_type", False),), tuple((t,) for t in sorted(types)))
+
+
+def types_json(types: Iterable[str]) -> dict[str, Any]:
+    """The model_types."""
+    return {"schema": SCHEMA, "model_types": sorted(types)}
+
+
+def _placed(model: Model) -> Iterator[tuple[str, int, Module]]:
+    yield from (("embedding", 1, m) for m in model.embedding)
+    yield from ((b.name, n, m) for b, n in model.blocks for m in b.modules)
+    yield from (("head", 1, m) for m in model.head)
+
+
+def sizes(module: Module) -> str:
+    """The module's sizes as `name=value`."""
+    shown = ((f.name, getattr(module, f.name)) for f in fields(module) if f.name not in ("name", "part"))
+    return " ".join(k if v is True else f"{k}={v}" for k, v in shown if v is not None and v is not False)
+
+
+def module_table(model: Model) -> Table:
+    """Every module of every distinct block, with its sizes and parameters."""
+    columns = (
+        Column("Module", False), Column("Kind", False), Column("Block", False), Column("Layers"),
+        Column("Parameters each"),
+        Column("Parameters"), Column("Share"), Column("Sizes", False),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            m.name, type(m).__name__, block, str(n), whole(m.parameters), whole(n * m.parameters),
+            share(n * m.parameters, model.parameters), sizes(m),
+        )
+        for block, n, m in _placed(model)
+    )  # fmt: skip
+    total = (("Total", "", "", str(len(model.layers)), "", whole(model.parameters), "", ""),)
+    return Table(columns, rows, total, analysis.headline(model))
+
+
+def model_json(model: Model) -> dict[str, Any]:
+    """The model's figures and modules."""
+    return {
+        "schema": SCHEMA,
+        "model": analysis.model_json(model),
+        "modules": [
+            {
+                "name": m.name,
+                "kind": type(m).__name__,
+                "block": block,
+                "layers": n,
+                "parameters": m.parameters,
+                "sizes": {f.name: getattr(m, f.name) for f in fields(m) if f.name != "name"},
+            }
+            for block, n, m in _placed(model)
+        ],
+        "warnings": list(model.warnings),
+        "not_counted": list(model.not_counted),
+    }
