@@ -33,9 +33,9 @@ class StepOptions:
     "Context length: one new token for each sequence after that many cached ones."
     batch: int | None = None
     "Sequences in the batch (1), or a multiple of the length of --cached and --new, which then repeat."
-    cached: Annotated[list[int] | None, Parameter(consume_multiple=True)] = None
+    cached: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None
     "Cached tokens of each query of a mixed batch."
-    new: Annotated[list[int] | None, Parameter(consume_multiple=True)] = None
+    new: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None
     "New tokens of each query of a mixed batch."
 
     def steps(self) -> list[tuple[str, Step]]:

@@ -20,7 +20,10 @@ class InputError(ValueError):
 
 
 def _short(value: object) -> str:
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # an int of thousands of digits
+        text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -30,6 +33,6 @@ def nearest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
     >>> nearest("lama", ["llama", "gemma", "bloom"], 1)
     ['llama']
     """
-    by_lower = {k.lower(): k for k in known}
+    by_lower = {k.lower(): k for k in known if isinstance(k, str)}
     found = difflib.get_close_matches(word.lower(), by_lower, n=count, cutoff=0.4)
     return [by_lower[f] for f in found]

@@ -6,7 +6,6 @@ What stands in a config.json is untrusted: it is parsed as data, with limits, an
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import stat
@@ -95,14 +94,14 @@ def config_of(source: Source, *, revision: str | None = None) -> tuple[str, dict
         raise InputError("revision", revision, "a branch, a tag or a commit")
     if isinstance(source, str):
         if revision is None and (os.path.lexists(source) or _is_path(source)):
-            return _from_path(Path(source))
+            return _from_path(source)
         return _from_name(source, revision)
     if revision is not None:
         raise InputError("revision", revision, "none, as only a name can have one")
     if isinstance(source, Mapping):
         return "", dict(source)
     if isinstance(source, os.PathLike):
-        return _from_path(Path(os.fsdecode(source)))
+        return _from_path(os.fsdecode(source))
     raise InputError("model", source, f"{_SOURCES}, or a dict")
 
 
@@ -151,13 +150,13 @@ def _is_path(source: str) -> bool:
     return source.startswith((".", "/", "~")) or "\\" in source or source.endswith(".json")
 
 
-def _from_path(path: Path) -> tuple[str, dict[str, Any]]:
-    path = Path(os.path.expanduser(path))
-    if path.is_dir():
+def _from_path(source: str) -> tuple[str, dict[str, Any]]:
+    path, field = Path(os.path.expanduser(source)), _printable(source) or "."
+    if os.path.isdir(path):
         if not os.path.lexists(path / _CONFIG):
-            raise InputError(_printable(str(path)), "a folder without one", f"a folder with a {_CONFIG}")
-        path /= _CONFIG
-    raw = read_config(path)
+            raise InputError(field, "a folder without one", f"a folder with a {_CONFIG}")
+        path, field = path / _CONFIG, f"{field.rstrip('/')}/{_CONFIG}"
+    raw = read_config(path, field)
     name = path.absolute().parent.name if path.name == _CONFIG else path.stem
     return _printable(name), raw
 
@@ -284,12 +283,13 @@ def _download(model: str, revision: str | None) -> str:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keeps huggingface_hub's log, warnings and progress bar off the terminal; errors say all there is to say."""
+    import logging
+
     bar = "huggingface_hub.http_get"
     log = logging.getLogger("huggingface_hub")
     with _ONE_AT_A_TIME, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            from huggingface_hub.utils import tqdm  # noqa: F401  (sets up the log)
             from huggingface_hub.utils.tqdm import (
                 are_progress_bars_disabled,
                 disable_progress_bars,

@@ -8,9 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WIDE = 10_000
-"""Columns of anything that is not a terminal: nothing is cut or wrapped there."""
-
 
 @dataclass(frozen=True)
 class Column:
@@ -31,12 +28,37 @@ class Table:
 
 
 def print_table(table: Table) -> None:
-    """To stdout: as wide as it needs in a file or pipe, within the window on a terminal."""
+    """To stdout: with Rich on a terminal, as wide as it needs in a file or pipe."""
+    if sys.stdout.isatty():
+        _print_rich(table)
+    else:
+        print_line(plain(table))
+
+
+def plain(table: Table) -> str:
+    """Columns padded with spaces, nothing cut: for files, pipes and whoever reads them line by line."""
+    heads = tuple(c.name for c in table.columns)
+    body = [heads, *table.rows, *table.total]
+    widths = [max(len(row[i]) for row in body) for i in range(len(heads))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = zip(row, widths, table.columns, strict=True)
+        return "  ".join(t.rjust(w) if c.right else t.ljust(w) for t, w, c in cells).rstrip()
+
+    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
+    lines = [line(heads), rule, *(line(row) for row in table.rows)]
+    if table.total:
+        lines += [rule, *(line(row) for row in table.total)]
+    return "\n".join([table.title, *lines] if table.title else lines)
+
+
+def _print_rich(table: Table) -> None:
+    """A column too long for the window is folded, never cut."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    console = Console(width=None if sys.stdout.isatty() else WIDE)
+    console = Console()
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     for column in table.columns:
         drawn.add_column(column.name, justify="right" if column.right else "left", overflow="fold")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from roofline.model.errors import InputError, nearest
@@ -18,6 +18,8 @@ from roofline.work.traffic import Moved, Traffic, traffic_named
 
 EXACT = 2**62
 """Sweeps whose largest figure stays below this run in exact 64-bit integers; larger ones in float64."""
+PIECE = 2**14
+"""Elements of a sweep evaluated at a time: an array of them fits a core's own cache."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,21 @@ class Analysis:
         return numpy.broadcast_to(value, self.step.shape)
 
     def _total(self, each: Callable[[OpCost], Count]) -> Count:
-        """Σ over ops of layers · each(op), one op at a time so that a large sweep stays small in memory."""
-        total: Count = 0
-        for row in self.ops:
-            total = _add(total, row.layers, each(row))
-        return self.shaped(total)
+        """Σ over ops of layers · each(op). A large sweep runs in pieces that stay in the processor's cache."""
+        if self.step.points <= PIECE:
+            total: Count = 0
+            for row in self.ops:
+                total = total + row.layers * each(row)
+            return self.shaped(total)
+        import numpy
+
+        result = None
+        for place, step in self.step.blocks(PIECE):
+            part = replace(self, step=step)._total(each)
+            if result is None:
+                result = numpy.empty(self.step.points, dtype=part.dtype)
+            result[place] = part
+        return result.reshape(self.step.shape)  # type: ignore[union-attr]
 
     @cached_property
     def flops(self) -> Count:
@@ -168,15 +180,6 @@ def analyze(
 def _fits(largest: Analysis) -> bool:
     """Whether 64-bit integers hold every figure of a sweep whose largest step this is."""
     return bool(max(largest.flops, 2**16 * largest.bytes) < EXACT)
-
-
-def _add(total: Count, times: int, value: Count) -> Count:
-    """total + times · value, in place where the total is already a full array of its own."""
-    value = times * value
-    if is_array(total) and is_array(value) and total.shape == value.shape and total.dtype == value.dtype:
-        total += value
-        return total
-    return total + value
 
 
 def ratio(flops: Count, moved: Count) -> Count:

@@ -20,6 +20,7 @@ from typing import Any
 from roofline.model.errors import InputError, nearest
 from roofline.model.maths import Count, ceil_div
 from roofline.work import ops as o
+from roofline.work.step import Queries
 
 Formula = Callable[[Any], Count]
 
@@ -133,13 +134,18 @@ def delta(op: o.Delta) -> Count:
     return op.heads * op.value_dim * (7 * op.key_dim + 3) * op.step.tokens
 
 
+def linear_attend(op: o.LinearAttend) -> Count:
+    """Recurrent form, per token and head: 5·dim² (decay, k·vᵀ, add, q·S). arXiv:2401.04658, eq. 2."""
+    return 5 * op.heads * op.dim * op.dim * op.step.tokens
+
+
 STANDARD = Counting(
     "standard",
     "multiply-add = 2, unmasked pairs only, logits where needed",
     MappingProxyType({
         o.MatMul: matmul, o.ExpertMatMul: experts, o.Attend: attend, o.Score: score, o.Normalise: normalise,
         o.Rotate: rotate, o.Activate: activate, o.Sum: add_up, o.Scale: scale, o.Choose: choose, o.Lookup: nothing,
-        o.Convolve: convolve, o.Selective: selective, o.Dual: dual, o.Delta: delta,
+        o.Convolve: convolve, o.Selective: selective, o.Dual: dual, o.Delta: delta, o.LinearAttend: linear_attend,
     }),
 )  # fmt: skip
 
@@ -194,6 +200,16 @@ def torch_delta(op: o.Delta) -> Count:
     return 2 * op.heads * (2 * c * c * k + 3 * c * k * v + c * c * v) * op.step.total(lambda q: ceil_div(q.new, c))
 
 
+def torch_linear_attend(op: o.LinearAttend) -> Count:
+    """The chunked reference: q·kᵀ and its product with v in each chunk, the last one short; q·S and kᵀ·v."""
+    c, d = op.chunk, op.dim
+
+    def squares(q: Queries) -> Count:
+        return (q.new // c) * c * c + (q.new % c) * (q.new % c)
+
+    return 4 * op.heads * (d * op.step.total(squares) + d * d * op.step.tokens)
+
+
 TORCH = Counting(
     "torch",
     "torch.utils.flop_counter on the published code: matrix products, no masking, all logits",
@@ -201,6 +217,7 @@ TORCH = Counting(
         **dict.fromkeys((o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup), nothing),
         o.MatMul: torch_matmul, o.ExpertMatMul: torch_experts, o.Attend: torch_attend, o.Score: torch_score,
         o.Convolve: torch_convolve, o.Selective: torch_selective, o.Dual: torch_dual, o.Delta: torch_delta,
+        o.LinearAttend: torch_linear_attend,
     }),
     all_logits=True,
 )  # fmt: skip

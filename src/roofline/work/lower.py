@@ -82,8 +82,8 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
         name=a.name, heads=a.heads, kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim,
         sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + t,
         pairs=step.pairs(a.window, a.chunk), square=square, vector=a.parameters,
-        input=(a.heads * a.head_dim + a.cache_width) * t, output=a.heads * a.v_head_dim * t,
-        cache_read=a.cache_width * step.cache_reads(a.window, a.chunk), cache_write=a.cache_width * t,
+        input=(a.heads * a.head_dim + a.kv_width) * t, output=a.heads * a.v_head_dim * t,
+        cache_read=a.kv_width * step.cache_reads(a.window, a.chunk), cache_write=a.cache_width * t,
         scratch=2 * a.heads * square,
     )  # fmt: skip
 
@@ -126,6 +126,7 @@ def _any(queries: Count) -> bool:
 
 def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o.Op]:
     t, held = step.tokens, step.cached_tokens + step.tokens
+    used = no_more(1, step.sequences)  # in a sweep, only the elements that run in this form read its weights
     square, pairs = step.square_pairs, step.pairs(a.select)
     read = step.cached_tokens if a.select is None else step.total(lambda q: least(q.cached, q.new * a.select))
     moved = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
@@ -134,7 +135,7 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
         # The latents of the whole context become keys and values, then attention is plain multi-head.
         width = a.heads * (a.nope + a.v)
         yield o.MatMul(
-            name="kv_b_proj", part="attention", m=held, k=a.rank, n=width, weight=a.parameters,
+            name="kv_b_proj", part="attention", m=held, k=a.rank, n=width, weight=used * a.parameters,
             input=a.rank * t, output=width * held, **moved,
         )  # fmt: skip
         yield o.Attend(
@@ -146,7 +147,7 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
     # The up-projection moves to the queries and to the output; all heads share one latent key and value.
     yield o.MatMul(
         name="q_absorb", part="attention", m=t, k=a.nope, n=a.rank, groups=a.heads,
-        weight=a.heads * a.nope * a.rank, input=a.heads * a.nope * t, output=a.heads * a.rank * t,
+        weight=used * a.heads * a.nope * a.rank, input=a.heads * a.nope * t, output=a.heads * a.rank * t,
     )  # fmt: skip
     yield o.Attend(
         name=f"{a.name}_absorbed", heads=a.heads, kv_heads=1, qk_dim=a.rank + a.rope, v_dim=a.rank, **shared,
@@ -155,7 +156,7 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
     )  # fmt: skip
     yield o.MatMul(
         name="v_absorb", part="attention", m=t, k=a.rank, n=a.v, groups=a.heads,
-        weight=a.heads * a.rank * a.v, input=a.heads * a.rank * t, output=a.heads * a.v * t,
+        weight=used * a.heads * a.rank * a.v, input=a.heads * a.rank * t, output=a.heads * a.v * t,
     )  # fmt: skip
 
 
@@ -190,7 +191,8 @@ def _add(a: m.Add, step: Step) -> Iterator[o.Op]:
 @lowers(m.Gate)
 def _gate(g: m.Gate, step: Step) -> Iterator[o.Op]:
     moved, gates = g.width * step.tokens, g.gates * step.tokens
-    yield o.Scale(name=g.name, elements=moved, gates=gates, input=moved + gates, output=moved)
+    squashed = gates if g.sigmoid else 0
+    yield o.Scale(name=g.name, elements=moved, gates=squashed, input=moved + gates, output=moved)
 
 
 @lowers(m.Router)
@@ -263,6 +265,15 @@ def _delta(r: m.DeltaRule, step: Step) -> Iterator[o.Op]:
     keys, values = r.key_heads * r.key_dim, r.value_heads * r.value_dim
     yield o.Delta(
         name=r.name, store="state", step=step, heads=r.value_heads, key_dim=r.key_dim, value_dim=r.value_dim,
-        chunk=r.chunk, vector=r.parameters, input=(2 * keys + values + 2 * r.value_heads) * t, output=values * t,
+        chunk=r.chunk, vector=r.parameters, input=(2 * keys + values + r.value_heads + r.decays) * t, output=values * t,
         scratch=r.value_heads * r.chunk * t, cache_read=state, cache_write=state,
+    )  # fmt: skip
+
+
+@lowers(m.LinearAttention)
+def _linear_attention(a: m.LinearAttention, step: Step) -> Iterator[o.Op]:
+    t, state, width = step.tokens, a.state * step.sequences, a.heads * a.head_dim
+    yield o.LinearAttend(
+        name=a.name, store="state", step=step, heads=a.heads, dim=a.head_dim, chunk=a.chunk,
+        input=3 * width * t, output=width * t, scratch=a.heads * a.chunk * t, cache_read=state, cache_write=state,
     )  # fmt: skip

@@ -205,8 +205,17 @@ class Delta(ScanOp):
     chunk: Count
 
 
+@dataclass(frozen=True, kw_only=True)
+class LinearAttend(ScanOp):
+    """Linear attention with a fixed decay: `heads` states [dim, dim], computed in chunks by the reference."""
+
+    heads: Count
+    dim: Count
+    chunk: Count
+
+
 KIND_NAMES: dict[type[Op], str] = {
     MatMul: "matmul", ExpertMatMul: "experts", Attend: "attention", Score: "indexer", Normalise: "norm",
     Rotate: "rope", Activate: "activation", Sum: "add", Scale: "gate", Choose: "route", Lookup: "embedding",
-    Convolve: "conv", Selective: "scan", Dual: "scan", Delta: "scan",
+    Convolve: "conv", Selective: "scan", Dual: "scan", Delta: "scan", LinearAttend: "scan",
 }  # fmt: skip

@@ -6,9 +6,11 @@ needs of a step is one of a few sums over its queries: sequences, tokens, tokens
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from roofline.model.checks import count
@@ -97,17 +99,17 @@ class Step:
             result = result + query.count * each(query)
         return result
 
-    @property
+    @cached_property
     def sequences(self) -> Count:
         """Number of queries."""
         return self.total(lambda q: 1)
 
-    @property
+    @cached_property
     def tokens(self) -> Count:
         """New tokens of all queries."""
         return self.total(lambda q: q.new)
 
-    @property
+    @cached_property
     def cached_tokens(self) -> Count:
         """Tokens of all queries that are in the cache before the step."""
         return self.total(lambda q: q.cached)
@@ -117,7 +119,7 @@ class Step:
         """Tokens whose logits are computed."""
         return self.sequences if self.logits == "last" else self.tokens
 
-    @property
+    @cached_property
     def square_pairs(self) -> Count:
         """Query-key pairs without any mask: Σ new·(cached + new)."""
         return self.total(lambda q: q.new * (q.cached + q.new))
@@ -143,7 +145,7 @@ class Step:
         return self.total(lambda q: least(q.cached, window - 1))
 
     # -- arrays ----------------------------------------------------------------------------------------------------
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """The broadcast shape of the arrays in the step, () where it holds none."""
         shapes = [v.shape for q in self.queries for v in (q.cached, q.new, q.count) if is_array(v)]
@@ -156,6 +158,24 @@ class Step:
     def largest(self) -> Step:
         """The step of the largest value of each array: no element of the sweep costs more."""
         return _made(tuple(Queries(*(_peak(v) for v in (q.cached, q.new, q.count))) for q in self.queries), self.logits)
+
+    def blocks(self, points: int) -> Iterator[tuple[slice, Step]]:
+        """The step in flat pieces of at most `points` elements, with their places in the flattened shape."""
+        import numpy
+
+        def flat(value: Count) -> Count:
+            return numpy.broadcast_to(value, self.shape).reshape(-1) if is_array(value) else value
+
+        flattened = [tuple(flat(v) for v in (q.cached, q.new, q.count)) for q in self.queries]
+        for start in range(0, self.points, points):
+            here = slice(start, start + points)
+            cut = (Queries(*(v[here] if is_array(v) else v for v in q)) for q in flattened)
+            yield here, _made(tuple(cut), self.logits)
+
+    @property
+    def points(self) -> int:
+        """Number of elements of the sweep, 1 where there are no arrays."""
+        return math.prod(self.shape)
 
     def as_floats(self) -> Step:
         """The same step with its arrays in float64, for sweeps beyond 64-bit integers."""

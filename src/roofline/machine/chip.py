@@ -1,0 +1,308 @@
+"""A chip: peaks for each format, memory, links, power, price. SI inside; catalog files in the units of datasheets.
+
+Peaks are dense, link bandwidth is per direction, 1 GB = 10⁹ bytes, 1 GiB = 2³⁰. Every figure of the catalog stands
+beside its source and date in `catalog/*.toml`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from roofline.model.errors import InputError, nearest
+
+CATALOG = Path(__file__).with_name("catalog")
+LARGEST_FILE = 2**20
+FORMATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "int8", "fp4", "int4")
+KINDS = ("gpu", "tpu", "npu", "cpu", "pim", "wafer")
+
+
+@dataclass(frozen=True)
+class Price:
+    """What an hour costs: an assumption, dated."""
+
+    usd_per_hour: float
+    date: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One accelerator as software sees it.
+
+    `peaks` and `vector`: FLOP/s of the matrix units and of ordinary arithmetic, by format. `bandwidth` bytes/s and
+    `capacity` bytes of main memory, `cache` bytes of the last level on the chip, `units` its cores (SMs, CUs).
+    `link` and `host`: bytes/s in one direction to its peers and to the host. Powers in watts.
+    """
+
+    id: str
+    name: str
+    vendor: str
+    generation: str
+    kind: str
+    peaks: Mapping[str, float]
+    bandwidth: float
+    capacity: float
+    vector: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    cache: float | None = None
+    units: int | None = None
+    clock: float | None = None
+    memory_kind: str = ""
+    link_kind: str = ""
+    link: float | None = None
+    host_kind: str = ""
+    host: float | None = None
+    tdp: float | None = None
+    idle: float | None = None
+    price: Price | None = None
+    aliases: tuple[str, ...] = ()
+    source: str = ""
+    date: str = ""
+    note: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def peak(self, fmt: str) -> float:
+        """Dense FLOP/s of the matrix units in a format.
+
+        Raises InputError where the chip has no such units, naming those it has.
+        """
+        if fmt not in self.peaks:
+            has = ", ".join(self.peaks)
+            raise InputError(f"{self.id} peak", fmt, f"a format it multiplies in ({has})", nearest(fmt, self.peaks))
+        return self.peaks[fmt]
+
+    def ridge(self, fmt: str) -> float:
+        """Ridge point: the arithmetic intensity, FLOP/B, at which peak(fmt) meets the memory's bandwidth."""
+        return self.peak(fmt) / self.bandwidth
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+# key in the file: (field of Chip, factor to SI)
+_NUMBERS: Mapping[str, tuple[str, float]] = MappingProxyType({
+    "memory.bandwidth_gbs": ("bandwidth", 1e9), "memory.capacity_gb": ("capacity", 1e9),
+    "memory.capacity_gib": ("capacity", 2.0**30), "memory.l2_mb": ("cache", 1e6), "memory.l2_mib": ("cache", 2.0**20),
+    "memory.units": ("units", 1), "memory.clock_mhz": ("clock", 1e6), "link.scale_up_gbs": ("link", 1e9),
+    "link.host_gbs": ("host", 1e9), "power.tdp_w": ("tdp", 1), "power.idle_w": ("idle", 1),
+})  # fmt: skip
+_WORDS: Mapping[str, str] = MappingProxyType({
+    "name": "name", "vendor": "vendor", "generation": "generation", "kind": "kind", "note": "note",
+    "memory.kind": "memory_kind", "link.scale_up": "link_kind", "link.host": "host_kind", "sources.figures": "source",
+    "sources.date": "date",
+})  # fmt: skip
+_MARKS = ("power.idle_assumed", "power.tdp_assumed", "memory.capacity_assumed", "price.assumed")
+_PRICE = ("price.usd_per_hour", "price.date", "price.source")
+
+
+def chip_from(id: str, table: object) -> Chip:
+    """The chip that a table of a chip file describes.
+
+    Raises InputError naming the key that is missing, unknown, negative, not a number or not possible.
+    """
+    if not isinstance(table, Mapping):
+        raise InputError(id, table, "a table with peak and memory")
+    flat = dict(_flattened(table))
+    known = [
+        *_NUMBERS,
+        *_WORDS,
+        *_MARKS,
+        *_PRICE,
+        "aliases",
+        *(f"{k}.{f}" for k in ("peak", "vector") for f in FORMATS),
+    ]
+    for key in flat:
+        if key not in known:
+            raise InputError(f"{id}.{key}", flat[key], "a known key", nearest(key, known))
+    values: dict[str, Any] = {}
+    for key, (name, factor) in _NUMBERS.items():
+        if key in flat:
+            if name in values:
+                raise InputError(f"{id}.{key}", flat[key], f"one figure for {name}, not two")
+            values[name] = _positive(f"{id}.{key}", flat[key], zero=name == "idle") * factor
+    for key, name in _WORDS.items():
+        if key in flat:
+            values[name] = _word(f"{id}.{key}", flat[key])
+    for name, key in (("bandwidth", "memory.bandwidth_gbs"), ("capacity", "memory.capacity_gb")):
+        if name not in values:
+            raise InputError(f"{id}.{key}", "nothing (missing key)", "a positive number")
+    peaks = {f: _positive(f"{id}.peak.{f}", flat[f"peak.{f}"]) * 1e12 for f in FORMATS if f"peak.{f}" in flat}
+    if not peaks:
+        raise InputError(f"{id}.peak", "nothing (missing key)", f"TFLOP/s of at least one of {', '.join(FORMATS)}")
+    vector = {f: _positive(f"{id}.vector.{f}", flat[f"vector.{f}"]) * 1e12 for f in FORMATS if f"vector.{f}" in flat}
+    if "units" in values:
+        values["units"] = int(values["units"])
+    if values.get("kind", "gpu") not in KINDS:
+        raise InputError(f"{id}.kind", values["kind"], f"one of {', '.join(KINDS)}", nearest(values["kind"], KINDS))
+    if "price.usd_per_hour" in flat:
+        dollars = _positive(f"{id}.price.usd_per_hour", flat["price.usd_per_hour"])
+        values["price"] = Price(dollars, *(_word(f"{id}.{k}", flat.get(k, "")) for k in _PRICE[1:]))
+    aliases = flat.get("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(a, str) for a in aliases):
+        raise InputError(f"{id}.aliases", aliases, "a list of names")
+    defaults = {"name": id, "vendor": "", "generation": "", "kind": "gpu"}
+    return Chip(
+        id=id, peaks=MappingProxyType(peaks), vector=MappingProxyType(vector), aliases=tuple(aliases),
+        **{**defaults, **values},
+    )  # fmt: skip
+
+
+def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{inner}", v) for inner, v in value.items())
+        else:
+            yield key, value
+
+
+def _positive(key: str, value: object, zero: bool = False) -> float:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or value < 0 or (value == 0 and not zero):  # type: ignore[operator]
+        raise InputError(key, value, "a positive number")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _word(key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InputError(key, value, "text")
+    return value
+
+
+# -- finding -------------------------------------------------------------------------------------------------------
+@cache
+def chips() -> Mapping[str, Chip]:
+    """The catalog: id → chip, in the order of the files."""
+    found: dict[str, Chip] = {}
+    for path in sorted(CATALOG.glob("*.toml")):
+        with path.open("rb") as file:
+            found |= {id: chip_from(id, table) for id, table in tomllib.load(file).items()}
+    return MappingProxyType(found)
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-").replace(" ", "-")
+
+
+@cache
+def _names() -> Mapping[str, str]:
+    names = {_plain(alias): chip.id for chip in chips().values() for alias in (*chip.aliases, chip.name, chip.id)}
+    return MappingProxyType(names)
+
+
+def chip_named(spec: str | os.PathLike[str] | Chip) -> Chip:
+    """A chip by its catalog name or alias, from a TOML file, or from figures such as `peak=1000T,bw=4.8T,mem=141G`.
+
+    Raises InputError with the nearest names where there is none.
+    """
+    if isinstance(spec, Chip):
+        return spec
+    if isinstance(spec, str):
+        if _plain(spec) in _names():
+            return chips()[_names()[_plain(spec)]]
+        if "=" in spec:
+            return _from_figures(spec)
+    path = Path(spec)
+    if path.suffix == ".toml" or path.is_file():
+        return _from_file(path)
+    raise InputError(
+        "chip", spec, "a chip of the catalog, a .toml file or peak=…,bw=…", nearest(_plain(str(spec)), _names())
+    )
+
+
+def _from_file(path: Path) -> Chip:
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError("chip", str(path), "a file of at most 1 MiB")
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError("chip", str(path), f"a file that can be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError("chip", str(path), f"a TOML file ({' '.join(str(error).split())})") from None
+    if len(tables) != 1:
+        raise InputError("chip", str(path), f"one chip, not {len(tables)}")
+    ((id, table),) = tables.items()
+    return chip_from(id, table)
+
+
+_SCALES = {
+    "": 1.0,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "P": 1e15,
+    "Ki": 2.0**10,
+    "Mi": 2.0**20,
+    "Gi": 2.0**30,
+    "Ti": 2.0**40,
+}
+_UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType({
+    "bw": ("bandwidth", ("B/s", "Bps", "")), "mem": ("capacity", ("B", "")), "l2": ("cache", ("B", "")),
+    "link": ("link", ("B/s", "Bps", "")), "host": ("host", ("B/s", "Bps", "")), "tdp": ("tdp", ("W", "")),
+    "idle": ("idle", ("W", "")), "price": ("price", ("$/h", "USD/h", "")), "units": ("units", ("",)),
+})  # fmt: skip
+_RATE_UNITS = ("FLOP/s", "FLOPS", "OP/s", "OPS", "")
+
+
+def _from_figures(spec: str) -> Chip:
+    """`peak=1000T,bw=4.8T,mem=141G`, perhaps with `like=h100-sxm` for what is left out."""
+    given: dict[str, str] = {}
+    for item in spec.split(","):
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not value:
+            raise InputError("chip", item, "key=value")
+        if key in given:
+            raise InputError(f"chip {key}", value, "each figure once")
+        given[key] = value
+    known = ["like", "peak", "vector", *FORMATS, *_UNITS]
+    for key, value in given.items():
+        if key not in known:
+            raise InputError(f"chip {key}", value, f"one of {', '.join(known)}", nearest(key, known))
+    base = chip_named(given.pop("like")) if "like" in given else None
+    values: dict[str, Any] = {}
+    peaks = {f: _figure(f, given[f], _RATE_UNITS) for f in FORMATS if f in given}
+    if "peak" in given:
+        peak = _figure("peak", given["peak"], _RATE_UNITS)
+        peaks = {"bf16": peak, "fp16": peak} | peaks
+    for key, (name, units) in _UNITS.items():
+        if key in given:
+            values[name] = _figure(key, given[key], units)
+    if "price" in values:
+        values["price"] = Price(values["price"], source="given on the command line")
+    if "units" in values:
+        values["units"] = int(values["units"])
+    vector = {"fp32": _figure("vector", given["vector"], _RATE_UNITS)} if "vector" in given else {}
+    if base is not None:
+        values["peaks"] = MappingProxyType({**base.peaks, **peaks})
+        values["vector"] = MappingProxyType({**base.vector, **vector})
+        return replace(base, id=spec, name=spec, aliases=(), **values)
+    for key, name in (("peak", ""), ("bw", "bandwidth"), ("mem", "capacity")):
+        if not (peaks if key == "peak" else name in values):
+            raise InputError(f"chip {key}", "nothing (missing)", f"a figure, as in peak=1000T,bw=4.8T,mem=141G: {spec}")
+    return Chip(
+        id=spec, name=spec, vendor="", generation="", kind="gpu", peaks=MappingProxyType(peaks),
+        vector=MappingProxyType(vector), **values,
+    )  # fmt: skip
+
+
+def _figure(key: str, text: str, units: Iterable[str]) -> float:
+    """`4.8T`, `4.8TB/s`, `141GiB`: a positive number with a prefix and a unit that fits."""
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/$ ")
+    unit = text[len(digits) :].strip()
+    for known in units:
+        if unit.endswith(known) and unit[: len(unit) - len(known)] in _SCALES:
+            try:
+                return _positive(f"chip {key}", float(digits)) * _SCALES[unit[: len(unit) - len(known)]]
+            except ValueError as error:
+                if isinstance(error, InputError):
+                    raise
+                break
+    wanted = " or ".join(u for u in units if u) or "no unit"
+    raise InputError(f"chip {key}", text, f"a positive number, perhaps with k M G T P, in {wanted}")

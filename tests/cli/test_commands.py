@@ -1,0 +1,144 @@
+"""The commands as a user meets them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import roofline as rl
+from roofline.cli.main import main
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[str, str]:
+    main(argv)
+    done = capsys.readouterr()
+    return done.out, done.err
+
+
+def test_analyze_prints_every_op_of_both_phases(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = run(capsys, "analyze", LLAMA)
+    assert err == ""
+    assert "8,030,261,248 parameters" in out
+    assert "prefill: 1 × (0 cached, 1024 new)" in out
+    assert "decode: 1 × (1024 cached, 1 new)" in out
+    for op in ("embedding", "qkv_proj", "rope", "attention", "o_proj", "gate_up_proj", "act", "down_proj", "lm_head"):
+        assert sum(line.split()[:1] == [op] for line in out.splitlines()) == 2
+    assert "\x1b" not in out
+
+
+def test_nothing_is_cut_where_stdout_is_not_a_terminal() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "roofline.cli.main", "analyze", "deepseek-ai/DeepSeek-V3"],
+        capture_output=True, text=True, check=True, env={"COLUMNS": "20", "PATH": "", "HOME": "/nonexistent"},
+    )  # fmt: skip
+    assert "…" not in done.stdout
+    assert any("experts_gate_up_proj" in line and "FLOP" in line for line in done.stdout.splitlines())
+
+
+def test_json_says_what_the_library_says(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = run(capsys, "analyze", LLAMA, "--decode", "4096", "--batch", "32", "--traffic", "unfused", "--json")
+    data = json.loads(out)
+    assert data["schema"] == "roofline.analyze/1"
+    assert data["model"]["parameters"] == 8_030_261_248
+    (step,) = data["steps"]
+    analysis = rl.analyze(rl.load(LLAMA), rl.decode(batch=32, context=4096), traffic="unfused")
+    assert step["flops"] == analysis.flops == sum(op["flops"] for op in step["ops"])
+    assert step["bytes"] == analysis.bytes == sum(op["bytes"] for op in step["ops"])
+    assert step["queries"] == [{"cached": 4096, "new": 1, "count": 32}]
+    assert {op["name"] for op in step["ops"]} == {row.name for row in analysis.ops}
+
+
+def test_csv_has_a_row_for_each_op(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = run(capsys, "analyze", LLAMA, "--prefill", "512", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    analysis = rl.analyze(rl.load(LLAMA), rl.prefill(batch=1, tokens=512))
+    assert [r["op"] for r in rows] == [row.name for row in analysis.ops]
+    assert sum(int(r["flops"]) for r in rows) == analysis.flops
+
+
+def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = run(capsys, "analyze", LLAMA, "--decode", "10", "--md")
+    table = [line for line in out.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in table}) == 1
+    assert table[1].startswith("| :-- |")
+
+
+def test_a_mixed_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = run(capsys, "analyze", LLAMA, "--cached", "0", "4096", "--new", "512", "1", "--batch", "4", "--json")
+    assert json.loads(out)["steps"][0]["queries"] == [
+        {"cached": 0, "new": 512, "count": 2},
+        {"cached": 4096, "new": 1, "count": 2},
+    ]
+
+
+def test_output_never_overwrites_unless_forced(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    run(capsys, "analyze", "gpt2", "--json", "--output", str(target))
+    first = target.read_text()
+    with pytest.raises(SystemExit) as stop:
+        main(["analyze", "gpt2", "--decode", "5", "--json", "--output", str(target)])
+    assert stop.value.code == 2
+    assert "--force" in capsys.readouterr().err
+    assert target.read_text() == first
+    run(capsys, "analyze", "gpt2", "--decode", "5", "--json", "--output", str(target), "--force")
+    assert target.read_text() != first
+
+
+def test_explain_shows_formula_numbers_and_source(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = run(capsys, "explain", LLAMA, "qkv_proj", "--decode", "4096", "--batch", "32")
+    assert "2*B*T*inputs*outputs" in out
+    assert "2*32*1*4096*6144" in out
+    assert "1,610,612,736" in out
+    assert "counting standard" in out
+    data = json.loads(run(capsys, "explain", LLAMA, "attention", "--prefill", "64", "--json")[0])
+    assert data["schema"] == "roofline.explain/1"
+    assert data["steps"][0]["figures"][0]["per_layer"] == 4 * 32 * 128 * (64 * 65 // 2)
+
+
+def test_models_lists_the_catalog_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = run(capsys, "models")
+    assert all(name in out for name in rl.catalog())
+    data = json.loads(run(capsys, "models", LLAMA, "--json")[0])
+    assert sum(m["layers"] * m["parameters"] for m in data["modules"]) == 8_030_261_248
+    assert "qwen3_next" in json.loads(run(capsys, "models", "--types", "--json")[0])["model_types"]
+    assert "gate_up_proj" in run(capsys, "models", LLAMA)[0]
+
+
+def test_what_is_not_understood_or_not_counted_is_said_on_stderr(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = json.loads(run(capsys, "models", LLAMA, "--json")[0])
+    from roofline.model.load import catalog_config
+
+    config = {**catalog_config(LLAMA), "hiden_sizes": 5, "vision_config": {}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    out, err = run(capsys, "analyze", str(tmp_path), "--json")
+    assert "hiden_sizes" in err
+    assert "hidden_size" in err
+    assert "vision_config" in err
+    assert json.loads(out)["warnings"]
+
+
+@pytest.mark.parametrize("command", [[], ["analyze"], ["explain"], ["models"]])
+def test_help_has_an_example_that_works(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    out, _ = run(capsys, *command, "--help")
+    assert "Usage" in out
+    if command:
+        text = " ".join(out.split())
+        example = text.split("Example: ")[1].split("  ")[0]
+        words = example.replace("│", " ").split()
+        wanted = words[: next((i for i, w in enumerate(words) if w in ("╭─", "Usage:", "Parameters")), len(words))]
+        assert wanted[0] == "roofline"
+        run(capsys, *[w.strip("`") for w in wanted[1:] if set(w) - set("─╭╮")])
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version")[0].strip() == rl.__version__
