@@ -6,12 +6,13 @@ harmless becomes a named warning, so no key is ever silently ignored.
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from roofline.model.errors import InputError, nearest
-from roofline.model.keys import HARMLESS, NEUTRAL
+from roofline.model.keys import HARMLESS, NEUTRAL, Checks
 
 _REQUIRED: Any = object()
 
@@ -32,6 +33,9 @@ class Config:
         self.parent = parent
         self.read: set[str] = set()
         self.notes: list[str] = []
+        for key in raw:
+            if not isinstance(key, str) or not key.isprintable():
+                raise InputError(path or "config", key, "keys that are printable text")
 
     # -- access ----------------------------------------------------------------------------------------------------
     def field(self, key: str) -> str:
@@ -49,12 +53,25 @@ class Config:
         for name in names:
             if self.raw.get(name) is not None:
                 return name, self.raw[name]
-        if default is _REQUIRED:
-            if any(name in self.raw for name in names):
-                raise InputError(self.field(names[0]), None, expected)
-            near = [k for k in nearest(names[0], self.raw) if k not in self.read]
-            raise InputError(self.field(names[0]), "nothing (missing key)", expected, near)
-        return names[0], default
+        if default is not _REQUIRED:
+            return names[0], default
+        for name in names:
+            if name in self.raw:
+                raise InputError(self.field(name), None, expected)
+        unknown = [k for k in self.raw if k not in self.read and k not in HARMLESS and k not in NEUTRAL]
+        near = dict.fromkeys(k for name in names for k in _misspelt(name, unknown))
+        also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
+        raise InputError(self.field(names[0]), "nothing (missing key)", expected + also, near)
+
+    def _checked(self, keys: str, default: Any, expected: str, valid: Callable[[Any], bool]) -> Any:
+        """The value of the first name that is there; the other names' values have to be valid, too."""
+        used, value = self.value(keys, default, expected)
+        for name in keys.split("|"):
+            if self.has(name) and not valid(self.raw[name]):
+                raise InputError(self.field(name), self.raw[name], expected)
+            if self.has(name) and self.raw[name] != value:
+                self.notes.append(f"{self.field(name)} = {self.raw[name]} was not used, {used} = {value} was")
+        return value
 
     def error(self, key: str, expected: str, near: Iterable[str] = ()) -> InputError:
         """The error for a key whose value is not what it should be."""
@@ -63,12 +80,7 @@ class Config:
     def size(self, keys: str, default: Any = _REQUIRED, *, least: int = 1, most: int = LARGEST_SIZE) -> Any:
         """A whole number from `least` to `most`; null or missing gives the default, if there is one."""
         expected = f"a whole number from {least} to {most}"
-        name, value = self.value(keys, default, expected)
-        if (value is default and name not in self.raw) or self.raw.get(name) is None:
-            return default
-        if type(value) is not int or not least <= value <= most:
-            raise InputError(self.field(name), value, expected)
-        return value
+        return self._checked(keys, default, expected, lambda v: type(v) is int and least <= v <= most)
 
     def assumed(self, key: str, default: int, *, least: int = 1) -> Any:
         """A size whose absence means the architecture's own default; using it leaves a note. null is None."""
@@ -107,10 +119,7 @@ class Config:
 
     def flag(self, keys: str, default: bool = False) -> bool:
         """true or false."""
-        name, value = self.value(keys, default)
-        if type(value) is not bool:
-            raise InputError(self.field(name), value, "true or false")
-        return value
+        return bool(self._checked(keys, default, "true or false", lambda v: type(v) is bool))
 
     def text(self, keys: str, default: str | None = None, choices: Iterable[str] | None = None) -> str:
         """A string, one of `choices` where given."""
@@ -137,7 +146,7 @@ class Config:
         if len(value) != layers:
             raise InputError(self.field(key), f"{len(value)} entries", f"{layers}, as num_hidden_layers says")
         for i, entry in enumerate(value):
-            if isinstance(entry, (list, dict)) or entry not in kinds or isinstance(entry, bool):
+            if not any(type(entry) is type(kind) and entry == kind for kind in kinds):
                 shown = [str(k) for k in kinds]
                 raise InputError(
                     f"{self.field(key)}[{i}]", entry, f"one of {', '.join(shown)}", nearest(str(entry), shown)
@@ -157,19 +166,32 @@ class Config:
         return list(value)
 
     # -- what was not read -----------------------------------------------------------------------------------------
-    def leftovers(self) -> list[str]:
-        """A warning for each key that is neither read nor known to be harmless; harmless ones are type-checked."""
+    def leftovers(self, harmless: Checks = HARMLESS, neutral: Mapping[str, Any] = NEUTRAL) -> list[str]:
+        """A warning for each key that is neither read nor known to be harmless; harmless ones are type-checked.
+
+        A key that is null sets nothing, and is passed over.
+        """
         found = []
         for key, value in self.raw.items():
-            if key in self.read:
+            if key in self.read or value is None or (key in neutral and _same(value, neutral[key])):
                 continue
-            if key in NEUTRAL and value == NEUTRAL[key] and type(value) is type(NEUTRAL[key]):
+            if key in harmless:
+                harmless[key](self.field(key), value)
                 continue
-            check = HARMLESS.get(key)
-            if check is None:
-                near = nearest(key, [*self.read, *HARMLESS], 2)
-                hint = f"; nearest known: {', '.join(near)}" if near else ""
-                found.append(f"{self.field(key)} is not understood and was not counted{hint}")
-            elif value is not None:
-                check(self.field(key), value)
+            if key in neutral:
+                found.append(f"{self.field(key)} was not counted; only {neutral[key]!r} is understood here")
+                continue
+            near = _misspelt(key, [*self.read, *harmless, *neutral])
+            hint = f"; nearest known: {', '.join(near)}" if near else ""
+            found.append(f"{self.field(key)} is not understood and was not counted{hint}")
         return found
+
+
+def _misspelt(key: str, known: Iterable[str]) -> list[str]:
+    """The known keys so like `key` that one of the two is likely a slip of the other, best first."""
+    return difflib.get_close_matches(key, list(dict.fromkeys(known)), n=2, cutoff=0.8)
+
+
+def _same(value: object, other: object) -> bool:
+    """Equal, where true is not 1 and false not 0."""
+    return value == other and isinstance(value, bool) == isinstance(other, bool)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST = 160
+"""Characters of a value that an error repeats."""
+
 
 class InputError(ValueError):
     """A user's mistake: the field, the value, what was expected, the nearest valid choice.
@@ -24,7 +27,7 @@ def _short(value: object) -> str:
         text = " ".join(repr(value).split())
     except ValueError:  # an int of thousands of digits
         text = f"a {type(value).__name__} too long to print"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def nearest(word: str, known: Iterable[str], count: int = 3) -> list[str]:

@@ -51,17 +51,22 @@ class Embedding(Module):
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(Module):
-    """y = x·Wᵀ (+ b), W [outputs, inputs]. `tied`: W is the embedding table, counted there."""
+    """y = x·Wᵀ (+ b), W [outputs, inputs].
+
+    `tied`: W is counted elsewhere, as the embedding table or as the same layer's first run. `groups`: W is
+    block-diagonal, that many blocks of [outputs / groups, inputs / groups].
+    """
 
     inputs: int
     outputs: int
     bias: bool = False
     part: Part = "ffn"
     tied: bool = False
+    groups: int = 1
 
     @property
     def matrix(self) -> int:
-        return 0 if self.tied else self.inputs * self.outputs
+        return 0 if self.tied else self.inputs * self.outputs // self.groups
 
     @property
     def parameters(self) -> int:
@@ -72,7 +77,8 @@ class Linear(Module):
 class Norm(Module):
     """RMSNorm or LayerNorm over `width`, `repeats` times a token (once per head for q/k norms).
 
-    One weight vector serves all repeats unless `per_repeat` (a weight for each).
+    One weight vector serves all repeats unless `per_repeat` (a weight for each). `tied`: the weights are those of the
+    same norm's first run, counted there.
     """
 
     width: int
@@ -81,10 +87,16 @@ class Norm(Module):
     weight: bool = True
     bias: bool = False
     per_repeat: bool = False
+    tied: bool = False
+
+    @property
+    def vector(self) -> int:
+        """Weights and biases that a run reads."""
+        return (self.weight + self.bias) * self.width * (self.repeats if self.per_repeat else 1)
 
     @property
     def parameters(self) -> int:
-        return (self.weight + self.bias) * self.width * (self.repeats if self.per_repeat else 1)
+        return 0 if self.tied else self.vector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +112,8 @@ class Attention(Module):
     """softmax(q·kᵀ)·v over `heads` query and `kv_heads` key/value heads (MHA, GQA, MQA).
 
     `window`: a query sees that many last tokens, itself included. `chunk`: a query sees its own chunk's
-    beginning up to itself. `sinks`: one learned logit per head.
+    beginning up to itself. `sinks`: one learned logit per head. `borrowed`: the keys and values are those that an
+    earlier layer holds in its cache.
     """
 
     heads: int
@@ -110,15 +123,21 @@ class Attention(Module):
     window: int | None = None
     chunk: int | None = None
     sinks: bool = False
+    borrowed: bool = False
 
     @property
     def parameters(self) -> int:
         return self.heads if self.sinks else 0
 
     @property
-    def cache_width(self) -> int:
-        """Cached elements per token."""
+    def kv_width(self) -> int:
+        """Elements of the keys and values of one token."""
         return self.kv_heads * (self.head_dim + self.v_head_dim)
+
+    @property
+    def cache_width(self) -> int:
+        """Elements per token that this layer adds to the cache."""
+        return 0 if self.borrowed else self.kv_width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,15 +174,68 @@ class LatentAttention(Module):
 class Indexer(Module):
     """Scores every cached token for sparse attention with `heads` small heads (DeepSeek-V3.2's lightning indexer).
 
-    Caches one key of `head_dim` per token.
+    Caches one key of `head_dim` per token. `rate`: scores the entries that a `Compressor` makes of that many tokens
+    each, and caches nothing itself.
     """
 
     heads: int
     head_dim: int
+    rate: int | None = None
 
     @property
     def cache_width(self) -> int:
         """Cached elements per token."""
+        return self.head_dim if self.rate is None else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compressor(Module):
+    """Makes one entry of `width` of every `rate` tokens: their weighted sum, normed and rotated (DeepSeek-V4).
+
+    `overlap`: an entry also sums over the `rate` tokens before. The weights have a learned bias for each place.
+    """
+
+    width: int
+    rate: int
+    rope: int
+    overlap: bool = False
+
+    @property
+    def terms(self) -> int:
+        """Tokens that one entry sums over."""
+        return self.rate * (2 if self.overlap else 1)
+
+    @property
+    def parameters(self) -> int:
+        return (self.terms + 1) * self.width
+
+    @property
+    def cache_width(self) -> int:
+        """Cached elements per token, rounded up."""
+        return -(-self.width // self.rate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompressedAttention(Module):
+    """Multi-query attention, keys and values one, over the last `window` tokens and over compressed entries.
+
+    DeepSeek-V4: an entry stands for `rate` tokens (None: no entries), and a query sees all that are complete, or the
+    `select` best of them. `sinks` as in `Attention`. Caches the window; the entries are the `Compressor`'s.
+    """
+
+    heads: int
+    head_dim: int
+    window: int
+    rate: int | None = None
+    select: int | None = None
+
+    @property
+    def parameters(self) -> int:
+        return self.heads
+
+    @property
+    def cache_width(self) -> int:
+        """Cached elements per token of the window."""
         return self.head_dim
 
 
@@ -190,15 +262,33 @@ class Add(Module):
 
 @dataclass(frozen=True, kw_only=True)
 class Gate(Module):
-    """A stream of `width` times σ of another of `gates` values (`gates` < width: one for each head)."""
+    """A stream of `width` times σ of another of `gates` values (`gates` < width: one for each head).
+
+    `sigmoid` False: times the values themselves.
+    """
 
     width: int
     gates: int
+    sigmoid: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mix(Module):
+    """Each of `streams` residual streams of `width` becomes a sum of all, weighted by the token itself.
+
+    Alternating updates (arXiv:2301.13310) and hyper-connections (arXiv:2409.19606).
+    """
+
+    streams: int
+    width: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Router(Module):
-    """Scores `experts` for a token of width `inputs` and keeps the best. `correction`: a learned score bias."""
+    """Scores `experts` for a token of width `inputs` and keeps the best.
+
+    `correction`: a learned value for each expert besides, a score bias or a scale.
+    """
 
     inputs: int
     experts: int
@@ -303,19 +393,58 @@ class StateSpace(Module):
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaRule(Module):
-    """Gated delta rule (arXiv:2412.06464): a state [key_dim, value_dim] per value head; A and dt bias."""
+    """Gated delta rule (arXiv:2412.06464): a state [key_dim, value_dim] per value head; A and dt bias.
+
+    `channelwise`: a decay of its own for each key channel (Kimi Delta Attention, arXiv:2510.26692), not for each head.
+    """
 
     key_heads: int
     value_heads: int
     key_dim: int
     value_dim: int
     chunk: int = 64
+    channelwise: bool = False
+
+    @property
+    def decays(self) -> int:
+        """Decays of one token."""
+        return self.value_heads * (self.key_dim if self.channelwise else 1)
 
     @property
     def parameters(self) -> int:
-        return 2 * self.value_heads
+        return self.value_heads + self.decays
 
     @property
     def state(self) -> int:
         """State elements per sequence."""
         return self.value_heads * self.key_dim * self.value_dim
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearAttention(Module):
+    """Lightning attention (arXiv:2401.04658): a state [head_dim, head_dim] a head, which decays at a fixed rate."""
+
+    heads: int
+    head_dim: int
+    chunk: int
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence."""
+        return self.heads * self.head_dim * self.head_dim
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatedRecurrence(Module):
+    """Real-gated linear recurrent unit (Griffin, arXiv:2402.19427 §2.4): `channels` states of one value, Λ for each."""
+
+    channels: int
+
+    @property
+    def parameters(self) -> int:
+        return self.channels
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence."""
+        return self.channels

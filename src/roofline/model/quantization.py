@@ -5,14 +5,21 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from roofline.model.config import Config
+from roofline.model.config import LARGEST_SIZE, Config
 from roofline.model.errors import InputError, nearest
-from roofline.model.precision import FORMATS, Format, Precision, format_named, grouped, uniform
+from roofline.model.keys import HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION
+from roofline.model.precision import ALIASES, FORMATS, Format, Precision, format_named, grouped, uniform
 
 _METHODS = (
     "gptq", "awq", "fp8", "fbgemm_fp8", "bitsandbytes", "mxfp4", "compressed-tensors", "bitnet", "modelopt",
     "finegrained_fp8",
 )  # fmt: skip
+_SECTIONS = ("quantization_config", "compression_config")
+_DTYPES = ("fp64", "fp32", "bf16", "fp16", "fp8", "int8")
+# NVIDIA's quant_algo, and what it makes of the weights.
+_ALGORITHMS = {"FP8": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "FP8_PB_WO": "fp8-block", "NVFP4": "nvfp4",
+               "NVFP4_AWQ": "nvfp4", "W4A16_AWQ": "int4", "W8A16": "int8", "W8A8_SQ_PER_CHANNEL": "int8"}  # fmt: skip
+_KV = {("float", 8): "fp8", ("float", 4): "fp4", ("int", 8): "int8", ("int", 4): "int4"}
 
 
 def checkpoint_precision(c: Config) -> Precision:
@@ -21,16 +28,17 @@ def checkpoint_precision(c: Config) -> Precision:
     A missing dtype is read as bf16, with a note. Weight quantisation covers the attention, ffn and expert matrices
     and spares embedding, head, router and norms, unless the method says otherwise.
 
-    Raises InputError for an unknown dtype, method or bit width.
+    Raises InputError for an unknown dtype, method or bit width. A key of the quantisation that is not understood
+    becomes a named warning.
     """
     base = uniform(_dtype(c))
-    owner = next((x for x in (c, c.parent) if x is not None and x.has("quantization_config")), None)
-    for x in (c, c.parent):
-        if x is not None:
-            x.read.update(("quantization_config", "compression_config"))
+    places = [(x, key) for x in (c, c.parent) if x is not None for key in _SECTIONS]
+    for x, key in places:
+        x.read.add(key)
+    owner = next((place for place in places if place[0].has(place[1])), None)
     if owner is None:
         return base
-    q = owner.section("quantization_config")
+    q = owner[0].section(owner[1])
     method = _method(q)
     weights = _weights(q, method)
     spared = _spared(q)
@@ -48,22 +56,34 @@ def checkpoint_precision(c: Config) -> Precision:
     if method in ("gptq",) and q.flag("lm_head", False):
         roles["head"] = weights
     kv = _kv_format(q)
+    c.notes += [*q.notes, *q.leftovers(HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION)]
     return base.with_roles(**roles, **({"kv": kv} if kv else {}))
 
 
 def _dtype(c: Config) -> Format:
+    found: list[tuple[str, object, Format]] = []
     for x in (c, c.parent):
-        if x is None:
+        if x is None or found:
             continue
         for key in ("dtype", "torch_dtype"):
             x.read.add(key)
             if x.has(key):
-                chosen = format_named(x.raw[key], x.field(key))
-                if chosen.bits < 8:
-                    raise InputError(x.field(key), x.raw[key], "a dtype such as bfloat16")
-                return chosen
-    c.notes.append(f"{c.field('dtype')} is missing; bf16 was used")
-    return FORMATS["bf16"]
+                found.append((x.field(key), x.raw[key], _stored(x.field(key), x.raw[key])))
+    if not found:
+        c.notes.append(f"{c.field('dtype')} is missing; bf16 was used")
+        return FORMATS["bf16"]
+    (name, value, chosen), *others = found
+    c.notes += [f"{n} = {v} was not used, {name} = {value} was" for n, v, other in others if other != chosen]
+    return chosen
+
+
+def _stored(field: str, value: object) -> Format:
+    """The format of an unquantised checkpoint."""
+    names = [n for n in (*FORMATS, *ALIASES) if format_named(n).name in _DTYPES]
+    if not isinstance(value, str) or value.strip().lower().removeprefix("torch.") not in names:
+        near = nearest(value.removeprefix("torch."), names) if isinstance(value, str) else ()
+        raise InputError(field, value, "a dtype such as bfloat16", near)
+    return format_named(value, field)
 
 
 def _method(q: Config) -> str:
@@ -79,32 +99,34 @@ def _method(q: Config) -> str:
 
 def _weights(q: Config, method: str) -> Format:
     if method in ("gptq", "awq"):
-        bits = q.size("bits|w_bit", 4, least=2, most=8)
-        group = q.value("group_size|q_group_size", 128)[1]
-        if type(group) is not int or group == 0 or group < -1:
-            raise InputError(q.field("group_size"), group, "a positive whole number, or -1 for a whole row")
+        bits = q.size("bits|w_bit", least=2, most=8) if method == "gptq" else q.size("bits|w_bit", 4, least=2, most=8)
+        group = _group(q, "group_size|q_group_size", 128)
         size = 4096 if group == -1 else group
         return grouped(f"int{bits}-g{group}" if group != 128 else f"int{bits}", bits, size, 16 + bits)
     if method in ("fp8", "finegrained_fp8", "fbgemm_fp8"):
+        q.text("fmt", "e4m3", ("e4m3", "e5m2", "float8_e4m3fn", "float8_e5m2"))
         block = q.value("weight_block_size", None)[1]
         if block is None:
             return FORMATS["fp8"]
-        if not (isinstance(block, list) and len(block) == 2 and all(type(b) is int and b > 0 for b in block)):
-            raise InputError(q.field("weight_block_size"), block, "two positive whole numbers")
+        if not (isinstance(block, list) and len(block) == 2 and all(map(_is_size, block))):
+            raise InputError(q.field("weight_block_size"), block, f"two whole numbers from 1 to {LARGEST_SIZE}")
         if block == [128, 128]:
             return FORMATS["fp8-block"]
         return grouped(f"fp8-block{block[0]}x{block[1]}", 8, block[0] * block[1], 32, "fp8")
     if method == "bitsandbytes":
-        if q.flag("load_in_8bit|_load_in_8bit", False):
+        eight, four = q.flag("load_in_8bit|_load_in_8bit"), q.flag("load_in_4bit|_load_in_4bit")
+        if eight == four:
+            raise InputError(q.field("load_in_4bit"), four, f"the opposite of load_in_8bit, which is {eight}")
+        if eight:
             return FORMATS["bnb-int8"]
+        q.text("bnb_4bit_quant_type", "nf4", ("nf4", "fp4"))
         return FORMATS["nf4-double" if q.flag("bnb_4bit_use_double_quant", False) else "nf4"]
     if method == "mxfp4":
         return FORMATS["mxfp4"]
     if method == "bitnet":
         return FORMATS["ternary"]
     if method == "modelopt":
-        algorithm = q.text("quant_algo", "FP8").upper()
-        return FORMATS["nvfp4" if "FP4" in algorithm else "fp8"]
+        return FORMATS[_ALGORITHMS[q.text("quant_algo", choices=_ALGORITHMS)]]
     return _compressed(q)
 
 
@@ -113,11 +135,14 @@ def _compressed(q: Config) -> Format:
     groups = q.section("config_groups")
     if not groups.raw:
         raise InputError(q.field("config_groups"), groups.raw, "at least one group")
-    first = groups.section(next(iter(groups.raw)))
+    first, *others = (groups.section(name) for name in groups.raw)
     weights = first.section("weights")
-    bits = weights.size("num_bits", least=2, most=16)
+    q.notes += [
+        f"{g.path} was not counted, {first.path} was for all" for g in others if g.raw.get("weights") != weights.raw
+    ]
+    bits = weights.size("num_bits", least=2, most=8)
     kind = weights.text("type", "int", ("int", "float"))
-    group = weights.size("group_size", None, least=-1)
+    group = _group(weights, "group_size", -1)
     activations = first.section("input_activations")
     if kind == "float" and bits == 8:
         block = weights.value("block_structure", None)[1]
@@ -128,9 +153,21 @@ def _compressed(q: Config) -> Format:
         raise InputError(weights.field("num_bits"), bits, "4 or 8 for float weights")
     if bits == 8 and activations.raw:
         return Format("int8", Fraction(8), compute="int8")
-    size = group if group and group > 0 else 4096
+    size = 4096 if group == -1 else group
     extra = 16 if weights.flag("symmetric", True) else 16 + bits
     return grouped(f"int{bits}-g{size}", bits, size, extra)
+
+
+def _group(q: Config, keys: str, default: int) -> int:
+    """Values that share a scale, -1 for a whole row."""
+    name, group = q.value(keys, default)
+    if group != -1 and not _is_size(group):
+        raise InputError(q.field(name), group, f"a whole number from 1 to {LARGEST_SIZE}, or -1 for a whole row")
+    return int(group)
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is int and 1 <= value <= LARGEST_SIZE
 
 
 def _spared(q: Config) -> list[str]:
@@ -157,6 +194,8 @@ def _kv_format(q: Config) -> Format | None:
     scheme = q.section("kv_cache_scheme")
     if not scheme.raw:
         algorithm = q.value("kv_cache_quant_algo", None)[1]
-        return format_named(algorithm, q.field("kv_cache_quant_algo")) if algorithm else None
-    bits = scheme.size("num_bits", 8, least=4, most=16)
-    return FORMATS["fp8" if scheme.text("type", "float") == "float" and bits == 8 else f"int{bits}"]
+        return format_named(algorithm, q.field("kv_cache_quant_algo")) if algorithm is not None else None
+    kind, bits = scheme.text("type", "float", ("float", "int")), scheme.size("num_bits", 8)
+    if (kind, bits) not in _KV:
+        raise InputError(scheme.field("num_bits"), bits, "4 or 8")
+    return FORMATS[_KV[kind, bits]]

@@ -56,7 +56,7 @@ def nothing(op: o.Op) -> Count:
 def matmul(op: o.MatMul) -> Count:
     """2·m·k·n for each group, and m·n for a bias: a multiply-add is two FLOPs."""
     flops = 2 * op.groups * op.k * op.n * op.m
-    return flops + op.n * op.m if op.bias else flops
+    return flops + op.groups * op.n * op.m if op.bias else flops
 
 
 def experts(op: o.ExpertMatMul) -> Count:
@@ -139,6 +139,11 @@ def linear_attend(op: o.LinearAttend) -> Count:
     return 5 * op.heads * op.dim * op.dim * op.step.tokens
 
 
+def recur(op: o.Recur) -> Count:
+    """9 per token and channel: Λ·r, exp, √(1 − a²) of three, two products, a·h, add. arXiv:2402.19427, eq. 1–4."""
+    return 9 * op.channels * op.step.tokens
+
+
 STANDARD = Counting(
     "standard",
     "multiply-add = 2, unmasked pairs only, logits where needed",
@@ -146,6 +151,7 @@ STANDARD = Counting(
         o.MatMul: matmul, o.ExpertMatMul: experts, o.Attend: attend, o.Score: score, o.Normalise: normalise,
         o.Rotate: rotate, o.Activate: activate, o.Sum: add_up, o.Scale: scale, o.Choose: choose, o.Lookup: nothing,
         o.Convolve: convolve, o.Selective: selective, o.Dual: dual, o.Delta: delta, o.LinearAttend: linear_attend,
+        o.Recur: recur,
     }),
 )  # fmt: skip
 
@@ -167,8 +173,8 @@ def torch_attend(op: o.Attend) -> Count:
 
 
 def torch_score(op: o.Score) -> Count:
-    """2·heads·(dim + 1)·square."""
-    return 2 * op.heads * (op.dim + 1) * op.square
+    """2·heads·dim·square, and 2·heads·square where the heads are summed by a product."""
+    return 2 * op.heads * (op.dim + op.sum_by_product) * op.square
 
 
 def torch_convolve(op: o.Convolve) -> Count:
@@ -214,7 +220,7 @@ TORCH = Counting(
     "torch",
     "torch.utils.flop_counter on the published code: matrix products, no masking, all logits",
     MappingProxyType({
-        **dict.fromkeys((o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup), nothing),
+        **dict.fromkeys((o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Recur), nothing),
         o.MatMul: torch_matmul, o.ExpertMatMul: torch_experts, o.Attend: torch_attend, o.Score: torch_score,
         o.Convolve: torch_convolve, o.Selective: torch_selective, o.Dual: torch_dual, o.Delta: torch_delta,
         o.LinearAttend: torch_linear_attend,

@@ -48,7 +48,8 @@ def explain(analysis: Analysis, name: str) -> Explanation:
     module = _module(analysis, cost)
     query = analysis.step.queries[0]
     values = {"B": query.count, "P": query.cached, "T": query.new}
-    values |= {f.name: v for f in fields(module) if type(v := getattr(module, f.name)) is int}
+    sizes = {f.name: getattr(module, f.name) for f in fields(module)}
+    values |= {k: v for k, v in sizes.items() if type(v) is int and not (v == 1 and k in ("groups", "repeats"))}
     op = _symbolic(analysis, module, name, values)
     figures = [_figure("FLOPs", analysis.counting.flops(op), values, cost.each_flops, _source(analysis, cost))]
     moved, numbers = analysis.traffic.bytes(op, analysis.precision), cost.each_moved

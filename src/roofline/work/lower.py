@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from roofline.model import modules as m
-from roofline.model.maths import Count, distinct, least, no_more
+from roofline.model.maths import Count, distinct, half, least, no_more
 from roofline.model.model import Block, chosen
 from roofline.work import ops as o
 from roofline.work.step import Queries, Step
@@ -50,8 +50,8 @@ def _linear(l: m.Linear, step: Step) -> Iterator[o.Op]:
     """The head runs for the tokens whose logits are needed, every other layer for all new ones."""
     rows = step.logit_tokens if l.part == "head" else step.tokens
     yield o.MatMul(
-        name=l.name, part=l.part, m=rows, k=l.inputs, n=l.outputs, bias=l.bias,
-        weight=l.inputs * l.outputs, vector=l.outputs if l.bias else 0,
+        name=l.name, part=l.part, m=rows, k=l.inputs // l.groups, n=l.outputs // l.groups, groups=l.groups, bias=l.bias,
+        weight=l.inputs * l.outputs // l.groups, vector=l.outputs if l.bias else 0,
         input=l.inputs * rows, output=l.outputs * rows,
     )  # fmt: skip
 
@@ -62,7 +62,7 @@ def _norm(n: m.Norm, step: Step) -> Iterator[o.Op]:
     moved = n.width * rows
     yield o.Normalise(
         name=n.name, rows=rows, width=n.width, center=n.center, scaled=n.weight, shifted=n.bias,
-        vector=n.parameters, input=moved, output=moved,
+        vector=n.vector, input=moved, output=moved,
     )  # fmt: skip
 
 
@@ -79,7 +79,8 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
     t = step.tokens
     square = step.square_pairs
     yield o.Attend(
-        name=a.name, heads=a.heads, kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim,
+        name=a.name, step=step, window=a.window or a.chunk, heads=a.heads, kv_heads=a.kv_heads, qk_dim=a.head_dim,
+        v_dim=a.v_head_dim,
         sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + t,
         pairs=step.pairs(a.window, a.chunk), square=square, vector=a.parameters,
         input=(a.heads * a.head_dim + a.kv_width) * t, output=a.heads * a.v_head_dim * t,
@@ -130,7 +131,15 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
     square, pairs = step.square_pairs, step.pairs(a.select)
     read = step.cached_tokens if a.select is None else step.total(lambda q: least(q.cached, q.new * a.select))
     moved = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
-    shared = {"sequences": step.sequences, "tokens": t, "kv_tokens": held, "pairs": pairs, "square": square}
+    shared = {
+        "step": step,
+        "window": a.select,
+        "sequences": step.sequences,
+        "tokens": t,
+        "kv_tokens": held,
+        "pairs": pairs,
+        "square": square,
+    }
     if expanded:
         # The latents of the whole context become keys and values, then attention is plain multi-head.
         width = a.heads * (a.nope + a.v)
@@ -162,17 +171,73 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
 
 @lowers(m.Indexer)
 def _indexer(i: m.Indexer, step: Step) -> Iterator[o.Op]:
-    t = step.tokens
+    t, rate = step.tokens, i.rate or 1
+    pairs, square = step.total(lambda q: _entries_seen(q, rate)), step.total(lambda q: q.new * _entries(q, rate))
     yield o.Score(
-        name=i.name, heads=i.heads, dim=i.head_dim, pairs=step.pairs(), square=step.square_pairs,
-        input=(i.heads * (i.head_dim + 1) + i.head_dim) * t, output=0, scratch=step.square_pairs,
-        cache_read=i.cache_width * step.cached_tokens, cache_write=i.cache_width * t,
+        name=i.name, heads=i.heads, dim=i.head_dim, pairs=pairs, square=square, sum_by_product=i.rate is None,
+        input=(i.heads * (i.head_dim + 1) + i.head_dim) * t, output=0, scratch=square,
+        cache_read=i.head_dim * step.total(lambda q: q.cached // rate), cache_write=i.cache_width * t,
     )  # fmt: skip
 
 
-def _activate(name: str, width: int, rows: Any, function: str, gated: bool, learned: int = 0) -> o.Op:
+def _entries(q: Queries, rate: int) -> Count:
+    """Compressed entries that a query's tokens, cached and new, make: one of every `rate`."""
+    return (q.cached + q.new) // rate
+
+
+def _entries_seen(q: Queries, rate: int, select: int | None = None) -> Count:
+    """Σ over the new tokens, at place p, of ⌊p / rate⌋, at most `select`: the entries complete when they come."""
+
+    def up_to(tokens: Count) -> Count:
+        free = tokens if select is None else least(tokens, rate * select)
+        full = free // rate
+        seen = rate * half(full * (full - 1)) + full * (free - rate * full + 1)
+        return seen if select is None else seen + (tokens - free) * select
+
+    return up_to(q.cached + q.new) - up_to(q.cached)
+
+
+@lowers(m.Compressor)
+def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
+    """Keys and gates of the new tokens come in; each entry they complete is summed, normed and rotated."""
+    made = step.total(lambda q: _entries(q, z.rate) - q.cached // z.rate)
+    moved, wide = z.width * made, 2 * (2 if z.overlap else 1) * z.width * step.tokens
+    yield o.Sum(
+        name=z.name, elements=moved, terms=z.terms, weighted=True, vector=z.terms * z.width, input=wide + moved,
+        output=moved, cache_write=moved,
+    )  # fmt: skip
+    yield o.Normalise(
+        name=f"{z.name}_norm", rows=made, width=z.width, center=False, scaled=True, shifted=False,
+        vector=z.width, input=moved, output=moved,
+    )  # fmt: skip
+    turned = z.rope * made
+    yield o.Rotate(name=f"{z.name}_rope", elements=turned, input=turned, output=turned)
+
+
+@lowers(m.CompressedAttention)
+def _compressed_attention(a: m.CompressedAttention, step: Step) -> Iterator[o.Op]:
+    """Entries are read from the cache once, or as often as the queries' choices together ask for, if that is less."""
+    t, rate, square, pairs = step.tokens, a.rate, step.square_pairs, step.pairs(a.window)
+    read, held, seen = step.cache_reads(a.window), step.cached_tokens + t, a.window if rate is None else None
+    if rate is not None:
+        pairs = pairs + step.total(lambda q: _entries_seen(q, rate, a.select))
+        square = square + step.total(lambda q: q.new * _entries(q, rate))
+        most = a.select
+        seen = None if most is None else a.window + most
+        read = read + step.total(lambda q: q.cached // rate if most is None else least(q.cached // rate, q.new * most))
+    yield o.Attend(
+        name=a.name, step=step, window=seen, heads=a.heads, kv_heads=1, qk_dim=a.head_dim, v_dim=a.head_dim,
+        sequences=step.sequences, tokens=t, kv_tokens=held, pairs=pairs, square=square, vector=a.parameters,
+        input=(a.heads + 1) * a.head_dim * t, output=a.heads * a.head_dim * t,
+        cache_read=a.head_dim * read, cache_write=a.head_dim * t, scratch=2 * a.heads * square,
+    )  # fmt: skip
+
+
+def _activate(
+    name: str, width: int, rows: Any, function: str, gated: bool, learned: int = 0, rides: bool = False
+) -> o.Op:
     return o.Activate(
-        name=name, rows=rows, width=width, function=function, gated=gated, vector=learned,
+        name=name, rides=rides, rows=rows, width=width, function=function, gated=gated, vector=learned,
         input=(2 if gated else 1) * width * rows, output=width * rows,
     )  # fmt: skip
 
@@ -185,7 +250,7 @@ def _activation(a: m.Activation, step: Step) -> Iterator[o.Op]:
 @lowers(m.Add)
 def _add(a: m.Add, step: Step) -> Iterator[o.Op]:
     moved = a.width * step.tokens
-    yield o.Sum(name=a.name, elements=moved, input=2 * moved, output=moved)
+    yield o.Sum(name=a.name, rides=True, elements=moved, input=2 * moved, output=moved)
 
 
 @lowers(m.Gate)
@@ -193,6 +258,16 @@ def _gate(g: m.Gate, step: Step) -> Iterator[o.Op]:
     moved, gates = g.width * step.tokens, g.gates * step.tokens
     squashed = gates if g.sigmoid else 0
     yield o.Scale(name=g.name, elements=moved, gates=squashed, input=moved + gates, output=moved)
+
+
+@lowers(m.Mix)
+def _mix(x: m.Mix, step: Step) -> Iterator[o.Op]:
+    """A product [width, streams]·[streams, streams] for each token."""
+    t = step.tokens
+    moved = x.streams * x.width * t
+    yield o.MatMul(
+        name=x.name, m=x.width * t, k=x.streams, n=x.streams, input=moved + x.streams * x.streams * t, output=moved
+    )
 
 
 @lowers(m.Router)
@@ -216,16 +291,16 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     def product(name: str, inputs: int, outputs: int) -> o.Op:
         return o.ExpertMatMul(
             name=name, part="experts", m=rows, k=inputs, n=outputs, tokens=t, top_k=k, experts=e.experts,
-            touched=touched, bias=e.bias, reference_runs_all=e.reference_runs_all,
+            touched=touched, hidden=e.hidden, inner=e.inner, gated=e.gated, bias=e.bias, reference_runs_all=e.reference_runs_all,
             weight=inputs * outputs * touched, vector=outputs * touched if e.bias else 0,
             input=inputs * rows, output=outputs * rows,
         )  # fmt: skip
 
     yield product(f"{e.name}_gate_up_proj" if e.gated else f"{e.name}_up_proj", e.hidden, wide)
-    yield _activate(f"{e.name}_act", e.inner, rows, e.function, e.gated)
+    yield _activate(f"{e.name}_act", e.inner, rows, e.function, e.gated, rides=True)
     yield product(f"{e.name}_down_proj", e.inner, e.hidden)
     yield o.Sum(
-        name=f"{e.name}_combine", elements=e.hidden * t, terms=k, weighted=True,
+        name=f"{e.name}_combine", rides=True, elements=e.hidden * t, terms=k, weighted=True,
         input=e.hidden * rows, output=e.hidden * t,
     )  # fmt: skip
 
@@ -276,4 +351,14 @@ def _linear_attention(a: m.LinearAttention, step: Step) -> Iterator[o.Op]:
     yield o.LinearAttend(
         name=a.name, store="state", step=step, heads=a.heads, dim=a.head_dim, chunk=a.chunk,
         input=3 * width * t, output=width * t, scratch=a.heads * a.chunk * t, cache_read=state, cache_write=state,
+    )  # fmt: skip
+
+
+@lowers(m.GatedRecurrence)
+def _recurrence(r: m.GatedRecurrence, step: Step) -> Iterator[o.Op]:
+    """The stream and its two gates come in."""
+    t, state = step.tokens, r.state * step.sequences
+    yield o.Recur(
+        name=r.name, store="state", step=step, channels=r.channels, vector=r.parameters,
+        input=3 * r.channels * t, output=r.channels * t, cache_read=state, cache_write=state,
     )  # fmt: skip

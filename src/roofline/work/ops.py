@@ -34,6 +34,8 @@ class Op:
     cache_read: Count = 0
     cache_write: Count = 0
     scratch: Count = 0
+    rides: bool = False
+    """Part of its neighbour's kernel in every engine, so that it is never launched by itself (a residual sum)."""
 
     @property
     def kind(self) -> str:
@@ -56,6 +58,8 @@ class MatMul(Op):
 class ExpertMatMul(Op):
     """A grouped product: `m` routed rows spread over `touched` of `experts` weights [k, n].
 
+    One of the two products of a feed-forward hidden → inner → hidden, `gated` or not.
+
     `tokens`·`top_k` = m. `reference_runs_all`: the published code multiplies every token by every expert.
     """
 
@@ -66,6 +70,9 @@ class ExpertMatMul(Op):
     top_k: Count
     experts: Count
     touched: Count
+    hidden: Count
+    inner: Count
+    gated: bool
     bias: bool = False
     reference_runs_all: bool = False
 
@@ -74,8 +81,12 @@ class ExpertMatMul(Op):
 class Attend(Op):
     """softmax(q·kᵀ)·v: `pairs` unmasked query-key pairs per query head, `square` with no mask at all.
 
-    `kv_tokens`: tokens of all queries, cached and new together.
+    `kv_tokens`: tokens of all queries, cached and new together. `step` and `window` (keys a query sees at most, None
+    for all) are what a kernel's time depends on besides.
     """
+
+    step: Step
+    window: Count | None = None
 
     heads: Count
     kv_heads: Count
@@ -86,17 +97,20 @@ class Attend(Op):
     kv_tokens: Count
     pairs: Count
     square: Count
-    in_reference: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score(Op):
-    """An indexer's scores: `heads` small heads over `pairs`, summed to one score for each pair."""
+    """An indexer's scores: `heads` small heads over `pairs`, summed to one score for each pair.
+
+    `sum_by_product`: the published code sums the heads by a matrix product, not element by element.
+    """
 
     heads: Count
     dim: Count
     pairs: Count
     square: Count
+    sum_by_product: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,8 +228,15 @@ class LinearAttend(ScanOp):
     chunk: Count
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recur(ScanOp):
+    """A gated linear recurrence of `channels` single values."""
+
+    channels: Count
+
+
 KIND_NAMES: dict[type[Op], str] = {
     MatMul: "matmul", ExpertMatMul: "experts", Attend: "attention", Score: "indexer", Normalise: "norm",
     Rotate: "rope", Activate: "activation", Sum: "add", Scale: "gate", Choose: "route", Lookup: "embedding",
-    Convolve: "conv", Selective: "scan", Dual: "scan", Delta: "scan", LinearAttend: "scan",
+    Convolve: "conv", Selective: "scan", Dual: "scan", Delta: "scan", LinearAttend: "scan", Recur: "scan",
 }  # fmt: skip

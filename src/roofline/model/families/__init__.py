@@ -8,23 +8,54 @@ from typing import Any
 
 from roofline.model.config import Config
 from roofline.model.errors import InputError, nearest
-from roofline.model.families import deepseek, gemma, gpt, llama, open_science, qwen, recurrent
+from roofline.model.families import (
+    classic,
+    deepseek,
+    deepseek_v4,
+    dense,
+    gemma,
+    gpt,
+    hybrid,
+    llama,
+    open_science,
+    qwen,
+    recurrent,
+    sparse,
+    zamba,
+)
+from roofline.model.families.defaults import DEFAULTS
 from roofline.model.families.registry import FAMILIES, family
 from roofline.model.model import Model
 
 __all__ = ["FAMILIES", "WRAPPERS", "build", "family"]
-_LINEAGES = (deepseek, gemma, gpt, llama, open_science, qwen, recurrent)
+_LINEAGES = (
+    classic,
+    deepseek,
+    deepseek_v4,
+    dense,
+    gemma,
+    gpt,
+    hybrid,
+    llama,
+    open_science,
+    qwen,
+    recurrent,
+    sparse,
+    zamba,
+)
 
 # Multimodal model_types whose language model is described in the same object as the rest.
 FLAT = {"qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2"}
 # The language model's type where a wrapper's text_config does not name it.
 WRAPPERS = {
-    "llama4": "llama4_text", "gemma3": "gemma3_text", "mistral3": "mistral", "llava": "llama", "llava_next": "llama",
+    "llama4": "llama4_text", "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text",
+    "gemma4_unified": "gemma4_unified_text", "mistral3": "mistral", "llava": "llama", "llava_next": "llama",
     "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe",
 }  # fmt: skip
 # Text types that differ from a known one in name only.
 SAME = {
+    "emu3_text_model": "llama",
     "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
 }  # fmt: skip
 
@@ -63,6 +94,8 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     draft = raw.get("num_nextn_predict_layers") or raw.get("num_mtp_modules")
     if draft:
         not_counted.append(f"{draft} multi-token-prediction layer(s), run only when drafting")
+    for key, value in DEFAULTS.get(model_type, {}).items():
+        c.fill(key, value)
     model = make(c)
     warnings = [*c.notes, *c.leftovers()]
     return replace(

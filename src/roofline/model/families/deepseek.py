@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from roofline.model.config import Config
 from roofline.model.families.parts import (
     causal_lm,
     depth,
+    fine_moe,
     function,
     kind,
     latent_attention,
     layer,
     mlp,
     mlp_layer_types,
-    moe,
+    rms,
+    split,
 )
 from roofline.model.families.registry import family
 from roofline.model.model import Model
 
 
-def _latent_moe(c: Config, first_dense: int, *, mlp_bias: bool = False, indexed: bool = False) -> Model:
-    """Latent attention throughout; dense layers first, then experts with `n_shared_experts` shared ones."""
-    width, layers, inner = c.size("hidden_size"), depth(c), c.size("moe_intermediate_size")
-    mixer = latent_attention(c, bias=c.flag("attention_bias"), indexed=indexed)
+def _latent_moe(
+    c: Config, first_dense: int, *, mlp_bias: bool = False, every: int = 1, index: Sequence[str] = (),
+    expert_norm: bool = False,
+) -> Model:  # fmt: skip
+    """Latent attention throughout; dense layers first, then experts with `n_shared_experts` shared ones.
+
+    `index`: the indexer of each layer. `expert_norm`: a norm on what the experts add up to.
+    """
+    width, layers, bias = c.size("hidden_size"), depth(c), c.flag("attention_bias")
+    indexes = index or ("none",) * layers
+    mixers = {i: latent_attention(c, bias=bias, index=i) for i in set(indexes)}
     dense = mlp(width, c.size("intermediate_size"), function(c), bias=mlp_bias)
-    shared, top_k = inner * c.size("n_shared_experts", 0, least=0), c.size("num_experts_per_tok", None)
-    experts = moe(c, width, c.size("n_routed_experts"), top_k, inner, shared=shared, shared_bias=mlp_bias)
-    sparse = mlp_layer_types(c, layers, first_dense)
-    return causal_lm(c, width, [layer(kind(s), width, mixer, experts if s else dense) for s in sparse])
+    experts = (*fine_moe(c, width, shared_bias=mlp_bias), *((rms("experts_norm", width),) if expert_norm else ()))
+    pairs = zip(indexes, mlp_layer_types(c, layers, first_dense, every), strict=True)
+    names = {"none": "", "full": "", "shared": "shared index"}
+    blocks = [layer(kind(s, mixer=names[i]), width, mixers[i], experts if s else dense) for i, s in pairs]
+    return causal_lm(c, width, blocks)
 
 
 @family("deepseek_v2")
@@ -44,7 +56,57 @@ def deepseek_v3(c: Config) -> Model:
 @family("deepseek_v32")
 def deepseek_v32(c: Config) -> Model:
     """DeepSeek-V3.2: an indexer picks the tokens each query attends to."""
-    return _latent_moe(c, c.size("first_k_dense_replace", 3, least=0), indexed=True)
+    layers = depth(c)
+    c.per_layer("layer_types", layers, ("indexed_attention",), ["indexed_attention"] * layers)
+    return _latent_moe(c, c.size("first_k_dense_replace", 3, least=0), index=("full",) * layers)
+
+
+@family("glm_moe_dsa")
+def glm_moe_dsa(c: Config) -> Model:
+    """GLM-5: DeepSeek-V3.2's sparse attention, where some layers may reuse the choice of an earlier indexer."""
+    layers, every, skip = depth(c), c.size("index_topk_freq", 1), c.size("index_skip_topk_offset", 2, least=0)
+    c.per_layer("layer_types", layers, ("indexed_attention",), ["indexed_attention"] * layers)
+    default = ["shared" if max(i - skip + 1, 0) % every else "full" for i in range(layers)]
+    if isinstance(c.raw.get("index_topk_pattern"), str):
+        default = ["full" if letter == "F" else "shared" for letter in c.text("index_topk_pattern")]
+    index = c.per_layer("indexer_types", layers, ("full", "shared"), default)
+    return _latent_moe(c, c.size("first_k_dense_replace", 3, least=0), index=index)
+
+
+@family("mistral4")
+def mistral4(c: Config) -> Model:
+    """Mistral Small 4: DeepSeek-V3 with experts on every layer."""
+    return _latent_moe(c, c.size("first_k_dense_replace", 0, least=0))
+
+
+@family("axk1")
+def axk1(c: Config) -> Model:
+    """A.X K1: DeepSeek-V3 with a norm behind the experts."""
+    first, every = c.size("first_k_dense_replace", 1, least=0), c.size("moe_layer_freq", 1)
+    return _latent_moe(c, first, every=every, expert_norm=True)
+
+
+@family("youtu")
+def youtu(c: Config) -> Model:
+    """Youtu-LLM (arXiv:2512.24618): latent attention, dense."""
+    return _latent_dense(c)
+
+
+@family("minicpm3")
+def minicpm3(c: Config) -> Model:
+    """MiniCPM3: latent attention, dense, value heads of hidden_size / heads."""
+    if not c.has("v_head_dim"):
+        width, heads = c.size("hidden_size"), c.size("num_attention_heads")
+        c.raw = {**c.raw, "v_head_dim": split(c, "num_attention_heads", width, heads, "hidden_size")}
+    return _latent_dense(c, mlp_bias=c.flag("mlp_bias"))
+
+
+def _latent_dense(c: Config, *, mlp_bias: bool = False) -> Model:
+    """Latent attention and a dense feed-forward, the embedding tied."""
+    width = c.size("hidden_size")
+    ffn = mlp(width, c.size("intermediate_size"), function(c), bias=mlp_bias)
+    block = layer("dense", width, latent_attention(c, bias=c.flag("attention_bias")), ffn)
+    return causal_lm(c, width, [block] * depth(c), tied=True)
 
 
 @family("glm4_moe_lite")

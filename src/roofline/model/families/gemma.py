@@ -1,9 +1,14 @@
-"""Gemma 1–3 (arXiv:2403.08295, 2408.00118, 2503.19786): wide heads, tied embedding, GeGLU."""
+"""Gemma 1–4 (arXiv:2403.08295, 2408.00118, 2503.19786): wide heads, tied embedding, GeGLU."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import partial
+
 from roofline.model.config import Config
 from roofline.model.families.parts import (
+    Dims,
+    Modules,
     attention,
     causal_lm,
     dims,
@@ -11,14 +16,29 @@ from roofline.model.families.parts import (
     kind,
     layer,
     mlp,
+    moe,
     per_head,
+    plain_per_head,
+    rms,
     rotary,
+    stack,
     windows,
 )
 from roofline.model.families.registry import family
-from roofline.model.model import Model
+from roofline.model.model import Block, Model
+from roofline.model.modules import (
+    Activation,
+    Add,
+    Attention,
+    Embedding,
+    Gate,
+    Linear,
+    Mix,
+    Norm,
+    Rope,
+)
 
-GELU = "gelu_pytorch_tanh"
+ACT, GELU = "hidden_activation|hidden_act", "gelu_pytorch_tanh"
 
 
 @family("gemma")
@@ -26,7 +46,7 @@ def gemma(c: Config) -> Model:
     """Gemma 1."""
     d = dims(c, head_dim=256)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c, "hidden_activation|hidden_act", GELU))
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c, ACT, GELU))
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers, tied=True)
 
 
@@ -34,25 +54,184 @@ def gemma(c: Config) -> Model:
 def gemma2(c: Config) -> Model:
     """Gemma 2: norms on both sides, every other layer slides."""
     d, bias = dims(c, head_dim=256), c.flag("attention_bias")
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c, "hidden_activation|hidden_act", GELU))
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c, ACT, GELU))
     slides, turn = windows(c, d.layers, lambda i: i % 2 == 0), rotary(c, d.head_dim)
     mixers = [attention(d, rotary=turn, bias=bias, window=w) for w in slides]
     blocks = [layer(kind(False, w), d.width, m, ffn, after=True) for m, w in zip(mixers, slides, strict=True)]
     return causal_lm(c, d.width, blocks, tied=True)
 
 
+@family("vaultgemma")
+def vaultgemma(c: Config) -> Model:
+    """VaultGemma (arXiv:2510.15001): Gemma 2 with norms before only."""
+    d = dims(c, head_dim=256)
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c, ACT, GELU))
+    mixer = partial(attention, d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
+    return causal_lm(c, d.width, stack(d.width, windows(c, d.layers, lambda i: i % 2 == 0), mixer, ffn), tied=True)
+
+
 @family("gemma3_text")
 def gemma3(c: Config) -> Model:
     """Gemma 3: as Gemma 2 with q/k norms, five sliding layers to one full. Published configs leave out defaults."""
-    for key, default in (("num_attention_heads", 8), ("num_key_value_heads", 4), ("vocab_size", 262208)):
-        c.fill(key, default)
     d, bias, every = (
         dims(c, head_dim=256),
         c.flag("attention_bias"),
         c.size("sliding_window_pattern|_sliding_window_pattern", 6),
     )
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c, "hidden_activation|hidden_act", GELU))
+    ffn = mlp(d.width, c.size("intermediate_size"), function(c, ACT, GELU))
     slides, turn = windows(c, d.layers, lambda i: (i + 1) % every != 0), rotary(c, d.head_dim)
     mixers = [attention(d, rotary=turn, bias=bias, window=w, qk_norm=per_head) for w in slides]
     blocks = [layer(kind(False, w), d.width, m, ffn, after=True) for m, w in zip(mixers, slides, strict=True)]
     return causal_lm(c, d.width, blocks, tied=True)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a layer of Gemma 3n and 4 attends: its window, whether it borrows keys and values, whether they are one."""
+
+    window: int | None
+    borrowed: bool
+    same: bool = False
+
+
+def _kinds(c: Config, layers: int, every: int, same: bool = False) -> list[_Kind]:
+    """Sliding layers but for each `every`-th and the last; the last `num_kv_shared_layers` borrow."""
+    shared = c.size("num_kv_shared_layers", 0, least=0, most=layers - 1)
+    if c.raw.get("use_bidirectional_attention") == "vision":
+        c.read.add("use_bidirectional_attention")
+    slides = windows(c, layers, lambda i: (i + 1) % every != 0 and i != layers - 1)
+    return [_Kind(w, i >= layers - shared, same and w is None) for i, w in enumerate(slides)]
+
+
+def _attention(d: Dims, k: _Kind, turn: int, bias: bool) -> Modules:
+    """Attention with norms on q, k and (without weight) v; a layer that borrows makes queries only."""
+    made = 0 if k.borrowed else 1 if k.same else 2
+    inner, heads = d.heads * d.head_dim, 0 if k.borrowed else d.kv_heads
+    norms = (per_head("k_norm", heads, d.head_dim), plain_per_head("v_norm", heads, d.head_dim)) if heads else ()
+    qkv = inner + made * d.kv_heads * d.head_dim
+    return (
+        Linear(name="qkv_proj", inputs=d.width, outputs=qkv, bias=bias, part="attention"),
+        per_head("q_norm", d.heads, d.head_dim),
+        *norms,
+        Rope(name="rope", heads=d.heads + heads, dims=turn),
+        Attention(
+            name="attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=d.head_dim,
+            window=k.window, borrowed=k.borrowed,
+        ),
+        Linear(name="o_proj", inputs=inner, outputs=d.width, bias=bias, part="attention"),
+    )  # fmt: skip
+
+
+def _per_layer_embedding(c: Config, d: Dims, inner: int) -> tuple[Modules, Modules]:
+    """Per-layer embeddings: a table with a row of `inner` for each layer; and how a layer takes its share in."""
+    rows, every, act = c.size("vocab_size_per_layer_input", 262144), d.layers * inner, function(c, ACT, GELU)
+    table = (
+        Embedding(name="per_layer_embedding", rows=rows, width=every),
+        Linear(name="per_layer_model_proj", inputs=d.width, outputs=every, part="embedding"),
+        Norm(name="per_layer_norm", width=inner, repeats=d.layers),
+        Add(name="per_layer_add", width=every),
+    )
+    taken = (
+        Linear(name="per_layer_gate", inputs=d.width, outputs=inner),
+        Activation(name="per_layer_act", width=inner, function=act),
+        Linear(name="per_layer_proj", inputs=inner, outputs=d.width),
+        rms("per_layer_post_norm", d.width),
+        Add(name="per_layer_residual", width=d.width),
+    )
+    return table, taken
+
+
+@family("gemma4_text", "gemma4_unified_text")
+def gemma4(c: Config) -> Model:
+    """Gemma 4: wider heads on full layers, per-layer embeddings, borrowed keys and values, experts beside the dense."""
+    same, bias = c.flag("attention_k_eq_v"), c.flag("attention_bias")
+    d, act, wide = dims(c, head_dim=256), function(c, ACT, GELU), c.flag("use_double_wide_mlp")
+    table: Modules = ()
+    taken: Modules = ()
+    if per_layer := c.size("hidden_size_per_layer_input", 256 if c.raw["model_type"] == "gemma4_text" else 0, least=0):
+        table, taken = _per_layer_embedding(c, d, per_layer)
+    c.size("vocab_size_per_layer_input", None)
+    experts = _gemma4_experts(c, d, act) if c.flag("enable_moe_block") else ()
+
+    def block(i: int, k: _Kind) -> Block:
+        sizes, name = _gemma4_dims(c, d, i, k.window is None), kind(bool(experts), k.window)
+        layer_type = (1.0, "sliding_attention") if k.window else (0.25, "full_attention")
+        mixer = _attention(sizes, k, rotary(c, sizes.head_dim, *layer_type), bias)
+        ffn = mlp(d.width, c.size("intermediate_size") * (2 if wide and k.borrowed else 1), act)
+        made = layer(f"borrowing {name}" if k.borrowed else name, d.width, mixer, (*ffn, *experts), after=True)
+        return Block(made.name, (*made.modules, *taken))
+
+    blocks = [block(i, k) for i, k in enumerate(_kinds(c, d.layers, 6, same))]
+    return causal_lm(c, d.width, blocks, tied=True, before=table)
+
+
+def _gemma4_dims(c: Config, d: Dims, i: int, full: bool) -> Dims:
+    """Sizes of layer i: by `per_layer_config` where given, else the global ones on full layers."""
+    if c.has("per_layer_config"):
+        listed = c.section("per_layer_config")
+        key = next((k for k in listed.raw if k.isdigit() and int(k) == i), "")
+        inside = listed.section(key)
+        heads, head_dim = inside.size("num_key_value_heads", d.kv_heads), inside.size("head_dim", d.head_dim)
+        return replace(d, kv_heads=heads, head_dim=head_dim)
+    head_dim, heads = c.size("global_head_dim", 512), c.size("num_global_key_value_heads", d.kv_heads)
+    kv_heads = heads if c.flag("attention_k_eq_v") else d.kv_heads
+    return replace(d, kv_heads=kv_heads, head_dim=head_dim) if full else d
+
+
+def _gemma4_experts(c: Config, d: Dims, act: str) -> Modules:
+    """Experts beside the dense network, each with a norm behind; the router has a norm and a scale for each expert."""
+    count, top_k, inner = c.size("num_experts"), c.size("top_k_experts"), c.size("moe_intermediate_size")
+    router, experts = moe(c, d.width, count, top_k, inner, act=act, correction=True, top_k_key="top_k_experts")
+    before = (rms("dense_norm", d.width), rms("router_norm", d.width), router, rms("experts_norm", d.width))
+    return (*before, experts, rms("experts_post_norm", d.width), Add(name="experts_add", width=d.width))
+
+
+@family("gemma3n_text")
+def gemma3n(c: Config) -> Model:
+    """Gemma 3n: four alternating streams (arXiv:2301.13310), a low-rank path beside attention, per-layer embeddings."""
+    d, act, streams = dims(c, head_dim=256), function(c, ACT, GELU), c.size("altup_num_inputs", 4)
+    turn, bias, rank = rotary(c, d.head_dim), c.flag("attention_bias"), c.size("laurel_rank", 64)
+    inner = c.per_layer_size("intermediate_size", d.layers, 16384)
+    table, taken = _per_layer_embedding(c, d, c.size("hidden_size_per_layer_input", 256))
+    predict, correct = _altup(d.width, streams)
+    laurel = (
+        Linear(name="laurel_left", inputs=d.width, outputs=rank),
+        Linear(name="laurel_right", inputs=rank, outputs=d.width),
+        rms("laurel_norm", d.width),
+        Add(name="laurel_add", width=d.width),
+        Add(name="laurel_residual", width=d.width),
+    )
+
+    def block(k: _Kind, width: int) -> Block:
+        mixer, name = (*laurel, *_attention(d, k, turn, bias)), kind(False, k.window)
+        made = layer(f"borrowing {name}" if k.borrowed else name, d.width, mixer, mlp(d.width, width, act), after=True)
+        return Block(made.name, (*predict, *made.modules, *correct, *taken))
+
+    c.read.update(("altup_active_idx", "altup_coef_clip", "altup_correct_scale", "activation_sparsity_pattern"))
+    blocks = [block(k, width) for k, width in zip(_kinds(c, d.layers, 5), inner, strict=True)]
+    spread = Linear(name="altup_proj", inputs=d.width, outputs=(streams - 1) * d.width, part="embedding")
+    gather = Linear(
+        name="altup_unembed", inputs=(streams - 1) * d.width, outputs=(streams - 1) * d.width, part="head",
+        groups=streams - 1,
+    )  # fmt: skip
+    return causal_lm(c, d.width, blocks, tied=True, before=(*table, spread), after=(gather,))
+
+
+def _altup(width: int, streams: int) -> tuple[Modules, Modules]:
+    """Alternating updates: predict every stream from all, and correct each by what the layer changed in the first."""
+    router = (rms("altup_norm", width), Linear(name="altup_router", inputs=width, outputs=streams))
+    again = tuple(replace(m, name=f"{m.name}_again", tied=True) for m in router)
+    predict = (
+        *router,
+        Linear(name="altup_predict_coefs", inputs=streams, outputs=streams * streams),
+        Mix(name="altup_predict", streams=streams, width=width),
+        Add(name="altup_predict_residual", width=streams * width),
+    )
+    correct = (
+        *again,
+        Linear(name="altup_correct_coefs", inputs=streams, outputs=streams),
+        Gate(name="altup_correct", width=streams * width, gates=streams, sigmoid=False),
+        Add(name="altup_correct_residual", width=streams * width),
+        Activation(name="altup_scale", width=width, function="linear", gated=False, learned=width),
+    )
+    return predict, correct

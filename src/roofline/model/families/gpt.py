@@ -15,6 +15,8 @@ from roofline.model.families.parts import (
     layer,
     layer_norm,
     layer_norm_no_bias,
+    layer_norm_of_each_head,
+    layer_norm_per_head,
     mlp,
     moe,
     parallel_layer,
@@ -26,10 +28,10 @@ from roofline.model.families.parts import (
 )
 from roofline.model.families.registry import family
 from roofline.model.model import Model
-from roofline.model.modules import Linear, Norm
+from roofline.model.modules import Linear
 
 
-@family("gpt2", "gpt_bigcode")
+@family("gpt2", "gpt_bigcode", "gpt-sw3")
 def gpt2(c: Config) -> Model:
     """GPT-2 (Radford et al., 2019); StarCoder (arXiv:2305.06161) adds multi-query attention."""
     shared = c.flag("multi_query", True) if c.raw.get("model_type") == "gpt_bigcode" else False
@@ -47,9 +49,9 @@ def gpt2(c: Config) -> Model:
     return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, tied=True, before=(position_table(c, d.width),))
 
 
-@family("gptj")
+@family("gptj", "codegen")
 def gptj(c: Config) -> Model:
-    """GPT-J: attention and feed-forward in parallel, RoPE on `rotary_dim`."""
+    """GPT-J and CodeGen: attention and feed-forward in parallel, RoPE on `rotary_dim`."""
     d = dims(c, kv_key="n_head|num_attention_heads")
     mixer = attention(d, rotary=c.size("rotary_dim", d.head_dim, least=0, most=d.head_dim))
     inner, act = c.size("n_inner", 4 * d.width), function(c, "activation_function", "gelu_new")
@@ -75,7 +77,7 @@ def opt(c: Config) -> Model:
     norm = layer_norm if c.flag("layer_norm_elementwise_affine", True) else plain_layer_norm
     ffn = mlp(d.width, c.size("ffn_dim"), function(c, "activation_function", "relu"), gated=False, bias=bias)
     block = layer("dense", d.width, attention(d, rotary=0, bias=bias), ffn, norm=norm, before=before, after=not before)
-    narrow, last = c.size("word_embed_proj_dim", d.width), before and not c.flag("_remove_final_layer_norm")
+    narrow, last = c.size("word_embed_proj_dim", d.width), not c.flag("_remove_final_layer_norm") and before
     widen = (Linear(name="project_in", inputs=narrow, outputs=d.width, part="embedding"),) if narrow != d.width else ()
     shrink = (Linear(name="project_out", inputs=d.width, outputs=narrow, part="head"),) if widen else ()
     return causal_lm(
@@ -148,11 +150,7 @@ def _mpt_ignored(c: Config) -> None:
 def phi(c: Config) -> Model:
     """Phi-1 to Phi-2: biases everywhere, one norm, attention and feed-forward in parallel."""
     d = dims(c)
-    norm = (
-        (lambda name, heads, dim: Norm(name=name, width=dim, repeats=heads, center=True, bias=True))
-        if c.flag("qk_layernorm")
-        else None
-    )
+    norm = layer_norm_per_head if c.flag("qk_layernorm") else None
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=True, qk_norm=norm)
     ffn = mlp(d.width, c.size("intermediate_size"), function(c, default="gelu_new"), gated=False, bias=True)
     block = parallel_layer("dense", d.width, mixer, ffn)
@@ -186,10 +184,7 @@ def phimoe(c: Config) -> Model:
 def stablelm(c: Config) -> Model:
     """StableLM 2: LayerNorm, a quarter of RoPE, q/k norms with a weight for every head."""
     d, bias, parallel = dims(c), c.flag("use_qkv_bias"), c.flag("use_parallel_residual")
-    norm = (
-        (lambda name, heads, dim: Norm(name=name, width=dim, repeats=heads, center=True, per_repeat=True))
-        if c.flag("qk_layernorm") else None
-    )  # fmt: skip
+    norm = layer_norm_of_each_head if c.flag("qk_layernorm") else None
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.25), bias=bias, out_bias=False, qk_norm=norm)
     ffn = mlp(d.width, c.size("intermediate_size"), function(c))
     block = (
@@ -202,7 +197,8 @@ def stablelm(c: Config) -> Model:
 
 @family("starcoder2")
 def starcoder2(c: Config) -> Model:
-    """StarCoder2 (arXiv:2402.19173)."""
+    """StarCoder2 (arXiv:2402.19173). `activation_function` is a leftover that its code does not read."""
+    c.read.add("activation_function")
     d, bias = dims(c), c.flag("use_bias", True)
     ffn = mlp(d.width, c.size("intermediate_size"), function(c, default="gelu_pytorch_tanh"), gated=False, bias=bias)
     turn, slides = rotary(c, d.head_dim), every_layer_slides(c, d.layers)

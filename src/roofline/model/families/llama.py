@@ -14,14 +14,16 @@ from roofline.model.families.parts import (
     layer,
     mlp,
     moe,
+    pattern_length,
     per_head,
+    plain_per_head,
     rms,
     rotary,
+    stack,
     windows,
 )
 from roofline.model.families.registry import family
 from roofline.model.model import Model
-from roofline.model.modules import Norm
 
 
 @family("llama")
@@ -84,11 +86,7 @@ def _llama4_attention(c: Config) -> list[tuple[str, Modules]]:
         ["chunked_attention" if turn else "full_attention" for turn in turns],
     )  # fmt: skip
     chunk = c.size("attention_chunk_size", None)
-    plain = (
-        (lambda name, heads, dim: Norm(name=name, width=dim, repeats=heads, weight=False))
-        if c.flag("use_qk_norm", True)
-        else None
-    )
+    plain = plain_per_head if c.flag("use_qk_norm", True) else None
     turned = rotary(c, d.head_dim)
     return [
         (
@@ -174,19 +172,15 @@ def bitnet(c: Config) -> Model:
 
 @family("exaone4")
 def exaone4(c: Config) -> Model:
-    """EXAONE 4.0 (arXiv:2507.11407): norms after attention and feed-forward, three sliding layers to one full."""
-    d, inner, act, every = dims(c), c.size("intermediate_size"), function(c), 4
-    if isinstance(c.raw.get("sliding_window_pattern"), str):
-        every = len(c.text("sliding_window_pattern"))
-    else:
-        every = c.size("sliding_window_pattern", 4)
-    slides = windows(c, d.layers, lambda i: c.has("sliding_window") and (i + 1) % every != 0)
-    ffn, turn = mlp(d.width, inner, act), rotary(c, d.head_dim)
-    mixers = [attention(d, rotary=turn, window=w, qk_norm=per_head) for w in slides]
-    blocks = [
-        layer(kind(False, w), d.width, m, ffn, before=False, after=True) for m, w in zip(mixers, slides, strict=True)
-    ]
-    return causal_lm(c, d.width, blocks)
+    """EXAONE 4.0 (arXiv:2507.11407): norms after, three sliding layers with RoPE to one full without."""
+    d, every, some = dims(c), pattern_length(c, 4), c.has("sliding_window")
+    ffn, turned = mlp(d.width, c.size("intermediate_size"), function(c)), rotary(c, d.head_dim)
+    slides = windows(c, d.layers, lambda i: some and (i + 1) % every != 0)
+
+    def mixer(window: int | None) -> Modules:
+        return attention(d, rotary=turned if window or not some else 0, window=window, qk_norm=per_head)
+
+    return causal_lm(c, d.width, stack(d.width, slides, mixer, ffn, before=False, after=True))
 
 
 @family("nemotron")

@@ -12,6 +12,7 @@ from roofline.model.families.parts import (
     kind,
     layer,
     layer_norm_no_bias,
+    layer_norm_of_each_head,
     mlp,
     moe,
     parallel_layer,
@@ -22,7 +23,6 @@ from roofline.model.families.parts import (
 )
 from roofline.model.families.registry import family
 from roofline.model.model import Model
-from roofline.model.modules import Norm
 
 
 @family("olmo")
@@ -80,10 +80,7 @@ def granitemoe(c: Config) -> Model:
 def cohere(c: Config) -> Model:
     """Command R: one LayerNorm without bias, parallel residual."""
     d = dims(c)
-    norm = (
-        (lambda name, heads, dim: Norm(name=name, width=dim, repeats=heads, center=True, per_repeat=True))
-        if c.flag("use_qk_norm") else None
-    )  # fmt: skip
+    norm = layer_norm_of_each_head if c.flag("use_qk_norm") else None
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=norm)
     ffn = mlp(d.width, c.size("intermediate_size"), function(c))
     block = parallel_layer("dense", d.width, mixer, ffn, norm=layer_norm_no_bias)
@@ -163,8 +160,8 @@ def ernie_moe(c: Config) -> Model:
 
 @family("hunyuan_v1_dense")
 def hunyuan(c: Config) -> Model:
-    """Hunyuan, dense: q/k norms on each head."""
-    d = dims(c)
+    """Hunyuan, dense: q/k norms on each head. `attention_head_dim` repeats `head_dim`."""
+    d, _ = dims(c), c.size("attention_head_dim", None)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=per_head)
     ffn = mlp(d.width, c.size("intermediate_size"), function(c))
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers)
@@ -174,6 +171,7 @@ def hunyuan(c: Config) -> Model:
 def hunyuan_moe(c: Config) -> Model:
     """Hunyuan-A13B: experts on every layer with one shared, all of `intermediate_size`."""
     d, inner, count = dims(c), c.size("intermediate_size"), c.size("num_experts")
+    c.size("attention_head_dim", None), c.flag("use_mixed_mlp_moe")
     top_k = c.per_layer_size("moe_topk|num_experts_per_tok", d.layers, 1)
     c.per_layer_size("moe_intermediate_size", d.layers, inner), c.per_layer_size("num_shared_expert", d.layers, 1)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=per_head)
@@ -188,4 +186,5 @@ def minimax_m2(c: Config) -> Model:
     turned = c.size("rotary_dim", None, most=d.head_dim) or rotary(c, d.head_dim)
     mixer = attention(d, rotary=turned, qk_norm=across_heads)
     ffn = moe(c, d.width, c.size("num_local_experts"), top_k, c.size("intermediate_size"))
+    c.per_layer("attn_type_list", d.layers, (1,), [1] * d.layers), c.size("mlp_intermediate_size", None)
     return causal_lm(c, d.width, [layer("moe", d.width, mixer, ffn)] * d.layers)

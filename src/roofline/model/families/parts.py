@@ -7,7 +7,7 @@ of one model can be compared with that of another.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofline.model.config import LARGEST_CONTEXT, MOST_LAYERS, Config
 from roofline.model.errors import InputError
@@ -21,9 +21,11 @@ from roofline.model.modules import (
     Embedding,
     Experts,
     Gate,
+    GatedRecurrence,
     Indexer,
     LatentAttention,
     Linear,
+    LinearAttention,
     Module,
     Norm,
     Rope,
@@ -59,9 +61,29 @@ def plain_layer_norm(name: str, width: int) -> Norm:
     return Norm(name=name, width=width, center=True, weight=False)
 
 
+def plain_rms(name: str, width: int) -> Norm:
+    """RMSNorm without parameters."""
+    return Norm(name=name, width=width, weight=False)
+
+
 def per_head(name: str, heads: int, dim: int) -> Norm:
     """RMSNorm over each head, one weight of `dim` for all heads."""
     return Norm(name=name, width=dim, repeats=heads)
+
+
+def plain_per_head(name: str, heads: int, dim: int) -> Norm:
+    """RMSNorm over each head without parameters."""
+    return Norm(name=name, width=dim, repeats=heads, weight=False)
+
+
+def layer_norm_per_head(name: str, heads: int, dim: int) -> Norm:
+    """LayerNorm over each head, one weight and bias of `dim` for all heads."""
+    return Norm(name=name, width=dim, repeats=heads, center=True, bias=True)
+
+
+def layer_norm_of_each_head(name: str, heads: int, dim: int) -> Norm:
+    """LayerNorm over each head, a weight of `dim` for each."""
+    return Norm(name=name, width=dim, repeats=heads, center=True, per_repeat=True)
 
 
 def across_heads(name: str, heads: int, dim: int) -> Norm:
@@ -89,7 +111,7 @@ def dims(c: Config, *, head_dim: int | None = None, kv_key: str = "num_key_value
     """
     layers = depth(c)
     width = c.size("hidden_size|n_embd|d_model")
-    heads = c.size("num_attention_heads|n_head|n_heads")
+    heads = c.size(HEADS)
     kv_heads = c.size(kv_key, heads)
     if heads % kv_heads:
         divisors = [str(n) for n in range(1, heads + 1) if heads % n == 0]
@@ -100,9 +122,12 @@ def dims(c: Config, *, head_dim: int | None = None, kv_key: str = "num_key_value
     return Dims(layers, width, heads, kv_heads, size)
 
 
+HEADS = "num_attention_heads|n_head|n_heads|num_heads|attention_heads"
+
+
 def depth(c: Config) -> int:
     """Number of layers."""
-    layers: int = c.size("num_hidden_layers|n_layer|n_layers", most=MOST_LAYERS)
+    layers: int = c.size("num_hidden_layers|n_layer|n_layers|num_layers", most=MOST_LAYERS)
     return layers
 
 
@@ -113,14 +138,22 @@ def split(c: Config, key: str, total: int, parts: int, of: str) -> int:
     return total // parts
 
 
-def rotary(c: Config, head_dim: int, default: float = 1.0) -> int:
-    """Rotated dimensions of a head: head_dim · partial_rotary_factor."""
-    rope = c.section("rope_parameters") if c.has("rope_parameters") else c.section("rope_scaling")
-    check_rope(rope)
+def rotary(c: Config, head_dim: int, default: float = 1.0, layer_type: str = "") -> int:
+    """Rotated dimensions of a head: head_dim · partial_rotary_factor, of that type of layer where they differ."""
+    rope = rope_section(c)
+    rope = rope.section(layer_type) if layer_type in rope.raw else rope
     given = c.number("partial_rotary_factor", c.number("rotary_pct", None, most=1), most=1)
     inside = rope.number("partial_rotary_factor", None, most=1)
     factor = inside if inside is not None else given if given is not None else default
     return int(head_dim * factor)
+
+
+def rope_section(c: Config) -> Config:
+    """`rope_parameters`, or `rope_scaling` as it was called before; its values checked."""
+    rope = c.section("rope_parameters") if c.has("rope_parameters") else c.section("rope_scaling")
+    c.read.update(("rope_parameters", "rope_scaling"))
+    check_rope(rope)
+    return rope
 
 
 def check_rope(rope: Config) -> None:
@@ -150,10 +183,15 @@ def context_length(c: Config) -> int | None:
 LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention", "linear_attention")
 
 
-def windows(c: Config, layers: int, sliding: Callable[[int], bool]) -> list[int | None]:
-    """The attention window of each layer: by `layer_types` where given, else `sliding(i)` says which slide."""
+def windows(c: Config, layers: int, sliding: Callable[[int], bool], assumed: int | None = None) -> list[int | None]:
+    """The attention window of each layer: by `layer_types` where given, else `sliding(i)` says which slide.
+
+    `assumed`: the window that this architecture takes where the key is missing.
+    """
     default = ["sliding_attention" if sliding(i) else "full_attention" for i in range(layers)]
     kinds = c.per_layer("layer_types", layers, LAYER_TYPES[:2], default)
+    if assumed is not None and "sliding_attention" in kinds:
+        c.fill("sliding_window", assumed)
     window = c.size("sliding_window", None, least=0)
     if window is None and "sliding_attention" in kinds:
         raise c.error("sliding_window", "the window of the sliding_attention layers, in tokens")
@@ -175,6 +213,29 @@ def qwen_windows(c: Config, layers: int) -> list[int | None]:
     return windows(c, layers, lambda i: i >= first)
 
 
+def pattern_length(c: Config, default: int) -> int:
+    """How often a full layer comes among sliding ones: a number, or a pattern such as LLLG."""
+    if isinstance(c.raw.get("sliding_window_pattern"), str):
+        return len(c.text("sliding_window_pattern"))
+    length: int = c.size("sliding_window_pattern|_sliding_window_pattern", default)
+    return length
+
+
+def stack(
+    width: int, slides: Sequence[int | None], mixer: Callable[..., Modules], dense: Modules = (), *,
+    experts: Modules = (), sparse: Sequence[bool] | None = None, before: bool = True, after: bool = False,
+) -> list[Block]:  # fmt: skip
+    """One layer for each window: `mixer(window=…)`, then experts where `sparse` says so, else the dense network.
+
+    Without `sparse` every layer holds experts if there are any.
+    """
+    flags = [bool(experts)] * len(slides) if sparse is None else sparse
+    return [
+        layer(kind(s, w), width, mixer(window=w), experts if s else dense, before=before, after=after)
+        for s, w in zip(flags, slides, strict=True)
+    ]
+
+
 # -- attention -----------------------------------------------------------------------------------------------------
 def attention(
     d: Dims,
@@ -184,17 +245,20 @@ def attention(
     out_bias: bool | None = None,
     qk_norm: MakeHeadNorm | None = None,
     gate: bool = False,
+    gates: int = 0,
+    v_dim: int | None = None,
     window: int | None = None,
     chunk: int | None = None,
     sinks: bool = False,
 ) -> Modules:
     """Multi-head, grouped-query or multi-query attention with its projections.
 
-    `rotary`: rotated dimensions of a head, 0 for none. `gate`: the query projection also makes an output gate.
-    `out_bias` is `bias` unless given.
+    `rotary`: rotated dimensions of a head, 0 for none. `gate`: the query projection also makes an output gate;
+    `gates`: a projection without bias of its own makes that many, one for each value or head. `v_dim`: width of a
+    value head where it is not that of a key. `out_bias` is `bias` unless given.
     """
-    queries = d.heads * d.head_dim
-    qkv = queries * (2 if gate else 1) + 2 * d.kv_heads * d.head_dim
+    queries, v_dim = d.heads * d.head_dim, v_dim or d.head_dim
+    qkv = queries * (2 if gate else 1) + d.kv_heads * (d.head_dim + v_dim)
     parts: list[Module] = [Linear(name="qkv_proj", inputs=d.width, outputs=qkv, bias=bias, part="attention")]
     if qk_norm:
         parts += [qk_norm("q_norm", d.heads, d.head_dim), qk_norm("k_norm", d.kv_heads, d.head_dim)]
@@ -202,26 +266,29 @@ def attention(
         parts.append(Rope(name="rope", heads=d.heads + d.kv_heads, dims=rotary))
     parts.append(
         Attention(
-            name="attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=d.head_dim,
+            name="attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=v_dim,
             window=window, chunk=chunk, sinks=sinks,
         )
     )  # fmt: skip
-    if gate:
-        parts.append(Gate(name="attention_gate", width=queries, gates=queries))
+    if gates:
+        parts.append(Linear(name="attention_gate_proj", inputs=d.width, outputs=gates, part="attention"))
+    if gate or gates:
+        parts.append(Gate(name="attention_gate", width=d.heads * v_dim, gates=gates or queries))
     out = bias if out_bias is None else out_bias
-    return (*parts, Linear(name="o_proj", inputs=queries, outputs=d.width, bias=out, part="attention"))
+    return (*parts, Linear(name="o_proj", inputs=d.heads * v_dim, outputs=d.width, bias=out, part="attention"))
 
 
-def latent_attention(c: Config, *, bias: bool, indexed: bool = False, rope: bool = True) -> Modules:
+def latent_attention(c: Config, *, bias: bool, index: str = "none", rope: bool = True) -> Modules:
     """Multi-head latent attention (arXiv:2405.04434 §2.1), queries compressed where `q_lora_rank` is set.
 
-    `indexed`: DeepSeek-V3.2's lightning indexer chooses the tokens to attend to.
+    `index`: DeepSeek-V3.2's lightning indexer chooses the tokens to attend to, `full` one of this layer's own, `shared`
+    that of an earlier layer.
     """
     width, heads = c.size("hidden_size"), c.size("num_attention_heads")
     rank, nope, rotated = c.size("kv_lora_rank"), c.size("qk_nope_head_dim"), c.size("qk_rope_head_dim")
-    v, q_rank = c.size("v_head_dim"), c.size("q_lora_rank") if indexed else c.size("q_lora_rank", None)
+    v, q_rank = c.size("v_head_dim"), c.size("q_lora_rank", None) if index == "none" else c.size("q_lora_rank")
     c.size("num_key_value_heads", heads), c.size("head_dim", None), c.size("qk_head_dim", None)
-    check_rope(c.section("rope_parameters") if c.has("rope_parameters") else c.section("rope_scaling"))
+    rope_section(c)
 
     def linear(name: str, inputs: int, outputs: int, biased: bool = False) -> Linear:
         return Linear(name=name, inputs=inputs, outputs=outputs, bias=biased, part="attention")
@@ -235,11 +302,11 @@ def latent_attention(c: Config, *, bias: bool, indexed: bool = False, rope: bool
         )
     keys = (linear("kv_a_proj", width, rank + rotated, bias), rms("kv_a_norm", rank))
     turn = (Rope(name="rope", heads=heads + 1, dims=rotated),) if rope else ()
-    select = c.size("index_topk") if indexed else None
-    index: Modules = ()
-    if indexed:
+    select = None if index == "none" else c.size("index_topk")
+    indexer: Modules = ()
+    if index == "full":
         index_heads, index_dim = c.size("index_n_heads"), c.size("index_head_dim")
-        index = (
+        indexer = (
             linear("index_q_proj", q_rank, index_heads * index_dim),
             linear("index_k_proj", width, index_dim),
             layer_norm("index_k_norm", index_dim),
@@ -247,7 +314,7 @@ def latent_attention(c: Config, *, bias: bool, indexed: bool = False, rope: bool
             Indexer(name="indexer", heads=index_heads, head_dim=index_dim),
         )
     core = LatentAttention(name="attention", heads=heads, rank=rank, nope=nope, rope=rotated, v=v, select=select)
-    return (*queries, *keys, *turn, *index, core, linear("o_proj", heads * v, width, bias))
+    return (*queries, *keys, *turn, *indexer, core, linear("o_proj", heads * v, width, bias))
 
 
 # -- feed-forward --------------------------------------------------------------------------------------------------
@@ -292,6 +359,7 @@ def moe(
     inner: int,
     *,
     act: str | None = None,
+    gated: bool = True,
     shared: int = 0,
     shared_gate: bool = False,
     shared_bias: bool = False,
@@ -311,17 +379,25 @@ def moe(
     parts: list[Module] = [
         Router(name="router", inputs=width, experts=experts, bias=router_bias, correction=correction),
         Experts(
-            name="experts", hidden=width, inner=inner, experts=experts, top_k=top_k, function=act,
+            name="experts", hidden=width, inner=inner, experts=experts, top_k=top_k, function=act, gated=gated,
             bias=expert_bias, reference_runs_all=runs_all,
         ),
     ]  # fmt: skip
     if shared:
-        parts += mlp(width, shared, act, prefix="shared_", bias=shared_bias)
+        parts += mlp(width, shared, act, gated=gated, prefix="shared_", bias=shared_bias)
         if shared_gate:
             parts.append(Linear(name="shared_gate_proj", inputs=width, outputs=1))
             parts.append(Gate(name="shared_gate", width=width, gates=1))
         parts.append(Add(name="shared_add", width=width))
     return tuple(parts)
+
+
+def fine_moe(c: Config, width: int, *, correction: bool = False, shared_bias: bool = False) -> Modules:
+    """Many narrow experts of `moe_intermediate_size`, shared ones beside them (DeepSeekMoE, arXiv:2401.06066)."""
+    inner, top_k = c.size("moe_intermediate_size"), c.size("num_experts_per_tok|num_experts_per_token", None)
+    shared = inner * c.size("n_shared_experts|num_shared_experts", 0, least=0)
+    count = c.size("n_routed_experts|num_experts|num_local_experts")
+    return moe(c, width, count, top_k, inner, shared=shared, shared_bias=shared_bias, correction=correction)
 
 
 # -- recurrent mixers ----------------------------------------------------------------------------------------------
@@ -348,18 +424,87 @@ def mamba(
 
 def mamba2(
     width: int, heads: int, head_dim: int, state: int, groups: int, kernel: int, chunk: int,
-    *, conv_bias: bool, bias: bool,
+    *, conv_bias: bool, bias: bool, out_bias: bool | None = None, norm: bool = True,
 ) -> Modules:  # fmt: skip
-    """Mamba-2 mixer (arXiv:2405.21060 §7): one projection makes z, x, B, C and dt."""
+    """Mamba-2 mixer (arXiv:2405.21060 §7): one projection makes z, x, B, C and dt. `out_bias`: `bias` if None."""
     inner, mixed = heads * head_dim, heads * head_dim + 2 * groups * state
+    last = bias if out_bias is None else out_bias
     return (
         Linear(name="in_proj", inputs=width, outputs=inner + mixed + heads, bias=bias, part="attention"),
         Conv(name="conv", channels=mixed, kernel=kernel, bias=conv_bias),
         StateSpace(name="scan", heads=heads, head_dim=head_dim, state_size=state, groups=groups, chunk=chunk),
         Gate(name="scan_gate", width=inner, gates=inner),
-        rms("scan_norm", inner),
-        Linear(name="out_proj", inputs=inner, outputs=width, bias=bias, part="attention"),
+        *((rms("scan_norm", inner),) if norm else ()),
+        Linear(name="out_proj", inputs=inner, outputs=width, bias=last, part="attention"),
     )
+
+
+def kimi_delta(width: int, heads: int, dim: int, kernel: int) -> Modules:
+    """Kimi Delta Attention (arXiv:2510.26692 §4): decay and output gate pass through one head's width."""
+    inner = heads * dim
+    return (
+        Linear(name="in_proj", inputs=width, outputs=3 * inner + heads + 2 * dim, part="attention"),
+        Conv(name="conv", channels=3 * inner, kernel=kernel),
+        Linear(name="decay_proj", inputs=dim, outputs=inner, part="attention"),
+        DeltaRule(name="scan", key_heads=heads, value_heads=heads, key_dim=dim, value_dim=dim, channelwise=True),
+        Norm(name="scan_norm", width=dim, repeats=heads),
+        Linear(name="gate_proj", inputs=dim, outputs=inner, part="attention"),
+        Gate(name="scan_gate", width=inner, gates=inner),
+        Linear(name="out_proj", inputs=inner, outputs=width, part="attention"),
+    )
+
+
+def short_conv(width: int, kernel: int, bias: bool) -> Modules:
+    """LFM2's mixer (arXiv:2511.23404): a short convolution between two products with streams of the same projection."""
+    return (
+        Linear(name="in_proj", inputs=width, outputs=3 * width, bias=bias, part="attention"),
+        Gate(name="conv_in_gate", width=width, gates=width, sigmoid=False),
+        Conv(name="conv", channels=width, kernel=kernel, bias=bias),
+        Gate(name="conv_out_gate", width=width, gates=width, sigmoid=False),
+        Linear(name="out_proj", inputs=width, outputs=width, bias=bias, part="attention"),
+    )
+
+
+def lightning(width: int, heads: int, dim: int, chunk: int, act: str) -> Modules:
+    """Lightning attention as MiniMax-01 builds it (arXiv:2501.08313 §2.2): no RoPE, no softmax, gated output."""
+    inner = heads * dim
+    return (
+        Linear(name="qkv_proj", inputs=width, outputs=3 * inner, part="attention"),
+        Activation(name="qkv_act", width=3 * inner, function=act, gated=False),
+        LinearAttention(name="scan", heads=heads, head_dim=dim, chunk=chunk),
+        rms("scan_norm", inner),
+        Linear(name="gate_proj", inputs=width, outputs=inner, part="attention"),
+        Gate(name="scan_gate", width=inner, gates=inner),
+        Linear(name="out_proj", inputs=inner, outputs=width, part="attention"),
+    )
+
+
+def griffin(width: int, lru: int, heads: int, kernel: int, act: str) -> Modules:
+    """Griffin's recurrent mixer (arXiv:2402.19427 §2.3): gates from block-diagonal projections, one block a head."""
+    return (
+        Linear(name="in_proj", inputs=width, outputs=2 * lru, bias=True, part="attention"),
+        Conv(name="conv", channels=lru, kernel=kernel, bias=True),
+        Linear(name="gates_proj", inputs=lru, outputs=2 * lru, bias=True, groups=heads, part="attention"),
+        Activation(name="gates_act", width=2 * lru, function="sigmoid", gated=False),
+        GatedRecurrence(name="scan", channels=lru),
+        Activation(name="branch_act", width=lru, function=act),
+        Linear(name="out_proj", inputs=lru, outputs=width, bias=True, part="attention"),
+    )
+
+
+def again(modules: Iterable[Module]) -> Modules:
+    """The same modules run once more with the same weights, which are counted where they ran first."""
+
+    def repeated(m: Module) -> Module:
+        match m:
+            case Linear():
+                return replace(m, tied=True, bias=False)
+            case Norm():
+                return replace(m, tied=True)
+            case _:
+                return m
+
+    return tuple(repeated(m) for m in modules)
 
 
 def gated_delta_net(width: int, key_heads: int, value_heads: int, key_dim: int, value_dim: int, kernel: int) -> Modules:
@@ -412,9 +557,9 @@ def is_sparse(c: Config, i: int, only_dense: Sequence[int] | None, step: int) ->
     return i not in (only_dense or ()) and (i + 1) % step == 0
 
 
-def mlp_layer_types(c: Config, layers: int, first_dense: int) -> list[bool]:
-    """Which layers hold experts: `mlp_layer_types` where given, else all from `first_dense` on."""
-    default = ["dense" if i < first_dense else "sparse" for i in range(layers)]
+def mlp_layer_types(c: Config, layers: int, first_dense: int, every: int = 1) -> list[bool]:
+    """Which layers hold experts: by `mlp_layer_types` where given, else each `every`-th from `first_dense` on."""
+    default = ["sparse" if i >= first_dense and i % every == 0 else "dense" for i in range(layers)]
     return [t == "sparse" for t in c.per_layer("mlp_layer_types", layers, ("dense", "sparse"), default)]
 
 

@@ -28,8 +28,8 @@ def mamba2_lm(c: Config) -> Model:
 def mamba_lm(c: Config) -> Model:
     """Mamba (arXiv:2312.00752)."""
     width, state, kernel = c.size("hidden_size"), c.size("state_size"), c.size("conv_kernel", 4)
-    inner, rank = int(c.number("expand", 2) * width), _rank(c, "time_step_rank", width)
-    c.size("intermediate_size", None), c.size("d_inner", None), function(c)
+    inner, rank = c.size("intermediate_size", int(c.number("expand", 2) * width)), _rank(c, "time_step_rank", width)
+    c.size("d_inner", None), c.size("d_model", None), function(c)
     conv_bias, bias = c.flag("use_conv_bias", True), c.flag("use_bias")
     mixer = mamba(width, inner, state, rank, kernel, conv_bias=conv_bias, bias=bias)
     return causal_lm(c, width, [layer("mamba", width, mixer)] * depth(c), tied=True)

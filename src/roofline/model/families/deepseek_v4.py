@@ -1,0 +1,143 @@
+"""DeepSeek-V4: compressed attention, hyper-connections, experts on every layer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline.model.config import Config
+from roofline.model.families.parts import (
+    Modules,
+    causal_lm,
+    depth,
+    fine_moe,
+    plain_per_head,
+    plain_rms,
+    rms,
+    rope_section,
+)
+from roofline.model.families.registry import family
+from roofline.model.model import Block, Model
+from roofline.model.modules import (
+    Activation,
+    Add,
+    CompressedAttention,
+    Compressor,
+    Gate,
+    Indexer,
+    Linear,
+    Mix,
+    Module,
+    Rope,
+)
+
+SPARSE, HEAVY, SLIDING = "compressed_sparse_attention", "heavily_compressed_attention", "sliding_attention"
+RATES = {SPARSE: 4, HEAVY: 128}
+
+
+@family("deepseek_v4")
+def deepseek_v4(c: Config) -> Model:
+    """DeepSeek-V4: attention over a window and compressed entries; residual streams that each sublayer mixes."""
+    width, streams = c.size("hidden_size"), c.size("hc_mult", 4)
+    layers = _layer_types(c, depth(c))
+    c.per_layer("mlp_layer_types", len(layers), ("hash_moe", "moe"), ["moe"] * len(layers))
+    experts, mixers = fine_moe(c, width), {name: _attention(c, width, name) for name in set(layers)}
+
+    def block(name: str) -> Block:
+        parts: list[Module] = []
+        for label, inside in (("attn", mixers[name]), ("ffn", experts)):
+            gather, spread = _hyper_connection(f"{label}_hc", width, streams)
+            parts += [*gather, rms(f"{label}_norm", width), *inside, *spread]
+        short = {SPARSE: "sparse", HEAVY: "compressed", SLIDING: "sliding"}
+        return Block(f"{short[name]} moe", tuple(parts))
+
+    c.read.update(("hc_sinkhorn_iters", "hc_eps", "compress_rope_theta", "partial_rotary_factor"))
+    c.read.update(("index_topk", "index_n_heads", "index_head_dim"))
+    last = _collapse("hc_head", width, streams, streams, 1)
+    model = causal_lm(c, width, [block(name) for name in layers], after=last)
+    if c.text("expert_dtype", "checkpoint", ("checkpoint", "fp4", "fp8")) == "fp4":
+        return replace(model, precision=model.precision.with_roles(experts="mxfp4"))
+    return model
+
+
+def _layer_types(c: Config, layers: int) -> list[str]:
+    """The attention of each layer: by `layer_types`, by the older `compress_ratios`, or in turns."""
+    default = [HEAVY if i < 2 or i % 2 == 0 else SPARSE for i in range(layers)]
+    if isinstance(ratios := c.value("compress_ratios", None)[1], list):
+        names = {0: SLIDING, **{rate: name for name, rate in RATES.items()}}
+        if len(ratios) < layers or any(type(r) is not int or r not in names for r in ratios):
+            raise c.error("compress_ratios", f"at least {layers} of 0, 4 or 128")
+        default = [names[r] for r in ratios[:layers]]
+    return c.per_layer("layer_types", layers, (SPARSE, HEAVY, SLIDING), default)
+
+
+def _attention(c: Config, width: int, name: str) -> Modules:
+    """Compressed queries, one head of keys that are the values too, a grouped output projection in two steps."""
+    heads, dim, rank = c.size("num_attention_heads"), c.size("head_dim", 512), c.size("q_lora_rank")
+    groups, out_rank, turn = c.size("o_groups", 8), c.size("o_lora_rank", 1024), c.size("qk_rope_head_dim", dim // 8)
+    rates, window = c.section("compress_rates"), c.size("sliding_window", 128)
+    c.size("num_key_value_heads", 1, most=1), rope_section(c)
+    rate = None if name == SLIDING else rates.size(name, RATES[name])
+    select = c.size("index_topk", 512) if name == SPARSE else None
+    inner = heads * dim
+    entries = () if rate is None else _compressor("kv_compressor", width, dim, rate, turn, name == SPARSE)
+    return (
+        _linear("q_a_proj", width, rank),
+        rms("q_a_norm", rank),
+        _linear("q_b_proj", rank, inner),
+        plain_per_head("q_norm", heads, dim),
+        _linear("kv_proj", width, dim),
+        rms("kv_norm", dim),
+        Rope(name="rope", heads=heads + 1, dims=turn),
+        *entries,
+        *(_indexer(c, width, rank, rate, turn) if rate and name == SPARSE else ()),
+        CompressedAttention(name="attention", heads=heads, head_dim=dim, window=window, rate=rate, select=select),
+        Rope(name="out_rope", heads=heads, dims=turn),
+        Linear(name="o_a_proj", inputs=inner, outputs=groups * out_rank, groups=groups, part="attention"),
+        _linear("o_b_proj", groups * out_rank, width),
+    )
+
+
+def _compressor(name: str, width: int, dim: int, rate: int, turn: int, overlap: bool) -> Modules:
+    """One projection makes keys and their gates, twice where the spans of two entries overlap."""
+    wide = 2 * dim * (2 if overlap else 1)
+    return (
+        _linear(f"{name}_proj", width, wide),
+        Compressor(name=name, width=dim, rate=rate, rope=turn, overlap=overlap),
+    )
+
+
+def _indexer(c: Config, width: int, rank: int, rate: int, turn: int) -> Modules:
+    """A small attention over entries of its own says which entries a query sees."""
+    heads, dim = c.size("index_n_heads", 64), c.size("index_head_dim", 128)
+    return (
+        *_compressor("index_compressor", width, dim, rate, turn, True),
+        _linear("index_q_proj", rank, heads * dim),
+        Rope(name="index_rope", heads=heads, dims=turn),
+        _linear("index_weights_proj", width, heads),
+        Indexer(name="indexer", heads=heads, head_dim=dim, rate=rate),
+    )
+
+
+def _hyper_connection(name: str, width: int, streams: int) -> tuple[Modules, Modules]:
+    """Hyper-connections (arXiv:2409.19606): streams summed for a sublayer, then mixed and its output added."""
+    spread = (
+        Mix(name=f"{name}_mix", streams=streams, width=width),
+        Gate(name=f"{name}_spread", width=streams * width, gates=streams, sigmoid=False),
+        Add(name=f"{name}_residual", width=streams * width),
+    )
+    return _collapse(name, width, streams, (2 + streams) * streams, 3), spread
+
+
+def _collapse(name: str, width: int, streams: int, outputs: int, scales: int) -> Modules:
+    """Weights from all streams together, `outputs` of them, some of which sum the streams to one."""
+    return (
+        plain_rms(f"{name}_norm", streams * width),
+        Linear(name=f"{name}_proj", inputs=streams * width, outputs=outputs, bias=True, part="other"),
+        Activation(name=f"{name}_scale", width=outputs, function="sigmoid", gated=False, learned=scales),
+        Gate(name=f"{name}_gate", width=streams * width, gates=streams, sigmoid=False),
+        Add(name=f"{name}_sum", width=(streams - 1) * width),
+    )
+
+
+def _linear(name: str, inputs: int, outputs: int) -> Linear:
+    return Linear(name=name, inputs=inputs, outputs=outputs, part="attention")

@@ -1,0 +1,75 @@
+"""Zamba2 (arXiv:2411.15242): Mamba-2 throughout, and a few shared transformer layers that run many times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline.model.config import Config
+from roofline.model.families.parts import (
+    Dims,
+    Modules,
+    again,
+    attention,
+    causal_lm,
+    depth,
+    function,
+    layer,
+    mamba2,
+    mlp,
+    rms,
+    rotary,
+    split,
+)
+from roofline.model.families.registry import family
+from roofline.model.model import Block, Model
+from roofline.model.modules import Add, Linear, Module
+
+
+@family("zamba2")
+def zamba2(c: Config) -> Model:
+    """Hybrid layers run one of `num_mem_blocks` shared transformers in turn, then their Mamba-2."""
+    width, layers, blocks = c.size("hidden_size"), depth(c), c.size("num_mem_blocks", 1)
+    kinds = c.per_layer("layers_block_type", layers, ("mamba", "linear_attention", "hybrid"))
+    heads, inner = c.size("n_mamba_heads", 8), c.size("mamba_expand", 2) * width
+    state, groups, kernel = c.size("mamba_d_state", 64), c.size("mamba_ngroups", 1), c.size("mamba_d_conv", 4)
+    bias, chunk = c.flag("add_bias_linear"), c.size("chunk_size", 256)
+    head_dim = split(c, "n_mamba_heads", inner, heads, "mamba_expand · hidden_size")
+    scan = mamba2(width, heads, head_dim, state, groups, kernel, chunk, conv_bias=True, bias=bias)
+    c.read.update(("kv_channels", "num_query_groups", "attention_hidden_size", "attention_head_dim", "mamba_headdim"))
+    c.read.update(("hybrid_layer_ids", "use_long_context", "use_mem_eff_path", "use_conv_bias"))
+    plain, first = layer("mamba", width, scan), _shared(c, width, bias)
+    hybrid = Block("hybrid", (*first, *_own(c, width), *plain.modules))
+    repeat = Block("hybrid again", (*again(first), *_own(c, width), *plain.modules))
+    places = [i for i, name in enumerate(kinds) if name == "hybrid"]
+    made = {i: hybrid if n < blocks else repeat for n, i in enumerate(places)}
+    return causal_lm(c, width, [made.get(i, plain) for i in range(layers)], tied=True)
+
+
+def _shared(c: Config, width: int, bias: bool) -> Modules:
+    """The shared transformer: attention over the stream beside the embedding, twice as wide, then a feed-forward."""
+    heads, act = c.size("num_attention_heads"), function(c, default="gelu")
+    head_dim = split(c, "num_attention_heads", 2 * width, heads, "2 · hidden_size")
+    d = Dims(1, 2 * width, heads, c.size("num_key_value_heads", heads), head_dim)
+    *attend, out = attention(d, rotary=rotary(c, head_dim) * c.flag("use_mem_rope"))
+    parts: list[Module] = [rms("attn_in_norm", 2 * width), *attend]
+    parts.append(Linear(name=out.name, inputs=2 * width, outputs=width, part="attention"))
+    ffn = mlp(width, c.size("intermediate_size", 4 * width), act, bias=bias)
+    return tuple(replace(m, name=f"shared_{m.name}") for m in (*parts, rms("ffn_norm", width), *ffn))
+
+
+def _own(c: Config, width: int) -> Modules:
+    """What each hybrid layer has of its own: low-rank adapters, and a projection of the transformer's output."""
+    rank, inner = c.size("adapter_rank", 128), c.size("intermediate_size", 4 * width)
+    attend: Modules = ()
+    if c.flag("use_shared_attention_adapter"):
+        attend = (
+            Linear(name="qkv_adapter_in", inputs=2 * width, outputs=3 * rank, part="attention"),
+            Linear(name="qkv_adapter_out", inputs=3 * rank, outputs=6 * width, groups=3, part="attention"),
+        )
+    return (
+        *attend,
+        Linear(name="ffn_adapter_in", inputs=width, outputs=rank),
+        Linear(name="ffn_adapter_out", inputs=rank, outputs=2 * inner),
+        Linear(name="hybrid_proj", inputs=width, outputs=width),
+        Add(name="hybrid_residual", width=width),
+    )
