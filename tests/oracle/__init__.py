@@ -1,0 +1,1 @@
+"""Checks against the real model code, and the figures that it gave."""

@@ -1,0 +1,77 @@
+"""The default config of each model type, as a `config.json` holds it, with what the real code says of it.
+
+`default.json` keeps the figures of transformers 5.23.0 and torch 2.13.0, so that a test can use them where neither is
+installed; `real.py` says what is counted. Of a multimodal wrapper only the text part is. To write the file anew, run
+`python -m oracle.defaults` in the folder `tests`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, TypedDict
+
+FILE = Path(__file__).with_name("default.json")
+SHAPES = {"1x64": (1, 64), "2x128": (2, 128)}  # sequences x tokens
+
+# What the bare defaults of a type lack to be built, or counted, and why.
+LACKING: dict[str, tuple[str, dict[str, int]]] = {
+    "deepseek_v2": (
+        "how many experts a token has is not set; and 1407 wide experts are refused by the grouped matmul",
+        {"num_experts_per_tok": 6, "moe_intermediate_size": 1408},
+    ),
+    "hunyuan_v1_dense": ("the head size is not set, and is not derived", {"head_dim": 128}),
+    "hunyuan_v1_moe": (
+        "the head size is not set, and is not derived",
+        {"head_dim": 128, "num_experts": 16, "moe_topk": 4, "intermediate_size": 3072},
+    ),
+    "nemotron": ("the number of key and value heads is not set, and is not derived", {"num_key_value_heads": 8}),
+}
+
+
+class Figures(TypedDict):
+    """One model type: a config and its exact figures."""
+
+    config: dict[str, Any]
+    parameters: int
+    flops: dict[str, int]
+
+
+def load() -> dict[str, Figures]:
+    """The kept figures by model type."""
+    figures: dict[str, Figures] = json.loads(FILE.read_text())
+    return figures
+
+
+def config(model_type: str, *, bare: bool = False) -> dict[str, Any]:
+    """The default config of that type, with what it lacks unless `bare`."""
+    from transformers import AutoConfig, PreTrainedConfig
+
+    common = PreTrainedConfig().to_dict().keys()
+    lacking = {} if bare or model_type not in LACKING else LACKING[model_type][1]
+    encoded = json.loads(AutoConfig.for_model(model_type, **lacking).to_json_string(use_diff=False))
+    specific = _without(encoded, common - {"model_type", "tie_word_embeddings"})
+    assert isinstance(specific, dict)
+    return specific
+
+
+def _without(value: Any, keys: set[str]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: _without(inner, keys) for key, inner in sorted(value.items()) if key not in keys}
+
+
+def _figures(model_type: str) -> Figures:
+    from oracle import real
+
+    described = config(model_type)
+    return {
+        "config": described,
+        "parameters": real.parameters(described, text_only=True),
+        "flops": {name: real.matmul_flops(described, *shape) for name, shape in SHAPES.items()},
+    }
+
+
+if __name__ == "__main__":
+    from oracle import cases
+
+    lines = (f"{json.dumps(model_type)}: {json.dumps(_figures(model_type))}" for model_type in cases.TYPES)
+    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")

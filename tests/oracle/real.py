@@ -1,0 +1,107 @@
+"""What the real model code says: parameters and counted FLOPs of a published architecture, without its weights.
+
+The class that `transformers` has for a `config.json` is built on torch's `meta` device (shapes only, so 671 billion
+parameters take a second), and `torch.utils.flop_counter` watches one forward pass. What is counted, and in which form:
+
+- A forward without cache over `batch` x `tokens` new tokens, the head for every token, eager attention: every query
+  with every key, whatever the mask, the window or the chunk. The counter knows matmuls and convolutions only; norms,
+  activations, rotary embeddings, attention sinks, triangular solves and biases count nothing.
+- A causal convolution of K taps is counted over its padded output, tokens + K - 1 positions.
+- Latent attention (MLA) runs expanded: keys and values of every head are made from the latent.
+- Routed experts run as one grouped matmul over the rows that the router sends, tokens x top-k. torch 2.13 has no
+  formula for it, so the bare counter **leaves routed experts out**; `experts=True` adds 2 x rows x in x out. Llama 4 is
+  the exception: it sends every token through every expert with an ordinary `bmm`, which is counted.
+- Mamba-1 (mamba, falcon_mamba, jamba) scans step by step: only each step's product of state and C is a matmul.
+- Mamba-2 (mamba2, bamba, granitemoehybrid, nemotron_h) scans in chunks of the config's chunk size, the last one padded.
+- The gated delta rule (qwen3_next, qwen3_5) and Kimi delta attention scan in chunks of 64, the last one padded.
+"""
+
+import contextlib
+import inspect
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+logging.getLogger("transformers").setLevel(logging.ERROR)
+
+# No attention layer: these take a mask over tokens or none, as does a model that makes its ALiBi bias from the mask.
+WITHOUT_MASK = {"bloom", "falcon_mamba", "mamba", "mamba2"}
+
+
+def build(config: Mapping[str, Any]) -> PreTrainedModel:
+    """The causal language model that `config`, the content of a `config.json`, describes, on the meta device.
+
+    For a wrapper this is what `AutoModelForCausalLM` makes of it: the text part alone (llama4, qwen3_5), or the text
+    part together with the vision part (gemma3).
+    """
+    settings = {key: _plain(value) for key, value in config.items() if key != "model_type"}
+    with _bfloat16(), torch.device("meta"):
+        described = AutoConfig.for_model(config["model_type"], **settings)
+        model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+            described, attn_implementation="eager"
+        )
+    assert isinstance(model, PreTrainedModel)
+    model.train(False)
+    return model
+
+
+def parameters(config: Mapping[str, Any], *, text_only: bool = False) -> int:
+    """Parameters of the real model: a tied head once, buffers (such as a router's correction bias) not at all."""
+    return sum(weight.numel() for weight in build(text(config) if text_only else config).parameters())
+
+
+def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts: bool = False) -> int:
+    """FLOPs that torch counts in a forward of text over `batch` x `tokens` tokens; see the module for what that means.
+
+    `experts` adds the formula that torch lacks: rows x in x out multiply-adds for the grouped matmul of routed experts.
+    """
+    model = build(config)
+    takes = inspect.signature(model.forward).parameters
+    meta = torch.device("meta")
+    inputs: dict[str, Any] = {
+        "input_ids": torch.zeros(batch, tokens, dtype=torch.long, device=meta),
+        "use_cache": False,
+        "position_ids": torch.arange(tokens, device=meta).expand(batch, tokens),
+        "attention_mask": torch.zeros(batch, 1, tokens, tokens, dtype=torch.bfloat16, device=meta),
+    }
+    if model.config.model_type in WITHOUT_MASK or getattr(model.config, "alibi", False):
+        del inputs["attention_mask"]
+    formulas = {torch.ops.aten._grouped_mm: _grouped_mm_flops} if experts else {}
+    counter = FlopCounterMode(display=False, custom_mapping=formulas)
+    with _bfloat16(), torch.no_grad(), counter:
+        model(**{name: value for name, value in inputs.items() if name in takes})
+    return int(counter.get_total_flops())
+
+
+def text(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The text part of a multimodal wrapper's config; any other config as it is."""
+    inner: Mapping[str, Any] = config.get("text_config") or config
+    return inner
+
+
+def _grouped_mm_flops(rows: torch.Size, *_: Any, out_shape: torch.Size, **__: Any) -> int:
+    """2 x rows x in x out: each of the rows (rows, in) meets the one (in, out) matrix of its group."""
+    return 2 * math.prod(rows) * out_shape[-1]
+
+
+def _plain(value: Any) -> Any:
+    """A config.json writes an infinite float as {"__float__": "Infinity"}."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return float(value["__float__"]) if isinstance(value, dict) and "__float__" in value else value
+
+
+@contextlib.contextmanager
+def _bfloat16() -> Iterator[None]:
+    """The grouped matmul refuses float32 on the meta device."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
