@@ -130,7 +130,7 @@ CASES: list[tuple[str, dict[str, Any], int, int | None]] = [
      True, "mlp_bias": True}, 585536, 103567360),
     ("dbrx", {"d_model": 64, "n_heads": 4, "n_layers": 2, "vocab_size": 128, "max_seq_len": 64, "attn_config":
      {"kv_n_heads": 2, "clip_qkv": 8, "rope_theta": 10000.0}, "ffn_config": {"ffn_hidden_size": 24,
-     "moe_num_experts": 6, "moe_top_k": 2}}, 97344, None),
+     "moe_num_experts": 6, "moe_top_k": 2}}, 97344, 44328960),
     ("vaultgemma", {**WIDE, "sliding_window": 8}, 131648, 102768640),
     ("vaultgemma", {**WIDE, "attention_bias": True, "tie_word_embeddings": False, "sliding_window": 8}, 140608,
      102768640),
@@ -364,3 +364,15 @@ def test_bad_patterns_are_named(kind: str, config: dict[str, Any], field: str) -
     base = next(c for k, c, *_ in CASES if k == kind)
     with pytest.raises(rl.InputError, match=field):
         load(kind, {**base, **config})
+
+
+@pytest.mark.parametrize("kind", ["kimi_linear", "nemotron_h"])
+def test_a_head_that_the_code_never_ties(kind: str) -> None:
+    config = next(c for k, c, *_ in CASES if k == kind)
+    assert load(kind, {**config, "tie_word_embeddings": True}).parameters == load(kind, config).parameters
+
+
+def test_the_newer_name_of_the_tie_wins() -> None:
+    config = next(c for k, c, *_ in CASES if k == "lfm2")
+    tied, untied = (load("lfm2", {**config, "tie_word_embeddings": False, "tie_embedding": t}) for t in (True, False))
+    assert untied.parameters - tied.parameters == 128 * 64

@@ -308,8 +308,9 @@ class Router(Module):
 class Experts(Module):
     """`experts` feed-forward networks hidden → inner → hidden, `top_k` of them for each token.
 
-    `top_k` None: the config does not say; parameters are known, the work is not. `reference_runs_all`: the
-    published code runs every expert on every token and masks (Llama-4), which only `torch` counting follows.
+    `top_k` None: the config does not say; parameters are known, the work is not. `reference`: how the published code
+    multiplies, which only `torch` counting follows: all routed rows in one grouped product, each expert's rows by
+    themselves (DBRX), or every expert on all tokens (Llama-4).
     """
 
     hidden: int
@@ -319,7 +320,7 @@ class Experts(Module):
     function: str
     gated: bool = True
     bias: bool = False
-    reference_runs_all: bool = False
+    reference: Literal["grouped", "each", "all"] = "grouped"
 
     @property
     def each(self) -> int:

@@ -163,8 +163,9 @@ def torch_matmul(op: o.MatMul) -> Count:
 
 
 def torch_experts(op: o.ExpertMatMul) -> Count:
-    """0: `_grouped_mm` has no formula in torch 2.13. Every expert on every token where the code runs them all."""
-    return 2 * op.k * op.n * op.experts * op.tokens if op.reference_runs_all else 0
+    """0 for `_grouped_mm`, which has no formula in torch 2.13; the rows that run where the code runs experts singly."""
+    rows = {"grouped": 0, "each": op.m, "all": op.experts * op.tokens}[op.reference]
+    return 2 * op.k * op.n * rows
 
 
 def torch_attend(op: o.Attend) -> Count:

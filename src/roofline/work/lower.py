@@ -291,7 +291,8 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     def product(name: str, inputs: int, outputs: int) -> o.Op:
         return o.ExpertMatMul(
             name=name, part="experts", m=rows, k=inputs, n=outputs, tokens=t, top_k=k, experts=e.experts,
-            touched=touched, hidden=e.hidden, inner=e.inner, gated=e.gated, bias=e.bias, reference_runs_all=e.reference_runs_all,
+            touched=touched, hidden=e.hidden, inner=e.inner, gated=e.gated, bias=e.bias,
+            reference=e.reference,
             weight=inputs * outputs * touched, vector=outputs * touched if e.bias else 0,
             input=inputs * rows, output=outputs * rows,
         )  # fmt: skip

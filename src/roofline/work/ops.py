@@ -60,7 +60,7 @@ class ExpertMatMul(Op):
 
     One of the two products of a feed-forward hidden → inner → hidden, `gated` or not.
 
-    `tokens`·`top_k` = m. `reference_runs_all`: the published code multiplies every token by every expert.
+    `tokens`·`top_k` = m. `reference`: how the published code multiplies, as in the module.
     """
 
     m: Count
@@ -74,7 +74,12 @@ class ExpertMatMul(Op):
     inner: Count
     gated: bool
     bias: bool = False
-    reference_runs_all: bool = False
+    reference: Literal["grouped", "each", "all"] = "grouped"
+
+    @property
+    def reference_runs_all(self) -> bool:
+        """Whether the published code multiplies every token by every expert."""
+        return self.reference == "all"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -129,6 +129,7 @@ def falcon_h1(c: Config) -> Model:
 @family("nemotron_h")
 def nemotron_h(c: Config) -> Model:
     """Nemotron-H (arXiv:2504.03624) and Nemotron 3: one mixer a layer, Mamba-2, attention, feed-forward or experts."""
+    _untied(c)
     kinds = _nemotron_kinds(c)
     c.raw = {**c.raw, "num_hidden_layers": len(kinds)}
     d, act = dims(c, head_dim=128), function(c, "mlp_hidden_act", "relu2")
@@ -149,6 +150,12 @@ def nemotron_h(c: Config) -> Model:
     return causal_lm(c, d.width, [blocks[k] for k in kinds])
 
 
+def _untied(c: Config) -> None:
+    """The head has a matrix of its own whatever the config says: the published code has no way to tie it."""
+    c.flag("tie_word_embeddings")
+    c.raw = {**c.raw, "tie_word_embeddings": False}
+
+
 def _nemotron_kinds(c: Config) -> str:
     """The mixers of the layers as letters: M, *, - and E."""
     letters = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
@@ -156,7 +163,7 @@ def _nemotron_kinds(c: Config) -> str:
     if c.has(key):
         listed = c.raw[key] if isinstance(c.raw[key], list) else []
         return "".join(letters[k] for k in c.per_layer(key, len(listed), tuple(letters)))
-    pattern = c.text("hybrid_override_pattern")
+    pattern = c.text("hybrid_override_pattern|layers_block_type")
     if not pattern or set(pattern) - set("M*-E"):
         raise c.error(
             "hybrid_override_pattern", "a string of M (Mamba), * (attention), - (feed-forward) and E (experts)"
@@ -208,6 +215,7 @@ def recurrent_gemma(c: Config) -> Model:
 @family("kimi_linear")
 def kimi_linear(c: Config) -> Model:
     """Kimi Linear (arXiv:2510.26692): three layers of delta attention to one of latent attention without RoPE."""
+    _untied(c)
     width, layers, inside = c.size("hidden_size"), depth(c), c.section("linear_attn_config")
     heads, dim = (
         inside.size("num_heads", c.size("linear_num_heads", 32)),

@@ -66,7 +66,7 @@ def llama4(c: Config) -> Model:
     sparse = list(range(step - 1, d.layers, step)) if sparse is None else sparse
     dense = mlp(d.width, c.size("intermediate_size_mlp"), act)
     top_k, count = c.size("num_experts_per_tok"), c.size("num_local_experts")
-    experts = moe(c, d.width, count, top_k, inner, shared=inner, runs_all=True)
+    experts = moe(c, d.width, count, top_k, inner, shared=inner, reference="all")
     attend = _llama4_attention(c)
     blocks = [layer(name, d.width, mixer, experts if i in sparse else dense) for i, (name, mixer) in enumerate(attend)]
     named = [type(b)(f"{b.name} {kind(i in sparse)}", b.modules) for i, b in enumerate(blocks)]

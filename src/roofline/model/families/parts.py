@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from roofline.model.config import LARGEST_CONTEXT, MOST_LAYERS, Config
 from roofline.model.errors import InputError
@@ -366,7 +367,7 @@ def moe(
     router_bias: bool = False,
     expert_bias: bool = False,
     correction: bool = False,
-    runs_all: bool = False,
+    reference: Literal["grouped", "each", "all"] = "grouped",
     top_k_key: str = "num_experts_per_tok",
 ) -> Modules:
     """Mixture of experts: router, routed experts of width `inner`, a shared one of width `shared` beside them.
@@ -380,7 +381,7 @@ def moe(
         Router(name="router", inputs=width, experts=experts, bias=router_bias, correction=correction),
         Experts(
             name="experts", hidden=width, inner=inner, experts=experts, top_k=top_k, function=act, gated=gated,
-            bias=expert_bias, reference_runs_all=runs_all,
+            bias=expert_bias, reference=reference,
         ),
     ]  # fmt: skip
     if shared:
@@ -582,7 +583,7 @@ def causal_lm(
     where it is not that of the stream.
     """
     vocab = c.size("vocab_size", most=2**28) if "vocab_size" in c.raw else c.size("vocab_size")
-    shared = c.flag("tie_word_embeddings|tie_embedding", tied)
+    shared = c.flag("tie_embedding|tie_word_embeddings", tied)
     table = Embedding(name="embedding", rows=vocab, width=embed or width)
     head = Linear(name="lm_head", inputs=embed or width, outputs=vocab, bias=head_bias, part="head", tied=shared)
     final = (norm("final_norm", width),) if norm else ()

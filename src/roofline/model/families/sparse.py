@@ -210,6 +210,7 @@ def dbrx(c: Config) -> Model:
     c.raw = {**c.raw, "num_key_value_heads": inside.size("kv_n_heads", 1)}
     d, act = dims(c), ffn.section("ffn_act_fn").text("name", "silu", ACTIVATIONS)
     turn, top_k = rotary(c, d.head_dim), ffn.size("moe_top_k", 1)
-    experts = moe(c, d.width, ffn.size("moe_num_experts", 4), top_k, ffn.size("ffn_hidden_size", 3584), act=act)
+    count, inner = ffn.size("moe_num_experts", 4), ffn.size("ffn_hidden_size", 3584)
+    experts = moe(c, d.width, count, top_k, inner, act=act, reference="each")
     block = layer("moe", d.width, attention(d, rotary=turn), experts, norm=layer_norm_no_bias)
     return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm_no_bias)
