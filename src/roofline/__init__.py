@@ -15,6 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roofline.estimates.generate import generate as generate
+    from roofline.estimates.latency import Estimate as Estimate
+    from roofline.estimates.latency import estimate as estimate
+    from roofline.estimates.memory import fit as fit
+    from roofline.estimates.serve import serve as serve
+    from roofline.machine.chip import Chip as Chip
+    from roofline.machine.chip import chips as chips
     from roofline.model.errors import InputError as InputError
     from roofline.model.load import catalog as catalog
     from roofline.model.load import load as load
@@ -30,6 +37,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
+    "generate": "estimates.generate",
+    "Estimate": "estimates.latency",
+    "estimate": "estimates.latency",
+    "fit": "estimates.memory",
+    "serve": "estimates.serve",
+    "Chip": "machine.chip",
+    "chips": "machine.chip",
     "InputError": "model.errors",
     "catalog": "model.load",
     "load": "model.load",

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter, validators
 
 from roofline.cli.common import CountingName, ModelArgument, StepOptions, TrafficName, deliver, warn
+
+if TYPE_CHECKING:
+    from roofline.estimates.latency import Estimate
+    from roofline.model.model import Model
+    from roofline.work.step import Step
 
 _FORM = Group("Output", validator=validators.mutually_exclusive)
 
@@ -17,6 +22,8 @@ def analyze(
     /,
     *,
     step: StepOptions = StepOptions(),  # noqa: B008
+    on: str | None = None,
+    law: str = "calibrated",
     counting: CountingName = "standard",
     traffic: TrafficName = "fused",
     precision: str | None = None,
@@ -33,6 +40,10 @@ def analyze(
 
     Parameters
     ----------
+    on:
+        Also how long it takes: on a chip of the catalog, a chip file, or figures such as `peak=1000T,bw=4.8T,mem=141G`.
+    law:
+        Times `calibrated`, `ideal` (speed of light), or `fixed(mfu,mbu)`.
     counting:
         How FLOPs are counted: `standard` (multiply-add = 2, unmasked pairs), `torch` (as
         torch.utils.flop_counter), `original` (as transformer-roofline-analyzer).
@@ -58,32 +69,58 @@ def analyze(
     from roofline.work.analysis import analyze as run
 
     built = load(model, revision=revision)
-    named = [
-        views.Named(name, run(built, s, counting=counting, traffic=traffic, precision=precision))
-        for name, s in step.steps()
-    ]
+    options = {"counting": counting, "traffic": traffic, "precision": precision}
+    steps = step.steps()
+    named = [views.Named(name, run(built, s, **options)) for name, s in steps]  # type: ignore[arg-type]
+    timed = _timed(built, steps, on, law, options)
     if json:
         from json import dumps
 
+        data = views.as_json(built, named)
+        for entry, (_, e) in zip(data["steps"], timed, strict=False):
+            from roofline.show.estimate import estimate_json
+
+            entry["estimate"] = estimate_json(e)
+        deliver(dumps(data, indent=2, allow_nan=False) + "\n", output, force)
         warn(built)
-        deliver(dumps(views.as_json(built, named), indent=2, allow_nan=False) + "\n", output, force)
         return
-    warn(built)
     if csv:
         from roofline.show.tables import csv_text
 
         deliver(csv_text(views.CSV_HEADER, views.csv_rows(named)), output, force)
+        warn(built)
         return
-    tables = [views.op_table(n) for n in named]
+    tables, notes = [views.op_table(n) for n in named], [""] * len(named)
+    if timed:
+        from roofline.show import estimate as times
+
+        tables, notes = [times.time_table(n, e) for n, e in timed], [times.summary(e) for _, e in timed]
     if md or output:
         from roofline.show.tables import markdown
 
-        text = "\n\n".join([views.headline(built), *(markdown(t) for t in tables)]) + "\n"
-        deliver(text, output, force)
+        parts = [views.headline(built)]
+        for table, note in zip(tables, notes, strict=True):
+            parts += [markdown(table), *([note] if note else [])]
+        deliver("\n\n".join(parts) + "\n", output, force)
+        warn(built)
         return
     from roofline.show.tables import print_line, print_table
 
+    warn(built)
     print_line(views.headline(built))
-    for table in tables:
+    for table, note in zip(tables, notes, strict=True):
         print_line("")
         print_table(table)
+        if note:
+            print_line(note)
+
+
+def _timed(
+    model: Model, steps: list[tuple[str, Step]], on: str | None, law: str, options: dict[str, Any]
+) -> list[tuple[str, Estimate]]:
+    """The steps' estimates where a chip is given."""
+    if on is None:
+        return []
+    from roofline.estimates.latency import estimate
+
+    return [(name, estimate(model, s, on=on, law=law, **options)) for name, s in steps]

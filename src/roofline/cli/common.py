@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
+from roofline.model.checks import count
 from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.work.step import Step
@@ -22,36 +25,59 @@ DEFAULT_TOKENS = 1024
 """Prompt and context length of `analyze` where no step is given; printed with the result."""
 
 
+def _whole(type_: Any, tokens: Sequence[Token]) -> Any:
+    """The whole numbers of an option; anything else is an error rather than rounded."""
+    del type_
+    for token in tokens:
+        if not re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*", token.value) or len(token.value) > 100:
+            raise InputError(token.keyword or "value", token.value, "a whole number")
+    return [int(token.value) for token in tokens]
+
+
+def _one(type_: Any, tokens: Sequence[Token]) -> Any:
+    return _whole(type_, tokens)[0]
+
+
+Whole = Annotated[int | None, Parameter(converter=_one)]
+Wholes = Annotated[list[int] | None, Parameter(converter=_whole, consume_multiple=True, negative="")]
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class StepOptions:
     """Which step. Without any of these: a prefill and a decode of 1024 tokens, batch 1."""
 
-    prefill: int | None = None
+    prefill: Whole = None
     "Prompt length: a prefill of that many new tokens for each sequence."
-    decode: int | None = None
+    decode: Whole = None
     "Context length: one new token for each sequence after that many cached ones."
-    batch: int | None = None
+    batch: Whole = None
     "Sequences in the batch (1), or a multiple of the length of --cached and --new, which then repeat."
-    cached: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None
+    cached: Wholes = None
     "Cached tokens of each query of a mixed batch."
-    new: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None
+    new: Wholes = None
     "New tokens of each query of a mixed batch."
 
     def steps(self) -> list[tuple[str, Step]]:
         """The steps asked for, with a name for each."""
         from roofline.work.step import decode, prefill
 
-        batch = 1 if self.batch is None else self.batch
+        batch = 1 if self.batch is None else count("--batch", self.batch, 1)
         if self.cached is not None or self.new is not None:
             if self.prefill is not None or self.decode is not None:
                 raise InputError("--cached", self.cached, "either --prefill and --decode or --cached and --new")
+            for option, values, least in (("--cached", self.cached, 0), ("--new", self.new, 1)):
+                if values is not None:
+                    count(option, values, least)
             size = len(self.cached or self.new or [])
             cached, new = self.cached or [0] * size, self.new or [1] * size
             if len(cached) != len(new):
                 raise InputError("--new", new, f"{len(cached)} values, as many as --cached")
+            if self.batch is not None and batch % size:
+                raise InputError("--batch", batch, f"a multiple of the {size} queries listed")
             return [("step", Step(cached=cached, new=new, batch=self.batch))]
-        first, then = self.prefill, self.decode
+        first = None if self.prefill is None else count("--prefill", self.prefill, 1)
+        then = None if self.decode is None else count("--decode", self.decode)
         if first is None and then is None:
             first = then = DEFAULT_TOKENS
         chosen = [("prefill", prefill(batch, first))] if first is not None else []
@@ -71,6 +97,8 @@ def deliver(text: str, output: Path | None, force: bool) -> None:
     if output is None:
         sys.stdout.write(text)
         return
+    if output.is_dir():
+        raise InputError("--output", str(output), "a file, not a folder")
     try:
         with output.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)

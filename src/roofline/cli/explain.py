@@ -54,9 +54,9 @@ def explain(
     if op is None:
         names = list(dict.fromkeys(row.name for _, a in analyses for row in a.ops))
         raise InputError("op", "nothing", f"an op of this model: {', '.join(names)}")
-    warn(built)
     has = [(name, a) for name, a in analyses if any(row.name == op for row in a.ops)] or analyses[:1]
     explained = [(name, work(a, op)) for name, a in has]
+    warn(built)
     if json:
         from json import dumps
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 from roofline import __version__
 from roofline.model.errors import InputError
@@ -23,6 +23,10 @@ app = App(
 app.command("roofline.cli.analyze:analyze")
 app.command("roofline.cli.models:models")
 app.command("roofline.cli.explain:explain")
+app.command("roofline.cli.chips:chips")
+app.command("roofline.cli.fit:fit")
+app.command("roofline.cli.generate:generate")
+app.command("roofline.cli.serve:serve")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -30,8 +34,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         app(argv, exit_on_error=False, print_error=False)
         sys.stdout.flush()
+    except UnusedCliTokensError as error:
+        _fail(str(InputError("arguments", " ".join(error.unused_tokens or []), "nothing more")))
     except CycloptsError as error:
-        _fail(" ".join(str(error).split()))
+        _fail(str(error.__cause__ if isinstance(error.__cause__, InputError) else error))
     except InputError as error:
         _fail(str(error))
     except BrokenPipeError:
@@ -42,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _fail(message: str) -> None:
-    print(f"roofline: {message}", file=sys.stderr)
+    line = "".join(c if c.isprintable() else " " for c in message)
+    print(f"roofline: {' '.join(line.split())}", file=sys.stderr)
     raise SystemExit(2)
 
 

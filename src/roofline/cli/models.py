@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from roofline.cli.common import warn
+from roofline.model.errors import InputError
 
 
 def models(
@@ -39,6 +40,10 @@ def models(
     from roofline.show import models as views
     from roofline.show.tables import markdown, print_line, print_table
 
+    if types and name is not None:
+        raise InputError("--types", name, "no model beside it")
+    if json and md:
+        raise InputError("--md", "--json", "one of --json and --md")
     if types:
         from roofline.model.families import FAMILIES
 

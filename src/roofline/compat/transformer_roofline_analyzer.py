@@ -16,7 +16,7 @@ from typing import Any
 
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.errors import InputError, nearest
-from roofline.model.families.parts import Modules, layer, mlp, rms
+from roofline.model.families.parts import Modules, layer, mlp, rms, split
 from roofline.model.load import config_of
 from roofline.model.model import Block, Model
 from roofline.model.modules import Add, Attention, Linear, Norm, Rope
@@ -91,14 +91,18 @@ def plan(raw: dict[str, Any]) -> Plan:
     c = outer.section("text_config") if model_type == "llama4" else outer
     width, heads = c.size("hidden_size"), c.size("num_attention_heads")
     layers, kv_heads = c.size("num_hidden_layers", most=MOST_LAYERS), c.size("num_key_value_heads", heads)
-    head_dim = c.size("head_dim", width // heads) if model_type == "llama4" else width // heads
+    if heads % kv_heads:
+        raise c.error("num_key_value_heads", f"a divisor of num_attention_heads = {heads}")
+    head_dim = c.size("head_dim", None) if model_type == "llama4" else None
+    head_dim = split(c, "num_attention_heads", width, heads, "hidden_size") if head_dim is None else head_dim
     inner, table = c.size("intermediate_size"), width * c.size("vocab_size", most=2**28)
     stored = _dtype(outer, c)
     attn = _attention(width, heads, kv_heads, head_dim)
     if model_type == "llama":
         blocks, idle = [_block("dense", width, attn, _feed_forward(width, inner))] * layers, 0
     else:
-        experts, top_k = c.size("num_local_experts"), c.size("num_experts_per_tok")
+        experts = c.size("num_local_experts")
+        top_k = c.size("num_experts_per_tok", most=experts)
         sparse = layers // c.size("interleave_moe_layer_step")
         routed = tuple(m for i in range(top_k) for m in _feed_forward(width, inner, "RoutedExp_", f"#{i}"))
         shared = (*_feed_forward(width, inner, "SharedExp_"), Add(name="RoutedSharedExpAdd", width=width))

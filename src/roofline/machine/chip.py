@@ -39,7 +39,8 @@ class Chip:
 
     `peaks` and `vector`: FLOP/s of the matrix units and of ordinary arithmetic, by format. `bandwidth` bytes/s and
     `capacity` bytes of main memory, `cache` bytes of the last level on the chip, `units` its cores (SMs, CUs).
-    `link` and `host`: bytes/s in one direction to its peers and to the host. Powers in watts.
+    `link` and `host`: bytes/s in one direction to its peers and to the host. Powers in watts. `like`: the catalog
+    chip this one was derived from; `constants`: its own fitted laws, from a calibrated chip file.
     """
 
     id: str
@@ -66,6 +67,8 @@ class Chip:
     source: str = ""
     date: str = ""
     note: str = ""
+    like: str | None = None
+    constants: Mapping[str, Any] | None = None
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -109,7 +112,8 @@ def chip_from(id: str, table: object) -> Chip:
     """
     if not isinstance(table, Mapping):
         raise InputError(id, table, "a table with peak and memory")
-    flat = dict(_flattened(table))
+    fitted = _constants(f"{id}.constants", table["constants"]) if "constants" in table else None
+    flat = dict(_flattened({key: value for key, value in table.items() if key != "constants"}))
     known = [
         *_NUMBERS,
         *_WORDS,
@@ -150,7 +154,7 @@ def chip_from(id: str, table: object) -> Chip:
     defaults = {"name": id, "vendor": "", "generation": "", "kind": "gpu"}
     return Chip(
         id=id, peaks=MappingProxyType(peaks), vector=MappingProxyType(vector), aliases=tuple(aliases),
-        **{**defaults, **values},
+        constants=fitted, **{**defaults, **values},
     )  # fmt: skip
 
 
@@ -160,6 +164,61 @@ def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"{key}.{inner}", v) for inner, v in value.items())
         else:
             yield key, value
+
+
+_INTERVAL = ("low", "high", "low_small", "high_small")
+_KNOWN_OF_FIT = (*_INTERVAL, "rows", "mape", "median", "bias", "software")
+
+
+def _constants(key: str, table: object) -> Mapping[str, Any]:
+    """Fitted laws: dtype → kind of op → software → the fields of the kind's record and the interval of its error.
+
+    Raises InputError naming the key that is missing, unknown, negative or not a number.
+    """
+    from roofline.machine.constants import RECORDS
+
+    names = {kind: tuple(record.__dataclass_fields__) for kind, record in RECORDS.items()}
+    read: dict[str, Any] = {}
+    for dtype, kinds in _tables(key, table):
+        read[dtype] = {}
+        for kind, softwares in _tables(f"{key}.{dtype}", kinds):
+            here = f"{key}.{dtype}.{kind}"
+            if kind not in names:
+                raise InputError(here, "a table", f"one of {', '.join(names)}", nearest(kind, names))
+            read[dtype][kind] = {s: _entry(f"{here}.{s}", e, names[kind]) for s, e in _tables(here, softwares)}
+    return _frozen(read)
+
+
+def _tables(key: str, table: object) -> list[tuple[str, Mapping[str, Any]]]:
+    if not isinstance(table, Mapping):
+        raise InputError(key, table, "a table")
+    for name, value in table.items():
+        if not isinstance(value, Mapping):
+            raise InputError(f"{key}.{name}", value, "a table")
+    return list(table.items())
+
+
+def _entry(key: str, entry: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    known = (*names, *_KNOWN_OF_FIT)
+    for name, value in entry.items():
+        if name not in known:
+            raise InputError(f"{key}.{name}", value, "a constant of this law", nearest(name, known))
+        if name == "software":
+            _word(f"{key}.{name}", value)
+        elif name in _INTERVAL:
+            _positive(f"{key}.{name}", value)
+        elif isinstance(value, bool) or not isinstance(value, (int, float)) or (value != value):
+            raise InputError(f"{key}.{name}", value, "a number")
+        elif name != "bias" and value < 0:
+            raise InputError(f"{key}.{name}", value, "a number that is not negative")
+    for name in _INTERVAL:
+        if name not in entry:
+            raise InputError(f"{key}.{name}", "nothing (missing key)", "a positive number")
+    return dict(entry)
+
+
+def _frozen(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType({k: _frozen(v) if isinstance(v, Mapping) else v for k, v in table.items()})
 
 
 def _positive(key: str, value: object, zero: bool = False) -> float:
@@ -282,7 +341,7 @@ def _from_figures(spec: str) -> Chip:
     if base is not None:
         values["peaks"] = MappingProxyType({**base.peaks, **peaks})
         values["vector"] = MappingProxyType({**base.vector, **vector})
-        return replace(base, id=spec, name=spec, aliases=(), **values)
+        return replace(base, id=spec, name=spec, aliases=(), like=base.id, **values)
     for key, name in (("peak", ""), ("bw", "bandwidth"), ("mem", "capacity")):
         if not (peaks if key == "peak" else name in values):
             raise InputError(f"chip {key}", "nothing (missing)", f"a figure, as in peak=1000T,bw=4.8T,mem=141G: {spec}")

@@ -36,3 +36,17 @@ def share(part: float, total: float) -> str:
     '12.5 %'
     """
     return f"{100 * part / total:.1f} %" if total else "–"
+
+
+def seconds(value: float) -> str:
+    """A time with the prefix that suits it.
+
+    >>> seconds(0.00123), seconds(75.0), seconds(0)
+    ('1.23 ms', '75 s', '0 s')
+    """
+    if value == 0:
+        return "0 s"
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if abs(value) >= scale:
+            return f"{value / scale:,.3g} {unit}" if value / scale < 1000 else f"{value / scale:,.0f} {unit}"
+    return f"{value * 1e9:.3g} ns"

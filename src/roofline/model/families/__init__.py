@@ -73,7 +73,8 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     c = outer
     if isinstance(raw.get("text_config"), Mapping):
         inside = outer.section("text_config")
-        kind = inside.raw.get("model_type") or WRAPPERS.get(str(raw.get("model_type"))) or raw.get("model_type")
+        kind = inside.raw.get("model_type")
+        kind = WRAPPERS.get(str(raw.get("model_type")), raw.get("model_type")) if kind is None else kind
         keep = {k: raw[k] for k in ("tie_word_embeddings",) if k in raw and k not in inside.raw}
         c = Config({**keep, **inside.raw, "model_type": kind}, "text_config", outer)
         not_counted = [

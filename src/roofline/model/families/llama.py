@@ -62,8 +62,8 @@ def llama4(c: Config) -> Model:
     """Llama 4: chunked attention with RoPE, full attention without; experts on some layers, one shared."""
     d, inner, act = dims(c, head_dim=128), c.size("intermediate_size"), function(c)
     step = c.size("interleave_moe_layer_step", 1)
-    sparse = c.layer_set("moe_layers", d.layers)
-    sparse = list(range(step - 1, d.layers, step)) if sparse is None else sparse
+    listed = c.layer_set("moe_layers", d.layers)
+    sparse = set(range(step - 1, d.layers, step) if listed is None else listed)
     dense = mlp(d.width, c.size("intermediate_size_mlp"), act)
     top_k, count = c.size("num_experts_per_tok"), c.size("num_local_experts")
     experts = moe(c, d.width, count, top_k, inner, shared=inner, reference="all")
@@ -78,9 +78,9 @@ def _llama4_attention(c: Config) -> list[tuple[str, Modules]]:
     d, bias = dims(c, head_dim=128), c.flag("attention_bias")
     every = c.size("no_rope_layer_interval", 4)
     default = [int((i + 1) % every != 0) for i in range(d.layers)]
-    given = c.raw.get("no_rope_layers") or None
-    turns = c.per_layer("no_rope_layers", d.layers, (0, 1), default) if given is not None else default
+    unsaid = c.raw.get("no_rope_layers") == []
     c.read.add("no_rope_layers")
+    turns = default if unsaid else c.per_layer("no_rope_layers", d.layers, (0, 1), default)
     kinds = c.per_layer(
         "layer_types", d.layers, ("chunked_attention", "full_attention"),
         ["chunked_attention" if turn else "full_attention" for turn in turns],

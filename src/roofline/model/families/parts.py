@@ -115,7 +115,7 @@ def dims(c: Config, *, head_dim: int | None = None, kv_key: str = "num_key_value
     heads = c.size(HEADS)
     kv_heads = c.size(kv_key, heads)
     if heads % kv_heads:
-        divisors = [str(n) for n in range(1, heads + 1) if heads % n == 0]
+        divisors = [str(n) for n in range(1, min(heads, 1024) + 1) if heads % n == 0]
         raise c.error(kv_key, f"a divisor of num_attention_heads = {heads}", divisors[:8])
     size = c.size("head_dim", None) if head_dim is None else c.assumed("head_dim", head_dim)
     if size is None:
@@ -194,7 +194,7 @@ def windows(c: Config, layers: int, sliding: Callable[[int], bool], assumed: int
     if assumed is not None and "sliding_attention" in kinds:
         c.fill("sliding_window", assumed)
     window = c.size("sliding_window", None, least=0)
-    if window is None and "sliding_attention" in kinds:
+    if not window and "sliding_attention" in kinds:
         raise c.error("sliding_window", "the window of the sliding_attention layers, in tokens")
     return [window if kind == "sliding_attention" else None for kind in kinds]
 
@@ -217,7 +217,10 @@ def qwen_windows(c: Config, layers: int) -> list[int | None]:
 def pattern_length(c: Config, default: int) -> int:
     """How often a full layer comes among sliding ones: a number, or a pattern such as LLLG."""
     if isinstance(c.raw.get("sliding_window_pattern"), str):
-        return len(c.text("sliding_window_pattern"))
+        pattern = c.text("sliding_window_pattern")
+        if not pattern or set(pattern) - {"L", "G"}:
+            raise c.error("sliding_window_pattern", "a number, or layers such as LLLG")
+        return len(pattern)
     length: int = c.size("sliding_window_pattern|_sliding_window_pattern", default)
     return length
 

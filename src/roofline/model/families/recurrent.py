@@ -13,10 +13,11 @@ from roofline.model.model import Model
 def mamba2_lm(c: Config) -> Model:
     """Mamba-2 (arXiv:2405.21060): one mixer a layer, no feed-forward."""
     width, heads, head_dim = c.size("hidden_size"), c.size("num_heads"), c.size("head_dim")
-    if heads * head_dim != int(c.number("expand", 2) * width):
-        raise c.error(
-            "num_heads", f"expand · hidden_size / head_dim = {int(c.number('expand', 2) * width) / head_dim:g}"
-        )
+    made, needed = heads * head_dim, _expanded(c, width)
+    if made != needed and made % width == 0:
+        raise c.error("expand", f"num_heads · head_dim / hidden_size = {made // width}")
+    if made != needed:
+        raise c.error("num_heads", f"expand · hidden_size / head_dim = {needed / head_dim:g}")
     groups, kernel, chunk = c.size("n_groups", 8), c.size("conv_kernel", 4), c.size("chunk_size", 256)
     c.size("intermediate_size", None), function(c)
     conv_bias, bias = c.flag("use_conv_bias", True), c.flag("use_bias")
@@ -28,11 +29,19 @@ def mamba2_lm(c: Config) -> Model:
 def mamba_lm(c: Config) -> Model:
     """Mamba (arXiv:2312.00752)."""
     width, state, kernel = c.size("hidden_size"), c.size("state_size"), c.size("conv_kernel", 4)
-    inner, rank = c.size("intermediate_size", int(c.number("expand", 2) * width)), _rank(c, "time_step_rank", width)
+    inner, rank = c.size("intermediate_size", _expanded(c, width)), _rank(c, "time_step_rank", width)
     c.size("d_inner", None), c.size("d_model", None), function(c)
     conv_bias, bias = c.flag("use_conv_bias", True), c.flag("use_bias")
     mixer = mamba(width, inner, state, rank, kernel, conv_bias=conv_bias, bias=bias)
     return causal_lm(c, width, [layer("mamba", width, mixer)] * depth(c), tied=True)
+
+
+def _expanded(c: Config, width: int) -> int:
+    """The inner width: expand · hidden_size, rounded down."""
+    inner = int(c.number("expand", 2) * width)
+    if inner < 1:
+        raise c.error("expand", "a factor that leaves an inner width")
+    return inner
 
 
 def _rank(c: Config, key: str, width: int) -> int:

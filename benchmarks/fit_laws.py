@@ -1,0 +1,393 @@
+"""Fit the constants of the laws to a folder of measurements.
+
+    python benchmarks/fit_laws.py DIR [--out FOLDER] [--without system,system] [--only kind] [--wide]
+
+Every group (chip, dtype, kind, software) is fitted by robust least squares on log(predicted/measured); the error beside
+the constants is of rows whose shape took no part in the fit (5 folds by a hash of the shape).  A generation is fitted
+to all its chips, and its error is of a chip that took no part; so is the generic default, over generations.
+"""
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares  # type: ignore[import-untyped]
+
+from measured_ops import LAWS, Args, Case, Column, cases, chip, generation, stacked
+from roofline.machine import law as laws
+from roofline.machine.chip import chip_named
+from roofline.machine.constants import FOLDER
+from roofline.machine.law import Roof
+
+Record = laws.Matmul | laws.Prefill | laws.Decode | laws.Latent | laws.Experts | laws.Stream | laws.Scan
+Range = tuple[float, float, float]  # start, least, most
+
+LAUNCH = (3e-7, 3e-4)
+SHARE = (0.02, 1.0)
+FREE: dict[str, dict[str, Range]] = {
+    "matmul": {
+        "t0": (3e-6, *LAUNCH),
+        "compute": (0.75, *SHARE),
+        "memory": (0.8, *SHARE),
+        "sharp": (2.5, 1, 12),
+        "split": (2.5e-6, 1e-8, 1e-4),
+        "l2": (2, 0.3, 20),
+    },
+    "prefill": {
+        "t0": (1.2e-5, *LAUNCH),
+        "compute": (0.55, *SHARE),
+        "memory": (0.5, 0.02, 5),
+        "fixed": (0.3, 0.01, 0.95),
+        "pad": (150, 1, 3000),
+        "tail": (0.7, 0.05, 3),
+        "l2": (1.5, 0.3, 20),
+    },
+    "decode": {
+        "t0": (9e-6, *LAUNCH),
+        "memory": (0.85, *SHARE),
+        "sharp": (2, 1, 8),
+        "block": (3e-6, 1e-9, 1e-4),
+        "head": (2e-6, 1e-9, 1e-4),
+        "walk": (2e-8, 1e-11, 1e-6),
+        "reach": (256, 30, 1e7),
+        "l2": (2, 0.3, 20),
+    },
+    "latent_decode": {
+        "t0": (1.1e-5, *LAUNCH),
+        "compute": (0.6, *SHARE),
+        "memory": (0.8, *SHARE),
+        "sharp": (2, 1, 12),
+        "block": (5e-6, 1e-9, 1e-4),
+        "walk": (5e-9, 1e-11, 1e-6),
+        "reach": (3000, 50, 1e7),
+    },
+    "experts": {
+        "t0": (2.5e-5, *LAUNCH),
+        "compute": (0.8, *SHARE),
+        "memory": (0.85, *SHARE),
+        "sharp": (2, 1, 12),
+        "passes": (0.5, 0.01, 5),
+        "expert": (1e-7, 1e-10, 1e-5),
+    },
+    "stream": {"t0": (2e-6, *LAUNCH), "memory": (0.8, 0.01, 1.2), "l2": (3, 0.3, 20)},
+    "scan": {"t0": (2e-5, *LAUNCH), "compute": (0.2, 0.005, 1), "memory": (0.5, 0.02, 5), "chunk": (1e-6, 1e-9, 1e-4)},
+}
+FREE["quantised_matmul"] = FREE["matmul"] | {"quantise_memory": (0.5, 0.02, 10)}
+FREE["latent_prefill"] = {k: v for k, v in FREE["prefill"].items() if k != "fixed"}
+RECORDS: dict[str, Record] = {
+    "matmul": laws.Matmul(),
+    "quantised_matmul": laws.Quantised(),
+    "prefill": laws.Prefill(),
+    "decode": laws.Decode(),
+    "latent_prefill": laws.Prefill(),
+    "latent_decode": laws.Latent(),
+    "experts": laws.Experts(),
+    "stream": laws.Stream(),
+    "scan": laws.Scan(),
+}
+STEP: Range = (5e-10, 1e-13, 1e-6)
+FOLDS = 5
+LEAST = 15  # rows without which nothing is fitted
+CAP = 4000  # rows of one fit at most
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to fit together: law arguments, the chip of each row, seconds, hold-out fold, weight."""
+
+    kind: str
+    dtype: str
+    args: Args
+    chip: Roof
+    seconds: Column
+    fold: NDArray[np.int64]
+    weight: Column
+    software: str
+
+    def take(self, keep: NDArray[np.bool_]) -> "Rows":
+        part = Roof(*(np.asarray(getattr(self.chip, f.name))[keep] for f in fields(Roof)))
+        args = {k: v[keep] for k, v in self.args.items()}
+        return Rows(
+            self.kind, self.dtype, args, part, self.seconds[keep], self.fold[keep], self.weight[keep], self.software
+        )
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Constants with what is known of them on rows that took no part."""
+
+    record: Record
+    rows: int
+    mape: float
+    median: float
+    bias: float
+    small: tuple[float, float]
+    large: tuple[float, float]
+    within: float  # share of rows inside the interval
+
+
+def predict(rows: Rows, record: Record) -> Column:
+    return np.asarray(LAWS[rows.kind](**rows.args, chip=rows.chip, c=record), dtype=float)
+
+
+def solve(rows: Rows, base: Record, free: dict[str, Range]) -> Record:
+    """The constants that fit `rows`; those not in `free` stay as they are in `base`."""
+    names = list(free)
+    start, low, high = (np.log([free[n][i] for n in names]) for i in range(3))
+
+    def residual(point: Column) -> Column:
+        record = replace(base, **dict(zip(names, np.exp(point).tolist(), strict=True)))
+        return rows.weight * np.log(predict(rows, record) / rows.seconds)
+
+    found = least_squares(residual, start, bounds=(low, high), loss="soft_l1", f_scale=0.1, max_nfev=40, diff_step=1e-3)
+    return replace(base, **dict(zip(names, np.exp(found.x).tolist(), strict=True)))
+
+
+def free_of(rows: Rows, base: Record) -> dict[str, Range]:
+    """What these rows can tell: no L2 speed where the L2 keeps nothing, no quantise pass where there is none."""
+    free = dict(FREE[rows.kind])
+    ungrouped = isinstance(base, laws.Decode) and np.isfinite(base.group)
+    if "l2" in free and not (np.any(np.asarray(rows.chip.keeps) > 0) or ungrouped):
+        del free["l2"]
+    if "quantise_memory" in free and not np.any(rows.args["quantise"] > 0):
+        del free["quantise_memory"]
+    elif rows.dtype == "fp8_block" and isinstance(base, laws.Quantised):
+        free["quantise_row"] = (1e-9, 1e-13, 1e-7)
+    if isinstance(base, laws.Matmul) and np.isinf(base.split):
+        del free["split"]
+        free["step"] = STEP
+    if "fixed" in free and np.ptp(rows.args["key"]) == 0:
+        del free["fixed"]  # one head size cannot tell
+    if isinstance(base, laws.Prefill) and base.other != 1:
+        free["other"] = (2.0, 0.5, 10)
+    if len(rows.seconds) < 40:
+        free = {k: v for k, v in free.items() if k in ("t0", "compute", "memory")}
+    return free
+
+
+def variants(kind: str, dtype: str) -> list[Record]:
+    """Kernels to choose from: with k split over blocks or not, with low tiles or not; MQA served together or not."""
+    base = RECORDS[kind]
+    if isinstance(base, laws.Quantised):
+        return [base, replace(base, split=np.inf), replace(base, split=np.inf, height=128.0)]
+    if isinstance(base, laws.Decode):
+        return [base, replace(base, group=32.0)]
+    if kind == "prefill" and dtype == "fp8":  # a tuned kernel for one head size only, maybe
+        return [base, laws.Prefill(other=2.0)]
+    return [base]
+
+
+def fit(rows: Rows) -> Fitted:
+    best: tuple[float, Record, Column] | None = None
+    for base in variants(rows.kind, rows.dtype):
+        free = free_of(rows, base)
+        held = np.empty_like(rows.seconds)
+        present = np.unique(rows.fold)
+        if len(present) < 2:  # a lone chip: its own shapes
+            held = predict(rows, solve(rows, base, free))
+        else:
+            for fold in present:
+                out = rows.fold == fold
+                held[out] = predict(rows.take(out), solve(rows.take(~out), base, free))
+        error = float(np.average(np.abs(held / rows.seconds - 1), weights=rows.weight**2))
+        if best is None or error < best[0] - 0.002:
+            best = (error, base, held)
+    assert best is not None
+    error, base, held = best
+    record = solve(rows, base, free_of(rows, base))
+    ratio = rows.seconds / held
+    small = minor(rows.args, held, record)
+    both = []
+    for part in (small, ~small):
+        chosen = ratio[part] if part.sum() >= 20 else ratio
+        both.append((float(np.quantile(chosen, 0.1)), float(np.quantile(chosen, 0.9))))
+    low, high = (np.where(small, both[0][i], both[1][i]) for i in (0, 1))
+    return Fitted(
+        record,
+        len(ratio),
+        error,
+        float(np.median(np.abs(1 / ratio - 1))),
+        float(np.mean(np.log(1 / ratio))),
+        both[0],
+        both[1],
+        float(np.mean((ratio >= low) & (ratio <= high))),
+    )
+
+
+def minor(args: Args, seconds: Column, record: Record) -> NDArray[np.bool_]:
+    """Rows with the wider interval: where the launch floor rules, and thin GEMMs (n or k under 256)."""
+    floor = float(np.asarray(record.t0)) + float(np.asarray(getattr(record, "quantise_t0", 0.0)))
+    small = seconds < 3 * floor
+    return small | (args["n"] < 256) | (args["k"] < 256) if "n" in args else small
+
+
+def pool(group: list[Case], fold: str) -> Rows:
+    """One table of several cases; every chip weighs the same.  fold: 'shape', 'system' or 'generation'."""
+    names = sorted(set.intersection(*(set(c.args) for c in group)))
+    counts = [len(c.seconds) for c in group]
+    per: dict[str, int] = defaultdict(int)
+    for c, n in zip(group, counts, strict=True):
+        per[c.system] += n
+    ids = {s: i for i, s in enumerate(sorted(per))}
+    gens = {g: i for i, g in enumerate(sorted({generation(s) for s in per}))}
+    mean = sum(counts) / len(per)
+
+    def label(c: Case) -> NDArray[np.int64]:
+        if fold == "shape":
+            return c.shape
+        return np.full(len(c.seconds), ids[c.system] if fold == "system" else gens[generation(c.system)])
+
+    rows = Rows(
+        group[0].kind.partition(".")[0],
+        group[0].dtype,
+        {n: np.concatenate([c.args[n] for c in group]) for n in names},
+        stacked([chip(c.system, c.dtype) for c in group], counts),
+        np.concatenate([c.seconds for c in group]),
+        np.concatenate([label(c) for c in group]),
+        np.concatenate([np.full(n, np.sqrt(mean / per[c.system])) for c, n in zip(group, counts, strict=True)]),
+        " ".join(sorted({c.software for c in group})),
+    )
+    if len(rows.seconds) > CAP:
+        keep = np.random.default_rng(0).random(len(rows.seconds)) < CAP / len(rows.seconds)
+        rows = rows.take(keep)
+    return rows
+
+
+Key = tuple[str, str, str, str]  # chip, generation or "generic"; dtype; kind; software
+HOST = ("host", "triton")  # timed from the host, or kernels nobody chooses: of their chip alone
+SERVING = ("trtllm", "vllm", "sglang")  # what a user who names no software may be running
+COMMON = (
+    "add",
+    "input_layernorm",
+    "post_attention_layernorm",
+    "mlp_act",
+    "attn_rope",
+    "scale_matrix",
+    "act_fn",
+    "layernorm",
+    "final_layernorm",
+    "qk_norm",
+    "rotary_emb",
+)
+GROUPED = 32  # query heads per KV head beyond which only some software serves them together
+
+
+def common(c: Case) -> Case:
+    """The rows on which all software does the same work: decode without the large groups that TRT-LLM takes apart."""
+    if c.kind != "decode":
+        return c
+    return keep_rows(c, c.args["heads"] / c.args["kv_heads"] <= GROUPED)
+
+
+def jobs(found: list[Case]) -> dict[Key, Rows]:
+    """What to fit: every group, by chip, by generation and over all; 'default' is all serving software together."""
+    groups: dict[Key, list[Case]] = defaultdict(list)
+    for c in found:
+        if c.file == "gemm_cross_software_aic.csv" and c.software == "trtllm":
+            continue  # the other GEMM files hold these
+        kind, _, op = c.kind.partition(".")
+        place = (c.system, c.dtype, kind)
+        groups[(*place, op or c.software)].append(c)
+        if c.software in SERVING if kind != "stream" else op in COMMON:
+            groups[(*place, "default")].append(common(c))
+    wide: dict[Key, list[Case]] = defaultdict(list)
+    for (system, dtype, kind, soft), group in groups.items():
+        if group[0].software not in HOST:
+            wide[(f"generation.{generation(system)}", dtype, kind, soft)] += group
+            if system != "b60":
+                wide[("generic", dtype, kind, soft)] += group
+    made: dict[Key, Rows] = {}
+    for key, group in distinct(groups).items():
+        made[key] = pool(group, "shape")
+    for key, group in distinct(wide).items():
+        lone = len({c.system for c in group}) == 1
+        many = len({generation(c.system) for c in group}) > 1
+        made[key] = pool(group, "shape" if lone else "generation" if key[0] == "generic" and many else "system")
+    return {k: r for k, r in made.items() if len(r.seconds) >= LEAST}
+
+
+def distinct(groups: dict[Key, list[Case]]) -> dict[Key, list[Case]]:
+    """The groups less those whose rows are all the default's: a look-up that misses them finds the default."""
+    rows = {k: (sum(len(c.seconds) for c in g), sum(float(c.seconds.sum()) for c in g)) for k, g in groups.items()}
+    return {k: g for k, g in groups.items() if k[3] == "default" or rows[k] != rows.get((*k[:3], "default"))}
+
+
+def fit_one(job: tuple[Key, Rows]) -> tuple[Key, Fitted]:
+    return job[0], fit(job[1])
+
+
+def separate(results: dict[Key, Fitted]) -> dict[Key, Fitted]:
+    """Quantised GEMM: take the bf16 GEMM's launch floor out of t0; the rest is the floor of the quantise pass."""
+    done = dict(results)
+    for key, fitted in results.items():
+        record = fitted.record
+        if isinstance(record, laws.Quantised):
+            plain = results.get((key[0], "bf16", "matmul", "default"))
+            base = min(float(record.t0), float(plain.record.t0)) if plain else float(record.t0)
+            done[key] = replace(fitted, record=replace(record, t0=base, quantise_t0=float(record.t0) - base))
+    return done
+
+
+def write(results: dict[Key, Fitted], names: dict[Key, str], folder: Path) -> None:
+    """One file for each chip, generation, and the generic default: [dtype.kind.software] tables."""
+    files: dict[str, list[str]] = defaultdict(list)
+    for key in sorted(results):
+        f, (place, *rest) = results[key], key
+        file = place.replace("generation.", "generation-") if place.startswith("gener") else chip_named(place).id
+        lines = ["", f"[{'.'.join(rest)}]", f'software = "{names[key]}"']
+        lines += [f"{x.name} = {float(getattr(f.record, x.name)):.4g}" for x in fields(f.record)]
+        lines += [f"rows = {f.rows}", f"mape = {f.mape:.4f}", f"median = {f.median:.4f}", f"bias = {f.bias:.4f}"]
+        lines += [f"low_small = {f.small[0]:.3f}", f"high_small = {f.small[1]:.3f}"]
+        files[file] += [*lines, f"low = {f.large[0]:.3f}", f"high = {f.large[1]:.3f}"]
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.toml"):
+        old.unlink()
+    for file, lines in files.items():
+        (folder / f"{file}.toml").write_text("\n".join([HEAD, *lines]) + "\n")
+
+
+HEAD = """\
+# Written by benchmarks/fit_laws.py from measurements of aiconfigurator (Apache-2.0), vidur (MIT), LLMServingSim (MIT),
+# InferSim (Apache-2.0) and LLMCompass (BSD-3). mape, median, bias: on rows whose shape took no part in the fit (for a
+# generation: on a chip that took no part). low, high: factors of the interval that holds 80 % of those rows; *_small
+# where the launch floor rules."""
+
+
+def main(argv: Iterable[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    parser.add_argument("--without", default="", help="systems to leave out, by comma")
+    parser.add_argument("--only", default="", help="kinds to fit, by comma")
+    parser.add_argument("--wide", action="store_true", help="only the generations and the generic default")
+    parser.add_argument("--fold", type=int, default=-1, help="leave this fold of shapes out")
+    options = parser.parse_args(list(argv))
+    left, only = set(options.without.split(",")), set(filter(None, options.only.split(",")))
+    found = [c for c in cases(options.folder) if c.system not in left]
+    if only:
+        found = [c for c in found if c.kind.partition(".")[0] in only]
+    if options.fold >= 0:
+        found = [c for c in (keep_rows(c, c.shape != options.fold) for c in found) if len(c.seconds)]
+    todo = sorted(jobs(found).items(), key=lambda item: -len(item[1].seconds))
+    if options.wide:
+        todo = [(k, r) for k, r in todo if k[0].startswith("gener")]
+    with ProcessPoolExecutor(2) as workers:
+        results = separate(dict(workers.map(fit_one, todo, chunksize=1)))
+    write(results, {k: r.software for k, r in todo}, options.out)
+    print(f"{len(results)} sets of constants to {options.out}", file=sys.stderr)
+
+
+def keep_rows(c: Case, keep: NDArray[np.bool_]) -> Case:
+    columns = {n: getattr(c, n)[keep] for n in ("seconds", "flops", "size", "footprint", "shape")}
+    args = {k: v[keep] for k, v in c.args.items()}
+    return replace(c, args=args, slices={k: v[keep] for k, v in c.slices.items()}, **columns)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,801 @@
+"""Measured rows as calls of the laws: which file holds which op, on which chip, in which dtype, of which shape."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from roofline.machine import law as laws
+from roofline.machine.chip import chip_named
+from roofline.machine.law import Roof
+from roofline.machine.timing import roof_of
+from roofline.model.errors import InputError
+
+Column = NDArray[np.float64]
+Args = dict[str, Column]
+
+# The format whose peak a dtype of the tables is held against.
+PEAK = {
+    "bf16": "bf16",
+    "fp8": "fp8",
+    "fp8_block": "fp8",
+    "nvfp4": "fp4",
+    "int8_wo": "bf16",
+    "int4_wo": "bf16",
+    "sq": "int8",
+    "w4a16_mxfp4": "bf16",
+    "w4a8_mxfp4_mxfp8": "fp8",
+}
+BLOCK8 = (1 + 4 / 128, 1 + 4 / 128**2)
+# bytes per element of activations and weights, and of the pass that quantises the activations
+BYTES = {
+    "bf16": (2, 2, 0),
+    "fp8": (1, 1, 5),
+    "fp8_block": (*BLOCK8, 3 + 4 / 128),
+    "nvfp4": (0.5625, 0.5625, 2.5625),
+    "int8_wo": (2, 1, 0),
+    "int4_wo": (2, 0.5, 0),
+    "sq": (1, 1, 0),
+    "w4a16_mxfp4": (2, 0.53125, 0),
+    "w4a8_mxfp4_mxfp8": (1.03125, 0.53125, 0),
+}
+NAMES = {"bfloat16": "bf16", "float16": "bf16"}
+
+
+def known(system: str) -> bool:
+    """Whether the catalog has the chip under this name."""
+    try:
+        chip_named(system)
+    except InputError:
+        return False
+    return True
+
+
+def chip(system: str, dtype: str) -> Roof:
+    """The roof of a catalog chip for a dtype of the tables; 16 bits where it has no such peak."""
+    found = chip_named(system)
+    fmt = PEAK[dtype.partition("_kv_")[0]]
+    return roof_of(found, fmt if fmt in found.peaks else "bf16")
+
+
+def last_level(system: str) -> float:
+    """Bytes of the last-level cache."""
+    return (chip_named(system).cache or 1.0) if known(system) else 1.0
+
+
+def generation(system: str) -> str:
+    """The chip's generation."""
+    return chip_named(system).generation
+
+
+def stacked(chips: list[Roof], counts: list[int]) -> Roof:
+    """One chip record whose fields are columns: chips[i] repeated counts[i] times."""
+    return Roof(*(np.repeat([float(getattr(c, f.name)) for c in chips], counts) for f in fields(Roof)))
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rows of one file that share chip, dtype, kind and software. shape: the hold-out fold of each row's shape."""
+
+    file: str
+    system: str
+    dtype: str
+    kind: str
+    software: str
+    args: Args
+    seconds: Column
+    flops: Column
+    size: Column
+    footprint: Column
+    shape: NDArray[np.int64]
+    slices: dict[str, NDArray[np.bool_]]
+
+
+LAWS: dict[str, Callable[..., laws.Number]] = {
+    "matmul": laws.matmul,
+    "quantised_matmul": laws.quantised_matmul,
+    "prefill": laws.prefill,
+    "decode": laws.decode,
+    "latent_prefill": laws.prefill,
+    "latent_decode": laws.latent_decode,
+    "experts": laws.experts,
+    "stream": laws.stream,
+    "scan": laws.scan,
+}
+
+
+def folds(frame: pl.DataFrame, names: list[str], count: int = 5) -> NDArray[np.int64]:
+    """Fold of each row by a hash of its shape, the same everywhere and always."""
+    rows = frame.select(names).rows()
+    return np.array([int.from_bytes(blake2b(repr(r).encode(), digest_size=4).digest(), "big") % count for r in rows])
+
+
+def column(frame: pl.DataFrame, name: str) -> Column:
+    return frame[name].cast(pl.Float64).to_numpy()
+
+
+def family(name: str) -> str:
+    return name.replace("_", " ").split()[0]
+
+
+def read(folder: Path, name: str) -> pl.DataFrame:
+    path = folder / name
+    return pl.read_csv(path, infer_schema_length=None) if path.exists() else pl.DataFrame()
+
+
+def parts(frame: pl.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[str, ...], pl.DataFrame]]:
+    """The frame by distinct values of `keys`, in sorted order."""
+    if frame.height:
+        for key, part in sorted(frame.partition_by(keys, as_dict=True).items(), key=lambda item: str(item[0])):
+            yield tuple(str(k) for k in key), part
+
+
+def gemm(folder: Path, file: str) -> Iterator[Case]:
+    frame = read(folder, file)
+    if frame.height:
+        frame = frame.filter(pl.col("latency_ms") > 0)
+    for (system, software, name), part in parts(frame, ["system", "software", "dtype"]):
+        dtype = NAMES.get(name, name)
+        if dtype not in BYTES:
+            continue
+        m, n, k = (column(part, c) for c in "mnk")
+        x, w, q = BYTES[dtype]
+        weights = w * n * k
+        copies = np.minimum(5, np.ceil(last_level(system) / weights))
+        args = {
+            "m": m,
+            "n": n,
+            "k": k,
+            "x": np.full_like(m, x),
+            "w": np.full_like(m, w),
+            "y": np.full_like(m, 2.0),
+            "cycle": copies * weights,
+        }
+        kind = "matmul"
+        if dtype != "bf16":
+            kind, args["quantise"] = "quantised_matmul", np.full_like(m, q)
+        size = x * m * k + weights + 2 * m * n
+        big = (n >= 256) & (k >= 256)
+        yield Case(
+            file,
+            system,
+            dtype,
+            kind,
+            family(software),
+            args,
+            column(part, "latency_ms") / 1e3,
+            2 * m * n * k,
+            size,
+            args["cycle"] + size - weights,
+            folds(part, ["n", "k"]),
+            {"n,k>=256": big, "all": big | True},
+        )
+
+
+def attention_prefill(folder: Path) -> Iterator[Case]:
+    file = "attention_prefill_aic.csv"
+    frame = read(folder, file)
+    for (system, software, q8, kv8, kernel), part in parts(
+        frame, ["system", "software", "attn_dtype", "kv_cache_dtype", "kernel_source"]
+    ):
+        soft = family(software)
+        if soft == "trtllm" and q8 != kv8:
+            continue  # silently an fp8 kernel
+        if kernel in ("triton", "vllm_triton_attn"):
+            soft = "triton"
+        dtype = "fp8" if q8 == "fp8" else "bf16"
+        b, s, h, kv, d, w = (
+            column(part, c) for c in ("batch_size", "seq_len", "num_heads", "num_kv_heads", "head_dim", "window_size")
+        )
+        skipped = np.zeros_like(w) if soft == "triton" or system == "b60" else w  # kernels that compute every pair
+        two = np.full_like(b, 2.0)
+        args = {
+            "batch": b,
+            "new": s,
+            "cached": 0 * s,
+            "heads": h,
+            "kv_heads": kv,
+            "key": d,
+            "value": d,
+            "window": skipped,
+            "q": two,
+            "kv": two,
+        }
+        bytes_ = 1.0 if dtype == "fp8" else 2.0
+        size = b * s * d * 2 * (h + kv) * bytes_
+        large = b * s >= 4096
+        yield Case(
+            file,
+            system,
+            dtype,
+            "prefill",
+            soft,
+            args,
+            column(part, "latency_ms") / 1e3,
+            4 * b * h * d * laws.causal_pairs(s, 0 * s, w),
+            size,
+            2 * size / bytes_,
+            folds(part, ["batch_size", "seq_len", "num_heads"]),
+            {"b*s>=4096": large, "all": large | True},
+        )
+
+
+def attention_decode(folder: Path) -> Iterator[Case]:
+    file = "attention_decode_aic.csv"
+    frame = read(folder, file)
+    if frame.height:
+        frame = frame.with_columns(hand=pl.col("kernel_source").str.contains("triton"))
+    for (system, software, cache, hand), part in parts(frame, ["system", "software", "kv_cache_dtype", "hand"]):
+        b, p, h, kv, d, w = (
+            column(part, c)
+            for c in ("batch_size", "past_kv_len", "num_heads", "num_kv_heads", "head_dim", "window_size")
+        )
+        bytes_ = np.full_like(b, 1.0 if cache == "fp8" else 2.0)
+        args = {"batch": b, "length": p + 1, "heads": h, "kv_heads": kv, "head": d, "window": w, "kv": bytes_}
+        span = np.where(w > 0, np.minimum(p + 1, w), p + 1)
+        held = 2 * b * span * kv * d * bytes_
+        far = held > last_level(system)
+        yield Case(
+            file,
+            system,
+            "fp8" if cache == "fp8" else "bf16",
+            "decode",
+            "triton" if hand == "True" else family(software),
+            args,
+            column(part, "latency_ms") / 1e3,
+            4 * b * span * h * d,
+            held + 4 * b * h * d,
+            held,
+            folds(part, ["batch_size", "past_kv_len", "num_heads"]),
+            {"KV>L2": far, "all": far | True},
+        )
+
+
+def balanced(tokens: int, topk: int, count: int, ranks: int) -> tuple[int, int]:
+    """(distinct experts, token-expert pairs) of rank 0 when slot j of token t goes to expert t + j·⌈count/topk⌉."""
+    mine = max(1, count // ranks)
+    step = -(-count // topk)
+    whole, rest = divmod(tokens, count)
+    slots = np.arange(topk)[None, :] * step
+
+    def chosen(span: int) -> NDArray[np.int64]:
+        each = (np.arange(span)[:, None] + slots) % count
+        return each[each < mine]
+
+    pairs = whole * topk * mine + chosen(rest).size
+    return len(np.unique(chosen(min(tokens, count)))), pairs
+
+
+def moe(folder: Path) -> Iterator[Case]:
+    file = "moe_aic.csv"
+    frame = read(folder, file)
+    if frame.height:
+        frame = frame.filter(pl.col("latency_ms") > 0)
+    for (system, software, name), part in parts(frame, ["system", "software", "moe_dtype"]):
+        dtype = NAMES.get(name, name)
+        if dtype not in BYTES:
+            continue
+        t, hidden, k, e, tp, ep = (
+            column(part, c) for c in ("num_tokens", "hidden_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
+        )
+        inner = column(part, "inter_size") / tp
+        even = (part["distribution"] == "balanced").to_numpy()
+        counts = np.array([balanced(*map(int, r)) for r in zip(t, k, e, ep, strict=True)], dtype=float)
+        mine = e / ep
+        touched = np.where(even, counts[:, 0], mine * (1 - (1 - k / e) ** t))
+        rows = np.where(even, counts[:, 1], t * k / ep)
+        rows, touched = np.maximum(rows, 1), np.maximum(touched, 1)
+        x, w, _ = BYTES[dtype]
+        gated = 1.0 - part["kernel_source"].str.contains("nongated").to_numpy()
+        weights = touched * (2 + gated) * hidden * inner * w
+        args = {
+            "tokens": t,
+            "rows": rows,
+            "moved": t * k if family(software) == "sglang" else rows,
+            "touched": touched,
+            "hidden": hidden,
+            "inner": inner,
+            "gated": gated,
+            "x": np.full_like(t, x),
+            "w": np.full_like(t, w),
+            "cycle": weights,
+        }
+        yield Case(
+            file,
+            system,
+            dtype,
+            "experts",
+            family(software),
+            args,
+            column(part, "latency_ms") / 1e3,
+            2 * rows * (2 + gated) * hidden * inner,
+            weights + 4 * t * hidden,
+            weights,
+            folds(part, ["hidden_size", "inter_size", "num_experts", "topk"]),
+            {"all": even | True, "one rank": ep == 1},
+        )
+
+
+def mla(folder: Path) -> Iterator[Case]:
+    file = "mla_aic.csv"
+    frame = read(folder, file)
+    for (system, software, table, cache), part in parts(frame, ["system", "software", "table", "kv_cache_dtype"]):
+        b, s, p, h = (column(part, c) for c in ("batch_size", "isl", "step", "num_heads"))
+        bytes_ = np.full_like(b, 1.0 if cache == "fp8" else 2.0)
+        dtype = "fp8" if cache == "fp8" else "bf16"
+        measured, soft = column(part, "latency_ms") / 1e3, family(software)
+        if table == "context_mla":
+            two = np.full_like(b, 2.0)
+            args = {
+                "batch": b,
+                "new": s,
+                "cached": 0 * s,
+                "heads": h,
+                "kv_heads": h,
+                "key": 0 * s + 192,
+                "value": 0 * s + 128,
+                "window": 0 * s,
+                "q": two,
+                "kv": two,
+            }
+            # the cache dtype may make the products fp8 too: peak of fp8 on the floor, of bf16 in the law
+            flops = 2 * b * h * 320 * laws.causal_pairs(s, 0 * s, 0 * s) * (0.5 if cache == "fp8" else 1.0)
+            size = b * s * h * 640 * bytes_
+            yield Case(
+                file,
+                system,
+                f"bf16_kv_{dtype}",
+                "latent_prefill",
+                soft,
+                args,
+                measured,
+                flops,
+                size,
+                size,
+                folds(part, ["batch_size", "isl", "num_heads"]),
+                {"all": b > 0},
+            )
+        elif table == "generation_mla":
+            args = {"batch": b, "length": p + 1, "heads": h, "rank": 0 * b + 512, "rope": 0 * b + 64, "kv": bytes_}
+            size = b * (p + 1) * 576 * bytes_
+            flops = 2 * b * (p + 1) * h * 1088 * (0.5 if cache == "fp8" else 1.0)
+            yield Case(
+                file,
+                system,
+                f"bf16_kv_{dtype}",
+                "latent_decode",
+                soft,
+                args,
+                measured,
+                flops,
+                size,
+                size,
+                folds(part, ["batch_size", "step", "num_heads"]),
+                {"all": b > 0},
+            )
+
+
+def quantise(folder: Path) -> Iterator[Case]:
+    file = "elementwise_quant_aic.csv"
+    frame = read(folder, file)
+    if frame.height:
+        frame = frame.filter(pl.col("latency_ms") > 0)
+    for (system, software, op), part in parts(frame, ["system", "software", "op_name"]):
+        m, k = column(part, "m"), column(part, "k")
+        size = m * k * (3.0 if op == "scale_matrix" else 2.0)
+        yield Case(
+            file,
+            system,
+            "bf16",
+            f"stream.{op}",
+            family(software),
+            {"size": size},
+            column(part, "latency_ms") / 1e3,
+            0 * m,
+            size,
+            size,
+            folds(part, ["m", "k"]),
+            {"all": m > 0},
+        )
+
+
+def vidur(folder: Path) -> Iterator[Case]:
+    file = "layer_ops_vidur.csv"
+    frame = read(folder, file)
+    if not frame.height:
+        return
+    shape = {
+        (r["model"], r["tp"], r["op"]): (r["n"], r["k"])
+        for r in frame.filter(pl.col("n").is_not_null()).iter_rows(named=True)
+    }
+
+    def moved(model: str, tp: int, op: str) -> float | None:
+        """Bytes per token of an element-wise op, from the shapes of its neighbours."""
+        qkv, out = shape.get((model, tp, "attn_pre_proj")), shape.get((model, tp, "attn_post_proj"))
+        up, down = shape.get((model, tp, "mlp_up_proj")), shape.get((model, tp, "mlp_down_proj"))
+        if qkv is None or out is None or up is None or down is None:
+            return None
+        width, query = qkv[1], out[1]
+        return {
+            "add": 6 * width,
+            "input_layernorm": 4 * width,
+            "post_attention_layernorm": 4 * width,
+            "mlp_act": 2 * (up[0] + down[1]),
+            "attn_rope": 4 * (query + (qkv[0] - query) / 2),
+            "emb": 4 * width,
+        }.get(op)
+
+    for (gpu,), part in parts(frame, ["gpu"]):
+        system = {"a100": "a100_sxm", "h100": "h100_sxm"}.get(gpu, gpu)
+        if not known(system):
+            continue
+        products = part.filter(pl.col("n").is_not_null())
+        m, n, k = (column(products, c) for c in ("num_tokens", "n", "k"))
+        two = np.full_like(m, 2.0)
+        size = 2 * (m * k + n * k + m * n)
+        yield Case(
+            file,
+            system,
+            "bf16",
+            "matmul",
+            "vidur",
+            {"m": m, "n": n, "k": k, "x": two, "w": two, "y": two},
+            column(products, "latency_ms") / 1e3,
+            2 * m * n * k,
+            size,
+            size,
+            folds(products, ["n", "k"]),
+            {"all": m > 0},
+        )
+        for op in ("add", "input_layernorm", "post_attention_layernorm", "mlp_act", "attn_rope", "emb"):
+            rows = part.filter(pl.col("op") == op)
+            each = [moved(r[0], r[1], op) for r in rows.select("model", "tp").rows()]
+            keep = np.array([e is not None for e in each], dtype=bool)
+            if not keep.any():
+                continue
+            rows = rows.filter(pl.Series(keep))
+            size = column(rows, "num_tokens") * np.array([e for e in each if e is not None], dtype=float)
+            yield Case(
+                file,
+                system,
+                "bf16",
+                f"stream.{op}",
+                "vidur",
+                {"size": size},
+                column(rows, "latency_ms") / 1e3,
+                0 * size,
+                size,
+                size,
+                folds(rows, ["model", "tp"]),
+                {"all": size > 0},
+            )
+
+
+DIMS = {  # hidden, heads, kv heads, head size, inner, vocabulary
+    "Qwen/Qwen3-30B-A3B-Instruct-2507": (2048, 32, 4, 128, 768, 151936),
+    "Qwen/Qwen3-32B": (5120, 64, 8, 128, 25600, 151936),
+    "meta-llama/Llama-3.1-8B": (4096, 32, 8, 128, 14336, 128256),
+}
+GPUS = {"RTXPRO6000": "rtx_pro_6000_server", "RTX4090": "rtx_4090"}
+
+
+def servingsim(folder: Path) -> Iterator[Case]:
+    file = "layer_ops_llmservingsim.csv"
+    frame = read(folder, file)
+    for (gpu, model, tp), part in parts(frame, ["gpu", "model", "tp"]):
+        system, dims = GPUS.get(gpu), DIMS.get(model)
+        if system is None or dims is None:
+            continue
+        d, h, g, size_, f, v = dims
+        ways = int(tp.removeprefix("tp"))
+        products = {
+            "qkv_proj": ((h + 2 * g) * size_ / ways, d),
+            "o_proj": (d, h * size_ / ways),
+            "gate_up_proj": (2 * f / ways, d),
+            "down_proj": (d, f / ways),
+            "lm_head": (v / ways, d),
+        }
+        streams = {
+            "layernorm": 8 * d,
+            "final_layernorm": 8 * d,
+            "act_fn": 6 * f / ways,
+            "embedding": 4 * d,
+            "qk_norm": 4 * (h + g) * size_,
+            "rotary_emb": 4 * (h + g) * size_ / ways,
+        }
+        for (layer,), rows in parts(part, ["layer"]):
+            t = column(rows, "tokens")
+            seconds = column(rows, "time_us") / 1e6
+            if layer in products:
+                n, k = products[layer]
+                one, two = np.ones_like(t), np.full_like(t, 2.0)
+                size = 2 * (t * k + n * k + t * n)
+                yield Case(
+                    file,
+                    system,
+                    "bf16",
+                    "matmul",
+                    "vllm_layers",
+                    {"m": t, "n": n * one, "k": k * one, "x": two, "w": two, "y": two},
+                    seconds,
+                    2 * t * n * k,
+                    size,
+                    size + 1e9,
+                    folds(rows, ["model", "layer"]),
+                    {"all": t > 0},
+                )
+            elif layer in streams:
+                size = t * streams[layer]
+                yield Case(
+                    file,
+                    system,
+                    "bf16",
+                    f"stream.{layer}",
+                    "vllm_layers",
+                    {"size": size},
+                    seconds,
+                    0 * t,
+                    size,
+                    size,
+                    folds(rows, ["model", "tokens"]),
+                    {"all": t > 0},
+                )
+
+
+def servingsim_attention(folder: Path) -> Iterator[Case]:
+    file = "attention_llmservingsim.csv"
+    frame = read(folder, file)
+    for (gpu, model, tp), part in parts(frame, ["gpu", "model", "tp"]):
+        system, dims = GPUS.get(gpu), DIMS.get(model)
+        if system is None or dims is None:
+            continue
+        _, h, g, d, *_ = dims
+        ways = int(tp.removeprefix("tp"))
+        for new in (True, False):
+            rows = part.filter((pl.col("prefill_chunk") > 0) == new, (pl.col("n_decode") > 0) != new)
+            if not rows.height:
+                continue
+            c, past, b, length = (column(rows, n) for n in ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode"))
+            one = np.ones_like(c)
+            common = {"heads": h / ways * one, "kv_heads": max(1, g / ways) * one, "window": 0 * c, "kv": 2 * one}
+            seconds = column(rows, "time_us") / 1e6
+            if new:
+                args = common | {"batch": one, "new": c, "cached": past, "key": d * one, "value": d * one, "q": 2 * one}
+                size = 4 * d * (c * common["heads"] + (c + past) * common["kv_heads"])
+                flops = 4 * common["heads"] * d * laws.causal_pairs(c, past, 0 * c)
+                yield Case(
+                    file,
+                    system,
+                    "bf16",
+                    "prefill",
+                    "vllm_layers",
+                    args,
+                    seconds,
+                    flops,
+                    size,
+                    size,
+                    folds(rows, ["prefill_chunk", "kv_prefill"]),
+                    {"all": c > 0, "new>=512": c >= 512},
+                )
+            else:
+                args = common | {"batch": b, "length": length + 1, "head": d * one}
+                size = 4 * b * (length + 1) * common["kv_heads"] * d
+                yield Case(
+                    file,
+                    system,
+                    "bf16",
+                    "decode",
+                    "vllm_layers",
+                    args,
+                    seconds,
+                    4 * b * (length + 1) * common["heads"] * d,
+                    size,
+                    size,
+                    folds(rows, ["n_decode", "kv_decode"]),
+                    {"all": b > 0},
+                )
+
+
+def infersim(folder: Path) -> Iterator[Case]:
+    file = "gemm_fp8_infersim.csv"
+    x, w, _ = BYTES["fp8_block"]
+    for (gpu,), part in parts(read(folder, file), ["gpu"]):
+        m, n, k = (column(part, c) for c in "mnk")
+        full = np.ones_like(m)
+        size = x * m * k + w * n * k + 2 * m * n
+        yield Case(
+            file,
+            gpu,
+            "fp8_block",
+            "quantised_matmul",
+            "deepgemm",
+            {"m": m, "n": n, "k": k, "x": x * full, "w": w * full, "y": 2 * full, "quantise": 0 * full},
+            column(part, "latency_us") / 1e6,
+            2 * m * n * k,
+            size,
+            size,
+            folds(part, ["n", "k"]),
+            {"all": m > 0},
+        )
+    file = "attention_infersim.csv"
+    frame = read(folder, file)
+    if not frame.height:
+        return
+    for (gpu, kind, phase, _, cache), part in parts(frame, ["gpu", "kind", "phase", "dtype", "kv_dtype"]):
+        dims = np.array([list(map(int, r.split("-"))) for r in part["dims"]], dtype=float)
+        seconds, one = column(part, "latency_us") / 1e6, np.ones(part.height)
+        kv = one * (1.0 if cache == "fp8" else 2.0)
+        if phase == "decode":
+            b, length = column(part, "batch_size"), column(part, "kv_len")
+            if kind == "mla":
+                args = {
+                    "batch": b,
+                    "length": length,
+                    "heads": dims[:, 0],
+                    "rank": dims[:, 1],
+                    "rope": dims[:, 2],
+                    "kv": kv,
+                }
+                size, flops = b * length * 576 * kv, 2 * b * length * dims[:, 0] * 1088
+                name, dtype = "latent_decode", "bf16_kv_fp8" if cache == "fp8" else "bf16_kv_bf16"
+            else:
+                args = {
+                    "batch": b,
+                    "length": length,
+                    "heads": dims[:, 0],
+                    "kv_heads": dims[:, 1],
+                    "head": dims[:, 2],
+                    "window": 0 * b,
+                    "kv": kv,
+                }
+                size, flops = 2 * b * length * dims[:, 1] * dims[:, 2] * kv, 4 * b * length * dims[:, 0] * dims[:, 2]
+                name, dtype = "decode", "fp8" if cache == "fp8" else "bf16"
+            slow = seconds > 60e-6
+            yield Case(
+                file,
+                gpu,
+                dtype,
+                name,
+                "host",
+                args,
+                seconds,
+                flops,
+                size,
+                size,
+                folds(part, ["dims", "kv_len"]),
+                {">60us": slow, "all": slow | True},
+            )
+        else:
+            s = column(part, "seq_len")
+            args = {
+                "batch": one,
+                "new": s,
+                "cached": 0 * s,
+                "heads": dims[:, 0],
+                "kv_heads": dims[:, 1],
+                "key": dims[:, 2],
+                "value": dims[:, 2],
+                "window": 0 * s,
+                "q": 2 * one,
+                "kv": 2 * one,
+            }
+            yield Case(
+                file,
+                gpu,
+                "bf16",
+                "prefill",
+                "host",
+                args,
+                seconds,
+                4 * dims[:, 0] * dims[:, 2] * laws.causal_pairs(s, 0 * s, 0 * s),
+                4 * s * dims[:, 2] * (dims[:, 0] + dims[:, 1]),
+                s * 1e9,
+                folds(part, ["dims"]),
+                {"all": s > 0},
+            )
+
+
+def llmcompass(folder: Path) -> Iterator[Case]:
+    file = "gemm_llmcompass.csv"
+    for (name,), part in parts(read(folder, file), ["hardware"]):
+        system = {"A100": "a100_sxm", "MI210": "mi210"}.get(name)
+        if system is None:
+            continue
+        m, n, k = (column(part, c) for c in "mnk")
+        two = np.full_like(m, 2.0)
+        size = 2 * (m * k + n * k + m * n)
+        yield Case(
+            file,
+            system,
+            "bf16",
+            "matmul",
+            "host",
+            {"m": m, "n": n, "k": k, "x": two, "w": two, "y": two},
+            column(part, "latency_ms") / 1e3,
+            2 * m * n * k,
+            size,
+            size,
+            folds(part, ["m", "n"]),
+            {"all": m > 0},
+        )
+    file = "elementwise_llmcompass.csv"
+    for (name, op), part in parts(read(folder, file), ["hardware", "op"]):
+        system = {"A100": "a100_sxm", "MI210": "mi210"}.get(name)
+        if system is None:
+            continue
+        size = 4 * column(part, "m") * column(part, "n")
+        yield Case(
+            file,
+            system,
+            "bf16",
+            f"stream.{op}",
+            "host",
+            {"size": size},
+            column(part, "latency_us") / 1e6,
+            0 * size,
+            size,
+            size,
+            folds(part, ["m", "n"]),
+            {"all": size > 0},
+        )
+
+
+def gdn(folder: Path) -> Iterator[Case]:
+    file = "gdn_linear_attention_aic.csv"
+    for (system, software, kernel), part in parts(read(folder, file), ["system", "software", "kernel_source"]):
+        if system == "a100_sxm" and kernel == "causal_conv1d_fn":
+            continue  # up to four times the chip's bandwidth: not the op that the row says
+        b, s, qk, dk, hv, dv = (
+            column(part, c) for c in ("batch_size", "seq_len", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim")
+        )
+        tokens = b * s
+        width = 2 * qk * dk + hv * dv
+        seconds, soft = column(part, "latency_ms") / 1e3, family(software)
+        fold, every = folds(part, ["batch_size", "seq_len", "num_v_heads"]), {"all": b > 0}
+        if kernel == "chunk_gated_delta_rule":
+            args = {"batch": b, "tokens": s, "key_heads": qk, "value_heads": hv, "key": dk, "value": dv}
+            size = 2 * tokens * (2 * qk * dk + 2 * hv * dv)
+            flops = 6 * tokens * hv * dk * dv
+            yield Case(file, system, "bf16", "scan", soft, args, seconds, flops, size, size, fold, every)
+        else:
+            state = 8 * b * hv * dk * dv if "recurrent" in kernel else 4 * b * width * 3
+            size = 4 * tokens * width + state
+            yield Case(
+                file,
+                system,
+                "bf16",
+                f"stream.{kernel}",
+                soft,
+                {"size": size},
+                seconds,
+                0 * b,
+                2 * tokens * width,
+                size,
+                fold,
+                every,
+            )
+
+
+def cases(folder: Path) -> list[Case]:
+    """Every row of `folder` that a law speaks of."""
+    found = [
+        *gemm(folder, "gemm_bf16_aic.csv"),
+        *gemm(folder, "gemm_lowprec_aic.csv"),
+        *gemm(folder, "gemm_cross_software_aic.csv"),
+        *attention_prefill(folder),
+        *attention_decode(folder),
+        *moe(folder),
+        *mla(folder),
+        *quantise(folder),
+        *vidur(folder),
+        *servingsim(folder),
+        *servingsim_attention(folder),
+        *infersim(folder),
+        *llmcompass(folder),
+        *gdn(folder),
+    ]
+    return [c for c in found if len(c.seconds) and known(c.system)]

@@ -1,0 +1,135 @@
+"""Measured generations and servers as calls of `generate` and `serve`: which row is which model, chip, engine, lengths.
+
+Rows on more than one chip are left out here and counted by `skipped`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import roofline as rl
+from roofline.estimates.generate import Span, generate
+from roofline.estimates.serve import serve
+from roofline.machine.chip import chip_named
+from roofline.model.errors import InputError
+
+STATIC = "e2e_static_batch_llm_inference_bench.csv"
+FASTER = "e2e_static_batch_fastertransformer_a100.csv"
+SERVING = "e2e_serving_silicon_aic.csv"
+
+# The chips of LLM-Inference-Bench; its A100 has 40 GB.
+CHIPS = {
+    "Nvidia A100 GPU": "a100-sxm-40gb",
+    "Nvidia H100 GPU": "h100-sxm",
+    "Nvidia GH200 GPU": "gh200",
+    "AMD MI300X GPU": "mi300x",
+    "AMD MI250 GPU": "mi250",
+    "Habana Gaudi2": "gaudi2",
+    "Intel Max 1550": "max-1550",
+    "Intel PVC GPU": "max-1550",
+    "SambaNova SN40L": "sn40l",
+}
+# Engines of 2024 as that benchmark ran them.
+ENGINES = {"vLLM": "vllm-2024", "TensorRT-LLM": "trtllm-2024"}
+QUANTISED = {"": None, "fp8": "weights=fp8", "fp8_block": "weights=fp8-block", "nvfp4": None}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measurement beside its prediction, seconds."""
+
+    file: str
+    system: str
+    slices: tuple[str, ...]
+    predicted: Span
+    measured: float
+
+
+def _rows(folder: Path, file: str) -> list[dict[str, str]]:
+    path = folder / file
+    if not path.exists():
+        return []
+    with path.open(newline="") as handle:
+        return list(csv.DictReader(handle))
+
+
+def static_batches(folder: Path) -> Iterator[Row]:
+    """LLM-Inference-Bench: whole latency of a batch whose prompts and outputs are equally long, fp16, one chip."""
+    for r in _rows(folder, STATIC):
+        engine, chip = ENGINES.get(r["framework"]), CHIPS.get(r["hardware"])
+        if engine is None or chip is None or r["num_devices"] != "1" or r["consistent"] != "True":
+            continue
+        model = rl.load(r["model"])
+        try:
+            g = generate(
+                model,
+                on=chip,
+                batch=int(r["batch_size"]),
+                input=int(r["in_len"]),
+                output=int(r["out_len"]),
+                engine=engine,
+                precision="fp16",
+            )
+        except InputError:
+            continue  # what cannot fit was run with swapping
+        yield Row(STATIC, chip, (r["framework"], "all"), g.latency, float(r["latency_s"]))
+
+
+def faster_transformer(folder: Path) -> Iterator[Row]:
+    """FasterTransformer's GPT guide: latency of a batch, fp16, A100 80 GB, one chip."""
+    for r in _rows(folder, FASTER):
+        if (r["tp"], r["pp"], r["oom"]) != ("1", "1", "False") or not r["latency_ms"]:
+            continue
+        width = int(r["head_num"]) * int(r["size_per_head"])
+        config = {
+            "model_type": "gpt2",
+            "n_embd": width,
+            "n_head": int(r["head_num"]),
+            "n_layer": int(r["num_layers"]),
+            "vocab_size": int(r["vocab_size"]),
+            "n_positions": 4096,
+            "dtype": "float16",
+        }
+        g = generate(
+            rl.load(config),
+            on="a100-sxm-80gb",
+            batch=int(r["batch_size"]),
+            input=int(r["in_len"]),
+            output=int(r["out_len"]),
+            engine="fastertransformer",
+        )
+        yield Row(FASTER, "a100-sxm-80gb", (r["model"], "all"), g.latency, float(r["latency_ms"]) / 1e3)
+
+
+def servers(folder: Path) -> Iterator[Row]:
+    """Serving: TPOT at a concurrency, one chip. Lengths of origin `inferencex` are drawn from [0.8·L, L]."""
+    for r in _rows(folder, SERVING):
+        if r["tp_size"] != "1" or r["pp_size"] not in ("", "1"):
+            continue
+        share = 0.9 if r["origin"] == "inferencex" else 1.0
+        name = r["model"]
+        try:
+            model = rl.load(name)
+            s = serve(
+                model,
+                on=r["system"],
+                input=max(1, int(share * int(r["isl"]))),
+                output=max(2, int(share * int(r["osl"]))),
+                concurrency=int(r["concurrency"]),
+                engine=r["backend"],
+                precision=QUANTISED.get(r["gemm_quant_mode"]),
+            )
+        except InputError:
+            continue
+        dense = "dense" if model.active_parameters == model.parameters else "moe"
+        yield Row(SERVING, chip_named(r["system"]).id, (f"tpot,{dense}", "tpot"), s.tpot, float(r["tpot_ms"]) / 1e3)
+
+
+def skipped(folder: Path) -> int:
+    """Rows on more than one chip."""
+    many = sum(r["num_devices"] != "1" for r in _rows(folder, STATIC))
+    many += sum((r["tp"], r["pp"]) != ("1", "1") for r in _rows(folder, FASTER))
+    return many + sum(r["tp_size"] != "1" for r in _rows(folder, SERVING))

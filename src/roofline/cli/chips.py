@@ -1,0 +1,47 @@
+"""`roofline chips`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def chips(
+    name: Annotated[
+        str | None, Parameter(help="A chip, a chip file, or figures such as peak=1000T,bw=4.8T,mem=141G.")
+    ] = None,
+    /,
+    *,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    md: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """The catalog of chips, or everything known of one.
+
+    Example: `roofline chips h100-sxm`
+
+    Parameters
+    ----------
+    json:
+        Print the documented JSON schema.
+    md:
+        Print Markdown.
+    """
+    from roofline.machine.chip import chip_named
+    from roofline.machine.chip import chips as catalog
+    from roofline.show import estimate as views
+    from roofline.show.tables import markdown, print_line, print_table
+
+    found = dict(catalog()) if name is None else {name: chip_named(name)}
+    if json:
+        from json import dumps
+
+        print_line(
+            dumps({"schema": "roofline.chips/1", "chips": [views.chip_json(c) for c in found.values()]}, indent=2)
+        )
+        return
+    table = views.chips_table(found) if name is None else views.chip_table(found[name])
+    if md:
+        print_line(markdown(table))
+    else:
+        print_table(table)

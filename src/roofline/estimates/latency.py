@@ -1,0 +1,207 @@
+"""The time of one step on one chip: speed of light, expected, interval, and what limits each op."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+from roofline.machine.chip import Chip, chip_named
+from roofline.machine.engine import Engine, engine_named
+from roofline.machine.timing import Mode, Target, Timing, mode_named, time_op, time_quantise
+from roofline.model.errors import InputError
+from roofline.model.maths import Count
+from roofline.model.model import Model
+from roofline.work.analysis import Analysis, OpCost, analyze
+from roofline.work.counting import Counting
+from roofline.work.step import Step
+from roofline.work.traffic import Traffic
+
+Bound: TypeAlias = Literal["compute", "memory", "latency"]
+
+
+@dataclass(frozen=True)
+class OpTime:
+    """One op in all the layers it stands in, in seconds. `kind` is the op's, or `quantise` for the pass before it."""
+
+    cost: OpCost
+    kind: str
+    each: Timing
+    shape: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return self.cost.name if self.kind != "quantise" else f"{self.cost.name}_quantise"
+
+    def _all(self, value: Count) -> Count:
+        return _shaped(self.cost.layers * value, self.shape)
+
+    @property
+    def expected(self) -> Count:
+        """The time to expect."""
+        return self._all(self.each.expected)
+
+    @property
+    def floor(self) -> Count:
+        """Speed of light."""
+        return self._all(self.each.floor)
+
+    @property
+    def interval(self) -> tuple[Count, Count]:
+        """Where 80 % of measurements fall."""
+        return self._all(self.each.low), self._all(self.each.high)
+
+    @property
+    def bound(self) -> Any:
+        """`latency` where more than half of the expected time is beyond the floor, else what sets the floor."""
+        return bound(self.each.compute, self.each.memory, self.each.expected)
+
+
+def bound(compute: Count, memory: Count, expected: Count) -> Any:
+    """What limits an op: compute, memory or latency (launches and fixed costs)."""
+    import numpy
+
+    limits = numpy.where(numpy.asarray(compute) >= memory, "compute", "memory")
+    named = numpy.where(numpy.asarray(expected) > 2 * numpy.maximum(compute, memory), "latency", limits)
+    return str(named) if named.ndim == 0 else named
+
+
+def _shaped(value: Count, shape: tuple[int, ...]) -> Count:
+    import numpy
+
+    return numpy.broadcast_to(value, shape) if shape else float(value)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A step on a chip. Times in seconds, with the shape of the step's arrays.
+
+    `time`: kernels one after another (a server adds its host's share: see `generate` and `serve`). `floor`: perfect
+    overlap, max(Σ compute, Σ memory) at full peak and bandwidth. `serial_floor`: Σ max(compute, memory), the speed of
+    light of kernels that run one after another. `grade`: the worst of the ops that make up nine tenths of the time.
+    """
+
+    analysis: Analysis
+    target: Target
+    ops: tuple[OpTime, ...]
+
+    @property
+    def chip(self) -> Chip:
+        """The chip."""
+        return self.target.chip
+
+    def _sum(self, values: Any) -> Count:
+        total: Count = 0.0
+        for value in values:
+            total = total + value
+        return _shaped(total, self.analysis.step.shape)
+
+    @cached_property
+    def time(self) -> Count:
+        """Expected seconds."""
+        return self._sum(op.expected for op in self.ops)
+
+    @cached_property
+    def compute_time(self) -> Count:
+        """Seconds of arithmetic at full peak."""
+        return self._sum(op.cost.layers * op.each.compute for op in self.ops)
+
+    @cached_property
+    def memory_time(self) -> Count:
+        """Seconds of the least traffic at full bandwidth."""
+        return self._sum(op.cost.layers * op.each.memory for op in self.ops)
+
+    @cached_property
+    def floor(self) -> Count:
+        """Speed of light with perfect overlap."""
+        import numpy
+
+        return _shaped(numpy.maximum(self.compute_time, self.memory_time), self.analysis.step.shape)
+
+    @cached_property
+    def serial_floor(self) -> Count:
+        """Speed of light of one op after another."""
+        return self._sum(op.floor for op in self.ops)
+
+    @cached_property
+    def interval(self) -> tuple[Count, Count]:
+        """Sums of the ops' bounds: as wide as if their errors went together."""
+        return self._sum(op.interval[0] for op in self.ops), self._sum(op.interval[1] for op in self.ops)
+
+    @cached_property
+    def bound(self) -> Any:
+        """What limits the step as a whole."""
+        return bound(self.compute_time, self.memory_time, self.time)
+
+    @cached_property
+    def memory(self) -> Count:
+        """Bytes that have to be there: weights, KV cache and state after the step."""
+        model, precision = self.analysis.model, self.analysis.precision
+        step = self.analysis.step
+        cache = step.total(lambda q: model.kv_elements(q.cached + q.new))
+        state = step.sequences * model.state_bytes(precision)
+        return self.analysis.shaped(model.weight_bytes(precision) + precision.kv.bytes(cache) + state)
+
+    @cached_property
+    def grade(self) -> str:
+        """How well the constants are known: A this chip, B its generation, C others."""
+        import numpy
+
+        ranked = sorted(self.ops, key=lambda op: -float(numpy.max(op.expected)))
+        total, seen, worst = sum(float(numpy.max(op.expected)) for op in ranked), 0.0, "-"
+        for op in ranked:
+            worst = max(worst, op.each.grade)
+            seen += float(numpy.max(op.expected))
+            if seen >= 0.9 * total:
+                break
+        return worst
+
+    @property
+    def launches(self) -> int:
+        """Kernels launched in a step."""
+        return sum(op.cost.layers for op in self.ops if not op.cost.op.rides)
+
+
+def estimate(
+    model: Model,
+    step: Step,
+    *,
+    on: str | os.PathLike[str] | Chip,
+    law: str | Mode = "calibrated",
+    precision: object = None,
+    engine: str | Engine | None = None,
+    counting: str | Counting = "standard",
+    traffic: str | Traffic = "fused",
+    within: bool = True,
+) -> Estimate:
+    """How long `step` takes on a chip.
+
+    `on`: a chip of the catalog, a chip file, or figures (`peak=1000T,bw=4.8T,mem=141G`). `law`: calibrated, ideal or
+    fixed(mfu,mbu). `within`: check the step against the model's context. `engine`: whose kernels (vllm, trtllm,
+    sglang), where they were measured; its host's time is not part of a step (see `generate`). Arrays broadcast.
+    Raises InputError where the chip lacks a format that the precision needs, or the step is longer than the context.
+    """
+    analysis = analyze(model, step, counting=counting, traffic=traffic, precision=precision)
+    if within:
+        check_context(model, step)
+    target = Target(chip_named(on), analysis.precision, engine_named(engine), mode_named(law))
+    times: list[OpTime] = []
+    shape = analysis.step.shape
+    for cost in replace(analysis).ops:
+        before = time_quantise(cost.op, target)
+        if before is not None:
+            times.append(OpTime(cost, "quantise", before, shape))
+        times.append(OpTime(cost, cost.kind, time_op(cost.op, target), shape))
+    return Estimate(analysis, target, tuple(times))
+
+
+def check_context(model: Model, step: Step) -> None:
+    """An InputError where a query gets longer than the model's context."""
+    if model.context is None:
+        return
+    for q in step.largest().queries:
+        if q.cached + q.new > model.context:
+            raise InputError(
+                "context", q.cached + q.new, f"at most {model.context} tokens, the context of {model.name}"
+            )

@@ -1,0 +1,151 @@
+"""A server in steady state: continuous batching, at a concurrency or at a request rate.
+
+Mean field (exact for fluid arrivals): B requests are in flight and each decodes one token a step, at a mean context of
+input + output/2. In every step B/output of them finish and as many prompts come in, whose prefill shares the step with
+the decodes. So a token takes the decode step plus the prompts' share; a request's own prompt does not slow its tokens:
+
+    TPOT = t(B decodes) + (B − 1)/output · Δ,   Δ = t(B decodes and a prompt) − t(B decodes)
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from roofline.estimates.generate import Span, concurrent, span
+from roofline.estimates.latency import Estimate, check_context, estimate
+from roofline.machine.chip import Chip, chip_named
+from roofline.machine.engine import Engine, engine_named
+from roofline.machine.timing import Mode
+from roofline.model.checks import count
+from roofline.model.errors import InputError
+from roofline.model.model import Model
+from roofline.work.step import Step, decode, prefill
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Steady state. Spans are in seconds.
+
+    ttft: from arrival to the first token: the wait for the step under way, queueing behind other prompts (M/G/1), and
+    the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot.
+    `in_flight`: requests decoding or prefilling; `held`: how many the memory allows at once. `prefill_share`: the part
+    of the steps' time that goes to prompts.
+    """
+
+    chip: Chip
+    engine: Engine
+    input: int
+    output: int
+    cached_prefix: int
+    in_flight: int
+    held: int
+    decode: Estimate
+    ttft: Span
+    tpot: Span
+    prefill_share: float
+
+    @property
+    def latency(self) -> Span:
+        """End to end, for one request."""
+        return self.ttft + self.tpot.times(self.output - 1)
+
+    @property
+    def requests_per_second(self) -> float:
+        """Requests in flight over the time each takes (Little's law)."""
+        return self.in_flight / self.latency.expected
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Generated tokens of all users per second, on this chip."""
+        return self.requests_per_second * self.output
+
+    @property
+    def tokens_per_second_per_user(self) -> float:
+        """1 / TPOT."""
+        return 1 / self.tpot.expected
+
+
+def serve(
+    model: Model,
+    *,
+    on: str | os.PathLike[str] | Chip,
+    input: int,
+    output: int,
+    concurrency: int | None = None,
+    rate: float | None = None,
+    engine: str | Engine | None = "vllm",
+    prefix: float = 0.0,
+    precision: object = None,
+    law: str | Mode = "calibrated",
+) -> Serving:
+    """A server that always has `concurrency` requests, or that receives `rate` requests a second.
+
+    `prefix`: share of a prompt found in the prefix cache, which is attended to but not computed again.
+    Requests beyond what memory holds wait in the queue. Raises InputError for lengths beyond the model's context, a
+    rate beyond what the server can take, or both or neither of concurrency and rate.
+    """
+    if (concurrency is None) == (rate is None):
+        raise InputError("concurrency", concurrency, "either a concurrency or a rate")
+    if not 0 <= prefix < 1:
+        raise InputError("prefix", prefix, "a share from 0 up to, but not including, 1")
+    chip, how, formats = chip_named(on), engine_named(engine), model.precision.merged(precision)
+    new, out = count("input", input, 1), count("output", output, 1)
+    check_context(model, prefill(1, new + out - 1))
+    cached = int(new * prefix)
+    held = concurrent(model, formats, chip, how, 4096, new + out, new)
+    at = partial(estimate, on=chip, law=law, precision=formats, engine=how)
+
+    def state(b: int) -> Serving:
+        return _steady(model, chip, how, new, out, cached, b, held, at)
+
+    if concurrency is not None:
+        return state(count("concurrency", concurrency, 1))
+    if not isinstance(rate, (int, float)) or not math.isfinite(rate) or rate <= 0:
+        raise InputError("rate", rate, "requests a second, more than 0")
+    return _at_rate(state, float(rate), held)
+
+
+def _at_rate(state: Callable[[int], Serving], rate: float, held: int) -> Serving:
+    """The smallest number in flight that serves `rate`."""
+    best = state(held)
+    if best.requests_per_second < rate:
+        most = best.requests_per_second
+        raise InputError(
+            "rate", rate, f"at most {most:.3g} requests a second, what this chip serves with {held} in flight"
+        )
+    low, high = 1, held
+    while low < high:
+        middle = (low + high) // 2
+        if state(middle).requests_per_second >= rate:
+            high = middle
+        else:
+            low = middle + 1
+    return state(low)
+
+
+def _steady(
+    model: Model, chip: Chip, engine: Engine, new: int, out: int, cached: int, asked: int, held: int,
+    at: Callable[[Model, Step], Estimate],
+) -> Serving:  # fmt: skip
+    running = min(asked, held)
+    context = new + out // 2
+    steps = at(model, decode(running, context))
+    alone = span(steps, engine.host(running))
+    finishing = max(1, round(running / out))
+    prompts = min(finishing, max(1, engine.chunk // (new - cached)))
+    mixed = Step([(context, 1, running), (cached, new - cached, prompts)])
+    both = span(at(model, mixed), engine.host(running + prompts, prompts * (new - cached)))
+    extra = Span(*(max(0.0, b - a) / prompts for a, b in zip(alone._all(), both._all(), strict=True)))
+    tpot = alone + extra.times((running - 1) / out)
+    busy = min(0.99, extra.expected * running / out / tpot.expected)
+    wait = extra.times(busy / (2 * (1 - busy))) + alone.times(0.5)
+    ttft = wait + both.times(1.0) + extra.times(max(0, prompts - 1))
+    if asked > held:
+        # The rest wait until a place frees itself: one every latency / held.
+        inside = ttft + tpot.times(out - 1)
+        ttft = ttft + inside.times((asked - held) / held)
+    return Serving(chip, engine, new, out, cached, asked, held, steps, ttft, tpot, busy)

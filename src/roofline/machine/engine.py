@@ -1,0 +1,81 @@
+"""Inference engines as data: host time, cache blocks, and how they share out memory."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from roofline.model.errors import InputError, nearest
+from roofline.model.maths import Count, ceil_div
+
+FILE = Path(__file__).with_name("engines.toml")
+Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What an engine adds to the kernels.
+
+    `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
+    it, and of a prompt batch.
+    `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
+    `chunk`: most new tokens of a step. `rereads`: its decode attention serves one query head at a time and reads the
+    group's keys and values again, from a cache that many times as fast as the memory; 0 where heads share one read.
+    """
+
+    id: str
+    name: str
+    software: str | None = None
+    budget: Budget = "all"
+    share: float = 1.0
+    block: int = 1
+    chunk: int = 8192
+    overhead_bytes: float = 0.0
+    step_s: float = 0.0
+    sequence_s: float = 0.0
+    prefill_s: float = 0.0
+    token_s: float = 0.0
+    rereads: float = 0.0
+    source: str = ""
+
+    def host(self, sequences: Count, new: Count = 1) -> Count:
+        """Host seconds of a step of that many sequences and new tokens."""
+        return self.step_s + self.sequence_s * sequences + self.token_s * new
+
+    def cached_tokens(self, tokens: Count) -> Count:
+        """Tokens rounded up to whole cache blocks."""
+        return ceil_div(tokens, self.block) * self.block
+
+    def cache_budget(self, capacity: Count, weights: Count, activations: Count) -> Count:
+        """Bytes the KV cache may take.
+
+        vllm: share·capacity − weights − activations − overhead. trtllm: share·(capacity − weights − activations −
+        overhead). sglang: share·capacity − weights. all: capacity − weights − activations − overhead.
+        """
+        if self.budget == "vllm":
+            return self.share * capacity - weights - activations - self.overhead_bytes
+        if self.budget == "sglang":
+            return self.share * capacity - weights
+        return self.share * (capacity - weights - activations - self.overhead_bytes)
+
+
+@cache
+def engines() -> Mapping[str, Engine]:
+    """The engines that come with constants."""
+    tables = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    return MappingProxyType({id: Engine(id=id, **table) for id, table in tables.items()})
+
+
+def engine_named(name: str | Engine | None) -> Engine:
+    """An engine by name, None for kernels only; InputError with the nearest."""
+    if isinstance(name, Engine):
+        return name
+    key = "none" if name is None else name
+    if key not in engines():
+        raise InputError("engine", name, f"one of {', '.join(engines())}", nearest(str(name), engines()))
+    return engines()[key]

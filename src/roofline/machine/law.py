@@ -1,0 +1,361 @@
+"""How long one op takes on one chip: the laws.
+
+Every law is arithmetic on its arguments, which may be floats or NumPy arrays that broadcast; so are the fields of a
+chip and of a record of constants.  Units are SI: FLOP, bytes, seconds.  A law has the same skeleton everywhere
+
+    t = t0 + smooth_max(arithmetic, memory, ...)
+
+``t0`` is the launch floor, *arithmetic* is FLOPs that the tensor cores really execute (whole tiles, whole waves) over
+a fraction of the peak, *memory* is bytes over a fraction of the bandwidth.  With t0 = 0, fractions of 1, p = infinity
+and tiles of one element it is the roofline.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number: TypeAlias = float | NDArray[np.float64]
+
+TILES = (64, 128, 256)  # edge of the square output tile one block of a GEMM computes
+SPLITS = (1, 2, 4, 8, 16)  # how many blocks may share the k loop of one tile
+QUERY_TILE = 64  # query rows are computed in multiples of this
+LONG_TILE = 128  # rows of the block that ends last in causal attention
+SINGLE_REACH = 256.0  # cached tokens after which a kernel that serves one query head per block shares the walk
+HEAD_TILE = 16  # query heads of MLA decode are computed in multiples of this
+
+
+@dataclass(frozen=True)
+class Roof:
+    """What a law needs to know of a chip.
+
+    peak: dense FLOP/s of the dtype the op computes in.  bandwidth: B/s of the memory.  l2: bytes of last-level cache.
+    units: streaming multiprocessors (or cores).  keeps: share of l2 in which data survives from one kernel to the
+    next; 1 for a single L2 (Ada, GB202), 0 where the L2 is two halves and the gain does not show (A100, H100, B200).
+    """
+
+    peak: Number
+    bandwidth: Number
+    l2: Number
+    units: Number
+    keeps: Number = 0.0
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Element-wise op. t0: s; memory: fraction of the bandwidth; l2: speed of cached traffic, in bandwidths."""
+
+    t0: Number = 2e-6
+    memory: Number = 0.8
+    l2: Number = 3.0
+
+
+@dataclass(frozen=True)
+class Matmul:
+    """GEMM.
+
+    t0: s.  compute, memory: fractions of peak and bandwidth.  sharp: exponent p of the smooth maximum.  split: s, the
+    price of splitting k over blocks; infinite where the kernel cannot.  step: s per element of k that one block
+    needs at least (load latency).  l2: speed of cached traffic, in bandwidths.  height: least rows of a tile.
+    """
+
+    t0: Number = 3e-6
+    compute: Number = 0.75
+    memory: Number = 0.8
+    sharp: Number = 2.5
+    split: Number = 2.5e-6
+    step: Number = 0.0
+    l2: Number = 2.0
+    height: Number = 64.0
+
+
+@dataclass(frozen=True)
+class Quantised(Matmul):
+    """GEMM whose activations are quantised just before. quantise_t0: s; quantise_memory: fraction of the bandwidth;
+    quantise_row: s per row of x (block scales that are laid out row by row)."""
+
+    quantise_t0: Number = 0.0
+    quantise_memory: Number = 0.5
+    quantise_row: Number = 0.0
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """Attention of many new tokens.
+
+    t0: s.  compute: fraction of peak at head size 128.  memory: fraction of bandwidth (the passes of RoPE and cache
+    write are in it).  fixed: share of a query-key pair's time, at head size 128, that does not shrink with the head
+    (softmax).  pad: keys that each query tile costs beyond those it sees.  tail: weight of the block that ends last.
+    other: slowdown at head sizes other than 128, where only that size has a kernel of its own.  l2: speed of cached
+    traffic, in bandwidths.
+    """
+
+    t0: Number = 1.2e-5
+    compute: Number = 0.55
+    memory: Number = 0.5
+    fixed: Number = 0.3
+    pad: Number = 150.0
+    tail: Number = 0.7
+    other: Number = 1.0
+    l2: Number = 1.5
+
+
+@dataclass(frozen=True)
+class Decode:
+    """Attention of one new token per sequence.
+
+    t0: s.  memory: fraction of bandwidth.  sharp: exponent p.  block: s a unit spends per (sequence, KV head); head:
+    the same where each query head is a block of its own.  walk: s per cached token one block walks; reach: tokens
+    after which more blocks share the walk (10⁷: they never do).  l2: speed of cached traffic, in bandwidths.
+    group: most query heads per KV head that the kernel serves together; beyond it each walks the cache by itself.
+    """
+
+    t0: Number = 9e-6
+    memory: Number = 0.85
+    sharp: Number = 2.0
+    block: Number = 3e-6
+    head: Number = 3e-6
+    walk: Number = 2e-8
+    reach: Number = 256.0
+    l2: Number = 2.0
+    group: Number = np.inf
+
+
+@dataclass(frozen=True)
+class Latent:
+    """MLA decode, absorbed. As Decode, plus compute: fraction of peak; block: s a unit spends per 64 query heads."""
+
+    t0: Number = 1.1e-5
+    compute: Number = 0.6
+    memory: Number = 0.8
+    sharp: Number = 2.0
+    block: Number = 5e-6
+    walk: Number = 5e-9
+    reach: Number = 3000.0
+    l2: Number = 2.0
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Fused MoE layer. t0: s; compute, memory, sharp as Matmul; passes: fraction of bandwidth the activation passes
+    (permute, activation, combine) reach; expert: s per expert touched; l2: speed of cached traffic, in bandwidths."""
+
+    t0: Number = 2.5e-5
+    compute: Number = 0.8
+    memory: Number = 0.85
+    sharp: Number = 2.0
+    passes: Number = 0.5
+    expert: Number = 1e-7
+    l2: Number = 2.5
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Linear attention over a chunked sequence. t0: s; compute, memory: fractions; chunk: s per serial chunk of 64."""
+
+    t0: Number = 2e-5
+    compute: Number = 0.2
+    memory: Number = 0.5
+    chunk: Number = 1e-6
+
+
+def smooth_max(p: Number, *terms: Number) -> Number:
+    """(Σ terms^p)^(1/p), scaled by the largest term so that no power overflows."""
+    top = np.maximum(terms[0], 1e-30)
+    for term in terms[1:]:
+        top = np.maximum(top, term)
+    total: Number = 0.0
+    for term in terms:
+        total = total + (term / top) ** p
+    return np.asarray(top * total ** (1 / p))
+
+
+def waves(blocks: Number, units: Number) -> Number:
+    """Time of `blocks` equal blocks on `units` units, in blocks: √(1 + (blocks/units)²), a ceiling made smooth."""
+    return np.sqrt(1 + (blocks / units) ** 2)
+
+
+def padded(count: Number, tile: Number) -> Number:
+    """`count` rounded up to whole tiles."""
+    return np.ceil(count / tile) * tile
+
+
+def resident(footprint: Number, chip: Roof, full: float, none: float) -> Number:
+    """Share of a working set of `footprint` bytes still in L2 when it is used again: chip.keeps while the footprint is
+    under `full` L2s, falling to 0 at `none` L2s.  Cyclic reuse under LRU falls at once (1 to 1.12); a tensor handed
+    from kernel to kernel falls slowly (0.5 to 1.5)."""
+    return chip.keeps * np.clip((none - footprint / chip.l2) / (none - full), 0.0, 1.0)
+
+
+def transfer(size: Number, hit: Number, chip: Roof, memory: Number, l2: Number) -> Number:
+    """Seconds for `size` bytes of which the share `hit` comes from L2."""
+    return size * ((1 - hit) / memory + hit / l2) / chip.bandwidth
+
+
+def causal_pairs(new: Number, cached: Number, window: Number) -> Number:
+    """Query-key pairs of `new` queries after `cached` tokens, each seeing itself and what precedes within `window`
+    (0 = no window): Σ_{i=1..new} min(cached + i, window)."""
+    span = np.where(np.asarray(window) > 0, window, np.inf)
+    inside = np.clip(span - cached, 0, new)
+    outside = new - inside
+    return inside * cached + inside * (inside + 1) / 2 + np.where(outside > 0, outside * np.minimum(span, 1e18), 0.0)
+
+
+def tiled(m: Number, n: Number, k: Number, groups: Number, memory: Number, chip: Roof, c: Matmul) -> Number:
+    """Seconds of `groups` products [m,k]·[k,n] in the best of the tilings, given the seconds of their traffic.
+
+    blocks = groups·⌈m/τ⌉·⌈n/τ⌉·s;  arithmetic = waves(blocks)·2·τ²·(k/s)·units/(compute·peak);
+    latency = waves(blocks)·(k/s)·step;  a split (s > 1) adds its price and the traffic of s partial sums in fp32.
+    """
+    best: Number = np.inf
+    for tile in TILES:
+        height = np.maximum(tile, c.height)
+        for s in SPLITS:
+            if s > 1 and np.all(np.isinf(c.split)):
+                continue
+            turns = waves(groups * np.ceil(m / height) * np.ceil(n / tile) * s, chip.units) * k / s
+            arithmetic = turns * 2 * tile * height * chip.units / (c.compute * chip.peak)
+            time = smooth_max(c.sharp, arithmetic, memory, turns * c.step)
+            if s > 1:
+                time = time + c.split + groups * m * n * 4 * s / (c.l2 * chip.bandwidth)
+            best = np.minimum(best, time)
+    return best
+
+
+def matmul(
+    m: Number, n: Number, k: Number, x: Number, w: Number, y: Number, chip: Roof, c: Matmul,
+    cycle: Number = np.inf, groups: Number = 1.0,
+) -> Number:  # fmt: skip
+    """y[m,n] = x[m,k]·w[n,k]ᵀ, `groups` times; x, w, y are bytes per element (scales included).
+
+    t = t0 + tiled(...), traffic x·mk + w·nk + y·mn.  `cycle` is the bytes of weights used before these come round
+    again; infinite (always cold) in a model, min(5, ⌈L2/w⌉) copies in the benchmark that was fitted.
+    """
+    size = groups * (x * m * k + w * n * k + y * m * n)
+    hit = resident(cycle + groups * (x * m * k + y * m * n), chip, 1.0, 1.12)
+    return c.t0 + tiled(m, n, k, groups, transfer(size, hit, chip, c.memory, c.l2), chip, c)
+
+
+def quantised_matmul(
+    m: Number, n: Number, k: Number, x: Number, w: Number, y: Number, quantise: Number, chip: Roof, c: Quantised,
+    cycle: Number = np.inf,
+) -> Number:  # fmt: skip
+    """matmul after the pass that quantises x from 16 bits, which moves `quantise` bytes per element of x: 5 where the
+    scale is per tensor (read for the maximum, read again, write), 3 per block.  0 = weight-only, no such pass."""
+    return quantise_pass(m, k, quantise, chip, c) + matmul(m, n, k, x, w, y, chip, c, cycle)
+
+
+def quantise_pass(m: Number, k: Number, each: Number, chip: Roof, c: Quantised) -> Number:
+    """Seconds of the pass that quantises x[m,k] from 16 bits and moves `each` bytes per element; 0 where each is 0."""
+    fixed = np.where(np.asarray(each) > 0, c.quantise_t0 + c.quantise_row * m, 0.0)
+    return fixed + transfer(each * m * k, resident(2 * m * k, chip, 0.5, 1.5), chip, c.quantise_memory, c.l2)
+
+
+def stream(size: Number, chip: Roof, c: Stream) -> Number:
+    """Element-wise op that reads and writes `size` bytes in all: t = t0 + size/(memory·W)."""
+    return c.t0 + transfer(size, resident(size, chip, 0.5, 1.5), chip, c.memory, c.l2)
+
+
+def prefill(
+    batch: Number, new: Number, cached: Number, heads: Number, kv_heads: Number, key: Number, value: Number,
+    window: Number, q: Number, kv: Number, chip: Roof, c: Prefill,
+) -> Number:  # fmt: skip
+    """Causal attention of `new` tokens after `cached` ones, in each of `batch` sequences.
+
+    key, value: head sizes; q, kv: bytes per element of queries/outputs and of keys/values; window 0 = full.
+    t = t0 + B/(memory·W) + √(all² + longest²),
+    all = 2(key+value)·batch·heads·⌈new⌉₆₄·(pairs/new + pad)·g/(compute·P), g = (1−fixed) + fixed·128/d, d = mean head
+    size; longest = the same for one block of 128 queries that sees every key, on one unit.
+    """
+    size = batch * ((new * heads) * q + ((new + cached) * kv_heads) * kv) * (key + value)
+    hit = resident(size, chip, 0.5, 1.5)
+    d = (key + value) / 2
+    pair = 4 * d * ((1 - c.fixed) + c.fixed * 128 / d) / (c.compute * chip.peak) * np.where(d == 128, 1.0, c.other)
+    total = new + cached
+    windowed = (np.asarray(window) > 0) & (window < total)
+    span = np.where(windowed, window, total)
+    keys = causal_pairs(new, cached, window) / new + c.pad * (1 + windowed)
+    work = batch * heads * padded(new, QUERY_TILE) * keys * pair
+    last = np.minimum(LONG_TILE, padded(new, QUERY_TILE)) * np.minimum(total + c.pad, span + 2 * c.pad)
+    longest = c.tail * last * pair * chip.units
+    return c.t0 + transfer(size, hit, chip, c.memory, c.l2) + np.sqrt(work**2 + longest**2)
+
+
+def decode(
+    batch: Number, length: Number, heads: Number, kv_heads: Number, head: Number, window: Number, kv: Number,
+    chip: Roof, c: Decode,
+) -> Number:  # fmt: skip
+    """Attention of one token per sequence over `length` cached tokens (itself included).
+
+    head: head size; kv: bytes per element of the cache.
+    t = t0 + r·walk·L/(1 + L/reach) + smooth_max(memory, blocks), memory = KV and Q/O bytes over memory·W,
+    blocks = batch·kv_heads/units · r·block, r = √(head/128).
+    """
+    span = np.where(np.asarray(window) > 0, np.minimum(length, window), length)
+    group = heads / kv_heads
+    alone = group > c.group
+    cache = 2 * batch * span * kv_heads * head * kv
+    size = cache + 4 * batch * heads * head
+    again = np.where(alone, cache * (group - 1), 0.0)
+    traffic = transfer(size, resident(size, chip, 0.5, 1.5), chip, c.memory, c.l2) + again / (c.l2 * chip.bandwidth)
+    single = alone | (group == 1)
+    size_factor = np.sqrt(head / 128)
+    blocks = batch * np.where(alone, heads, kv_heads) / chip.units * np.where(single, c.head, c.block)
+    walk = c.walk * span / (1 + span / np.where(single, SINGLE_REACH, c.reach))
+    return c.t0 + walk * size_factor + smooth_max(c.sharp, traffic, blocks * size_factor)
+
+
+def latent_decode(
+    batch: Number, length: Number, heads: Number, rank: Number, rope: Number, kv: Number, chip: Roof, c: Latent
+) -> Number:
+    """MLA attention of one token per sequence, absorbed: every head reads the one latent cache.
+
+    rank, rope: sizes of the latent and of the rotary part; kv: bytes per element of the cache.
+    FLOP = 2·batch·L·⌈heads⌉₁₆·(2·rank + rope); bytes = batch·L·(rank + rope)·kv + queries and outputs.
+    """
+    size = batch * (length * (rank + rope) * kv + heads * (2 * rank + rope) * 2)
+    traffic = transfer(size, resident(size, chip, 0.5, 1.5), chip, c.memory, c.l2)
+    work = 2 * batch * length * padded(heads, HEAD_TILE) * (2 * rank + rope) / (c.compute * chip.peak)
+    blocks = batch * np.ceil(heads / 64) / chip.units * c.block
+    return c.t0 + c.walk * length / (1 + length / c.reach) + smooth_max(c.sharp, traffic, work, blocks)
+
+
+def experts(
+    tokens: Number, rows: Number, moved: Number, touched: Number, hidden: Number, inner: Number, gated: Number,
+    x: Number, w: Number, chip: Roof, c: Experts, cycle: Number = np.inf,
+) -> Number:  # fmt: skip
+    """Fused MoE layer on one rank: permute, grouped up (and gate) product, activation, down product, combine.
+
+    tokens enter; `rows` token-expert pairs are computed here on `touched` distinct experts, `moved` pairs pass through
+    the activation buffers (= rows, unless the kernel carries the pairs of other ranks along); gated: 1 for three
+    matrices, 0 for two; x, w: bytes per element of activations and weights.  t = t0 + touched·expert + two grouped
+    GEMMs of rows/touched rows that share one traffic term (the weights of the experts touched) + activation passes.
+    """
+    touched = np.maximum(touched, 1.0)
+    weights = touched * (2 + gated) * hidden * inner * w
+    passes = 4 * tokens * hidden + moved * hidden * (2 * x + 4) + 2 * moved * inner * x
+    again = resident(cycle + passes, chip, 1.0, 1.12)
+    per = rows / touched
+    work: Number = 0.0
+    for n, k in (((1 + gated) * inner, hidden), (hidden, inner)):
+        blocks = touched * np.ceil(per / TILES[0]) * np.ceil(n / TILES[0])
+        work = work + waves(blocks, chip.units) * 2 * TILES[0] ** 2 * k * chip.units / (c.compute * chip.peak)
+    gemm = smooth_max(c.sharp, work, transfer(weights, again, chip, c.memory, c.l2))
+    handed = transfer(passes, resident(passes, chip, 0.5, 1.5), chip, c.passes, c.l2)
+    return c.t0 + touched * c.expert + gemm + handed
+
+
+def scan(
+    batch: Number, tokens: Number, key_heads: Number, value_heads: Number, key: Number, value: Number,
+    chip: Roof, c: Scan,
+) -> Number:  # fmt: skip
+    """Chunked gated delta rule over `tokens` tokens in each of `batch` sequences (chunks of 64).
+
+    Per token and value head: 2·(64·(key + value) + 3·key·value) FLOP; per token: q, k of key_heads, v and o of
+    value_heads, each passed twice.  Chunks of one sequence follow each other: ⌈tokens/64⌉·chunk·waves.
+    """
+    flops = 2 * batch * padded(tokens, 64) * value_heads * (64 * (key + value) + 3 * key * value)
+    size = 4 * batch * tokens * (2 * key_heads * key + 2 * value_heads * value)
+    serial = np.ceil(tokens / 64) * c.chunk * waves(batch * value_heads, chip.units)
+    return c.t0 + flops / (c.compute * chip.peak) + size / (c.memory * chip.bandwidth) + serial

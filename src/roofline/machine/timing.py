@@ -1,0 +1,347 @@
+"""Op × chip → seconds: the floor that physics sets, the time to expect, and how sure that is.
+
+The floor is max(FLOPs / peak, least bytes / bandwidth). The expected time is the op kind's law with the constants
+fitted for this chip, its generation, or any chip (grades A, B, C). Nothing here knows a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline.machine import law
+from roofline.machine.chip import Chip
+from roofline.machine.constants import Constants, constants_for
+from roofline.machine.engine import Engine
+from roofline.model.errors import InputError
+from roofline.model.maths import Count
+from roofline.model.precision import Format, Precision
+from roofline.work import ops as o
+from roofline.work.counting import STANDARD
+from roofline.work.step import Queries
+from roofline.work.traffic import FLOOR, unfused
+
+VERIFYING = 16
+"""Up to this many new tokens a query runs the decode kernel (drafts to verify); beyond it the prefill kernel."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one op. `compute` and `memory`: at full peak and bandwidth. `fixed`: the launch floor in `expected`.
+
+    `low`, `high`: the interval that 80 % of measurements fall in. `grade`: A fitted on this chip, B on its
+    generation, C on others.
+    """
+
+    compute: Count
+    memory: Count
+    expected: Count
+    low: Count
+    high: Count
+    fixed: Count
+    grade: str
+
+    @property
+    def floor(self) -> Count:
+        """Speed of light: max of compute and memory."""
+        import numpy
+
+        return numpy.maximum(self.compute, self.memory)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How expected times are made: `calibrated`, `ideal` (the floor), or `fixed` shares of peak and bandwidth."""
+
+    name: str
+    mfu: float = 1.0
+    mbu: float = 1.0
+
+
+CALIBRATED, IDEAL = Mode("calibrated"), Mode("ideal")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A chip as ops meet it: the formats in use and the engine whose kernels run."""
+
+    chip: Chip
+    precision: Precision
+    engine: Engine
+    mode: Mode
+
+    def constants(self, dtype: str, kind: str) -> Constants:
+        """The fitted constants, and how well they are known."""
+        found = constants_for(self.chip, dtype, kind, self.engine.software)
+        if kind == "decode" and self.engine.rereads:
+            return replace(found, record=replace(found.record, group=1.0, l2=self.engine.rereads))
+        return found
+
+    def roof(self, fmt: str) -> law.Roof:
+        """The chip with the peak of one format."""
+        return roof_of(self.chip, fmt)
+
+
+def mode_named(spec: str | Mode) -> Mode:
+    """`calibrated`, `ideal`, or `fixed(mfu,mbu)` such as `fixed(0.5,0.8)`.
+
+    Raises InputError for anything else, and for shares outside (0, 1].
+    """
+    if isinstance(spec, Mode):
+        return spec
+    text = spec.strip().lower().replace(" ", "") if isinstance(spec, str) else ""
+    if text in ("calibrated", "ideal"):
+        return CALIBRATED if text == "calibrated" else IDEAL
+    expected = "calibrated, ideal or fixed(mfu,mbu) with shares in (0, 1]"
+    if text.startswith("fixed(") and text.endswith(")"):
+        parts = [p.partition("=")[2] or p for p in text[6:-1].split(",")]
+        try:
+            mfu, mbu = (float(p) for p in parts)
+        except ValueError:
+            raise InputError("law", spec, expected) from None
+        if 0 < mfu <= 1 and 0 < mbu <= 1:
+            return Mode("fixed", mfu, mbu)
+    raise InputError("law", spec, expected)
+
+
+def roof_of(chip: Chip, fmt: str) -> law.Roof:
+    """What a law needs to know of a chip that multiplies in a format.
+
+    Data survives from kernel to kernel in one undivided last-level cache (Ada, GB202), not in one of two halves.
+    """
+    keeps = 1.0 if chip.generation in ("ada", "blackwell-rtx") else 0.0
+    return law.Roof(chip.peak(fmt), chip.bandwidth, chip.cache or 1.0, chip.units or 100, keeps)
+
+
+# -- formats -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Path:
+    """How a product runs: the fitted dtype, the format multiplied in, bytes a value of weights and activations.
+
+    `quantise`: bytes a value of the pass that quantises the activations just before, 0 where there is none.
+    """
+
+    dtype: str
+    compute: str
+    weight: float
+    activation: float
+    quantise: float = 0.0
+
+
+def path_of(weights: Format, activations: Format) -> Path:
+    """A product's path: weight-only formats multiply at the activations' peak, others quantise the activations."""
+    stored, wide = float(weights.stored_bits) / 8, float(activations.stored_bits) / 8
+    plain = activations.compute or "bf16"
+    if weights.compute is None:
+        dtype = "int8_wo" if weights.bits >= 8 else "w4a16_mxfp4" if weights.name == "mxfp4" else "int4_wo"
+        return Path(dtype, plain, stored, wide)
+    if weights.compute == plain or weights.bits >= 16:
+        return Path("bf16" if weights.bits >= 16 else weights.compute, plain, stored, wide)
+    fmt = weights.compute
+    if fmt == "fp8" and weights.overhead:
+        return Path("fp8_block", fmt, stored, 1 + 4 / 128, 3 + 4 / 128)
+    if fmt == "fp8":
+        return Path("fp8", fmt, stored, 1.0, 5.0)
+    if fmt == "int8":
+        return Path("sq", fmt, stored, 1.0)
+    if fmt == "fp4":
+        return Path("nvfp4", fmt, stored, 0.5625, 2.5625)
+    return Path("bf16", plain, stored, wide)
+
+
+def matrix_format(op: o.Op, target: Target) -> str:
+    """The format an op's matrix products run in; for attention and scans, that of the activations."""
+    activations = target.precision.activations
+    if isinstance(op, (o.MatMul, o.ExpertMatMul)):
+        return path_of(target.precision.weights(op.part), activations).compute
+    return activations.compute or "bf16"
+
+
+MATRIX = (o.MatMul, o.ExpertMatMul, o.Attend, o.Score, o.Dual, o.Delta)
+
+
+def ideal(op: o.Op, target: Target) -> tuple[Count, Count]:
+    """Seconds at full peak and at full bandwidth of the least bytes."""
+    chip = target.chip
+    if isinstance(op, MATRIX):
+        peak = chip.peak(matrix_format(op, target))
+    else:
+        peak = max(chip.vector.values(), default=max(chip.peaks.values()))
+    return STANDARD.flops(op) / peak, FLOOR.bytes(op, target.precision).total / chip.bandwidth
+
+
+def time_op(op: o.Op, target: Target) -> Timing:
+    """The timing of one op. Raises InputError where the chip lacks the format the op needs."""
+    import numpy
+
+    compute, memory = ideal(op, target)
+    floor = numpy.maximum(compute, memory)
+    if target.mode.name == "ideal":
+        return Timing(compute, memory, floor, floor, floor, 0.0 * floor, "-")
+    if target.mode.name == "fixed":
+        expected = numpy.maximum(compute / target.mode.mfu, memory / target.mode.mbu)
+        return Timing(compute, memory, expected, expected, expected, 0.0 * floor, "-")
+    seconds, found = LAWS[type(op)](op, target)
+    seconds = numpy.where(unfused(op).total > 0, seconds, 0.0)  # an element of a sweep may not run this op at all
+    expected = numpy.maximum(seconds, floor)
+    low, high = found.interval(expected)
+    fixed = found.record.t0 * (seconds > 0) * (0 if op.rides else 1)
+    return Timing(compute, memory, expected, numpy.maximum(low * expected, floor), high * expected, fixed, found.grade)
+
+
+def time_quantise(op: o.Op, target: Target) -> Timing | None:
+    """The pass that quantises a product's activations, an op of its own; None where there is none."""
+    import numpy
+
+    if not isinstance(op, o.MatMul) or target.mode.name != "calibrated":
+        return None
+    path = path_of(target.precision.weights(op.part), target.precision.activations)
+    if not path.quantise:
+        return None
+    found = target.constants(path.dtype, "quantised_matmul")
+    seconds = law.quantise_pass(op.m, op.k, path.quantise, target.roof(path.compute), found.record)
+    seconds = numpy.where(op.m > 0, seconds, 0.0)
+    memory = op.m * op.k * 3 / target.chip.bandwidth * 0
+    low, high = found.interval(seconds)
+    return Timing(
+        memory,
+        memory,
+        seconds,
+        low * seconds,
+        high * seconds,
+        numpy.minimum(seconds, found.record.quantise_t0),
+        found.grade,
+    )
+
+
+# -- a law for each kind -------------------------------------------------------------------------------------------
+Result = tuple[Count, Constants]
+
+
+def _matmul(op: o.MatMul, target: Target) -> Result:
+    path = path_of(target.precision.weights(op.part), target.precision.activations)
+    out = float(target.precision.activations.stored_bits) / 8
+    kind = "matmul" if path.dtype == "bf16" else "quantised_matmul"
+    found = target.constants("int4_wo" if path.dtype == "w4a16_mxfp4" else path.dtype, kind)
+    seconds = law.matmul(
+        op.m, op.n, op.k, path.activation, path.weight, out, target.roof(path.compute), found.record, groups=op.groups
+    )
+    return seconds, found
+
+
+def _experts(op: o.ExpertMatMul, target: Target) -> Result:
+    """The fused layer's time, shared out between its two products by their weights."""
+    path = path_of(target.precision.weights(op.part), target.precision.activations)
+    found = target.constants(path.dtype, "experts")
+    whole = law.experts(
+        op.tokens, op.m, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, path.weight,
+        target.roof(path.compute), found.record,
+    )  # fmt: skip
+    return whole * (op.k * op.n) / ((2 + op.gated) * op.hidden * op.inner), found
+
+
+def _attend(op: o.Attend, target: Target) -> Result:
+    """Queries of one token together in the decode kernel, prompts one kind after another in the prefill kernel."""
+    import numpy
+
+    latent, absorbed = op.qk_dim != op.v_dim, op.kv_heads == 1 and op.qk_dim != op.v_dim
+    cache = target.precision.kv
+    decode_kind, prefill_kind = ("latent_decode", "latent_prefill") if latent else ("decode", "prefill")
+    suffix = "fp8" if cache.bits == 8 else "bf16"
+    one = target.constants(f"bf16_kv_{suffix}" if latent else suffix, decode_kind)
+    many = target.constants("bf16_kv_bf16" if latent else "bf16", prefill_kind)
+    roof = target.roof(target.precision.activations.compute or "bf16")
+    kv, window = float(cache.stored_bits) / 8, op.window or 0
+
+    def short(q: Queries) -> Count:
+        length = q.cached + q.new
+        if absorbed:
+            return law.latent_decode(
+                q.count, length, op.heads * q.new, op.v_dim, op.qk_dim - op.v_dim, kv, roof, one.record
+            )
+        return law.decode(q.count, length, op.heads * q.new, op.kv_heads, op.v_dim, window, kv, roof, one.record)
+
+    def long(q: Queries) -> Count:
+        if absorbed:
+            return short(q)
+        return law.prefill(
+            q.count, q.new, q.cached, op.heads, op.kv_heads, op.qk_dim, op.v_dim, window, 2.0, kv, roof, many.record
+        )
+
+    expanded = latent and not absorbed
+    few = [q for q in op.step.queries if isinstance(q.new, int) and q.new <= VERIFYING and not expanded]
+    rest = [q for q in op.step.queries if not any(q is f for f in few)]
+    seconds: Count = 0.0
+    for new in {q.new for q in few}:
+        alike = [q for q in few if q.new == new]
+        sequences = sum(q.count for q in alike)
+        cached = sum(q.count * q.cached for q in alike) / numpy.maximum(sequences, 1)
+        seconds = seconds + numpy.where(sequences > 0, short(Queries(cached, new, sequences)), 0.0)
+    for i, q in enumerate(rest):
+        either = expanded or isinstance(q.new, int)
+        here = long(q) if either else numpy.where(q.new <= VERIFYING, short(q), long(q))
+        here = numpy.where(q.count > 0, here, 0.0)
+        seconds = seconds + (here if i == 0 else numpy.maximum(here - many.record.t0, 0.0))
+    return seconds, many if rest else one
+
+
+def _stream(op: o.Op, target: Target) -> Result:
+    """Reads its inputs, writes its output; what rides on a neighbour pays for its bytes and not for a launch."""
+    found = target.constants("bf16", "stream")
+    moved = unfused(op)
+    width = float(target.precision.activations.stored_bits) / 8
+    size = (moved.input + moved.output + moved.cache_read + moved.cache_write + moved.weight + moved.vector) * width
+    roof = target.roof(next(iter(target.chip.peaks)))
+    if op.rides:
+        extra = (moved.input - moved.output) * width if isinstance(op, o.Sum) and not op.weighted else 0.0 * size
+        return law.stream(2 * extra, roof, found.record) - found.record.t0, found
+    return law.stream(size, roof, found.record), found
+
+
+def _scan(op: o.Delta | o.Dual, target: Target) -> Result:
+    """Chunked over a prompt, one pass over the state for a single token."""
+    import numpy
+
+    found = target.constants("bf16", "scan")
+    value, key = (op.head_dim, op.state_size) if isinstance(op, o.Dual) else (op.value_dim, op.key_dim)
+    batch = op.step.sequences
+    chunked = law.scan(
+        batch,
+        op.step.tokens / batch,
+        op.heads,
+        op.heads,
+        key,
+        value,
+        target.roof(matrix_format(op, target)),
+        found.record,
+    )
+    single, streamed = _stream(op, target)
+    alone = op.step.tokens == batch
+    return numpy.where(alone, single, chunked), streamed if numpy.all(alone) else found
+
+
+LAWS: Mapping[type[o.Op], Callable[[Any, Target], Result]] = {
+    o.MatMul: _matmul,
+    o.ExpertMatMul: _experts,
+    o.Attend: _attend,
+    o.Score: _stream,
+    o.Dual: _scan,
+    o.Delta: _scan,
+    **dict.fromkeys(
+        (
+            o.LinearAttend,
+            o.Recur,
+            o.Normalise,
+            o.Rotate,
+            o.Activate,
+            o.Sum,
+            o.Scale,
+            o.Choose,
+            o.Lookup,
+            o.Convolve,
+            o.Selective,
+        ),
+        _stream,
+    ),
+}

@@ -1,0 +1,125 @@
+"""Generation and serving: sums, waves, steady state, speculation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import roofline as rl
+from roofline.estimates.generate import Speculation, generate
+from roofline.estimates.serve import serve
+from roofline.model.errors import InputError
+
+LLAMA = rl.load("meta-llama/Llama-3.1-8B")
+H100 = "h100-sxm"
+
+
+def test_a_generation_is_the_prefill_and_every_decode_step() -> None:
+    g = generate(LLAMA, on=H100, batch=4, input=100, output=8)
+    steps = [rl.estimate(LLAMA, rl.decode(batch=4, context=c), on=H100).time for c in range(100, 107)]
+    first = rl.estimate(LLAMA, rl.prefill(batch=4, tokens=100), on=H100).time
+    assert g.ttft.expected == pytest.approx(first)
+    assert g.latency.expected == pytest.approx(first + sum(steps))
+    assert g.tpot.expected == pytest.approx(sum(steps) / 7)
+    assert g.tokens_per_second == pytest.approx(4 * 8 / g.latency.expected)
+    assert g.latency.floor <= g.latency.low <= g.latency.expected <= g.latency.high
+
+
+def test_one_token_is_the_prefill() -> None:
+    g = generate(LLAMA, on=H100, input=100, output=1)
+    assert g.latency == g.ttft
+    assert g.tpot.expected == 0
+
+
+def test_what_does_not_fit_runs_in_waves() -> None:
+    g = generate(
+        rl.load("meta-llama/Llama-2-7b-hf"), on="a100-sxm-40gb", batch=32, input=2048, output=2048, engine="vllm"
+    )
+    assert sum(w.sequences for w in g.waves) == 32
+    assert len(g.waves) > 1
+    assert g.latency.expected == pytest.approx(sum(w.first.expected + w.rest.expected for w in g.waves))
+
+
+def test_a_model_that_does_not_fit_is_an_error() -> None:
+    with pytest.raises(InputError) as error:
+        generate(rl.load("meta-llama/Llama-3.1-70B"), on=H100, input=10, output=10, engine="vllm")
+    assert error.value.field == "memory"
+
+
+def test_serving_obeys_littles_law() -> None:
+    s = serve(LLAMA, on=H100, input=1000, output=200, concurrency=32)
+    assert s.requests_per_second * s.latency.expected == pytest.approx(32)
+    assert s.tokens_per_second == pytest.approx(200 * s.requests_per_second)
+    assert s.tpot.floor < s.tpot.low <= s.tpot.expected <= s.tpot.high
+
+
+def test_one_request_meets_no_other_prompt() -> None:
+    s = serve(LLAMA, on=H100, input=1000, output=200, concurrency=1, engine="none")
+    assert s.tpot.expected == pytest.approx(rl.estimate(LLAMA, rl.decode(batch=1, context=1100), on=H100).time)
+
+
+def test_prompts_slow_the_tokens_of_others() -> None:
+    def tpot(prompt: int) -> float:
+        return serve(LLAMA, on=H100, input=prompt, output=200, concurrency=64).tpot.expected
+
+    assert tpot(4000) > tpot(1000) > tpot(100)
+
+
+def test_a_prefix_cache_spares_the_prompt() -> None:
+    plain, cached = (serve(LLAMA, on=H100, input=4000, output=100, concurrency=32, prefix=p) for p in (0.0, 0.9))
+    assert cached.tpot.expected < plain.tpot.expected
+    assert cached.ttft.expected < plain.ttft.expected
+
+
+def test_a_rate_gives_the_smallest_concurrency_that_serves_it() -> None:
+    s = serve(LLAMA, on=H100, input=1000, output=100, rate=5.0)
+    assert s.requests_per_second >= 5.0
+    if s.in_flight > 1:
+        fewer = serve(LLAMA, on=H100, input=1000, output=100, concurrency=s.in_flight - 1)
+        assert fewer.requests_per_second < 5.0
+
+
+def test_requests_beyond_memory_wait() -> None:
+    held = serve(LLAMA, on=H100, input=8000, output=100, concurrency=1).held
+    s = serve(LLAMA, on=H100, input=8000, output=100, concurrency=4 * held)
+    assert s.ttft.expected > 3 * serve(LLAMA, on=H100, input=8000, output=100, concurrency=held).ttft.expected
+
+
+@pytest.mark.parametrize(
+    ("a", "n", "tokens"), [(0.7, 1, 1.70), (0.7, 3, 2.53), (0.7, 5, 2.94), (1.0, 4, 5.0), (0.0, 4, 1.0)]
+)
+def test_speculation_yields_at_most_one_more_than_the_draft(a: float, n: int, tokens: float) -> None:
+    s = Speculation(a, n)
+    assert s.tokens_per_step == pytest.approx(tokens, abs=0.006)
+    assert s.tokens_per_step <= n + 1
+
+
+def test_free_drafts_help_a_memory_bound_decode_and_bad_ones_do_not() -> None:
+    def latency(speculation: Speculation | None) -> float:
+        return generate(LLAMA, on=H100, batch=1, input=500, output=200, speculation=speculation).latency.expected
+
+    assert latency(Speculation(0.8, 4)) < 0.5 * latency(None)
+    assert latency(Speculation(0.0, 4, rl.load("meta-llama/Llama-3.2-1B"))) > latency(None)
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda: serve(LLAMA, on=H100, input=10, output=10), "concurrency"),
+        (lambda: serve(LLAMA, on=H100, input=10, output=10, concurrency=1, rate=1.0), "concurrency"),
+        (lambda: serve(LLAMA, on=H100, input=10, output=10, concurrency=0), "concurrency"),
+        (lambda: serve(LLAMA, on=H100, input=10, output=10, rate=-1.0), "rate"),
+        (lambda: serve(LLAMA, on=H100, input=1000, output=1000, rate=1e6), "rate"),
+        (lambda: serve(LLAMA, on=H100, input=10, output=10, concurrency=1, prefix=1.0), "prefix"),
+        (lambda: serve(LLAMA, on=H100, input=10, output=10, concurrency=1, engine="vlm"), "engine"),
+        (lambda: generate(LLAMA, on=H100, input=131072, output=10), "context"),
+        (lambda: generate(LLAMA, on=H100, input=0, output=10), "input"),
+        (lambda: Speculation(1.5, 3), "acceptance"),
+        (lambda: Speculation(0.5, 0), "draft length"),
+    ],
+)
+def test_bad_input_names_the_field(call: Any, field: str) -> None:
+    with pytest.raises(InputError) as error:
+        call()
+    assert error.value.field == field

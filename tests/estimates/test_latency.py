@@ -1,0 +1,131 @@
+"""Times: bounds that always hold, sweeps, and errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.machine.chip import chip_named
+from roofline.model.errors import InputError
+
+LLAMA = rl.load("meta-llama/Llama-3.1-8B")
+MODELS = [
+    "meta-llama/Llama-3.1-8B",
+    "deepseek-ai/DeepSeek-V3",
+    "openai/gpt-oss-120b",
+    "Qwen/Qwen3-Next-80B-A3B-Instruct",
+]
+EACH = settings(max_examples=25, deadline=None)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("on", ["h100-sxm", "b200", "peak=1000T,fp8=2000T,fp4=4000T,bw=5T,mem=200G"])
+def test_floor_overlap_expected_and_interval_in_that_order(name: str, on: str) -> None:
+    model = rl.load(name)
+    for step in (rl.prefill(batch=2, tokens=512), rl.decode(batch=16, context=2048), rl.Step([(0, 256), (900, 1, 8)])):
+        e = rl.estimate(model, step, on=on)
+        low, high = e.interval
+        assert 0 < e.floor <= e.serial_floor <= low <= e.time <= high
+        assert sum(op.expected for op in e.ops) == pytest.approx(e.time)
+        for op in e.ops:
+            assert op.floor <= op.expected + 1e-15
+            assert op.interval[0] <= op.expected <= op.interval[1]
+            assert op.bound in ("compute", "memory", "latency")
+
+
+def test_the_floor_is_the_roofline() -> None:
+    chip = chip_named("h100-sxm")
+    e = rl.estimate(LLAMA, rl.decode(batch=1, context=0), on=chip)
+    assert e.memory_time == pytest.approx(
+        rl.analyze(LLAMA, rl.decode(batch=1, context=0), traffic="floor").bytes / 3.35e12
+    )
+    assert e.bound == "memory"
+    big = rl.estimate(LLAMA, rl.prefill(batch=8, tokens=4096), on=chip)
+    matrices = rl.analyze(LLAMA, rl.prefill(batch=8, tokens=4096)).flops
+    assert big.compute_time == pytest.approx(matrices / chip.peak("bf16"), rel=0.05)
+    assert big.bound == "compute"
+
+
+def test_ideal_and_fixed_laws() -> None:
+    step = rl.decode(batch=32, context=1024)
+    ideal, half = (rl.estimate(LLAMA, step, on="h100-sxm", law=law) for law in ("ideal", "fixed(0.5,0.5)"))
+    assert ideal.time == ideal.serial_floor == pytest.approx(half.time / 2)
+
+
+@EACH
+@given(batch=st.integers(1, 256), context=st.integers(0, 8000))
+def test_time_grows_with_batch_and_context(batch: int, context: int) -> None:
+    def time(b: int, c: int) -> float:
+        return float(rl.estimate(LLAMA, rl.decode(batch=b, context=c), on="h100-sxm").floor)
+
+    assert time(batch + 1, context) >= time(batch, context)
+    assert time(batch, context + 100) >= time(batch, context)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_arrays_equal_a_loop_of_scalars(name: str) -> None:
+    model = rl.load(name)
+    batch, context = np.array([[1], [8], [64]]), np.array([128, 1000, 8000])
+    sweep = rl.estimate(model, rl.decode(batch=batch, context=context), on="h200-sxm")
+    assert sweep.time.shape == sweep.floor.shape == sweep.bound.shape == (3, 3)
+    for i in range(3):
+        for j in range(3):
+            one = rl.estimate(model, rl.decode(batch=int(batch[i, 0]), context=int(context[j])), on="h200-sxm")
+            assert sweep.time[i, j] == pytest.approx(one.time, rel=1e-9)
+            assert sweep.floor[i, j] == pytest.approx(one.floor, rel=1e-9)
+            assert sweep.bound[i, j] == one.bound
+
+
+def test_dynamic_quantisation_is_an_op_of_its_own() -> None:
+    plain = rl.estimate(LLAMA, rl.prefill(batch=1, tokens=2048), on="h100-sxm")
+    eight = rl.estimate(LLAMA, rl.prefill(batch=1, tokens=2048), on="h100-sxm", precision="fp8")
+    assert {op.name for op in eight.ops} - {op.name for op in plain.ops} == {
+        "qkv_proj_quantise", "o_proj_quantise", "gate_up_proj_quantise", "down_proj_quantise",
+    }  # fmt: skip
+    assert eight.time < plain.time
+
+
+def test_weight_only_formats_compute_at_the_activations_peak() -> None:
+    step = rl.prefill(batch=4, tokens=2048)
+    four, sixteen = (rl.estimate(LLAMA, step, on="a100", precision=p) for p in ("weights=int4", None))
+    assert four.compute_time == pytest.approx(sixteen.compute_time)
+    assert four.memory_time < sixteen.memory_time
+
+
+def test_a_chip_without_data_inherits_and_says_so() -> None:
+    step = rl.decode(batch=8, context=1024)
+    assert rl.estimate(LLAMA, step, on="h100-sxm").grade == "A"
+    assert rl.estimate(LLAMA, step, on="gh200").grade == "B"
+    assert rl.estimate(LLAMA, step, on="mi300x").grade == "C"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"on": "h1000"}, "chip"),
+        ({"on": "a100", "precision": "fp8"}, "a100-sxm-80gb peak"),
+        ({"on": "v100"}, "v100-sxm2-16gb peak"),
+        ({"on": "h100", "law": "perfect"}, "law"),
+        ({"on": "h100", "law": "fixed(2,1)"}, "law"),
+        ({"on": "peak=1000T,bw=4.8T"}, "chip mem"),
+        ({"on": "peak=1000T,bw=-4.8T,mem=1G"}, "chip bw"),
+        ({"on": "peak=1000T,bw=4.8W,mem=1G"}, "chip bw"),
+    ],
+)
+def test_bad_input_names_the_field(arguments: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError) as error:
+        rl.estimate(LLAMA, rl.decode(batch=1, context=1), **arguments)
+    assert error.value.field == field
+    assert "\n" not in str(error.value)
+
+
+def test_a_step_beyond_the_context_is_an_error() -> None:
+    with pytest.raises(InputError) as error:
+        rl.estimate(LLAMA, rl.decode(batch=1, context=131072), on="h100")
+    assert error.value.field == "context"
+    rl.estimate(LLAMA, rl.decode(batch=1, context=131071), on="h100")
