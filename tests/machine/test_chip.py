@@ -1,0 +1,145 @@
+"""Chips: the catalog, chip files, figures on the command line, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import roofline as rl
+from roofline.machine.chip import chip_named, chips
+from roofline.model.errors import InputError
+
+GOOD = """
+[mine]
+name = "Mine"
+generation = "hopper"
+[mine.peak]
+bf16 = 1000
+fp8 = 2000
+[mine.memory]
+capacity_gb = 100
+bandwidth_gbs = 4000
+"""
+
+
+def test_at_least_seventy_chips_each_with_source_and_date() -> None:
+    assert len(chips()) >= 70
+    for chip in chips().values():
+        assert chip.source, chip.id
+        assert re.match(r"\d{4}", chip.date), chip.id
+        assert chip.price is None or chip.price.date, chip.id
+
+
+def test_names_and_aliases_are_unique_and_case_blind() -> None:
+    seen: dict[str, str] = {}
+    for chip in chips().values():
+        for name in (chip.id, *chip.aliases):
+            assert seen.setdefault(name.lower().replace("_", "-"), chip.id) == chip.id
+    assert chip_named("H100 SXM").id == chip_named("h100_sxm").id == "h100-sxm"
+
+
+@pytest.mark.parametrize(
+    "name",
+    """
+    v100 t4 a10 a30 a40 a100-sxm-40gb a100-sxm-80gb a100-pcie-80gb l4 l40 l40s h100-sxm h100-pcie h100-nvl
+    h200 h20 h800 gh200 b100 b200 b300 gb200 gb300 rtx-3090 rtx-4090 rtx-5090 rtx-6000-ada rtx-pro-6000 gb10
+    jetson-orin jetson-thor mi210 mi250x mi300x mi325x mi355x tpu-v4 tpu-v5e tpu-v5p tpu-v6e tpu-v7 trainium1
+    trainium2 inferentia2 gaudi2 gaudi3 b60 max-1550 m1 m1-max m2 m2-ultra m3 m3-ultra m4 m4-max
+    snapdragon-8-gen-2 snapdragon-8-gen-3 snapdragon-x-elite ascend-910b ascend-910c groq wse-3 sn40l
+    dram-pim nand-pim
+    """.split(),
+)
+def test_the_chips_people_ask_for(name: str) -> None:
+    chip = chip_named(name)
+    assert chip.bandwidth > 0
+    assert chip.capacity > 0
+    assert chip.peaks
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    chip = chip_named(path)
+    assert (chip.peak("bf16"), chip.bandwidth, chip.capacity) == (1e15, 4e12, 1e11)
+    e = rl.estimate(rl.load("meta-llama/Llama-3.1-8B"), rl.decode(batch=1, context=100), on=str(path))
+    assert e.grade == "B"  # Hopper's constants
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ("bandwidth_gbs = 4000", "mine.memory.bandwidth_gbs"),
+        ("capacity_gb = 100", "mine.memory.capacity_gb"),
+        ("bf16 = 1000\nfp8 = 2000", "mine.peak"),
+    ],
+)
+def test_a_missing_figure(tmp_path: Path, change: str, field: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace(change, ""))
+    with pytest.raises(InputError) as error:
+        chip_named(path)
+    assert error.value.field == field
+
+
+@pytest.mark.parametrize("value", ["-1", "0", '"fast"', "nan", "inf", "true", "[1]"])
+@pytest.mark.parametrize("key", ["bandwidth_gbs = 4000", "bf16 = 1000", "capacity_gb = 100"])
+def test_an_impossible_figure(tmp_path: Path, key: str, value: str) -> None:
+    path = tmp_path / "mine.toml"
+    name = key.split()[0]
+    path.write_text(GOOD.replace(key, f"{name} = {value}"))
+    with pytest.raises(InputError) as error:
+        chip_named(path)
+    assert error.value.field.endswith(name)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (GOOD.replace("bandwidth_gbs", "bandwidth_gb"), "nearest: memory.bandwidth_gbs"),
+        (GOOD.replace('"hopper"', '"hopper"\nkind = "gpus"'), "nearest: gpu"),
+        (GOOD + "capacity_gib = 10\n", "one figure for capacity"),
+        ("not toml", "a TOML file"),
+        (GOOD + GOOD.replace("mine", "other"), "one chip"),
+        ("x = 1", "a table"),
+    ],
+)
+def test_a_bad_file(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=re.escape(says)):
+        chip_named(path)
+
+
+def test_figures_on_the_command_line() -> None:
+    chip = chip_named("peak=1000T,fp8=2P,bw=4.8TB/s,mem=141GiB,l2=50MiB,tdp=700W,link=450GB/s")
+    assert chip.peak("bf16") == chip.peak("fp16") == 1e15
+    assert chip.peak("fp8") == 2e15
+    assert (chip.bandwidth, chip.capacity, chip.cache) == (4.8e12, 141 * 2**30, 50 * 2**20)
+    faster = chip_named("like=h100-sxm,bw=6.7T")
+    assert faster.bandwidth == 2 * chip_named("h100-sxm").bandwidth
+    assert faster.peaks == chip_named("h100-sxm").peaks
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ("peak=1000T,bw=4.8T", "chip mem"),
+        ("bw=4.8T,mem=1G", "chip peak"),
+        ("peak=1000T,bw=4.8W,mem=1G", "chip bw"),
+        ("peak=1000T,bw=4.8T,mem=1s", "chip mem"),
+        ("peak=fast,bw=4.8T,mem=1G", "chip peak"),
+        ("peak=-1T,bw=4.8T,mem=1G", "chip peak"),
+        ("peak=0,bw=4.8T,mem=1G", "chip peak"),
+        ("peek=1T,bw=4.8T,mem=1G", "chip peek"),
+        ("peak=1T,peak=2T,bw=4.8T,mem=1G", "chip peak"),
+        ("peak=1T,bw,mem=1G", "chip"),
+        ("like=h1000,bw=1T", "chip"),
+    ],
+)
+def test_bad_figures(spec: str, field: str) -> None:
+    with pytest.raises(InputError) as error:
+        chip_named(spec)
+    assert error.value.field == field

@@ -1,0 +1,78 @@
+"""Laws and constants: limits, monotone, every kind covered."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline.machine import law
+from roofline.machine.chip import chip_named, chips
+from roofline.machine.constants import FOLDER, RECORDS, constants_for
+from roofline.machine.timing import LAWS, path_of
+from roofline.model.precision import FORMATS
+from roofline.work.ops import KIND_NAMES
+
+ROOF = law.Roof(peak=1e15, bandwidth=4e12, l2=50e6, units=132)
+
+
+def test_every_kind_of_op_has_a_law() -> None:
+    assert set(LAWS) == set(KIND_NAMES)
+
+
+@settings(max_examples=50, deadline=None)
+@given(m=st.integers(1, 10_000), n=st.integers(1, 10_000), k=st.integers(1, 10_000))
+def test_a_product_is_never_faster_than_its_roof(m: int, n: int, k: int) -> None:
+    c = law.Matmul(t0=0.0, compute=1.0, memory=1.0, sharp=8.0, split=0.0)
+    floor = max(2 * m * n * k / ROOF.peak, 2 * (m * k + n * k + m * n) / ROOF.bandwidth)
+    assert law.matmul(m, n, k, 2, 2, 2, ROOF, c) >= floor * (1 - 1e-9)
+
+
+def test_laws_take_arrays() -> None:
+    m = np.array([1, 64, 4096])
+    together = law.matmul(m, 4096, 4096, 2, 2, 2, ROOF, law.Matmul())
+    apart = [law.matmul(int(x), 4096, 4096, 2, 2, 2, ROOF, law.Matmul()) for x in m]
+    assert together == pytest.approx(apart)
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_every_chip_finds_constants_and_says_how_well_they_are_known(kind: str) -> None:
+    for chip in chips().values():
+        found = constants_for(chip, "bf16_kv_bf16" if kind.startswith("latent") else "bf16", kind)
+        assert found.grade in "ABC"
+        assert found.small[0] <= 1.05
+        assert found.large[1] >= 0.95
+        assert all(np.isfinite(v) or f in ("split", "group") for f, v in dataclasses.asdict(found.record).items())
+
+
+def test_a_chip_of_a_measured_generation_takes_its_constants() -> None:
+    h800, h100 = chip_named("h800"), chip_named("h100-sxm")
+    assert constants_for(h100, "bf16", "matmul").grade == "A"
+    assert constants_for(h800, "bf16", "matmul").grade == "B"
+    assert constants_for(chip_named("m2-ultra"), "bf16", "matmul").grade == "C"
+
+
+def test_shipped_constants_carry_their_error() -> None:
+    assert list(FOLDER.glob("*.toml"))
+    found = constants_for(chip_named("h100-sxm"), "bf16", "matmul", "trtllm")
+    assert found.rows > 500
+    assert found.mape is not None
+    assert 0 < found.mape < 0.2
+
+
+@pytest.mark.parametrize(
+    ("weights", "activations", "compute", "dtype"),
+    [
+        ("bf16", "bf16", "bf16", "bf16"), ("fp16", "fp16", "fp16", "bf16"), ("int4", "bf16", "bf16", "int4_wo"),
+        ("mxfp4", "bf16", "bf16", "w4a16_mxfp4"), ("fp8", "bf16", "fp8", "fp8"),
+        ("fp8-block", "bf16", "fp8", "fp8_block"),
+        ("nvfp4", "bf16", "fp4", "nvfp4"), ("int8", "bf16", "int8", "sq"), ("bnb-int8", "bf16", "bf16", "int8_wo"),
+        ("nf4", "fp16", "fp16", "int4_wo"), ("fp32", "fp32", "fp32", "bf16"),
+    ],
+)  # fmt: skip
+def test_which_unit_a_product_runs_on(weights: str, activations: str, compute: str, dtype: str) -> None:
+    path = path_of(FORMATS[weights], FORMATS[activations])
+    assert (path.compute, path.dtype) == (compute, dtype)
