@@ -167,12 +167,50 @@ def table(lines: Iterable[Score], markdown: bool) -> str:
     return "\n".join(lines_out)
 
 
+# The lines of the README's table: what it is, file, systems (each, or all pooled), slice.
+EACH = ("h100_sxm", "h200_sxm", "a100_sxm", "b200_sxm", "gb200", "l40s", "rtx_pro_6000_server", "b60")
+SUMMARY = (
+    *((f"bf16 GEMM, {s}", "gemm_bf16_aic.csv", s, "n,k>=256") for s in EACH),
+    ("fp8 GEMM", "gemm_lowprec_aic.csv", "all", "fp8,all"),
+    ("fp8-block GEMM", "gemm_lowprec_aic.csv", "all", "fp8_block,all"),
+    ("nvfp4 GEMM", "gemm_lowprec_aic.csv", "all", "nvfp4,all"),
+    ("prefill attention, b·s ≥ 4096", "attention_prefill_aic.csv", "all", "b*s>=4096"),
+    ("decode attention, KV beyond L2", "attention_decode_aic.csv", "all", "KV>L2"),
+    ("decode attention", "attention_decode_aic.csv", "all", "all"),
+    ("MoE layer, bf16", "moe_aic.csv", "all", "bf16,all"),
+    ("MLA kernels", "mla_aic.csv", "all", "all"),
+    ("gated delta net kernels", "gdn_linear_attention_aic.csv", "all", "all"),
+    ("static batch, A100 40 GB, whole latency", measured_serving.STATIC, "a100-sxm-40gb", "all"),
+    ("static batch, H100, whole latency", measured_serving.STATIC, "h100-sxm", "all"),
+    ("static batch, GH200, whole latency", measured_serving.STATIC, "gh200", "all"),
+    ("static batch, FasterTransformer, A100 80 GB", measured_serving.FASTER, "all", "all"),
+    ("serving, TPOT, dense, H100 and H200", measured_serving.SERVING, "all", "tpot,dense"),
+    ("serving, TPOT, mixtures of experts, H200", measured_serving.SERVING, "all", "tpot,moe"),
+)
+
+
+def readme(lines: Iterable[Score]) -> str:
+    """The README's table."""
+    found = {(s.file, s.system, s.slice): s for s in lines}
+    rows = [
+        "| what | rows | mean error | median | plain roofline | in the 80 % interval |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for what, *key in SUMMARY:
+        s = found.get((key[0], key[1], key[2]))
+        if s is not None:
+            figures = f"{s.mape:.1f} % | {s.median:.1f} % | {s.plain_mape:.0f} % | {s.covered:.0f} %"
+            rows.append(f"| {what} | {s.n:,} | {figures} |")
+    return "\n".join(rows)
+
+
 def main(argv: list[str]) -> None:
     """Prints the table, and writes the JSON list where asked."""
     parser = argparse.ArgumentParser(description="Scores the shipped constants on a folder of measurements.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", type=Path, help="write the list of objects here")
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--readme", action="store_true", help="print the README's table")
     parser.add_argument("--fold", type=int, default=-1, help="only the rows of this fifth of the shapes")
     parser.add_argument("--constants", type=Path, default=constants.FOLDER, help="a folder that fit_laws.py wrote")
     options = parser.parse_args(argv)
@@ -180,7 +218,7 @@ def main(argv: list[str]) -> None:
     if not options.folder.is_dir():
         parser.error(f"{options.folder}: not a folder")
     found = scores(options.folder, options.fold)
-    print(table(found, options.markdown))
+    print(readme(found) if options.readme else table(found, options.markdown))
     left = measured_serving.skipped(options.folder)
     print(f"{left} rows on more than one chip were not scored", file=sys.stderr)
     if options.json:

@@ -59,7 +59,7 @@ def chip(system: str, dtype: str) -> Roof:
     """The roof of a catalog chip for a dtype of the tables; 16 bits where it has no such peak."""
     found = chip_named(system)
     fmt = PEAK[dtype.partition("_kv_")[0]]
-    return roof_of(found, fmt if fmt in found.peaks else "bf16")
+    return roof_of(found, next(f for f in (fmt, "bf16", "fp16", *found.peaks) if f in found.peaks))
 
 
 def last_level(system: str) -> float:

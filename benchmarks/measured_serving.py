@@ -6,8 +6,10 @@ Rows on more than one chip are left out here and counted by `skipped`.
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import roofline as rl
@@ -48,6 +50,26 @@ class Row:
     measured: float
 
 
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+@cache
+def _model(name: str) -> rl.Model | None:
+    """A published model, None where neither the catalog nor the Hub's cache has it."""
+    try:
+        return rl.load(name)
+    except InputError:
+        return None
+
+
+def _chip(name: str) -> str | None:
+    """The catalog's id for a system, None where it has none."""
+    try:
+        return chip_named(name).id
+    except InputError:
+        return None
+
+
 def _rows(folder: Path, file: str) -> list[dict[str, str]]:
     path = folder / file
     if not path.exists():
@@ -62,7 +84,9 @@ def static_batches(folder: Path) -> Iterator[Row]:
         engine, chip = ENGINES.get(r["framework"]), CHIPS.get(r["hardware"])
         if engine is None or chip is None or r["num_devices"] != "1" or r["consistent"] != "True":
             continue
-        model = rl.load(r["model"])
+        model = _model(r["model"])
+        if model is None:
+            continue
         try:
             g = generate(
                 model,
@@ -110,12 +134,13 @@ def servers(folder: Path) -> Iterator[Row]:
         if r["tp_size"] != "1" or r["pp_size"] not in ("", "1"):
             continue
         share = 0.9 if r["origin"] == "inferencex" else 1.0
-        name = r["model"]
+        model, chip = _model(r["model"]), _chip(r["system"])
+        if model is None or chip is None:
+            continue
         try:
-            model = rl.load(name)
             s = serve(
                 model,
-                on=r["system"],
+                on=chip,
                 input=max(1, int(share * int(r["isl"]))),
                 output=max(2, int(share * int(r["osl"]))),
                 concurrency=int(r["concurrency"]),
@@ -125,7 +150,7 @@ def servers(folder: Path) -> Iterator[Row]:
         except InputError:
             continue
         dense = "dense" if model.active_parameters == model.parameters else "moe"
-        yield Row(SERVING, chip_named(r["system"]).id, (f"tpot,{dense}", "tpot"), s.tpot, float(r["tpot_ms"]) / 1e3)
+        yield Row(SERVING, chip, (f"tpot,{dense}", "tpot"), s.tpot, float(r["tpot_ms"]) / 1e3)
 
 
 def skipped(folder: Path) -> int:

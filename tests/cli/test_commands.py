@@ -127,7 +127,9 @@ def test_what_is_not_understood_or_not_counted_is_said_on_stderr(
     assert json.loads(out)["warnings"]
 
 
-@pytest.mark.parametrize("command", [[], ["analyze"], ["explain"], ["models"]])
+@pytest.mark.parametrize(
+    "command", [[], *([c] for c in ("analyze", "explain", "models", "chips", "fit", "generate", "serve"))]
+)
 def test_help_has_an_example_that_works(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     out, _ = run(capsys, *command, "--help")
     assert "Usage" in out
@@ -142,3 +144,50 @@ def test_help_has_an_example_that_works(capsys: pytest.CaptureFixture[str], comm
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version")[0].strip() == rl.__version__
+
+
+# -- times ---------------------------------------------------------------------------------------------------------
+def test_analyze_on_a_chip_adds_times(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = run(capsys, "analyze", LLAMA, "--on", "h100-sxm", "--decode", "4096", "--batch", "32")
+    assert "ridge 295 FLOP/B" in out
+    assert "memory bound" in out
+    assert "speed of light" in out
+    data = json.loads(run(capsys, "analyze", LLAMA, "--on", "h100-sxm", "--decode", "4096", "--json")[0])
+    estimate = data["steps"][0]["estimate"]
+    expected = rl.estimate(rl.load(LLAMA), rl.decode(batch=1, context=4096), on="h100-sxm")
+    assert estimate["seconds"]["expected"] == expected.time
+    assert estimate["bound"] == "memory"
+    assert len(estimate["ops"]) == len(expected.ops)
+
+
+def test_generate_prints_each_figure_with_its_definition(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["generate", LLAMA, "--on", "h100-sxm", "--batch", "4", "--input", "512", "--output", "64"]
+    out, _ = run(capsys, *argv)
+    for word in ("TTFT", "TPOT", "latency", "tokens/s per user", "(latency − TTFT) / (output − 1)", "speed of light"):
+        assert word in out
+    data = json.loads(run(capsys, *argv, "--json")[0])
+    latency = rl.generate(rl.load(LLAMA), on="h100-sxm", batch=4, input=512, output=64).latency
+    assert data["latency_seconds"]["expected"] == latency.expected
+    drafted = json.loads(run(capsys, *argv, "--json", "--draft", "none", "--draft-length", "4")[0])
+    assert drafted["latency_seconds"]["expected"] < latency.expected
+
+
+def test_serve(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["serve", LLAMA, "--on", "h100-sxm", "--input", "512", "--output", "64", "--concurrency", "8"]
+    assert "Little's law" in run(capsys, *argv)[0]
+    assert json.loads(run(capsys, *argv, "--json")[0])["in_flight"] == 8
+
+
+def test_fit_exits_with_1_where_it_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "fits; " in run(capsys, "fit", LLAMA, "--on", "h100-sxm", "--context", "8192")[0]
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", "meta-llama/Llama-3.1-70B", "--on", "h100-sxm", "--context", "8192"])
+    assert stop.value.code == 1
+    assert "would fit with: " in capsys.readouterr().out
+
+
+def test_chips(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "h100-sxm" in run(capsys, "chips")[0]
+    assert "295" in run(capsys, "chips", "h100-sxm")[0]
+    (chip,) = json.loads(run(capsys, "chips", "H100 SXM", "--json")[0])["chips"]
+    assert chip["peaks_flops"]["bf16"] == 989.4e12

@@ -26,7 +26,7 @@ def fit(
 
     Exits with 1 where it does not, and says what would make it fit.
 
-    Example: `roofline fit meta-llama/Llama-3.1-8B --on l4 --batch 8 --context 8192`
+    Example: `roofline fit meta-llama/Llama-3.1-8B --on l4 --batch 4 --context 8192`
 
     Parameters
     ----------
