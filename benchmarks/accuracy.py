@@ -50,7 +50,11 @@ class Score:
 
 @dataclass(frozen=True)
 class Scored:
-    """Rows with what was predicted for them, seconds. `far`: rows that cannot sit in the last-level cache."""
+    """Rows with what was predicted for them, seconds.
+
+    `far`: rows that come from main memory: a working set of 1.2 last-level caches, or of 4 where that cache is in one
+    piece and part of a larger set survives in it (L40S, RTX PRO 6000).
+    """
 
     predicted: Column
     measured: Column
@@ -90,7 +94,7 @@ def score_case(case: Case) -> Scored:
     predicted = np.asarray(LAWS[case.kind.partition(".")[0]](**case.args, chip=machine, c=found.record), dtype=float)
     plain = np.maximum(case.flops / machine.peak, case.size / machine.bandwidth)
     low, high = found.interval(predicted, thin(case))
-    far = case.footprint > 1.2 * last_level(case.system)
+    far = case.footprint > (4.0 if machine.keeps else 1.2) * last_level(case.system)
     return Scored(predicted, case.seconds, plain, low * predicted, high * predicted, far, found.grade)
 
 

@@ -270,6 +270,14 @@ def balanced(tokens: int, topk: int, count: int, ranks: int) -> tuple[int, int]:
     return len(np.unique(chosen(min(tokens, count)))), pairs
 
 
+def skewed_distinct(distribution: str, tokens: int, topk: int, count: int) -> float:
+    """Expected distinct experts where expert r is chosen in proportion to r^-α ("power_law_α"; otherwise alike)."""
+    exponent = float(distribution.rpartition("_")[2]) if distribution.startswith("power_law_") else 0.0
+    weight = np.arange(1, count + 1) ** -exponent
+    chance = np.minimum(1.0, topk * weight / weight.sum())
+    return float(np.sum(1 - (1 - chance) ** tokens))
+
+
 def moe(folder: Path) -> Iterator[Case]:
     file = "moe_aic.csv"
     frame = read(folder, file)
@@ -286,7 +294,10 @@ def moe(folder: Path) -> Iterator[Case]:
         even = (part["distribution"] == "balanced").to_numpy()
         counts = np.array([balanced(*map(int, r)) for r in zip(t, k, e, ep, strict=True)], dtype=float)
         mine = e / ep
-        touched = np.where(even, counts[:, 0], mine * (1 - (1 - k / e) ** t))
+        skewed = np.array(
+            [skewed_distinct(d, *map(int, r)) for d, *r in zip(part["distribution"], t, k, e, strict=True)]
+        )
+        touched = np.where(even, counts[:, 0], skewed * mine / e)
         rows = np.where(even, counts[:, 1], t * k / ep)
         rows, touched = np.maximum(rows, 1), np.maximum(touched, 1)
         x, w, _ = BYTES[dtype]

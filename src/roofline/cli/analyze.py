@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter, validators
 
-from roofline.cli.common import CountingName, ModelArgument, StepOptions, TrafficName, deliver, warn
+from roofline.cli.common import CountingName, ModelArgument, StepOptions, TrafficName, deliver, warn, warn_beyond
 
 if TYPE_CHECKING:
     from roofline.estimates.latency import Estimate
@@ -73,6 +73,7 @@ def analyze(
     steps = step.steps()
     named = [views.Named(name, run(built, s, **options)) for name, s in steps]  # type: ignore[arg-type]
     timed = _timed(built, steps, on, law, options)
+    warn_beyond(built, steps)
     if json:
         from json import dumps
 

@@ -92,6 +92,14 @@ def warn(model: Model) -> None:
         print(f"not counted: {text}", file=sys.stderr)
 
 
+def warn_beyond(model: Model, steps: list[tuple[str, Step]]) -> None:
+    """A line on stderr for a step longer than the model's context, which counts all the same."""
+    for name, step in steps:
+        if model.context is not None and step.longest > model.context:
+            text = f"{name} reaches {step.longest} tokens, the context of {model.name} is {model.context}"
+            print(f"warning: {text}", file=sys.stderr)
+
+
 def deliver(text: str, output: Path | None, force: bool) -> None:
     """To stdout, or to a file that is not there yet (or may be overwritten)."""
     if output is None:

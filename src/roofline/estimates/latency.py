@@ -157,6 +157,17 @@ class Estimate:
                 break
         return worst
 
+    @cached_property
+    def shares(self) -> tuple[tuple[str, float], ...]:
+        """Where the time goes: kind of op and its share of the expected time (over all elements), largest first."""
+        import numpy
+
+        sums: dict[str, float] = {}
+        for op in self.ops:
+            sums[op.kind] = sums.get(op.kind, 0.0) + float(numpy.sum(op.expected))
+        total = sum(sums.values())
+        return tuple((kind, value / total) for kind, value in sorted(sums.items(), key=lambda item: -item[1]))
+
     @property
     def launches(self) -> int:
         """Kernels launched in a step."""
@@ -198,10 +209,5 @@ def estimate(
 
 def check_context(model: Model, step: Step) -> None:
     """An InputError where a query gets longer than the model's context."""
-    if model.context is None:
-        return
-    for q in step.largest().queries:
-        if q.cached + q.new > model.context:
-            raise InputError(
-                "context", q.cached + q.new, f"at most {model.context} tokens, the context of {model.name}"
-            )
+    if model.context is not None and step.longest > model.context:
+        raise InputError("context", step.longest, f"at most {model.context} tokens, the context of {model.name}")

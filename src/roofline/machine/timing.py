@@ -166,6 +166,8 @@ def ideal(op: o.Op, target: Target) -> tuple[Count, Count]:
     chip = target.chip
     if isinstance(op, MATRIX):
         peak = chip.peak(matrix_format(op, target))
+        if isinstance(op, o.Attend):  # a cache in 8 bits may be multiplied in 8 bits
+            peak = max(peak, chip.peaks.get(target.precision.kv.compute or "", 0.0))
     else:
         peak = max(chip.vector.values(), default=max(chip.peaks.values()))
     return STANDARD.flops(op) / peak, FLOOR.bytes(op, target.precision).total / chip.bandwidth

@@ -98,6 +98,11 @@ def estimate_json(e: Estimate) -> dict[str, Any]:
     }
 
 
+def shares_text(e: Estimate, least: float = 0.02) -> str:
+    """The kinds of op that take most of the time."""
+    return ", ".join(f"{kind} {100 * part:.0f} %" for kind, part in e.shares if part >= least)
+
+
 # -- generation and serving ----------------------------------------------------------------------------------------
 def generation_text(g: Generation) -> str:
     """The figures, each with its definition."""
@@ -114,7 +119,10 @@ def generation_text(g: Generation) -> str:
         f"rate     {g.tokens_per_second:,.1f} tokens/s on this chip, "
         f"{g.tokens_per_second_per_user:,.1f} tokens/s per user",
         "         generated tokens over latency; 1 / TPOT",
+        f"kernels  prefill: {shares_text(g.waves[0].prefill)}",
     ]
+    if g.waves[0].decode is not None:
+        lines.append(f"         decode: {shares_text(g.waves[0].decode)}")
     return "\n".join(lines) + "\n"
 
 
@@ -133,6 +141,8 @@ def generation_json(g: Generation) -> dict[str, Any]:
         "latency_seconds": span_json(g.latency),
         "tokens_per_second": g.tokens_per_second,
         "tokens_per_second_per_user": g.tokens_per_second_per_user,
+        "prefill_shares": dict(g.waves[0].prefill.shares),
+        "decode_shares": dict(g.waves[0].decode.shares) if g.waves[0].decode else {},
         "grade": g.waves[0].prefill.grade,
     }
 
@@ -155,7 +165,7 @@ def serving_text(s: Serving) -> str:
         f"rate     {s.requests_per_second:,.3g} requests/s, {s.tokens_per_second:,.1f} tokens/s on this chip, "
         f"{s.tokens_per_second_per_user:,.1f} tokens/s per user",
         "         in flight over latency (Little's law); that times output; 1 / TPOT",
-        f"prefill  {100 * s.prefill_share:.0f} % of the time goes to prompts",
+        f"kernels  decode: {shares_text(s.decode)}; prompts take {100 * s.prefill_share:.0f} % of the time",
     ]
     return "\n".join(lines) + "\n"
 
@@ -178,6 +188,7 @@ def serving_json(s: Serving) -> dict[str, Any]:
         "tokens_per_second": s.tokens_per_second,
         "tokens_per_second_per_user": s.tokens_per_second_per_user,
         "prefill_share": s.prefill_share,
+        "decode_shares": dict(s.decode.shares),
         "grade": s.decode.grade,
     }
 

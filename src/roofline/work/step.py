@@ -177,6 +177,11 @@ class Step:
         """Number of elements of the sweep, 1 where there are no arrays."""
         return math.prod(self.shape)
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence after the step, over all elements."""
+        return max(int(q.cached + q.new) for q in self.largest().queries)
+
     def as_floats(self) -> Step:
         """The same step with its arrays in float64, for sweeps beyond 64-bit integers."""
 

@@ -1,0 +1,93 @@
+"""Fits what an engine's host adds to a step, on measured static batches; prints the lines for machine/engines.toml.
+
+    python benchmarks/fit_engines.py DIR
+
+The kernels are those of the shipped constants and are not touched. For each engine a grid over `step_s`, `sequence_s`
+and `rereads` is searched for the least mean |log(predicted / measured)|; the error beside it is of five folds of the
+rows that took no part.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from measured_serving import CHIPS, ENGINES, STATIC, _model, _rows
+from roofline.estimates.generate import generate
+from roofline.machine.engine import Engine, engine_named
+from roofline.model.errors import InputError
+
+REREADS = (0.0, 3.0, 4.0, 6.0)
+STEP_S = np.linspace(0, 2e-3, 21)
+SEQUENCE_S = np.linspace(0, 1e-4, 21)
+FITTED_ON = ("a100-sxm-40gb", "h100-sxm", "gh200")
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A batch: seconds of its kernels for each way of reading the cache, its steps, sequences · steps, the measured."""
+
+    kernels: tuple[float, ...]
+    steps: int
+    sequence_steps: int
+    measured: float
+
+
+def samples(folder: Path, framework: str, engine: Engine) -> Iterator[Sample]:
+    """The rows of one engine on the chips it is fitted on."""
+    bare = replace(engine, step_s=0.0, sequence_s=0.0)
+    for r in _rows(folder, STATIC):
+        chip, model = CHIPS.get(r["hardware"]), _model(r["model"])
+        if r["framework"] != framework or chip not in FITTED_ON or model is None:
+            continue
+        if r["num_devices"] != "1" or r["consistent"] != "True":
+            continue
+        sizes = {"batch": int(r["batch_size"]), "input": int(r["in_len"]), "output": int(r["out_len"])}
+        try:
+            runs = [
+                generate(model, on=chip, engine=replace(bare, rereads=x), precision="fp16", **sizes) for x in REREADS
+            ]
+        except InputError:
+            continue
+        held = [w.sequences for w in runs[0].waves]
+        yield Sample(
+            tuple(g.latency.expected for g in runs), sizes["output"] * len(held), sizes["output"] * sum(held),
+            float(r["latency_s"]),
+        )  # fmt: skip
+
+
+def errors(rows: list[Sample]) -> NDArray[np.float64]:
+    """|log(predicted / measured)| for every point of the grid and every row."""
+    kernels = np.array([r.kernels for r in rows]).T[:, None, None, :]
+    steps, sequences, measured = (
+        np.array([getattr(r, n) for r in rows]) for n in ("steps", "sequence_steps", "measured")
+    )
+    host = STEP_S[:, None, None] * steps + SEQUENCE_S[None, :, None] * sequences
+    return np.abs(np.log((kernels + host) / measured))
+
+
+def main(folder: Path) -> None:
+    """One block of lines for each engine."""
+    for framework, name in ENGINES.items():
+        rows = list(samples(folder, framework, engine_named(name)))
+        if not rows:
+            continue
+        table = errors(rows)
+        points = list(product(REREADS, STEP_S, SEQUENCE_S))
+        flat = table.reshape(len(points), len(rows))
+        best = points[int(np.argmin(flat.mean(axis=1)))]
+        fold = np.arange(len(rows)) % FOLDS
+        held = np.concatenate([flat[np.argmin(flat[:, fold != f].mean(axis=1)), fold == f] for f in range(FOLDS)])
+        print(f"[{name}]  # {len(rows)} rows, held-out median {100 * np.median(np.expm1(held)):.1f} %")
+        print(f"rereads = {best[0]:.1f}\nstep_s = {best[1]:.1e}\nsequence_s = {best[2]:.1e}\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
