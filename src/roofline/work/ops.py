@@ -1,6 +1,7 @@
 """An op: a module at a step. Its kind, its shape, and its tensors by role, in elements.
 
-Kinds are classes; conventions (`counting`, `traffic`) and machines look at the kind and its fields, never at a model.
+Kinds are classes, compared by identity (which starts faster). Conventions (`counting`, `traffic`) and machines look at
+the kind and its fields, never at a model.
 
 Roles: `weight` is what the step touches of the weight matrices, `vector` of biases and norm weights; `input` and
 `output` are activations; `cache_read` and `cache_write` go to the KV cache or the recurrent state; `scratch` is what
@@ -20,7 +21,7 @@ from roofline.work.step import Step
 Store: TypeAlias = Literal["kv", "state"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Op:
     """What all kinds share. `part` and `store` name the formats of weights and cache in a `Precision`."""
 
@@ -43,7 +44,7 @@ class Op:
         return KIND_NAMES[type(self)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class MatMul(Op):
     """`groups` products [m, k]·[k, n], one weight each (groups = 1 for a linear layer)."""
 
@@ -54,7 +55,7 @@ class MatMul(Op):
     bias: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ExpertMatMul(Op):
     """A grouped product: `m` routed rows spread over `touched` of `experts` weights [k, n].
 
@@ -82,7 +83,7 @@ class ExpertMatMul(Op):
         return self.reference == "all"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Attend(Op):
     """softmax(q·kᵀ)·v: `pairs` unmasked query-key pairs per query head, `square` with no mask at all.
 
@@ -104,7 +105,7 @@ class Attend(Op):
     square: Count
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Score(Op):
     """An indexer's scores: `heads` small heads over `pairs`, summed to one score for each pair.
 
@@ -118,7 +119,7 @@ class Score(Op):
     sum_by_product: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Normalise(Op):
     """RMSNorm or LayerNorm of `rows` rows of `width`."""
 
@@ -129,14 +130,14 @@ class Normalise(Op):
     shifted: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Rotate(Op):
     """RoPE on `elements` values."""
 
     elements: Count
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Activate(Op):
     """f on `rows` of `width` values, times a second stream where `gated`."""
 
@@ -146,7 +147,7 @@ class Activate(Op):
     gated: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Sum(Op):
     """`elements` sums of `terms` values, each weighted where `weighted`."""
 
@@ -155,7 +156,7 @@ class Sum(Op):
     weighted: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Scale(Op):
     """`elements` values times σ of `gates` values."""
 
@@ -163,7 +164,7 @@ class Scale(Op):
     gates: Count
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Choose(Op):
     """The best `top_k` of `experts` scores for each of `rows` tokens, with their softmax."""
 
@@ -171,7 +172,7 @@ class Choose(Op):
     experts: Count
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Lookup(Op):
     """`rows` rows of a table."""
 
@@ -179,7 +180,7 @@ class Lookup(Op):
     width: Count
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Convolve(Op):
     """Depthwise causal convolution: `kernel` taps on `channels` at every token."""
 
@@ -189,14 +190,14 @@ class Convolve(Op):
     kernel: Count
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ScanOp(Op):
     """A linear recurrence over the tokens of `step`; subclasses say which."""
 
     step: Step
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Selective(ScanOp):
     """Mamba-1: `channels` states of `state_size`."""
 
@@ -204,7 +205,7 @@ class Selective(ScanOp):
     state_size: Count
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Dual(ScanOp):
     """Mamba-2: `heads` states [head_dim, state_size], computed in chunks by the reference."""
 
@@ -214,7 +215,7 @@ class Dual(ScanOp):
     chunk: Count
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Delta(ScanOp):
     """Gated delta rule: `heads` states [key_dim, value_dim], computed in chunks by the reference."""
 
@@ -224,7 +225,7 @@ class Delta(ScanOp):
     chunk: Count
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LinearAttend(ScanOp):
     """Linear attention with a fixed decay: `heads` states [dim, dim], computed in chunks by the reference."""
 
@@ -233,7 +234,7 @@ class LinearAttend(ScanOp):
     chunk: Count
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Recur(ScanOp):
     """A gated linear recurrence of `channels` single values."""
 
