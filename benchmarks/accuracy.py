@@ -172,9 +172,12 @@ def table(lines: Iterable[Score], markdown: bool) -> str:
 
 
 # The lines of the README's table: what it is, file, systems (each, or all pooled), slice.
-EACH = ("h100_sxm", "h200_sxm", "a100_sxm", "b200_sxm", "gb200", "l40s", "rtx_pro_6000_server", "b60")
+EACH = {
+    "h100_sxm": "H100", "h200_sxm": "H200", "a100_sxm": "A100", "b200_sxm": "B200", "gb200": "GB200", "l40s": "L40S",
+    "rtx_pro_6000_server": "RTX PRO 6000", "b60": "Arc B60",
+}  # fmt: skip
 SUMMARY = (
-    *((f"bf16 GEMM, {s}", "gemm_bf16_aic.csv", s, "n,k>=256") for s in EACH),
+    *((f"bf16 GEMM, {name}", "gemm_bf16_aic.csv", s, "n,k>=256") for s, name in EACH.items()),
     ("fp8 GEMM", "gemm_lowprec_aic.csv", "all", "fp8,all"),
     ("fp8-block GEMM", "gemm_lowprec_aic.csv", "all", "fp8_block,all"),
     ("nvfp4 GEMM", "gemm_lowprec_aic.csv", "all", "nvfp4,all"),

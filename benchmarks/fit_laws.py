@@ -172,10 +172,17 @@ def free_of(rows: Rows, base: Record) -> dict[str, Range]:
 
 
 def variants(kind: str, dtype: str) -> list[Record]:
-    """Kernels to choose from: with k split over blocks or not, with low tiles or not; MQA served together or not."""
+    """Kernels to choose from: rows in 16s or 64s or 128s, k split over blocks or not, MQA served together or not."""
     base = RECORDS[kind]
+    if isinstance(base, laws.Experts) or kind == "matmul":
+        return [base, replace(base, height=16.0)]
     if isinstance(base, laws.Quantised):
-        return [base, replace(base, split=np.inf), replace(base, split=np.inf, height=128.0)]
+        return [
+            base,
+            replace(base, height=16.0),
+            replace(base, split=np.inf),
+            replace(base, split=np.inf, height=128.0),
+        ]
     if isinstance(base, laws.Decode):
         return [base, replace(base, group=32.0)]
     if kind == "prefill" and dtype == "fp8":  # a tuned kernel for one head size only, maybe

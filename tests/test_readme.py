@@ -28,9 +28,10 @@ def test_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS)
-def test_snippets(snippet: str) -> None:
-    exec(compile(snippet, "README.md", "exec"), {})
+def test_snippets() -> None:
+    session: dict[str, object] = {}
+    for snippet in SNIPPETS:
+        exec(compile(snippet, "README.md", "exec"), session)
 
 
 def test_the_sample_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,6 +41,18 @@ def test_the_sample_is_what_the_command_prints(capsys: pytest.CaptureFixture[str
     assert sample
     for line in sample[1].splitlines():
         assert line == "…" or line.rstrip() in [p.rstrip() for p in printed]
+
+
+def test_a_chip_of_ones_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "chip.md").read_text(encoding="utf-8")
+    (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "my-chip.toml").write_text(toml, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for command in re.findall(r"^\$ roofline (.+)$", page, re.MULTILINE):
+        main(shlex.split(command))
+        assert capsys.readouterr().out
 
 
 def test_links_lead_somewhere() -> None:

@@ -4,9 +4,9 @@
 >>> model = rl.load({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,
 ...                  "num_hidden_layers": 2, "num_attention_heads": 4, "dtype": "bfloat16"})
 >>> model.parameters
-94784
+95040
 >>> rl.analyze(model, rl.decode(batch=1, context=128)).flops
-229572
+246272
 """
 
 from __future__ import annotations

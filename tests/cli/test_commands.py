@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
-from roofline.cli.main import main
+from roofline.cli.main import COMMANDS, main
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 
@@ -62,6 +64,86 @@ def test_csv_has_a_row_for_each_op(capsys: pytest.CaptureFixture[str]) -> None:
     analysis = rl.analyze(rl.load(LLAMA), rl.prefill(batch=1, tokens=512))
     assert [r["op"] for r in rows] == [row.name for row in analysis.ops]
     assert sum(int(r["flops"]) for r in rows) == analysis.flops
+
+
+def test_csv_with_a_chip_has_times(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = run(capsys, "analyze", LLAMA, "--decode", "512", "--on", "h100-sxm", "--precision", "fp8", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    estimate = rl.estimate(rl.load(LLAMA), rl.decode(batch=1, context=512), on="h100-sxm", precision="fp8")
+    assert [r["op"] for r in rows] == [op.name for op in estimate.ops]
+    assert sum(float(r["expected"]) for r in rows) == pytest.approx(estimate.time)
+    assert sum(int(r["flops"] or 0) for r in rows) == estimate.analysis.flops
+    assert {r["intensity"] for r in rows if r["op"] in ("rope", "o_proj_quantise")} == {""}
+
+
+@pytest.mark.parametrize(("name", "starts"), [("a.json", "{"), ("a.csv", "step,op,"), ("a.md", LLAMA), ("a", LLAMA)])
+def test_a_file_has_the_form_of_its_ending(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, starts: str
+) -> None:
+    assert run(capsys, "analyze", LLAMA, "--output", str(tmp_path / name)) == ("", "")
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(starts)
+
+
+def test_without_a_step_it_stays_within_the_context(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "1023 cached" in run(capsys, "analyze", "openai-community/gpt2", "--on", "l4")[0]
+
+
+def test_what_does_not_fit_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("Qwen/Qwen3-32B", "--on", "l4", "--input", "9", "--output", "9")
+    assert "does not fit" in run(capsys, "generate", *words)[0]
+    assert "does not fit" in run(capsys, "analyze", *words[:3])[0]
+    assert "does not fit" not in run(capsys, "generate", LLAMA, *words[1:])[0]
+
+
+def test_the_first_page_says_what_every_command_does(capsys: pytest.CaptureFixture[str]) -> None:
+    page = run(capsys)[0]
+    assert page == run(capsys, "-h")[0]
+    for name in COMMANDS:
+        assert re.search(rf"^│ {name} +\w+ ", page, re.MULTILINE)
+
+
+PROGRAMS = [["roofline.cli.main", "models", "--json"], ["roofline.compat.transformer_roofline_analyzer", "--", LLAMA]]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("words", PROGRAMS)
+def test_a_stdout_that_takes_nothing(words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert "stdout: expected something that can be written to" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("words", PROGRAMS)
+def test_a_reader_that_left(words: list[str]) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()
+    assert process.returncode == 0
+
+
+def test_an_interrupt_says_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("roofline.model.load.load", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        main(["analyze", LLAMA])
+    assert stop.value.code == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_encoding_without_the_signs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "roofline.cli.main", "analyze", LLAMA], capture_output=True, check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert b"8,030,261,248" in done.stdout
 
 
 def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,9 +209,7 @@ def test_what_is_not_understood_or_not_counted_is_said_on_stderr(
     assert json.loads(out)["warnings"]
 
 
-@pytest.mark.parametrize(
-    "command", [[], *([c] for c in ("analyze", "explain", "models", "chips", "fit", "generate", "serve"))]
-)
+@pytest.mark.parametrize("command", [[], *([c] for c in COMMANDS if c != "calibrate")])  # which takes a minute
 def test_help_has_an_example_that_works(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     out, _ = run(capsys, *command, "--help")
     assert "Usage" in out

@@ -146,7 +146,8 @@ def test_token_lists_that_disagree_name_both_options(capsys: pytest.CaptureFixtu
 def test_slip_value_product_runs_over_the_kv_heads_width() -> None:
     step = rl.Step([(99, 1)])
     op = Attend(
-        name="a", step=step, heads=32, kv_heads=8, qk_dim=128, v_dim=128, sequences=1, tokens=1, kv_tokens=100,
+        name="a", step=step, pairs_of=lambda q: step.pairs(), heads=32, kv_heads=8, qk_dim=128, v_dim=128,
+        sequences=1, tokens=1, kv_tokens=100,
         pairs=step.pairs(), square=step.square_pairs,
     )  # fmt: skip
     assert STANDARD.flops(op) == 2 * 100 * 32 * 128 + 2 * 100 * 32 * 128

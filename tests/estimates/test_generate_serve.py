@@ -123,3 +123,25 @@ def test_bad_input_names_the_field(call: Any, field: str) -> None:
     with pytest.raises(InputError) as error:
         call()
     assert error.value.field == field
+
+
+@pytest.mark.parametrize("law", ["ideal", "calibrated"])
+@pytest.mark.parametrize("output", [1, 2, 16, 200])
+@pytest.mark.parametrize("concurrency", [1, 32, 256, 1000])
+def test_no_server_beats_its_peak(law: str, output: int, concurrency: int) -> None:
+    s = serve(LLAMA, on=H100, input=1024, output=output, concurrency=concurrency, law=law)
+    prompt = rl.analyze(LLAMA, rl.prefill(batch=1, tokens=1024)).flops
+    token = rl.analyze(LLAMA, rl.decode(batch=1, context=1024)).flops
+    assert s.requests_per_second * (prompt + (output - 1) * token) <= 989.4e12 * 1.001
+
+
+def test_a_rate_beyond_the_peak_is_refused() -> None:
+    with pytest.raises(InputError):
+        serve(LLAMA, on=H100, input=1024, output=1, rate=300.0, law="ideal")
+
+
+def test_a_lone_user_is_served_as_a_batch_of_one() -> None:
+    s = serve(LLAMA, on=H100, input=1024, output=257, concurrency=1, engine="none")
+    g = generate(LLAMA, on=H100, batch=1, input=1024, output=257)
+    assert s.ttft.expected == pytest.approx(g.ttft.expected)
+    assert s.tpot.expected == pytest.approx(g.tpot.expected, rel=0.01)

@@ -129,3 +129,30 @@ def test_a_step_beyond_the_context_is_an_error() -> None:
         rl.estimate(LLAMA, rl.decode(batch=1, context=131072), on="h100")
     assert error.value.field == "context"
     rl.estimate(LLAMA, rl.decode(batch=1, context=131071), on="h100")
+
+
+def test_sparse_attention_is_faster_than_dense() -> None:
+    step = rl.decode(batch=8, context=131072)
+    dense, sparse = (
+        rl.estimate(rl.load(f"deepseek-ai/DeepSeek-{v}"), step, on="h200-sxm") for v in ("V3.1", "V3.2-Exp")
+    )
+    assert sparse.time < dense.time
+
+
+def test_a_chunk_that_just_began_reads_nothing() -> None:
+    scout = rl.load("meta-llama/Llama-4-Scout-17B-16E")
+
+    def chunked(context: int) -> float:
+        e = rl.estimate(scout, rl.decode(batch=64, context=context), on="h200-sxm")
+        return sum(float(op.expected) for op in e.ops if op.name == "attention" and op.cost.block.startswith("chunked"))
+
+    assert chunked(8192) < 0.2 * chunked(8191)
+
+
+def test_a_product_of_one_row_reads_its_weights_at_any_peak() -> None:
+    """Chips with a low ridge: fewer bits take less time, as on every laptop."""
+    wide, narrow = (
+        rl.estimate(LLAMA, rl.decode(batch=1, context=100), on="m2-ultra", precision=p).time
+        for p in ("fp16", {"attention": "int4", "ffn": "int4", "head": "int4", "activations": "fp16", "kv": "fp16"})
+    )
+    assert narrow < 0.7 * wide

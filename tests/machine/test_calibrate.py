@@ -11,7 +11,8 @@ import pytest
 from roofline.cli import calibrate as command
 from roofline.machine import calibrate as c
 from roofline.machine.chip import chip_named
-from roofline.machine.constants import RECORDS, constants_for
+from roofline.machine.constants import constants_for
+from roofline.machine.law import RECORDS
 from roofline.model.errors import InputError
 
 MACHINE = c.Machine("cpu", "Test CPU", "amd", 4, 32e9, 32 * 2.0**20, "PyTorch 0", date="2025-01-01")
@@ -181,8 +182,9 @@ def test_numpy_measures_without_torch() -> None:
 def test_torch_runs_every_kind() -> None:
     torch = pytest.importorskip("torch")
     bench, small = c._TorchBench(torch, "cpu", 2.0**12), {
-        "read": (4096,), "copy": (4096,), "matmul": (2, 8, 4), "stream": (2, 16, 2, 1, 8, 32), "prefill": (1, 4, 4, 2, 8),
-        "decode": (2, 5, 4, 2, 8), "experts": (3, 2, 4, 16, 16), "layer": (1, 16, 2, 1, 8, 32),
+        "read": (4096,), "copy": (4096,), "matmul": (2, 8, 4), "stream": (2, 16, 2, 1, 8, 32),
+        "prefill": (1, 4, 4, 2, 8), "decode": (2, 5, 4, 2, 8), "experts": (3, 2, 4, 16, 16),
+        "layer": (1, 16, 2, 1, 8, 32),
     }  # fmt: skip
     assert set(small) == set(c.SHAPES)
     with bench.quiet():

@@ -118,3 +118,31 @@ def test_weights_are_halved_by_fp8_but_for_embedding_head_and_norms() -> None:
     assert model.weight_bytes(model.precision.merged("weights=fp8")) == (8_030_261_248 - table - norms) + 2 * (
         table + norms
     )
+
+
+@pytest.mark.parametrize(
+    "excluded",
+    [
+        ["self_attn", "lm_head"],
+        ["model.layers.*.self_attn*"],
+        [f"model.layers.{i}.self_attn*" for i in range(2)],
+        [f"model.layers.{i}.self_attn.{p}_proj" for i in range(2) for p in "qkvo"],
+        ["re:.*self_attn.*"],
+    ],
+)
+def test_attention_left_out_as_a_whole_or_layer_by_layer_is_left_out(excluded: list[str]) -> None:
+    p = precision(quant_method="fp8", modules_to_not_convert=excluded)
+    assert (p.attention.name, p.ffn.name) == ("bf16", "fp8")
+
+
+def test_some_layers_left_out_are_named() -> None:
+    config = {**LLAMA, "quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.mlp"]}}
+    model = rl.load(config)
+    assert model.precision.ffn.name == "fp8"
+    assert any("ffn weights of 1 of 2 layers" in w for w in model.warnings)
+
+
+def test_the_scans_state_has_a_dtype_of_its_own() -> None:
+    model = rl.load("Qwen/Qwen3.5-27B")
+    scan, conv = 48 * 48 * 128 * 128, 48 * (2 * 16 * 128 + 48 * 128) * 3
+    assert model.state_bytes() == 4 * scan + 2 * conv == 153_944_064

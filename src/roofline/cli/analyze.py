@@ -5,16 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Group, Parameter, validators
+from cyclopts import Parameter
 
-from roofline.cli.common import CountingName, ModelArgument, StepOptions, TrafficName, deliver, warn, warn_beyond
+from roofline.cli.common import (
+    FIGURES,
+    CountingName,
+    Flag,
+    Form,
+    Formats,
+    LawName,
+    ModelArgument,
+    Revision,
+    StepOptions,
+    TrafficName,
+    deliver,
+    form_of,
+    warn,
+    warn_beyond,
+)
 
 if TYPE_CHECKING:
     from roofline.estimates.latency import Estimate
     from roofline.model.model import Model
     from roofline.work.step import Step
-
-_FORM = Group("Output", validator=validators.mutually_exclusive)
 
 
 def analyze(
@@ -22,45 +35,34 @@ def analyze(
     /,
     *,
     step: StepOptions = StepOptions(),  # noqa: B008
-    on: str | None = None,
-    law: str = "calibrated",
+    on: Annotated[str | None, Parameter(help=f"Also how long it takes, on {FIGURES}")] = None,
+    law: LawName = "calibrated",
     counting: CountingName = "standard",
     traffic: TrafficName = "fused",
-    precision: str | None = None,
-    revision: str | None = None,
-    json: Annotated[bool, Parameter(group=_FORM, negative="")] = False,
-    csv: Annotated[bool, Parameter(group=_FORM, negative="")] = False,
-    md: Annotated[bool, Parameter(group=_FORM, negative="")] = False,
+    precision: Formats = None,
+    revision: Revision = None,
+    json: Form = False,
+    csv: Form = False,
+    md: Form = False,
     output: Path | None = None,
-    force: Annotated[bool, Parameter(negative="")] = False,
+    force: Flag = False,
 ) -> None:
-    """Op by op: FLOPs, bytes and arithmetic intensity of a step.
+    """Op by op: FLOPs, bytes and arithmetic intensity of a step; on a chip its time and what limits it.
 
-    Example: `roofline analyze meta-llama/Llama-3.1-8B --decode 4096 --batch 32`
+    Without a step: a prefill and a decode of 1024 tokens.
+
+    Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm --decode 4096 --batch 32`
 
     Parameters
     ----------
-    on:
-        Also how long it takes: on a chip of the catalog, a chip file, or figures such as `peak=1000T,bw=4.8T,mem=141G`.
-    law:
-        Times `calibrated`, `ideal` (speed of light), or `fixed(mfu,mbu)`.
-    counting:
-        How FLOPs are counted: `standard` (multiply-add = 2, unmasked pairs), `torch` (as
-        torch.utils.flop_counter), `original` (as transformer-roofline-analyzer).
-    traffic:
-        What crosses memory: `fused`, `unfused`, `floor`, `original`.
-    precision:
-        Formats instead of the checkpoint's: `fp8`, or by role `weights=int4,kv=fp8`.
-    revision:
-        A branch, tag or commit on the Hub.
     json:
-        Print the documented JSON schema.
+        JSON, as docs/json.md has it.
     csv:
-        Print one row for each op.
+        One row for each op, plain numbers.
     md:
-        Print Markdown.
+        Markdown.
     output:
-        Write to this file instead of stdout.
+        Write to this file instead of stdout: JSON, CSV or Markdown by its ending.
     force:
         Overwrite the file.
     """
@@ -70,11 +72,11 @@ def analyze(
 
     built = load(model, revision=revision)
     options = {"counting": counting, "traffic": traffic, "precision": precision}
-    steps = step.steps()
+    steps = step.steps(built.context)
     named = [views.Named(name, run(built, s, **options)) for name, s in steps]  # type: ignore[arg-type]
     timed = _timed(built, steps, on, law, options)
-    warn_beyond(built, steps)
-    if json:
+    form = "json" if json else "csv" if csv else "md" if md else form_of(output)
+    if form == "json":
         from json import dumps
 
         data = views.as_json(built, named)
@@ -83,37 +85,35 @@ def analyze(
 
             entry["estimate"] = estimate_json(e)
         deliver(dumps(data, indent=2, allow_nan=False) + "\n", output, force)
-        warn(built)
-        return
-    if csv:
+    elif form == "csv":
         from roofline.show.tables import csv_text
 
-        deliver(csv_text(views.CSV_HEADER, views.csv_rows(named)), output, force)
-        warn(built)
-        return
-    tables, notes = [views.op_table(n) for n in named], [""] * len(named)
-    if timed:
-        from roofline.show import estimate as times
+        text = csv_text(views.CSV_HEADER, views.csv_rows(named))
+        if timed:
+            from roofline.show.estimate import TIMED_CSV_HEADER, timed_csv_rows
 
-        tables, notes = [times.time_table(n, e) for n, e in timed], [times.summary(e) for _, e in timed]
-    if md or output:
-        from roofline.show.tables import markdown
+            text = csv_text(TIMED_CSV_HEADER, timed_csv_rows(timed))
+        deliver(text, output, force)
+    else:
+        tables = [(views.op_table(n), "") for n in named]
+        if timed:
+            from roofline.show import estimate as times
 
-        parts = [views.headline(built)]
-        for table, note in zip(tables, notes, strict=True):
-            parts += [markdown(table), *([note] if note else [])]
-        deliver("\n\n".join(parts) + "\n", output, force)
-        warn(built)
-        return
-    from roofline.show.tables import print_line, print_table
+            tables = [(times.time_table(n, e), times.summary(e)) for n, e in timed]
+        head = views.headline(built, named[0].analysis.precision)
+        if form == "md":
+            from roofline.show.tables import markdown
 
+            parts = [head, *(text for table, note in tables for text in (markdown(table), note) if text)]
+            deliver("\n\n".join(parts) + "\n", output, force)
+        else:
+            from roofline.show.tables import print_line, print_tables, print_text
+
+            print_text(head)
+            print_line("")
+            print_tables(*tables)
     warn(built)
-    print_line(views.headline(built))
-    for table, note in zip(tables, notes, strict=True):
-        print_line("")
-        print_table(table)
-        if note:
-            print_line(note)
+    warn_beyond(built, steps)
 
 
 def _timed(

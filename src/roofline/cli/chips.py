@@ -6,15 +6,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from roofline.cli.common import FIGURES, Form
+
 
 def chips(
-    name: Annotated[
-        str | None, Parameter(help="A chip, a chip file, or figures such as peak=1000T,bw=4.8T,mem=141G.")
-    ] = None,
+    name: Annotated[str | None, Parameter(help=f"One to show: {FIGURES}")] = None,
     /,
     *,
-    json: Annotated[bool, Parameter(negative="")] = False,
-    md: Annotated[bool, Parameter(negative="")] = False,
+    json: Form = False,
+    md: Form = False,
 ) -> None:
     """The catalog of chips, or everything known of one.
 
@@ -23,9 +23,9 @@ def chips(
     Parameters
     ----------
     json:
-        Print the documented JSON schema.
+        JSON, as docs/json.md has it.
     md:
-        Print Markdown.
+        Markdown.
     """
     from roofline.machine.chip import chip_named
     from roofline.machine.chip import chips as catalog

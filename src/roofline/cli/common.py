@@ -9,15 +9,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter, Token
+from cyclopts import Group, Parameter, Token, validators
 
 from roofline.model.checks import count
 from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.work.step import Step
 
-CountingName = Literal["standard", "torch", "original"]
-TrafficName = Literal["fused", "unfused", "floor", "original"]
+CountingName = Annotated[
+    Literal["standard", "torch", "original"],
+    Parameter(
+        help="How FLOPs are counted. `standard`: a multiply-add is 2, masked pairs are none; `torch`: as "
+        "torch.utils.flop_counter; `original`: as transformer-roofline-analyzer.",
+        show_choices=False,
+    ),
+]
+TrafficName = Annotated[
+    Literal["fused", "unfused", "floor", "original"],
+    Parameter(
+        help="What crosses memory. `fused`: flash attention, elementwise work with its neighbours; `unfused`: all that "
+        "every op reads and writes; `floor`: weights and cache once; `original`: as transformer-roofline-analyzer.",
+        show_choices=False,
+    ),
+]
 ModelArgument = Annotated[
     str, Parameter(help="A Hub id (`meta-llama/Llama-3.1-8B`), a catalog name, a config.json or its folder.")
 ]
@@ -39,7 +53,34 @@ def _one(type_: Any, tokens: Sequence[Token]) -> Any:
 
 
 Whole = Annotated[int | None, Parameter(converter=_one)]
+Needed = Annotated[int, Parameter(converter=_one)]
 Wholes = Annotated[list[int] | None, Parameter(converter=_whole, consume_multiple=True, negative="")]
+
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+Form = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        show_default=False,
+        group=Group("One of these instead of the table", validator=validators.mutually_exclusive),
+    ),
+]
+FIGURES = (
+    "a chip of the catalog (`roofline chips`), a chip file, or figures such as `peak=1000T,bw=4.8T,mem=141G` or "
+    "`like=h100-sxm,bw=4.8T`."
+)
+ChipName = Annotated[str, Parameter(help=FIGURES[0].upper() + FIGURES[1:])]
+LawName = Annotated[
+    str, Parameter(help="Times `calibrated` on measurements, `ideal` (speed of light), or `fixed(mfu,mbu)`.")
+]
+Formats = Annotated[
+    str | None,
+    Parameter(
+        help="Formats instead of the checkpoint's, of the weights (`fp8`) or by role (`weights=int4,kv=fp8`): `bf16`, "
+        "`fp16`, `fp8`, `int8`, `int4`, `int4-g32`, `mxfp4`, `nvfp4`, `nf4` and more."
+    ),
+]
+Revision = Annotated[str | None, Parameter(help="A branch, tag or commit on the Hub.")]
 
 
 @Parameter(name="*")
@@ -58,8 +99,8 @@ class StepOptions:
     new: Wholes = None
     "New tokens of each query of a mixed batch."
 
-    def steps(self) -> list[tuple[str, Step]]:
-        """The steps asked for, with a name for each."""
+    def steps(self, longest: int | None = None) -> list[tuple[str, Step]]:
+        """The steps asked for, with a name for each; without any, as long as a context of `longest` tokens allows."""
         from roofline.work.step import decode, prefill
 
         batch = 1 if self.batch is None else count("--batch", self.batch, 1)
@@ -79,13 +120,14 @@ class StepOptions:
         first = None if self.prefill is None else count("--prefill", self.prefill, 1)
         then = None if self.decode is None else count("--decode", self.decode)
         if first is None and then is None:
-            first = then = DEFAULT_TOKENS
+            first = then = DEFAULT_TOKENS if longest is None else max(1, min(DEFAULT_TOKENS, longest - 1))
         chosen = [("prefill", prefill(batch, first))] if first is not None else []
         return chosen + ([("decode", decode(batch, then))] if then is not None else [])
 
 
 def warn(model: Model) -> None:
     """What the config says that was not understood, and what was left out, on stderr."""
+    sys.stdout.flush()
     for text in model.warnings:
         print(f"warning: {text}", file=sys.stderr)
     for text in model.not_counted:
@@ -98,6 +140,12 @@ def warn_beyond(model: Model, steps: list[tuple[str, Step]]) -> None:
         if model.context is not None and step.longest > model.context:
             text = f"{name} reaches {step.longest} tokens, the context of {model.name} is {model.context}"
             print(f"warning: {text}", file=sys.stderr)
+
+
+def form_of(output: Path | None) -> str:
+    """The form that a file's ending asks for: json, csv or md; md for any other, a table where there is no file."""
+    ending = output.suffix.lower().removeprefix(".") if output else ""
+    return ending if ending in ("json", "csv") else "md" if output else ""
 
 
 def deliver(text: str, output: Path | None, force: bool) -> None:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
-from roofline.cli.common import ModelArgument, warn
+from roofline.cli.common import ChipName, Flag, Formats, ModelArgument, Needed, Revision, Whole, warn
 
 
 def fit(
     model: ModelArgument,
     /,
     *,
-    on: str,
-    batch: int = 1,
-    context: int | None = None,
+    on: ChipName,
+    batch: Needed = 1,
+    context: Whole = None,
     engine: str = "vllm",
-    precision: str | None = None,
-    chunk: int | None = None,
-    revision: str | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    precision: Formats = None,
+    chunk: Whole = None,
+    revision: Revision = None,
+    json: Flag = False,
 ) -> None:
     """Does it fit: weights, KV cache, activations; the largest batch, the longest context, the fewest chips.
 
@@ -30,36 +26,31 @@ def fit(
 
     Parameters
     ----------
-    on:
-        A chip of the catalog, a chip file, or figures such as `peak=1000T,bw=4.8T,mem=141G`.
     batch:
         Sequences held at once.
     context:
         Tokens of each (the model's context).
     engine:
         Whose memory rule: `vllm`, `trtllm`, `sglang`, or `none` (all of the memory).
-    precision:
-        Formats instead of the checkpoint's: `fp8`, or by role `weights=int4,kv=fp8`.
     chunk:
         Most new tokens of a step, for the activations (the engine's own).
-    revision:
-        A branch, tag or commit on the Hub.
     json:
-        Print the documented JSON schema.
+        JSON, as docs/json.md has it.
     """
     from roofline.estimates.memory import fit as run
     from roofline.model.load import load
     from roofline.show import estimate as views
-    from roofline.show.tables import print_line
+    from roofline.show.analysis import headline
+    from roofline.show.tables import print_line, print_text
 
     built = load(model, revision=revision)
     result = run(built, on=on, batch=batch, context=context, engine=engine, precision=precision, chunk=chunk)
-    warn(built)
     if json:
         from json import dumps
 
-        print_line(dumps(views.fit_json(result), indent=2))
+        print_line(dumps(views.fit_json(built, result), indent=2))
     else:
-        print_line(views.fit_text(result))
+        print_text(f"{headline(built, result.precision)}\n\n{views.fit_text(result)}")
+    warn(built)
     if not result.fits:
         raise SystemExit(1)

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
-from roofline.cli.common import ModelArgument, warn
+from roofline.cli.common import ChipName, Flag, Formats, LawName, ModelArgument, Needed, Revision, Whole, warn
 
 
 def generate(
     model: ModelArgument,
     /,
     *,
-    on: str,
-    input: int,
-    output: int,
-    batch: int = 1,
+    on: ChipName,
+    input: Needed,
+    output: Needed,
+    batch: Needed = 1,
     engine: str = "none",
-    precision: str | None = None,
-    law: str = "calibrated",
+    precision: Formats = None,
+    law: LawName = "calibrated",
     draft: str | None = None,
-    draft_length: int | None = None,
+    draft_length: Whole = None,
     acceptance: float = 0.7,
-    revision: str | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    revision: Revision = None,
+    json: Flag = False,
 ) -> None:
     """A static batch from prompt to last token: TTFT, TPOT, latency, tokens per second.
 
@@ -32,8 +28,6 @@ def generate(
 
     Parameters
     ----------
-    on:
-        A chip of the catalog, a chip file, or figures such as `peak=1000T,bw=4.8T,mem=141G`.
     input:
         Prompt tokens of each sequence.
     output:
@@ -42,26 +36,21 @@ def generate(
         Sequences that start together.
     engine:
         Adds its host time and memory rule: `vllm`, `trtllm`, `sglang`; `none` is kernels only.
-    precision:
-        Formats instead of the checkpoint's: `fp8`, or by role `weights=int4,kv=fp8`.
-    law:
-        `calibrated`, `ideal` (speed of light), or `fixed(mfu,mbu)`.
     draft:
         A model that proposes tokens for this one to verify; `none` where proposing is free (n-grams).
     draft_length:
         Tokens proposed a step (3 where a draft is given).
     acceptance:
         Probability that a proposed token is right.
-    revision:
-        A branch, tag or commit on the Hub.
     json:
-        Print the documented JSON schema.
+        JSON, as docs/json.md has it.
     """
     from roofline.estimates.generate import Speculation
     from roofline.estimates.generate import generate as run
     from roofline.model.load import load
     from roofline.show import estimate as views
-    from roofline.show.tables import print_line
+    from roofline.show.analysis import headline
+    from roofline.show.tables import print_line, print_text
 
     built = load(model, revision=revision)
     speculation = None
@@ -72,10 +61,11 @@ def generate(
         built, on=on, batch=batch, input=input, output=output, engine=engine, precision=precision, law=law,
         speculation=speculation,
     )  # fmt: skip
-    warn(built)
     if json:
         from json import dumps
 
         print_line(dumps(views.generation_json(result), indent=2))
     else:
-        print_line(views.generation_text(result))
+        formats = result.waves[0].prefill.analysis.precision
+        print_text(f"{headline(built, formats)}\n\n{views.generation_text(result)}")
+    warn(built)

@@ -5,46 +5,73 @@ stdout is the result and stderr the rest. Exit 0 done, 1 the answer is no, 2 bad
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
-
-from cyclopts import App, CycloptsError, UnusedCliTokensError
+from functools import cache
+from typing import TYPE_CHECKING
 
 from roofline import __version__
 from roofline.model.errors import InputError
+from roofline.show.stdout import printing
 
-app = App(
-    name="roofline",
-    help="How much work a transformer is, from its config.json: parameters, FLOPs, bytes, cache, op by op.",
-    version=__version__,
-    result_action="return_value",
-)
-app.command("roofline.cli.analyze:analyze")
-app.command("roofline.cli.models:models")
-app.command("roofline.cli.explain:explain")
-app.command("roofline.cli.chips:chips")
-app.command("roofline.cli.fit:fit")
-app.command("roofline.cli.generate:generate")
-app.command("roofline.cli.serve:serve")
+if TYPE_CHECKING:
+    from cyclopts import App
+
+COMMANDS = {
+    "analyze": "MODEL [OPTIONS]",
+    "explain": "MODEL OP [OPTIONS]",
+    "fit": "MODEL --on CHIP [OPTIONS]",
+    "generate": "MODEL --on CHIP --input TOKENS --output TOKENS [OPTIONS]",
+    "serve": "MODEL --on CHIP --input TOKENS --output TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",
+    "models": "[NAME] [OPTIONS]",
+    "chips": "[NAME] [OPTIONS]",
+    "calibrate": "[OPTIONS]",
+}
+"""Every command and how it is called; each is imported when it is."""
+
+
+@cache
+def app() -> App:
+    """The commands and the options they share."""
+    from cyclopts import App
+
+    commands = App(
+        name="roofline",
+        help="""How much work a transformer is, from its config.json, how long it takes on a chip and what limits it.
+
+        Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm`
+        """,
+        version=__version__,
+        result_action="return_value",
+    )
+    for place, (name, usage) in enumerate(COMMANDS.items()):
+        commands.command(f"roofline.cli.{name}:{name}", usage=f"Usage: roofline {name} {usage}", sort_key=place)
+    return commands
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs one command and exits with its code."""
+    with printing("roofline"):
+        try:
+            _run(sys.argv[1:] if argv is None else argv)
+        except InputError as error:
+            _fail(str(error))
+
+
+def _run(words: Sequence[str]) -> None:
+    """The command of that line; what Cyclopts does not understand becomes an exit in one line."""
+    from cyclopts import CycloptsError, UnusedCliTokensError
+
+    commands = app()
+    if not words or words[0] in commands.help_flags:
+        for name in COMMANDS:
+            commands[name]  # imported, so that the page can say what it does
     try:
-        app(argv, exit_on_error=False, print_error=False)
-        sys.stdout.flush()
+        commands(words, exit_on_error=False, print_error=False)
     except UnusedCliTokensError as error:
         _fail(str(InputError("arguments", " ".join(error.unused_tokens or []), "nothing more")))
     except CycloptsError as error:
         _fail(str(error.__cause__ if isinstance(error.__cause__, InputError) else error))
-    except InputError as error:
-        _fail(str(error))
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 def _fail(message: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import warn
+from roofline.cli.common import Flag, Form, Revision, warn
 from roofline.model.errors import InputError
 
 
@@ -16,10 +16,10 @@ def models(
     ] = None,
     /,
     *,
-    types: Annotated[bool, Parameter(negative="")] = False,
-    revision: str | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
-    md: Annotated[bool, Parameter(negative="")] = False,
+    types: Flag = False,
+    revision: Revision = None,
+    json: Form = False,
+    md: Form = False,
 ) -> None:
     """The catalog of published models, or one model's modules and parameters.
 
@@ -29,12 +29,10 @@ def models(
     ----------
     types:
         List the model_types that are understood.
-    revision:
-        A branch, tag or commit on the Hub.
     json:
-        Print the documented JSON schema.
+        JSON, as docs/json.md has it.
     md:
-        Print Markdown.
+        Markdown.
     """
     from roofline.model.load import catalog, load
     from roofline.show import models as views
@@ -42,8 +40,7 @@ def models(
 
     if types and name is not None:
         raise InputError("--types", name, "no model beside it")
-    if json and md:
-        raise InputError("--md", "--json", "one of --json and --md")
+    shown = None
     if types:
         from roofline.model.families import FAMILIES
 
@@ -52,8 +49,7 @@ def models(
         entries = catalog()
         data, table = views.catalog_json(entries), views.catalog_table(entries)
     else:
-        model = load(name, revision=revision)
-        warn(model)
+        shown = model = load(name, revision=revision)
         data, table = views.model_json(model), views.module_table(model)
     if json:
         from json import dumps
@@ -63,3 +59,5 @@ def models(
         print_line(markdown(table))
     else:
         print_table(table)
+    if shown is not None:
+        warn(shown)

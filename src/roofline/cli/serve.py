@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
-from roofline.cli.common import ModelArgument, warn
+from roofline.cli.common import ChipName, Flag, Formats, LawName, ModelArgument, Needed, Revision, Whole, warn
+from roofline.model.errors import InputError
 
 
 def serve(
     model: ModelArgument,
     /,
     *,
-    on: str,
-    input: int,
-    output: int,
-    concurrency: int | None = None,
+    on: ChipName,
+    input: Needed,
+    output: Needed,
+    concurrency: Whole = None,
     rate: float | None = None,
     prefix: float = 0.0,
     engine: str = "vllm",
-    precision: str | None = None,
-    law: str = "calibrated",
-    revision: str | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    precision: Formats = None,
+    law: LawName = "calibrated",
+    revision: Revision = None,
+    json: Flag = False,
 ) -> None:
     """A server in steady state, at a concurrency or a request rate: TTFT, TPOT, throughput.
 
@@ -31,8 +28,6 @@ def serve(
 
     Parameters
     ----------
-    on:
-        A chip of the catalog, a chip file, or figures such as `peak=1000T,bw=4.8T,mem=141G`.
     input:
         Prompt tokens of a request.
     output:
@@ -45,29 +40,28 @@ def serve(
         Share of each prompt found in the prefix cache.
     engine:
         `vllm`, `trtllm`, `sglang`, or `none` (kernels only).
-    precision:
-        Formats instead of the checkpoint's: `fp8`, or by role `weights=int4,kv=fp8`.
-    law:
-        `calibrated`, `ideal` (speed of light), or `fixed(mfu,mbu)`.
-    revision:
-        A branch, tag or commit on the Hub.
     json:
-        Print the documented JSON schema.
+        JSON, as docs/json.md has it.
     """
     from roofline.estimates.serve import serve as run
     from roofline.model.load import load
     from roofline.show import estimate as views
-    from roofline.show.tables import print_line
+    from roofline.show.analysis import headline
+    from roofline.show.tables import print_line, print_text
 
+    if (concurrency is None) == (rate is None):
+        got = "neither" if rate is None else "both"
+        raise InputError("--concurrency and --rate", got, "one of them: requests in flight, or requests a second")
     built = load(model, revision=revision)
     result = run(
         built, on=on, input=input, output=output, concurrency=concurrency, rate=rate, prefix=prefix, engine=engine,
         precision=precision, law=law,
     )  # fmt: skip
-    warn(built)
     if json:
         from json import dumps
 
         print_line(dumps(views.serving_json(result), indent=2))
     else:
-        print_line(views.serving_text(result))
+        formats = result.decode.analysis.precision
+        print_text(f"{headline(built, formats)}\n\n{views.serving_text(result)}")
+    warn(built)

@@ -21,6 +21,7 @@ from roofline.model.load import config_of
 from roofline.model.model import Block, Model
 from roofline.model.modules import Add, Attention, Linear, Norm, Rope
 from roofline.model.precision import Format, Precision, format_named, uniform
+from roofline.show.stdout import printing
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.step import Step
 
@@ -265,6 +266,11 @@ def step_of(cached: Sequence[int] | None, new: Sequence[int] | None, batch: int 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs the command; exits with 1 where the config cannot be read, 2 on bad options."""
+    with printing("transformer-roofline-analyzer"):
+        _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> None:
     options = parser()
     args = options.parse_args(argv)
     try:

@@ -36,6 +36,14 @@ class Span:
         """The span of `factor` times the work."""
         return Span(*(factor * v for v in self._all()))
 
+    def minus(self, other: Span) -> Span:
+        """What is beyond the other, nothing where it is more."""
+        return Span(*(max(0.0, a - b) for a, b in zip(self._all(), other._all(), strict=True)))
+
+    def most(self, other: Span) -> Span:
+        """The greater of both, field by field."""
+        return Span(*(max(a, b) for a, b in zip(self._all(), other._all(), strict=True)))
+
     def _all(self) -> tuple[float, float, float, float]:
         return self.floor, self.expected, self.low, self.high
 
@@ -104,6 +112,7 @@ class Generation:
     input: int
     output: int
     waves: tuple[Wave, ...]
+    speculation: Speculation | None = None
 
     @cached_property
     def ttft(self) -> Span:
@@ -122,6 +131,18 @@ class Generation:
         for wave in self.waves:
             total = total + wave.first + wave.rest
         return total
+
+    @property
+    def memory(self) -> float:
+        """Bytes of weights, KV cache and state of the largest wave at its last step; a draft's not among them."""
+        import numpy
+
+        return float(numpy.max((self.waves[0].decode or self.waves[0].prefill).memory))
+
+    @property
+    def grade(self) -> str:
+        """The worse of the two phases' grades."""
+        return max(e.grade for e in (self.waves[0].prefill, self.waves[0].decode) if e is not None)
 
     @property
     def tokens_per_second(self) -> float:
@@ -199,4 +220,4 @@ def generate(
                 drafted = at(speculation.draft, decode(size, contexts), within=False)
                 rest = rest + span(drafted, how.host(size)).times(speculation.length)
         made[size] = Wave(size, first, steps, begun, rest)
-    return Generation(chip, how, sequences, new, out, tuple(made[s] for s in sizes))
+    return Generation(chip, how, sequences, new, out, tuple(made[s] for s in sizes), speculation)

@@ -53,17 +53,22 @@ class OpTime:
         return self._all(self.each.low), self._all(self.each.high)
 
     @property
+    def fixed(self) -> Count:
+        """Seconds of launches in the expected time."""
+        return self._all(self.each.fixed)
+
+    @property
     def bound(self) -> Any:
-        """`latency` where more than half of the expected time is beyond the floor, else what sets the floor."""
-        return bound(self.each.compute, self.each.memory, self.each.expected)
+        """`latency` where launches are more than half of the expected time, else what sets the floor."""
+        return bound(self.each.compute, self.each.memory, self.each.fixed, self.each.expected)
 
 
-def bound(compute: Count, memory: Count, expected: Count) -> Any:
-    """What limits an op: compute, memory or latency (launches and fixed costs)."""
+def bound(compute: Count, memory: Count, fixed: Count, expected: Count) -> Any:
+    """What limits an op: compute, memory or latency (launches and other fixed costs)."""
     import numpy
 
     limits = numpy.where(numpy.asarray(compute) >= memory, "compute", "memory")
-    named = numpy.where(numpy.asarray(expected) > 2 * numpy.maximum(compute, memory), "latency", limits)
+    named = numpy.where(2 * numpy.asarray(fixed) > expected, "latency", limits)
     return str(named) if named.ndim == 0 else named
 
 
@@ -132,7 +137,7 @@ class Estimate:
     @cached_property
     def bound(self) -> Any:
         """What limits the step as a whole."""
-        return bound(self.compute_time, self.memory_time, self.time)
+        return bound(self.compute_time, self.memory_time, self._sum(op.fixed for op in self.ops), self.time)
 
     @cached_property
     def memory(self) -> Count:

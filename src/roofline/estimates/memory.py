@@ -35,7 +35,8 @@ class Fit:
     """Memory of one chip, in bytes, and what goes into it.
 
     `cache`: the KV cache of the batch in whole blocks, with recurrent state; `budget`: what the engine's rule leaves
-    for it. `largest_batch` at this context, `longest_context` at this batch (None: beyond every limit).
+    for it. `chunk`: new tokens of the step that the activations are for. `largest_batch` at this context,
+    `longest_context` at this batch (None: beyond every limit).
     """
 
     chip: Chip
@@ -50,9 +51,10 @@ class Fit:
     overhead: float
     budget: float
     largest_batch: int
-    longest_context: int
+    longest_context: int | None
     fewest_chips: int | None
     changes: tuple[Change, ...]
+    chunk: int
 
     @property
     def needed(self) -> float:
@@ -135,7 +137,7 @@ def fit(
     changes = () if cache <= budget else tuple(_changes(formats, state, largest, longest, fewest))
     return Fit(
         chip, how, formats, sequences, length, chip.capacity, weights, cache, acts, how.overhead_bytes, budget,
-        largest, longest, fewest, changes,
+        largest, None if longest == LONGEST else longest, fewest, changes, step_tokens,
     )  # fmt: skip
 
 

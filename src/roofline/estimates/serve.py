@@ -4,7 +4,9 @@ Mean field (exact for fluid arrivals): B requests are in flight and each decodes
 input + output/2. In every step B/output of them finish and as many prompts come in, whose prefill shares the step with
 the decodes. So a token takes the decode step plus the prompts' share; a request's own prompt does not slow its tokens:
 
-    TPOT = t(B decodes) + (B − 1)/output · Δ,   Δ = t(B decodes and a prompt) − t(B decodes)
+    TPOT = t(B decodes) + (B − 1)/output · Δ,   Δ = t(B − 1 decodes and a prompt) − t(B − 1 decodes)
+
+A request costs the server Δ + (output − 1)·t(B)/B, so its throughput never exceeds the inverse of that.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from roofline.estimates.generate import Span, concurrent, span
+from roofline.estimates.generate import NOTHING, Span, concurrent, span
 from roofline.estimates.latency import Estimate, check_context, estimate
 from roofline.machine.chip import Chip, chip_named
 from roofline.machine.engine import Engine, engine_named
@@ -30,10 +32,11 @@ from roofline.work.step import Step, decode, prefill
 class Serving:
     """Steady state. Spans are in seconds.
 
-    ttft: from arrival to the first token: the wait for the step under way, queueing behind other prompts (M/G/1), and
-    the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot.
+    ttft: from arrival to the first token: the wait for the step under way, queueing behind other prompts (M/G/1) or
+    for a place, and the own prefill. tpot: mean time between a request's tokens after the first. latency:
+    ttft + (output − 1)·tpot.
     `in_flight`: requests decoding or prefilling; `held`: how many the memory allows at once. `prefill_share`: the part
-    of the steps' time that goes to prompts.
+    of the server's work that is prompts.
     """
 
     chip: Chip
@@ -132,20 +135,28 @@ def _steady(
     at: Callable[[Model, Step], Estimate],
 ) -> Serving:  # fmt: skip
     running = min(asked, held)
-    context = new + out // 2
+    context, fresh = new + out // 2, new - cached
     steps = at(model, decode(running, context))
     alone = span(steps, engine.host(running))
-    finishing = max(1, round(running / out))
-    prompts = min(finishing, max(1, engine.chunk // (new - cached)))
-    mixed = Step([(context, 1, running), (cached, new - cached, prompts)])
-    both = span(at(model, mixed), engine.host(running + prompts, prompts * (new - cached)))
-    extra = Span(*(max(0.0, b - a) / prompts for a, b in zip(alone._all(), both._all(), strict=True)))
+    prompts = min(max(1, round(running / out)), max(1, engine.chunk // fresh))
+    others = round((running - 1) * (out - 1) / out)  # of the other requests, those past their first token
+    company = span(at(model, decode(others, context)), engine.host(others)) if others else NOTHING
+    queries = [(cached, fresh, prompts), *([(context, 1, others)] if others else [])]
+    mixed = at(model, Step(queries))
+    both = span(mixed, engine.host(others + prompts, prompts * fresh))
+    extra = both.minus(company).times(1 / prompts)
     tpot = alone + extra.times((running - 1) / out)
-    busy = min(0.99, extra.expected * running / out / tpot.expected)
-    wait = extra.times(busy / (2 * (1 - busy))) + alone.times(0.5)
-    ttft = wait + both.times(1.0) + extra.times(max(0, prompts - 1))
-    if asked > held:
-        # The rest wait until a place frees itself: one every latency / held.
-        inside = ttft + tpot.times(out - 1)
-        ttft = ttft + inside.times((asked - held) / held)
-    return Serving(chip, engine, new, out, cached, asked, held, steps, ttft, tpot, busy)
+    busy = min(0.99, extra.expected * (running - 1) / out / tpot.expected)
+    wait = extra.times(busy / (2 * (1 - busy))) + (alone.times(0.5) if running > 1 else NOTHING)
+    decoding = tpot.times(out - 1)
+    begun = wait + both
+    # No server does more than one thing at a time, or multiplies faster than its peak: a request costs it its prompt
+    # and its share of out − 1 steps. Who finds no place waits: latency ≥ asked · work.
+    least = float(mixed.compute_time) / prompts + (out - 1 - others / prompts) * float(steps.compute_time) / running
+    work = (extra + alone.times((out - 1) / running)).most(Span(least, least, least, least))
+    turn = (begun + decoding).times(asked / running)
+    latency = turn.most(work.times(asked))
+    return Serving(
+        chip, engine, new, out, cached, asked, held, steps, begun.most(latency.minus(decoding)), tpot,
+        min(1.0, extra.expected / work.expected),
+    )  # fmt: skip

@@ -175,7 +175,7 @@ def _constants(key: str, table: object) -> Mapping[str, Any]:
 
     Raises InputError naming the key that is missing, unknown, negative or not a number.
     """
-    from roofline.machine.constants import RECORDS
+    from roofline.machine.law import RECORDS
 
     names = {kind: tuple(record.__dataclass_fields__) for kind, record in RECORDS.items()}
     read: dict[str, Any] = {}

@@ -7,27 +7,16 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from roofline.machine import law
 from roofline.machine.chip import Chip
+from roofline.machine.law import RECORDS
 from roofline.model.maths import Count
 
 FOLDER = Path(__file__).with_name("constants")
-RECORDS: Mapping[str, type[Any]] = {
-    "matmul": law.Matmul,
-    "quantised_matmul": law.Quantised,
-    "prefill": law.Prefill,
-    "latent_prefill": law.Prefill,
-    "decode": law.Decode,
-    "latent_decode": law.Latent,
-    "experts": law.Experts,
-    "stream": law.Stream,
-    "scan": law.Scan,
-}
 UNKNOWN = (0.5, 2.0)
 """The interval of a law nobody has measured on anything like this chip."""
 
@@ -62,8 +51,8 @@ def _table(name: str) -> Mapping[str, Any]:
 def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None) -> Constants:
     """The constants of a kind of op in a dtype: the chip's own, its generation's, then the generic ones.
 
-    Where a software is named and was measured, its own; otherwise the default. A dtype nobody measured falls back on
-    bf16's constants with grade C.
+    Where a software is named and was measured, its own; otherwise the default. fp16 has bf16's constants where it has
+    none of its own; another dtype that nobody measured has them too, with grade C.
     """
     if chip.constants is not None:
         found = _record(chip.constants.get(dtype, {}).get(kind, {}), kind, software, "A")
@@ -76,11 +65,21 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
     ):
         found = _record(_table(place).get(dtype, {}).get(kind, {}), kind, software, grade)
         if found:
-            return found
+            return found if grade != "C" else _foreign(found, chip)
     if dtype not in ("bf16", "bf16_kv_bf16"):
         base = constants_for(chip, "bf16_kv_bf16" if kind.startswith("latent") else "bf16", _plain(kind), software)
+        if dtype == "fp16" or kind == "stream":
+            return base
         return Constants(_as(RECORDS[kind], base.record), "C", UNKNOWN, UNKNOWN)
     return Constants(RECORDS[kind](), "C", UNKNOWN, UNKNOWN)
+
+
+def _foreign(found: Constants, chip: Chip) -> Constants:
+    """Generic constants on a chip nobody measured: products in rows of 16, and off GPUs the widest interval."""
+    record = replace(found.record, height=16.0) if hasattr(found.record, "height") else found.record
+    if chip.kind == "gpu":
+        return replace(found, record=record)
+    return replace(found, record=record, small=UNKNOWN, large=UNKNOWN)
 
 
 def _plain(kind: str) -> str:

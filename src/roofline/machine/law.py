@@ -10,8 +10,9 @@ a fraction of the peak, *memory* is bytes over a fraction of the bandwidth.  Wit
 and tiles of one element it is the roofline.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,10 @@ class Matmul:
 
     t0: s.  compute, memory: fractions of peak and bandwidth.  sharp: exponent p of the smooth maximum.  split: s, the
     price of splitting k over blocks; infinite where the kernel cannot.  step: s per element of k that one block
-    needs at least (load latency).  l2: speed of cached traffic, in bandwidths.  height: least rows of a tile.
+    needs at least (load latency).  l2: speed of cached traffic, in bandwidths.  height: rows are computed in
+    multiples of this (64: Hopper's wgmma; 16: mma).  tile: edge of the only tile; 0: the best of TILES, 1: nothing is
+    rounded up (a CPU).  pack: fraction of the bandwidth at which a product of more than one row first copies its
+    weights (BLAS on a CPU); infinite where none does.
     """
 
     t0: Number = 3e-6
@@ -68,6 +72,8 @@ class Matmul:
     step: Number = 0.0
     l2: Number = 2.0
     height: Number = 64.0
+    tile: float = 0.0
+    pack: Number = np.inf
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ class Prefill:
     write are in it).  fixed: share of a query-key pair's time, at head size 128, that does not shrink with the head
     (softmax).  pad: keys that each query tile costs beyond those it sees.  tail: weight of the block that ends last.
     other: slowdown at head sizes other than 128, where only that size has a kernel of its own.  l2: speed of cached
-    traffic, in bandwidths.
+    traffic, in bandwidths.  capped: 1 where no query costs more keys than there are (a CPU's large key blocks), else 0.
     """
 
     t0: Number = 1.2e-5
@@ -99,6 +105,7 @@ class Prefill:
     tail: Number = 0.7
     other: Number = 1.0
     l2: Number = 1.5
+    capped: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,7 @@ class Decode:
     the same where each query head is a block of its own.  walk: s per cached token one block walks; reach: tokens
     after which more blocks share the walk (10⁷: they never do).  l2: speed of cached traffic, in bandwidths.
     group: most query heads per KV head that the kernel serves together; beyond it each walks the cache by itself.
+    again: speed of those further walks, in bandwidths; 0: that of cached traffic.
     """
 
     t0: Number = 9e-6
@@ -120,6 +128,7 @@ class Decode:
     reach: Number = 256.0
     l2: Number = 2.0
     group: Number = np.inf
+    again: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,8 @@ class Latent:
 @dataclass(frozen=True)
 class Experts:
     """Fused MoE layer. t0: s; compute, memory, sharp as Matmul; passes: fraction of bandwidth the activation passes
-    (permute, activation, combine) reach; expert: s per expert touched; l2: speed of cached traffic, in bandwidths."""
+    (permute, activation, combine) reach; expert: s per expert touched; l2: speed of cached traffic, in
+    bandwidths; height, tile: as Matmul."""
 
     t0: Number = 2.5e-5
     compute: Number = 0.8
@@ -148,6 +158,8 @@ class Experts:
     passes: Number = 0.5
     expert: Number = 1e-7
     l2: Number = 2.5
+    height: Number = 64.0
+    tile: float = TILES[0]
 
 
 @dataclass(frozen=True)
@@ -158,6 +170,20 @@ class Scan:
     compute: Number = 0.2
     memory: Number = 0.5
     chunk: Number = 1e-6
+
+
+RECORDS: Mapping[str, type[Any]] = {
+    "matmul": Matmul,
+    "quantised_matmul": Quantised,
+    "prefill": Prefill,
+    "latent_prefill": Prefill,
+    "decode": Decode,
+    "latent_decode": Latent,
+    "experts": Experts,
+    "stream": Stream,
+    "scan": Scan,
+}
+"""The record of constants of each kind of law."""
 
 
 def smooth_max(p: Number, *terms: Number) -> Number:
@@ -205,16 +231,17 @@ def causal_pairs(new: Number, cached: Number, window: Number) -> Number:
 def tiled(m: Number, n: Number, k: Number, groups: Number, memory: Number, chip: Roof, c: Matmul) -> Number:
     """Seconds of `groups` products [m,k]·[k,n] in the best of the tilings, given the seconds of their traffic.
 
-    blocks = groups·⌈m/τ⌉·⌈n/τ⌉·s;  arithmetic = waves(blocks)·2·τ²·(k/s)·units/(compute·peak);
+    blocks = groups·⌈m/τ⌉·⌈n/τ⌉·s;  arithmetic = waves(blocks)·2·τ·η·(k/s)·units/(compute·peak), η = min(τ, ⌈m⌉_height);
     latency = waves(blocks)·(k/s)·step;  a split (s > 1) adds its price and the traffic of s partial sums in fp32.
     """
     best: Number = np.inf
-    for tile in TILES:
-        height = np.maximum(tile, c.height)
+    for tile in (c.tile,) if c.tile else TILES:
+        tall = tile if c.tile else np.maximum(tile, c.height)
+        height = np.minimum(tall, padded(m, c.height))
         for s in SPLITS:
             if s > 1 and np.all(np.isinf(c.split)):
                 continue
-            turns = waves(groups * np.ceil(m / height) * np.ceil(n / tile) * s, chip.units) * k / s
+            turns = waves(groups * np.ceil(m / tall) * np.ceil(n / tile) * s, chip.units) * k / s
             arithmetic = turns * 2 * tile * height * chip.units / (c.compute * chip.peak)
             time = smooth_max(c.sharp, arithmetic, memory, turns * c.step)
             if s > 1:
@@ -234,7 +261,8 @@ def matmul(
     """
     size = groups * (x * m * k + w * n * k + y * m * n)
     hit = resident(cycle + groups * (x * m * k + y * m * n), chip, 1.0, 1.12)
-    return c.t0 + tiled(m, n, k, groups, transfer(size, hit, chip, c.memory, c.l2), chip, c)
+    packed = np.where(np.asarray(m) > 1, groups * w * n * k / (c.pack * chip.bandwidth), 0.0)
+    return c.t0 + packed + tiled(m, n, k, groups, transfer(size, hit, chip, c.memory, c.l2), chip, c)
 
 
 def quantised_matmul(
@@ -259,23 +287,28 @@ def stream(size: Number, chip: Roof, c: Stream) -> Number:
 
 def prefill(
     batch: Number, new: Number, cached: Number, heads: Number, kv_heads: Number, key: Number, value: Number,
-    window: Number, q: Number, kv: Number, chip: Roof, c: Prefill,
+    window: Number, q: Number, kv: Number, chip: Roof, c: Prefill, pairs: Number | None = None,
+    reach: Number | None = None,
 ) -> Number:  # fmt: skip
     """Causal attention of `new` tokens after `cached` ones, in each of `batch` sequences.
 
-    key, value: head sizes; q, kv: bytes per element of queries/outputs and of keys/values; window 0 = full.
+    key, value: head sizes; q, kv: bytes per element of queries/outputs and of keys/values; window 0 = full. Masks that
+    are no window give their own `pairs` of a sequence and `reach`, the keys its last token sees.
     t = t0 + B/(memory·W) + √(all² + longest²),
     all = 2(key+value)·batch·heads·⌈new⌉₆₄·(pairs/new + pad)·g/(compute·P), g = (1−fixed) + fixed·128/d, d = mean head
     size; longest = the same for one block of 128 queries that sees every key, on one unit.
     """
-    size = batch * ((new * heads) * q + ((new + cached) * kv_heads) * kv) * (key + value)
+    total = new + cached
+    windowed = (np.asarray(window) > 0) & (window < total)
+    span = np.where(windowed, window, total) if reach is None else reach
+    held = total if reach is None else np.minimum(total, new + span)
+    size = batch * ((new * heads) * q + (held * kv_heads) * kv) * (key + value)
     hit = resident(size, chip, 0.5, 1.5)
     d = (key + value) / 2
     pair = 4 * d * ((1 - c.fixed) + c.fixed * 128 / d) / (c.compute * chip.peak) * np.where(d == 128, 1.0, c.other)
-    total = new + cached
-    windowed = (np.asarray(window) > 0) & (window < total)
-    span = np.where(windowed, window, total)
-    keys = causal_pairs(new, cached, window) / new + c.pad * (1 + windowed)
+    seen = causal_pairs(new, cached, window) if pairs is None else pairs
+    keys = seen / new + c.pad * (1 + (span < total))
+    keys = np.minimum(keys, total) if c.capped else keys
     work = batch * heads * padded(new, QUERY_TILE) * keys * pair
     last = np.minimum(LONG_TILE, padded(new, QUERY_TILE)) * np.minimum(total + c.pad, span + 2 * c.pad)
     longest = c.tail * last * pair * chip.units
@@ -298,7 +331,8 @@ def decode(
     cache = 2 * batch * span * kv_heads * head * kv
     size = cache + 4 * batch * heads * head
     again = np.where(alone, cache * (group - 1), 0.0)
-    traffic = transfer(size, resident(size, chip, 0.5, 1.5), chip, c.memory, c.l2) + again / (c.l2 * chip.bandwidth)
+    traffic = transfer(size, resident(size, chip, 0.5, 1.5), chip, c.memory, c.l2)
+    traffic = traffic + again / ((c.again or c.l2) * chip.bandwidth)
     single = alone | (group == 1)
     size_factor = np.sqrt(head / 128)
     blocks = batch * np.where(alone, heads, kv_heads) / chip.units * np.where(single, c.head, c.block)
@@ -339,8 +373,9 @@ def experts(
     per = rows / touched
     work: Number = 0.0
     for n, k in (((1 + gated) * inner, hidden), (hidden, inner)):
-        blocks = touched * np.ceil(per / TILES[0]) * np.ceil(n / TILES[0])
-        work = work + waves(blocks, chip.units) * 2 * TILES[0] ** 2 * k * chip.units / (c.compute * chip.peak)
+        blocks = touched * np.ceil(per / c.tile) * np.ceil(n / c.tile)
+        tile = 2 * c.tile * np.minimum(c.tile, padded(per, c.height)) * k
+        work = work + waves(blocks, chip.units) * tile * chip.units / (c.compute * chip.peak)
     gemm = smooth_max(c.sharp, work, transfer(weights, again, chip, c.memory, c.l2))
     handed = transfer(passes, resident(passes, chip, 0.5, 1.5), chip, c.passes, c.l2)
     return c.t0 + touched * c.expert + gemm + handed

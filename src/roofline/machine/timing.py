@@ -14,7 +14,7 @@ from roofline.machine import law
 from roofline.machine.chip import Chip
 from roofline.machine.constants import Constants, constants_for
 from roofline.machine.engine import Engine
-from roofline.model.errors import InputError
+from roofline.model.errors import InputError, nearest
 from roofline.model.maths import Count
 from roofline.model.precision import Format, Precision
 from roofline.work import ops as o
@@ -102,15 +102,15 @@ def mode_named(spec: str | Mode) -> Mode:
             raise InputError("law", spec, expected) from None
         if 0 < mfu <= 1 and 0 < mbu <= 1:
             return Mode("fixed", mfu, mbu)
-    raise InputError("law", spec, expected)
+    raise InputError("law", spec, expected, nearest(text, ("calibrated", "ideal")))
 
 
 def roof_of(chip: Chip, fmt: str) -> law.Roof:
     """What a law needs to know of a chip that multiplies in a format.
 
-    Data survives from kernel to kernel in one undivided last-level cache (Ada, GB202), not in one of two halves.
+    Data survives from kernel to kernel in one undivided last-level cache (Ada, GB202, CPUs), not in one of two.
     """
-    keeps = 1.0 if chip.generation in ("ada", "blackwell-rtx") else 0.0
+    keeps = 1.0 if chip.kind == "cpu" or chip.generation in ("ada", "blackwell-rtx") else 0.0
     return law.Roof(chip.peak(fmt), chip.bandwidth, chip.cache or 1.0, chip.units or 100, keeps)
 
 
@@ -129,6 +129,14 @@ class Path:
     quantise: float = 0.0
 
 
+WIDE = ("fp32", "bf16", "fp16")
+
+
+def wide_key(fmt: str | None) -> str:
+    """Whose constants a format of 16 bits or more has: its own, bf16's where nobody measured them."""
+    return fmt if fmt in WIDE else "bf16"
+
+
 def path_of(weights: Format, activations: Format) -> Path:
     """A product's path: weight-only formats multiply at the activations' peak, others quantise the activations."""
     stored, wide = float(weights.stored_bits) / 8, float(activations.stored_bits) / 8
@@ -137,7 +145,7 @@ def path_of(weights: Format, activations: Format) -> Path:
         dtype = "int8_wo" if weights.bits >= 8 else "w4a16_mxfp4" if weights.name == "mxfp4" else "int4_wo"
         return Path(dtype, plain, stored, wide)
     if weights.compute == plain or weights.bits >= 16:
-        return Path("bf16" if weights.bits >= 16 else weights.compute, plain, stored, wide)
+        return Path(wide_key(plain) if weights.bits >= 16 else weights.compute, plain, stored, wide)
     fmt = weights.compute
     if fmt == "fp8" and weights.overhead:
         return Path("fp8_block", fmt, stored, 1 + 4 / 128, 3 + 4 / 128)
@@ -147,7 +155,7 @@ def path_of(weights: Format, activations: Format) -> Path:
         return Path("sq", fmt, stored, 1.0)
     if fmt == "fp4":
         return Path("nvfp4", fmt, stored, 0.5625, 2.5625)
-    return Path("bf16", plain, stored, wide)
+    return Path(wide_key(plain), plain, stored, wide)
 
 
 def matrix_format(op: o.Op, target: Target) -> str:
@@ -168,6 +176,8 @@ def ideal(op: o.Op, target: Target) -> tuple[Count, Count]:
         peak = chip.peak(matrix_format(op, target))
         if isinstance(op, o.Attend):  # a cache in 8 bits may be multiplied in 8 bits
             peak = max(peak, chip.peaks.get(target.precision.kv.compute or "", 0.0))
+        if isinstance(op, o.Score):  # indexers run in 8 bits where the chip can
+            peak = max(peak, chip.peaks.get("fp8", 0.0))
     else:
         peak = max(chip.vector.values(), default=max(chip.peaks.values()))
     return STANDARD.flops(op) / peak, FLOOR.bytes(op, target.precision).total / chip.bandwidth
@@ -224,7 +234,7 @@ Result = tuple[Count, Constants]
 def _matmul(op: o.MatMul, target: Target) -> Result:
     path = path_of(target.precision.weights(op.part), target.precision.activations)
     out = float(target.precision.activations.stored_bits) / 8
-    kind = "matmul" if path.dtype == "bf16" else "quantised_matmul"
+    kind = "matmul" if path.dtype in WIDE else "quantised_matmul"
     found = target.constants("int4_wo" if path.dtype == "w4a16_mxfp4" else path.dtype, kind)
     seconds = law.matmul(
         op.m, op.n, op.k, path.activation, path.weight, out, target.roof(path.compute), found.record, groups=op.groups
@@ -244,53 +254,64 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Result:
 
 
 def _attend(op: o.Attend, target: Target) -> Result:
-    """Queries of one token together in the decode kernel, prompts one kind after another in the prefill kernel."""
+    """Queries of a few tokens together in the decode kernel, prompts one kind after another in the prefill kernel.
+
+    The keys a token sees are those of the op's own mask: pairs / new tokens, whatever the mask is.
+    """
     import numpy
 
-    latent, absorbed = op.qk_dim != op.v_dim, op.kv_heads == 1 and op.qk_dim != op.v_dim
-    cache = target.precision.kv
-    decode_kind, prefill_kind = ("latent_decode", "latent_prefill") if latent else ("decode", "prefill")
-    suffix = "fp8" if cache.bits == 8 else "bf16"
-    one = target.constants(f"bf16_kv_{suffix}" if latent else suffix, decode_kind)
-    many = target.constants("bf16_kv_bf16" if latent else "bf16", prefill_kind)
-    roof = target.roof(target.precision.activations.compute or "bf16")
-    kv, window = float(cache.stored_bits) / 8, op.window or 0
+    cache, latent = target.precision.kv, op.form != "plain"
+    plain = wide_key(target.precision.activations.compute)
+    suffix = "fp8" if cache.bits == 8 else "bf16" if latent else plain
+    one = target.constants(f"bf16_kv_{suffix}" if latent else suffix, "latent_decode" if latent else "decode")
+    many = target.constants("bf16_kv_bf16" if latent else plain, "latent_prefill" if latent else "prefill")
+    roof, kv = target.roof(target.precision.activations.compute or "bf16"), float(cache.stored_bits) / 8
 
-    def short(q: Queries) -> Count:
-        length = q.cached + q.new
-        if absorbed:
-            return law.latent_decode(
-                q.count, length, op.heads * q.new, op.v_dim, op.qk_dim - op.v_dim, kv, roof, one.record
-            )
-        return law.decode(q.count, length, op.heads * q.new, op.kv_heads, op.v_dim, window, kv, roof, one.record)
+    def short(sequences: Count, new: Count, keys: Count) -> Count:
+        heads = op.heads * new
+        if op.form == "absorbed":
+            return law.latent_decode(sequences, keys, heads, op.v_dim, op.qk_dim - op.v_dim, kv, roof, one.record)
+        return law.decode(sequences, keys, heads, op.kv_heads, op.v_dim, 0, kv, roof, one.record)
 
     def long(q: Queries) -> Count:
-        if absorbed:
-            return short(q)
+        pairs, reach = op.pairs_of(q), op.pairs_of(Queries(q.cached + q.new - 1, 1))
         return law.prefill(
-            q.count, q.new, q.cached, op.heads, op.kv_heads, op.qk_dim, op.v_dim, window, 2.0, kv, roof, many.record
-        )
+            q.count, q.new, q.cached, op.heads, op.kv_heads, op.qk_dim, op.v_dim, 0, 2.0, kv, roof, many.record, pairs,
+            reach,
+        )  # fmt: skip
 
-    expanded = latent and not absorbed
-    few = [q for q in op.step.queries if isinstance(q.new, int) and q.new <= VERIFYING and not expanded]
+    def each(q: Queries) -> Count:
+        if op.form == "expanded":
+            return long(q)
+        brief = short(q.count, q.new, op.pairs_of(q) / q.new)
+        return brief if op.form == "absorbed" else numpy.where(q.new <= VERIFYING, brief, long(q))
+
+    few = [q for q in op.step.queries if isinstance(q.new, int) and q.new <= VERIFYING and op.form != "expanded"]
     rest = [q for q in op.step.queries if not any(q is f for f in few)]
     seconds: Count = 0.0
     for new in {q.new for q in few}:
         alike = [q for q in few if q.new == new]
         sequences = sum(q.count for q in alike)
-        cached = sum(q.count * q.cached for q in alike) / numpy.maximum(sequences, 1)
-        seconds = seconds + numpy.where(sequences > 0, short(Queries(cached, new, sequences)), 0.0)
+        keys = sum(q.count * op.pairs_of(q) for q in alike) / (new * numpy.maximum(sequences, 1))
+        seconds = seconds + numpy.where(sequences > 0, short(sequences, new, keys), 0.0)
     for i, q in enumerate(rest):
-        either = expanded or isinstance(q.new, int)
-        here = long(q) if either else numpy.where(q.new <= VERIFYING, short(q), long(q))
-        here = numpy.where(q.count > 0, here, 0.0)
+        here = numpy.where(q.count > 0, each(q), 0.0)
         seconds = seconds + (here if i == 0 else numpy.maximum(here - many.record.t0, 0.0))
-    return seconds, many if rest else one
+    decoding = all(numpy.all(q.new <= VERIFYING) for q in op.step.queries) and op.form != "expanded"
+    return seconds, one if decoding else many
+
+
+def _score(op: o.Score, target: Target) -> Result:
+    """An indexer: its products at the prefill kernel's share of the peak, its keys at the stream's of the bandwidth."""
+    streamed, found = _stream(op, target)
+    many = target.constants("bf16", "prefill").record
+    compute = STANDARD.flops(op) / target.chip.peak(matrix_format(op, target))
+    return streamed + compute / many.compute, found
 
 
 def _stream(op: o.Op, target: Target) -> Result:
     """Reads its inputs, writes its output; what rides on a neighbour pays for its bytes and not for a launch."""
-    found = target.constants("bf16", "stream")
+    found = target.constants(wide_key(target.precision.activations.compute), "stream")
     moved = unfused(op)
     width = float(target.precision.activations.stored_bits) / 8
     size = (moved.input + moved.output + moved.cache_read + moved.cache_write + moved.weight + moved.vector) * width
@@ -306,18 +327,13 @@ def _scan(op: o.Delta | o.Dual, target: Target) -> Result:
     import numpy
 
     found = target.constants("bf16", "scan")
-    value, key = (op.head_dim, op.state_size) if isinstance(op, o.Dual) else (op.value_dim, op.key_dim)
+    if isinstance(op, o.Dual):
+        keys, key, value = op.groups, op.state_size, op.head_dim
+    else:
+        keys, key, value = op.key_heads, op.key_dim, op.value_dim
     batch = op.step.sequences
-    chunked = law.scan(
-        batch,
-        op.step.tokens / batch,
-        op.heads,
-        op.heads,
-        key,
-        value,
-        target.roof(matrix_format(op, target)),
-        found.record,
-    )
+    roof = target.roof(matrix_format(op, target))
+    chunked = law.scan(batch, op.step.tokens / batch, keys, op.heads, key, value, roof, found.record)
     single, streamed = _stream(op, target)
     alone = op.step.tokens == batch
     return numpy.where(alone, single, chunked), streamed if numpy.all(alone) else found
@@ -327,7 +343,7 @@ LAWS: Mapping[type[o.Op], Callable[[Any, Target], Result]] = {
     o.MatMul: _matmul,
     o.ExpertMatMul: _experts,
     o.Attend: _attend,
-    o.Score: _stream,
+    o.Score: _score,
     o.Dual: _scan,
     o.Delta: _scan,
     **dict.fromkeys(

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, least
-from roofline.model.modules import Experts, Module
+from roofline.model.modules import Conv, Experts, Module
 from roofline.model.precision import Precision
 
 
@@ -102,9 +102,16 @@ class Model:
         return (precision or self.precision).kv.bytes(self.kv_elements(whole_tokens(tokens)))
 
     def state_bytes(self, precision: Precision | None = None) -> int:
-        """Recurrent state (scans, short convolutions) of one sequence, bytes; it does not grow with its length."""
-        elements = sum(n * getattr(m, "state", 0) for m, n in self.modules())
-        return int((precision or self.precision).state.bytes(elements))
+        """Recurrent state of one sequence, bytes; it does not grow with its length.
+
+        A scan's in the format of `state`, a short convolution's last inputs in that of the activations.
+        """
+        formats = precision or self.precision
+        stored = (
+            (formats.activations if isinstance(m, Conv) else formats.state, n * getattr(m, "state", 0))
+            for m, n in self.modules()
+        )
+        return int(sum(fmt.bytes(elements) for fmt, elements in stored))
 
     def weight_bytes(self, precision: Precision | None = None) -> int:
         """All weights as stored, group scales included, bytes; a tied table once."""

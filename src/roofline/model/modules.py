@@ -35,10 +35,11 @@ class Module:
 
 @dataclass(frozen=True, kw_only=True)
 class Embedding(Module):
-    """A table [rows, width], one row looked up for each token."""
+    """A table [rows, width], one row looked up for each token. `shared`: the head multiplies by the same table."""
 
     rows: int
     width: int
+    shared: bool = False
 
     @property
     def matrix(self) -> int:

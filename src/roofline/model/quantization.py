@@ -32,6 +32,10 @@ def checkpoint_precision(c: Config) -> Precision:
     becomes a named warning.
     """
     base = uniform(_dtype(c))
+    for key in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"):
+        if c.has(key):
+            base = base.with_roles(state=_stored(c.field(key), c.raw[key]))
+        c.read.add(key)
     places = [(x, key) for x in (c, c.parent) if x is not None for key in _SECTIONS]
     for x, key in places:
         x.read.add(key)
@@ -41,16 +45,16 @@ def checkpoint_precision(c: Config) -> Precision:
     q = owner[0].section(owner[1])
     method = _method(q)
     weights = _weights(q, method)
-    spared = _spared(q)
-    roles: dict[str, Format] = {
-        role: weights
-        for role, marks in (
-            ("attention", ("attn", "attention")),
-            ("ffn", ("mlp", "feed_forward")),
-            ("experts", ("experts",)),
-        )
-        if not any(_covers(entry, marks) for entry in spared)
-    }
+    layers: int = c.size("num_hidden_layers|n_layer|n_layers|num_layers", 1)
+    excluded = _excluded(q)
+    roles: dict[str, Format] = {}
+    for role, marks in _KINDS.items():
+        spared = _spared_layers(excluded, marks)
+        if spared is not None and len(spared) < layers:
+            roles[role] = weights
+            if spared:
+                part = f"the {role} weights of {len(spared)} of {layers} layers"
+                c.notes.append(f"{q.path} leaves {part} unquantised; all were counted as {weights.name}")
     if method == "mxfp4":
         roles = {"experts": weights}
     if method in ("gptq",) and q.flag("lm_head", False):
@@ -170,7 +174,10 @@ def _is_size(value: object) -> bool:
     return type(value) is int and 1 <= value <= LARGEST_SIZE
 
 
-def _spared(q: Config) -> list[str]:
+_KINDS = {"attention": ("attn", "attention"), "ffn": ("mlp", "feed_forward"), "experts": ("experts",)}
+
+
+def _excluded(q: Config) -> list[str]:
     """Module name patterns the method leaves unquantised."""
     found: list[str] = []
     for key in ("modules_to_not_convert", "ignore", "llm_int8_skip_modules", "ignored_layers", "exclude_modules"):
@@ -183,11 +190,26 @@ def _spared(q: Config) -> list[str]:
     return found
 
 
-def _covers(pattern: str, marks: tuple[str, ...]) -> bool:
-    """Whether a pattern spares a whole kind of module in every layer, not one layer's."""
-    whole = not any(part.isdigit() for part in pattern.replace("re:", "").split("."))
-    tail = pattern.rstrip(".*$").rsplit(".", 1)[-1]
-    return whole and any(mark in tail for mark in marks)
+def _spared_layers(patterns: list[str], marks: tuple[str, ...]) -> set[str] | None:
+    """The layers in which a kind of module is left unquantised, None for all of them.
+
+    A pattern names the kind as a whole (`self_attn`, `model.layers.3.self_attn*`) or one of its projections; a layer is
+    spared where two or more of them are named, one alone is not the kind.
+    """
+    projections: dict[str, set[str]] = {}
+    for pattern in patterns:
+        parts = [p.strip("*$^\\") for p in pattern.removeprefix("re:").replace("\\.", ".").split(".")]
+        parts = [p for p in parts if p]
+        at = next((i for i, part in enumerate(parts) if any(mark in part for mark in marks)), None)
+        if at is None:
+            continue
+        layer = next((part for part in parts[:at] if part.isdigit()), "")
+        if at == len(parts) - 1:
+            projections.setdefault(layer, set()).update(("whole", parts[at]))
+        elif parts[-1].endswith("proj"):
+            projections.setdefault(layer, set()).add(parts[-1])
+    spared = {layer for layer, names in projections.items() if len(names) > 1}
+    return None if "" in spared else spared
 
 
 def _kv_format(q: Config) -> Format | None:

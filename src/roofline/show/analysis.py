@@ -9,7 +9,7 @@ from typing import Any
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.show.tables import Column, Table
-from roofline.show.units import share, si, whole
+from roofline.show.units import ratio, share, si, whole
 from roofline.work.analysis import Analysis, OpCost
 from roofline.work.step import Step
 from roofline.work.traffic import Moved
@@ -29,16 +29,17 @@ class Named:
     analysis: Analysis
 
 
-def headline(model: Model) -> str:
-    """Name, parameters, stored size and cache, in a line."""
+def headline(model: Model, precision: Precision | None = None) -> str:
+    """Name, parameters, stored size and cache, in a line; in the checkpoint's formats where no others are given."""
+    formats = precision or model.precision
     parts = [model.name, model.model_type, f"{whole(model.parameters)} parameters"]
     if model.active_parameters != model.parameters:
         parts.append(f"{whole(model.active_parameters)} active")
-    parts.append(f"weights {si(model.weight_bytes(), 'B')} ({precision_text(model.precision)})")
+    parts.append(f"weights {si(model.weight_bytes(formats), 'B')} ({precision_text(formats)})")
     if model.kv_bytes(1):
-        parts.append(f"KV cache {si(model.kv_bytes(1), 'B')} per token")
+        parts.append(f"KV cache {si(model.kv_bytes(1, formats), 'B')} per token")
     if model.state_bytes():
-        parts.append(f"state {si(model.state_bytes(), 'B')} per sequence")
+        parts.append(f"state {si(model.state_bytes(formats), 'B')} per sequence")
     return " · ".join(parts)
 
 
@@ -62,33 +63,32 @@ def op_table(named: Named) -> Table:
     """One line for each op of each distinct block, over all the layers it stands in."""
     a = named.analysis
     columns = (
-        Column("Op", False), Column("Block", False), Column("Layers"), Column("FLOPs"), Column("Share"),
-        Column("Weights"),
-        Column("Activations"), Column("Cache"), Column("Bytes"), Column("Share"), Column("FLOP/B"),
+        Column("Op", False), Column("Block", False), Column("Layers", drop=2), Column("FLOPs"),
+        Column("% FLOPs", drop=1), Column("Weights", drop=3), Column("Activations", drop=5), Column("Cache", drop=4),
+        Column("Bytes"), Column("% bytes"), Column("FLOP/B"),
     )  # fmt: skip
-    rows = tuple((c.name, c.block, str(c.layers), *_cells(c.flops, c.moved, a)) for c in a.ops)
-    total = (("Total", "", "", *_cells(a.flops, a.moved, a)),)
+    rows = tuple((c.name, c.block, str(c.layers), *_cells(c, a)) for c in a.ops)
+    total = (("Total", "", "", *_cells(a, a)),)
     title = f"{named.name}: {step_text(a.step)} · counting {a.counting.name} · traffic {a.traffic.name}"
-    if a.precision != a.model.precision:
-        title += f" · precision {precision_text(a.precision)}"
     return Table(columns, rows, total, title)
 
 
-def _cells(flops: Any, moved: Moved, a: Analysis) -> tuple[str, ...]:
+def _cells(c: OpCost | Analysis, a: Analysis) -> tuple[str, ...]:
     return (
-        si(flops, "FLOP"), share(flops, a.flops), si(moved.weights, "B"), si(moved.activations, "B"),
-        si(moved.cache, "B"), si(moved.total, "B"), share(moved.total, a.bytes),
-        f"{flops / moved.total:.4g}" if moved.total else "–",
+        si(c.flops, "FLOP"), share(c.flops, a.flops), si(c.moved.weights, "B"), si(c.moved.activations, "B"),
+        si(c.moved.cache, "B"), si(c.bytes, "B"), share(c.bytes, a.bytes), ratio(c.intensity),
     )  # fmt: skip
 
 
 def csv_rows(analyses: Sequence[Named]) -> list[tuple[object, ...]]:
     """The rows under CSV_HEADER."""
-    return [
-        (n.name, c.name, c.kind, c.block, c.layers, c.flops, *_roles(c.moved).values(), c.bytes, c.intensity)
-        for n in analyses
-        for c in n.analysis.ops
-    ]
+    return [csv_row(n.name, c) for n in analyses for c in n.analysis.ops]
+
+
+def csv_row(step: str, c: OpCost) -> tuple[object, ...]:
+    """One op; no intensity where nothing moves."""
+    intensity = c.intensity if c.bytes else None
+    return (step, c.name, c.kind, c.block, c.layers, c.flops, *_roles(c.moved).values(), c.bytes, intensity)
 
 
 def _roles(moved: Moved) -> dict[str, Any]:

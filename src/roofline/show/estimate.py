@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from roofline.estimates.generate import Generation, Span
+from roofline.estimates.generate import Generation, Span, Speculation
 from roofline.estimates.latency import Estimate, OpTime
 from roofline.estimates.memory import Fit
 from roofline.estimates.serve import Serving
 from roofline.machine.chip import Chip
-from roofline.show.analysis import precision_text, step_text
+from roofline.machine.timing import matrix_format
+from roofline.model.model import Model
+from roofline.show.analysis import CSV_HEADER, csv_row, precision_json, precision_text, step_text
 from roofline.show.tables import Column, Table
-from roofline.show.units import seconds, share, si
+from roofline.show.units import ratio, seconds, share, si
 
 GRADES = {
-    "A": "fitted on this chip",
-    "B": "inherited from its generation",
-    "C": "from other chips",
-    "-": "no constants",
+    "A": "constants fitted on this chip",
+    "B": "constants of its generation",
+    "C": "constants from other chips",
+    "-": "a law without constants",
+}
+TIMED_CSV_HEADER = (*CSV_HEADER, "floor", "expected", "low", "high", "bound", "grade")
+RULES = {
+    "vllm": "{share:g} of the memory, less weights, activations and overhead",
+    "trtllm": "{share:g} of what weights, activations and overhead leave of the memory",
+    "sglang": "{share:g} of the memory, less weights",
+    "all": "what weights, activations and overhead leave of the memory",
 }
 
 
@@ -26,28 +36,44 @@ def time_table(name: str, e: Estimate) -> Table:
     """One line for each op: work, time, speed of light, and what limits it."""
     a = e.analysis
     columns = (
-        Column("Op", False), Column("Block", False), Column("Layers"), Column("FLOPs"), Column("Bytes"),
-        Column("FLOP/B"), Column("Floor"), Column("Expected"), Column("Share"), Column("Bound", False),
-        Column("", False),
+        Column("Op", False), Column("Block", False, drop=1), Column("Layers", drop=4), Column("FLOPs", drop=3),
+        Column("Bytes", drop=2), Column("FLOP/B"), Column("Floor"), Column("Expected"), Column("Share"),
+        Column("Bound", False), Column("Grade", False, drop=5),
     )  # fmt: skip
     rows = tuple(_op_cells(op, e) for op in e.ops)
     total = (
         (
-            "Total", "", "", si(a.flops, "FLOP"), si(a.bytes, "B"), f"{a.intensity:.4g}", seconds(e.serial_floor),
+            "Total", "", "", si(a.flops, "FLOP"), si(a.bytes, "B"), ratio(a.intensity), seconds(e.serial_floor),
             seconds(e.time), "100.0 %", e.bound, e.grade,
         ),
     )  # fmt: skip
-    fmt = a.precision.activations.compute or "bf16"
-    ridge = f"ridge {e.chip.ridge(fmt):.0f} FLOP/B in {fmt}" if fmt in e.chip.peaks else ""
-    title = f"{name}: {step_text(a.step)} · {e.chip.name} · {precision_text(a.precision)} · {ridge}"
+    title = f"{name}: {step_text(a.step)} · {e.chip.name} · {precision_text(a.precision)}{_ridges(e)}"
     return Table(columns, rows, total, title)
+
+
+def _ridges(e: Estimate) -> str:
+    """FLOPs per byte from which the formats of the products are compute bound."""
+    formats = dict.fromkeys(matrix_format(op.cost.op, e.target) for op in e.ops if op.kind in ("matmul", "experts"))
+    return "".join(f" · ridge {e.chip.ridge(f):.0f} FLOP/B in {f}" for f in formats if f in e.chip.peaks)
 
 
 def _op_cells(op: OpTime, e: Estimate) -> tuple[str, ...]:
     cost, pass_ = op.cost, op.kind == "quantise"
-    work = ("", "", "") if pass_ else (si(cost.flops, "FLOP"), si(cost.bytes, "B"), f"{cost.intensity:.4g}")
+    work = ("", "", "") if pass_ else (si(cost.flops, "FLOP"), si(cost.bytes, "B"), ratio(cost.intensity))
     times = seconds(op.floor), seconds(op.expected), share(op.expected, e.time)
     return (op.name, cost.block, str(cost.layers), *work, *times, op.bound, op.each.grade)
+
+
+def timed_csv_rows(estimates: Sequence[tuple[str, Estimate]]) -> list[tuple[object, ...]]:
+    """The rows under TIMED_CSV_HEADER; a pass that quantises has times alone."""
+    rows: list[tuple[object, ...]] = []
+    for name, e in estimates:
+        for op in e.ops:
+            cost = csv_row(name, op.cost)
+            if op.kind == "quantise":
+                cost = (name, op.name, op.kind, op.cost.block, op.cost.layers, *(None for _ in cost[5:]))
+            rows.append((*cost, op.floor, op.expected, *op.interval, op.bound, op.each.grade))
+    return rows
 
 
 def summary(e: Estimate) -> str:
@@ -56,8 +82,14 @@ def summary(e: Estimate) -> str:
     return (
         f"expected {seconds(e.time)} (80 % of measurements within {seconds(low)} to {seconds(high)}), {e.bound} bound; "
         f"speed of light {seconds(e.serial_floor)} one op after another, {seconds(e.floor)} overlapped\n"
-        f"memory needed {si(e.memory, 'B')} of {si(e.chip.capacity, 'B')}; constants {e.grade}: {GRADES[e.grade]}"
+        f"memory needed {held(e.memory, e.chip)}; grade {e.grade}: {GRADES[e.grade]}"
     )
+
+
+def held(memory: float, chip: Chip) -> str:
+    """Weights, cache and state beside what the chip has."""
+    beyond = "" if memory <= chip.capacity else ": does not fit, the times are those of a chip with more"
+    return f"{si(memory, 'B')} of {si(chip.capacity, 'B')}{beyond}"
 
 
 def span_text(s: Span) -> str:
@@ -109,6 +141,7 @@ def generation_text(g: Generation) -> str:
     runs = f", in {len(g.waves)} waves of at most {g.waves[0].sequences}: no more fit" if len(g.waves) > 1 else ""
     lines = [
         f"{g.batch} × ({g.input} in, {g.output} out) on {g.chip.name}, {g.engine.name}{runs}",
+        *([_drafts(g.speculation)] if g.speculation else []),
         "",
         f"TTFT     {span_text(g.ttft)}",
         "         time to first token: the prompts' prefill",
@@ -123,14 +156,21 @@ def generation_text(g: Generation) -> str:
     ]
     if g.waves[0].decode is not None:
         lines.append(f"         decode: {shares_text(g.waves[0].decode)}")
-    return "\n".join(lines) + "\n"
+    lines += [f"memory   {held(g.memory, g.chip)}", f"grade    {g.grade}: {GRADES[g.grade]}"]
+    return "\n".join(lines)
+
+
+def _drafts(s: Speculation) -> str:
+    by = s.draft.name if s.draft else "n-grams"
+    return f"{s.length} tokens a step drafted by {by}, each right with probability {s.acceptance:g}"
 
 
 def generation_json(g: Generation) -> dict[str, Any]:
     """`roofline.generate/1`."""
+    first = g.waves[0].prefill
     return {
         "schema": "roofline.generate/1",
-        "chip": g.chip.id,
+        **_setting(first),
         "engine": g.engine.id,
         "batch": g.batch,
         "input": g.input,
@@ -141,10 +181,26 @@ def generation_json(g: Generation) -> dict[str, Any]:
         "latency_seconds": span_json(g.latency),
         "tokens_per_second": g.tokens_per_second,
         "tokens_per_second_per_user": g.tokens_per_second_per_user,
-        "prefill_shares": dict(g.waves[0].prefill.shares),
+        "prefill_shares": dict(first.shares),
         "decode_shares": dict(g.waves[0].decode.shares) if g.waves[0].decode else {},
-        "grade": g.waves[0].prefill.grade,
+        "memory_bytes": g.memory,
+        "grade": g.grade,
+        "speculation": _speculation_json(g.speculation) if g.speculation else None,
     }
+
+
+def _setting(e: Estimate) -> dict[str, Any]:
+    """What was asked of what."""
+    return {
+        "model": e.analysis.model.name,
+        "precision": precision_json(e.analysis.precision),
+        "chip": e.chip.id,
+        "law": e.target.mode.name,
+    }
+
+
+def _speculation_json(s: Speculation) -> dict[str, Any]:
+    return {"draft": s.draft.name if s.draft else None, "length": s.length, "acceptance": s.acceptance}
 
 
 def serving_text(s: Serving) -> str:
@@ -166,15 +222,17 @@ def serving_text(s: Serving) -> str:
         f"{s.tokens_per_second_per_user:,.1f} tokens/s per user",
         "         in flight over latency (Little's law); that times output; 1 / TPOT",
         f"kernels  decode: {shares_text(s.decode)}; prompts take {100 * s.prefill_share:.0f} % of the time",
+        f"memory   {held(s.decode.memory, s.chip)}",
+        f"grade    {s.decode.grade}: {GRADES[s.decode.grade]}",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def serving_json(s: Serving) -> dict[str, Any]:
     """`roofline.serve/1`."""
     return {
         "schema": "roofline.serve/1",
-        "chip": s.chip.id,
+        **_setting(s.decode),
         "engine": s.engine.id,
         "input": s.input,
         "output": s.output,
@@ -198,32 +256,36 @@ def fit_text(f: Fit) -> str:
     """The terms, the answer, and what would make it fit."""
     rows = [
         ("weights", f.weights, precision_text(f.precision)),
-        ("KV cache", f.cache, f"{f.batch} × {f.context} tokens in blocks of {f.engine.block}, recurrent state"),
-        ("activations", f.activations, f"a step of {f.engine.chunk} tokens, the largest op and the logits"),
+        ("KV cache", f.cache, f"{f.batch} × {f.context} tokens in blocks of {f.engine.block}, and any recurrent state"),
+        ("activations", f.activations, f"a step of {f.chunk} tokens: the largest op and the logits"),
         ("overhead", f.overhead, f.engine.source),
     ]
-    lines = [f"{f.chip.name}, {si(f.capacity, 'B')}, {f.engine.name}", ""]
+    lines = [f"{f.batch} × {f.context} tokens on {f.chip.name}, {f.engine.name}", ""]
     lines += [f"{name:<12} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
-    lines += [f"{'sum':<12} {si(f.needed, 'B'):>10}", ""]
-    lines.append(f"budget for the cache by the engine's rule: {si(max(0.0, f.budget), 'B')}")
+    lines += [f"{'sum':<12} {si(f.needed, 'B'):>10}  of {si(f.capacity, 'B')}", ""]
+    rule = RULES[f.engine.budget].format(share=f.engine.share)
+    lines.append(f"{f.engine.name} leaves the KV cache {si(max(0.0, f.budget), 'B')}: {rule}")
     answer = "fits" if f.fits else "does not fit"
     lines.append(
         f"{answer}; largest batch at {f.context} tokens: {f.largest_batch}; longest context at batch {f.batch}: "
-        f"{f.longest_context}; fewest chips: {f.fewest_chips or 'none'}"
+        f"{f.longest_context or 'any'}; fewest chips: {f.fewest_chips or 'none'}"
     )
     if f.changes:
         lines.append("would fit with: " + "; or ".join(c.detail for c in f.changes))
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def fit_json(f: Fit) -> dict[str, Any]:
+def fit_json(model: Model, f: Fit) -> dict[str, Any]:
     """`roofline.fit/1`."""
     return {
         "schema": "roofline.fit/1",
+        "model": model.name,
+        "precision": precision_json(f.precision),
         "chip": f.chip.id,
         "engine": f.engine.id,
         "batch": f.batch,
         "context": f.context,
+        "chunk": f.chunk,
         "fits": f.fits,
         "capacity_bytes": f.capacity,
         "weight_bytes": f.weights,
@@ -243,8 +305,8 @@ def fit_json(f: Fit) -> dict[str, Any]:
 def chips_table(chips: dict[str, Chip]) -> Table:
     """One line for each chip of the catalog."""
     columns = (
-        Column("Chip", False), Column("Name", False), Column("bf16 or fp16"), Column("fp8"), Column("Memory"),
-        Column("Bandwidth"), Column("Ridge"), Column("TDP"), Column("$/h"),
+        Column("Chip", False), Column("Name", False, drop=5), Column("bf16 or fp16"), Column("fp8", drop=3),
+        Column("Memory"), Column("Bandwidth"), Column("Ridge", drop=2), Column("TDP", drop=4), Column("$/h", drop=1),
     )  # fmt: skip
     rows = []
     for c in chips.values():
@@ -259,10 +321,10 @@ def chips_table(chips: dict[str, Chip]) -> Table:
 
 def chip_table(c: Chip) -> Table:
     """Everything known of one chip."""
-    rows = [("name", c.name), ("vendor, generation, kind", f"{c.vendor}, {c.generation}, {c.kind}")]
+    rows = [("name", c.name), ("vendor, generation, kind", ", ".join(v for v in (c.vendor, c.generation, c.kind) if v))]
     rows += [(f"peak {f}, dense", f"{si(p, 'FLOP/s')} · ridge {c.ridge(f):.0f} FLOP/B") for f, p in c.peaks.items()]
     rows += [(f"vector {f}", si(p, "FLOP/s")) for f, p in c.vector.items()]
-    rows += [("memory", f"{si(c.capacity, 'B')} {c.memory_kind} at {si(c.bandwidth, 'B/s')}")]
+    rows += [("memory", " ".join([si(c.capacity, "B"), *c.memory_kind.split(), "at", si(c.bandwidth, "B/s")]))]
     pairs = (
         ("last-level cache", si(c.cache, "B") if c.cache else None), ("cores", str(c.units) if c.units else None),
         ("link, one direction", f"{c.link_kind} {si(c.link, 'B/s')}" if c.link else None),
@@ -273,7 +335,7 @@ def chip_table(c: Chip) -> Table:
         ("note", c.note or None),
     )  # fmt: skip
     rows += [(k, v) for k, v in pairs if v]
-    return Table((Column(c.id, False), Column("", False)), tuple(rows))
+    return Table((Column(c.id, False), Column("", False, wrap=True)), tuple(rows))
 
 
 def chip_json(c: Chip) -> dict[str, Any]:

@@ -6,22 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofline.model.model import Model
-from roofline.show.units import whole
+from roofline.show.analysis import step_text
+from roofline.show.units import ratio, whole
 from roofline.work.explain import Explanation, Figure
+from roofline.work.step import Step
 
 SCHEMA = "roofline.explain/1"
 MEANING = {"B": "queries in the batch", "P": "cached tokens of each", "T": "new tokens of each"}
 
 
-def text(name: str, e: Explanation) -> str:
+def text(name: str, step: Step, e: Explanation) -> str:
     """Formula, numbers, value and source of every figure."""
     cost = e.cost
     many = "once" if cost.layers == 1 else f"in {cost.layers} layers"
-    lines = [f"{cost.name} ({cost.kind}), {cost.block}, {many} · {name}", ""]
+    lines = [f"{cost.name} ({cost.kind}), {cost.block}, {many} · {name}: {step_text(step)}", ""]
     lines += [f"  {k} = {v:,}{f'  ({MEANING[k]})' if k in MEANING else ''}" for k, v in e.symbols]
     for figure in e.figures:
         lines += ["", *_figure(figure, cost.layers)]
-    return "\n".join(lines) + "\n"
+    if cost.bytes:
+        lines += ["", "intensity", f"  = {cost.flops:,} FLOP / {cost.bytes:,} B = {ratio(cost.intensity)} FLOP/B"]
+    return "\n".join(lines)
 
 
 def _figure(f: Figure, layers: int) -> list[str]:

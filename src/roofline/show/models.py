@@ -21,9 +21,9 @@ def catalog_table(entries: Mapping[str, Entry]) -> Table:
     columns = (
         Column("Model", False),
         Column("Parameters"),
-        Column("Published"),
+        Column("Published", drop=2),
         Column("Active"),
-        Column("Scope", False),
+        Column("Scope", False, drop=1),
     )
     rows = tuple((e.id, whole(e.parameters), e.published, str(e.active or ""), e.scope) for e in entries.values())
     return Table(columns, rows)
@@ -59,9 +59,9 @@ def sizes(module: Module) -> str:
 def module_table(model: Model) -> Table:
     """Every module of every distinct block, with its sizes and parameters."""
     columns = (
-        Column("Module", False), Column("Kind", False), Column("Block", False), Column("Layers"),
-        Column("Parameters each"),
-        Column("Parameters"), Column("Share"), Column("Sizes", False),
+        Column("Module", False), Column("Kind", False, drop=2), Column("Block", False), Column("Layers"),
+        Column("Parameters each", drop=3), Column("Parameters"), Column("Share", drop=1),
+        Column("Sizes", False, wrap=True),
     )  # fmt: skip
     rows = tuple(
         (

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+GAP = 2
+"""Blanks between two columns."""
+WRAPPED = 24
+"""Characters that a column of long text keeps at least."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A heading; numbers stand to the right."""
+    """A heading; numbers stand to the right.
+
+    `drop`: in a window too narrow for the table the columns with the highest go first, those with 0 never. `wrap`: long
+    text that may run over several lines.
+    """
 
     name: str
     right: bool = True
+    drop: int = 0
+    wrap: bool = False
 
 
 @dataclass(frozen=True)
@@ -26,50 +39,90 @@ class Table:
     total: tuple[tuple[str, ...], ...] = ()
     title: str = ""
 
+    def widths(self) -> list[int]:
+        """Characters each column takes where nothing is wrapped."""
+        body = [[c.name for c in self.columns], *self.rows, *self.total]
+        return [max(len(row[i]) for row in body) for i in range(len(self.columns))]
+
+    def least(self) -> list[int]:
+        """Characters each column needs."""
+        return [min(w, WRAPPED) if c.wrap else w for c, w in zip(self.columns, self.widths(), strict=True)]
+
+    def within(self, width: int) -> Table:
+        """The table with as many of its columns as a window of `width` characters has room for."""
+        if sum(self.least()) + GAP * (len(self.columns) - 1) <= width or not any(c.drop for c in self.columns):
+            return self
+        first = max(range(len(self.columns)), key=lambda i: self.columns[i].drop)
+
+        def rest(row: tuple[Any, ...]) -> tuple[Any, ...]:
+            return row[:first] + row[first + 1 :]
+
+        rows, total = tuple(map(rest, self.rows)), tuple(map(rest, self.total))
+        return Table(rest(self.columns), rows, total, self.title).within(width)
+
 
 def print_table(table: Table) -> None:
-    """To stdout: with Rich on a terminal, as wide as it needs in a file or pipe."""
-    if sys.stdout.isatty():
-        _print_rich(table)
-    else:
-        print_line(plain(table))
+    """To stdout: on a terminal what its window has room for, all of it in a file or pipe."""
+    print_tables((table, ""))
+
+
+def print_tables(*tables: tuple[Table, str]) -> None:
+    """Tables, each with the note below it, and on stderr the columns for which the window is too narrow."""
+    window = sys.stdout.isatty()
+    missing: dict[str, Column] = {}
+    for i, (table, note) in enumerate(tables):
+        if i:
+            print_line("")
+        if window:
+            width = window_width()
+            shown = table.within(width)
+            missing |= {c.name: c for c in table.columns if c not in shown.columns}
+            _print_rich(shown, width)
+        else:
+            print_line(plain(table))
+        if note:
+            print_text(note)
+    if missing:
+        sys.stdout.flush()
+        print(f"too narrow for {', '.join(missing)}: a pipe gets all columns", file=sys.stderr)
 
 
 def plain(table: Table) -> str:
     """Columns padded with spaces, nothing cut: for files, pipes and whoever reads them line by line."""
-    heads = tuple(c.name for c in table.columns)
-    body = [heads, *table.rows, *table.total]
-    widths = [max(len(row[i]) for row in body) for i in range(len(heads))]
+    heads, widths = tuple(c.name for c in table.columns), table.widths()
 
     def line(row: Sequence[str]) -> str:
         cells = zip(row, widths, table.columns, strict=True)
-        return "  ".join(t.rjust(w) if c.right else t.ljust(w) for t, w, c in cells).rstrip()
+        return (GAP * " ").join(t.rjust(w) if c.right else t.ljust(w) for t, w, c in cells).rstrip()
 
-    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
+    rule = "─" * (sum(widths) + GAP * (len(widths) - 1))
     lines = [line(heads), rule, *(line(row) for row in table.rows)]
     if table.total:
         lines += [rule, *(line(row) for row in table.total)]
     return "\n".join([table.title, *lines] if table.title else lines)
 
 
-def _print_rich(table: Table) -> None:
-    """A column too long for the window is folded, never cut."""
+def _print_rich(table: Table, width: int) -> None:
+    """Long text is wrapped, a number never: what then is too wide for the window, the window folds."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
+    from rich.text import Text
 
-    console = Console()
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    for column in table.columns:
-        drawn.add_column(column.name, justify="right" if column.right else "left", overflow="fold")
+    least = table.least()
+    console = Console(width=max(width, sum(least) + GAP * (len(least) - 1)))
+    drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
+    for column, needs in zip(table.columns, least, strict=True):
+        fixed: dict[str, Any] = {"overflow": "fold"} if column.wrap else {"no_wrap": True, "min_width": needs}
+        drawn.add_column(column.name, justify="right" if column.right else "left", header_style="bold", **fixed)
     for row in table.rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(Text, row))
     for i, row in enumerate(table.total):
         if i == 0 and table.rows:
             drawn.add_section()
-        drawn.add_row(*row, style="bold")
+        drawn.add_row(*map(Text, row), style="bold")
     if table.title:
-        console.print(table.title, style="bold", highlight=False, markup=False, soft_wrap=True)
+        console.print(Text(table.title, style="bold"), width=width)
     console.print(drawn)
 
 
@@ -94,6 +147,32 @@ def csv_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return out.getvalue()
 
 
+def window_width() -> int:
+    """Characters in a line of the terminal."""
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
+
+
 def print_line(text: str) -> None:
     """A line of plain text to stdout."""
     sys.stdout.write(f"{text}\n")
+
+
+def print_text(text: str) -> None:
+    """Lines for people to stdout: in a window broken between words, in a file or pipe as they are."""
+    if sys.stdout.isatty():
+        width = window_width()
+        text = "\n".join(_broken(line, width) for line in text.split("\n"))
+    print_line(text)
+
+
+def _broken(line: str, width: int) -> str:
+    """The line over several, the further ones indented as far as its text is (behind `name   text` too)."""
+    from textwrap import fill
+
+    if len(line) <= width:
+        return line
+    start = re.match(r" *(\S+( \S+)?  +)?", line)
+    indent = (start.end() if start else 0) * " "
+    return fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

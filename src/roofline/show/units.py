@@ -38,6 +38,15 @@ def share(part: float, total: float) -> str:
     return f"{100 * part / total:.1f} %" if total else "–"
 
 
+def ratio(value: float) -> str:
+    """FLOPs per byte; nothing where no byte moves.
+
+    >>> ratio(0.99934), ratio(float("inf"))
+    ('0.9993', '–')
+    """
+    return f"{value:.4g}" if value < float("inf") else "–"
+
+
 def seconds(value: float) -> str:
     """A time with the prefix that suits it.
 

@@ -9,7 +9,7 @@ from roofline.model import modules as m
 from roofline.model.maths import Count, distinct, half, least, no_more
 from roofline.model.model import Block, chosen
 from roofline.work import ops as o
-from roofline.work.step import Queries, Step
+from roofline.work.step import Queries, Step, query_pairs
 
 Lowering = Callable[[Any, Step], Iterator[o.Op]]
 LOWERINGS: dict[type[m.Module], Lowering] = {}
@@ -42,7 +42,9 @@ def _embedding(e: m.Embedding, step: Step) -> Iterator[o.Op]:
     """Each token reads its row; no more rows than the table has."""
     t = step.tokens
     touched = least(t, e.rows) * e.width
-    yield o.Lookup(name=e.name, part="embedding", rows=t, width=e.width, weight=touched, output=t * e.width)
+    yield o.Lookup(
+        name=e.name, part="embedding", rows=t, width=e.width, shared=e.shared, weight=touched, output=t * e.width
+    )
 
 
 @lowers(m.Linear)
@@ -79,8 +81,8 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
     t = step.tokens
     square = step.square_pairs
     yield o.Attend(
-        name=a.name, step=step, window=a.window or a.chunk, heads=a.heads, kv_heads=a.kv_heads, qk_dim=a.head_dim,
-        v_dim=a.v_head_dim,
+        name=a.name, step=step, pairs_of=lambda q: query_pairs(q, a.window, a.chunk), heads=a.heads,
+        kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim,
         sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + t,
         pairs=step.pairs(a.window, a.chunk), square=square, vector=a.parameters,
         input=(a.heads * a.head_dim + a.kv_width) * t, output=a.heads * a.v_head_dim * t,
@@ -133,7 +135,7 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
     moved = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
     shared = {
         "step": step,
-        "window": a.select,
+        "pairs_of": lambda q: query_pairs(q, a.select),
         "sequences": step.sequences,
         "tokens": t,
         "kv_tokens": held,
@@ -148,8 +150,8 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
             input=a.rank * t, output=width * held, **moved,
         )  # fmt: skip
         yield o.Attend(
-            name=a.name, heads=a.heads, kv_heads=a.heads, qk_dim=a.nope + a.rope, v_dim=a.v, **shared,
-            input=a.heads * (a.nope + a.rope) * t + (width + a.rope) * held, output=a.heads * a.v * t,
+            name=a.name, form="expanded", heads=a.heads, kv_heads=a.heads, qk_dim=a.nope + a.rope, v_dim=a.v, **shared,
+            input=a.heads * (a.nope + a.rope) * t + width * held + a.rope * t, output=a.heads * a.v * t,
             scratch=2 * a.heads * square,
         )  # fmt: skip
         return
@@ -159,7 +161,8 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
         weight=used * a.heads * a.nope * a.rank, input=a.heads * a.nope * t, output=a.heads * a.rank * t,
     )  # fmt: skip
     yield o.Attend(
-        name=f"{a.name}_absorbed", heads=a.heads, kv_heads=1, qk_dim=a.rank + a.rope, v_dim=a.rank, **shared,
+        name=f"{a.name}_absorbed", form="absorbed", heads=a.heads, kv_heads=1, qk_dim=a.rank + a.rope, v_dim=a.rank,
+        **shared,
         input=(a.heads * (a.rank + a.rope) + a.cache_width) * t, output=a.heads * a.rank * t,
         scratch=2 * a.heads * square, **moved,
     )  # fmt: skip
@@ -217,18 +220,21 @@ def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
 @lowers(m.CompressedAttention)
 def _compressed_attention(a: m.CompressedAttention, step: Step) -> Iterator[o.Op]:
     """Entries are read from the cache once, or as often as the queries' choices together ask for, if that is less."""
-    t, rate, square, pairs = step.tokens, a.rate, step.square_pairs, step.pairs(a.window)
-    read, held, seen = step.cache_reads(a.window), step.cached_tokens + t, a.window if rate is None else None
+    t, rate, square = step.tokens, a.rate, step.square_pairs
+    read, held = step.cache_reads(a.window), step.cached_tokens + t
+
+    def each(q: Queries) -> Count:
+        return query_pairs(q, a.window) + (0 if rate is None else _entries_seen(q, rate, a.select))
+
     if rate is not None:
-        pairs = pairs + step.total(lambda q: _entries_seen(q, rate, a.select))
         square = square + step.total(lambda q: q.new * _entries(q, rate))
         most = a.select
-        seen = None if most is None else a.window + most
         read = read + step.total(lambda q: q.cached // rate if most is None else least(q.cached // rate, q.new * most))
     yield o.Attend(
-        name=a.name, step=step, window=seen, heads=a.heads, kv_heads=1, qk_dim=a.head_dim, v_dim=a.head_dim,
-        sequences=step.sequences, tokens=t, kv_tokens=held, pairs=pairs, square=square, vector=a.parameters,
-        input=(a.heads + 1) * a.head_dim * t, output=a.heads * a.head_dim * t,
+        name=a.name, step=step, pairs_of=each, form="absorbed", heads=a.heads, kv_heads=1, qk_dim=a.head_dim,
+        v_dim=a.head_dim,
+        sequences=step.sequences, tokens=t, kv_tokens=held, pairs=step.total(each), square=square,
+        vector=a.parameters, input=(a.heads + 1) * a.head_dim * t, output=a.heads * a.head_dim * t,
         cache_read=a.head_dim * read, cache_write=a.head_dim * t, scratch=2 * a.heads * square,
     )  # fmt: skip
 
@@ -310,7 +316,8 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
 def _conv(v: m.Conv, step: Step) -> Iterator[o.Op]:
     moved, state = v.channels * step.tokens, v.state * step.sequences
     yield o.Convolve(
-        name=v.name, store="state", tokens=step.tokens, sequences=step.sequences, channels=v.channels, kernel=v.kernel,
+        name=v.name, store="activations", tokens=step.tokens, sequences=step.sequences, channels=v.channels,
+        kernel=v.kernel,
         vector=v.parameters, input=moved, output=moved, cache_read=state, cache_write=state,
     )  # fmt: skip
 
@@ -330,7 +337,7 @@ def _dual(s: m.StateSpace, step: Step) -> Iterator[o.Op]:
     t, state, inner = step.tokens, s.state * step.sequences, s.heads * s.head_dim
     yield o.Dual(
         name=s.name, store="state", step=step, heads=s.heads, head_dim=s.head_dim, state_size=s.state_size,
-        chunk=s.chunk, vector=s.parameters, input=(inner + 2 * s.groups * s.state_size + s.heads) * t,
+        groups=s.groups, chunk=s.chunk, vector=s.parameters, input=(inner + 2 * s.groups * s.state_size + s.heads) * t,
         output=inner * t, scratch=s.heads * s.chunk * t, cache_read=state, cache_write=state,
     )  # fmt: skip
 
@@ -340,7 +347,8 @@ def _delta(r: m.DeltaRule, step: Step) -> Iterator[o.Op]:
     t, state = step.tokens, r.state * step.sequences
     keys, values = r.key_heads * r.key_dim, r.value_heads * r.value_dim
     yield o.Delta(
-        name=r.name, store="state", step=step, heads=r.value_heads, key_dim=r.key_dim, value_dim=r.value_dim,
+        name=r.name, store="state", step=step, heads=r.value_heads, key_heads=r.key_heads, key_dim=r.key_dim,
+        value_dim=r.value_dim,
         chunk=r.chunk, vector=r.parameters, input=(2 * keys + values + r.value_heads + r.decays) * t, output=values * t,
         scratch=r.value_heads * r.chunk * t, cache_read=state, cache_write=state,
     )  # fmt: skip

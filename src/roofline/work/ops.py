@@ -11,14 +11,15 @@ read once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from roofline.model.maths import Count
 from roofline.model.modules import Part
-from roofline.work.step import Step
+from roofline.work.step import Queries, Step
 
-Store: TypeAlias = Literal["kv", "state"]
+Store: TypeAlias = Literal["kv", "state", "activations"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,13 +88,14 @@ class ExpertMatMul(Op):
 class Attend(Op):
     """softmax(q·kᵀ)·v: `pairs` unmasked query-key pairs per query head, `square` with no mask at all.
 
-    `kv_tokens`: tokens of all queries, cached and new together. `step` and `window` (keys a query sees at most, None
-    for all) are what a kernel's time depends on besides.
+    `kv_tokens`: tokens of all queries, cached and new together. `pairs_of` gives one query's pairs, for kernels that
+    run the queries of `step` apart. `form`: keys and values of their own (plain), made from latents (expanded), or one
+    latent for both (absorbed).
     """
 
     step: Step
-    window: Count | None = None
-
+    pairs_of: Callable[[Queries], Count]
+    form: Literal["plain", "expanded", "absorbed"] = "plain"
     heads: Count
     kv_heads: Count
     qk_dim: Count
@@ -174,10 +176,11 @@ class Choose(Op):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Lookup(Op):
-    """`rows` rows of a table."""
+    """`rows` rows of a table; `shared`: the head reads the same table."""
 
     rows: Count
     width: Count
+    shared: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -207,11 +210,12 @@ class Selective(ScanOp):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dual(ScanOp):
-    """Mamba-2: `heads` states [head_dim, state_size], computed in chunks by the reference."""
+    """Mamba-2: `heads` states [head_dim, state_size], B and C in `groups`, computed in chunks by the reference."""
 
     heads: Count
     head_dim: Count
     state_size: Count
+    groups: Count
     chunk: Count
 
 
@@ -220,6 +224,7 @@ class Delta(ScanOp):
     """Gated delta rule: `heads` states [key_dim, value_dim], computed in chunks by the reference."""
 
     heads: Count
+    key_heads: Count
     key_dim: Count
     value_dim: Count
     chunk: Count

@@ -130,11 +130,7 @@ class Step:
         Full: Σ over the new tokens i = 1…T of P + i, which is T·P + T(T+1)/2 after P cached ones.
         Window W: Σ min(P + i, W). Chunks of C: each token sees its own chunk up to itself.
         """
-        if chunk is not None:
-            return self.total(lambda q: _chunked(q.cached + q.new, chunk) - _chunked(q.cached, chunk))
-        if window is None:
-            return self.total(lambda q: q.new * q.cached + half(q.new * (q.new + 1)))
-        return self.total(lambda q: _windowed(q.cached, q.new, window))
+        return self.total(lambda q: query_pairs(q, window, chunk))
 
     def cache_reads(self, window: Count | None = None, chunk: Count | None = None) -> Count:
         """Cached tokens that at least one new token attends to."""
@@ -251,6 +247,15 @@ def _merged(queries: Iterable[Queries]) -> tuple[Queries, ...]:
         else:
             others.append(q)
     return (*(Queries(c, n, k) for (c, n), k in counts.items()), *others)
+
+
+def query_pairs(q: Queries, window: Count | None = None, chunk: Count | None = None) -> Count:
+    """The pairs of one of the queries: see `Step.pairs`."""
+    if chunk is not None:
+        return _chunked(q.cached + q.new, chunk) - _chunked(q.cached, chunk)
+    if window is None:
+        return q.new * q.cached + half(q.new * (q.new + 1))
+    return _windowed(q.cached, q.new, window)
 
 
 def _windowed(cached: Count, new: Count, window: Count) -> Count:

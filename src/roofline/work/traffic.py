@@ -70,7 +70,7 @@ class Traffic:
     def bytes(self, op: o.Op, precision: Precision) -> Moved:
         """Bytes of one op by role: elements moved times the format of the role."""
         moved, activations = self.rule(op), precision.activations
-        cache = precision.kv if op.store == "kv" else precision.state
+        cache = getattr(precision, op.store)
         return Moved(
             weight=precision.weights(op.part).bytes(moved.weight),
             vector=precision.other.bytes(moved.vector),
@@ -100,7 +100,8 @@ def fused(op: o.Op) -> Moved:
 def floor(op: o.Op) -> Moved:
     """Weights, cache, and the model's own output."""
     logits = op.output if isinstance(op, o.MatMul) and op.part == "head" else 0
-    return Moved(op.weight, op.vector, output=logits, cache_read=op.cache_read, cache_write=op.cache_write)
+    weight = 0 if isinstance(op, o.Lookup) and op.shared else op.weight  # the head reads the whole table
+    return Moved(weight, op.vector, output=logits, cache_read=op.cache_read, cache_write=op.cache_write)
 
 
 def original(op: o.Op) -> Moved:

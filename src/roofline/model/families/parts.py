@@ -587,7 +587,7 @@ def causal_lm(
     """
     vocab = c.size("vocab_size", most=2**28) if "vocab_size" in c.raw else c.size("vocab_size")
     shared = c.flag("tie_embedding|tie_word_embeddings", tied)
-    table = Embedding(name="embedding", rows=vocab, width=embed or width)
+    table = Embedding(name="embedding", rows=vocab, width=embed or width, shared=shared)
     head = Linear(name="lm_head", inputs=embed or width, outputs=vocab, bias=head_bias, part="head", tied=shared)
     final = (norm("final_norm", width),) if norm else ()
     return Model(

@@ -1,0 +1,70 @@
+"""docs/json.md names every key that a command prints, and no other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofline.cli.main import main
+from roofline.compat import transformer_roofline_analyzer
+
+DOCS = (Path(__file__).parents[1] / "docs" / "json.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", DOCS, re.MULTILINE | re.DOTALL))
+SHARED = "In several schemas"
+MAPS = set(re.findall(r"(\w+)\{\}`", DOCS))
+ON = ["meta-llama/Llama-3.1-8B", "--on", "l4"]
+LENGTHS = ["--input", "10", "--output", "4"]
+COMMANDS = [
+    ["analyze", *ON, "--decode", "9"], ["explain", "openai-community/gpt2", "attention"], ["models"],
+    ["models", "openai-community/gpt2"], ["models", "--types"], ["chips"],
+    ["generate", *ON, *LENGTHS, "--draft", "openai-community/gpt2"], ["serve", *ON, *LENGTHS, "--concurrency", "2"],
+    ["fit", *ON, "--batch", "400"], ["transformer-roofline-analyzer", ON[0]],
+]  # fmt: skip
+
+
+def keys(value: Any) -> Iterator[str]:
+    """Every key of every object; of a map from names to figures its own alone."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            if key not in MAPS:
+                yield from keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys(inner)
+
+
+def named(heading: str) -> set[str]:
+    """The keys a section writes in backticks: no options, no schemas, no commands."""
+    paths = re.findall(r"`([a-z_]+(?:\[\]|\{\})?(?:\.[a-z_]+(?:\[\]|\{\})?)*)`", SECTIONS[heading])
+    return {part.strip("[]{}") for path in paths for part in path.split(".")}
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, set[str]]:
+    """Schema → keys."""
+    found: dict[str, set[str]] = {}
+    for words in COMMANDS:
+        if words[0] == "transformer-roofline-analyzer":
+            transformer_roofline_analyzer.main(["--json", "--", *words[1:]])
+        elif words[0] == "fit":
+            with pytest.raises(SystemExit):
+                main([*words, "--json"])
+        else:
+            main([*words, "--json"])
+        data = json.loads(capsys.readouterr().out)
+        found.setdefault(data["schema"], set()).update(keys(data))
+    return found
+
+
+def test_every_key_is_documented_and_every_documented_key_printed(printed: dict[str, set[str]]) -> None:
+    assert named(SHARED) <= set().union(*printed.values())
+    for schema, found in printed.items():
+        section = named(f"`{schema}`")
+        assert found - section - named(SHARED) == set(), f"{schema}: not in docs/json.md"
+        assert section - found == set(), f"{schema}: in docs/json.md alone"
