@@ -29,7 +29,9 @@ def calibrate(
     Products, copies, attention, experts and elementwise work, each by itself as eager PyTorch runs it (NumPy where
     there is no PyTorch: products and copies alone). Takes a minute and a half; an idle machine measures best.
 
-    Example: `roofline calibrate --output laptop.toml`, then `roofline analyze MODEL --on laptop.toml`
+    Example: `roofline calibrate --quick --output laptop.toml`
+
+    Then `roofline analyze MODEL --on laptop.toml` and the other commands take it.
 
     Parameters
     ----------

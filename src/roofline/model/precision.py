@@ -96,7 +96,8 @@ ALIASES = {
     "bfloat16": "bf16",
     "float16": "fp16", "half": "fp16",
     "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "float8": "fp8", "e4m3": "fp8", "e5m2": "fp8",
-    "fp8_block": "fp8-block", "w4": "int4", "w8": "int8", "bitnet": "ternary",
+    "fp8_block": "fp8-block", "w4": "int4", "w4a16": "int4", "awq": "int4", "gptq": "int4", "w8": "int8",
+    "bitnet": "ternary",
 }  # fmt: skip
 
 
@@ -114,7 +115,7 @@ def format_named(name: object, field: str = "format") -> Format:
         bits = int(base[3:])
         return grouped(text, bits, int(group), 16 + bits)
     known = [*FORMATS, *ALIASES]
-    raise InputError(field, name, "a number format", nearest(text, known) or ["bf16", "fp8", "int4"])
+    raise InputError(field, name, f"a format ({', '.join(FORMATS)})", nearest(text, known) or ["bf16", "fp8", "int4"])
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ def precision_text(precision: Precision) -> str:
         name = getattr(precision, field.name).name
         if name != base:
             groups.setdefault(name, []).append(field.name)
+    matrices = ["attention", "ffn", "experts"]
+    groups = {n: ["weights", *r[3:]] if r[:3] == matrices else r for n, r in groups.items()}
     return ", ".join([base, *(f"{'/'.join(roles)} {name}" for name, roles in groups.items())])
 
 

@@ -57,8 +57,8 @@ def calibration_json(calibration: Calibration) -> dict[str, Any]:
         "schema": "roofline.calibrate/1",
         "chip": {
             "id": chip.id, "name": chip.name, "kind": chip.kind, "units": chip.units,
-            "peaks_flop_per_s": dict(chip.peaks),
-            "bandwidth_bytes_per_s": chip.bandwidth, "capacity_bytes": chip.capacity, "cache_bytes": chip.cache,
+            "peaks_flops": dict(chip.peaks),
+            "bandwidth_bytes_per_second": chip.bandwidth, "capacity_bytes": chip.capacity, "cache_bytes": chip.cache,
         },
         "software": machine.software,
         "clock": machine.clock,

@@ -1,0 +1,196 @@
+"""Clusters: the presets, counted chips and nodes, files of one's own, what a group crosses, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline.machine.chip import chip_named
+from roofline.machine.fabric import KINDS, Cluster, Level, cluster_named, clusters, part_of
+from roofline.model.errors import InputError
+
+GOOD = """
+[mine]
+chip = "h100-sxm"
+source = "my desk"
+date = "2026-01"
+levels = [
+    { name = "node", size = 4, kind = "switch", in_switch = true },
+    { name = "room", size = 3, bandwidth_gbs = 25, latency_us = 7, kind = "network" },
+]
+"""
+
+
+def test_presets_have_chip_source_date_and_sane_levels() -> None:
+    assert len(clusters()) >= 25
+    for cluster in clusters().values():
+        assert chip_named(cluster.chip).id == cluster.chip
+        assert cluster.source, cluster.name
+        assert re.fullmatch(r"\d{4}-\d{2}", cluster.date), cluster.name
+        speeds = [level.bandwidth for level in cluster.levels]
+        assert speeds == sorted(speeds, reverse=True), cluster.name
+        assert all(level.kind in KINDS for level in cluster.levels)
+
+
+@pytest.mark.parametrize(
+    "name",
+    """
+    dgx-1 dgx-2 dgx-a100 hgx-a100 dgx-h100 hgx-h100 dgx-h200 dgx-b200 dgx-b300 gb200-nvl72 GB300_NVL72 tpu-v4-pod
+    tpu-v5e-pod tpu-v5p-pod tpu-v6e-pod tpu-v7-pod 8xmi300x mi355x-platform pcie-workstation workstation
+    """.split(),
+)
+def test_the_clusters_people_ask_for(name: str) -> None:
+    assert cluster_named(name).chips >= 2
+
+
+def test_aliases_are_unique() -> None:
+    seen: dict[str, str] = {}
+    for cluster in clusters().values():
+        for name in (cluster.name, *cluster.aliases):
+            assert seen.setdefault(name.lower().replace("_", "-"), cluster.name) == cluster.name
+
+
+def test_counted_chips_and_nodes() -> None:
+    one = cluster_named("8xh100-sxm")
+    assert (one.chips, one.levels[0].bandwidth, one.levels[0].in_switch) == (8, 450e9, True)
+    assert cluster_named("8 x H100 SXM") == one
+    assert cluster_named("4xdgx-h100").chips == cluster_named("32xh100-sxm").chips == 32
+    assert [(v.size, v.kind) for v in cluster_named("144xgb200").levels] == [(72, "switch"), (2, "network")]
+    assert [(v.name, v.size) for v in cluster_named("4xa100-pcie-80gb").levels] == [("bridge", 2), ("node", 2)]
+    assert cluster_named("h100-sxm").chips == 1
+    assert cluster_named(chip_named("t4")).chips == 1
+    assert cluster_named("2xt4").levels[0].kind == "pcie"
+    assert cluster_named(one) is one
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    cluster = cluster_named(path)
+    assert (cluster.name, cluster.chips, cluster.source) == ("mine", 12, "my desk")
+    node, room = cluster.levels
+    assert node == Level("node", 4, 450e9, 1e-6, "switch", True)
+    assert (room.bandwidth, room.latency) == (25e9, pytest.approx(7e-6))
+    assert cluster_named(str(path)) == cluster
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ('chip = "h100-sxm"', "", "mine.chip"),
+        ('chip = "h100-sxm"', 'chip = "h1000"', "chip"),
+        ("size = 4", "size = 0", "node.size"),
+        ("size = 4", "size = 4.5", "node.size"),
+        ("size = 4", "size = true", "node.size"),
+        ("size = 4, ", "", "mine.levels[0].size"),
+        ("bandwidth_gbs = 25", "bandwidth_gbs = -1", "room.bandwidth"),
+        ("bandwidth_gbs = 25", "bandwidth_gbs = nan", "room.bandwidth"),
+        ("bandwidth_gbs = 25", 'bandwidth_gbs = "25"', "mine.levels[1].bandwidth_gbs"),
+        ("bandwidth_gbs = 25, ", "", "mine.levels[1].bandwidth_gbs"),
+        ("latency_us = 7", "latency_us = -7", "room.latency"),
+        ('kind = "network"', 'kind = "netwrk"', "room.kind"),
+        ('kind = "network"', "kind = 3", "mine.levels[1].kind"),
+        ('"room"', '"node"', "mine.levels"),
+        ('"room"', '""', "level.name"),
+        ('kind = "network"', 'kind = "pcie", in_switch = true', "room.in_switch"),
+        ('kind = "network"', 'kind = "torus", axes = [2, 2]', "room.axes"),
+        ("size = 3", "sizes = 3", "mine.levels[1].sizes"),
+        ("source", "sauce", "mine.sauce"),
+    ],
+)
+def test_a_bad_file_names_the_field(tmp_path: Path, old: str, new: str, field: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace(old, new, 1))
+    with pytest.raises(InputError) as raised:
+        cluster_named(path)
+    assert raised.value.field == field
+
+
+@pytest.mark.parametrize("text", ["", "levels", "[a]\n[b]", "[a]\nlevels = 3\nchip = 'h100-sxm'", "a = 1"])
+def test_a_file_that_is_no_cluster(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(InputError):
+        cluster_named(path)
+
+
+@pytest.mark.parametrize(
+    "spec", ["dgx-h1000", "0xh100-sxm", "12xh100-sxm", "8xm4", "9xt4", "2xpcie-workstation", "nowhere.toml", "", "x"]
+)
+def test_no_such_cluster(spec: str) -> None:
+    with pytest.raises(InputError):
+        cluster_named(spec)
+
+
+def test_the_nearest_is_named() -> None:
+    with pytest.raises(InputError) as raised:
+        cluster_named("dgx-h10")
+    assert "dgx-h100" in raised.value.nearest
+
+
+def spans(cluster: Cluster, n: int, stride: int = 1) -> list[tuple[str, int]]:
+    return [(part.level.name, part.count) for part in cluster.span(n, stride)]
+
+
+def test_what_a_group_crosses() -> None:
+    cluster = cluster_named("dgx-h100")
+    assert spans(cluster, 1) == []
+    assert spans(cluster, 8) == [("node", 8)]
+    assert spans(cluster, 32) == [("node", 8), ("cluster", 4)]
+    assert spans(cluster, 12) == [("node", 8), ("cluster", 2)]
+    assert spans(cluster, 4, 8) == [("cluster", 4)]
+    assert spans(cluster, 8, 2) == [("node", 4), ("cluster", 2)]
+    assert spans(cluster, 2, 64) == [("cluster", 2)]
+    assert spans(cluster_named("gb200-nvl72"), 64) == [("rack", 64)]
+    for n, stride in ((257, 1), (0, 1), (2, 256), (2, 0), (-1, 1), (True, 1)):
+        with pytest.raises(InputError):
+            cluster.span(n, stride)
+
+
+@given(st.integers(1, 256), st.sampled_from([1, 2, 4, 8, 16]))
+def test_a_group_fits_in_what_it_crosses(n: int, stride: int) -> None:
+    cluster = cluster_named("dgx-h100")
+    if (n - 1) * stride + 1 > cluster.chips:
+        return
+    held = 1
+    for part in cluster.span(n, stride):
+        assert 1 < part.count <= part.level.size
+        held *= part.count
+    assert held >= n
+    if n & (n - 1) == 0:
+        assert held == n
+
+
+def test_tori_and_meshes() -> None:
+    pod = cluster_named("tpu-v5e-pod")
+    (whole,) = pod.span(256)
+    assert (whole.bandwidth, whole.axes, whole.wrapped) == (200e9, (16, 16), True)
+    (row,) = pod.span(16, 16)
+    assert (row.bandwidth, row.axes) == (100e9, (16,))
+    (four,) = pod.span(4)
+    assert (four.bandwidth, four.axes, four.wrapped) == (100e9, (2, 2), False)
+    (cube,) = cluster_named("tpu-v4-pod").span(64)
+    assert (cube.bandwidth, cube.axes, cube.wrapped) == (300e9, (4, 4, 4), True)
+    (some,) = cluster_named("8xmi300x").span(4)
+    assert some.bandwidth == pytest.approx(3 * 64e9)
+    assert some.pair == pytest.approx(64e9)
+
+
+@given(st.integers(2, 64))
+def test_no_part_is_faster_than_its_level(n: int) -> None:
+    for level in (
+        Level("a", 64, 1e9, 1e-6, "torus", axes=(4, 4, 4)),
+        Level("a", 64, 1e9, 1e-6, "torus", axes=(16, 4)),
+        Level("a", 64, 1e9, 1e-6, "torus"),
+        Level("a", 64, 1e9, 1e-6, "mesh"),
+        Level("a", 64, 1e9, 1e-6, "ring"),
+        Level("a", 64, 1e9, 1e-6, "switch"),
+    ):
+        part = part_of(level, n)
+        assert 0 < part.bandwidth <= level.bandwidth
+        assert 0 < part.pair <= level.bandwidth
+        assert part_of(level, 64).bandwidth == level.bandwidth
