@@ -115,7 +115,7 @@ def format_named(name: object, field: str = "format") -> Format:
         bits = int(base[3:])
         return grouped(text, bits, int(group), 16 + bits)
     known = [*FORMATS, *ALIASES]
-    raise InputError(field, name, f"a format ({', '.join(FORMATS)})", nearest(text, known) or ["bf16", "fp8", "int4"])
+    raise InputError(field, name, "a number format", nearest(text, known) or ["bf16", "fp8", "int4"])
 
 
 @dataclass(frozen=True)
