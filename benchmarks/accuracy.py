@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+import measured_collectives
 import measured_serving
 from measured_ops import LAWS, Case, Column, cases, chip, last_level
 from roofline.machine import constants
@@ -138,7 +139,9 @@ def scores(folder: Path, fold: int = -1) -> list[Score]:
     for file, system, name, part in (*operators(folder, fold), *served(folder)):
         groups[file, system, name].append(part)
         groups[file, "all", name].append(part)
-    return [summed(*key, parts) for key, parts in sorted(groups.items())]
+    lines = [summed(*key, parts) for key, parts in groups.items()]
+    lines += [Score(**line) for line in measured_collectives.collectives(folder, fold)]
+    return sorted(lines, key=lambda s: (s.file, s.system, s.slice))
 
 
 def table(lines: Iterable[Score], markdown: bool) -> str:

@@ -1,0 +1,272 @@
+"""Fit the constants of the collectives' law to a folder of measurements.
+
+    python benchmarks/fit_collectives.py DIR [--out FILE] [--without-fold N]
+
+A group is a chip, kind of link, op and software; each number of ranks has its own α, e and rises c ≥ 0, by robust least
+squares on log(predicted/measured). The error beside them is of rows whose size took no part (5 folds by a hash of size
+and ranks). A generation is fitted to all its chips, a kind of link to all generations, and their error is of a chip, or
+of a generation, that took no part. An engine's constants are of its newest release on each chip; others stand under
+the release's name.
+"""
+
+import argparse
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares  # type: ignore[import-untyped, unused-ignore]
+
+from measured_collectives import CUSTOM, NCCL, VIDUR, Rows, rows, version_key
+from measured_ops import Column, generation
+from roofline.machine import collectives as laws
+from roofline.machine.chip import chip_named
+
+FOLDS = 5
+LEAST = 8  # rows of one number of ranks without which nothing is fitted
+RIDGE = 0.02  # pull of each rise to 0, in units of one row's log error
+ROUGH = 0.7  # exponent where the rows are too few, or too coarse, to tell the rises
+Key = tuple[str, str, str, str]  # chip, generation or generic; kind of link; op; software
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows to fit together, of one number of ranks. fold: the hold-out fold; weight: the same for every chip."""
+
+    size: Column
+    moved: Column
+    bandwidth: Column
+    seconds: Column
+    fold: NDArray[np.int64]
+    weight: Column
+
+    def take(self, keep: NDArray[np.bool_]) -> "Table":
+        return Table(*(getattr(self, f)[keep] for f in self.__dataclass_fields__))
+
+
+def table(group: list[Rows], fold: str) -> Table:
+    """fold: 'size', 'system' or 'generation'."""
+    labels = [r.system if fold == "system" else generation(r.system) for r in group]
+    ids = {name: i for i, name in enumerate(sorted(set(labels)))}
+    per: dict[str, int] = defaultdict(int)
+    for r in group:
+        per[r.system] += len(r.size)
+    parts = []
+    for r, label in zip(group, labels, strict=True):
+        part = r.cluster.span(r.ranks, r.stride)[0]
+        moved = r.size if r.op in ("dispatch", "combine") else laws.bytes_moved(r.op, laws.RING[r.op], r.size, r.ranks)
+        speed = part.level.bandwidth if r.op in ("dispatch", "combine") else part.bandwidth
+        n = len(r.size)
+        held = r.fold if fold == "size" else np.full(n, ids[label])
+        weight = np.full(n, np.sqrt(sum(per.values()) / len(per) / per[r.system]))
+        parts.append((r.size, moved, np.full(n, speed), r.seconds, held, weight))
+    return Table(*(np.concatenate(c) for c in zip(*parts, strict=True)))
+
+
+def fit(t: Table, sharp: float) -> laws.Link:
+    """The constants that fit a table."""
+    rate = float(np.log(np.clip(np.max(t.moved / t.seconds / t.bandwidth), 1e-4, 0.99)))
+    start = [float(np.log(t.seconds.min())), rate, *([-2.5] * len(laws.KNOTS) if sharp == 1 else [])]
+    low = [float(np.log(1e-7)), float(np.log(1e-4)), *([-8.0] * (len(start) - 2))]
+    high = [float(np.log(1e-2)), float(np.log(1.2)), *([3.0] * (len(start) - 2))]
+
+    def residual(x: Column) -> Column:
+        log = np.log(laws_seconds(link_at(x, sharp), t) / t.seconds) * t.weight
+        return np.concatenate([log, RIDGE * np.exp(x[2:])])
+
+    found = least_squares(residual, start, bounds=(low, high), loss="soft_l1", f_scale=0.05, max_nfev=60)
+    return link_at(found.x, sharp)
+
+
+def link_at(x: Column, sharp: float) -> laws.Link:
+    values = np.exp(x)
+    return laws.Link(float(values[0]), float(values[1]), sharp, tuple(float(c) for c in values[2:]))
+
+
+def laws_seconds(link: laws.Link, t: Table) -> Column:
+    return np.asarray(link.seconds(t.size, t.moved, t.bandwidth), dtype=float)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Constants by number of ranks, and what is known of them on rows that took no part."""
+
+    links: dict[int, laws.Link]
+    predicted: Column
+    seconds: Column
+    alpha: Column
+    measured: int
+
+    @property
+    def error(self) -> Column:
+        return np.asarray(self.predicted / self.seconds - 1)
+
+    def intervals(self) -> dict[str, float]:
+        ratio = self.seconds / self.predicted
+        small = self.predicted < 3 * self.alpha
+        values: dict[str, float] = {}
+        for name, part in (("_small", small), ("", ~small)):
+            chosen = ratio[part] if part.sum() >= 12 else ratio
+            low, high = np.quantile(chosen, [0.1, 0.9])
+            values |= {f"low{name}": min(0.99, float(low)), f"high{name}": max(1.01, float(high))}
+        return values
+
+
+def fit_group(group: list[Rows], fold: str) -> Fitted | None:
+    """Each number of ranks by itself; p is 1 with rises, ROUGH without, whichever predicts held-out rows better."""
+    by_ranks: dict[int, list[Rows]] = defaultdict(list)
+    for r in group:
+        by_ranks[r.ranks].append(r)
+    best: Fitted | None = None
+    for sharp in (1.0, ROUGH):
+        links: dict[int, laws.Link] = {}
+        columns: list[tuple[Column, Column, Column]] = []
+        for n, found in sorted(by_ranks.items()):
+            t = table(found, fold)
+            if len(t.size) < LEAST:
+                continue
+            if len(np.unique(t.fold)) < 2:  # one chip only: its own sizes
+                t = table(found, "size")
+            held = np.empty_like(t.seconds)
+            for f in np.unique(t.fold):
+                out = t.fold == f
+                held[out] = laws_seconds(fit(t.take(~out), sharp), t.take(out))
+            links[n] = fit(t, sharp)
+            columns.append((held, t.seconds, np.full(len(held), links[n].alpha)))
+        if links:
+            predicted, seconds, alpha = (np.concatenate(c) for c in zip(*columns, strict=True))
+            one = Fitted(links, predicted, seconds, alpha, max(links))
+            if best is None or np.median(np.abs(one.error)) < np.median(np.abs(best.error)):
+                best = one
+    return best
+
+
+P2P = ("h100_dgx",)  # nodes whose rows of vidur are fitted: what joins the others is not stated, or is but assumed
+P2P_INSIDE = ("a100_dgx",)  # inside a node only
+
+
+def usable(r: Rows) -> bool:
+    """Rows whose fabric is known, within one level."""
+    if r.file == VIDUR:
+        inside = r.cluster.span(r.ranks, r.stride)[0].level.kind == "switch"
+        return r.op == "p2p" and (r.system in P2P or (r.system in P2P_INSIDE and inside))
+    return r.op in ("dispatch", "combine") or (r.file in (NCCL, CUSTOM) and r.single)
+
+
+def jobs(found: list[Rows]) -> dict[Key, list[Rows]]:
+    """The groups to fit: under the engine's name its newest release on each chip, the others under their own."""
+    chosen = [replace(r, system=r.cluster.chip) for r in found if usable(r)]
+    newest: dict[tuple[str, str], str] = {}
+    for r in chosen:
+        here = (r.system, r.engine)
+        newest[here] = max(newest.get(here, r.software), r.software, key=version_key)
+    groups: dict[Key, list[Rows]] = defaultdict(list)
+    for r in chosen:
+        kind = r.cluster.span(r.ranks, r.stride)[0].level.kind
+        if r.software == newest[r.system, r.engine]:
+            for place in (r.system, f"generation-{generation(r.system)}", "generic"):
+                groups[place, kind, r.op, r.engine].append(r)
+        else:
+            groups[r.system, kind, r.op, r.software].append(r)
+    return groups
+
+
+def extended(results: dict[Key, Fitted]) -> dict[Key, Fitted]:
+    """Chips measured up to fewer ranks than their generation: beyond, its constants, scaled to meet."""
+    done = dict(results)
+    for key, f in results.items():
+        place, *rest = key
+        if place.startswith("gener"):
+            continue
+        wide = results.get((f"generation-{chip_named(place).generation}", *rest))  # type: ignore[arg-type]
+        last = max(f.links)
+        if wide is None or last not in wide.links:
+            continue
+        here, there = f.links[last], wide.links[last]
+        more = {
+            n: replace(x, alpha=x.alpha / there.alpha * here.alpha, share=x.share / there.share * here.share,
+                       sharp=here.sharp, rises=x.rises if here.rises else ())
+            for n, x in wide.links.items() if n > last and x.sharp == here.sharp
+        }  # fmt: skip
+        if more:
+            done[key] = replace(f, links=f.links | more)
+    return done
+
+
+HEAD = """\
+# Written by benchmarks/fit_collectives.py from measurements of aiconfigurator (Apache-2.0) and, for p2p, vidur (MIT).
+# alpha: s, share: of the link's bandwidth, for each number of ranks; rises: of alpha, at 4 KiB, 16 KiB, ... 16 MiB; the
+# law is in machine/collectives.py. measured: the most ranks that were. mape, median, bias: on rows whose size took no
+# part in the fit (generation and generic: on a chip, or generation, that took no part). low, high: factors of the
+# interval that holds 80 % of those rows; *_small where latency rules.
+"""
+
+
+def write(results: dict[Key, Fitted], path: Path) -> None:
+    lines = [HEAD]
+    for key in sorted(results):
+        f = results[key]
+        ranks = sorted(f.links)
+        links = [f.links[n] for n in ranks]
+        place, kind, op, software = key
+        quoted = f'"{software}"' if set(" .") & set(software) else software
+        lines += [f"[{place}.{kind}.{op}.{quoted}]", f"ranks = {ranks}"]
+        if f.measured < ranks[-1]:
+            lines.append(f"measured = {f.measured}")
+        lines.append(f"alpha = [{', '.join(f'{x.alpha:.4g}' for x in links)}]")
+        lines.append(f"share = [{', '.join(f'{x.share:.4g}' for x in links)}]")
+        lines.append(f"sharp = {links[0].sharp:.4g}")
+        if links[0].rises:
+            rows_ = (f"[{', '.join(f'{c:.3g}' if c >= 0.002 else '0.0' for c in x.rises)}]" for x in links)
+            lines.append(f"rises = [{', '.join(rows_)}]")
+        e = f.error
+        lines.append(f"rows = {len(e)}")
+        lines += [f"mape = {np.mean(np.abs(e)):.4f}", f"median = {np.median(np.abs(e)):.4f}", f"bias = {e.mean():.4f}"]
+        lines += [f"{name} = {value:.3f}" for name, value in f.intervals().items()]
+        lines.append("")
+    path.write_text("\n".join(lines).replace("\n\n\n", "\n\n"))
+
+
+def report(results: dict[Key, Fitted]) -> None:
+    """Held-out error by place, op and software."""
+    pooled: dict[tuple[str, ...], list[Column]] = defaultdict(list)
+    for (place, kind, op, software), f in results.items():
+        level = "generation" if place.startswith("generation") else "generic" if place == "generic" else "chip"
+        family = software.partition(" ")[0]
+        pooled[level, op, family, "all"].append(f.error)
+        pooled[level, op, family, kind].append(f.error)
+        if software == "nccl":
+            pooled[level, "nccl", "all ops", "all"].append(f.error)
+            if level == "chip":
+                pooled[level, "nccl", "all ops", place].append(f.error)
+    for name, errors in sorted(pooled.items()):
+        e = 100 * np.abs(np.concatenate(errors))
+        print(f"{' '.join(name):52} rows {len(e):5}  median {np.median(e):5.1f} %  mean {e.mean():5.1f} %")
+
+
+def main(argv: list[str]) -> None:
+    parser = argparse.ArgumentParser(description="Fits the constants of the collectives' law.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--out", type=Path, default=laws.FILE)
+    parser.add_argument("--without-fold", type=int, default=-1, help="leave out this fifth of the sizes altogether")
+    options = parser.parse_args(argv)
+    found = rows(options.folder)
+    if options.without_fold >= 0:
+        kept = ((r, r.fold != options.without_fold) for r in found)
+        found = [replace(r, size=r.size[k], seconds=r.seconds[k], fold=r.fold[k]) for r, k in kept if k.any()]
+    results: dict[Key, Fitted] = {}
+    for key, group in jobs(found).items():
+        lone = len({r.system for r in group}) == 1
+        many = len({generation(r.system) for r in group}) > 1
+        fold = "size" if lone else "generation" if key[0] == "generic" and many else "system"
+        fitted = fit_group(group, fold)
+        if fitted is not None:
+            results[key] = fitted
+    report(results)
+    write(extended(results), options.out)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

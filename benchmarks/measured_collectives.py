@@ -1,0 +1,257 @@
+"""Measured collectives as calls of the laws, and how well the shipped constants predict them.
+
+    python benchmarks/measured_collectives.py DIR [--json FILE] [--fold N] [--constants FILE]
+
+The lines are those of accuracy.py: all in percent, `plain` the bytes at full bandwidth without latency, `floor exceeds`
+the share of rows faster than that. A row of an engine's own all-reduce is predicted for the release it names (slice
+`release`) and for the engine as such, whose constants are of its newest release (slice `engine`).
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from measured_ops import Column, column, folds, known
+from roofline.machine import collectives as laws
+from roofline.machine.chip import chip_named
+from roofline.machine.fabric import Cluster, Level, cluster_named
+
+NCCL, CUSTOM, VIDUR, DEEPEP = (
+    "collectives_nccl_aic.csv",
+    "allreduce_custom_aic.csv",
+    "collectives_vidur.csv",
+    "deepep_low_latency_aic.csv",
+)
+LLMCOMPASS = "allreduce_llmcompass.csv"
+OPS = {"alltoall": "all_to_all", "send_recv": "p2p"}
+NETWORK = {"a100_dgx": 25e9, "h100_dgx": 50e9}  # the NIC of a GPU in the node's datasheet; the rows do not say
+NODES = {
+    "a100_dgx": "a100_sxm",
+    "h100_dgx": "h100_sxm",
+    "a100_pairwise_nvlink": "a100-pcie-80gb",
+    "a40_pairwise_nvlink": "a40",
+    "h100_pairwise_nvlink": "h100-nvl",
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one file that differ in nothing but their size. fold: the hold-out fold of each."""
+
+    file: str
+    system: str
+    op: str
+    software: str
+    engine: str
+    ranks: int
+    cluster: Cluster
+    size: Column
+    seconds: Column
+    fold: NDArray[np.int64]
+    slices: tuple[str, ...]
+    stride: int = 1
+
+    @property
+    def single(self) -> bool:
+        """Whether the group lies within one level."""
+        return len(self.cluster.span(self.ranks, self.stride)) == 1
+
+
+def read(folder: Path, file: str) -> pl.DataFrame:
+    return pl.read_csv(folder / file) if (folder / file).exists() else pl.DataFrame()
+
+
+def groups(frame: pl.DataFrame, names: list[str]) -> Iterator[tuple[Any, pl.DataFrame]]:
+    if frame.height:
+        yield from frame.group_by(names, maintain_order=True)
+
+
+def node(system: str, ranks: int) -> Cluster:
+    """One node of `ranks` chips."""
+    return cluster_named(f"{ranks}x{chip_named(system).id}")
+
+
+def nccl(folder: Path) -> Iterator[Rows]:
+    for (system, op, n), part in groups(read(folder, NCCL), ["system", "op", "num_gpus"]):
+        if known(system):
+            op = OPS.get(op, op)
+            seconds = column(part, "latency_ms") / 1e3
+            fold = folds(part, ["bytes", "num_gpus"])
+            label = ("all", op, f"{op},n={n}", "pcie" if "switch" not in kind_of(system, n) else "nvlink")
+            yield Rows(
+                NCCL, system, op, "nccl", "nccl", n, node(system, n), column(part, "bytes"), seconds, fold, label
+            )
+
+
+def kind_of(system: str, n: int) -> str:
+    return node(system, n).levels[0].kind
+
+
+def engine_of(kernel: str) -> str:
+    """`vLLM_custom_graph` → vllm, `vLLM_custom_eager` → vllm-eager, `TRTLLM` → trtllm."""
+    name = kernel.partition("_")[0].lower()
+    return f"{name}-eager" if kernel.endswith("eager") else name
+
+
+def release_of(kernel: str, software: str) -> str:
+    """The key of one release: `vllm 0.14.0`; `trtllm sglang-0.5.9` where another engine carries the kernel."""
+    family, _, version = software.partition(" ")
+    engine = engine_of(kernel)
+    return f"{engine} {version}" if engine.startswith(family) else f"{engine} {family}-{version}"
+
+
+def version_key(release: str) -> list[tuple[int, str]]:
+    """Releases in order: numbers as numbers, rc before the release; carried kernels before the engine's own."""
+    tail = release.partition(" ")[2]
+    carried = [(-1 if "-" in tail else 0, "")]
+    return carried + [(int(x), "") if x.isdigit() else (-1, x) for x in re.findall(r"\d+|rc|post", tail)]
+
+
+def custom(folder: Path) -> Iterator[Rows]:
+    names = ["system", "kernel_source", "software", "num_gpus"]
+    for (system, kernel, software, n), part in groups(read(folder, CUSTOM), names):
+        if known(system):
+            release, engine = release_of(kernel, software), engine_of(kernel)
+            seconds, size = column(part, "latency_ms") / 1e3, column(part, "bytes")
+            fold = folds(part, ["bytes", "num_gpus"])
+            label = ("all", engine, "eager" if engine.endswith("eager") else "graph")
+            yield Rows(CUSTOM, system, "all_reduce", release, engine, n, node(system, n), size, seconds, fold, label)
+
+
+def vidur(folder: Path) -> Iterator[Rows]:
+    """Kernel times, whole microseconds. The send_recv rows of the A100 pairs repeat the H100 pairs': left out."""
+    for (name, op, n, each), part in groups(read(folder, VIDUR), ["node", "op", "num_workers", "devices_per_node"]):
+        if name not in NODES or (name == "a100_pairwise_nvlink" and op == "send_recv"):
+            continue
+        system = NODES[name]
+        found = chip_named(system)
+        link = float(found.link or 0.0)
+        op = OPS.get(op, op)
+        if name.endswith("dgx"):
+            levels = [Level("node", each, link, 1e-6, "switch", system.startswith("h100"))]
+            if n > each:
+                levels.append(Level("cluster", n // each, NETWORK[name], 5e-6, "network"))
+            where = "node" if n <= each else "across nodes"
+        else:  # pairs joined by NVLink, the pairs by PCIe; one device "per node" is one of each of two pairs
+            pair = min(n, each, 2)
+            levels = [Level("bridge", pair, link, 1e-6, "switch")]
+            if n > pair:
+                levels.append(Level("node", n // pair, float(found.host or 32e9), 2e-6, "pcie"))
+            where = "pair" if n <= pair else "across pairs"
+        cluster = Cluster(f"{name} {n}x{each}", found.id, tuple(levels))
+        seconds, fold = column(part, "latency_ms") / 1e3, folds(part, ["bytes", "num_workers"])
+        label = ("all", f"{op},{where}")
+        yield Rows(VIDUR, name, op, "nccl", "nccl", n, cluster, column(part, "bytes"), seconds, fold, label)
+
+
+def llmcompass(folder: Path) -> Iterator[Rows]:
+    """Timed from the host."""
+    part = read(folder, LLMCOMPASS)
+    if part.height:
+        cluster, fold = node("a100_sxm", 4), folds(part, ["bytes"])
+        size, seconds = column(part, "bytes"), column(part, "latency_us") / 1e6
+        yield Rows(
+            LLMCOMPASS, "a100_sxm", "all_reduce", "nccl", "nccl", 4, cluster, size, seconds, fold, ("all",)
+        )  # fmt: skip
+
+
+def deepep(folder: Path) -> Iterator[Rows]:
+    """Tokens to k experts each, 8 bits and a scale for every 128 values (and 16 bytes) there, 16 bits back.
+
+    The H200 rows of the older release repeat the H100's digit for digit: left out. A node has 8 GPUs.
+    """
+    for (system, software, nodes), part in groups(read(folder, DEEPEP), ["system", "software", "node_num"]):
+        if not known(system) or (system == "h200_sxm" and software == "sglang 0.5.6.post2"):
+            continue
+        pairs, hidden = column(part, "num_token") * column(part, "num_topk"), column(part, "hidden_size")
+        fold = folds(part, ["num_token", "num_topk", "hidden_size"])
+        inner = node(system, 8).levels[0]
+        outer = Level("cluster", max(2, nodes), 50e9, 5e-6, "network")
+        cluster = Cluster(f"{nodes} nodes", chip_named(system).id, (Level("node", 8, inner.bandwidth, 1e-6, "switch"),))
+        cluster = Cluster(cluster.name, cluster.chip, (*cluster.levels, outer)) if nodes > 1 else cluster
+        for op, each in (("dispatch", hidden * (1 + 4 / 128) + 16), ("combine", 2 * hidden)):
+            seconds = column(part, f"{op}_avg_t_us") / 1e6
+            label = ("all", op, f"{op},nodes={nodes}")
+            yield Rows(
+                DEEPEP, system, op, "deepep", "deepep", 8 * nodes, cluster, pairs * each, seconds, fold, label
+            )  # fmt: skip
+
+
+def rows(folder: Path) -> list[Rows]:
+    """Every row of `folder` that the laws speak of."""
+    found = [*nccl(folder), *custom(folder), *vidur(folder), *llmcompass(folder), *deepep(folder)]
+    return [r for r in found if len(r.seconds)]
+
+
+def predict(r: Rows, software: str) -> laws.Transfer:
+    return laws.collective(r.op, r.size, r.ranks, r.cluster, stride=r.stride, software=software)
+
+
+def collectives(folder: Path, fold: int = -1) -> list[dict[str, Any]]:
+    """The lines of the table; the pseudo-system `all` pools the systems of a file. fold: only the rows of that fold."""
+    parts: dict[tuple[str, str, str], list[tuple[NDArray[np.float64], str]]] = defaultdict(list)
+    for r in rows(folder):
+        keep = r.fold == fold if fold >= 0 else np.ones(len(r.size), dtype=bool)
+        if not keep.any():
+            continue
+        for mode, software in dict.fromkeys((("release", r.software), ("engine", r.engine))):
+            t = predict(r, software)
+            columns = np.array([t.expected, r.seconds, t.floor, t.low, t.high])[:, keep]
+            names = [s if r.file != CUSTOM else f"{mode},{s}" for s in r.slices] if r.file == CUSTOM else r.slices
+            for name in names:
+                for system in (r.system, "all"):
+                    parts[r.file, system, name].append((columns, t.grade))
+            if r.file != CUSTOM:
+                break
+    return [_score(*key, found) for key, found in sorted(parts.items())]
+
+
+def _score(file: str, system: str, name: str, found: list[tuple[NDArray[np.float64], str]]) -> dict[str, Any]:
+    p, m, plain, low, high = np.concatenate([columns for columns, _ in found], axis=1)
+    error = p / m - 1
+    return {
+        "file": file,
+        "system": system,
+        "slice": name,
+        "n": len(m),
+        "mape": 100 * float(np.mean(np.abs(error))),
+        "median": 100 * float(np.median(np.abs(error))),
+        "bias": 100 * float(np.mean(error)),
+        "plain_mape": 100 * float(np.mean(np.abs(plain / m - 1))),
+        "floor_exceeds": 100 * float(np.mean(plain > m)),
+        "covered": 100 * float(np.mean((m >= low) & (m <= high))),
+        "grade": "".join(sorted({g for _, g in found})),
+    }
+
+
+def main(argv: list[str]) -> None:
+    """Prints the table, and writes the JSON list where asked."""
+    parser = argparse.ArgumentParser(description="Scores the constants of collectives on a folder of measurements.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--json", type=Path, help="write the list of objects here")
+    parser.add_argument("--fold", type=int, default=-1, help="only the rows of this fifth of the sizes")
+    parser.add_argument("--constants", type=Path, default=laws.FILE, help="a file that fit_collectives.py wrote")
+    options = parser.parse_args(argv)
+    laws.FILE = options.constants
+    found = collectives(options.folder, options.fold)
+    width = [max(len(str(s[k])) for s in found) for k in ("file", "system", "slice")]
+    for s in found:
+        head = "  ".join(str(s[k]).ljust(w) for k, w in zip(("file", "system", "slice"), width, strict=True))
+        figures = "  ".join(f"{k} {s[k]:6.1f}" for k in ("mape", "median", "bias", "plain_mape", "covered"))
+        print(f"{head}  n {s['n']:5}  {figures}  floor {s['floor_exceeds']:5.2f}  {s['grade']}")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,384 @@
+"""A cluster: chips of one kind in a tree of levels, each with the links that join its parts.
+
+Bandwidths are bytes/s in one direction and per chip, over all the links of a chip at that level; latencies are seconds
+of one step between two chips. The presets of `fabrics.toml` stand beside their sources.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from roofline.machine.chip import LARGEST_FILE, Chip, chip_named, chips
+from roofline.model.errors import InputError, nearest
+
+FILE = Path(__file__).with_name("fabrics.toml")
+KINDS = ("switch", "mesh", "ring", "torus", "pcie", "network")
+LATENCY: Mapping[str, float] = MappingProxyType(
+    {"switch": 1e-6, "mesh": 1e-6, "ring": 1e-6, "torus": 1e-6, "pcie": 2e-6, "network": 5e-6}
+)
+"""Seconds of one step at a level that gives none: assumptions."""
+NODE = 8
+"""Chips of one node at most, where a cluster is named by its chips alone."""
+MOST = 2**20
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of the tree: `size` parts joined alike, the parts being chips or whole inner levels.
+
+    `kind`: switch (all pairs at full speed), mesh (a link for each pair), ring, torus (of `axes`), pcie (through the
+    host), network (between nodes). `in_switch`: the switch can add and multicast (NVLink SHARP).
+    """
+
+    name: str
+    size: int
+    bandwidth: float
+    latency: float
+    kind: str
+    in_switch: bool = False
+    axes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        where = self.name if isinstance(self.name, str) and self.name else "level"
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError("level.name", self.name, "text")
+        if isinstance(self.size, bool) or not isinstance(self.size, int) or not 1 <= self.size <= MOST:
+            raise InputError(f"{where}.size", self.size, f"a whole number from 1 to {MOST}")
+        for field, value, least in (("bandwidth", self.bandwidth, "positive"), ("latency", self.latency, "")):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise InputError(f"{where}.{field}", value, "a finite number")
+            if value < 0 or (least and value == 0):
+                raise InputError(f"{where}.{field}", value, "a positive number" if least else "zero or more")
+        if self.kind not in KINDS:
+            raise InputError(f"{where}.kind", self.kind, f"one of {', '.join(KINDS)}", nearest(str(self.kind), KINDS))
+        if not isinstance(self.in_switch, bool):
+            raise InputError(f"{where}.in_switch", self.in_switch, "true or false")
+        if self.in_switch and self.kind not in ("switch", "network"):
+            raise InputError(f"{where}.in_switch", self.in_switch, f"false on a {self.kind}, which has no switch")
+        if self.axes and self.kind != "torus":
+            raise InputError(f"{where}.axes", self.axes, "no axes but on a torus")
+        whole = all(isinstance(a, int) and not isinstance(a, bool) and a > 0 for a in self.axes)
+        if self.axes and not (whole and math.prod(self.axes) == self.size):
+            raise InputError(f"{where}.axes", self.axes, f"whole numbers whose product is the size, {self.size}")
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a group of chips uses of a level: `count` of its parts, `bandwidth` bytes/s, `axes` where it is a torus."""
+
+    level: Level
+    count: int
+    bandwidth: float
+    axes: tuple[int, ...] = ()
+    wrapped: bool = True
+
+    @property
+    def pair(self) -> float:
+        """Bytes/s between one chip and one other: of the one link that a mesh, torus or ring has for that pair."""
+        kind = self.level.kind
+        if kind == "mesh":
+            return self.level.bandwidth / max(1, self.level.size - 1)
+        if kind == "torus":
+            return self.level.bandwidth / (2 * max(1, len(self.level.axes)))
+        return self.level.bandwidth / 2 if kind == "ring" and self.level.size > 2 else self.level.bandwidth
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Chips of one kind and the levels that join them, from the inside out."""
+
+    name: str
+    chip: str
+    levels: tuple[Level, ...]
+    source: str = ""
+    date: str = ""
+    aliases: tuple[str, ...] = ()
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.levels:
+            raise InputError(f"{self.name}.levels", self.levels, "at least one level")
+        if len({level.name for level in self.levels}) < len(self.levels):
+            raise InputError(f"{self.name}.levels", [level.name for level in self.levels], "each name once")
+        if self.chips > MOST:
+            raise InputError(f"{self.name}.levels", self.chips, f"at most {MOST} chips")
+
+    @property
+    def chips(self) -> int:
+        """How many chips there are: the product of the sizes."""
+        return math.prod(level.size for level in self.levels)
+
+    def span(self, n: int, stride: int = 1) -> tuple[Part, ...]:
+        """The levels that a group of n chips crosses, from the inside out; none for one chip.
+
+        Chips are numbered from the inside out, and the group takes every `stride`-th: 1 for neighbours (tensor
+        parallel), the degree of what lies inside for data parallel. A level of which one part is used is left out; a
+        group that does not fill its last part is held to be one that does. Raises InputError where the cluster is
+        smaller than the group.
+        """
+        for field, value in (("group", n), ("stride", stride)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(field, value, "a whole number of at least 1")
+        if (n - 1) * stride + 1 > self.chips:
+            raise InputError("group", n, f"at most {-(-self.chips // stride)} chips of {self.name} at stride {stride}")
+        return tuple(self._parts(n, stride))
+
+    def _parts(self, n: int, stride: int) -> Iterator[Part]:
+        for level in self.levels:
+            if n == 1:
+                return
+            inside = max(1, level.size // stride)  # members of the group below one part of the next level
+            count = min(n, inside)
+            if count > 1:
+                yield part_of(level, count, stride)
+            n, stride = -(-n // count), max(1, stride // level.size)
+
+
+def part_of(level: Level, count: int, stride: int = 1) -> Part:
+    """What `count` parts of a level, every `stride`-th, have of its bandwidth.
+
+    A mesh gives each the links to the others. A torus gives a box of neighbours the links of the axes it spans, the
+    faster of the boxes that hold them, and a strided group the axes it walks; half of that where they do not close a
+    ring. Boxes of a torus of three axes close at multiples of four, where optical switches join the faces.
+    """
+    if level.kind == "mesh":
+        return Part(level, count, level.bandwidth * (count - 1) / (level.size - 1))
+    if level.kind == "ring":
+        closed = count == level.size
+        return Part(level, count, level.bandwidth if closed else level.bandwidth / 2, (count,), closed)
+    if level.kind != "torus":
+        return Part(level, count, level.bandwidth)
+    axes = level.axes or (level.size,)
+    boxes = [(_walk(axes, count, stride), axes)] if stride > 1 else [(b, axes) for b in _boxes(axes, count)]
+    best: Part | None = None
+    for box, whole in boxes:
+        folds = len(whole) == 3 and all(b % 4 == 0 for b in box if b > 1)
+        closed = all(b in (1, axis) or folds for b, axis in zip(box, whole, strict=True))
+        used = tuple(b for b in box if b > 1)
+        speed = level.bandwidth * max(1, len(used)) / len(whole) * (1.0 if closed else 0.5)
+        if best is None or (speed, -sum(used)) > (best.bandwidth, -sum(best.axes)):
+            best = Part(level, count, speed, used, closed)
+    assert best is not None
+    return best
+
+
+def _walk(axes: tuple[int, ...], count: int, stride: int) -> tuple[int, ...]:
+    """How many of a strided group lie along each axis."""
+    box = []
+    for axis in axes:
+        here = min(count, max(1, axis // stride))
+        box.append(here)
+        count, stride = -(-count // here), max(1, stride // axis)
+    return tuple(box)
+
+
+@cache
+def _boxes(axes: tuple[int, ...], count: int) -> tuple[tuple[int, ...], ...]:
+    """The boxes of `count` chips that fit, whole axis lengths; the line through the axes in turn where none does."""
+    if len(axes) == 1:
+        return ((count,),) if count <= axes[0] else ()
+    found = [
+        (first, *rest)
+        for first in range(1, min(axes[0], count) + 1)
+        if count % first == 0
+        for rest in _boxes(axes[1:], count // first)
+    ]
+    return tuple(found) or (_walk(axes, count, 1),)
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+_CLUSTER = ("name", "chip", "levels", "source", "date", "aliases", "note")
+_LEVEL = ("name", "size", "bandwidth_gbs", "latency_us", "kind", "in_switch", "axes")
+
+
+def cluster_from(id: str, table: object) -> Cluster:
+    """The cluster that a table of a fabric file describes: chip and levels, from the inside out.
+
+    The innermost bandwidth is that of the chip's link where none is given. Raises InputError naming the key that is
+    missing, unknown or not possible.
+    """
+    if not isinstance(table, Mapping):
+        raise InputError(id, table, "a table with chip and levels")
+    _known(id, table, _CLUSTER)
+    for key in ("chip", "levels"):
+        if key not in table:
+            raise InputError(f"{id}.{key}", "nothing (missing key)", "a value")
+    for key in ("chip", "source", "date", "note", "name"):
+        if not isinstance(table.get(key, ""), str):
+            raise InputError(f"{id}.{key}", table[key], "text")
+    aliases = table.get("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(a, str) for a in aliases):
+        raise InputError(f"{id}.aliases", aliases, "a list of names")
+    chip = chip_named(table["chip"])
+    rows = table["levels"]
+    if not isinstance(rows, list) or not rows:
+        raise InputError(f"{id}.levels", rows, "a list of at least one table")
+    levels = tuple(_level(f"{id}.levels[{i}]", row, chip if i == 0 else None) for i, row in enumerate(rows))
+    words = {key: table[key] for key in ("source", "date", "note") if key in table}
+    return Cluster(id, chip.id, levels, aliases=(*aliases, *([table["name"]] if "name" in table else [])), **words)
+
+
+def _level(where: str, row: object, chip: Chip | None) -> Level:
+    if not isinstance(row, Mapping):
+        raise InputError(where, row, "a table")
+    _known(where, row, _LEVEL)
+    for key in ("name", "size", "kind"):
+        if key not in row:
+            raise InputError(f"{where}.{key}", "nothing (missing key)", "a value")
+    given: dict[str, Any] = {"name": row["name"], "size": row["size"], "kind": row["kind"]}
+    if not isinstance(row["kind"], str):
+        raise InputError(f"{where}.kind", row["kind"], f"one of {', '.join(KINDS)}")
+    for key, field, factor in (("bandwidth_gbs", "bandwidth", 1e9), ("latency_us", "latency", 1e-6)):
+        if key in row:
+            value = row[key]
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise InputError(f"{where}.{key}", value, "a number")
+            given[field] = value * factor
+    if "bandwidth" not in given:
+        if chip is None or chip.link is None:
+            raise InputError(f"{where}.bandwidth_gbs", "nothing (missing key)", "GB/s per chip and direction")
+        given["bandwidth"] = chip.link
+    given.setdefault("latency", LATENCY.get(row["kind"], 0.0))
+    axes = row.get("axes", [])
+    if not isinstance(axes, list):
+        raise InputError(f"{where}.axes", axes, "a list of whole numbers")
+    return Level(**given, in_switch=row.get("in_switch", False), axes=tuple(axes))
+
+
+def _known(where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in table:
+        if key not in known:
+            raise InputError(f"{where}.{key}", table[key], "a known key", nearest(str(key), known))
+
+
+# -- finding -------------------------------------------------------------------------------------------------------
+@cache
+def clusters() -> Mapping[str, Cluster]:
+    """The presets: id → cluster."""
+    tables = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    return MappingProxyType({id: cluster_from(id, table) for id, table in tables.items()})
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-").replace(" ", "-")
+
+
+@cache
+def _names() -> Mapping[str, str]:
+    return MappingProxyType({_plain(alias): c.name for c in clusters().values() for alias in (*c.aliases, c.name)})
+
+
+def cluster_named(spec: str | os.PathLike[str] | Chip | Cluster) -> Cluster:
+    """A cluster: a preset or its alias, `4xdgx-h100` for four of its nodes, `8xh100-sxm` for eight chips of a node,
+    a chip for it alone, or a TOML file of one's own.
+
+    Raises InputError with the nearest names where there is none.
+    """
+    if isinstance(spec, Cluster):
+        return spec
+    if isinstance(spec, Chip):
+        return of_chips(1, spec)
+    text = _plain(os.fspath(spec))
+    if text in _names():
+        return clusters()[_names()[text]]
+    path = Path(spec)
+    if path.suffix == ".toml" or path.is_file():
+        return _from_file(path)
+    counted = re.fullmatch(r"(\d{1,7})-?[x×*]-?(.+)", text)
+    count, rest = (int(counted[1]), counted[2]) if counted else (1, text)
+    if count < 1:
+        raise InputError("cluster", spec, "at least one chip")
+    if rest in _names():
+        return _nodes(count, clusters()[_names()[rest]])
+    try:
+        chip = chip_named(rest)
+    except InputError:
+        known = (*_names(), *(f"{count}x{id}" for id in chips()))
+        raise InputError(
+            "cluster", str(spec), "a preset, COUNTxCHIP such as 8xh100-sxm, or a .toml file", nearest(text, known)
+        ) from None
+    return of_chips(count, chip)
+
+
+def _nodes(count: int, base: Cluster) -> Cluster:
+    """The preset with `count` parts at its outermost level; a preset of one level stands alone."""
+    if len(base.levels) == 1:
+        if count == 1:
+            return base
+        raise InputError("cluster", f"{count}x{base.name}", f"one {base.name}: nothing joins two of them")
+    outer = replace(base.levels[-1], size=count)
+    return replace(base, name=f"{count}x{base.name}", levels=(*base.levels[:-1], outer), aliases=())
+
+
+def of_chips(count: int, chip: Chip) -> Cluster:
+    """`count` chips in one node by the link of the catalog; more than a node holds, as nodes of the chip's preset.
+
+    Raises InputError where the chip has no link, or the count does not fill the preset's nodes.
+    """
+    name = f"{count}x{chip.id}"
+    preset = next((c for c in clusters().values() if c.chip == chip.id), None)
+    if preset is not None and preset.levels[0].size < count and (count > NODE or len(preset.levels) > 1):
+        inner = math.prod(level.size for level in preset.levels[:-1])
+        if len(preset.levels) == 1 or count % inner:
+            step = inner if len(preset.levels) > 1 else preset.chips
+            raise InputError("cluster", name, f"a multiple of {step} chips, as in {preset.name}")
+        return replace(_nodes(count // inner, preset), name=name)
+    if preset is not None and preset.levels[0].kind in ("torus", "mesh") and count <= preset.levels[0].size:
+        return replace(preset, name=name, aliases=())  # a part of the whole: its links are those of the whole
+    if count > NODE and (preset is None or count > preset.levels[0].size):
+        raise InputError("cluster", name, f"at most {NODE} chips of a node; a cluster file says how more are joined")
+    kind = link_kind(chip)
+    link, host = chip.link or chip.host, chip.host or chip.link
+    if link is None or host is None:
+        if count > 1:
+            raise InputError("cluster", name, f"a chip whose link is known; {chip.id} has none in the catalog")
+        link = host = chip.bandwidth  # alone: never used
+    source, date = chip.source, chip.date
+    if "bridge" in chip.link_kind and count > 1 and chip.vendor == "nvidia":
+        wide = 4 if "4" in chip.link_kind.partition("(")[2] else 2
+        inner = min(count, wide)
+        levels = [Level("bridge", inner, link, LATENCY["ring"], "switch")]
+        if count > inner:
+            levels.append(Level("node", -(-count // inner), min(host, link), LATENCY["pcie"], "pcie"))
+        return Cluster(name, chip.id, tuple(levels), source, date)
+    in_switch = kind == "switch" and chip.generation in ("hopper", "blackwell")
+    axes = (count,) if kind == "torus" else ()
+    return Cluster(
+        name, chip.id, (Level("node", count, link, LATENCY[kind], kind, in_switch, axes),), source, date
+    )  # fmt: skip
+
+
+def link_kind(chip: Chip) -> str:
+    """The kind of level that the link of a chip makes, by its name in the catalog."""
+    text = chip.link_kind.lower()
+    for word, kind in (
+        ("nvlink", "switch"), ("pcie", "pcie"), ("torus", "torus"), ("infinity", "mesh"), ("roce", "mesh"),
+        ("xe link", "mesh"), ("neuronlink", "torus"), ("gbe", "network"),
+    ):  # fmt: skip
+        if word in text:
+            return kind
+    return "pcie" if chip.link is None else "ring"
+
+
+def _from_file(path: Path) -> Cluster:
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError("cluster", str(path), "a file of at most 1 MiB")
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError("cluster", str(path), f"a file that can be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError("cluster", str(path), f"a TOML file ({' '.join(str(error).split())})") from None
+    if len(tables) != 1:
+        raise InputError("cluster", str(path), f"one cluster, not {len(tables)}")
+    ((id, table),) = tables.items()
+    return cluster_from(id, table)
