@@ -1,4 +1,4 @@
-"""The first seed's command: its published outputs byte for byte, and its slips by name."""
+"""transformer-roofline-analyzer: its published outputs byte for byte, and its slips by name."""
 
 from __future__ import annotations
 

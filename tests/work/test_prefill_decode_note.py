@@ -1,4 +1,4 @@
-"""The third seed, a note on Llama-3-8B: its figures from the library, and the places where its arithmetic slips."""
+"""A published note on Llama-3-8B prefill and decode: its figures from the library, and where its arithmetic slips."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ TORCH = Counting(
 )  # fmt: skip
 
 
-# -- the first seed's tool -----------------------------------------------------------------------------------------
+# -- transformer-roofline-analyzer ---------------------------------------------------------------------------------
 def original_matmul(op: o.MatMul) -> Count:
     """m·n·(2k − 1) for each group: k products and k − 1 sums."""
     return op.groups * op.n * (2 * op.k - 1) * op.m

@@ -105,7 +105,7 @@ def floor(op: o.Op) -> Moved:
 
 
 def original(op: o.Op) -> Moved:
-    """The first seed's tool."""
+    """As transformer-roofline-analyzer counts."""
     match op:
         case o.Attend():
             keys = op.kv_heads * (op.qk_dim + op.v_dim) * op.kv_tokens
