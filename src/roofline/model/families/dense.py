@@ -12,7 +12,6 @@ from roofline.model.families.parts import (
     depth,
     dims,
     function,
-    kind,
     layer,
     layer_norm,
     layer_norm_no_bias,
@@ -93,8 +92,8 @@ def modernbert_decoder(c: Config) -> Model:
     c.raw = {**c.raw, "sliding_window": c.size("local_attention", 128, least=2) // 2}
     turn, slides = rotary(c, d.head_dim), windows(c, d.layers, lambda i: i % every != 0)
     ffn = mlp(d.width, c.size("intermediate_size"), function(c, "hidden_activation", "gelu"), bias=c.flag("mlp_bias"))
-    mixers = [attention(d, rotary=turn, bias=bias, window=w) for w in slides]
-    first, *rest = [layer(kind(False, w), d.width, m, ffn, norm=norm) for m, w in zip(mixers, slides, strict=True)]
+    mixer = partial(attention, d, rotary=turn, bias=bias)
+    first, *rest = stack(d.width, slides, mixer, ffn, norm=norm)
     last = (
         Linear(name="head_proj", inputs=d.width, outputs=d.width, bias=c.flag("classifier_bias"), part="head"),
         Activation(name="head_act", width=d.width, function=function(c, "classifier_activation", "gelu"), gated=False),

@@ -56,9 +56,8 @@ def gemma2(c: Config) -> Model:
     d, bias = dims(c, head_dim=256), c.flag("attention_bias")
     ffn = mlp(d.width, c.size("intermediate_size"), function(c, ACT, GELU))
     slides, turn = windows(c, d.layers, lambda i: i % 2 == 0), rotary(c, d.head_dim)
-    mixers = [attention(d, rotary=turn, bias=bias, window=w) for w in slides]
-    blocks = [layer(kind(False, w), d.width, m, ffn, after=True) for m, w in zip(mixers, slides, strict=True)]
-    return causal_lm(c, d.width, blocks, tied=True)
+    mixer = partial(attention, d, rotary=turn, bias=bias)
+    return causal_lm(c, d.width, stack(d.width, slides, mixer, ffn, after=True), tied=True)
 
 
 @family("vaultgemma")
@@ -80,9 +79,8 @@ def gemma3(c: Config) -> Model:
     )
     ffn = mlp(d.width, c.size("intermediate_size"), function(c, ACT, GELU))
     slides, turn = windows(c, d.layers, lambda i: (i + 1) % every != 0), rotary(c, d.head_dim)
-    mixers = [attention(d, rotary=turn, bias=bias, window=w, qk_norm=per_head) for w in slides]
-    blocks = [layer(kind(False, w), d.width, m, ffn, after=True) for m, w in zip(mixers, slides, strict=True)]
-    return causal_lm(c, d.width, blocks, tied=True)
+    mixer = partial(attention, d, rotary=turn, bias=bias, qk_norm=per_head)
+    return causal_lm(c, d.width, stack(d.width, slides, mixer, ffn, after=True), tied=True)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from roofline.model.config import Config
 from roofline.model.errors import InputError
 from roofline.model.families.parts import (
@@ -11,7 +13,6 @@ from roofline.model.families.parts import (
     dims,
     every_layer_slides,
     function,
-    kind,
     layer,
     layer_norm,
     layer_norm_no_bias,
@@ -24,6 +25,7 @@ from roofline.model.families.parts import (
     position_table,
     rotary,
     split,
+    stack,
     windows,
 )
 from roofline.model.families.registry import family
@@ -163,9 +165,7 @@ def phi3(c: Config) -> Model:
     d = dims(c)
     ffn, turn = mlp(d.width, c.size("intermediate_size"), function(c)), rotary(c, d.head_dim)
     slides = every_layer_slides(c, d.layers)
-    return causal_lm(
-        c, d.width, [layer(kind(False, w), d.width, attention(d, rotary=turn, window=w), ffn) for w in slides]
-    )
+    return causal_lm(c, d.width, stack(d.width, slides, partial(attention, d, rotary=turn), ffn))
 
 
 @family("phimoe")
@@ -175,8 +175,8 @@ def phimoe(c: Config) -> Model:
     top_k = c.size("num_experts_per_tok")
     ffn = moe(c, d.width, c.size("num_local_experts"), top_k, c.size("intermediate_size"))
     turn, slides = rotary(c, d.head_dim), every_layer_slides(c, d.layers)
-    mixers = [attention(d, rotary=turn, bias=bias, window=w) for w in slides]
-    blocks = [layer(kind(True, w), d.width, m, ffn, norm=layer_norm) for m, w in zip(mixers, slides, strict=True)]
+    mixer = partial(attention, d, rotary=turn, bias=bias)
+    blocks = stack(d.width, slides, mixer, experts=ffn, norm=layer_norm)
     return causal_lm(c, d.width, blocks, norm=layer_norm, head_bias=c.flag("lm_head_bias"))
 
 
@@ -202,8 +202,8 @@ def starcoder2(c: Config) -> Model:
     d, bias = dims(c), c.flag("use_bias", True)
     ffn = mlp(d.width, c.size("intermediate_size"), function(c, default="gelu_pytorch_tanh"), gated=False, bias=bias)
     turn, slides = rotary(c, d.head_dim), every_layer_slides(c, d.layers)
-    mixers = [attention(d, rotary=turn, bias=bias, window=w) for w in slides]
-    blocks = [layer(kind(False, w), d.width, m, ffn, norm=layer_norm) for m, w in zip(mixers, slides, strict=True)]
+    mixer = partial(attention, d, rotary=turn, bias=bias)
+    blocks = stack(d.width, slides, mixer, ffn, norm=layer_norm)
     return causal_lm(c, d.width, blocks, norm=layer_norm, tied=True)
 
 
@@ -225,5 +225,5 @@ def gpt_oss(c: Config) -> Model:
         expert_bias=True,
     )
     slides, turn = windows(c, d.layers, lambda i: i % 2 == 0), rotary(c, d.head_dim)
-    mixers = [attention(d, rotary=turn, bias=bias, window=w, sinks=True) for w in slides]
-    return causal_lm(c, d.width, [layer(kind(True, w), d.width, m, ffn) for m, w in zip(mixers, slides, strict=True)])
+    mixer = partial(attention, d, rotary=turn, bias=bias, sinks=True)
+    return causal_lm(c, d.width, stack(d.width, slides, mixer, experts=ffn))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from roofline.model.config import Config
 from roofline.model.families.parts import (
     Modules,
@@ -41,9 +43,7 @@ def mistral(c: Config) -> Model:
     d, act = dims(c, head_dim=128 if c.raw.get("model_type") == "ministral3" else None), function(c)
     ffn, turn = mlp(d.width, c.size("intermediate_size"), act), rotary(c, d.head_dim)
     slides = every_layer_slides(c, d.layers)
-    return causal_lm(
-        c, d.width, [layer(kind(False, w), d.width, attention(d, rotary=turn, window=w), ffn) for w in slides]
-    )
+    return causal_lm(c, d.width, stack(d.width, slides, partial(attention, d, rotary=turn), ffn))
 
 
 @family("mixtral")
@@ -52,9 +52,7 @@ def mixtral(c: Config) -> Model:
     d, inner = dims(c), c.size("intermediate_size")
     experts = moe(c, d.width, c.size("num_local_experts"), c.size("num_experts_per_tok"), inner)
     turn, slides = rotary(c, d.head_dim), every_layer_slides(c, d.layers)
-    return causal_lm(
-        c, d.width, [layer(kind(True, w), d.width, attention(d, rotary=turn, window=w), experts) for w in slides]
-    )
+    return causal_lm(c, d.width, stack(d.width, slides, partial(attention, d, rotary=turn), experts=experts))
 
 
 @family("llama4_text")

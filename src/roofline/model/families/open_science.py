@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from roofline.model.config import Config
 from roofline.model.families.parts import (
     across_heads,
@@ -19,6 +21,7 @@ from roofline.model.families.parts import (
     per_head,
     plain_layer_norm,
     rotary,
+    stack,
     windows,
 )
 from roofline.model.families.registry import family
@@ -41,11 +44,8 @@ def olmo2(c: Config) -> Model:
     d, bias, third = dims(c), c.flag("attention_bias"), c.raw.get("model_type") == "olmo3"
     ffn, turn = mlp(d.width, c.size("intermediate_size"), function(c)), rotary(c, d.head_dim)
     slides = windows(c, d.layers, lambda i: third and (i + 1) % 4 != 0)
-    mixers = [attention(d, rotary=turn, bias=bias, qk_norm=across_heads, window=w) for w in slides]
-    blocks = [
-        layer(kind(False, w), d.width, m, ffn, before=False, after=True) for m, w in zip(mixers, slides, strict=True)
-    ]
-    return causal_lm(c, d.width, blocks)
+    mixer = partial(attention, d, rotary=turn, bias=bias, qk_norm=across_heads)
+    return causal_lm(c, d.width, stack(d.width, slides, mixer, ffn, before=False, after=True))
 
 
 @family("olmoe")

@@ -227,7 +227,8 @@ def pattern_length(c: Config, default: int) -> int:
 
 def stack(
     width: int, slides: Sequence[int | None], mixer: Callable[..., Modules], dense: Modules = (), *,
-    experts: Modules = (), sparse: Sequence[bool] | None = None, before: bool = True, after: bool = False,
+    experts: Modules = (), sparse: Sequence[bool] | None = None, norm: MakeNorm = rms, before: bool = True,
+    after: bool = False,
 ) -> list[Block]:  # fmt: skip
     """One layer for each window: `mixer(window=…)`, then experts where `sparse` says so, else the dense network.
 
@@ -235,7 +236,7 @@ def stack(
     """
     flags = [bool(experts)] * len(slides) if sparse is None else sparse
     return [
-        layer(kind(s, w), width, mixer(window=w), experts if s else dense, before=before, after=after)
+        layer(kind(s, w), width, mixer(window=w), experts if s else dense, norm=norm, before=before, after=after)
         for s, w in zip(flags, slides, strict=True)
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from roofline.model.config import Config
 from roofline.model.families.parts import (
     Dims,
@@ -19,6 +21,7 @@ from roofline.model.families.parts import (
     per_head,
     qwen_windows,
     rotary,
+    stack,
 )
 from roofline.model.families.registry import family
 from roofline.model.model import Model
@@ -30,8 +33,8 @@ def qwen2(c: Config) -> Model:
     d, inner, act, turn = dims(c), c.size("intermediate_size"), function(c), None
     turn, slides = rotary(c, d.head_dim), qwen_windows(c, d.layers)
     ffn = mlp(d.width, inner, act)
-    mixers = [attention(d, rotary=turn, bias=True, out_bias=False, window=w) for w in slides]
-    return causal_lm(c, d.width, [layer(kind(False, w), d.width, m, ffn) for m, w in zip(mixers, slides, strict=True)])
+    mixer = partial(attention, d, rotary=turn, bias=True, out_bias=False)
+    return causal_lm(c, d.width, stack(d.width, slides, mixer, ffn))
 
 
 @family("qwen3")
@@ -40,17 +43,16 @@ def qwen3(c: Config) -> Model:
     d, bias, turn = dims(c, head_dim=128), c.flag("attention_bias"), 0
     turn, slides = rotary(c, d.head_dim), qwen_windows(c, d.layers)
     ffn = mlp(d.width, c.size("intermediate_size"), function(c))
-    mixers = [attention(d, rotary=turn, bias=bias, qk_norm=per_head, window=w) for w in slides]
-    return causal_lm(c, d.width, [layer(kind(False, w), d.width, m, ffn) for m, w in zip(mixers, slides, strict=True)])
+    mixer = partial(attention, d, rotary=turn, bias=bias, qk_norm=per_head)
+    return causal_lm(c, d.width, stack(d.width, slides, mixer, ffn))
 
 
-def _feed_forward(c: Config, d: Dims, experts: Modules) -> list[tuple[bool, Modules]]:
-    """Experts or a dense network for each layer, by `mlp_only_layers` and `decoder_sparse_step`."""
+def _dense(c: Config, d: Dims) -> tuple[Modules, list[bool]]:
+    """The dense network, and which layers hold experts instead, by `mlp_only_layers` and `decoder_sparse_step`."""
     only, step = c.layer_set("mlp_only_layers", d.layers), c.size("decoder_sparse_step", 1)
     sparse = [is_sparse(c, i, only, step) for i in range(d.layers)]
     needed = c.size("intermediate_size") if not all(sparse) else c.size("intermediate_size", None)
-    dense = mlp(d.width, needed, function(c)) if needed else ()
-    return [(s, experts if s else dense) for s in sparse]
+    return mlp(d.width, needed, function(c)) if needed else (), sparse
 
 
 @family("qwen2_moe")
@@ -60,9 +62,9 @@ def qwen2_moe(c: Config) -> Model:
     turn, slides, inner = rotary(c, d.head_dim), qwen_windows(c, d.layers), c.size("moe_intermediate_size")
     shared = c.size("shared_expert_intermediate_size")
     experts = moe(c, d.width, c.size("num_experts"), top_k, inner, shared=shared, shared_gate=True)
-    mixers = [attention(d, rotary=turn, bias=bias, out_bias=False, window=w) for w in slides]
-    layers = zip(mixers, slides, _feed_forward(c, d, experts), strict=True)
-    return causal_lm(c, d.width, [layer(kind(s, w), d.width, m, ffn) for m, w, (s, ffn) in layers])
+    mixer = partial(attention, d, rotary=turn, bias=bias, out_bias=False)
+    dense, sparse = _dense(c, d)
+    return causal_lm(c, d.width, stack(d.width, slides, mixer, dense, experts=experts, sparse=sparse))
 
 
 @family("qwen3_moe")
@@ -71,9 +73,9 @@ def qwen3_moe(c: Config) -> Model:
     d, bias, top_k = dims(c), c.flag("attention_bias"), c.size("num_experts_per_tok")
     turn, slides, inner = rotary(c, d.head_dim), qwen_windows(c, d.layers), c.size("moe_intermediate_size")
     experts = moe(c, d.width, c.size("num_experts|num_local_experts"), top_k, inner)
-    mixers = [attention(d, rotary=turn, bias=bias, qk_norm=per_head, window=w) for w in slides]
-    layers = zip(mixers, slides, _feed_forward(c, d, experts), strict=True)
-    return causal_lm(c, d.width, [layer(kind(s, w), d.width, m, ffn) for m, w, (s, ffn) in layers])
+    mixer = partial(attention, d, rotary=turn, bias=bias, qk_norm=per_head)
+    dense, sparse = _dense(c, d)
+    return causal_lm(c, d.width, stack(d.width, slides, mixer, dense, experts=experts, sparse=sparse))
 
 
 def _mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
@@ -97,8 +99,12 @@ def qwen3_next(c: Config) -> Model:
     d, top_k, inner = dims(c, head_dim=256), c.size("num_experts_per_tok"), c.size("moe_intermediate_size")
     shared = c.size("shared_expert_intermediate_size")
     experts = moe(c, d.width, c.size("num_experts"), top_k, inner, shared=shared, shared_gate=True)
-    layers = zip(_mixers(c, d), _feed_forward(c, d, experts), strict=True)
-    return causal_lm(c, d.width, [layer(kind(s, mixer=name), d.width, mix, ffn) for (name, mix), (s, ffn) in layers])
+    mixers, (dense, sparse) = _mixers(c, d), _dense(c, d)
+    blocks = [
+        layer(kind(s, mixer=name), d.width, mix, experts if s else dense)
+        for (name, mix), s in zip(mixers, sparse, strict=True)
+    ]
+    return causal_lm(c, d.width, blocks)
 
 
 @family("qwen3_5_text")
