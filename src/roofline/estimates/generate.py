@@ -14,6 +14,7 @@ from roofline.machine.engine import Engine, engine_named
 from roofline.machine.timing import Mode
 from roofline.model.checks import count
 from roofline.model.errors import InputError
+from roofline.model.maths import ceil_div
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.step import decode, prefill
@@ -206,7 +207,7 @@ def generate(
     at = partial(estimate, on=chip, law=law, engine=how)
     for size in set(sizes):
         first = at(model, prefill(size, new), precision=formats)
-        chunks = -(-size * new // how.chunk)
+        chunks = ceil_div(size * new, how.chunk)
         begun = span(first, how.prefill_s + chunks * how.host(size, min(size * new, how.chunk)))
         rest, steps = NOTHING, None
         if out > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -204,7 +204,7 @@ def estimate(
     target = Target(chip_named(on), analysis.precision, engine_named(engine), mode_named(law))
     times: list[OpTime] = []
     shape = analysis.step.shape
-    for cost in replace(analysis).ops:
+    for cost in analysis.ops:
         before = time_quantise(cost.op, target)
         if before is not None:
             times.append(OpTime(cost, "quantise", before, shape))

@@ -16,10 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from roofline.machine.files import one_table, only_known, plain_name
 from roofline.model.errors import InputError, nearest
 
 CATALOG = Path(__file__).with_name("catalog")
-LARGEST_FILE = 2**20
 FORMATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "int8", "fp4", "int4")
 KINDS = ("gpu", "tpu", "npu", "cpu", "pim", "wafer")
 
@@ -122,9 +122,7 @@ def chip_from(id: str, table: object) -> Chip:
         "aliases",
         *(f"{k}.{f}" for k in ("peak", "vector") for f in FORMATS),
     ]
-    for key in flat:
-        if key not in known:
-            raise InputError(f"{id}.{key}", flat[key], "a known key", nearest(key, known))
+    only_known(id, flat, known)
     values: dict[str, Any] = {}
     for key, (name, factor) in _NUMBERS.items():
         if key in flat:
@@ -245,13 +243,9 @@ def chips() -> Mapping[str, Chip]:
     return MappingProxyType(found)
 
 
-def _plain(name: str) -> str:
-    return name.strip().lower().replace("_", "-").replace(" ", "-")
-
-
 @cache
 def _names() -> Mapping[str, str]:
-    names = {_plain(alias): chip.id for chip in chips().values() for alias in (*chip.aliases, chip.name, chip.id)}
+    names = {plain_name(alias): chip.id for chip in chips().values() for alias in (*chip.aliases, chip.name, chip.id)}
     return MappingProxyType(names)
 
 
@@ -263,31 +257,16 @@ def chip_named(spec: str | os.PathLike[str] | Chip) -> Chip:
     if isinstance(spec, Chip):
         return spec
     if isinstance(spec, str):
-        if _plain(spec) in _names():
-            return chips()[_names()[_plain(spec)]]
+        if plain_name(spec) in _names():
+            return chips()[_names()[plain_name(spec)]]
         if "=" in spec:
             return _from_figures(spec)
     path = Path(spec)
     if path.suffix == ".toml" or path.is_file():
-        return _from_file(path)
+        return chip_from(*one_table("chip", path))
     raise InputError(
-        "chip", spec, "a chip of the catalog, a .toml file or peak=…,bw=…", nearest(_plain(str(spec)), _names())
+        "chip", spec, "a chip of the catalog, a .toml file or peak=…,bw=…", nearest(plain_name(str(spec)), _names())
     )
-
-
-def _from_file(path: Path) -> Chip:
-    try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise InputError("chip", str(path), "a file of at most 1 MiB")
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError("chip", str(path), f"a file that can be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError("chip", str(path), f"a TOML file ({' '.join(str(error).split())})") from None
-    if len(tables) != 1:
-        raise InputError("chip", str(path), f"one chip, not {len(tables)}")
-    ((id, table),) = tables.items()
-    return chip_from(id, table)
 
 
 _SCALES = {

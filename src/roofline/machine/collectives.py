@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from roofline.machine.chip import chip_named
-from roofline.machine.constants import UNKNOWN
+from roofline.machine.constants import UNKNOWN, places
 from roofline.machine.fabric import Cluster, Level, Part, part_of
 from roofline.machine.law import smooth_max
 from roofline.model.errors import InputError, nearest
@@ -198,13 +198,7 @@ def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link |
     Between the numbers of ranks measured, α, e and c follow log₂ n; above them α goes on rising as it did, e and c
     stay.
     """
-    found = chip_named(chip)
-    own = found.like or found.id
-    for place, grade in (
-        (own, "A" if found.like is None else "B"),
-        (f"generation-{found.generation}", "B"),
-        ("generic", "C"),
-    ):
+    for place, grade in places(chip_named(chip)):
         node = _tables().get(place, {}).get(kind, {}).get(op, {})
         entry = node.get(software) or node.get(software.partition(" ")[0])
         if entry:

@@ -47,6 +47,12 @@ def _table(name: str) -> Mapping[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
+def places(chip: Chip) -> tuple[tuple[str, str], ...]:
+    """Whose constants serve a chip, best first, with their grades: its own, its generation's, the generic ones."""
+    own = (chip.like or chip.id, "A" if chip.like is None else "B")
+    return own, (f"generation-{chip.generation}", "B"), ("generic", "C")
+
+
 @cache
 def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None) -> Constants:
     """The constants of a kind of op in a dtype: the chip's own, its generation's, then the generic ones.
@@ -58,11 +64,7 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
         found = _record(chip.constants.get(dtype, {}).get(kind, {}), kind, software, "A")
         if found:
             return found
-    for place, grade in (
-        (chip.like or chip.id, "A" if chip.like is None else "B"),
-        (f"generation-{chip.generation}", "B"),
-        ("generic", "C"),
-    ):
+    for place, grade in places(chip):
         found = _record(_table(place).get(dtype, {}).get(kind, {}), kind, software, grade)
         if found:
             return found if grade != "C" else _foreign(found, chip)

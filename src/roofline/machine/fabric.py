@@ -17,7 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from roofline.machine.chip import LARGEST_FILE, Chip, chip_named, chips
+from roofline.machine.chip import Chip, chip_named, chips
+from roofline.machine.files import one_table, only_known, plain_name
 from roofline.model.errors import InputError, nearest
 
 FILE = Path(__file__).with_name("fabrics.toml")
@@ -208,7 +209,7 @@ def cluster_from(id: str, table: object) -> Cluster:
     """
     if not isinstance(table, Mapping):
         raise InputError(id, table, "a table with chip and levels")
-    _known(id, table, _CLUSTER)
+    only_known(id, table, _CLUSTER)
     for key in ("chip", "levels"):
         if key not in table:
             raise InputError(f"{id}.{key}", "nothing (missing key)", "a value")
@@ -230,7 +231,7 @@ def cluster_from(id: str, table: object) -> Cluster:
 def _level(where: str, row: object, chip: Chip | None) -> Level:
     if not isinstance(row, Mapping):
         raise InputError(where, row, "a table")
-    _known(where, row, _LEVEL)
+    only_known(where, row, _LEVEL)
     for key in ("name", "size", "kind"):
         if key not in row:
             raise InputError(f"{where}.{key}", "nothing (missing key)", "a value")
@@ -254,12 +255,6 @@ def _level(where: str, row: object, chip: Chip | None) -> Level:
     return Level(**given, in_switch=row.get("in_switch", False), axes=tuple(axes))
 
 
-def _known(where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    for key in table:
-        if key not in known:
-            raise InputError(f"{where}.{key}", table[key], "a known key", nearest(str(key), known))
-
-
 # -- finding -------------------------------------------------------------------------------------------------------
 @cache
 def clusters() -> Mapping[str, Cluster]:
@@ -268,13 +263,9 @@ def clusters() -> Mapping[str, Cluster]:
     return MappingProxyType({id: cluster_from(id, table) for id, table in tables.items()})
 
 
-def _plain(name: str) -> str:
-    return name.strip().lower().replace("_", "-").replace(" ", "-")
-
-
 @cache
 def _names() -> Mapping[str, str]:
-    return MappingProxyType({_plain(alias): c.name for c in clusters().values() for alias in (*c.aliases, c.name)})
+    return MappingProxyType({plain_name(alias): c.name for c in clusters().values() for alias in (*c.aliases, c.name)})
 
 
 def cluster_named(spec: str | os.PathLike[str] | Chip | Cluster) -> Cluster:
@@ -287,12 +278,12 @@ def cluster_named(spec: str | os.PathLike[str] | Chip | Cluster) -> Cluster:
         return spec
     if isinstance(spec, Chip):
         return of_chips(1, spec)
-    text = _plain(os.fspath(spec))
+    text = plain_name(os.fspath(spec))
     if text in _names():
         return clusters()[_names()[text]]
     path = Path(spec)
     if path.suffix == ".toml" or path.is_file():
-        return _from_file(path)
+        return cluster_from(*one_table("cluster", path))
     counted = re.fullmatch(r"(\d{1,7})-?[x×*]-?(.+)", text)
     count, rest = (int(counted[1]), counted[2]) if counted else (1, text)
     if count < 1:
@@ -367,18 +358,3 @@ def link_kind(chip: Chip) -> str:
         if word in text:
             return kind
     return "pcie" if chip.link is None else "ring"
-
-
-def _from_file(path: Path) -> Cluster:
-    try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise InputError("cluster", str(path), "a file of at most 1 MiB")
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError("cluster", str(path), f"a file that can be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError("cluster", str(path), f"a TOML file ({' '.join(str(error).split())})") from None
-    if len(tables) != 1:
-        raise InputError("cluster", str(path), f"one cluster, not {len(tables)}")
-    ((id, table),) = tables.items()
-    return cluster_from(id, table)

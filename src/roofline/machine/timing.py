@@ -214,17 +214,10 @@ def time_quantise(op: o.Op, target: Target) -> Timing | None:
     found = target.constants(path.dtype, "quantised_matmul")
     seconds = law.quantise_pass(op.m, op.k, path.quantise, target.roof(path.compute), found.record)
     seconds = numpy.where(op.m > 0, seconds, 0.0)
-    memory = op.m * op.k * 3 / target.chip.bandwidth * 0
+    none = 0.0 * seconds
     low, high = found.interval(seconds)
-    return Timing(
-        memory,
-        memory,
-        seconds,
-        low * seconds,
-        high * seconds,
-        numpy.minimum(seconds, found.record.quantise_t0),
-        found.grade,
-    )
+    fixed = numpy.minimum(seconds, found.record.quantise_t0)
+    return Timing(none, none, seconds, low * seconds, high * seconds, fixed, found.grade)
 
 
 # -- a law for each kind -------------------------------------------------------------------------------------------
