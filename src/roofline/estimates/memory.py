@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -143,14 +144,7 @@ def fit(
 
 def _longest(fits: Callable[[int], bool], limit: int) -> int:
     """The longest context up to `limit` that fits, by bisection; 0 where none does."""
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return bisect_left(range(limit + 1), True, lo=1, key=lambda tokens: not fits(tokens)) - 1
 
 
 def _changes(formats: Precision, state: State, largest: int, longest: int, fewest: int | None) -> list[Change]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -120,14 +121,8 @@ def _at_rate(state: Callable[[int], Serving], rate: float, held: int) -> Serving
         raise InputError(
             "rate", rate, f"at most {most:.3g} requests a second, what this chip serves with {held} in flight"
         )
-    low, high = 1, held
-    while low < high:
-        middle = (low + high) // 2
-        if state(middle).requests_per_second >= rate:
-            high = middle
-        else:
-            low = middle + 1
-    return state(low)
+    fewest = bisect_left(range(held), rate, lo=1, hi=held, key=lambda n: state(n).requests_per_second)
+    return state(fewest)
 
 
 def _steady(

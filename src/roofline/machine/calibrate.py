@@ -29,7 +29,7 @@ from roofline.machine import law
 from roofline.machine.chip import Chip
 from roofline.machine.law import RECORDS
 from roofline.machine.timing import roof_of
-from roofline.model.errors import InputError, nearest
+from roofline.model.errors import InputError, nearest, not_one_of
 
 Device: TypeAlias = Literal["cpu", "cuda"]
 Array: TypeAlias = NDArray[np.float64]
@@ -146,7 +146,7 @@ def plan(
     known = tuple(BYTES) if torch else ("fp32", "fp64")
     for dtype in dtypes or ():
         if dtype not in known:
-            raise InputError("--dtype", dtype, f"one of {', '.join(known)}", nearest(dtype, known))
+            raise not_one_of("--dtype", dtype, known)
     every = tuple(
         dict.fromkeys(
             dtypes or (("bf16", "fp16", "fp32") if device == "cuda" else ("fp32", "bf16") if torch else known)

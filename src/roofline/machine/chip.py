@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from roofline.machine.files import one_table, only_known, plain_name
-from roofline.model.errors import InputError, nearest
+from roofline.model.errors import InputError, nearest, not_one_of
 
 CATALOG = Path(__file__).with_name("catalog")
 FORMATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "int8", "fp4", "int4")
@@ -142,7 +142,7 @@ def chip_from(id: str, table: object) -> Chip:
     if "units" in values:
         values["units"] = int(values["units"])
     if values.get("kind", "gpu") not in KINDS:
-        raise InputError(f"{id}.kind", values["kind"], f"one of {', '.join(KINDS)}", nearest(values["kind"], KINDS))
+        raise not_one_of(f"{id}.kind", values["kind"], KINDS)
     if "price.usd_per_hour" in flat:
         dollars = _positive(f"{id}.price.usd_per_hour", flat["price.usd_per_hour"])
         values["price"] = Price(dollars, *(_word(f"{id}.{k}", flat.get(k, "")) for k in _PRICE[1:]))

@@ -30,7 +30,7 @@ from roofline.machine.chip import chip_named
 from roofline.machine.constants import UNKNOWN, places
 from roofline.machine.fabric import Cluster, Level, Part, part_of
 from roofline.machine.law import smooth_max
-from roofline.model.errors import InputError, nearest
+from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count
 
 FILE = Path(__file__).with_name("collective_constants.toml")
@@ -144,10 +144,10 @@ def _ranks(n: int) -> int:
 
 def _algorithm(op: str, algorithm: str) -> tuple[Bytes, Steps]:
     if op not in ALGORITHMS:
-        raise InputError("collective", op, f"one of {', '.join(ALGORITHMS)}", nearest(str(op), ALGORITHMS))
+        raise not_one_of("collective", op, ALGORITHMS)
     known = ALGORITHMS[op]
     if algorithm not in known:
-        raise InputError(f"{op} algorithm", algorithm, f"one of {', '.join(known)}", nearest(str(algorithm), known))
+        raise not_one_of(f"{op} algorithm", algorithm, known)
     return known[algorithm]
 
 
@@ -346,7 +346,7 @@ def collective(
     Raises InputError for an op or a group there is not, or a negative size.
     """
     if op not in OPS:
-        raise InputError("collective", op, f"one of {', '.join(OPS)}", nearest(str(op), OPS))
+        raise not_one_of("collective", op, OPS)
     if isinstance(size, bool) or np.any(np.asarray(size) < 0) or not np.all(np.isfinite(np.asarray(size, dtype=float))):
         raise InputError("size", size, "bytes, zero or more")
     size = np.asarray(size, dtype=float)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from roofline.model.errors import InputError, nearest
+from roofline.model.errors import not_one_of
 from roofline.model.maths import Count, ceil_div
 
 FILE = Path(__file__).with_name("engines.toml")
@@ -77,5 +77,5 @@ def engine_named(name: str | Engine | None) -> Engine:
         return name
     key = "none" if name is None else name
     if key not in engines():
-        raise InputError("engine", name, f"one of {', '.join(engines())}", nearest(str(name), engines()))
+        raise not_one_of("engine", name, engines())
     return engines()[key]

@@ -19,7 +19,7 @@ from typing import Any
 
 from roofline.machine.chip import Chip, chip_named, chips
 from roofline.machine.files import one_table, only_known, plain_name
-from roofline.model.errors import InputError, nearest
+from roofline.model.errors import InputError, nearest, not_one_of
 
 FILE = Path(__file__).with_name("fabrics.toml")
 KINDS = ("switch", "mesh", "ring", "torus", "pcie", "network")
@@ -60,7 +60,7 @@ class Level:
             if value < 0 or (least and value == 0):
                 raise InputError(f"{where}.{field}", value, "a positive number" if least else "zero or more")
         if self.kind not in KINDS:
-            raise InputError(f"{where}.kind", self.kind, f"one of {', '.join(KINDS)}", nearest(str(self.kind), KINDS))
+            raise not_one_of(f"{where}.kind", self.kind, KINDS)
         if not isinstance(self.in_switch, bool):
             raise InputError(f"{where}.in_switch", self.in_switch, "true or false")
         if self.in_switch and self.kind not in ("switch", "network"):

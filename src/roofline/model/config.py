@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from roofline.model.errors import InputError, nearest
+from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.keys import HARMLESS, NEUTRAL, Checks
 
 _REQUIRED: Any = object()
@@ -128,7 +128,7 @@ class Config:
             raise InputError(self.field(name), value, "text")
         known = None if choices is None else list(choices)
         if known is not None and value not in known:
-            raise InputError(self.field(name), value, f"one of {', '.join(known)}", nearest(value, known))
+            raise not_one_of(self.field(name), value, known)
         return value
 
     def section(self, key: str) -> Config:

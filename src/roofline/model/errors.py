@@ -22,6 +22,12 @@ class InputError(ValueError):
         super().__init__(f"{field}: expected {expected}, got {_short(value)}{hint}")
 
 
+def not_one_of(field: str, value: object, known: Iterable[str]) -> InputError:
+    """The error for a word that is none of the known ones, with those nearest to it."""
+    words = tuple(known)
+    return InputError(field, value, f"one of {', '.join(words)}", nearest(str(value), words))
+
+
 def _short(value: object) -> str:
     try:
         text = " ".join(repr(value).split())

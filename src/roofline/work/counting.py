@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from roofline.model.errors import InputError, nearest
+from roofline.model.errors import not_one_of
 from roofline.model.maths import Count, ceil_div
 from roofline.work import ops as o
 from roofline.work.step import Queries
@@ -275,5 +275,5 @@ def counting_named(name: str | Counting) -> Counting:
     if isinstance(name, Counting):
         return name
     if name not in COUNTINGS:
-        raise InputError("counting", name, f"one of {', '.join(COUNTINGS)}", nearest(str(name), COUNTINGS))
+        raise not_one_of("counting", name, COUNTINGS)
     return COUNTINGS[name]

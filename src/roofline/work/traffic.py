@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from roofline.model.errors import InputError, nearest
+from roofline.model.errors import not_one_of
 from roofline.model.maths import Count
 from roofline.model.precision import Precision
 from roofline.work import ops as o
@@ -131,5 +131,5 @@ def traffic_named(name: str | Traffic) -> Traffic:
     if isinstance(name, Traffic):
         return name
     if name not in TRAFFICS:
-        raise InputError("traffic", name, f"one of {', '.join(TRAFFICS)}", nearest(str(name), TRAFFICS))
+        raise not_one_of("traffic", name, TRAFFICS)
     return TRAFFICS[name]

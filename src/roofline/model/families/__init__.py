@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.model.config import Config
 from roofline.model.errors import InputError, nearest
-from roofline.model.families import (
+from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
     classic,
     deepseek,
     deepseek_v4,
@@ -28,24 +28,7 @@ from roofline.model.families.registry import FAMILIES, family
 from roofline.model.model import Model
 
 __all__ = ["FAMILIES", "WRAPPERS", "build", "family"]
-_LINEAGES = (
-    classic,
-    deepseek,
-    deepseek_v4,
-    dense,
-    gemma,
-    gpt,
-    hybrid,
-    llama,
-    open_science,
-    qwen,
-    recurrent,
-    sparse,
-    zamba,
-)
 
-# Multimodal model_types whose language model is described in the same object as the rest.
-FLAT = {"qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2"}
 # The language model's type where a wrapper's text_config does not name it.
 WRAPPERS = {
     "llama4": "llama4_text", "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text",
@@ -53,9 +36,9 @@ WRAPPERS = {
     "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe",
 }  # fmt: skip
-# Text types that differ from a known one in name only.
+# Types of a text, or of a whole whose text stands in the same object, that are a known one by another name.
 SAME = {
-    "emu3_text_model": "llama",
+    "emu3_text_model": "llama", "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2",
     "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
 }  # fmt: skip
 
@@ -88,7 +71,7 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
         ]
         outer.read.update(("vision_config", "audio_config"))
     model_type = c.text("model_type")
-    model_type = SAME.get(model_type, FLAT.get(model_type, model_type))
+    model_type = SAME.get(model_type, model_type)
     make = FAMILIES.get(model_type)
     if make is None:
         raise c.error("model_type", "a known model_type", nearest(model_type, FAMILIES))
