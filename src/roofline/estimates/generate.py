@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from roofline.estimates.latency import Estimate, check_context, estimate
+from roofline.estimates.latency import Estimate, check_context, estimate_step
 from roofline.estimates.memory import activation_bytes, cache_bytes
 from roofline.machine.chip import Chip, chip_named
 from roofline.machine.engine import Engine, engine_named
@@ -204,7 +204,7 @@ def generate(
     held = concurrent(model, formats, chip, how, sequences, new + out, new)
     sizes = [held] * (sequences // held) + ([sequences % held] if sequences % held else [])
     made: dict[int, Wave] = {}
-    at = partial(estimate, on=chip, law=law, engine=how)
+    at = partial(estimate_step, on=chip, law=law, engine=how)
     for size in set(sizes):
         first = at(model, prefill(size, new), precision=formats)
         chunks = ceil_div(size * new, how.chunk)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from roofline.estimates.generate import NOTHING, Span, concurrent, span
-from roofline.estimates.latency import Estimate, check_context, estimate
+from roofline.estimates.latency import Estimate, check_context, estimate_step
 from roofline.machine.chip import Chip, chip_named
 from roofline.machine.engine import Engine, engine_named
 from roofline.machine.timing import Mode
@@ -101,7 +101,7 @@ def serve(
     check_context(model, prefill(1, new + out - 1))
     cached = int(new * prefix)
     held = concurrent(model, formats, chip, how, 4096, new + out, new)
-    at = partial(estimate, on=chip, law=law, precision=formats, engine=how)
+    at = partial(estimate_step, on=chip, law=law, precision=formats, engine=how)
 
     def state(b: int) -> Serving:
         return _steady(model, chip, how, new, out, cached, b, held, at)

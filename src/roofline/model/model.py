@@ -51,6 +51,11 @@ class Model:
     warnings: tuple[str, ...] = field(default=(), compare=False)
     not_counted: tuple[str, ...] = field(default=(), compare=False)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of sizes that are arrays, on a rank of many layouts at once; () for plain sizes."""
+        return ()
+
     @cached_property
     def blocks(self) -> tuple[tuple[Block, int], ...]:
         """The distinct blocks in order of first use, each with the number of layers it stands in."""

@@ -12,15 +12,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from roofline.model.maths import Count, ceil_div
+
 Part: TypeAlias = Literal["attention", "ffn", "experts", "router", "embedding", "head", "other"]
 PARTS: tuple[Part, ...] = ("attention", "ffn", "experts", "router", "embedding", "head", "other")
+Cut: TypeAlias = Literal["columns", "rows", "groups", "none"]
+Axis: TypeAlias = Literal["tp", "ep", "cp", "pp", "dp"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Module:
-    """One layer's part. `name` is unique in its block."""
+    """One layer's part. `name` is unique in its block.
+
+    On one rank of a layout: it runs for one in `split` of a step's new tokens, and `copies` ranks of a stage hold the
+    same weights. `frozen`: it does not learn.
+    """
 
     name: str
+    split: Count = 1
+    copies: Count = 1
+    frozen: bool = False
 
     @property
     def parameters(self) -> int:
@@ -56,6 +67,10 @@ class Linear(Module):
 
     `tied`: W is counted elsewhere, as the embedding table or as the same layer's first run. `groups`: W is
     block-diagonal, that many blocks of [outputs / groups, inputs / groups].
+
+    `cut`: along which side the architecture is made of independent pieces that ranks can share out: its outputs
+    (columns: heads, inner neurons), its inputs (rows), its blocks (groups), or none. `kv`: so many of the outputs are
+    keys and values of `kv_heads` heads. `gathered`: so many ranks bring their tokens together just before.
     """
 
     inputs: int
@@ -64,6 +79,10 @@ class Linear(Module):
     part: Part = "ffn"
     tied: bool = False
     groups: int = 1
+    cut: Cut = "none"
+    kv: int = 0
+    kv_groups: int = 1
+    gathered: Count = 1
 
     @property
     def matrix(self) -> int:
@@ -213,7 +232,8 @@ class Compressor(Module):
     @property
     def cache_width(self) -> int:
         """Cached elements per token, rounded up."""
-        return -(-self.width // self.rate)
+        width: int = ceil_div(self.width, self.rate)
+        return width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,6 +332,8 @@ class Experts(Module):
     `top_k` None: the config does not say; parameters are known, the work is not. `reference`: how the published code
     multiplies, which only `torch` counting follows: all routed rows in one grouped product, each expert's rows by
     themselves (DBRX), or every expert on all tokens (Llama-4).
+
+    On one rank of a layout: it holds one in `ranks` of the experts, and their tokens come from `gathered` ranks.
     """
 
     hidden: int
@@ -322,6 +344,8 @@ class Experts(Module):
     gated: bool = True
     bias: bool = False
     reference: Literal["grouped", "each", "all"] = "grouped"
+    ranks: Count = 1
+    gathered: Count = 1
 
     @property
     def each(self) -> int:
@@ -330,21 +354,32 @@ class Experts(Module):
         return self.hidden * (wide + self.inner) + ((wide + self.hidden) if self.bias else 0)
 
     @property
+    def held(self) -> int:
+        """Experts whose weights a rank holds."""
+        held: int = self.experts // self.ranks
+        return held
+
+    @property
     def matrix(self) -> int:
-        return self.experts * self.hidden * self.inner * (3 if self.gated else 2)
+        return self.held * self.hidden * self.inner * (3 if self.gated else 2)
 
     @property
     def parameters(self) -> int:
-        return self.experts * self.each
+        return self.held * self.each
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conv(Module):
-    """Causal depthwise convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state."""
+    """Causal depthwise convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state.
+
+    `kv`: so many of the channels belong to `kv_groups` groups that heads share.
+    """
 
     channels: int
     kernel: int
     bias: bool = False
+    kv: int = 0
+    kv_groups: int = 1
 
     @property
     def parameters(self) -> int:
@@ -450,3 +485,20 @@ class GatedRecurrence(Module):
     def state(self) -> int:
         """State elements per sequence."""
         return self.channels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collective(Module):
+    """What `ranks` ranks of a layout, every `stride`-th, exchange: `width` elements of each token.
+
+    `op` is one of `roofline.machine.collectives`, and so is what its size means. A token of a `dispatch` or `combine`
+    goes to `top_k` experts on at most `nodes` nodes (0: on any). `axis`: the degree of the layout that it belongs to.
+    """
+
+    op: str
+    width: Count
+    ranks: Count
+    stride: Count = 1
+    axis: Axis = "tp"
+    top_k: int = 1
+    nodes: int = 0
