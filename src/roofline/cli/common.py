@@ -80,6 +80,13 @@ Formats = Annotated[
         "`fp16`, `fp8`, `int8`, `int4`, `int4-g32`, `mxfp4`, `nvfp4`, `nf4` and more."
     ),
 ]
+LayoutText = Annotated[
+    str | None,
+    Parameter(
+        help="How it is spread over chips: degrees such as `tp=8,pp=4,dp=2`, with `ep`, `etp`, `cp`, `vp`, `zero`, "
+        "`shard`, `sp`, `stages=20+22+22`, `exchange=ring|all_gather|ulysses`. One chip where not given."
+    ),
+]
 Revision = Annotated[str | None, Parameter(help="A branch, tag or commit on the Hub.")]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from roofline.estimates.generate import NOTHING, Span
 from roofline.estimates.latency import Estimate, OpTime, check_context, time_of
 from roofline.estimates.place import Place, Placed, placed
 from roofline.estimates.schedule import StageTimes, Timeline, simulate
-from roofline.estimates.training_memory import TrainingMemory, held, memory_of, trained
+from roofline.estimates.training_memory import TrainingMemory, held, kept_bytes, memory_of, trained
 from roofline.machine.collectives import collective
 from roofline.machine.engine import Engine
 from roofline.machine.timing import Mode, time_op
@@ -28,13 +28,14 @@ from roofline.model.model import Model
 from roofline.model.precision import FORMATS
 from roofline.work import ops as o
 from roofline.work.analysis import analyze
-from roofline.work.training import Training, train, with_batch
+from roofline.work.training import Training, with_batch, with_options
 
 MTBF_HOURS = 50_000.0
 """Hours between failures of one chip: 419 in 54 days of 16,384 H100 (Llama 3, arXiv:2407.21783 §3.3.4)."""
 SAVE_SECONDS = 60.0
-"""Seconds that a checkpoint holds the run up: an assumption, as are the next two."""
+"""Seconds that a checkpoint holds the run up: an assumption, as are the next three."""
 RESTART_SECONDS = 600.0
+HOST_SHARE = 0.8
 IDLE_SHARE = 0.12
 
 
@@ -270,6 +271,8 @@ def estimate_training(
     where = placed(on, layout)
     spread = where.layout
     check_context(model, step)
+    if FORMATS[step.recipe.weights].bits < 8 and not any(x.frozen for x, _ in model.modules()):
+        raise InputError("recipe", step.recipe.name, f"one whose weights can learn, or adapters; {step.recipe.about}")
     (query,) = step.queries
     replicas = spread.dp * step.micro_batch
     if query.count % replicas:
@@ -286,6 +289,7 @@ def estimate_training(
         if key not in made:
             made[key] = _passes(rank, micro, where, law, engine, precision)
     each = [made[rank.embedding, rank.head, rank.blocks] for rank in ranks]
+    each = [_offloaded(p, rank, micro, where) for p, rank in zip(each, ranks, strict=True)]
     timeline, passes = _run(step, each, count, spread.vp)
     stages = [
         Stage(i, rank, found, memory_of(rank, micro, spread, timeline.in_flight[i]))
@@ -294,16 +298,10 @@ def estimate_training(
     reduction, gathering = _replicas(stages, where, step, count)
     update = _update(stages, where, step)
     flops = analyze(model, step, precision=precision).flops
-    plain = flops if step.recompute == "none" else analyze(model, _remembering(step), precision=precision).flops
+    plain = analyze(model, with_options(step, recompute="none"), precision=precision).flops
     return TrainingEstimate(
         model, step, where, count, tuple(stages), timeline, passes, reduction, gathering, update, int(plain), int(flops)
     )
-
-
-def _remembering(step: Training) -> Training:
-    """The same step with nothing run again."""
-    (query,) = step.queries
-    return train(query.count, query.new, recipe=step.recipe, optimizer=step.optimizer)
 
 
 # -- one micro-batch -----------------------------------------------------------------------------------------------
@@ -321,6 +319,8 @@ def _passes(
 ) -> Passes:
     """One micro-batch on a rank.
 
+    DualPipe runs one micro-batch's exchange of tokens beside another's arithmetic (arXiv:2412.19437 §3.2.1).
+
     A ring of keys and values travels while attention runs, and only what is longer than attention shows.
     """
     e = time_of(rank, micro, where, law, precision, engine)
@@ -332,13 +332,25 @@ def _passes(
         attention = spans(op for op in mine if isinstance(op.cost.op, o.Attend) or _of_attention(op.cost.op))
         for axis in ("tp", "ep", "cp"):
             sent = spans(op for op in mine if isinstance(op.cost.op, o.Communicate) and op.cost.op.axis == axis)
-            hidden = axis == "cp" and where.layout.exchange == "ring"
-            shown = sent.minus(attention) if hidden else sent
+            if axis == "cp" and where.layout.exchange == "ring":
+                shown = sent.minus(attention)
+            else:
+                shown = sent.minus(work) if axis == "ep" and micro.schedule == "dualpipe" else sent
             exchange[axis] = exchange.get(axis, NOTHING) + shown
             work = work + shown
         passes.append(work)
     forward, backward, weight = passes
     return Passes(e, forward, backward, weight, tuple(exchange.items()), _handed(e))
+
+
+def _offloaded(passes: Passes, rank: Model, micro: Training, where: Placed) -> Passes:
+    """Activations go to the host beside the forward pass and come back beside the backward; what is longer shows."""
+    if "activations" not in micro.offload:
+        return passes
+    moved = _to_host(float(sum(n * kept_bytes(b.modules, micro) for b, n in rank.blocks)), where)
+    back = passes.backward + passes.weight
+    forward, backward = passes.forward + moved.minus(passes.forward), passes.backward + moved.minus(back)
+    return replace(passes, forward=forward, backward=backward)
 
 
 def _of_attention(op: o.Op) -> bool:
@@ -430,8 +442,23 @@ def _update(stages: list[Stage], where: Placed, step: Training) -> Span:
         for op in update_ops(stage.rank, where, step):
             t = time_op(op, stage.passes.estimate.target)
             total = total + Span(float(t.floor), float(t.expected), float(t.low), float(t.high))
+        if "optimizer" in step.offload:
+            total = total + _to_host(2 * _state_bytes(stage.rank, where, step), where)
         worst = worst.most(total)
     return worst
+
+
+def _state_bytes(rank: Model, where: Placed, step: Training) -> float:
+    return float(trained(rank).bytes(step.precision.optimizer, where.layout, where.layout.zero >= 1))
+
+
+def _to_host(size: float, where: Placed) -> Span:
+    """Seconds for bytes over the link to the host. Raises InputError where the chip's is not known."""
+    speed = where.chip.host
+    if speed is None:
+        raise InputError("offload", where.chip.id, "a chip whose link to the host is known")
+    least = size / speed
+    return Span(least, least / HOST_SHARE, least, 2 * least / HOST_SHARE)
 
 
 def update_ops(rank: Model, where: Placed, step: Training) -> list[o.Op]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from roofline.layout.layout import Layout
 from roofline.model import modules as m
-from roofline.model.maths import Count, ceil_div, is_array, most
+from roofline.model.maths import Count, ceil_div, is_array, least, most
 from roofline.model.model import Model
 from roofline.model.precision import FORMATS, Format
 from roofline.work import ops as o
@@ -17,6 +17,8 @@ from roofline.work.training import Training, kept_by
 CONTEXT = 0.6e9
 """Bytes of a CUDA context, and below of one communicator's buffers: assumptions (formulas 0.5-0.6 and 0.3-0.4 GB)."""
 COMMUNICATOR = 0.35e9
+OFFLOADED = 1.0
+"""Micro-batches whose activations stay on the chip where the others' are in the host's memory: the one under way."""
 RESERVED = 0.96
 """What is allocated, in what the allocator reserves from the device: fragmentation."""
 
@@ -130,9 +132,11 @@ def memory_of(rank: Model, micro: Training, layout: Layout, in_flight: Count) ->
         working = most(working, widest_bytes(block.modules, micro) + (kept if full else 0) + gathered)
     working = working + kept_bytes(rank.head, micro) + (0 if zero >= 2 else stored.bytes(table(rank)))
     groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
+    state = 0 if "optimizer" in micro.offload else learning.bytes(precision.optimizer, layout, zero >= 1)
+    here = least(in_flight, OFFLOADED) if "activations" in micro.offload else in_flight
     return TrainingMemory(
         everything.bytes(stored, layout, zero >= 3), learning.bytes(precision.gradients, layout, zero >= 2),
-        learning.bytes(precision.optimizer, layout, zero >= 1), in_flight * each, working,
+        state, here * each, working,
         CONTEXT + COMMUNICATOR * groups, each, in_flight,
     )  # fmt: skip
 

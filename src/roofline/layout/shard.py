@@ -53,10 +53,10 @@ def _distinct(module: m.Module, layout: Layout) -> Count:
         return Fraction(count, copies) if isinstance(count, int) and isinstance(copies, int) else count / copies
 
     rest = module.parameters - module.matrix
-    if isinstance(module, m.Linear) and module.kv and module.cut == "columns" and not module.tied:
-        pieces = module.inputs + (1 if module.bias else 0)
+    if isinstance(module, (m.Linear, m.Conv)) and module.kv:
+        each = module.parameters // (module.outputs if isinstance(module, m.Linear) else module.channels)
         again = layout.ranks // least(layout.tp, module.kv_groups)
-        return share((module.outputs - module.kv) * pieces, module.copies) + share(module.kv * pieces, again)
+        return share(module.parameters - module.kv * each, module.copies) + share(module.kv * each, again)
     if isinstance(module, m.Activation) or (isinstance(module, m.Linear) and module.cut == "rows"):
         return share(module.matrix, module.copies) + share(rest, layout.ranks)
     if isinstance(module, m.Experts) and module.bias:
@@ -263,6 +263,8 @@ def _spread(rank: _Rank, modules: Iterable[m.Module]) -> Iterator[m.Module]:
     """The modules of a layer on one rank, in order, with the collectives between them."""
     layout, modules = rank.layout, tuple(modules)
     several, mixer = rank.several(layout.tp), next((x for x in modules if isinstance(x, MIXERS)), None)
+    if mixer is not None:
+        _cut(mixer, rank)  # an error names heads rather than the products around them
     pieces = False  # whether the last module's output is shared out
     partial: Count = 0  # partial sums that wait for their reduction
     everywhere: set[Count] = set()  # widths of the streams that an all-gather has brought together
@@ -295,8 +297,13 @@ def _spread(rank: _Rank, modules: Iterable[m.Module]) -> Iterator[m.Module]:
                 module = replace(module, gathered=layout.tp if layout.sp else 1)
             yield _cut(module, rank)
             pieces = module.cut != "rows"
-            if module.cut == "rows" and several:
+            if module.cut == "rows" and several and module.outputs == rank.hidden:
                 partial = partial + (layout.tp > 1) * 1
+            elif module.cut == "rows" and several:
+                yield m.Collective(
+                    name=f"{module.name}_reduce", op="all_reduce", width=module.outputs, ranks=layout.tp,
+                    split=layout.cp,
+                )  # fmt: skip
         elif isinstance(module, MIXERS):
             if isinstance(module, (m.LatentAttention, m.CompressedAttention)):
                 yield from gather(module.name, module.cache_width)

@@ -64,6 +64,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType({
         Recipe("fp8", "products in fp8, per tensor; weights kept in bf16", "fp8", "bf16", "bf16", "fp32", "fp32"),
         Recipe("fp8-block", "products in fp8, in blocks (DeepSeek-V3)", "fp8-block", "bf16", "bf16", "fp32", "fp32"),
         Recipe("mxfp8", "products in mxfp8", "mxfp8", "bf16", "bf16", "fp32", "fp32"),
+        Recipe("qlora", "frozen nf4 weights (arXiv:2305.14314)", "nf4-double", "bf16", "nf4-double", "fp32", "fp32"),
         Recipe("nvfp4", "products in nvfp4", "nvfp4", "bf16", "bf16", "fp32", "fp32"),
     )
 })  # fmt: skip

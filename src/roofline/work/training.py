@@ -23,6 +23,7 @@ from roofline.work.step import replace as changed
 
 Recompute: TypeAlias = Literal["none", "selective", "full"]
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
+OFFLOADS = ("optimizer", "activations")
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
 CORE = (o.Attend, o.Score)
 """What selective recomputation runs again: the core of attention (arXiv:2205.05198 §5)."""
@@ -37,7 +38,7 @@ class Training(Step):
     by kernel. `fused_loss`: logits are made and used piece by piece and never kept. `recipe` and `optimizer`: the
     formats that weights, gradients and their state are kept in. `micro_batch`: sequences that pass together;
     `schedule`: the order in which pipeline stages take them; `overlap`: gradients and gathered weights travel while
-    the passes run.
+    the passes run. `offload`: what lives in the host's memory, the `optimizer` state or the `activations`.
     """
 
     recompute: Recompute | tuple[str, ...]
@@ -48,6 +49,7 @@ class Training(Step):
     micro_batch: int
     schedule: str
     overlap: bool
+    offload: tuple[str, ...]
 
     @property
     def precision(self) -> TrainingPrecision:
@@ -67,6 +69,7 @@ def train(
     micro_batch: int = 1,
     schedule: str = "1f1b",
     overlap: bool = True,
+    offload: str | Sequence[str] = (),
 ) -> Training:
     """`batch` sequences of `tokens` tokens each, forward and backward.
 
@@ -87,7 +90,11 @@ def train(
     chosen, how = recipe_named(recipe), optimizer_named(optimizer)
     made = object.__new__(Training)
     rest = {"recompute": again, "fused_loss": fused_loss, "recipe": chosen, "optimizer": how, "schedule": schedule}
-    rest |= {"flash": flash, "micro_batch": count("micro_batch", micro_batch, 1), "overlap": overlap}
+    away = (offload,) if isinstance(offload, str) else tuple(offload)
+    for name in away:
+        if name not in OFFLOADS:
+            raise not_one_of("offload", name, OFFLOADS)
+    rest |= {"offload": away, "flash": flash, "micro_batch": count("micro_batch", micro_batch, 1), "overlap": overlap}
     for name, value in {"queries": (entry,), "logits": "all", "parts": 1, **rest}.items():
         object.__setattr__(made, name, value)
     return made
@@ -97,6 +104,13 @@ def with_batch(step: Training, batch: Count) -> Training:
     """The same kind of step with another number of sequences."""
     (query,) = step.queries
     return changed(step, (Queries(0, query.new, batch),))
+
+
+def with_options(step: Training, **options: Any) -> Training:
+    """The same sequences with some options of `train` changed."""
+    (query,) = step.queries
+    names = ("recompute", "recipe", "optimizer", "flash", "fused_loss", "micro_batch", "schedule", "overlap", "offload")
+    return train(query.count, query.new, **{**{n: getattr(step, n) for n in names}, **options})
 
 
 # -- passes --------------------------------------------------------------------------------------------------------

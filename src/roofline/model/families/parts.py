@@ -623,6 +623,21 @@ def causal_lm(
     )
 
 
+MOST_DRAFTS = 64
+
+
+def draft_blocks(model: Model, count: int) -> tuple[Block, ...]:
+    """Multi-token-prediction layers (arXiv:2412.19437 §2.2): a layer like the last one behind a product of two streams.
+
+    Norms of the stream and of the next token's embedding, a projection of both, the layer, a norm, the shared head.
+    """
+    width, last = model.hidden, model.layers[-1]
+    join = Linear(name="mtp_proj", inputs=2 * width, outputs=width)
+    head = Linear(name="mtp_head", inputs=width, outputs=model.vocab, part="head", tied=True, cut="columns")
+    before = (rms("mtp_stream_norm", width), rms("mtp_token_norm", width), join)
+    return (Block("mtp", (*before, *last.modules, rms("mtp_norm", width), head)),) * count
+
+
 def position_table(c: Config, width: int, extra: int = 0) -> Embedding:
     """Learned absolute positions."""
     rows = c.size("max_position_embeddings|n_positions", most=LARGEST_SIZE_POSITIONS)
