@@ -25,6 +25,8 @@ Recompute: TypeAlias = Literal["none", "selective", "full"]
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 OFFLOADS = ("optimizer", "activations")
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
+MAKERS = (o.Attend, o.ScanOp, o.Activate)
+"""Ops whose output is a stream of its own for the next product."""
 CORE = (o.Attend, o.Score)
 """What selective recomputation runs again: the core of attention (arXiv:2205.05198 §5)."""
 
@@ -263,21 +265,24 @@ def kept(op: o.Op) -> Kept:
 def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, Kept]]:
     """The ops of a layer that keep something, and what: products that read one stream keep it once.
 
-    A stream is known by its width; a norm of the whole stream or a residual sum starts the next. What is run again
-    keeps its inputs, and the product behind it nothing; attention's scores are then not kept.
+    A stream is known by its width; a norm or a residual sum starts the next, and what attention, a scan or an
+    activation makes is read by one product alone. What is run again keeps its inputs, and the product behind it
+    nothing; attention's scores are then not kept.
     """
     seen: set[Any] = set()
-    again = False
+    again = made = False
     for op in forward_ops(modules, step):
         if isinstance(op, (o.Normalise, o.Sum)):
             seen.clear()
-        made_again, again = again, run_again(op, step, whole=False)
-        if again and isinstance(op, o.Attend):
-            op = replace(op, scratch=0)
-        if isinstance(op, o.MatMul) and op.groups == 1 and not op.frozen:
+        made_again, again = again, run_again(op, step, whole=False) and not isinstance(op, CORE)
+        core = isinstance(op, CORE) and run_again(op, step, whole=False)
+        if core and isinstance(op, o.Attend):
+            op = replace(op, flash=True)
+        if isinstance(op, o.MatMul) and op.groups == 1 and not op.frozen and not made:
             key = (op.k if isinstance(op.k, int) else id(op.k), op.part == "head")
             if key in seen:
                 continue
             seen.add(key)
+        made = isinstance(op, MAKERS) or (made and not isinstance(op, (o.MatMul, o.ExpertMatMul)))
         needs = kept(op)
         yield op, replace(needs, products=0) if made_again else needs
