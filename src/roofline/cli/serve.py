@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from roofline.cli.common import ChipName, Flag, Formats, LawName, ModelArgument, Needed, Revision, Whole, warn
+from roofline.cli.common import (
+    ChipName,
+    Flag,
+    Formats,
+    LawName,
+    LayoutText,
+    ModelArgument,
+    Needed,
+    Revision,
+    Whole,
+    warn,
+)
 from roofline.model.errors import InputError
 
 
@@ -11,6 +22,7 @@ def serve(
     /,
     *,
     on: ChipName,
+    layout: LayoutText = None,
     input: Needed,
     output: Needed,
     concurrency: Whole = None,
@@ -54,8 +66,8 @@ def serve(
         raise InputError("--concurrency and --rate", got, "one of them: requests in flight, or requests a second")
     built = load(model, revision=revision)
     result = run(
-        built, on=on, input=input, output=output, concurrency=concurrency, rate=rate, prefix=prefix, engine=engine,
-        precision=precision, law=law,
+        built, on=on, layout=layout, input=input, output=output, concurrency=concurrency, rate=rate, prefix=prefix,
+        engine=engine, precision=precision, law=law,
     )  # fmt: skip
     if json:
         from json import dumps

@@ -54,7 +54,7 @@ def train(
 
     Exits with 1 where it does not fit, with the least expensive changes that would.
 
-    Example: `roofline train meta-llama/Llama-3.1-8B --on dgx-h100 --batch 128 --tokens 8192 --layout tp=2,dp=4,sp`
+    Example: `roofline train meta-llama/Llama-3.1-8B --on dgx-h100 --batch 128 --tokens 8192 --layout tp=2,dp=4,zero=1`
 
     Parameters
     ----------

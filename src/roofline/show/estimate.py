@@ -9,6 +9,7 @@ from typing import Any
 from roofline.estimates.generate import Generation, Span, Speculation
 from roofline.estimates.latency import Estimate, OpTime
 from roofline.estimates.memory import Fit
+from roofline.estimates.place import Placed
 from roofline.estimates.serve import Serving
 from roofline.machine.chip import Chip
 from roofline.machine.timing import matrix_format
@@ -86,6 +87,16 @@ def summary(e: Estimate) -> str:
     )
 
 
+def place_text(where: Placed) -> str:
+    """The chip, or how many of them in which layout."""
+    return where.chip.name if where.chips == 1 else f"{where.chips} × {where.chip.name} ({where.layout.text()})"
+
+
+def chips_text(where: Placed) -> str:
+    """Whose rate it is."""
+    return "this chip" if where.chips == 1 else f"all {where.chips} chips"
+
+
 def held(memory: float, chip: Chip) -> str:
     """Weights, cache and state beside what the chip has."""
     beyond = "" if memory <= chip.capacity else ": does not fit, the times are those of a chip with more"
@@ -140,7 +151,7 @@ def generation_text(g: Generation) -> str:
     """The figures, each with its definition."""
     runs = f", in {len(g.waves)} waves of at most {g.waves[0].sequences}: no more fit" if len(g.waves) > 1 else ""
     lines = [
-        f"{g.batch} × ({g.input} in, {g.output} out) on {g.chip.name}, {g.engine.name}{runs}",
+        f"{g.batch} × ({g.input} in, {g.output} out) on {place_text(g.where)}, {g.engine.name}{runs}",
         *([_drafts(g.speculation)] if g.speculation else []),
         "",
         f"TTFT     {span_text(g.ttft)}",
@@ -149,7 +160,7 @@ def generation_text(g: Generation) -> str:
         "         time per output token after the first: (latency − TTFT) / (output − 1)",
         f"latency  {span_text(g.latency)}",
         "         until the last token of the batch",
-        f"rate     {g.tokens_per_second:,.1f} tokens/s on this chip, "
+        f"rate     {g.tokens_per_second:,.1f} tokens/s on {chips_text(g.where)}, "
         f"{g.tokens_per_second_per_user:,.1f} tokens/s per user",
         "         generated tokens over latency; 1 / TPOT",
         f"kernels  prefill: {shares_text(g.waves[0].prefill)}",
@@ -171,6 +182,7 @@ def generation_json(g: Generation) -> dict[str, Any]:
     return {
         "schema": "roofline.generate/1",
         **_setting(first),
+        **_spread(g.where),
         "engine": g.engine.id,
         "batch": g.batch,
         "input": g.input,
@@ -199,6 +211,11 @@ def _setting(e: Estimate) -> dict[str, Any]:
     }
 
 
+def _spread(where: Placed) -> dict[str, Any]:
+    """How many chips, in which layout."""
+    return {"chips": where.chips, "layout": where.layout.text()}
+
+
 def _speculation_json(s: Speculation) -> dict[str, Any]:
     return {"draft": s.draft.name if s.draft else None, "length": s.length, "acceptance": s.acceptance}
 
@@ -210,7 +227,8 @@ def serving_text(s: Serving) -> str:
         f"; memory holds {s.held}, {s.in_flight - s.held} wait" if s.in_flight > s.held else f" of {s.held} that fit"
     )
     lines = [
-        f"{s.input} in{prefix}, {s.output} out on {s.chip.name}, {s.engine.name}: {s.in_flight} in flight{waiting}",
+        f"{s.input} in{prefix}, {s.output} out on {place_text(s.where)}, {s.engine.name}: {s.in_flight} in flight"
+        f"{waiting}",
         "",
         f"TTFT     {span_text(s.ttft)}",
         "         arrival to first token: the step under way, queueing behind other prompts (M/G/1), own prefill",
@@ -218,8 +236,8 @@ def serving_text(s: Serving) -> str:
         "         mean time between tokens after the first, other requests' prefill included",
         f"latency  {span_text(s.latency)}",
         "         TTFT + (output − 1) · TPOT",
-        f"rate     {s.requests_per_second:,.3g} requests/s, {s.tokens_per_second:,.1f} tokens/s on this chip, "
-        f"{s.tokens_per_second_per_user:,.1f} tokens/s per user",
+        f"rate     {s.requests_per_second:,.3g} requests/s, {s.tokens_per_second:,.1f} tokens/s on "
+        f"{chips_text(s.where)}, {s.tokens_per_second_per_user:,.1f} tokens/s per user",
         "         in flight over latency (Little's law); that times output; 1 / TPOT",
         f"kernels  decode: {shares_text(s.decode)}; prompts take {100 * s.prefill_share:.0f} % of the time",
         f"memory   {held(s.decode.memory, s.chip)}",
@@ -233,6 +251,7 @@ def serving_json(s: Serving) -> dict[str, Any]:
     return {
         "schema": "roofline.serve/1",
         **_setting(s.decode),
+        **_spread(s.where),
         "engine": s.engine.id,
         "input": s.input,
         "output": s.output,
@@ -260,7 +279,7 @@ def fit_text(f: Fit) -> str:
         ("activations", f.activations, f"a step of {f.chunk} tokens: the largest op and the logits"),
         ("overhead", f.overhead, f.engine.source),
     ]
-    lines = [f"{f.batch} × {f.context} tokens on {f.chip.name}, {f.engine.name}", ""]
+    lines = [f"{f.batch} × {f.context} tokens on {fit_place(f)}, {f.engine.name}", ""]
     lines += [f"{name:<12} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
     lines += [f"{'sum':<12} {si(f.needed, 'B'):>10}  of {si(f.capacity, 'B')}", ""]
     rule = RULES[f.engine.budget].format(share=f.engine.share)
@@ -270,9 +289,16 @@ def fit_text(f: Fit) -> str:
         f"{answer}; largest batch at {f.context} tokens: {f.largest_batch}; longest context at batch {f.batch}: "
         f"{f.longest_context or 'any'}; fewest chips: {f.fewest_chips or 'none'}"
     )
+    if f.fewest is not None and not f.fewest.alone:
+        lines[-1] += f" ({f.fewest.text()})"
     if f.changes:
         lines.append("would fit with: " + "; or ".join(c.detail for c in f.changes))
     return "\n".join(lines)
+
+
+def fit_place(f: Fit) -> str:
+    """The chip, or the fullest of so many."""
+    return f.chip.name if f.layout.alone else f"the fullest of {f.layout.chips} × {f.chip.name} ({f.layout.text()})"
 
 
 def fit_json(model: Model, f: Fit) -> dict[str, Any]:
@@ -297,6 +323,8 @@ def fit_json(model: Model, f: Fit) -> dict[str, Any]:
         "largest_batch": f.largest_batch,
         "longest_context": f.longest_context,
         "fewest_chips": f.fewest_chips,
+        "fewest_layout": None if f.fewest is None else f.fewest.text(),
+        "layout": f.layout.text(),
         "changes": [{"what": c.what, "detail": c.detail} for c in f.changes],
     }
 
