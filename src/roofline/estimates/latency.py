@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from roofline.estimates.place import Place, Placed, placed
+from roofline.layout.layout import layout_named
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
 from roofline.machine.timing import Mode, Target, Timing, mode_named, time_op, time_quantise
@@ -200,8 +201,15 @@ def estimate(model: Model, step: Training, *, on: Place, layout: object = None, 
 def estimate(model: Model, step: Step, *, on: Place, layout: object = None, **options: Any) -> Estimate: ...
 
 
-def estimate(model: Model, step: Step, **options: Any) -> Estimate | TrainingEstimate:
-    """How long `step` takes: of a prefill or decode `estimate_step`, of a training step `estimate_training`."""
+def estimate(model: Model, step: Step, **options: Any) -> Any:
+    """How long `step` takes: of a prefill or decode `estimate_step`, of a training step `estimate_training`.
+
+    A training step with degrees or a batch in arrays gives a `TrainingSweep`.
+    """
+    if isinstance(step, Training) and (step.shape or layout_named(options.get("layout")).shape):
+        from roofline.estimates.training_sweep import sweep_training
+
+        return sweep_training(model, step, **{**options, "layout": layout_named(options.get("layout"))})
     if isinstance(step, Training):
         from roofline.estimates.training import estimate_training
 

@@ -21,18 +21,21 @@ Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
 class Engine:
     """What an engine adds to the kernels.
 
+    `software`: whose kernels were measured; `network`: whose collectives, where they are not the same.
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
     it, and of a prompt batch.
     `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
     `chunk`: most new tokens of a step. `rereads`: its decode attention serves one query head at a time and reads the
     group's keys and values again, from a cache that many times as fast as the memory; 0 where heads share one read.
-    `slower`: by generation of chip, how much longer products, attention and collectives take than alone, because of
-    clocks under lasting load and of one another.
+    `launch_s`: seconds the host needs to launch a kernel, which a step takes at least for each of its ops; 0 with CUDA
+    graphs. `slower`: by generation of chip, how much longer products, attention and collectives take than alone,
+    because of clocks under lasting load and of one another, and how much longer a collective's `latency` is.
     """
 
     id: str
     name: str
     software: str | None = None
+    network: str | None = None
     budget: Budget = "all"
     share: float = 1.0
     block: int = 1
@@ -43,6 +46,7 @@ class Engine:
     prefill_s: float = 0.0
     token_s: float = 0.0
     rereads: float = 0.0
+    launch_s: float = 0.0
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     source: str = ""
 

@@ -384,7 +384,8 @@ def _communicate(op: o.Communicate, target: Target) -> Timing:
         picked = {n: numpy.select([w for w, _ in parts], [getattr(t, n) for _, t in parts]) for n in names}
         t = Transfer(**picked, moved=(), grade=max(t.grade for _, t in parts))
     slower = target.engine.factor(target.chip.generation, "collectives")
-    t = replace(t, expected=slower * t.expected, low=slower * t.low, high=slower * t.high)
+    later = (target.engine.factor(target.chip.generation, "latency") - 1) * t.fixed
+    t = replace(t, expected=slower * t.expected + later, low=slower * t.low + later, high=slower * t.high + later)
     if target.mode.name != "calibrated":
         share = target.mode.mbu if target.mode.name == "fixed" else 1.0
         t = Transfer(t.floor, t.floor / share, t.floor / share, t.floor / share, 0.0 * t.floor, (), "-")
@@ -406,7 +407,7 @@ def _transfer(op: o.Communicate, size: Count, ranks: int, stride: int, target: T
 
     cluster = target.cluster or of_chips(1, target.chip)
     here = (numpy.asarray(op.ranks) == ranks) & (numpy.asarray(op.stride) == stride)
-    software = target.engine.software or "nccl"
+    software = target.engine.network or target.engine.software or "nccl"
     return here, collective(op.collective, size, ranks, cluster, stride=stride, software=software)
 
 
