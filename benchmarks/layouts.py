@@ -1,4 +1,4 @@
-"""How many layouts × batches a second: a grid of both, and points drawn one by one, beside single calls in the same run.
+"""How many layouts × batches a second: a grid of both, and points drawn one by one, beside single calls.
 
     python benchmarks/layouts.py
 

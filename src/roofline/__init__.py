@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from roofline.estimates.latency import Estimate as Estimate
     from roofline.estimates.latency import estimate as estimate
     from roofline.estimates.memory import fit as fit
+    from roofline.estimates.pools import pools as pools
     from roofline.estimates.serve import serve as serve
     from roofline.layout.layout import Layout as Layout
     from roofline.layout.shard import shard as shard
@@ -47,6 +48,7 @@ _WHERE = {
     "estimate": "estimates.latency",
     "fit": "estimates.memory",
     "serve": "estimates.serve",
+    "pools": "estimates.pools",
     "Chip": "machine.chip",
     "chips": "machine.chip",
     "InputError": "model.errors",

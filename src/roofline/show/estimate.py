@@ -10,6 +10,7 @@ from roofline.estimates.generate import Generation, Span, Speculation
 from roofline.estimates.latency import Estimate, OpTime
 from roofline.estimates.memory import Fit
 from roofline.estimates.place import Placed
+from roofline.estimates.pools import Pools
 from roofline.estimates.serve import Serving
 from roofline.machine.chip import Chip
 from roofline.machine.timing import matrix_format
@@ -267,6 +268,52 @@ def serving_json(s: Serving) -> dict[str, Any]:
         "prefill_share": s.prefill_share,
         "decode_shares": dict(s.decode.shares),
         "grade": s.decode.grade,
+    }
+
+
+def pools_text(p: Pools) -> str:
+    """Two pools: how many replicas of each, and what a request sees."""
+    lines = [
+        f"{p.input} in, {p.output} out, {p.engine.name}: {p.prefills} × prefill on {place_text(p.prefill)}, "
+        f"{p.decodes} × decode on {place_text(p.decode)}: {p.chips} chips",
+        "",
+        f"TTFT      {span_text(p.ttft)}",
+        "          prefill, what the transfer of the cache does not hide, first decode step; queueing apart",
+        f"TPOT      {span_text(p.tpot)}",
+        f"          one decode step of {p.concurrency} requests a replica; no prompt interferes",
+        f"transfer  {span_text(p.transfer)}",
+        f"          {si(p.cache, 'B')} of cache for each prompt, layer by layer beside the prefill",
+        f"rate      {p.requests_per_second:,.3g} requests/s, {p.tokens_per_second:,.1f} tokens/s, "
+        f"{p.tokens_per_second / p.chips:,.1f} per chip; {p.bottleneck} is the bottleneck",
+        f"          prefill {p.prefills * p.prefill_rate:,.3g}, decode {p.decodes * p.decode_rate:,.3g} requests/s",
+    ]
+    return "\n".join(lines)
+
+
+def pools_json(model: Model, p: Pools) -> dict[str, Any]:
+    """`roofline.serve.pools/1`."""
+    return {
+        "schema": "roofline.serve.pools/1",
+        "model": model.name,
+        "chip": p.prefill.chip.id,
+        "engine": p.engine.id,
+        "chips": p.chips,
+        "prefill_layout": p.prefill.layout.text(),
+        "decode_layout": p.decode.layout.text(),
+        "prefill_replicas": p.prefills,
+        "decode_replicas": p.decodes,
+        "input": p.input,
+        "output": p.output,
+        "concurrency": p.concurrency,
+        "cache_bytes": p.cache,
+        "transfer_seconds": span_json(p.transfer),
+        "ttft_seconds": span_json(p.ttft),
+        "tpot_seconds": span_json(p.tpot),
+        "prefill_requests_per_second": p.prefills * p.prefill_rate,
+        "decode_requests_per_second": p.decodes * p.decode_rate,
+        "requests_per_second": p.requests_per_second,
+        "tokens_per_second": p.tokens_per_second,
+        "bottleneck": p.bottleneck,
     }
 
 
