@@ -9,8 +9,8 @@ LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 
 def made(**changes: object) -> rl.estimates.pools.Pools:  # type: ignore[name-defined]
     given = {
-        "on": "2xdgx-h100", "chips": 16, "prefill_layout": "tp=2", "decode_layout": "tp=4", "input": 2048, "output": 256,
-        "concurrency": 32,
+        "on": "2xdgx-h100", "chips": 16, "prefill_layout": "tp=2", "decode_layout": "tp=4", "input": 2048,
+        "output": 256, "concurrency": 32,
     }  # fmt: skip
     return rl.pools(LLAMA, **{**given, **changes})  # type: ignore[arg-type]
 
@@ -41,7 +41,8 @@ def test_per_chip_the_pools_serve_no_more_than_their_balance() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "field"),
-    [({"chips": 5}, "chips"), ({"concurrency": 10**5}, "concurrency"), ({"input": 2**18}, "context"), ({"chips": 0}, "chips")],
+    [({"chips": 5}, "chips"), ({"concurrency": 10**5}, "concurrency"), ({"input": 2**18}, "context"),
+     ({"chips": 0}, "chips")],
 )  # fmt: skip
 def test_what_cannot_be_is_an_input_error(changes: dict[str, int], field: str) -> None:
     with pytest.raises(rl.InputError) as caught:

@@ -253,3 +253,43 @@ def test_every_legal_layout_of_64_chips(model: Model) -> None:
         tried += 1
         assert found == model.parameters + padding(model, layout.tp), layout
     assert tried > 60
+
+
+def test_a_node_gets_a_token_once_and_groups_limit_the_nodes() -> None:
+    """N·(1 − C(E − E/N, k)/C(E, k)) of 256 experts, top 8: 3.61 of 4 nodes, 5.29 of 8; groups let at most 4 of 8."""
+    from roofline.machine.fabric import cluster_named
+    from roofline.machine.timing import crossing_share
+
+    def share(chips: int, groups: int, top: int) -> float:
+        op = o.Communicate(
+            name="x",
+            collective="dispatch",
+            elements=1,
+            ranks=chips,
+            top_k=8,
+            experts=256,
+            groups=groups,
+            top_groups=top,
+        )
+        return 8 * crossing_share(op, cluster_named("32xdgx-h100"), chips, 1)
+
+    assert [round(share(n, 1, 1), 2) for n in (16, 32, 64)] == [1.99, 3.61, 5.29]
+    assert share(8, 1, 1) == 8  # one node: nothing crosses, nothing is saved
+    assert share(64, 8, 4) == 4
+    dispatch = next(
+        c.op for c in rl.analyze(rl.shard(V3, Layout(dp=8, ep=8)), rl.prefill(1, 8)).ops if c.name == "experts_dispatch"
+    )
+    assert isinstance(dispatch, o.Communicate)
+    assert (dispatch.experts, dispatch.groups, dispatch.top_groups, dispatch.top_k) == (256, 8, 4, 8)
+
+
+def test_imbalance_loads_the_busiest_rank_and_capacity_drops_the_rest() -> None:
+    def rows(**given: Any) -> int:
+        ops = rl.analyze(rl.shard(QWEN, Layout(dp=8, ep=8, **given)), rl.prefill(1, 1000)).ops
+        return int(next(c.op.m for c in ops if isinstance(c.op, o.ExpertMatMul)))
+
+    assert rows() == 8 * 1000
+    assert rows(imbalance=1.5) == 12000
+    assert rows(imbalance=1.5, capacity=1.25) == 10000
+    with pytest.raises(rl.InputError):
+        Layout(imbalance=0.5)

@@ -30,6 +30,8 @@ class Layout:
     state, 2 also gradients, 3 also weights shared out over the data and context ranks (arXiv:1910.02054); `shard`: over
     that many of them, the rest being copies (HSDP). `vp`: model chunks a stage holds (interleaving). `stages`: layers
     of each stage where they are not equal. `exchange`: how context parallelism brings keys and values together.
+    `imbalance`: tokens that the experts of the busiest rank get over the mean; `capacity`: the most they take of them,
+    over the mean, the rest being dropped.
 
     >>> Layout(tp=8, pp=4, dp=2).chips
     64
@@ -47,6 +49,8 @@ class Layout:
     vp: int = 1
     stages: tuple[int, ...] = ()
     exchange: Exchange = "ring"
+    imbalance: float = 1.0
+    capacity: float | None = None
 
     def __post_init__(self) -> None:
         for name in DEGREES:
@@ -61,6 +65,11 @@ class Layout:
             raise InputError("layout.sp", self.sp, "true or false")
         if self.exchange not in EXCHANGES:
             raise not_one_of("layout.exchange", self.exchange, EXCHANGES)
+        for name, value in (("imbalance", self.imbalance), ("capacity", self.capacity)):
+            if value is None and name == "capacity":
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value < float("inf"):
+                raise InputError(f"layout.{name}", value, "a number of at least 1")
         try:
             stages = tuple(self.stages)
         except TypeError:
@@ -117,6 +126,11 @@ class Layout:
         }[axis]
 
     @property
+    def load(self) -> float:
+        """Rows of the busiest expert-parallel rank over the mean."""
+        return self.imbalance if self.capacity is None else min(self.imbalance, self.capacity)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The broadcast shape of degrees that are arrays, () where none are."""
         degrees = (*(getattr(self, name) for name in DEGREES), self.expert_tp, self.sharers)
@@ -156,6 +170,8 @@ class Layout:
         shown = [f"{n}={getattr(self, n)}" for n in numbers if getattr(self, n) not in (None, 0 if n == "zero" else 1)]
         words = ["sp"] if self.sp else []
         words += [f"stages={'+'.join(map(str, self.stages))}"] if self.stages else []
+        words += [f"imbalance={self.imbalance:g}"] if self.imbalance != 1 else []
+        words += [f"capacity={self.capacity:g}"] if self.capacity is not None else []
         words += [f"exchange={self.exchange}"] if self.exchange != "ring" else []
         return ", ".join(shown + words) or "one chip"
 
@@ -198,6 +214,8 @@ def _pair(word: str) -> tuple[str, Any]:
         return name, text
     if name == "sp":
         return name, text.lower() in ("true", "1", "yes")
+    if name in ("imbalance", "capacity") and re.fullmatch(r"\d+(\.\d+)?", text):
+        return name, float(text)
     if name == "stages":
         parts = text.split("+")
         if not all(p.isdigit() for p in parts):

@@ -347,7 +347,7 @@ def _experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
     stays, owned = _stays(layout), layout.cp * layout.tp
     held = replace(
         e, inner=e.inner // etp, ranks=layout.ep, gathered=layout.ep * etp, split=owned,
-        copies=layout.ranks // (layout.ep * etp),
+        copies=layout.ranks // (layout.ep * etp), load=layout.load,
     )  # fmt: skip
     sends, spans = _if(stays, 1, layout.ep), _if(stays, 1, etp)
     width, k = e.hidden, e.top_k or 1
@@ -355,7 +355,8 @@ def _experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
     def exchange(op: str) -> Iterator[m.Module]:
         if rank.several(sends):
             yield m.Collective(
-                name=f"{e.name}_{op}", op=op, width=width * k, ranks=sends, stride=etp, axis="ep", top_k=k, split=owned,
+                name=f"{e.name}_{op}", op=op, width=width * k, ranks=sends, stride=etp, axis="ep", top_k=k,
+                experts=e.experts, groups=e.groups, top_groups=e.top_groups, split=owned,
             )  # fmt: skip
 
     def within(op: str) -> Iterator[m.Module]:

@@ -333,7 +333,9 @@ class Experts(Module):
     multiplies, which only `torch` counting follows: all routed rows in one grouped product, each expert's rows by
     themselves (DBRX), or every expert on all tokens (Llama-4).
 
-    On one rank of a layout: it holds one in `ranks` of the experts, and their tokens come from `gathered` ranks.
+    `groups`: a token's experts stand in `top_groups` of so many groups (node-limited routing, arXiv:2412.19437 §2.1.2).
+    On one rank of a layout: it holds one in `ranks` of the experts, and their tokens come from `gathered` ranks;
+    `load`: rows of the busiest rank over the mean.
     """
 
     hidden: int
@@ -344,8 +346,11 @@ class Experts(Module):
     gated: bool = True
     bias: bool = False
     reference: Literal["grouped", "each", "all"] = "grouped"
+    groups: int = 1
+    top_groups: int = 1
     ranks: Count = 1
     gathered: Count = 1
+    load: float = 1.0
 
     @property
     def each(self) -> int:
@@ -492,7 +497,8 @@ class Collective(Module):
     """What `ranks` ranks of a layout, every `stride`-th, exchange: `width` elements of each token.
 
     `op` is one of `roofline.machine.collectives`, and so is what its size means. A token of a `dispatch` or `combine`
-    goes to `top_k` experts on at most `nodes` nodes (0: on any). `axis`: the degree of the layout that it belongs to.
+    goes to `top_k` of `experts` experts, in at most `top_groups` of `groups` groups. `axis`: the degree of the layout
+    that it belongs to.
     """
 
     op: str
@@ -501,4 +507,6 @@ class Collective(Module):
     stride: Count = 1
     axis: Axis = "tp"
     top_k: int = 1
-    nodes: int = 0
+    experts: int = 1
+    groups: int = 1
+    top_groups: int = 1

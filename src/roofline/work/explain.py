@@ -27,7 +27,7 @@ class Figure:
     source: str
 
 
-SINGLE = ("groups", "repeats", "split", "copies", "gathered", "ranks", "kv_groups")
+SINGLE = ("groups", "repeats", "split", "copies", "gathered", "ranks", "kv_groups", "top_groups")
 """Sizes that a formula leaves out where they are 1."""
 
 

@@ -296,7 +296,7 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     One of several ranks has its share of the experts, and of the rows and distinct experts of all their tokens.
     """
     t, k = step.share(step.new_tokens * e.gathered), chosen(e)
-    rows, touched = ceil_div(k * t, e.ranks), _part(distinct(e.experts, k, t), e.ranks)
+    rows, touched = _loaded(ceil_div(k * t, e.ranks), e.load), _part(distinct(e.experts, k, t), e.ranks)
     wide = e.inner * (2 if e.gated else 1)
 
     def product(name: str, inputs: int, outputs: int) -> o.Op:
@@ -317,6 +317,11 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
+def _loaded(rows: Count, load: float) -> Count:
+    """Rows of the busiest rank, rounded up."""
+    return rows if load == 1 else -(-rows * load // 1)
+
+
 def _part(value: Count, ranks: Count) -> Count:
     return value if isinstance(ranks, int) and ranks == 1 else value / ranks
 
@@ -327,7 +332,7 @@ def _collective(c: m.Collective, step: Step) -> Iterator[o.Op]:
     tokens = step.tokens * (c.ranks if c.op in ("all_gather", "reduce_scatter") else 1)
     yield o.Communicate(
         name=c.name, collective=c.op, elements=c.width * tokens, ranks=c.ranks, stride=c.stride, axis=c.axis,
-        top_k=c.top_k, nodes=c.nodes,
+        top_k=c.top_k, experts=c.experts, groups=c.groups, top_groups=c.top_groups,
     )  # fmt: skip
 
 

@@ -266,7 +266,9 @@ class Communicate(Op):
     stride: Count = 1
     axis: Axis = "tp"
     top_k: int = 1
-    nodes: int = 0
+    experts: int = 1
+    groups: int = 1
+    top_groups: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -422,7 +422,11 @@ def fine_moe(c: Config, width: int, *, correction: bool = False, shared_bias: bo
     inner, top_k = c.size("moe_intermediate_size"), c.size("num_experts_per_tok|num_experts_per_token", None)
     shared = inner * c.size("n_shared_experts|num_shared_experts", 0, least=0)
     count = c.size("n_routed_experts|num_experts|num_local_experts")
-    return moe(c, width, count, top_k, inner, shared=shared, shared_bias=shared_bias, correction=correction)
+    made = moe(c, width, count, top_k, inner, shared=shared, shared_bias=shared_bias, correction=correction)
+    groups, top = (c.raw.get(key) for key in ("n_group", "topk_group"))
+    if not (isinstance(groups, int) and isinstance(top, int) and 1 < top < groups):
+        return made
+    return tuple(replace(m, groups=groups, top_groups=top) if isinstance(m, Experts) else m for m in made)
 
 
 # -- recurrent mixers ----------------------------------------------------------------------------------------------
