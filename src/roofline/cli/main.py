@@ -23,6 +23,7 @@ COMMANDS = {
     "fit": "MODEL --on CHIP [OPTIONS]",
     "generate": "MODEL --on CHIP --input TOKENS --output TOKENS [OPTIONS]",
     "serve": "MODEL --on CHIP --input TOKENS --output TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",
+    "plot": "MODEL [--on CHIP ...] --output FILE [OPTIONS]",
     "models": "[NAME] [OPTIONS]",
     "chips": "[NAME] [OPTIONS]",
     "calibrate": "[OPTIONS]",

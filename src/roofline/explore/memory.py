@@ -66,9 +66,7 @@ def memory_over_context(
         ("recurrent state", state),
         ("KV cache", cache_bytes(model, formats, how, size, lengths) - state),
     )
-    found = (
-        (chip_named(c), fit(model, on=c, batch=size, context=last, engine=how, precision=formats)) for c in on
-    )
+    found = ((chip_named(c), fit(model, on=c, batch=size, context=last, engine=how, precision=formats)) for c in on)
     limits = tuple(Limit(chip, _within(f.longest_context, last)) for chip, f in found)
     return MemoryCurve(size, lengths, tuple((n, v) for n, v in terms if v.any()), limits)
 

@@ -133,13 +133,16 @@ def map_decode(
     engine: str | None = None,
     **options: Any,
 ) -> DecodeMap:
-    """Decode over batch (powers of two up to `most_batch`, 1024) × context (powers of two from 256 up).
+    """Decode over batch (powers of two up to `most_batch`, 1024) × context (powers of two from 256 up, and the last).
 
     What fits is what `fit` says for the engine. Raises InputError for what is not understood.
     """
+    import numpy
+
     last = longest_context(model, most_context)
     sizes = spread(1, count("batch", MOST_BATCH if most_batch is None else most_batch, 1), 1)
-    lengths = spread(min(256, last), last, 1)
+    powers = [2**k for k in range(8, last.bit_length()) if 3 * 2**k <= 2 * last]
+    lengths = numpy.array([*powers, last])
     step = decode(sizes[:, None], lengths[None, :])
     timed = estimate(model, step, on=on, engine=engine, **options)
     precision = timed.analysis.precision
@@ -165,15 +168,12 @@ def binding(e: Estimate) -> Array:
     return names[numpy.argmax(numpy.stack([numpy.asarray(t) for t in total]), axis=0)]
 
 
-def crossings(
-    of: Literal["floor", "expected"], values: Array, names: Callable[[Array], Array]
-) -> tuple[Crossing, ...]:
+def crossings(of: Literal["floor", "expected"], values: Array, names: Callable[[Array], Array]) -> tuple[Crossing, ...]:
     """Where `names(values)` changes, to the exact whole number; at most one change between two neighbours."""
     here = names(values)
     changes = [i for i in range(1, len(values)) if here[i] != here[i - 1]]
     return tuple(
-        Crossing(of, _first(int(values[i - 1]), int(values[i]), names), str(here[i - 1]), str(here[i]))
-        for i in changes
+        Crossing(of, _first(int(values[i - 1]), int(values[i]), names), str(here[i - 1]), str(here[i])) for i in changes
     )
 
 

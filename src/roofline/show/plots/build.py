@@ -20,15 +20,16 @@ PART_NAMES = {
     "attention": "attention", "ffn": "feed-forward", "experts": "routed experts", "router": "router",
     "embedding": "embedding", "head": "head", "other": "norms and the rest",
 }  # fmt: skip
+VECTOR_GROUPS = ("norm", "elementwise", "scan")
 BOUNDS = {"memory": "memory bound", "compute": "compute bound", "latency": "launch bound"}
 
 NamedEstimate = tuple[str, Estimate]
 
 
-def roof(chip: Chip, used: Sequence[str], links: bool = False) -> d.Roof:
-    """A chip's ceilings in the formats used, with ordinary arithmetic, and its memory; its links where asked."""
+def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = False) -> d.Roof:
+    """A chip's ceilings in the formats used and its memory; its links and ordinary arithmetic where asked."""
     found = [d.Ceiling(f, chip.peak(f), chip.ridge(f)) for f in used if f in chip.peaks]
-    if chip.vector:
+    if vector and chip.vector:
         peak = max(chip.vector.values())
         name = next(f for f, value in chip.vector.items() if value == peak)
         found.append(d.Ceiling(f"{name} vector", peak, peak / chip.bandwidth, vector=True))
@@ -50,7 +51,8 @@ def roofline(estimates: Sequence[NamedEstimate], by: By = "ops", links: bool = F
                     m.performance, m.light, m.share)
             for name, m in found
         )  # fmt: skip
-        panels.append(d.Panel(roof(chip, formats(e for _, e in here), links), points))
+        vector = any(p.group in VECTOR_GROUPS for p in points)
+        panels.append(d.Panel(roof(chip, formats(e for _, e in here), links, vector), points))
     return d.RooflinePlot(_title(estimates[0][1].analysis), tuple(panels), _note(estimates, by))
 
 
@@ -95,7 +97,9 @@ def _drawn(parts: Any) -> tuple[tuple[str, float], ...]:
 def sweep(sweeps: Sequence[DecodeSweep]) -> d.SweepPlot:
     """Decode over an axis, a curve for each chip."""
     first = sweeps[0]
-    fixed = f"context {first.estimate.analysis.step.queries[0].cached}" if first.over == "batch" else f"batch {first.batch}"
+    fixed = (
+        f"context {first.estimate.analysis.step.queries[0].cached}" if first.over == "batch" else f"batch {first.batch}"
+    )
     note = f"decode, {fixed} · band: 80 % of measurements · dotted: speed of light"
     return d.SweepPlot(_title(first.estimate.analysis), first.over, tuple(_curve(s) for s in sweeps), note)
 
@@ -103,7 +107,7 @@ def sweep(sweeps: Sequence[DecodeSweep]) -> d.SweepPlot:
 def _curve(s: DecodeSweep) -> d.Curve:
     e = s.estimate
     found = tuple(
-        d.CrossingMark(c.at, f"{'peak' if c.of == 'floor' else 'most ops'}: {BOUNDS[c.after]} from {whole(c.at)}",
+        d.CrossingMark(c.at, f"{'speed of light' if c.of == 'floor' else 'most ops'}: {BOUNDS[c.after]} from {whole(c.at)}",
                        c.of == "floor")
         for c in s.crossings
     )  # fmt: skip
@@ -141,7 +145,11 @@ def decode_map(m: DecodeMap) -> d.MapPlot:
         )
         for i, b in enumerate(m.batch)
     )
-    return d.MapPlot(f"{_title(e.analysis)} · {e.chip.name}", rows, "decode · tokens/s of the whole batch")
+    return d.MapPlot(
+        f"{_title(e.analysis)} · {e.chip.name}",
+        rows,
+        "decode · tokens/s of the whole batch · a cell's limit is that of the whole step",
+    )
 
 
 def _floats(values: Any) -> tuple[float, ...]:

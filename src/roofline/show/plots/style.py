@@ -34,6 +34,10 @@ DARK = Theme(
     ("#3D9BE0", "#F0803C", "#1FC79A", "#F2B134", "#8FD0F5", "#E29CC4", "#F0E442", "#A8A8A8"),
 )  # fmt: skip
 THEMES: Mapping[str, Theme] = MappingProxyType({"light": LIGHT, "dark": DARK})
+MAP_COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType({
+    "light": ("#f3f7fb", "#0b4f83"), "dark": ("#1d2a38", "#7cc4f5"),
+})  # fmt: skip
+"""From few to many tokens/s, one hue, so that the order is seen without colour too."""
 GROUP_ORDER = ("matmul", "attention", "experts", "elementwise", "norm", "scan", "", "embedding")
 """The palette's places of the groups of ops, so that a group has one colour in every picture."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -74,6 +78,13 @@ def colours_of(groups: Iterable[str], theme: Theme) -> dict[str, str]:
     if all(n in GROUP_ORDER for n in names):
         return {n: theme.palette[GROUP_ORDER.index(n)] for n in names}
     return {n: theme.palette[i % len(theme.palette)] for i, n in enumerate(names)}
+
+
+def hatches_of(groups: Iterable[str]) -> dict[str, str]:
+    """A hatch for each group, always the same for a group of ops."""
+    names = list(dict.fromkeys(groups))
+    ordered = GROUP_ORDER if all(n in GROUP_ORDER for n in names) else tuple(names)
+    return {n: HATCHES[ordered.index(n) % len(HATCHES)] for n in names}
 
 
 def marker_of(phases: Iterable[str], markers: tuple[str, ...] = MARKERS) -> dict[str, str]:
