@@ -31,7 +31,9 @@ def plot(
     /,
     *,
     output: Path,
-    on: Annotated[list[str] | None, Parameter(help=f"One or several of {FIGURES}", consume_multiple=True, negative="")] = None,
+    on: Annotated[
+        list[str] | None, Parameter(help=f"One or several of {FIGURES}", consume_multiple=True, negative="")
+    ] = None,
     kind: Literal["roofline", "shares", "sweep", "memory", "parameters", "map"] = "roofline",
     step: StepOptions = StepOptions(),  # noqa: B008
     points: Literal["ops", "layers", "phases"] = "ops",
@@ -97,7 +99,8 @@ def plot(
     steps = step.steps(built.context)
     size = 1 if step.batch is None else step.batch
     context = DEFAULT_TOKENS if step.decode is None else step.decode
-    print(f"drawing {output}", file=sys.stderr) if sys.stderr.isatty() else None
+    if sys.stderr.isatty():
+        print(f"drawing {output} …", file=sys.stderr)
     run(
         built, dict(steps), on=on or (), kind=kind, output=output, force=force, points=points, links=links, over=over,
         batch=size, context=context, most_batch=most_batch, most_context=most_context, theme=theme, legend=legend,

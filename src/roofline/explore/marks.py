@@ -1,4 +1,4 @@
-"""An estimate as the points of a roofline: ops, layers or the whole step, each with its work, its time and its floor."""
+"""An estimate as the points of a roofline: ops, layers or the whole step, each with its work, time and floor."""
 
 from __future__ import annotations
 

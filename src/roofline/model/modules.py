@@ -55,7 +55,8 @@ class Linear(Module):
     """y = x·Wᵀ (+ b), W [outputs, inputs].
 
     `tied`: W is counted elsewhere, as the embedding table or as the same layer's first run. `groups`: W is
-    block-diagonal, that many blocks of [outputs / groups, inputs / groups].
+    block-diagonal, that many blocks of [outputs / groups, inputs / groups]. `gated`: gate and up-projection side by
+    side, whose halves the activation behind multiplies.
     """
 
     inputs: int
@@ -64,6 +65,7 @@ class Linear(Module):
     part: Part = "ffn"
     tied: bool = False
     groups: int = 1
+    gated: bool = False
 
     @property
     def matrix(self) -> int:

@@ -47,13 +47,17 @@ class Op:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MatMul(Op):
-    """`groups` products [m, k]·[k, n], one weight each (groups = 1 for a linear layer)."""
+    """`groups` products [m, k]·[k, n], one weight each (groups = 1 for a linear layer).
+
+    `gated`: n holds a gate and what it is multiplied with, side by side.
+    """
 
     m: Count
     k: Count
     n: Count
     groups: Count = 1
     bias: bool = False
+    gated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,13 +66,14 @@ class ExpertMatMul(Op):
 
     One of the two products of a feed-forward hidden → inner → hidden, `gated` or not.
 
-    `tokens`·`top_k` = m. `reference`: how the published code multiplies, as in the module.
+    `tokens`·`top_k` = m, of `sequences` queries. `reference`: how the published code multiplies, as in the module.
     """
 
     m: Count
     k: Count
     n: Count
     tokens: Count
+    sequences: Count = 1
     top_k: Count
     experts: Count
     touched: Count
@@ -134,9 +139,10 @@ class Normalise(Op):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rotate(Op):
-    """RoPE on `elements` values."""
+    """RoPE on `elements` values. `angles`: cosines and sines that it takes in, one for each dimension and place."""
 
     elements: Count
+    angles: Count = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

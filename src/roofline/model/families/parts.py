@@ -349,7 +349,7 @@ def mlp(
     """Feed-forward network: down(f(gate(x)) · up(x)), or down(f(up(x))) where not gated."""
     up = ("gate_up_proj", 2 * inner) if gated else ("up_proj", inner)
     return (
-        Linear(name=prefix + up[0], inputs=width, outputs=up[1], bias=bias),
+        Linear(name=prefix + up[0], inputs=width, outputs=up[1], bias=bias, gated=gated),
         Activation(name=f"{prefix}act", width=inner, function=act, gated=gated, learned=learned),
         *middle,
         Linear(name=f"{prefix}down_proj", inputs=inner, outputs=width, bias=bias),

@@ -21,8 +21,6 @@ PART_NAMES = {
     "embedding": "embedding", "head": "head", "other": "norms and the rest",
 }  # fmt: skip
 VECTOR_GROUPS = ("norm", "elementwise", "scan")
-BOUNDS = {"memory": "memory bound", "compute": "compute bound", "latency": "launch bound"}
-
 NamedEstimate = tuple[str, Estimate]
 
 
@@ -106,11 +104,7 @@ def sweep(sweeps: Sequence[DecodeSweep]) -> d.SweepPlot:
 
 def _curve(s: DecodeSweep) -> d.Curve:
     e = s.estimate
-    found = tuple(
-        d.CrossingMark(c.at, f"{'speed of light' if c.of == 'floor' else 'most ops'}: {BOUNDS[c.after]} from {whole(c.at)}",
-                       c.of == "floor")
-        for c in s.crossings
-    )  # fmt: skip
+    found = tuple(d.CrossingMark(c.at, f"{c.after} from {whole(c.at)}", c.of == "floor") for c in s.crossings)
     return d.Curve(
         e.chip.name, _ints(s.values), _floats(s.tokens_per_second), _floats(e.time), _floats(e.interval[0]),
         _floats(e.interval[1]), _floats(e.serial_floor), found,

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from roofline.show.plots.style import Style
 from roofline.show.units import binary, brief
@@ -36,7 +36,7 @@ def settings() -> Iterator[None]:
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(FONT)
+        matplotlib.rcParams.update(cast(Any, FONT))
         yield
 
 
@@ -81,11 +81,11 @@ def themed(ax: Axes, style: Style) -> Axes:
         spine.set_linewidth(0.7)
     for axis in (ax.xaxis, ax.yaxis):
         axis.label.set_color(colours.ink)
-        axis.label.set_size(9)
+        axis.label.set_fontsize(9)
     return ax
 
 
-def log_axis(axis: Any, unit: str = "") -> None:
+def log_axis(axis: Any, unit: str = "", most: int = 40) -> None:
     """A logarithmic axis with plain figures at its decades, and between them where it is short."""
     from math import log10
 
@@ -94,8 +94,8 @@ def log_axis(axis: Any, unit: str = "") -> None:
     low, high = axis.axes.get_xlim() if axis.axis_name == "x" else axis.axes.get_ylim()
     decades = log10(high / low)
     parts = (1.0,) if decades > 2.2 else (1.0, 2.0, 5.0) if decades > 0.8 else tuple(map(float, range(1, 10)))
-    axis.set_major_locator(LogLocator(subs=parts, numticks=40))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: brief(value, unit)))
+    axis.set_major_locator(LogLocator(subs=parts, numticks=most))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}" if not unit and 1e-3 <= v < 1 else brief(v, unit)))
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -135,8 +135,10 @@ def legend(
 ) -> Any:
     """A legend at a place in inches from the lower left."""
     across, up = figure.get_size_inches()
-    options = {"loc": "upper left", "frameon": False, "labelcolor": style.colours.ink, "fontsize": 8,
-               "borderaxespad": 0.0, "handletextpad": 0.5, "handlelength": 1.3, "labelspacing": 0.5, **place}  # fmt: skip
+    options = {
+        "loc": "upper left", "frameon": False, "labelcolor": style.colours.ink, "fontsize": 8, "borderaxespad": 0.0,
+        "handletextpad": 0.5, "handlelength": 1.3, "labelspacing": 0.5, **place,
+    }  # fmt: skip
     return figure.legend(handles=handles(style, entries), bbox_to_anchor=(x / across, y / up), **options)
 
 

@@ -155,7 +155,7 @@ def draw_bars(plot: BarsPlot, style: Style) -> Figure:
         ax.set_xscale("log")
         known = [v for row in panel.values for v in row if v]
         ax.set_xlim(min(known) / 2, max(known) * 2)
-        log_axis(ax.xaxis)
+        log_axis(ax.xaxis, most=5)
         for j, row in enumerate(panel.values):
             places = [k + (j - (len(plot.phases) - 1) / 2) * thick for k in range(len(row))]
             ax.barh(places, [v or 0 for v in row], height=thick * 0.92, color=theme.palette[j], zorder=2)

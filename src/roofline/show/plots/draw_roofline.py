@@ -42,7 +42,7 @@ def frame(plot: RooflinePlot) -> tuple[Range, Range]:
 
 
 def breaks(plot: RooflinePlot) -> tuple[Range, ...]:
-    """The x ranges of a broken axis: up to the last memory-bound point, and from the ridge on; one where it has no gap."""
+    """The x ranges of a broken axis: up to the last memory-bound point, and from the ridge on; one without a gap."""
     whole = frame(plot)[0]
     ridges = [c.ridge for panel in plot.panels for c in panel.roof.ceilings if not c.vector]
     x = [p.intensity for panel in plot.panels for p in panel.points]
@@ -192,7 +192,7 @@ def _rings(points: Sequence[Point]) -> list[tuple[Point, float]]:
 
 
 def _merged(ax: Axes, points: Sequence[Point]) -> list[tuple[Point, str]]:
-    """One label for points of a phase whose marks lie on each other, the largest share first."""
+    """One label for points whose marks lie on each other, the largest share first."""
     figure: Any = ax.figure
     close = 7 * figure.dpi / 72
     found: list[tuple[Point, list[str]]] = []
@@ -200,7 +200,7 @@ def _merged(ax: Axes, points: Sequence[Point]) -> list[tuple[Point, str]]:
         here = ax.transData.transform((point.intensity, point.performance))
         for other, names in found:
             there = ax.transData.transform((other.intensity, other.performance))
-            if other.phase == point.phase and max(abs(here - there)) < close:
+            if max(abs(here - there)) < close:
                 if point.label not in names:
                     names.append(point.label)
                 break
@@ -227,7 +227,7 @@ def _name_roof(ax: Axes, style: Style, roof: Roof, taken: labels.Taken, last: bo
         if ceiling.vector or not span[0] <= ceiling.ridge <= span[1]:
             continue
         ax.plot([ceiling.ridge] * 2, [low, ceiling.peak], color=theme.muted, linewidth=0.7, linestyle=":", zorder=1.5)
-        text = f"ridge {ceiling.ridge:.0f} FLOP/B"
+        text = f"ridge {brief(ceiling.ridge)} FLOP/B"
         height, width = labels.extent(ax, text, 7.5)
         px, py = ax.transData.transform((ceiling.ridge, low))
         sides = (px - width - 1 * scale, px + 2 * scale)
@@ -240,7 +240,7 @@ def _write_free(
     ax: Axes, style: Style, text: str, spots: Sequence[tuple[float, float]], size: tuple[float, float],
     taken: labels.Taken, colour: str, **how: Any,
 ) -> None:  # fmt: skip
-    """Writes at the first spot, in pixels of the lower left, where nothing is; at the first of all where none is free."""
+    """Writes at the first spot, in pixels of the lower left, where nothing is; at the first of all if none is free."""
     boxes = [(x, y, x + size[0], y + size[1]) for x, y in spots]
     box = next((b for b in boxes if not any(labels.overlap(b, other) for other in taken.all)), boxes[0])
     taken.texts.append(box)
@@ -263,15 +263,14 @@ def _name_slope(ax: Axes, style: Style, label: str, rate: float, peak: float, ta
     for place in places:
         at = a + along * place
         x, y = at[0] + across[0] * height * 0.72, at[1] + across[1] * height * 0.72
-        spots = labels.straight(
-            *((x + s * along[0] * width / 2, y + s * along[1] * width / 2) for s in (-1, 1)), height / 3
-        )
+        left, right = ((x + s * along[0] * width / 2, y + s * along[1] * width / 2) for s in (-1, 1))
+        spots = labels.straight(left, right, height / 3)
         if not any(labels.overlap(spot, other) for spot in spots for other in taken.all):
             break
     if places:
         taken.texts += spots
-        middle = ax.transData.inverted().transform((x, y))
-        labels.write(ax, *middle, text, style.colours.ink, 7.5, style.colours.paper,
+        x, y = ax.transData.inverted().transform((x, y))
+        labels.write(ax, x, y, text, style.colours.ink, 7.5, style.colours.paper,
                      rotation=degrees(atan2(along[1], along[0])), rotation_mode="anchor")  # fmt: skip
 
 
@@ -302,8 +301,9 @@ def draw_legend(plot: RooflinePlot, style: Style) -> Figure:
     if any(p.light > p.performance * 1.001 for p in points):
         found.append(("speed of light", "hollowo", theme.muted))
     columns = len(markers) if len(pairs) > 6 else 1
-    rows = -(-len(found) // columns)
-    width = 2 * MARGIN + columns * (0.5 + 0.075 * max(len(e[0]) for e in found))
-    figure, _, _ = sheet(style, width, 2 * MARGIN + 0.18 * rows)
-    legend(figure, style, found, MARGIN, figure.get_size_inches()[1] - MARGIN, ncols=columns)
+    figure, _, _ = sheet(style, 12.0, 12.0)
+    box = legend(figure, style, found, 0.0, 12.0, ncols=columns).get_window_extent()
+    width, height = box.width / style.dpi + 2 * MARGIN, box.height / style.dpi + 2 * MARGIN
+    figure, _, _ = sheet(style, width, height)
+    legend(figure, style, found, MARGIN, height - MARGIN, ncols=columns)
     return figure

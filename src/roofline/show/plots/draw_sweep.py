@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import log2
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
     theme = style.colours
     left, wide, high, between = 0.85, 5.6, 2.3, 0.3
     names = [c.chip for c in plot.curves]
-    beside = 0.6 + 0.07 * max(len(n) for n in names) if style.legend == "beside" else 0.0
+    beside = 0.6 + 0.07 * max(20, *(len(n) for n in names)) if style.legend == "beside" else 0.0
     width = left + wide + beside + 2 * MARGIN
     _, top, bottom = sheet(style, width, 1.0, plot.title, plot.note)
     figure, top, bottom = sheet(style, width, top + bottom + 2 * high + between + 0.55, plot.title, plot.note)
@@ -51,8 +52,13 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
     _crossings(above, plot, style)
     if beside:
         found = [(c.chip, "line", theme.palette[i % len(theme.palette)]) for i, c in enumerate(plot.curves)]
+        marked = [c for curve in plot.curves for c in curve.crossings]
+        if any(c.floor for c in marked):
+            found.append(("the speed of light's\nlimit changes", "o", theme.muted))
+        if any(not c.floor for c in marked):
+            found.append(("what most of the time\nis limited by changes", "hollowo", theme.muted))
         made = legend(figure, style, found, left + wide + 0.2, figure.get_size_inches()[1] - top)
-        for i, handle in enumerate(made.legend_handles):
+        for i, handle in enumerate(made.legend_handles[: len(names)]):
             handle.set_linestyle(DASHES[i % len(DASHES)])
     return figure
 
@@ -65,7 +71,7 @@ def _crossings(ax: Any, plot: SweepPlot, style: Style) -> None:
     for i, curve in enumerate(plot.curves):
         colour = theme.palette[i % len(theme.palette)]
         ends = list(zip(curve.values, curve.tokens_per_second, strict=True))
-        for start, end in zip(ends, ends[1:], strict=False):
+        for start, end in pairwise(ends):
             taken.lines += labels.along(ax, start, end, 3.0)
         for crossing in curve.crossings:
             y = _between(curve.values, curve.tokens_per_second, crossing.at)
@@ -86,7 +92,7 @@ def _between(x: tuple[int, ...], y: tuple[float, ...], at: int) -> float:
 
 
 def draw_map(plot: MapPlot, style: Style) -> Figure:
-    """Cells shaded by tokens/s with tokens/s and time written in; what does not fit is hatched, bounds are ruled off."""
+    """Cells shaded by tokens/s with tokens/s and time written in; hatched where it does not fit, ruled off by bound."""
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_hex
     from matplotlib.patches import Rectangle
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from roofline.estimates.latency import estimate
+from roofline.explore.marks import By
 from roofline.explore.memory import memory_over_context
 from roofline.explore.sweep import AXES, Axis, longest_context, map_decode, sweep_decode
-from roofline.explore.marks import By
 from roofline.machine.chip import Chip
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.model import Model
@@ -143,8 +143,9 @@ def _memory(r: Request) -> d.Plot:
 
 
 def _map(r: Request) -> d.Plot:
-    sizes = {"most_batch": r.most_batch, "most_context": r.most_context}
-    return build.decode_map(map_decode(r.model, on=r.chips(1)[0], **sizes, **r.timed))
+    (chip,) = r.chips(1)
+    drawn = map_decode(r.model, on=chip, most_batch=r.most_batch, most_context=r.most_context, **r.timed)
+    return build.decode_map(drawn)
 
 
 KINDS: Mapping[str, Callable[[Request], d.Plot]] = {

@@ -94,7 +94,7 @@ def _roof(figure: Figure, roof: d.Roof, span: tuple[float, float], style: Style,
             line={"color": theme.ink, "width": 2, "dash": "dot" if slope.link else "solid"}, **line, **at,
         )  # fmt: skip
     for ceiling in roof.ceilings:
-        text = f"{ceiling.label} {brief(ceiling.peak, 'FLOP/s')}, ridge {ceiling.ridge:.0f} FLOP/B"
+        text = f"{ceiling.label} {brief(ceiling.peak, 'FLOP/s')}, ridge {brief(ceiling.ridge)} FLOP/B"
         figure.add_scatter(
             x=[ceiling.ridge, span[1]], y=[ceiling.peak] * 2, name=text, hoverinfo="name",
             line={"color": theme.ink, "width": 2, "dash": "dash" if ceiling.vector else "solid"}, **line, **at,
@@ -219,7 +219,8 @@ def memory(plot: d.MemoryPlot, style: Style) -> Figure:
     for name, values in plot.terms:
         figure.add_scatter(
             x=list(plot.context), y=list(values), name=name, stackgroup="terms", mode="lines",
-            line={"width": 0.5, "color": colours[name]}, hovertemplate=f"%{{x}} tokens: %{{y:.4s}}B<extra>{name}</extra>",
+            line={"width": 0.5, "color": colours[name]},
+            hovertemplate=f"%{{x}} tokens: %{{y:.4s}}B<extra>{name}</extra>",
         )  # fmt: skip
     for c in plot.capacities:
         says = {None: "fits throughout", 0: "does not fit"}.get(c.longest, f"up to {whole(c.longest or 0)} tokens")
@@ -228,7 +229,9 @@ def memory(plot: d.MemoryPlot, style: Style) -> Figure:
             annotation={"text": f"{c.chip} · {brief(c.bytes, 'B')} · {says}"},
         )  # fmt: skip
         if c.longest:
-            figure.add_scatter(x=[c.longest], y=[c.bytes], showlegend=False, marker={"size": 9, "color": style.colours.ink})
+            figure.add_scatter(
+                x=[c.longest], y=[c.bytes], showlegend=False, marker={"size": 9, "color": style.colours.ink}
+            )
     figure.update_xaxes(type="log", title="Context (tokens)")
     figure.update_yaxes(title="Memory (bytes)", tickformat="~s", rangemode="tozero")
     return figure
@@ -251,8 +254,8 @@ def decode_map(plot: d.MapPlot, style: Style) -> Figure:
         for j, c in enumerate(row):
             colour = style.colours.muted if not c.fits else style.colours.ink
             figure.add_annotation(
-                x=j, y=i, showarrow=False, font={"size": 11, "color": colour}, bgcolor=style.colours.paper, opacity=0.85,
-                text=f"{brief(c.tokens_per_second)}{'' if c.fits else ' ✗'}",
+                x=j, y=i, showarrow=False, font={"size": 11, "color": colour}, opacity=0.85,
+                bgcolor=style.colours.paper, text=f"{brief(c.tokens_per_second)}{'' if c.fits else ' ✗'}",
             )  # fmt: skip
     figure.update_xaxes(type="category", title="Context (tokens)")
     figure.update_yaxes(type="category", title="Batch (sequences)")
