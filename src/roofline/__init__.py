@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from roofline.model.load import load as load
     from roofline.model.model import Model as Model
     from roofline.model.precision import Precision as Precision
+    from roofline.show.plots.make import plot as plot
     from roofline.work.analysis import Analysis as Analysis
     from roofline.work.analysis import analyze as analyze
     from roofline.work.step import Queries as Queries
@@ -56,6 +57,7 @@ _WHERE = {
     "load": "model.load",
     "Model": "model.model",
     "Precision": "model.precision",
+    "plot": "show.plots.make",
     "Analysis": "work.analysis",
     "analyze": "work.analysis",
     "Queries": "work.step",

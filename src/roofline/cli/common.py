@@ -17,18 +17,19 @@ from roofline.model.model import Model
 from roofline.work.step import Step
 
 CountingName = Annotated[
-    Literal["standard", "torch", "original"],
+    Literal["standard", "torch", "original", "llm-para"],
     Parameter(
         help="How FLOPs are counted. `standard`: a multiply-add is 2, masked pairs are none; `torch`: as "
-        "torch.utils.flop_counter; `original`: as transformer-roofline-analyzer.",
+        "torch.utils.flop_counter; `original`: as transformer-roofline-analyzer; `llm-para`: as LLM-para.",
         show_choices=False,
     ),
 ]
 TrafficName = Annotated[
-    Literal["fused", "unfused", "floor", "original"],
+    Literal["fused", "unfused", "floor", "original", "llm-para"],
     Parameter(
         help="What crosses memory. `fused`: flash attention, elementwise work with its neighbours; `unfused`: all that "
-        "every op reads and writes; `floor`: weights and cache once; `original`: as transformer-roofline-analyzer.",
+        "every op reads and writes; `floor`: weights and cache once; `original`: as transformer-roofline-analyzer; "
+        "`llm-para`: as LLM-para.",
         show_choices=False,
     ),
 ]

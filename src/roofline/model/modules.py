@@ -66,11 +66,12 @@ class Linear(Module):
     """y = x·Wᵀ (+ b), W [outputs, inputs].
 
     `tied`: W is counted elsewhere, as the embedding table or as the same layer's first run. `groups`: W is
-    block-diagonal, that many blocks of [outputs / groups, inputs / groups].
+    block-diagonal, that many blocks of [outputs / groups, inputs / groups]. `gated`: gate and up-projection side by
+    side, whose halves the activation behind multiplies.
 
     `cut`: along which side the architecture is made of independent pieces that ranks can share out: its outputs
     (columns: heads, inner neurons), its inputs (rows), its blocks (groups), or none. `kv`: so many of the outputs are
-    keys and values of `kv_heads` heads. `gathered`: so many ranks bring their tokens together just before.
+    keys and values, of `kv_groups` heads. `gathered`: so many ranks bring their tokens together just before.
     """
 
     inputs: int
@@ -83,6 +84,7 @@ class Linear(Module):
     kv: int = 0
     kv_groups: int = 1
     gathered: Count = 1
+    gated: bool = False
 
     @property
     def matrix(self) -> int:

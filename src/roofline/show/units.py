@@ -20,6 +20,20 @@ def si(value: float, unit: str) -> str:
     return f"{Float(value):!.2h}{unit}"
 
 
+def brief(value: float, unit: str = "") -> str:
+    """Three figures with an SI prefix, for the narrow places of a picture.
+
+    >>> brief(989.4e12, "FLOP/s"), brief(3.35e12, "B/s"), brief(1e15, "FLOP/s"), brief(12345.6)
+    ('989 TFLOP/s', '3.35 TB/s', '1 PFLOP/s', '12.3 k')
+    """
+    if not value:
+        return f"0 {unit}".rstrip()
+    rounded = Float(f"{value:.3g}")
+    number = f"{rounded:!.2h}".split(" ")
+    digits = f"{float(number[0]):.3g}" if abs(rounded) >= 1e-24 else "0"
+    return f"{digits} {''.join(number[1:])}{unit}".rstrip()
+
+
 def whole(value: int) -> str:
     """A count with separators.
 
@@ -59,3 +73,15 @@ def seconds(value: float) -> str:
         if abs(value) >= scale:
             return f"{value / scale:,.3g} {unit}" if value / scale < 1000 else f"{value / scale:,.0f} {unit}"
     return f"{value * 1e9:.3g} ns"
+
+
+def binary(value: int) -> str:
+    """A number of tokens, with a binary prefix where it is a whole number of them.
+
+    >>> binary(512), binary(4096), binary(2**20), binary(131071)
+    ('512', '4 Ki', '1 Mi', '131,071')
+    """
+    for unit, name in ((2**20, "Mi"), (2**10, "Ki")):
+        if value >= unit and value % unit == 0:
+            return f"{value // unit} {name}"
+    return whole(value)

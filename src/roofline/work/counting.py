@@ -6,6 +6,7 @@
              attention over the full square, the head for every token. It has no formula for the grouped product of
              routed experts, so those count nothing (Llama-4's code multiplies every expert, and counts).
 `original`   what the command `transformer-roofline-analyzer` counts, its slips included; layers only.
+`llm-para`   what LLM-para counts: products over the full square, RoPE, the gate's product; layers only.
 
 A formula is plain arithmetic on the fields of an op: ints give exact ints, arrays sweeps, symbols algebra.
 """
@@ -280,7 +281,30 @@ ORIGINAL = Counting(
     layers_only=True,
 )  # fmt: skip
 
-COUNTINGS: Mapping[str, Counting] = MappingProxyType({c.name: c for c in (STANDARD, TORCH, ORIGINAL)})
+
+# -- LLM-para ------------------------------------------------------------------------------------------------------
+def llm_para_rotate(op: o.Rotate) -> Count:
+    """4 for each pair of elements."""
+    return 2 * op.elements
+
+
+def llm_para_activate(op: o.Activate) -> Count:
+    """1 per element for the product with the second stream where gated; the function itself counts nothing."""
+    return op.width * op.rows if op.gated else 0
+
+
+LLM_PARA = Counting(
+    "llm-para",
+    "LLM-para's: full square, RoPE and the gate's product; layers only",
+    MappingProxyType({
+        **TORCH.formulas,
+        o.ExpertMatMul: experts, o.Rotate: llm_para_rotate,
+        o.Activate: llm_para_activate,
+    }),
+    layers_only=True,
+)  # fmt: skip
+
+COUNTINGS: Mapping[str, Counting] = MappingProxyType({c.name: c for c in (STANDARD, TORCH, ORIGINAL, LLM_PARA)})
 
 
 def counting_named(name: str | Counting) -> Counting:

@@ -53,7 +53,7 @@ def _linear(l: m.Linear, step: Step) -> Iterator[o.Op]:
     rows = step.logit_tokens if l.part == "head" else step.tokens
     yield o.MatMul(
         name=l.name, part=l.part, m=rows, k=l.inputs // l.groups, n=l.outputs // l.groups, groups=l.groups, bias=l.bias,
-        gathered=l.gathered, frozen=l.frozen,
+        gathered=l.gathered, frozen=l.frozen, gated=l.gated,
         weight=l.inputs * l.outputs // l.groups, vector=l.outputs if l.bias else 0,
         input=l.inputs * rows, output=l.outputs * rows,
     )  # fmt: skip
@@ -71,9 +71,10 @@ def _norm(n: m.Norm, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.Rope)
 def _rope(r: m.Rope, step: Step) -> Iterator[o.Op]:
-    """Turns `dims` of each head; the rest of a head stays where it is."""
+    """Turns `dims` of each head; the rest of a head stays where it is. Queries alike share their places' angles."""
     turned = r.heads * r.dims * step.tokens
-    yield o.Rotate(name=r.name, elements=turned, input=turned, output=turned)
+    places = sum(q.new for q in step.queries)
+    yield o.Rotate(name=r.name, elements=turned, angles=r.dims * places, input=turned, output=turned)
 
 
 @lowers(m.Attention)
@@ -301,7 +302,8 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
 
     def product(name: str, inputs: int, outputs: int) -> o.Op:
         return o.ExpertMatMul(
-            name=name, part="experts", m=rows, k=inputs, n=outputs, tokens=t, top_k=k, experts=e.held,
+            name=name, part="experts", m=rows, k=inputs, n=outputs, tokens=t, sequences=step.sequences,
+            top_k=k, experts=e.held,
             touched=touched, hidden=e.hidden, inner=e.inner, gated=e.gated, bias=e.bias,
             reference=e.reference, frozen=e.frozen,
             weight=inputs * outputs * touched, vector=outputs * touched if e.bias else 0,

@@ -55,6 +55,7 @@ class MatMul(Op):
     """`groups` products [m, k]·[k, n], one weight each (groups = 1 for a linear layer).
 
     `gathered`: so many ranks brought their rows together just before.
+    `gated`: n holds a gate and what it is multiplied with, side by side.
     """
 
     m: Count
@@ -63,6 +64,7 @@ class MatMul(Op):
     groups: Count = 1
     bias: bool = False
     gathered: Count = 1
+    gated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,13 +73,14 @@ class ExpertMatMul(Op):
 
     One of the two products of a feed-forward hidden → inner → hidden, `gated` or not.
 
-    `tokens`·`top_k` = m. `reference`: how the published code multiplies, as in the module.
+    `tokens`·`top_k` = m, of `sequences` queries. `reference`: how the published code multiplies, as in the module.
     """
 
     m: Count
     k: Count
     n: Count
     tokens: Count
+    sequences: Count = 1
     top_k: Count
     experts: Count
     touched: Count
@@ -144,9 +147,10 @@ class Normalise(Op):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rotate(Op):
-    """RoPE on `elements` values."""
+    """RoPE on `elements` values. `angles`: cosines and sines that it takes in, one for each dimension and place."""
 
     elements: Count
+    angles: Count = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

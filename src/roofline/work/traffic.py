@@ -8,6 +8,9 @@
 `unfused`   every op reads and writes everything, scores and probabilities included.
 `original`  as transformer-roofline-analyzer counts: layers only, keys and values of the whole context as attention's
             input, one weight more in a norm, weights once for every routed choice.
+`llm-para`  as LLM-para counts: layers only; scores leave one kernel and enter the next, keys and values of the whole
+            context come from the cache, RoPE reads its angles, a gated product writes the gated half, all experts in
+            a prefill and top-k of them in a decode; norms, residuals and activations move nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from roofline.model.errors import not_one_of
-from roofline.model.maths import Count
+from roofline.model.maths import Count, half, no_more
 from roofline.model.precision import Precision
 from roofline.work import ops as o
 
@@ -120,12 +123,39 @@ def original(op: o.Op) -> Moved:
             return Moved(weight=op.weight, input=op.input, output=op.output)
 
 
+def llm_para(op: o.Op) -> Moved:
+    """As LLM-para counts. A product q·kᵀ alone has no v_dim, one with the values alone no qk_dim."""
+    match op:
+        case o.Attend():
+            queries, values = op.heads * op.qk_dim * op.tokens, op.heads * op.v_dim * op.tokens
+            scores = op.heads * op.square
+            return Moved(
+                input=queries + (scores if op.v_dim else 0),
+                output=values + (scores if op.qk_dim else 0),
+                cache_read=op.kv_heads * (op.qk_dim + op.v_dim) * op.kv_tokens,
+            )
+        case o.ExpertMatMul():
+            decoding = no_more(op.tokens, op.sequences)  # one new token a sequence
+            read = op.experts - decoding * (op.experts - op.top_k)
+            up = op.gated and op.n == 2 * op.inner
+            return Moved(weight=op.k * op.n * read, input=op.input, output=op.inner * op.m if up else op.output)
+        case o.MatMul():
+            return Moved(op.weight, op.vector, op.input, half(op.output) if op.gated else op.output)
+        case o.Rotate():
+            return Moved(vector=op.angles, input=op.input, output=op.output)
+        case o.Normalise() | o.Activate() | o.Sum() | o.Scale() | o.Choose():
+            return Moved()
+        case _:
+            return unfused(op)
+
+
 FLOOR = Traffic("floor", "each weight, cache entry and logit once", floor)
 FUSED = Traffic("fused", "flash attention, elementwise work fused into its neighbours", fused)
 UNFUSED = Traffic("unfused", "every module reads and writes everything", unfused)
 ORIGINAL = Traffic("original", "transformer-roofline-analyzer's, layers only", original, layers_only=True)
+LLM_PARA = Traffic("llm-para", "LLM-para's: scores in memory, top-k experts in decode; layers only", llm_para, True)
 
-TRAFFICS: Mapping[str, Traffic] = MappingProxyType({t.name: t for t in (FLOOR, FUSED, UNFUSED, ORIGINAL)})
+TRAFFICS: Mapping[str, Traffic] = MappingProxyType({t.name: t for t in (FLOOR, FUSED, UNFUSED, ORIGINAL, LLM_PARA)})
 
 
 def traffic_named(name: str | Traffic) -> Traffic:

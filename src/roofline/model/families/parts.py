@@ -369,7 +369,7 @@ def mlp(
     """Feed-forward network: down(f(gate(x)) · up(x)), or down(f(up(x))) where not gated."""
     up = ("gate_up_proj", 2 * inner) if gated else ("up_proj", inner)
     return (
-        columns(prefix + up[0], width, up[1], bias, "ffn"),
+        replace(columns(prefix + up[0], width, up[1], bias, "ffn"), gated=gated),
         Activation(name=f"{prefix}act", width=inner, function=act, gated=gated, learned=learned),
         *middle,
         rows(f"{prefix}down_proj", inner, width, bias, "ffn"),

@@ -1,0 +1,1 @@
+"""Questions asked of many estimates at once: sweeps, crossing points, maps, shares."""

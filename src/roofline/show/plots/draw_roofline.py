@@ -1,0 +1,309 @@
+"""The log–log roofline: ceilings and slopes, points at their expected performance, the speed of light above them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from math import atan2, degrees, hypot, log10, sqrt
+from typing import TYPE_CHECKING, Any
+
+from roofline.show.plots import labels
+from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet
+from roofline.show.plots.data import Panel, Point, Roof, RooflinePlot
+from roofline.show.plots.style import Style, colours_of, marker_of
+from roofline.show.units import brief
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Range = tuple[float, float]
+PANEL = (5.6, 4.4)
+"""Inches of a panel's axes where it is the only one; two share a row."""
+LEGEND = 1.45
+ROOM = 1.8
+"""Factor between the outermost point and the edge of the frame."""
+HOLLOW = 4.0
+
+
+def size_of(point: Point) -> float:
+    """Area of a mark, points²: by its share of the step's time."""
+    return 26.0 + 420.0 * point.share
+
+
+def frame(plot: RooflinePlot) -> tuple[Range, Range]:
+    """The axes' ranges that hold every point and every ridge, and little else."""
+    x = [p.intensity for panel in plot.panels for p in panel.points]
+    y = [v for panel in plot.panels for p in panel.points for v in (p.performance, p.light)]
+    for panel in plot.panels:
+        x += [c.ridge for c in panel.roof.ceilings]
+        y += [c.peak for c in panel.roof.ceilings]
+    return (min(x) / ROOM, max(x) * ROOM), (min(y) / ROOM, max(y) * ROOM)
+
+
+def breaks(plot: RooflinePlot) -> tuple[Range, ...]:
+    """The x ranges of a broken axis: up to the last memory-bound point, and from the ridge on; one without a gap."""
+    whole = frame(plot)[0]
+    ridges = [c.ridge for panel in plot.panels for c in panel.roof.ceilings if not c.vector]
+    x = [p.intensity for panel in plot.panels for p in panel.points]
+    below = [v for v in x if v < min(ridges)]
+    if not below or len(below) == len(x):
+        return (whole,)
+    left, right = max(below) * ROOM, min(ridges) / 1.3
+    return ((whole[0], left), (right, whole[1])) if left < right else ((whole[0], right), (right, whole[1]))
+
+
+def draw(plot: RooflinePlot, style: Style) -> Figure:
+    """One panel a chip on the same axes, the other chips' roofs faint behind."""
+    spans = breaks(plot) if style.broken else (frame(plot)[0],)
+    across = 1 if len(plot.panels) == 1 else 2
+    down = -(-len(plot.panels) // across)
+    wide, high = PANEL if across == 1 else (4.6, 3.7)
+    beside = LEGEND if style.legend == "beside" else 0.0
+    left, gap, foot, head = 0.72, 0.62, 0.55, 0.3 if across > 1 else 0.1
+    width = left + across * wide + (across - 1) * gap + beside + MARGIN + 0.1
+    figure, top, bottom = sheet(style, width, 0.1, "", "")
+    height = down * (high + foot + head) + MARGIN
+    _, top, bottom = sheet(style, width, height, plot.title, plot.note)
+    figure, top, bottom = sheet(style, width, height + top + bottom - MARGIN, plot.title, plot.note)
+    for i, panel in enumerate(plot.panels):
+        x = left + (i % across) * (wide + gap)
+        y = bottom + foot + (down - 1 - i // across) * (high + foot + head)
+        others = [p.roof for p in plot.panels if p is not panel]
+        name = panel.roof.chip if across > 1 else ""
+        _panel(figure, style, (x, y, wide, high), plot, panel, others, spans, name, i % across == 0)
+    if beside:
+        up = figure.get_size_inches()[1]
+        legend(figure, style, entries(plot, style), width - beside - MARGIN + 0.1, up - top - head)
+    return figure
+
+
+def _panel(
+    figure: Figure, style: Style, box: tuple[float, ...], plot: RooflinePlot, panel: Panel, others: Sequence[Roof],
+    spans: Sequence[Range], name: str, first: bool,
+) -> None:  # fmt: skip
+    """A panel's axes: one, or one for each part of a broken axis."""
+    x, y, wide, high = box
+    decades = [max(0.5, log10(b / a)) for a, b in spans]
+    gap = 0.14
+    room = wide - gap * (len(spans) - 1)
+    everything = frame(plot)[1]
+    made: list[Axes] = []
+    for span, share in zip(spans, decades, strict=True):
+        part = room * share / sum(decades)
+        ax = axes(figure, style, x, y, part, high)
+        x += part + gap
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_xlim(*span)
+        ax.set_ylim(*everything)
+        ax.tick_params(which="minor", length=1.5)
+        log_axis(ax.xaxis)
+        log_axis(ax.yaxis)
+        if made:
+            ax.spines["left"].set_visible(False)
+            ax.tick_params(axis="y", which="both", left=False, labelleft=False)
+        made.append(ax)
+    for ax in made:
+        _fill(ax, style, plot, panel, others, last=ax is made[-1], first=ax is made[0])
+    if len(made) > 1:
+        _slashes(made[0], made[1], style)
+    if first:
+        made[0].set_ylabel("Performance (FLOP/s)")
+    middle = (made[0].get_position().x0 + made[-1].get_position().x1) / 2
+    below = made[0].get_position().y0 - 0.4 / figure.get_size_inches()[1]
+    figure.text(
+        middle, below, "Arithmetic intensity (FLOP/B)", ha="center", va="center", color=style.colours.ink, size=9
+    )
+    if name:
+        above = made[0].get_position().y1 + 0.1 / figure.get_size_inches()[1]
+        figure.text(made[0].get_position().x0, above, name, ha="left", va="bottom", color=style.colours.ink, size=9)
+
+
+def _slashes(left: Axes, right: Axes, style: Style) -> None:
+    """The marks of a broken axis, at the bottom of both parts."""
+    mark: dict[str, Any] = {
+        "marker": [(-0.6, -1), (0.6, 1)], "markersize": 9, "linestyle": "none", "color": style.colours.muted,
+        "mew": 1, "clip_on": False,
+    }  # fmt: skip
+    left.plot([1], [0], transform=left.transAxes, **mark)
+    right.plot([0], [0], transform=right.transAxes, **mark)
+
+
+def _fill(
+    ax: Axes, style: Style, plot: RooflinePlot, panel: Panel, others: Sequence[Roof], *, last: bool, first: bool
+) -> None:
+    """Everything of a panel that falls into these axes."""
+    theme, span = style.colours, ax.get_xlim()
+    taken = labels.Taken()
+    for roof in others:
+        for (xs, ys), _ in lines(roof, span):
+            ax.plot(xs, ys, color=theme.grid, linewidth=1.0, zorder=1)
+    for (xs, ys), style_of in lines(panel.roof, span):
+        ax.plot(xs, ys, color=theme.ink if style_of == "-" else theme.muted, linewidth=1.3 if style_of == "-" else 0.9,
+                linestyle=style_of, zorder=2)  # fmt: skip
+        taken.lines += labels.along(ax, (xs[0], ys[0]), (xs[1], ys[1]))
+    inside = [p for p in panel.points if span[0] <= p.intensity <= span[1]]
+    every = [p for other in plot.panels for p in other.points]
+    colours, markers = colours_of((p.group for p in every), theme), marker_of(p.phase for p in every)
+    for point, size in _rings(inside):
+        colour, marker = colours[point.group], markers[point.phase]
+        if point.light > point.performance * 1.001:
+            ax.plot([point.intensity] * 2, [point.performance, point.light], color=colour, linewidth=0.7, zorder=3)
+            ax.scatter([point.intensity], [point.light], s=HOLLOW**2, marker=marker, facecolor=theme.paper,
+                       edgecolor=colour, linewidth=0.9, zorder=4)  # fmt: skip
+            taken.lines += labels.along(ax, (point.intensity, point.performance), (point.intensity, point.light))
+            taken.marks.append(labels.around_point(ax, point.intensity, point.light, HOLLOW / 2))
+        ax.scatter([point.intensity], [point.performance], s=size, marker=marker, color=colour, edgecolor=theme.paper,
+                   linewidth=0.6, zorder=5, alpha=0.92)  # fmt: skip
+        taken.marks.append(labels.around_point(ax, point.intensity, point.performance, sqrt(size) / 2))
+    _name_roof(ax, style, panel.roof, taken, last, first)
+    named = [
+        labels.Label(text, p.intensity, p.performance, colours[p.group] if theme.paper != "#ffffff" else theme.ink,
+                     clear=sqrt(size_of(p)) / 2)
+        for p, text in _merged(ax, inside)
+    ]  # fmt: skip
+    labels.place(ax, named, taken, theme.paper)
+
+
+def lines(roof: Roof, span: Range) -> list[tuple[tuple[tuple[float, float], tuple[float, float]], str]]:
+    """The straight lines of a roof within a range of x, as ((x, x), (y, y)) with their line style."""
+    found: list[tuple[tuple[tuple[float, float], tuple[float, float]], str]] = []
+    top = roof.ceilings[0]
+    for slope in roof.slopes:
+        start, end = span[0], min(span[1], top.peak / slope.bandwidth)
+        if start < end:
+            found.append((((start, end), (start * slope.bandwidth, end * slope.bandwidth)), ":" if slope.link else "-"))
+    for ceiling in roof.ceilings:
+        start = max(span[0], ceiling.ridge)
+        if start < span[1]:
+            found.append((((start, span[1]), (ceiling.peak, ceiling.peak)), "--" if ceiling.vector else "-"))
+    return found
+
+
+def _rings(points: Sequence[Point]) -> list[tuple[Point, float]]:
+    """Points with their sizes, largest first; those at one place get rims around each other, so that all are seen."""
+    ordered = sorted(points, key=lambda p: (p.intensity, p.performance, p.light))
+    sized: list[tuple[Point, float]] = []
+    for _, same in groupby(ordered, key=lambda p: (p.intensity, p.performance)):
+        for i, point in enumerate(sorted(same, key=lambda p: p.share)):
+            sized.append((point, size_of(point) * 2.2**i))
+    return sorted(sized, key=lambda item: -item[1])
+
+
+def _merged(ax: Axes, points: Sequence[Point]) -> list[tuple[Point, str]]:
+    """One label for points whose marks lie on each other, the largest share first."""
+    figure: Any = ax.figure
+    close = 7 * figure.dpi / 72
+    found: list[tuple[Point, list[str]]] = []
+    for point in sorted(points, key=lambda p: -p.share):
+        here = ax.transData.transform((point.intensity, point.performance))
+        for other, names in found:
+            there = ax.transData.transform((other.intensity, other.performance))
+            if max(abs(here - there)) < close:
+                if point.label not in names:
+                    names.append(point.label)
+                break
+        else:
+            found.append((point, [point.label]))
+    return [(point, "\n".join(names)) for point, names in found]
+
+
+def _name_roof(ax: Axes, style: Style, roof: Roof, taken: labels.Taken, last: bool, first: bool) -> None:
+    """Peaks at the right end of their ceilings, bandwidths along their slopes, ridges at the foot of theirs."""
+    theme, span, low = style.colours, ax.get_xlim(), ax.get_ylim()[0]
+    figure: Any = ax.figure
+    scale = figure.dpi / 72
+    for slope in roof.slopes if first else ():
+        _name_slope(ax, style, slope.label, slope.bandwidth, roof.ceilings[0].peak, taken)
+    for ceiling in roof.ceilings if last else ():
+        text = f"{ceiling.label} {brief(ceiling.peak, 'FLOP/s')}"
+        px, py = ax.transData.transform((span[1], ceiling.peak))
+        width, height = labels.extent(ax, text, 7.5)
+        gaps = (3 * scale, -3 * scale - height)
+        spots = [(px - width - back * scale, py + gap) for back in range(0, 120, 12) for gap in gaps]
+        _write_free(ax, style, text, spots, (width, height), taken, theme.ink)
+    for ceiling in roof.ceilings:
+        if ceiling.vector or not span[0] <= ceiling.ridge <= span[1]:
+            continue
+        ax.plot([ceiling.ridge] * 2, [low, ceiling.peak], color=theme.muted, linewidth=0.7, linestyle=":", zorder=1.5)
+        text = f"ridge {brief(ceiling.ridge)} FLOP/B"
+        height, width = labels.extent(ax, text, 7.5)
+        px, py = ax.transData.transform((ceiling.ridge, low))
+        sides = (px - width - 1 * scale, px + 2 * scale)
+        spots = [(side, py + up * scale) for up in range(5, 200, 15) for side in sides]
+        _write_free(ax, style, text, spots, (width, height), taken, theme.muted, rotation=90)
+        taken.lines += labels.along(ax, (ceiling.ridge, low), (ceiling.ridge, ceiling.peak), 1.0)
+
+
+def _write_free(
+    ax: Axes, style: Style, text: str, spots: Sequence[tuple[float, float]], size: tuple[float, float],
+    taken: labels.Taken, colour: str, **how: Any,
+) -> None:  # fmt: skip
+    """Writes at the first spot, in pixels of the lower left, where nothing is; at the first of all if none is free."""
+    boxes = [(x, y, x + size[0], y + size[1]) for x, y in spots]
+    box = next((b for b in boxes if not any(labels.overlap(b, other) for other in taken.all)), boxes[0])
+    taken.texts.append(box)
+    x, y = ax.transData.inverted().transform(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2))
+    labels.write(ax, x, y, text, colour, 7.5, style.colours.paper, **how)
+
+
+def _name_slope(ax: Axes, style: Style, label: str, rate: float, peak: float, taken: labels.Taken) -> None:
+    """The bandwidth, written along its line above it, where the line has room."""
+    (x_low, x_high), (y_low, _) = ax.get_xlim(), ax.get_ylim()
+    start, end = max(x_low, y_low / rate), min(x_high, peak / rate)
+    if start >= end:
+        return
+    a, b = ax.transData.transform([(start, start * rate), (end, end * rate)])
+    text = f"{label} {brief(rate, 'B/s')}"
+    width, height = labels.extent(ax, text, 7.5)
+    long = hypot(b[0] - a[0], b[1] - a[1])
+    along, across = (b - a) / long, ((a[1] - b[1]) / long, (b[0] - a[0]) / long)
+    places = [width / 2 + 22 + step * 10 for step in range(40) if width + 30 + step * 10 < long]
+    for place in places:
+        at = a + along * place
+        x, y = at[0] + across[0] * height * 0.72, at[1] + across[1] * height * 0.72
+        left, right = ((x + s * along[0] * width / 2, y + s * along[1] * width / 2) for s in (-1, 1))
+        spots = labels.straight(left, right, height / 3)
+        if not any(labels.overlap(spot, other) for spot in spots for other in taken.all):
+            break
+    if places:
+        taken.texts += spots
+        x, y = ax.transData.inverted().transform((x, y))
+        labels.write(ax, x, y, text, style.colours.ink, 7.5, style.colours.paper,
+                     rotation=degrees(atan2(along[1], along[0])), rotation_mode="anchor")  # fmt: skip
+
+
+# -- the legend ----------------------------------------------------------------------------------------------------
+def entries(plot: RooflinePlot, style: Style) -> list[tuple[str, str, str]]:
+    """Colours of the groups, markers of the phases, what the hollow marks are."""
+    points = [p for panel in plot.panels for p in panel.points]
+    theme = style.colours
+    colours, markers = colours_of((p.group for p in points), theme), marker_of(p.phase for p in points)
+    found = [(group, "patch", colour) for group, colour in colours.items()]
+    found += [(phase, marker, theme.ink) for phase, marker in markers.items()]
+    if any(p.light > p.performance * 1.001 for p in points):
+        found += [("expected", "o", theme.muted), ("speed of light", "hollowo", theme.muted)]
+    return [*found, ("size: share of\nthe step's time", "", theme.muted)]
+
+
+def draw_legend(plot: RooflinePlot, style: Style) -> Figure:
+    """A picture of the legend alone: every group in every phase it has."""
+    points = [p for panel in plot.panels for p in panel.points]
+    theme = style.colours
+    colours, markers = colours_of((p.group for p in points), theme), marker_of(p.phase for p in points)
+    pairs = sorted(
+        {(p.group, p.phase) for p in points}, key=lambda k: (list(markers).index(k[1]), list(colours).index(k[0]))
+    )
+    found = [
+        (f"{group} · {phase}" if group != phase else group, markers[phase], colours[group]) for group, phase in pairs
+    ]
+    if any(p.light > p.performance * 1.001 for p in points):
+        found.append(("speed of light", "hollowo", theme.muted))
+    columns = len(markers) if len(pairs) > 6 else 1
+    figure, _, _ = sheet(style, 12.0, 12.0)
+    box = legend(figure, style, found, 0.0, 12.0, ncols=columns).get_window_extent()
+    width, height = box.width / style.dpi + 2 * MARGIN, box.height / style.dpi + 2 * MARGIN
+    figure, _, _ = sheet(style, width, height)
+    legend(figure, style, found, MARGIN, height - MARGIN, ncols=columns)
+    return figure

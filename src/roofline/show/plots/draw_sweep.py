@@ -1,0 +1,162 @@
+"""Throughput and latency over batch or context, and the decode map of batch × context."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import log2
+from typing import TYPE_CHECKING, Any
+
+from roofline.show.plots import labels
+from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, power_ticks, sheet
+from roofline.show.plots.data import MapPlot, SweepPlot
+from roofline.show.plots.draw_charts import on_colour
+from roofline.show.plots.style import MAP_COLOURS, Style
+from roofline.show.units import binary, brief, seconds, whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LETTERS = {"memory": "M", "compute": "C", "latency": "L"}
+"""What limits a cell, in its corner; launches are latency."""
+UNFIT = "does not fit; figures\nas if it did"
+DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.2)), (0, (1, 1)))
+
+
+def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
+    """Tokens/s above, seconds a step below, a colour for each chip; crossings on the lower axes."""
+    theme = style.colours
+    left, wide, high, between = 0.85, 5.6, 2.3, 0.3
+    names = [c.chip for c in plot.curves]
+    beside = 0.6 + 0.07 * max(20, *(len(n) for n in names)) if style.legend == "beside" else 0.0
+    width = left + wide + beside + 2 * MARGIN
+    _, top, bottom = sheet(style, width, 1.0, plot.title, plot.note)
+    figure, top, bottom = sheet(style, width, top + bottom + 2 * high + between + 0.55, plot.title, plot.note)
+    below = axes(figure, style, left, bottom + 0.5, wide, high)
+    above = axes(figure, style, left, bottom + 0.5 + high + between, wide, high)
+    for i, curve in enumerate(plot.curves):
+        colour, dash = theme.palette[i % len(theme.palette)], DASHES[i % len(DASHES)]
+        above.plot(curve.values, curve.tokens_per_second, color=colour, linewidth=1.8, linestyle=dash, zorder=3)
+        below.fill_between(curve.values, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0, zorder=2)
+        below.plot(curve.values, curve.latency, color=colour, linewidth=1.8, linestyle=dash, zorder=3)
+        below.plot(curve.values, curve.floor, color=colour, linewidth=0.9, linestyle=":", zorder=3)
+    for ax in (above, below):
+        ax.set_yscale("log")
+        ax.margins(y=0.15)
+        power_ticks(ax, plot.curves[0].values[0], plot.curves[0].values[-1])
+    log_axis(above.yaxis)
+    log_axis(below.yaxis, "s")
+    above.tick_params(axis="x", labelbottom=False)
+    above.set_ylabel("Throughput (tokens/s)")
+    below.set_ylabel("Time per token")
+    below.set_xlabel({"batch": "Batch (sequences)", "context": "Context (tokens)"}.get(plot.axis, plot.axis))
+    _crossings(above, plot, style)
+    if beside:
+        found = [(c.chip, "line", theme.palette[i % len(theme.palette)]) for i, c in enumerate(plot.curves)]
+        marked = [c for curve in plot.curves for c in curve.crossings]
+        if any(c.floor for c in marked):
+            found.append(("the speed of light's\nlimit changes", "o", theme.muted))
+        if any(not c.floor for c in marked):
+            found.append(("what most of the time\nis limited by changes", "hollowo", theme.muted))
+        made = legend(figure, style, found, left + wide + 0.2, figure.get_size_inches()[1] - top)
+        for i, handle in enumerate(made.legend_handles[: len(names)]):
+            handle.set_linestyle(DASHES[i % len(DASHES)])
+    return figure
+
+
+def _crossings(ax: Any, plot: SweepPlot, style: Style) -> None:
+    """A ring on the curve where its limit changes: filled for the floor's, hollow for the expected one's."""
+    theme = style.colours
+    taken = labels.Taken()
+    named: list[labels.Label] = []
+    for i, curve in enumerate(plot.curves):
+        colour = theme.palette[i % len(theme.palette)]
+        ends = list(zip(curve.values, curve.tokens_per_second, strict=True))
+        for start, end in pairwise(ends):
+            taken.lines += labels.along(ax, start, end, 3.0)
+        for crossing in curve.crossings:
+            y = _between(curve.values, curve.tokens_per_second, crossing.at)
+            ax.scatter([crossing.at], [y], s=46, zorder=5, facecolor=colour if crossing.floor else theme.paper,
+                       edgecolor=colour, linewidth=1.4)  # fmt: skip
+            taken.marks.append(labels.around_point(ax, crossing.at, y, 4))
+            named.append(labels.Label(crossing.label, crossing.at, y, colour, clear=4))
+    labels.place(ax, named, taken, theme.paper)
+
+
+def _between(x: tuple[int, ...], y: tuple[float, ...], at: int) -> float:
+    """The height of a drawn line at a place between its points, on logarithmic axes."""
+    i = next(i for i, value in enumerate(x) if value >= at)
+    if x[i] == at or i == 0:
+        return y[i]
+    part = (log2(at) - log2(x[i - 1])) / (log2(x[i]) - log2(x[i - 1]))
+    return float(2 ** (log2(y[i - 1]) + part * (log2(y[i]) - log2(y[i - 1]))))
+
+
+def draw_map(plot: MapPlot, style: Style) -> Figure:
+    """Cells shaded by tokens/s with tokens/s and time written in; hatched where it does not fit, ruled off by bound."""
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_hex
+    from matplotlib.patches import Rectangle
+
+    theme = style.colours
+    columns, rows = len(plot.rows[0]), len(plot.rows)
+    cell, tall = 0.74, 0.44
+    left, beside = 0.85, 1.75 if style.legend == "beside" else 0.0
+    width = left + columns * cell + beside + 2 * MARGIN
+    _, top, bottom = sheet(style, width, 1.0, plot.title, plot.note)
+    figure, top, bottom = sheet(style, width, top + bottom + rows * tall + 0.6, plot.title, plot.note)
+    ax = axes(figure, style, left, bottom + 0.5, columns * cell, rows * tall)
+    ax.grid(False)
+    rates = [c.tokens_per_second for row in plot.rows for c in row]
+    shade = LinearSegmentedColormap.from_list("rate", MAP_COLOURS[style.theme])
+    norm = LogNorm(min(rates), max(rates))
+    for i, row in enumerate(plot.rows):
+        for j, c in enumerate(row):
+            colour = to_hex(shade(norm(c.tokens_per_second))) if c.fits else theme.paper
+            ax.add_patch(Rectangle((j, i), 1, 1, facecolor=colour, edgecolor=theme.paper, linewidth=1.2))
+            ink = on_colour(colour) if c.fits else theme.muted
+            if not c.fits:
+                ax.add_patch(Rectangle((j, i), 1, 1, facecolor="none", edgecolor=theme.grid, hatch="////", linewidth=0))
+            labels.write(ax, j + 0.5, i + 0.66, brief(c.tokens_per_second), ink, 8, colour)
+            labels.write(ax, j + 0.5, i + 0.28, seconds(c.latency), ink, 6.3, colour)
+            labels.write(ax, j + 0.96, i + 0.95, LETTERS[c.bound], ink, 5.5, colour, ha="right", va="top")
+    _bounds(ax, plot, theme.palette[1])
+    ax.set_xlim(0, columns)
+    ax.set_ylim(0, rows)
+    ax.set_xticks([j + 0.5 for j in range(columns)], [binary(c.context) for c in plot.rows[0]])
+    ax.set_yticks([i + 0.5 for i in range(rows)], [whole(row[0].batch) for row in plot.rows])
+    ax.tick_params(length=0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    ax.set_xlabel("Context (tokens)")
+    ax.set_ylabel("Batch (sequences)")
+    if beside:
+        _map_legend(figure, plot, style, left + columns * cell + 0.2, figure.get_size_inches()[1] - top, shade(0.6))
+    return figure
+
+
+def _bounds(ax: Any, plot: MapPlot, colour: str) -> None:
+    """A line between cells that different things limit."""
+    rows = plot.rows
+    for i, row in enumerate(rows):
+        for j, c in enumerate(row):
+            right = row[j + 1] if j + 1 < len(row) else c
+            over = rows[i + 1][j] if i + 1 < len(rows) else c
+            if right.bound != c.bound:
+                ax.plot([j + 1] * 2, [i, i + 1], color=colour, linewidth=2.2, solid_capstyle="round", zorder=4)
+            if over.bound != c.bound:
+                ax.plot([j, j + 1], [i + 1] * 2, color=colour, linewidth=2.2, solid_capstyle="round", zorder=4)
+
+
+def _map_legend(figure: Any, plot: MapPlot, style: Style, x: float, y: float, filled: Any) -> None:
+    theme = style.colours
+    cells = [c for row in plot.rows for c in row]
+    found: list[tuple[str, str, Any]] = [("tokens/s, and\ntime per token", "patch", filled)]
+    if not all(c.fits for c in cells):
+        found.append((UNFIT, "patch", theme.paper))
+    bounds = [b for b in LETTERS if any(c.bound == b for c in cells)]
+    if len(bounds) > 1:
+        found.append(("the limit changes", "line", theme.palette[1]))
+    found += [(f"{LETTERS[b]}  {b} bound", "", theme.muted) for b in bounds]
+    made = legend(figure, style, found, x, y)
+    for handle, (label, _, _) in zip(made.legend_handles, found, strict=True):
+        if label == UNFIT:
+            handle.set(hatch="////", edgecolor=theme.grid)

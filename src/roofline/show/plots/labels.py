@@ -1,0 +1,199 @@
+"""Labels that collide with nothing: each goes to the first free place around its point, or is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import cos, hypot, pi, sin
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Box = tuple[float, float, float, float]
+"""Left, bottom, right, top in pixels."""
+RADII = (9.0, 16.0, 26.0, 38.0, 52.0, 70.0, 90.0, 115.0, 145.0)
+"""Distances to try, in points."""
+ANGLES = (
+    0,
+    45,
+    -45,
+    90,
+    -90,
+    180,
+    135,
+    -135,
+    *(sign * a for a in (22, 67, 158, 112, 80, 100, 30, 60) for sign in (1, -1)),
+)
+LEADER = 14.0
+"""From this distance, in points, a line leads from the label to its point."""
+CROSSING, DROPPED = 150.0, 600.0
+"""What a label on a line, and one left out, cost beside the points of distance."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """Text for a place in data coordinates; `clear`: points that its own mark takes around it."""
+
+    text: str
+    x: float
+    y: float
+    colour: str
+    size: float = 7.5
+    clear: float = 0.0
+
+
+@dataclass
+class Taken:
+    """Boxes of one drawing that labels keep clear of: `texts` and `marks` always, `lines` where there is room."""
+
+    texts: list[Box] = field(default_factory=list)
+    marks: list[Box] = field(default_factory=list)
+    lines: list[Box] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[Box]:
+        """Everything drawn so far."""
+        return [*self.texts, *self.marks, *self.lines]
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a label goes: its box, its leader's boxes and ends, and how good that is (0 is best)."""
+
+    label: Label
+    box: Box
+    leader: list[Box]
+    ends: Any
+    cost: float
+
+
+def place(ax: Axes, labels: Sequence[Label], taken: Taken, halo: str) -> list[Label]:
+    """Writes the labels, the most important first; returns those there was no room for.
+
+    A label crosses a line only where no place is free of them, a leader never crosses a text or another point's
+    mark. Of a few orders the one with the shortest ways is taken. The boxes of the labels join `taken`.
+    """
+    if not labels:
+        return []
+    sizes = {label.text: extent(ax, label.text, label.size) for label in labels}
+    orders = [list(labels)]
+    orders += [sorted(labels, key=lambda l, k=k, s=s: s * getattr(l, k)) for k in "xy" for s in (1, -1)]  # type: ignore[misc]
+    tried = [_placed(ax, order, taken, sizes) for order in orders]
+    best = min(tried, key=lambda spots: sum(s.cost for s in spots) + DROPPED * (len(labels) - len(spots)))
+    back = ax.transData.inverted()
+    for spot in best:
+        taken.texts.append(spot.box)
+        taken.lines += spot.leader
+        if spot.leader:
+            line = back.transform(spot.ends)
+            ax.plot(line[:, 0], line[:, 1], color=spot.label.colour, linewidth=0.5, alpha=0.8, zorder=3.5)
+        x, y = back.transform(((spot.box[0] + spot.box[2]) / 2, (spot.box[1] + spot.box[3]) / 2))
+        write(ax, x, y, spot.label.text, spot.label.colour, spot.label.size, halo)
+    written = [spot.label for spot in best]
+    return [label for label in labels if label not in written]
+
+
+def _placed(ax: Axes, labels: Sequence[Label], taken: Taken, sizes: Mapping[str, tuple[float, float]]) -> list[Spot]:
+    """The labels that find a place in this order."""
+    now = Taken(list(taken.texts), list(taken.marks), list(taken.lines))
+    spots: list[Spot] = []
+    for label in labels:
+        hard = [*now.texts, *now.marks]
+        spot = _spot(ax, label, sizes[label.text], [*hard, *now.lines], now) or _spot(
+            ax, label, sizes[label.text], hard, now, CROSSING
+        )
+        if spot is not None:
+            spots.append(spot)
+            now.texts.append(spot.box)
+            now.lines += spot.leader
+    return spots
+
+
+def _spot(
+    ax: Axes, label: Label, size: tuple[float, float], blocked: list[Box], taken: Taken, cost: float = 0.0
+) -> Spot | None:
+    """The first free box around the label's point."""
+    import numpy
+
+    figure: Any = ax.figure
+    frame = ax.get_window_extent()
+    inside = (frame.x0, frame.y0, frame.x1, frame.y1)
+    at = ax.transData.transform((label.x, label.y))
+    boxes = numpy.array(blocked).reshape(-1, 4)
+    others = [b for b in taken.marks if not (b[0] <= at[0] <= b[2] and b[1] <= at[1] <= b[3])]
+    stops = numpy.array([*taken.texts, *others]).reshape(-1, 4)
+    for box, radius in _around(at, *size, label.clear, figure.dpi / 72):
+        if not _within(box, inside) or _hits(box, boxes):
+            continue
+        edge = (min(max(at[0], box[0]), box[2]), min(max(at[1], box[1]), box[3]))
+        leader = straight(at, edge, 1.0) if radius - label.clear >= LEADER else []
+        if not any(_hits(part, stops) for part in leader):
+            return Spot(label, box, leader, [at, edge], cost + radius - label.clear)
+    return None
+
+
+def _hits(box: Box, others: Any) -> bool:
+    """Whether a box shares a place with any of others, [n, 4]."""
+    apart = (others[:, 0] >= box[2]) | (others[:, 2] <= box[0]) | (others[:, 1] >= box[3]) | (others[:, 3] <= box[1])
+    return bool((~apart).any())
+
+
+def write(ax: Axes, x: float, y: float, text: str, colour: str, size: float, halo: str, **place: Any) -> Any:
+    """Text over the drawing, with a rim in the paper's colour."""
+    from matplotlib.patheffects import withStroke
+
+    options = {"ha": "center", "va": "center", "zorder": 6, **place}
+    rim = [withStroke(linewidth=2, foreground=halo)]
+    return ax.text(x, y, text, color=colour, size=size, path_effects=rim, **options)
+
+
+def extent(ax: Axes, text: str, size: float) -> tuple[float, float]:
+    """Pixels across and up that a text takes, with a little room."""
+    figure: Any = ax.figure
+    probe = ax.text(0, 0, text, size=size, transform=None)
+    box = probe.get_window_extent(figure.canvas.get_renderer())
+    probe.remove()
+    room = figure.dpi / 72
+    return box.width + 2 * room, box.height + 2 * room
+
+
+def around_point(ax: Axes, x: float, y: float, radius: float) -> Box:
+    """The box of a mark of a radius in points."""
+    figure: Any = ax.figure
+    px, py = ax.transData.transform((x, y))
+    r = radius * figure.dpi / 72
+    return (px - r, py - r, px + r, py + r)
+
+
+def along(ax: Axes, start: tuple[float, float], end: tuple[float, float], width: float = 2.0) -> list[Box]:
+    """Boxes that cover a straight line on the page between two places in data coordinates."""
+    a, b = ax.transData.transform([start, end])
+    return straight(a, b, width)
+
+
+def straight(start: Any, end: Any, width: float) -> list[Box]:
+    """Boxes that cover a straight line between two places in pixels."""
+    (x0, y0), (x1, y1) = start, end
+    steps = max(1, int(hypot(x1 - x0, y1 - y0) / 4))
+    spots = ((x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps) for i in range(steps + 1))
+    return [(x - width, y - width, x + width, y + width) for x, y in spots]
+
+
+def _around(at: Any, width: float, height: float, clear: float, scale: float) -> Iterator[tuple[Box, float]]:
+    """Places for a box around a point, nearest first; the box hangs by the side that faces the point."""
+    for more in RADII:
+        radius = clear + more
+        for degrees in ANGLES:
+            dx, dy = cos(degrees * pi / 180), sin(degrees * pi / 180)
+            x, y = at[0] + dx * (radius * scale + width / 2), at[1] + dy * (radius * scale + height / 2)
+            yield (x - width / 2, y - height / 2, x + width / 2, y + height / 2), radius
+
+
+def _within(box: Box, frame: Box) -> bool:
+    return box[0] >= frame[0] and box[1] >= frame[1] and box[2] <= frame[2] and box[3] <= frame[3]
+
+
+def overlap(a: Box, b: Box) -> bool:
+    """Whether two boxes share a place."""
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

@@ -1,0 +1,95 @@
+"""How pictures look: theme, colours that the colour-blind tell apart (Okabe and Ito 2008), markers, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, TypeAlias, get_args
+
+from roofline.model.errors import InputError, not_one_of
+
+ThemeName: TypeAlias = Literal["light", "dark"]
+LegendPlace: TypeAlias = Literal["beside", "separate", "none"]
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of paper, ink and grid, and the palette on it."""
+
+    paper: str
+    ink: str
+    muted: str
+    grid: str
+    palette: tuple[str, ...]
+
+
+# Okabe and Ito, "Color Universal Design" (2008): blue, vermillion, green, orange, sky blue, purple, yellow, and a grey;
+# four more by lightness, for the dozen operations of a table.
+LIGHT = Theme(
+    "#ffffff", "#1b1b1b", "#5f6368", "#e4e6e9",
+    ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#8C8C00", "#7F7F7F",
+     "#1B1B1B", "#7A3B00", "#4B2E83", "#A3D9C9"),
+)  # fmt: skip
+DARK = Theme(
+    "#15181d", "#eceff1", "#a7adb5", "#30353d",
+    ("#3D9BE0", "#F0803C", "#1FC79A", "#F2B134", "#8FD0F5", "#E29CC4", "#F0E442", "#A8A8A8",
+     "#FFFFFF", "#D2A679", "#B9A7F0", "#0F8F78"),
+)  # fmt: skip
+THEMES: Mapping[str, Theme] = MappingProxyType({"light": LIGHT, "dark": DARK})
+MAP_COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType({
+    "light": ("#f3f7fb", "#0b4f83"), "dark": ("#1d2a38", "#7cc4f5"),
+})  # fmt: skip
+"""From few to many tokens/s, one hue, so that the order is seen without colour too."""
+GROUP_ORDER = ("matmul", "attention", "experts", "elementwise", "norm", "scan", "", "embedding")
+"""The palette's places of the groups of ops, so that a group has one colour in every picture."""
+MARKERS = ("o", "s", "^", "D", "v", "P")
+PLOTLY_MARKERS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+HATCHES = ("", "///", "\\\\\\", "...", "xx", "++", "oo", "--")
+"""For print without colour, in the order of the palette."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a caller may choose. `broken`: an x axis without its empty middle. `legend`: beside the axes, in a file of
+    its own, or none. `dpi`: of a PNG.
+
+    Raises InputError for a theme, a legend or a resolution that cannot be.
+    """
+
+    theme: ThemeName = "light"
+    legend: LegendPlace = "beside"
+    broken: bool = False
+    dpi: int = 150
+
+    def __post_init__(self) -> None:
+        for field, value, known in (("theme", self.theme, ThemeName), ("legend", self.legend, LegendPlace)):
+            if value not in get_args(known):
+                raise not_one_of(field, value, get_args(known))
+        if type(self.dpi) is not int or not 20 <= self.dpi <= 1200:
+            raise InputError("dpi", self.dpi, "a whole number from 20 to 1200")
+
+    @property
+    def colours(self) -> Theme:
+        """The theme's colours."""
+        return THEMES[self.theme]
+
+
+def colours_of(groups: Iterable[str], theme: Theme) -> dict[str, str]:
+    """A colour for each group: its own where it is a group of ops, else the next of the palette."""
+    names = list(dict.fromkeys(groups))
+    if all(n in GROUP_ORDER for n in names):
+        return {n: theme.palette[GROUP_ORDER.index(n)] for n in names}
+    return {n: theme.palette[i % len(theme.palette)] for i, n in enumerate(names)}
+
+
+def hatches_of(groups: Iterable[str]) -> dict[str, str]:
+    """A hatch for each group, always the same for a group of ops."""
+    names = list(dict.fromkeys(groups))
+    ordered = GROUP_ORDER if all(n in GROUP_ORDER for n in names) else tuple(names)
+    return {n: HATCHES[ordered.index(n) % len(HATCHES)] for n in names}
+
+
+def marker_of(phases: Iterable[str], markers: tuple[str, ...] = MARKERS) -> dict[str, str]:
+    """A marker for each phase."""
+    return {p: markers[i % len(markers)] for i, p in enumerate(dict.fromkeys(phases))}

@@ -1,0 +1,276 @@
+"""The same pictures as one HTML file to zoom and point at: Plotly, its script inside, so that nothing is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import log10
+from typing import Any
+
+from roofline.model.errors import InputError
+from roofline.show.plots import data as d
+from roofline.show.plots.style import MAP_COLOURS, PLOTLY_MARKERS, Style, colours_of, marker_of
+from roofline.show.units import binary, brief, seconds, share, whole
+
+Figure = Any
+
+
+def page(plot: d.Plot, style: Style) -> str:
+    """A whole HTML page. Raises InputError where Plotly is not installed."""
+    try:
+        import plotly.io
+    except ImportError:
+        raise InputError("output", ".html", "Plotly, which `pip install 'roofline[web]'` brings") from None
+    figure = DRAWN[type(plot)](plot, style)
+    theme = style.colours
+    figure.update_layout(
+        title={"text": plot.title, "x": 0.01, "font": {"size": 18}},
+        font={"family": "DejaVu Sans, Verdana, sans-serif", "color": theme.ink},
+        paper_bgcolor=theme.paper, plot_bgcolor=theme.paper, margin={"l": 70, "r": 20, "t": 90, "b": 110},
+        legend={"tracegroupgap": 4}, showlegend=style.legend != "none", hoverlabel={"font": {"size": 13}},
+    )  # fmt: skip
+    figure.update_xaxes(gridcolor=theme.grid, zerolinecolor=theme.grid, linecolor=theme.muted)
+    figure.update_yaxes(gridcolor=theme.grid, zerolinecolor=theme.grid, linecolor=theme.muted)
+    if plot.note:
+        figure.add_annotation(
+            text=plot.note, xref="paper", yref="paper", x=0, y=0, yshift=-90, showarrow=False, align="left",
+            xanchor="left", font={"size": 11, "color": theme.muted},
+        )  # fmt: skip
+    body = plotly.io.to_html(figure, include_plotlyjs=True, full_html=False, config={"displaylogo": False})
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_escaped(plot.title)}</title>\n'
+        f"<style>html,body{{margin:0;height:100%;background:{theme.paper}}}body>div{{height:100%}}</style></head>\n"
+        f"<body>{body}</body></html>\n"
+    )
+
+
+def _escaped(text: str) -> str:
+    from html import escape
+
+    return escape(text)
+
+
+def _grid(rows: int, columns: int, **options: Any) -> Figure:
+    from plotly.subplots import make_subplots
+
+    return make_subplots(rows=rows, cols=columns, **options)
+
+
+# -- roofline ------------------------------------------------------------------------------------------------------
+def roofline(plot: d.RooflinePlot, style: Style) -> Figure:
+    """Every roof with its points; what is under the pointer says its figures."""
+    columns = 1 if len(plot.panels) == 1 else 2
+    rows = -(-len(plot.panels) // columns)
+    titles = [p.roof.chip for p in plot.panels] if columns > 1 else None
+    figure = _grid(rows, columns, subplot_titles=titles, shared_yaxes="all", shared_xaxes="all")
+    points = [p for panel in plot.panels for p in panel.points]
+    colours = colours_of((p.group for p in points), style.colours)
+    markers = marker_of((p.phase for p in points), PLOTLY_MARKERS)
+    x = [p.intensity for p in points] + [c.ridge for panel in plot.panels for c in panel.roof.ceilings]
+    low, high = min(x) / 2, max(x) * 2
+    seen: set[tuple[str, str]] = set()
+    for i, panel in enumerate(plot.panels):
+        at = {"row": i // columns + 1, "col": i % columns + 1}
+        _roof(figure, panel.roof, (low, high), style, at)
+        for group, phase in dict.fromkeys((p.group, p.phase) for p in panel.points):
+            here = [p for p in panel.points if (p.group, p.phase) == (group, phase)]
+            name = group if group == phase else f"{group} · {phase}"
+            shown = (group, phase) not in seen
+            seen.add((group, phase))
+            _points(figure, here, name, colours[group], markers[phase], shown, at)
+    figure.update_xaxes(type="log", title="Arithmetic intensity (FLOP/B)", range=[log10(low), log10(high)])
+    figure.update_yaxes(type="log", tickformat="~s")
+    figure.update_yaxes(title="Performance (FLOP/s)", col=1)
+    return figure
+
+
+def _roof(figure: Figure, roof: d.Roof, span: tuple[float, float], style: Style, at: Mapping[str, int]) -> None:
+    theme, top = style.colours, roof.ceilings[0]
+    line = {"mode": "lines", "showlegend": False}
+    for slope in roof.slopes:
+        end = min(span[1], top.peak / slope.bandwidth)
+        text = f"{slope.label} {brief(slope.bandwidth, 'B/s')}"
+        figure.add_scatter(
+            x=[span[0], end], y=[span[0] * slope.bandwidth, end * slope.bandwidth], name=text, hoverinfo="name",
+            line={"color": theme.ink, "width": 2, "dash": "dot" if slope.link else "solid"}, **line, **at,
+        )  # fmt: skip
+    for ceiling in roof.ceilings:
+        text = f"{ceiling.label} {brief(ceiling.peak, 'FLOP/s')}, ridge {brief(ceiling.ridge)} FLOP/B"
+        figure.add_scatter(
+            x=[ceiling.ridge, span[1]], y=[ceiling.peak] * 2, name=text, hoverinfo="name",
+            line={"color": theme.ink, "width": 2, "dash": "dash" if ceiling.vector else "solid"}, **line, **at,
+        )  # fmt: skip
+        figure.add_annotation(
+            x=log10(span[1]), y=log10(ceiling.peak), text=text, showarrow=False, xanchor="right", yanchor="bottom",
+            font={"size": 11}, **at,
+        )  # fmt: skip
+
+
+def _points(
+    figure: Figure, points: list[d.Point], name: str, colour: str, marker: str, shown: bool, at: Mapping[str, int]
+) -> None:
+    light_x: list[float | None] = []
+    light_y: list[float | None] = []
+    for p in points:
+        light_x += [p.intensity, p.intensity, None]
+        light_y += [p.performance, p.light, None]
+    common = {"legendgroup": name, **at}
+    figure.add_scatter(
+        x=light_x, y=light_y, mode="lines+markers", line={"color": colour, "width": 1}, hoverinfo="skip",
+        marker={"symbol": f"{marker}-open", "size": [0, 7, 0] * len(points)}, showlegend=False, **common,
+    )  # fmt: skip
+    figure.add_scatter(
+        x=[p.intensity for p in points], y=[p.performance for p in points], mode="markers", name=name, showlegend=shown,
+        marker={"symbol": marker, "color": colour, "size": [8 + 30 * p.share**0.5 for p in points], "opacity": 0.85},
+        text=[
+            f"<b>{p.label}</b> · {p.phase}<br>expected {brief(p.performance, 'FLOP/s')}<br>"
+            f"speed of light {brief(p.light, 'FLOP/s')}<br>{p.intensity:.4g} FLOP/B<br>"
+            f"{share(p.share, 1)} of the step's time"
+            for p in points
+        ], hovertemplate="%{text}<extra></extra>", **common,
+    )  # fmt: skip
+
+
+# -- bars ----------------------------------------------------------------------------------------------------------
+def shares(plot: d.SharesPlot, style: Style) -> Figure:
+    """A stacked bar for each quantity of each phase."""
+    figure = _grid(1, 1)
+    groups = list(dict.fromkeys(g for b in plot.bars for g, _ in b.parts))
+    colours = colours_of(groups, style.colours)
+    names = [[b.phase for b in plot.bars], [b.quantity for b in plot.bars]]
+    for group in groups:
+        values = [100 * dict(b.parts).get(group, 0.0) for b in plot.bars]
+        figure.add_bar(
+            y=names, x=values, orientation="h", name=group, marker={"color": colours[group]},
+            text=[f"{v:.0f} %" if v >= 3 else "" for v in values], insidetextanchor="middle",
+            hovertemplate=f"{group} %{{x:.2f}} %<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(barmode="stack")
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(title="share (%)", range=[0, 100])
+    return figure
+
+
+def parameters(plot: d.ParametersPlot, style: Style) -> Figure:
+    """A bar for each part."""
+    figure = _grid(1, 1)
+    figure.add_bar(
+        y=[name for name, _, _ in plot.parts], x=[100 * part for _, _, part in plot.parts], orientation="h",
+        marker={"color": style.colours.palette[0]}, text=[whole(n) for _, n, _ in plot.parts], textposition="auto",
+        hovertemplate="%{y}: %{text}, %{x:.4g} %<extra></extra>", showlegend=False,
+    )  # fmt: skip
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(title="share of the parameters (%)", range=[0, 100])
+    return figure
+
+
+def bars(plot: d.BarsPlot, style: Style) -> Figure:
+    """A panel for each quantity."""
+    figure = _grid(1, len(plot.panels), shared_yaxes=True, subplot_titles=[p.label for p in plot.panels])
+    for i, panel in enumerate(plot.panels):
+        for j, phase in enumerate(plot.phases):
+            figure.add_bar(
+                y=list(plot.operations), x=list(panel.values[j]), orientation="h", name=phase, legendgroup=phase,
+                showlegend=i == 0, marker={"color": style.colours.palette[j]}, row=1, col=i + 1,
+                hovertemplate=f"%{{y}} · {phase}: %{{x:.4g}} {panel.unit}<extra></extra>",
+            )  # fmt: skip
+    figure.update_xaxes(type="log", tickformat="~s")
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+# -- curves --------------------------------------------------------------------------------------------------------
+def sweep(plot: d.SweepPlot, style: Style) -> Figure:
+    """Throughput above, time per token with its interval and floor below."""
+    figure = _grid(2, 1, shared_xaxes=True, vertical_spacing=0.06)
+    for i, c in enumerate(plot.curves):
+        colour = style.colours.palette[i % len(style.colours.palette)]
+        line = {"color": colour, "width": 2.5}
+        group = {"legendgroup": c.chip, "x": list(c.values)}
+        says = {"hovertemplate": f"%{{x}}: %{{y:.4g}}<extra>{c.chip}</extra>"}
+        figure.add_scatter(y=list(c.tokens_per_second), name=c.chip, line=line, row=1, col=1, **says, **group)
+        band = {"mode": "lines", "line": {"width": 0}, "showlegend": False, "hoverinfo": "skip", "row": 2, "col": 1}
+        figure.add_scatter(y=list(c.high), **band, **group)
+        figure.add_scatter(y=list(c.low), fill="tonexty", fillcolor=_faint(colour), **band, **group)
+        figure.add_scatter(y=list(c.latency), line=line, showlegend=False, row=2, col=1, **says, **group)
+        dotted = {"color": colour, "width": 1, "dash": "dot"}
+        figure.add_scatter(y=list(c.floor), line=dotted, showlegend=False, row=2, col=1, **says, **group)
+        for crossing in c.crossings:
+            figure.add_vline(
+                x=crossing.at, line={"color": colour, "dash": "solid" if crossing.floor else "dash", "width": 1},
+                annotation={"text": crossing.label, "textangle": -90, "font": {"size": 10, "color": colour}},
+                annotation_position="bottom left", row=1, col=1,
+            )  # fmt: skip
+    figure.update_xaxes(type="log")
+    figure.update_xaxes(title=plot.axis, row=2)
+    figure.update_yaxes(type="log", title="tokens/s", tickformat="~s", row=1)
+    figure.update_yaxes(type="log", title="time per token (s)", tickformat="~s", row=2)
+    return figure
+
+
+def _faint(colour: str) -> str:
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.2)"
+
+
+def memory(plot: d.MemoryPlot, style: Style) -> Figure:
+    """Stacked terms, and a line for each chip."""
+    figure = _grid(1, 1)
+    colours = colours_of((name for name, _ in plot.terms), style.colours)
+    for name, values in plot.terms:
+        figure.add_scatter(
+            x=list(plot.context), y=list(values), name=name, stackgroup="terms", mode="lines",
+            line={"width": 0.5, "color": colours[name]},
+            hovertemplate=f"%{{x}} tokens: %{{y:.4s}}B<extra>{name}</extra>",
+        )  # fmt: skip
+    for c in plot.capacities:
+        says = {None: "fits throughout", 0: "does not fit"}.get(c.longest, f"up to {whole(c.longest or 0)} tokens")
+        figure.add_hline(
+            y=c.bytes, line={"color": style.colours.ink, "dash": "dash"}, annotation_position="top left",
+            annotation={"text": f"{c.chip} · {brief(c.bytes, 'B')} · {says}"},
+        )  # fmt: skip
+        if c.longest:
+            figure.add_scatter(
+                x=[c.longest], y=[c.bytes], showlegend=False, marker={"size": 9, "color": style.colours.ink}
+            )
+    figure.update_xaxes(type="log", title="Context (tokens)")
+    figure.update_yaxes(title="Memory (bytes)", tickformat="~s", rangemode="tozero")
+    return figure
+
+
+def decode_map(plot: d.MapPlot, style: Style) -> Figure:
+    """Shaded by tokens/s; what does not fit has no shade."""
+    figure = _grid(1, 1)
+    figure.add_heatmap(
+        z=[[log10(c.tokens_per_second) if c.fits else None for c in row] for row in plot.rows],
+        x=[binary(c.context) for c in plot.rows[0]], y=[whole(row[0].batch) for row in plot.rows],
+        colorscale=list(MAP_COLOURS[style.theme]), showscale=False, xgap=1, ygap=1, hoverinfo="skip",
+    )  # fmt: skip
+    figure.add_heatmap(
+        z=[[0 for _ in row] for row in plot.rows], x=[binary(c.context) for c in plot.rows[0]],
+        y=[whole(row[0].batch) for row in plot.rows], opacity=0, showscale=False,
+        text=[[_cell(c) for c in row] for row in plot.rows], hovertemplate="%{text}<extra></extra>",
+    )  # fmt: skip
+    for i, row in enumerate(plot.rows):
+        for j, c in enumerate(row):
+            colour = style.colours.muted if not c.fits else style.colours.ink
+            figure.add_annotation(
+                x=j, y=i, showarrow=False, font={"size": 11, "color": colour}, opacity=0.85,
+                bgcolor=style.colours.paper, text=f"{brief(c.tokens_per_second)}{'' if c.fits else ' ✗'}",
+            )  # fmt: skip
+    figure.update_xaxes(type="category", title="Context (tokens)")
+    figure.update_yaxes(type="category", title="Batch (sequences)")
+    return figure
+
+
+def _cell(c: d.Cell) -> str:
+    fits = "" if c.fits else "<br>does not fit"
+    return (
+        f"batch {whole(c.batch)}, context {whole(c.context)}<br>{brief(c.tokens_per_second)} tokens/s<br>"
+        f"{seconds(c.latency)} per token<br>{c.bound} bound{fits}"
+    )
+
+
+DRAWN: Mapping[type, Callable[[Any, Style], Figure]] = {
+    d.RooflinePlot: roofline, d.SharesPlot: shares, d.SweepPlot: sweep, d.MemoryPlot: memory,
+    d.ParametersPlot: parameters, d.MapPlot: decode_map, d.BarsPlot: bars,
+}  # fmt: skip

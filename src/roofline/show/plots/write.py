@@ -1,0 +1,88 @@
+"""A picture into a file: the renderer by its ending, nothing overwritten unless asked, all of it or none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from roofline.model.errors import InputError, nearest
+from roofline.show.plots import data as d
+from roofline.show.plots.style import Style
+
+ENDINGS = (".png", ".svg", ".pdf", ".html")
+
+
+def check_output(output: str | os.PathLike[str], style: Style, plots_a_roofline: bool, force: bool) -> list[Path]:
+    """The files that will be written. Raises InputError for an ending, a folder or a file that cannot be."""
+    path = Path(output)
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise InputError("output", str(path), f"a file that ends in {', '.join(ENDINGS)}", nearest(ending, ENDINGS))
+    wanted = [path]
+    if style.legend == "separate" and plots_a_roofline and ending != ".html":
+        wanted.append(legend_path(path))
+    for file in wanted:
+        if file.is_dir():
+            raise InputError("output", str(file), "a file, not a folder")
+        if file.exists() and not force:
+            raise InputError("output", str(file), "a new file, or --force to overwrite it")
+        if not file.parent.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise InputError("output", str(file), "a file in a folder that is there and can be written")
+    return wanted
+
+
+def legend_path(path: Path) -> Path:
+    """Where the legend of a picture goes: `roof.png` → `roof_legend.png`."""
+    return path.with_name(f"{path.stem}_legend{path.suffix}")
+
+
+def write(plot: d.Plot, output: str | os.PathLike[str], style: Style | None = None, force: bool = False) -> list[Path]:
+    """Draws a plot into PNG, SVG, PDF (Matplotlib) or HTML (Plotly) by the file's ending; returns what was written.
+
+    With a separate legend a roofline gets a second file, `…_legend`. Raises InputError where a file cannot be
+    written, or is there and `force` is not given.
+    """
+    style = style or Style()
+    paths = check_output(output, style, isinstance(plot, d.RooflinePlot), force)
+    if paths[0].suffix.lower() == ".html":
+        from roofline.show.plots.web import page
+
+        text = page(plot, style)
+        _whole(paths[0], lambda beside: beside.write_text(text, encoding="utf-8"))
+        return paths
+    from roofline.show.plots import canvas
+    from roofline.show.plots.draw_roofline import draw_legend
+
+    with canvas.settings():
+        figure = renderers()[type(plot)](plot, style)
+        _whole(paths[0], lambda beside: canvas.save(figure, beside, style))
+        if isinstance(plot, d.RooflinePlot) and len(paths) > 1:
+            legend = draw_legend(plot, style)
+            _whole(paths[1], lambda beside: canvas.save(legend, beside, style))
+    return paths
+
+
+def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
+    """Kind of plot → what draws it with Matplotlib."""
+    from roofline.show.plots import draw_charts as charts
+    from roofline.show.plots import draw_roofline, draw_sweep
+
+    return {
+        d.RooflinePlot: draw_roofline.draw, d.SharesPlot: charts.draw_shares, d.SweepPlot: draw_sweep.draw_sweep,
+        d.MemoryPlot: charts.draw_memory, d.ParametersPlot: charts.draw_parameters, d.MapPlot: draw_sweep.draw_map,
+        d.BarsPlot: charts.draw_bars,
+    }  # fmt: skip
+
+
+def _whole(path: Path, fill: Callable[[Path], object]) -> None:
+    """All of the file or none of it: beside it first, then in its place."""
+    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        fill(beside)
+        beside.replace(path)
+    except OSError as error:
+        raise InputError("output", str(path), f"a file that can be written ({error.strerror})") from None
+    finally:
+        beside.unlink(missing_ok=True)
