@@ -43,12 +43,13 @@ def test_the_sample_is_what_the_command_prints(capsys: pytest.CaptureFixture[str
         assert line == "…" or line.rstrip() in [p.rstrip() for p in printed]
 
 
-def test_a_chip_of_ones_own(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["chip", "cluster"])
+def test_a_machine_of_ones_own(
+    kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (Path(__file__).parents[1] / "docs" / "chip.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs" / f"{kind}.md").read_text(encoding="utf-8")
     (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "my-chip.toml").write_text(toml, encoding="utf-8")
+    (tmp_path / f"my-{kind}.toml").write_text(toml, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     for command in re.findall(r"^\$ roofline (.+)$", page, re.MULTILINE):
         main(shlex.split(command))

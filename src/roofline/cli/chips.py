@@ -6,13 +6,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import FIGURES, Form
+from roofline.cli.common import FIGURES, Flag, Form
 
 
 def chips(
     name: Annotated[str | None, Parameter(help=f"One to show: {FIGURES}")] = None,
     /,
     *,
+    clusters: Flag = False,
     json: Form = False,
     md: Form = False,
 ) -> None:
@@ -22,6 +23,8 @@ def chips(
 
     Parameters
     ----------
+    clusters:
+        The clusters that come along instead, level by level.
     json:
         JSON, as docs/json.md has it.
     md:
@@ -32,6 +35,9 @@ def chips(
     from roofline.show import estimate as views
     from roofline.show.tables import markdown, print_line, print_table
 
+    if clusters:
+        _clusters(name, json, md)
+        return
     found = dict(catalog()) if name is None else {name: chip_named(name)}
     if json:
         from json import dumps
@@ -45,3 +51,21 @@ def chips(
         print_line(markdown(table))
     else:
         print_table(table)
+
+
+def _clusters(name: str | None, json: bool, md: bool) -> None:
+    """The presets, or one cluster."""
+    from roofline.machine.fabric import cluster_named
+    from roofline.machine.fabric import clusters as presets
+    from roofline.show.estimate import cluster_json, clusters_table
+    from roofline.show.tables import markdown, print_line, print_table
+
+    found = list(presets().values()) if name is None else [cluster_named(name)]
+    if json:
+        from json import dumps
+
+        print_line(dumps({"schema": "roofline.clusters/1", "clusters": [cluster_json(c) for c in found]}, indent=2))
+    elif md:
+        print_line(markdown(clusters_table(found)))
+    else:
+        print_table(clusters_table(found))

@@ -13,6 +13,7 @@ from roofline.estimates.place import Placed
 from roofline.estimates.pools import Pools
 from roofline.estimates.serve import Serving
 from roofline.machine.chip import Chip
+from roofline.machine.fabric import Cluster
 from roofline.machine.timing import matrix_format
 from roofline.model.model import Model
 from roofline.show.analysis import CSV_HEADER, csv_row, precision_json, precision_text, step_text
@@ -422,4 +423,36 @@ def chip_json(c: Chip) -> dict[str, Any]:
         "host_bytes_per_second": c.host, "tdp_watts": c.tdp, "idle_watts": c.idle,
         "price": asdict(c.price) if c.price else None,
         "ridge_flops_per_byte": {f: c.ridge(f) for f in c.peaks}, "source": c.source, "date": c.date, "note": c.note,
+    }  # fmt: skip
+
+
+def clusters_table(clusters: Sequence[Cluster]) -> Table:
+    """One line for each level of each cluster."""
+    columns = (
+        Column("Cluster", False), Column("Chip", False), Column("Level", False), Column("Size"), Column("Kind", False),
+        Column("Bandwidth, one direction"), Column("Latency", drop=2), Column("Adds in the switch", False, drop=1),
+    )  # fmt: skip
+    rows = [
+        (
+            c.name if i == 0 else "", c.chip if i == 0 else "", level.name, str(level.size), level.kind,
+            si(level.bandwidth, "B/s"), seconds(level.latency), "yes" if level.in_switch else "",
+        )
+        for c in clusters
+        for i, level in enumerate(c.levels)
+    ]  # fmt: skip
+    return Table(columns, tuple(rows))
+
+
+def cluster_json(c: Cluster) -> dict[str, Any]:
+    """One cluster in SI units."""
+    return {
+        "id": c.name, "chip": c.chip, "chips": c.chips, "source": c.source, "date": c.date,
+        "levels": [
+            {
+                "name": level.name, "size": level.size, "kind": level.kind,
+                "bandwidth_bytes_per_second": level.bandwidth, "latency_seconds": level.latency,
+                "in_switch": level.in_switch, "axes": list(level.axes),
+            }
+            for level in c.levels
+        ],
     }  # fmt: skip
