@@ -28,12 +28,12 @@ class Theme:
 # four more by lightness, for the dozen operations of a table.
 LIGHT = Theme(
     "#ffffff", "#1b1b1b", "#5f6368", "#e4e6e9",
-    ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#8C8C00", "#7F7F7F",
+    ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#8C8C00", "#555555",
      "#1B1B1B", "#7A3B00", "#4B2E83", "#A3D9C9"),
 )  # fmt: skip
 DARK = Theme(
     "#15181d", "#eceff1", "#a7adb5", "#30353d",
-    ("#3D9BE0", "#F0803C", "#1FC79A", "#F2B134", "#8FD0F5", "#E29CC4", "#F0E442", "#A8A8A8",
+    ("#3D9BE0", "#F0803C", "#1FC79A", "#F2B134", "#8FD0F5", "#E29CC4", "#F0E442", "#767B83",
      "#FFFFFF", "#D2A679", "#B9A7F0", "#0F8F78"),
 )  # fmt: skip
 THEMES: Mapping[str, Theme] = MappingProxyType({"light": LIGHT, "dark": DARK})
