@@ -14,7 +14,9 @@ STEPS = {"prefill": rl.prefill(batch=1, tokens=2048), "decode": rl.decode(batch=
 def bars() -> Plot:
     """Two operations in two phases."""
     flops = BarPanel("FLOPs", "", ((1e12, 2e9), (1e9, None)))
-    return BarsPlot("bars", ("xW_Q", "RoPE-Q"), ("Prefill", "Decode"), (flops, BarPanel("Bytes", "B", ((3.0, 4.0),) * 2)))
+    return BarsPlot(
+        "bars", ("xW_Q", "RoPE-Q"), ("Prefill", "Decode"), (flops, BarPanel("Bytes", "B", ((3.0, 4.0),) * 2))
+    )
 
 
 def made(name: str, **options: object) -> Callable[[], Plot]:

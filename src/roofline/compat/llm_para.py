@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.model.checks import count
+from roofline.model.config import LARGEST_SIZE, MOST_LAYERS
 from roofline.model.errors import InputError
 from roofline.model.families.parts import Modules
 from roofline.model.model import Block, Model
@@ -224,9 +225,11 @@ def compute_and_plot_transformer_analysis(
     for name, value in (("rope_theta", rope_theta), ("rope_scaling_factor", rope_scaling_factor)):
         if value is not None and not (_is_number(value) and value > 0):
             raise InputError(name, value, "a positive number")
+    if Path(output_csv_path).suffix.lower() == ".png":
+        raise InputError("output_csv_path", str(output_csv_path), "a name for the CSV that does not end in .png")
     batch, tokens = count("batch_size", batch_size, 1), count("seq_len", seq_len, 1)
     generated = count("max_gen_len", max_gen_len, 1)
-    model = plan(layer, _size("num_layers", num_layers), quant_config)
+    model = plan(layer, _size("num_layers", num_layers, MOST_LAYERS), quant_config)
     steps = {
         "Prefill": prefill(batch, tokens),
         "Decode": decode(batch, tokens),
@@ -283,10 +286,10 @@ def _layer(
     return Layer(width, queries, keys, wide, many, chosen, bool(gated), rope)
 
 
-def _size(field: str, value: Any) -> int:
-    if type(value) is not int:
-        raise InputError(field, value, "a whole number from 1")
-    return int(count(field, value, 1))
+def _size(field: str, value: Any, most: int = LARGEST_SIZE) -> int:
+    if type(value) is not int or not 1 <= value <= most:
+        raise InputError(field, value, f"a whole number from 1 to {most}")
+    return value
 
 
 def _is_number(value: object) -> bool:
@@ -346,13 +349,13 @@ def _write_csv(path: Path, table: Sequence[Row]) -> None:
 
 def read_csv(path: str | os.PathLike[str]) -> list[CsvRow]:
     """The rows of such a CSV that do work on bytes. Raises InputError naming the line and the column at fault."""
-    from csv import DictReader
+    from csv import DictReader, Error
 
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
             reader = DictReader(file)
             lines, names = list(reader), reader.fieldnames or []
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, Error) as error:
         raise InputError("csv_path", str(path), f"a CSV file that can be read ({error})") from None
     needed = ("Phase", "Operation", "FLOPs", "Total Bytes")
     missing = [name for name in needed if name not in names]
