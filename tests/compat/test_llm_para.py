@@ -11,7 +11,8 @@ import pytest
 
 import roofline as rl
 from roofline.compat import llm_para
-from roofline.compat.llm_para import COLUMNS, Row, analyze_from_csv, compute_and_plot_transformer_analysis, read_csv
+from roofline.compat.llm_para import analyze_from_csv, compute_and_plot_transformer_analysis, read_csv
+from roofline.compat.llm_para_table import COLUMNS, Row
 from roofline.model.errors import InputError
 from roofline.work.counting import STANDARD
 from roofline.work.traffic import FUSED, TRAFFICS

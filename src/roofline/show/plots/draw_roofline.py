@@ -161,10 +161,9 @@ def _fill(
         taken.marks.append(labels.around_point(ax, point.intensity, point.performance, sqrt(size) / 2))
     _name_roof(ax, style, panel.roof, taken, last, first)
     named = [
-        labels.Label(text, p.intensity, p.performance, colours[p.group] if theme.paper != "#ffffff" else theme.ink,
-                     clear=sqrt(size_of(p)) / 2)
+        labels.Label(text, p.intensity, p.performance, theme.ink, clear=sqrt(size_of(p)) / 2)
         for p, text in _merged(ax, inside)
-    ]  # fmt: skip
+    ]
     labels.place(ax, named, taken, theme.paper)
 
 
