@@ -22,13 +22,17 @@ def test_the_first_screen_has_exactly_two_commands() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands(
+    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where a command writes its file
     program, *argv = shlex.split(command)
     {"roofline": main, "transformer-roofline-analyzer": transformer_roofline_analyzer.main}[program](argv)
     assert capsys.readouterr().out
 
 
-def test_snippets() -> None:
+def test_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     session: dict[str, object] = {}
     for snippet in SNIPPETS:
         exec(compile(snippet, "README.md", "exec"), session)

@@ -210,7 +210,10 @@ def test_what_is_not_understood_or_not_counted_is_said_on_stderr(
 
 
 @pytest.mark.parametrize("command", [[], *([c] for c in COMMANDS if c != "calibrate")])  # which takes a minute
-def test_help_has_an_example_that_works(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+def test_help_has_an_example_that_works(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where an example writes its file
     out, _ = run(capsys, *command, "--help")
     assert "Usage" in out
     if command:

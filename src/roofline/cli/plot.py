@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from roofline.cli.common import (
-    DEFAULT_TOKENS,
     FIGURES,
     CountingName,
     Flag,
@@ -98,12 +97,11 @@ def plot(
     built = load(model, revision=revision)
     steps = step.steps(built.context)
     size = 1 if step.batch is None else step.batch
-    context = DEFAULT_TOKENS if step.decode is None else step.decode
     if sys.stderr.isatty():
         print(f"drawing {output} …", file=sys.stderr)
     run(
         built, dict(steps), on=on or (), kind=kind, output=output, force=force, points=points, links=links, over=over,
-        batch=size, context=context, most_batch=most_batch, most_context=most_context, theme=theme, legend=legend,
+        batch=size, context=step.decode, most_batch=most_batch, most_context=most_context, theme=theme, legend=legend,
         broken=broken, dpi=150 if dpi is None else dpi, counting=counting, traffic=traffic, precision=precision,
         law=law, engine=engine,
     )  # fmt: skip

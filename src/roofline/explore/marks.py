@@ -18,6 +18,7 @@ GROUPS: Mapping[str, str] = MappingProxyType({
     "matmul": "matmul", "experts": "experts", "attention": "attention", "indexer": "attention", "scan": "scan",
     "conv": "scan", "norm": "norm", "embedding": "embedding", "rope": "elementwise", "activation": "elementwise",
     "add": "elementwise", "gate": "elementwise", "route": "elementwise", "quantise": "elementwise",
+    "backward": "elementwise", "loss": "elementwise", "optimizer": "elementwise", "communication": "communication",
 })  # fmt: skip
 """Kind of op → the few groups that a picture can tell apart."""
 
@@ -58,7 +59,7 @@ def marks(estimate: Estimate, by: By = "ops") -> tuple[Mark, ...]:
     """The marks of a step: an op in all its layers, a layer of each distinct block, or the step as one.
 
     Ops are those that move bytes of their own: none that rides on its neighbour, in every engine or under this
-    traffic, and none without FLOPs. The pass that quantises a product's activations counts with the product.
+    traffic. What has no FLOPs is no mark. The pass that quantises a product's activations counts with the product.
     Raises InputError for another `by`.
     """
     if by not in get_args(By):
@@ -67,13 +68,14 @@ def marks(estimate: Estimate, by: By = "ops") -> tuple[Mark, ...]:
     for op in estimate.ops:
         if by != "ops" or _stands_alone(op, estimate):
             found.setdefault(_key(op, by), []).append(op)
-    return tuple(_mark(ops, estimate, by) for ops in found.values())
+    made = (_mark(ops, estimate, by) for ops in found.values())
+    return tuple(mark for mark in made if mark.flops > 0 and mark.bytes > 0)
 
 
 def _stands_alone(op: OpTime, estimate: Estimate) -> bool:
     work = op.cost.op
     fused = isinstance(work, ELEMENTWISE) and estimate.analysis.traffic.name != "unfused"
-    return not (work.rides or fused) and op.cost.flops > 0
+    return not (work.rides or fused)
 
 
 def _key(op: OpTime, by: By) -> object:

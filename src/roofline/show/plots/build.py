@@ -34,7 +34,7 @@ def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = Fa
     slopes = [d.Slope(chip.memory_kind or "memory", chip.bandwidth)]
     if links:
         pairs = ((chip.link_kind or "link", chip.link), (chip.host_kind or "host", chip.host))
-        slopes += [d.Slope(name, rate, link=True) for name, rate in pairs if rate]
+        slopes += [d.Slope(name, rate, link=True) for name, rate in dict.fromkeys(pairs) if rate]
     return d.Roof(chip.name, tuple(sorted(found, key=lambda c: -c.peak)), tuple(slopes))
 
 
@@ -73,6 +73,8 @@ def _note(estimates: Sequence[NamedEstimate], by: By) -> str:
                 left[name] = share(1.0 - sum(m.share for m in marks(e, by)), 1.0)
         listed = ", ".join(f"{part} of {name}" for name, part in left.items())
         text += f" · not drawn: what rides on these ops ({listed})"
+    if first.analysis.traffic.name == "unfused":
+        text += " · expected times are those of fused kernels, which move less and may lie above this roof"
     return text
 
 

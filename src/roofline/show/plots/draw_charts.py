@@ -116,7 +116,6 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
         area.set_zorder(1.5)
     total = max(sum(stack[i] for stack in stacks) for i in range(len(plot.context)))
     ax.set_ylim(0, 1.12 * max([total, *(c.bytes / gigabyte for c in plot.capacities)]))
-    ax.set_xlim(plot.context[0], plot.context[-1])
     power_ticks(ax, plot.context[0], plot.context[-1])
     same: dict[float, list[Any]] = {}
     for capacity in plot.capacities:

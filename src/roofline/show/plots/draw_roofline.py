@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from math import atan2, degrees, hypot, log10, sqrt
 from typing import TYPE_CHECKING, Any
@@ -137,7 +139,7 @@ def _fill(
     theme, span = style.colours, ax.get_xlim()
     taken = labels.Taken()
     for roof in others:
-        for (xs, ys), _ in lines(roof, span):
+        for (xs, ys), _ in lines(replace(roof, slopes=roof.slopes[:1]), span):
             ax.plot(xs, ys, color=theme.grid, linewidth=1.0, zorder=1)
     for (xs, ys), style_of in lines(panel.roof, span):
         ax.plot(xs, ys, color=theme.ink if style_of == "-" else theme.muted, linewidth=1.3 if style_of == "-" else 0.9,
@@ -159,10 +161,9 @@ def _fill(
         taken.marks.append(labels.around_point(ax, point.intensity, point.performance, sqrt(size) / 2))
     _name_roof(ax, style, panel.roof, taken, last, first)
     named = [
-        labels.Label(text, p.intensity, p.performance, colours[p.group] if theme.paper != "#ffffff" else theme.ink,
-                     clear=sqrt(size_of(p)) / 2)
+        labels.Label(text, p.intensity, p.performance, theme.ink, clear=sqrt(size_of(p)) / 2)
         for p, text in _merged(ax, inside)
-    ]  # fmt: skip
+    ]
     labels.place(ax, named, taken, theme.paper)
 
 
@@ -194,13 +195,14 @@ def _rings(points: Sequence[Point]) -> list[tuple[Point, float]]:
 def _merged(ax: Axes, points: Sequence[Point]) -> list[tuple[Point, str]]:
     """One label for points whose marks lie on each other, the largest share first."""
     figure: Any = ax.figure
-    close = 7 * figure.dpi / 72
+    scale = figure.dpi / 72
     found: list[tuple[Point, list[str]]] = []
     for point in sorted(points, key=lambda p: -p.share):
         here = ax.transData.transform((point.intensity, point.performance))
         for other, names in found:
             there = ax.transData.transform((other.intensity, other.performance))
-            if max(abs(here - there)) < close:
+            close = max(7.0, 0.4 * (sqrt(size_of(point)) + sqrt(size_of(other)))) * scale
+            if hypot(*(here - there)) < close:
                 if point.label not in names:
                     names.append(point.label)
                 break
@@ -221,7 +223,11 @@ def _name_roof(ax: Axes, style: Style, roof: Roof, taken: labels.Taken, last: bo
         px, py = ax.transData.transform((span[1], ceiling.peak))
         width, height = labels.extent(ax, text, 7.5)
         gaps = (3 * scale, -3 * scale - height)
-        spots = [(px - width - back * scale, py + gap) for back in range(0, 120, 12) for gap in gaps]
+        spots = [(px - width - back * scale, py + gap) for back in range(0, 180, 12) for gap in gaps]
+        left = ax.transData.transform((max(ceiling.ridge, span[0]), ceiling.peak))[0]
+        marks = [b for b in taken.marks if abs(b[1] - py) < 30 * scale]
+        spots = [spot for spot in spots if spot[0] >= left] or spots[:2]
+        spots.sort(key=partial(_neighbours, marks, width, 6 * scale))
         _write_free(ax, style, text, spots, (width, height), taken, theme.ink)
     for ceiling in roof.ceilings:
         if ceiling.vector or not span[0] <= ceiling.ridge <= span[1]:
@@ -234,6 +240,11 @@ def _name_roof(ax: Axes, style: Style, roof: Roof, taken: labels.Taken, last: bo
         spots = [(side, py + up * scale) for up in range(5, 200, 15) for side in sides]
         _write_free(ax, style, text, spots, (width, height), taken, theme.muted, rotation=90)
         taken.lines += labels.along(ax, (ceiling.ridge, low), (ceiling.ridge, ceiling.peak), 1.0)
+
+
+def _neighbours(marks: Sequence[labels.Box], width: float, room: float, spot: tuple[float, float]) -> int:
+    """Marks above or below a text of that width: it takes the place of their labels."""
+    return sum(spot[0] - room < b[2] and b[0] < spot[0] + width + room for b in marks)
 
 
 def _write_free(
@@ -280,8 +291,11 @@ def entries(plot: RooflinePlot, style: Style) -> list[tuple[str, str, str]]:
     points = [p for panel in plot.panels for p in panel.points]
     theme = style.colours
     colours, markers = colours_of((p.group for p in points), theme), marker_of(p.phase for p in points)
-    found = [(group, "patch", colour) for group, colour in colours.items()]
-    found += [(phase, marker, theme.ink) for phase, marker in markers.items()]
+    found = [(phase, marker, theme.ink) for phase, marker in markers.items()]
+    if list(colours) == list(markers):
+        found = [(phase, marker, colours[phase]) for phase, marker in markers.items()]
+    else:
+        found = [(group, "patch", colour) for group, colour in colours.items()] + found
     if any(p.light > p.performance * 1.001 for p in points):
         found += [("expected", "o", theme.muted), ("speed of light", "hollowo", theme.muted)]
     return [*found, ("size: share of\nthe step's time", "", theme.muted)]

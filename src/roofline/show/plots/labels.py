@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import cos, hypot, pi, sin
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top in pixels."""
-RADII = (9.0, 16.0, 26.0, 38.0, 52.0, 70.0, 90.0, 115.0, 145.0)
+RADII = (4.0, 9.0, 16.0, 26.0, 38.0, 52.0, 70.0, 90.0, 115.0, 145.0)
 """Distances to try, in points."""
 ANGLES = (
     0,
@@ -25,8 +26,10 @@ ANGLES = (
     -135,
     *(sign * a for a in (22, 67, 158, 112, 80, 100, 30, 60) for sign in (1, -1)),
 )
-LEADER = 14.0
+LEADER = 8.0
 """From this distance, in points, a line leads from the label to its point."""
+SHUFFLES = 8
+"""Orders to try beside those by place."""
 CROSSING, DROPPED = 150.0, 600.0
 """What a label on a line, and one left out, cost beside the points of distance."""
 
@@ -71,14 +74,16 @@ class Spot:
 def place(ax: Axes, labels: Sequence[Label], taken: Taken, halo: str) -> list[Label]:
     """Writes the labels, the most important first; returns those there was no room for.
 
-    A label crosses a line only where no place is free of them, a leader never crosses a text or another point's
-    mark. Of a few orders the one with the shortest ways is taken. The boxes of the labels join `taken`.
+    A leader crosses another point's mark, and then a label a line, only where there is no other place; a leader never
+    crosses a text. Of a few orders the one with the shortest ways is taken. The boxes of the labels join `taken`.
     """
     if not labels:
         return []
     sizes = {label.text: extent(ax, label.text, label.size) for label in labels}
     orders = [list(labels)]
-    orders += [sorted(labels, key=lambda l, k=k, s=s: s * getattr(l, k)) for k in "xy" for s in (1, -1)]  # type: ignore[misc]
+    orders += [sorted(labels, key=key, reverse=back) for key in (_across, _up) for back in (False, True)]
+    shuffle = Random(0)  # the same picture every time
+    orders += [shuffle.sample(list(labels), len(labels)) for _ in range(SHUFFLES)]
     tried = [_placed(ax, order, taken, sizes) for order in orders]
     best = min(tried, key=lambda spots: sum(s.cost for s in spots) + DROPPED * (len(labels) - len(spots)))
     back = ax.transData.inverted()
@@ -94,14 +99,24 @@ def place(ax: Axes, labels: Sequence[Label], taken: Taken, halo: str) -> list[La
     return [label for label in labels if label not in written]
 
 
+def _across(label: Label) -> float:
+    return label.x
+
+
+def _up(label: Label) -> float:
+    return label.y
+
+
 def _placed(ax: Axes, labels: Sequence[Label], taken: Taken, sizes: Mapping[str, tuple[float, float]]) -> list[Spot]:
     """The labels that find a place in this order."""
     now = Taken(list(taken.texts), list(taken.marks), list(taken.lines))
     spots: list[Spot] = []
     for label in labels:
-        hard = [*now.texts, *now.marks]
-        spot = _spot(ax, label, sizes[label.text], [*hard, *now.lines], now) or _spot(
-            ax, label, sizes[label.text], hard, now, CROSSING
+        size, hard = sizes[label.text], [*now.texts, *now.marks]
+        spot = (
+            _spot(ax, label, size, [*hard, *now.lines], hard)
+            or _spot(ax, label, size, [*hard, *now.lines], now.texts, CROSSING)
+            or _spot(ax, label, size, hard, now.texts, 2 * CROSSING)
         )
         if spot is not None:
             spots.append(spot)
@@ -111,9 +126,9 @@ def _placed(ax: Axes, labels: Sequence[Label], taken: Taken, sizes: Mapping[str,
 
 
 def _spot(
-    ax: Axes, label: Label, size: tuple[float, float], blocked: list[Box], taken: Taken, cost: float = 0.0
+    ax: Axes, label: Label, size: tuple[float, float], blocked: list[Box], stops: list[Box], cost: float = 0.0
 ) -> Spot | None:
-    """The first free box around the label's point."""
+    """The first box around the label's point that hits nothing `blocked`, its leader none of `stops`."""
     import numpy
 
     figure: Any = ax.figure
@@ -121,14 +136,14 @@ def _spot(
     inside = (frame.x0, frame.y0, frame.x1, frame.y1)
     at = ax.transData.transform((label.x, label.y))
     boxes = numpy.array(blocked).reshape(-1, 4)
-    others = [b for b in taken.marks if not (b[0] <= at[0] <= b[2] and b[1] <= at[1] <= b[3])]
-    stops = numpy.array([*taken.texts, *others]).reshape(-1, 4)
+    others = [b for b in stops if not (b[0] <= at[0] <= b[2] and b[1] <= at[1] <= b[3])]
+    way = numpy.array(others).reshape(-1, 4)
     for box, radius in _around(at, *size, label.clear, figure.dpi / 72):
         if not _within(box, inside) or _hits(box, boxes):
             continue
         edge = (min(max(at[0], box[0]), box[2]), min(max(at[1], box[1]), box[3]))
         leader = straight(at, edge, 1.0) if radius - label.clear >= LEADER else []
-        if not any(_hits(part, stops) for part in leader):
+        if not any(_hits(part, way) for part in leader):
             return Spot(label, box, leader, [at, edge], cost + radius - label.clear)
     return None
 

@@ -12,6 +12,7 @@ from roofline.explore.marks import By
 from roofline.explore.memory import memory_over_context
 from roofline.explore.sweep import AXES, Axis, longest_context, map_decode, sweep_decode
 from roofline.machine.chip import Chip
+from roofline.model.checks import count
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.model import Model
 from roofline.show.plots import build
@@ -24,7 +25,7 @@ from roofline.work.step import Step, decode, prefill
 Kind: TypeAlias = Literal["roofline", "shares", "sweep", "memory", "parameters", "map"]
 NamedChip: TypeAlias = str | os.PathLike[str] | Chip
 TOKENS = 1024
-"""Prompt and context length where no step is given."""
+"""Prompt and context length where none is given and the model's context allows it."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def plot(
     links: bool = False,
     over: Axis = "batch",
     batch: int = 1,
-    context: int = TOKENS,
+    context: int | None = None,
     most_batch: int | None = None,
     most_context: int | None = None,
     theme: ThemeName = "light",
@@ -92,7 +93,8 @@ def plot(
       memory      weights, activations and cache of `batch` sequences over context, and the chips' capacities
       parameters  parameters by part
       map         decode over batch × context on one chip
-    `steps` without a value: a prefill and a decode of `context` tokens at `batch`. `broken`, `legend`: see `Style`.
+    `steps` without a value: a prefill and a decode of `context` tokens (1024) at `batch`.
+    `broken`, `legend`: as in `Style`.
     Raises InputError for what is not understood, and for a file that cannot be written.
     """
     if kind not in KINDS:
@@ -103,9 +105,15 @@ def plot(
     if output is not None:
         check_output(output, style, kind == "roofline", force)
     chips = (on,) if isinstance(on, (str, os.PathLike, Chip)) else tuple(on)
-    default = {"prefill": prefill(batch, context), "decode": decode(batch, context)} if steps is None else steps
+    tokens = longest_context(model, TOKENS) if context is None else count("context", context)
+    default = {"prefill": prefill(batch, max(1, tokens)), "decode": decode(batch, tokens)} if steps is None else steps
+    if not default:
+        raise InputError("steps", default, "at least one step")
+    for name, step in default.items():
+        if step.shape:
+            raise InputError(f"steps[{name!r}]", step.shape, "a single step, not a sweep over arrays")
     request = Request(
-        model, tuple(default.items()), chips, points, links, over, batch, context, most_batch, most_context, engine,
+        model, tuple(default.items()), chips, points, links, over, batch, tokens, most_batch, most_context, engine,
         precision, {"counting": counting, "traffic": traffic}, law,
     )  # fmt: skip
     made = KINDS[kind](request)
@@ -130,8 +138,10 @@ def _shares(r: Request) -> d.Plot:
 
 def _sweep(r: Request) -> d.Plot:
     most = r.most_batch if r.over == "batch" else r.most_context
-    fixed = {"batch": r.batch, "context": min(r.context, longest_context(r.model, r.context or 1))}
-    swept = [sweep_decode(r.model, on=c, over=r.over, **fixed, most=most, **r.timed) for c in r.chips()]
+    swept = [
+        sweep_decode(r.model, on=c, over=r.over, batch=r.batch, context=r.context, most=most, **r.timed)
+        for c in r.chips()
+    ]
     return build.sweep(swept)
 
 

@@ -28,12 +28,12 @@ class Theme:
 # four more by lightness, for the dozen operations of a table.
 LIGHT = Theme(
     "#ffffff", "#1b1b1b", "#5f6368", "#e4e6e9",
-    ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#8C8C00", "#7F7F7F",
+    ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#8C8C00", "#555555",
      "#1B1B1B", "#7A3B00", "#4B2E83", "#A3D9C9"),
 )  # fmt: skip
 DARK = Theme(
     "#15181d", "#eceff1", "#a7adb5", "#30353d",
-    ("#3D9BE0", "#F0803C", "#1FC79A", "#F2B134", "#8FD0F5", "#E29CC4", "#F0E442", "#A8A8A8",
+    ("#3D9BE0", "#F0803C", "#1FC79A", "#F2B134", "#8FD0F5", "#E29CC4", "#F0E442", "#767B83",
      "#FFFFFF", "#D2A679", "#B9A7F0", "#0F8F78"),
 )  # fmt: skip
 THEMES: Mapping[str, Theme] = MappingProxyType({"light": LIGHT, "dark": DARK})
@@ -41,11 +41,11 @@ MAP_COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "light": ("#f3f7fb", "#0b4f83"), "dark": ("#1d2a38", "#7cc4f5"),
 })  # fmt: skip
 """From few to many tokens/s, one hue, so that the order is seen without colour too."""
-GROUP_ORDER = ("matmul", "attention", "experts", "elementwise", "norm", "scan", "", "embedding")
+GROUP_ORDER = ("matmul", "attention", "experts", "elementwise", "norm", "scan", "", "embedding", "communication")
 """The palette's places of the groups of ops, so that a group has one colour in every picture."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 PLOTLY_MARKERS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-HATCHES = ("", "///", "\\\\\\", "...", "xx", "++", "oo", "--")
+HATCHES = ("", "///", "\\\\\\", "...", "xx", "++", "oo", "--", "||")
 """For print without colour, in the order of the palette."""
 
 

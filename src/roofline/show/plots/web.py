@@ -35,7 +35,9 @@ def page(plot: d.Plot, style: Style) -> str:
             text=plot.note, xref="paper", yref="paper", x=0, y=0, yshift=-90, showarrow=False, align="left",
             xanchor="left", font={"size": 11, "color": theme.muted},
         )  # fmt: skip
-    body = plotly.io.to_html(figure, include_plotlyjs=True, full_html=False, config={"displaylogo": False})
+    body = plotly.io.to_html(
+        figure, include_plotlyjs=True, full_html=False, config={"displaylogo": False, "responsive": True}
+    )
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_escaped(plot.title)}</title>\n'
         f"<style>html,body{{margin:0;height:100%;background:{theme.paper}}}body>div{{height:100%}}</style></head>\n"
@@ -195,10 +197,11 @@ def sweep(plot: d.SweepPlot, style: Style) -> Figure:
         dotted = {"color": colour, "width": 1, "dash": "dot"}
         figure.add_scatter(y=list(c.floor), line=dotted, showlegend=False, row=2, col=1, **says, **group)
         for crossing in c.crossings:
-            figure.add_vline(
-                x=crossing.at, line={"color": colour, "dash": "solid" if crossing.floor else "dash", "width": 1},
-                annotation={"text": crossing.label, "textangle": -90, "font": {"size": 10, "color": colour}},
-                annotation_position="bottom left", row=1, col=1,
+            dash = "solid" if crossing.floor else "dash"
+            figure.add_vline(x=crossing.at, line={"color": colour, "dash": dash, "width": 1}, row=1, col=1)
+            figure.add_annotation(
+                x=log10(crossing.at), y=0, yref="y domain", text=f"{crossing.label} ({c.chip})", textangle=-90,
+                showarrow=False, xanchor="right", yanchor="bottom", font={"size": 10, "color": colour}, row=1, col=1,
             )  # fmt: skip
     figure.update_xaxes(type="log")
     figure.update_xaxes(title=plot.axis, row=2)

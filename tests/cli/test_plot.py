@@ -1,0 +1,84 @@
+"""`roofline plot`: what it prints, writes and refuses; every command and snippet of docs/plots.md."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from roofline.cli.main import main
+
+PAGE = (Path(__file__).parents[2] / "docs" / "plots.md").read_text(encoding="utf-8")
+LLAMA = "meta-llama/Llama-3.1-8B"
+
+
+@pytest.mark.parametrize("command", re.findall(r"^\$ roofline (.+)$", PAGE, re.MULTILINE))
+def test_the_pages_commands(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(shlex.split(command))
+    output = re.search(r"--output (\S+)", command)
+    assert output
+    assert capsys.readouterr().out == f"{output[1]}\n"
+    files = {p.name for p in tmp_path.iterdir()}
+    legend = {"deepseek_legend.svg"} if "separate" in command else set()
+    assert files == {output[1]} | legend
+
+
+def test_the_pages_snippet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for snippet in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        exec(compile(snippet, "plots.md", "exec"), {})
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "llama.csv", "llama.png", "llama_roofline.png", "llama_roofline_legend.png"
+    }  # fmt: skip
+
+
+def test_the_page_names_every_kind() -> None:
+    from roofline.show.plots.make import KINDS
+
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--output roof.png", "--on: expected a chip, for a roofline"),
+        ("--kind map --on h100-sxm l4 --output m.png", "on: expected one chip"),
+        ("--on h100-sxm --output roof.gif", "output: expected a file that ends in .png, .svg, .pdf, .html"),
+        ("--on h100-sxm --output there.png", "output: expected a new file, or --force to overwrite it, got 'there"),
+        ("--on h100-sxm --output no/folder.png", "output: expected a file in a folder that is there"),
+        ("--on h99 --output roof.png", "chip: expected a chip of the catalog"),
+        ("--on h100-sxm --dpi 3 --output roof.png", "dpi: expected a whole number from 20 to 1200"),
+        ("--on h100-sxm --prefill 0 --output roof.png", "--prefill: expected a whole number from 1"),
+        ("--on h100-sxm --decode 999999 --output roof.png", "context: expected at most 131072 tokens"),
+        ("--on v100-sxm2-32gb --precision bf16 --output roof.png", "expected a format it multiplies in"),
+        ("--on h100-sxm --kind sweep --most-batch 0 --output roof.png", "batch: expected a whole number from 1"),
+        ("--on h100-sxm --kind pie --output roof.png", "pie"), ("--on h100-sxm --over depth --output r.png", "depth"),
+        ("--on h100-sxm", "output"),
+    ],
+)  # fmt: skip
+def test_bad_requests_end_with_2_and_a_line(
+    options: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.png").write_text("mine")
+    with pytest.raises(SystemExit) as stop:
+        main(["plot", LLAMA, *options.split()])
+    out, err = capsys.readouterr()
+    assert (stop.value.code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["there.png"]
+    assert (tmp_path / "there.png").read_text() == "mine"
+
+
+def test_force_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.png"
+    path.write_text("mine")
+    main(["plot", LLAMA, "--kind", "parameters", "--output", str(path), "--force"])
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert [p.name for p in tmp_path.iterdir()] == ["p.png"]

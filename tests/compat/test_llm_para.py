@@ -1,0 +1,338 @@
+"""LLM-para: its README's examples, its columns, every cell of its formula table, its pictures, its slips by name."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofline as rl
+from roofline.compat import llm_para
+from roofline.compat.llm_para import analyze_from_csv, compute_and_plot_transformer_analysis, read_csv
+from roofline.compat.llm_para_table import COLUMNS, Row
+from roofline.model.errors import InputError
+from roofline.work.counting import STANDARD
+from roofline.work.traffic import FUSED, TRAFFICS
+
+BITS = {"activation": 16, "weight_attn": 16, "weight_ffn": 16, "kv_cache": 16, "rope_bit": 32}
+COMMON: dict[str, Any] = {
+    "hidden_size": 4096, "num_heads": 32, "seq_len": 2048, "batch_size": 1, "num_layers": 32,
+    "num_key_value_heads": 8, "quant_config": BITS, "use_rope": True, "rope_theta": 500000.0,
+}  # fmt: skip
+LLAMA = {**COMMON, "intermediate_size": 14336, "use_gate_ffn": True}
+MIXTRAL = {**COMMON, "intermediate_size": 14336, "num_experts_per_tok": 2, "num_local_experts": 8}
+TERNARY = {**BITS, "activation": 8, "weight_attn": 1.58, "weight_ffn": 1.58, "kv_cache": 8}
+BITNET = {
+    **COMMON, "hidden_size": 2560, "num_heads": 20, "num_key_value_heads": 5, "intermediate_size": 6912,
+    "num_layers": 30, "use_gate_ffn": True, "quant_config": TERNARY,
+}  # fmt: skip
+A100 = {"name": "NVIDIA A100", "peak_performance": 19.5e12, "memory_bandwidth": 1.555e12}
+
+
+def run(folder: Path, name: str = "table.csv", **options: Any) -> list[Row]:
+    return compute_and_plot_transformer_analysis(**options, output_csv_path=folder / name)
+
+
+def cell(table: list[Row], phase: str, operation: str) -> Row:
+    (row,) = (r for r in table if (r.phase, r.operation) == (phase, operation))
+    return row
+
+
+# -- the README's examples, but for the import ---------------------------------------------------------------------
+EXAMPLES = '''
+from roofline.compat.llm_para import compute_and_plot_transformer_analysis
+
+compute_and_plot_transformer_analysis(
+    hidden_size=4096, num_heads=32, seq_len=2048, batch_size=1, num_layers=32, intermediate_size=11008,
+    num_key_value_heads=8,
+    quant_config={"activation": 16, "weight_attn": 16, "weight_ffn": 16, "kv_cache": 16, "rope_bit": 32},
+    use_rope=True, rope_theta=500000.0, output_csv_path="llama3_8b_analysis.csv"
+)
+compute_and_plot_transformer_analysis(
+    hidden_size=4096, num_heads=32, seq_len=2048, batch_size=1, num_layers=32, intermediate_size=14336,
+    num_key_value_heads=8, num_experts_per_tok=2, num_local_experts=8,
+    quant_config={"activation": 16, "weight_attn": 16, "weight_ffn": 16, "kv_cache": 16, "rope_bit": 32},
+    use_rope=True, rope_theta=1000000.0, output_csv_path="mixtral_8x7b_analysis.csv"
+)
+
+from roofline.compat.llm_para import analyze_from_csv
+
+hardware_config = {'name': 'NVIDIA A100', 'peak_performance': 19.5e12, 'memory_bandwidth': 1.555e12}
+analyze_from_csv(
+    csv_path="llama3_8b_analysis.csv", hardware_config=hardware_config, output_path="llama3_roofline.png"
+)
+'''  # fmt: skip
+
+
+def test_the_three_examples_write_what_they_say_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):  # a second run overwrites its own files
+        exec(EXAMPLES, {})
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "llama3_8b_analysis.csv", "llama3_8b_analysis.png", "llama3_roofline.png", "llama3_roofline_legend.png",
+        "mixtral_8x7b_analysis.csv", "mixtral_8x7b_analysis.png",
+    ]  # fmt: skip
+    for picture in tmp_path.glob("*.png"):
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    out = capsys.readouterr().out
+    assert "prompt 256.00 MiB, generation 512.00 MiB, both 768.00 MiB" in out
+    assert "131,072 B per token" in out
+
+
+# -- the formula table, all cells, all phases ----------------------------------------------------------------------
+def table_by_formula(o: dict[str, Any]) -> dict[tuple[str, str], tuple[int, int, int, int]]:
+    """(phase, operation) → FLOPs, input 1, input 2 and output bytes, as the tool's formula table has them."""
+    h, n, g, b, s = o["hidden_size"], o["num_heads"], o["num_key_value_heads"], o["batch_size"], o["seq_len"]
+    d, wide, top, experts = h // n, o["intermediate_size"], o.get("num_experts_per_tok"), o.get("num_local_experts")
+    a, w, f, kv, r = (o["quant_config"][k] // 8 for k in BITS)
+    found: dict[tuple[str, str], tuple[int, int, int, int]] = {}
+    for phase, t, held in (("Prefill", s, s), ("Decode", 1, s + 1), ("Decode_Last", 1, s + o["max_gen_len"])):
+        x, scores = b * t * h, b * n * t * held
+        rows = {
+            "xW_Q": (2 * b * t * h * h, x * a, h * h * w, x * a),
+            "xW_K": (2 * b * t * h * h * g // n, x * a, h * h * g // n * w, b * t * h * g // n * a),
+            "xW_V": (2 * b * t * h * h * g // n, x * a, h * h * g // n * w, b * t * h * g // n * a),
+            "RoPE-Q": (4 * b * t * n * d // 2, b * n * t * d * a, t * d * r, b * n * t * d * a),
+            "RoPE-K": (4 * b * t * g * d // 2, b * g * t * d * a, t * d * r, b * g * t * d * a),
+            "Q × Kᵀ": (2 * b * n * t * held * d, b * n * t * d * a, b * g * d * held * kv, scores * a),
+            "Attn × V": (2 * b * n * t * held * d, scores * a, b * g * held * d * kv, b * n * t * d * a),
+            "xW_O": (2 * b * t * h * h, x * a, h * h * w, x * a),
+        }
+        if top:
+            read = experts if phase == "Prefill" else top
+            rows["Router"] = (2 * b * t * h * experts, x * a, h * experts * f, b * t * experts * a)
+            rows["FFN-1(with MoE)"] = (
+                4 * b * t * h * wide * top + b * t * top * wide, b * t * top * h * a, 2 * h * wide * read * f,
+                b * t * top * wide * a,
+            )  # fmt: skip
+            rows["FFN-2(with MoE)"] = (
+                2 * b * t * wide * h * top,
+                b * t * top * wide * a,
+                wide * h * read * f,
+                b * t * top * h * a,
+            )
+        elif o.get("use_gate_ffn"):
+            rows["FFN-1 (with Gate)"] = (4 * b * t * h * wide + b * t * wide, x * a, 2 * h * wide * f, b * t * wide * a)
+        else:
+            rows["FFN-1"] = (2 * b * t * h * wide, x * a, h * wide * f, b * t * wide * a)
+        if not top:
+            rows["FFN-2"] = (2 * b * t * h * wide, b * t * wide * a, wide * h * f, x * a)
+        found |= {(phase, name): row for name, row in rows.items()}
+    return found
+
+
+VARIANTS = {
+    "Llama-3-8B": LLAMA, "Mixtral-8x7B": MIXTRAL, "not gated": {**LLAMA, "use_gate_ffn": False},
+    "a batch": {**LLAMA, "batch_size": 3, "seq_len": 100}, "a batch of experts": {**MIXTRAL, "batch_size": 7},
+    "bits": {**LLAMA, "quant_config": {"activation": 16, "weight_attn": 8, "weight_ffn": 32, "kv_cache": 8,
+                                       "rope_bit": 64}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_cell_of_the_formula_table(name: str, tmp_path: Path) -> None:
+    options = {"max_gen_len": 4096, **VARIANTS[name]}
+    wanted = table_by_formula(options)
+    table = run(tmp_path, **options)
+    assert [(r.phase, r.operation) for r in table] == list(wanted)
+    for row in table:
+        assert (row.flops, row.input, row.second, row.output) == wanted[row.phase, row.operation], row
+    with (tmp_path / "table.csv").open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert tuple(lines[0]) == COLUMNS
+    for row, line in zip(table, lines, strict=True):
+        flops, one, two, out = wanted[row.phase, row.operation]
+        total = one + two + out
+        assert (line["Phase"], line["Operation"]) == (row.phase, row.operation)
+        assert [int(line[c]) for c in COLUMNS[2:8] if c != "Param Count"] == [flops, one, two, out, total]
+        assert float(line["Density (Op/Byte)"]) == round(flops / total, 2)
+
+
+@pytest.mark.parametrize(
+    ("phase", "operation", "flops", "total", "density"),
+    [
+        ("Prefill", "xW_Q", 68719476736, 67108864, 1024.0), ("Prefill", "xW_K", 17179869184, 29360128, 585.14),
+        ("Prefill", "Q × Kᵀ", 34359738368, 289406976, 118.72),
+        ("Prefill", "FFN-1 (with Gate)", 481065697280, 310378496, 1549.93),
+        ("Prefill", "FFN-2", 240518168576, 192937984, 1246.61), ("Decode", "Q × Kᵀ", 16785408, 4335680, 3.87),
+    ],
+)  # fmt: skip
+def test_published_check_figures(
+    phase: str, operation: str, flops: int, total: int, density: float, tmp_path: Path
+) -> None:
+    row = cell(run(tmp_path, **LLAMA), phase, operation)
+    assert (row.flops, row.total, row.density) == (flops, total, density)
+
+
+def test_parameters_and_shapes(tmp_path: Path) -> None:
+    table = run(tmp_path, **MIXTRAL)
+    prefill, decode = cell(table, "Prefill", "FFN-1(with MoE)"), cell(table, "Decode", "FFN-1(with MoE)")
+    assert (prefill.parameters, decode.parameters) == (8 * 2 * 4096 * 14336, 2 * 2 * 4096 * 14336)
+    assert cell(table, "Prefill", "Q × Kᵀ").parameters == cell(table, "Prefill", "RoPE-Q").parameters == 0
+    last = cell(table, "Decode_Last", "Attn × V")
+    assert (last.input_shape, last.weight_shape) == ((1, 32, 1, 6144), (1, 8, 6144, 128))
+
+
+def test_bitnet_with_fractional_bits(tmp_path: Path) -> None:
+    row = cell(run(tmp_path, **BITNET), "Prefill", "FFN-2")
+    assert row.second == -(-6912 * 2560 * 158 // 800)  # whole bytes
+    assert row.input == 2048 * 6912
+    assert cell(run(tmp_path, **BITNET), "Decode", "Q × Kᵀ").second == 5 * 128 * 2049
+
+
+def test_rope_only_where_asked(tmp_path: Path) -> None:
+    without = run(tmp_path, **{**LLAMA, "use_rope": None, "rope_theta": None})
+    assert not [r for r in without if r.operation.startswith("RoPE")]
+    assert [r.operation for r in run(tmp_path, **{**LLAMA, "use_rope": None})].count("RoPE-Q") == 3
+
+
+def test_density_is_a_dash_where_no_byte_moves() -> None:
+    assert Row("Prefill", "x", 5, 0, 0, 0, 0, (), ()).density == "-"
+
+
+def test_two_tables_do_not_run_into_each_other(tmp_path: Path) -> None:
+    first = run(tmp_path, "a.csv", **LLAMA)
+    assert run(tmp_path, "b.csv", **LLAMA) == first
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+    assert len(first) == 30
+
+
+# -- the named conventions, on any model ---------------------------------------------------------------------------
+def test_the_conventions_serve_our_own_models() -> None:
+    """The same bytes and FLOPs from the library's own ops of Llama-3.1-8B and Mixtral-8x7B."""
+    llama, mixtral = rl.load("meta-llama/Llama-3.1-8B"), rl.load("mistralai/Mixtral-8x7B-v0.1")
+    a = rl.analyze(llama, rl.prefill(batch=1, tokens=2048), counting="llm-para", traffic="llm-para")
+    assert a.op("gate_up_proj").each_moved.total == 310378496
+    assert a.op("gate_up_proj").each_flops + a.op("act").each_flops == 481065697280
+    assert a.op("down_proj").each_moved.total == 192937984
+    assert a.op("attention").each_flops == 2 * 34359738368
+    assert a.op("attention").each_moved.total == 2 * 289406976
+    b = rl.analyze(mixtral, rl.decode(batch=16, context=2048), counting="llm-para", traffic="llm-para")
+    assert b.op("experts_gate_up_proj").each_moved.weight == 2 * 2 * 2 * 4096 * 14336
+
+
+def test_slip_a_decode_reads_top_k_experts_whatever_the_batch() -> None:
+    model = rl.load("mistralai/Mixtral-8x7B-v0.1")
+    row = rl.analyze(model, rl.decode(batch=64, context=1)).op("experts_down_proj")
+    assert TRAFFICS["llm-para"].rule(row.op).weight == 2 * 4096 * 14336
+    assert FUSED.rule(row.op).weight == pytest.approx(8 * 4096 * 14336, rel=1e-6)
+
+
+def test_slip_no_causal_mask() -> None:
+    model = rl.load("meta-llama/Llama-3.1-8B")
+    step = rl.prefill(batch=1, tokens=2048)
+    ours, theirs = (rl.analyze(model, step, counting=c).op("attention").flops for c in ("standard", "llm-para"))
+    assert theirs / ours == 2 * 2048 / 2049
+
+
+def test_slip_rope_is_four_flops_a_pair_without_its_sums() -> None:
+    op = rl.analyze(rl.load("meta-llama/Llama-3.1-8B"), rl.decode(batch=1, context=1)).op("rope").op
+    assert STANDARD.flops(op) == 3 * 40 * 128
+    assert rl.work.counting.LLM_PARA.flops(op) == 2 * 40 * 128  # type: ignore[attr-defined]
+
+
+# -- the roofline picture ------------------------------------------------------------------------------------------
+def test_points_of_the_roofline(tmp_path: Path) -> None:
+    table = run(tmp_path, **LLAMA)
+    plot = llm_para._roofline_plot(tmp_path / "table.csv", read_csv(tmp_path / "table.csv"), "A100", 19.5e12, 1.555e12)
+    (panel,) = plot.panels
+    assert [(c.label, c.peak, c.ridge) for c in panel.roof.ceilings] == [("peak", 19.5e12, 19.5e12 / 1.555e12)]
+    for row, point in zip(table, panel.points, strict=True):
+        assert (point.label, point.phase) == (row.operation, row.phase)
+        assert point.intensity == row.flops / row.total
+        assert point.performance == pytest.approx(min(19.5e12, point.intensity * 1.555e12), rel=1e-12)
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg", ".html"])
+def test_the_roofline_in_other_forms(ending: str, tmp_path: Path) -> None:
+    run(tmp_path, **MIXTRAL)
+    written = analyze_from_csv(tmp_path / "table.csv", A100, tmp_path / f"roof{ending}")
+    assert all(p.exists() for p in written)
+    assert len(written) == (1 if ending == ".html" else 2)
+
+
+def test_nothing_runs_at_import() -> None:
+    import subprocess
+
+    code = "import sys, roofline.compat.llm_para; assert not {'numpy', 'matplotlib'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- bad input -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"hidden_size": "4096"}, "hidden_size"), ({"hidden_size": 0}, "hidden_size"), ({"num_heads": 33}, "num_heads"),
+        ({"num_key_value_heads": 5}, "num_key_value_heads"), ({"seq_len": 0}, "seq_len"),
+        ({"batch_size": 1.5}, "batch_size"), ({"num_layers": -1}, "num_layers"),
+        ({"num_layers": 10**9}, "num_layers"),
+        ({"max_gen_len": 0}, "max_gen_len"),
+        ({"num_experts_per_tok": 2}, "num_local_experts"), ({"num_local_experts": 8}, "num_experts_per_tok"),
+        ({"num_experts_per_tok": 9, "num_local_experts": 8}, "num_experts_per_tok"),
+        ({"quant_config": 16}, "quant_config"), ({"quant_config": {}}, "quant_config"),
+        ({"quant_config": {**BITS, "kv_cache": "8"}}, "quant_config"),
+        ({"quant_config": {**BITS, "kv_cache": 0}}, "quant_config"), ({"rope_theta": -1}, "rope_theta"),
+        ({"rope_scaling_factor": "x"}, "rope_scaling_factor"),
+    ],
+)  # fmt: skip
+def test_bad_sizes_name_their_field_and_write_nothing(changes: dict[str, Any], field: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        run(tmp_path, **{**LLAMA, **changes})
+    assert error.value.field.startswith(field)
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Phase,Operation,FLOPs\nPrefill,x,1\n", "Total Bytes"),
+        ("Phase,Operation,FLOPs,Total Bytes\nPrefill,x,many,5\n", "line 2, FLOPs"),
+        ("Phase,Operation,FLOPs,Total Bytes\nPrefill,x,1,5\nPrefill,y,nan,5\n", "line 3, FLOPs"),
+        ("Phase,Operation,FLOPs,Total Bytes\nPrefill,x,1\n", "line 2, Total Bytes"),
+        ("Phase,Operation,FLOPs,Total Bytes\nPrefill,x,-1,5\n", "line 2, FLOPs"),
+        ("Phase,Operation,FLOPs,Total Bytes\nPrefill,x,0,5\n", "at least one operation"),
+        ("", "Phase, Operation, FLOPs, Total Bytes"), ("\0\xff", "Phase, Operation"),
+        (200_000 * "x" + ",y\n1,2\n", "a CSV file that can be read"), (None, "a CSV file that can be read"),
+    ],
+)  # fmt: skip
+def test_bad_tables_say_what_is_wrong_in_a_line(text: str | None, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError) as error:
+        analyze_from_csv(path, A100, tmp_path / "roof.png")
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.glob("*.png"))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        None,
+        {},
+        {**A100, "peak_performance": "fast"},
+        {**A100, "memory_bandwidth": 0},
+        {**A100, "peak_performance": True},
+    ],
+)
+def test_bad_hardware(config: Any, tmp_path: Path) -> None:
+    run(tmp_path, **LLAMA)
+    with pytest.raises(InputError, match=r"^hardware_config"):
+        analyze_from_csv(tmp_path / "table.csv", config, tmp_path / "roof.png")
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^output_csv_path: .*not end in \.png"):
+        run(tmp_path, "charts.png", **LLAMA)
+    with pytest.raises(InputError, match=r"^output_csv_path"):
+        run(tmp_path / "nowhere", **LLAMA)
+    run(tmp_path, **LLAMA)
+    with pytest.raises(InputError, match=r"^output"):
+        analyze_from_csv(tmp_path / "table.csv", A100, tmp_path / "nowhere" / "roof.png")

@@ -1,0 +1,133 @@
+"""What the pictures show, as data: exact values from the library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import roofline as rl
+from roofline.explore.marks import marks
+from roofline.show.plots import data as d
+
+LLAMA = rl.load("meta-llama/Llama-3.1-8B")
+V3 = rl.load("deepseek-ai/DeepSeek-V3")
+STEPS = {"prefill": rl.prefill(batch=1, tokens=2048), "decode": rl.decode(batch=8, context=2048)}
+
+
+def drawn(model: rl.Model, **options: Any) -> Any:
+    return rl.plot(model, options.pop("steps", STEPS), **options)
+
+
+def test_roofs_have_the_formats_in_use_and_their_ridges() -> None:
+    plot = drawn(V3, on=["h200-sxm", "b200"])
+    h200, b200 = (p.roof for p in plot.panels)
+    assert [c.label for c in h200.ceilings] == ["fp8", "bf16"]
+    chip = rl.chips()["h200-sxm"]
+    assert [(c.peak, c.ridge) for c in h200.ceilings] == [(chip.peak(f), chip.ridge(f)) for f in ("fp8", "bf16")]
+    assert h200.slopes == (d.Slope("HBM3e", 4.8e12),)
+    assert b200.ceilings[0].peak == rl.chips()["b200"].peak("fp8")
+
+
+def test_links_are_slopes_where_asked() -> None:
+    (panel,) = drawn(LLAMA, on="h100-sxm", links=True).panels
+    assert [(s.bandwidth, s.link) for s in panel.roof.slopes] == [(3.35e12, False), (450e9, True), (64e9, True)]
+
+
+def test_vector_units_have_a_ceiling_where_their_work_is_drawn() -> None:
+    (fused,) = drawn(LLAMA, on="h100-sxm").panels
+    (unfused,) = drawn(LLAMA, on="h100-sxm", traffic="unfused").panels
+    assert [c.vector for c in fused.roof.ceilings] == [False]
+    assert [(c.label, c.vector) for c in unfused.roof.ceilings] == [("bf16", False), ("bf16 vector", True)]
+
+
+@pytest.mark.parametrize("by", ["ops", "layers", "phases"])
+def test_points_are_the_marks(by: Any) -> None:
+    plot = drawn(LLAMA, on=["h100-sxm", "a100-sxm-80gb"], points=by)
+    for panel, chip in zip(plot.panels, ("h100-sxm", "a100-sxm-80gb"), strict=True):
+        expected = [
+            (name, m.intensity, m.performance, m.light, m.share)
+            for name, step in STEPS.items()
+            for m in marks(rl.estimate(LLAMA, step, on=chip), by)
+        ]
+        assert [(p.phase, p.intensity, p.performance, p.light, p.share) for p in panel.points] == expected
+
+
+def test_the_note_says_what_is_not_drawn() -> None:
+    note = drawn(LLAMA, on="h100-sxm").note
+    assert "prefill 1 × (0 cached, 2048 new); decode 8 × (2048 cached, 1 new)" in note
+    e = rl.estimate(LLAMA, STEPS["decode"], on="h100-sxm")
+    assert f"{100 * (1 - sum(m.share for m in marks(e))):.1f} % of decode" in note
+
+
+def test_shares_by_quantity_and_phase() -> None:
+    plot = drawn(LLAMA, on="h100-sxm", kind="shares")
+    time = "time, NVIDIA H100 SXM5 80GB"
+    assert [(b.phase, b.quantity) for b in plot.bars] == [
+        (phase, quantity) for phase in STEPS for quantity in ("FLOPs", "bytes", time)
+    ]
+    a = rl.analyze(LLAMA, STEPS["decode"])
+    flops = dict(plot.bars[3].parts)
+    assert flops["attention"] == a.op("attention").flops / a.flops
+    assert all(sum(v for _, v in b.parts) == pytest.approx(1) for b in plot.bars)
+    assert [b.quantity for b in drawn(LLAMA, kind="shares").bars] == ["FLOPs", "bytes"] * 2
+
+
+def test_sweep_curves() -> None:
+    (curve,) = drawn(LLAMA, on="h100-sxm", kind="sweep", context=256, most_batch=512).curves
+    e = rl.estimate(LLAMA, rl.decode(batch=512, context=256), on="h100-sxm")
+    assert (curve.values[0], curve.values[-1]) == (1, 512)
+    assert curve.latency[-1] == pytest.approx(e.time, rel=1e-12)
+    assert (curve.low[-1], curve.high[-1]) == pytest.approx(e.interval, rel=1e-12)
+    assert curve.floor[-1] == pytest.approx(e.serial_floor, rel=1e-12)
+    assert curve.tokens_per_second[-1] == pytest.approx(512 / e.time, rel=1e-12)
+    assert [(c.at, c.label, c.floor) for c in curve.crossings] == [(296, "compute from 296", False)]
+
+
+def test_memory_and_its_capacities() -> None:
+    plot = drawn(LLAMA, on=["a100-sxm-40gb", "b200"], kind="memory", batch=8)
+    assert [(c.chip, c.bytes) for c in plot.capacities] == [
+        ("NVIDIA A100 SXM4 40GB", 40 * 2**30),
+        (rl.chips()["b200"].name, rl.chips()["b200"].capacity),
+    ]
+    longest = rl.fit(LLAMA, on="a100-sxm-40gb", batch=8, context=131071, engine=None).longest_context
+    assert [c.longest for c in plot.capacities] == [longest, None]
+    assert dict(plot.terms)["weights"][0] == LLAMA.weight_bytes()
+    assert drawn(V3, on="h200-sxm", kind="memory").capacities[0].longest == 0
+
+
+def test_parameters_by_part_sum_to_the_model() -> None:
+    plot = drawn(V3, kind="parameters")
+    assert plot.total == V3.parameters == sum(n for _, n, _ in plot.parts)
+    name, experts, share = plot.parts[0]
+    assert name == "routed experts"
+    assert experts == 58 * 256 * 3 * 7168 * 2048
+    assert share == pytest.approx(0.97449, abs=1e-5)
+    assert [n for _, n, _ in plot.parts] == sorted((n for _, n, _ in plot.parts), reverse=True)
+
+
+def test_map_cells() -> None:
+    plot = drawn(LLAMA, on="h100-sxm", kind="map", most_batch=4, most_context=2048)
+    assert [row[0].batch for row in plot.rows] == [1, 2, 4]
+    assert [c.context for c in plot.rows[0]] == [256, 512, 1024, 2048]
+    e = rl.estimate(LLAMA, rl.decode(batch=4, context=1024), on="h100-sxm")
+    cell = plot.rows[2][2]
+    assert cell.latency == pytest.approx(e.time, rel=1e-12)
+    assert cell.tokens_per_second == pytest.approx(4 / e.time, rel=1e-12)
+    assert (cell.bound, cell.fits) == (e.bound, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"on": "h100-sxm", "steps": {}}, "steps"),
+        ({"on": "h100-sxm", "steps": {"a": rl.decode(batch=[1, 2], context=9)}}, "steps"),
+        ({"kind": "pie"}, "kind"), ({"on": ()}, "on"), ({"on": "h100-sxm", "points": "atoms"}, "points"),
+        ({"on": ["h100-sxm", "l4"], "kind": "map"}, "on"), ({"on": "h100-sxm", "theme": "sepia"}, "theme"),
+        ({"on": "h100-sxm", "legend": "inside"}, "legend"), ({"on": "h100-sxm", "dpi": 5}, "dpi"),
+        ({"on": "h100-sxm", "kind": "sweep", "over": "tokens"}, "over"), ({"on": "h99"}, "chip"),
+    ],
+)  # fmt: skip
+def test_bad_requests_name_their_field(options: dict[str, Any], field: str) -> None:
+    with pytest.raises(rl.InputError, match=rf"^{field}\b"):
+        drawn(LLAMA, **options)

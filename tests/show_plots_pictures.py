@@ -1,0 +1,41 @@
+"""The pictures that the tests draw: one of each kind, on the models that are hardest to label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import roofline as rl
+from roofline.show.plots.data import BarPanel, BarsPlot, Plot
+
+LLAMA, V3, QWEN = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-30B-A3B"
+STEPS = {"prefill": rl.prefill(batch=1, tokens=2048), "decode": rl.decode(batch=8, context=2048)}
+
+
+def bars() -> Plot:
+    """Two operations in two phases."""
+    flops = BarPanel("FLOPs", "", ((1e12, 2e9), (1e9, None)))
+    return BarsPlot(
+        "bars", ("xW_Q", "RoPE-Q"), ("Prefill", "Decode"), (flops, BarPanel("Bytes", "B", ((3.0, 4.0),) * 2))
+    )
+
+
+def made(name: str, **options: object) -> Callable[[], Plot]:
+    """A plot of a catalog model."""
+    return lambda: rl.plot(rl.load(name), **options)  # type: ignore[arg-type]
+
+
+PICTURES: Mapping[str, Callable[[], Plot]] = {
+    "roofline": made(LLAMA, steps=STEPS, on=["h100-sxm", "a100-sxm-80gb"]),
+    "roofline-fp8": made(V3, steps=STEPS, on="h200-sxm"),
+    "roofline-experts": made(QWEN, steps=STEPS, on="h100-sxm", links=True),
+    "roofline-unfused": made(LLAMA, steps=STEPS, on="h100-sxm", traffic="unfused"),
+    "roofline-layers": made(QWEN, steps=STEPS, on=["h100-sxm", "l40s", "mi300x"], points="layers"),
+    "roofline-phases": made(LLAMA, steps=STEPS, on="h100-sxm", points="phases"),
+    "shares": made(QWEN, steps=STEPS, on="h100-sxm", kind="shares"),
+    "sweep": made(LLAMA, on=["h100-sxm", "a100-sxm-40gb"], kind="sweep", context=256),
+    "sweep-context": made(V3, on="h200-sxm", kind="sweep", over="context", batch=16),
+    "memory": made(LLAMA, on=["h100-sxm", "a100-sxm-40gb"], kind="memory", batch=8),
+    "parameters": made(V3, kind="parameters"),
+    "map": made(QWEN, on="h100-sxm", kind="map"),
+    "bars": bars,
+}
