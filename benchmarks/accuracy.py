@@ -24,12 +24,16 @@ from numpy.typing import NDArray
 
 import measured_collectives
 import measured_serving
+import measured_training
 from measured_ops import LAWS, Case, Column, cases, chip, last_level
 from roofline.machine import constants
 from roofline.machine.chip import chip_named
 from roofline.machine.constants import Constants, constants_for
 
-SERVED = (measured_serving.static_batches, measured_serving.faster_transformer, measured_serving.servers)
+SERVED = (
+    measured_serving.static_batches, measured_serving.faster_transformer, measured_serving.servers,
+    measured_training.megatron, measured_training.simumax, measured_training.foundry, measured_training.flops,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -196,6 +200,14 @@ SUMMARY = (
     ("static batch, FasterTransformer, A100 80 GB", measured_serving.FASTER, "all", "all"),
     ("serving, TPOT, dense, H100 and H200", measured_serving.SERVING, "all", "tpot,dense"),
     ("serving, TPOT, mixtures of experts, H200", measured_serving.SERVING, "all", "tpot,moe"),
+    ("static batch, FasterTransformer, A100, tensor parallel", measured_serving.FASTER, "all", "many chips"),
+    ("serving, TPOT, dense, tensor parallel", measured_serving.SERVING, "all", "tpot,dense,many chips"),
+    ("serving, TPOT, mixtures of experts, many chips", measured_serving.SERVING, "all", "tpot,moe,many chips"),
+    ("training, Megatron-LM on A100, iteration", measured_training.MEGATRON, "all", "iteration"),
+    ("training, Megatron-LM on 8 B200, iteration", measured_training.SIMUMAX, "all", "iteration"),
+    ("training, Megatron-LM on 8 B200, peak memory", measured_training.SIMUMAX, "all", "peak memory, GiB"),
+    ("training, llm-foundry FSDP on A100, bf16", measured_training.FOUNDRY, "all", "bf16 step"),
+    ("training, FLOPs per token, Megatron-Bridge", measured_training.BRIDGE, "all", "GFLOP per token"),
 )
 
 

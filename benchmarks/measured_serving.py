@@ -15,6 +15,7 @@ from pathlib import Path
 import roofline as rl
 from roofline.estimates.generate import Span, generate
 from roofline.estimates.serve import serve
+from roofline.layout.layout import Layout
 from roofline.machine.chip import chip_named
 from roofline.model.errors import InputError
 
@@ -70,7 +71,7 @@ def _chip(name: str) -> str | None:
         return None
 
 
-def _rows(folder: Path, file: str) -> list[dict[str, str]]:
+def rows_of(folder: Path, file: str) -> list[dict[str, str]]:
     path = folder / file
     if not path.exists():
         return []
@@ -80,7 +81,7 @@ def _rows(folder: Path, file: str) -> list[dict[str, str]]:
 
 def static_batches(folder: Path) -> Iterator[Row]:
     """LLM-Inference-Bench: whole latency of a batch whose prompts and outputs are equally long, fp16, one chip."""
-    for r in _rows(folder, STATIC):
+    for r in rows_of(folder, STATIC):
         engine, chip = ENGINES.get(r["framework"]), CHIPS.get(r["hardware"])
         if engine is None or chip is None or r["num_devices"] != "1" or r["consistent"] != "True":
             continue
@@ -103,10 +104,11 @@ def static_batches(folder: Path) -> Iterator[Row]:
 
 
 def faster_transformer(folder: Path) -> Iterator[Row]:
-    """FasterTransformer's GPT guide: latency of a batch, fp16, A100 80 GB, one chip."""
-    for r in _rows(folder, FASTER):
-        if (r["tp"], r["pp"], r["oom"]) != ("1", "1", "False") or not r["latency_ms"]:
+    """FasterTransformer's GPT guide: latency of a batch, fp16, nodes of A100 80 GB."""
+    for r in rows_of(folder, FASTER):
+        if r["oom"] != "False" or not r["latency_ms"]:
             continue
+        tp, pp = int(r["tp"]), int(r["pp"])
         width = int(r["head_num"]) * int(r["size_per_head"])
         config = {
             "model_type": "gpt2",
@@ -119,20 +121,23 @@ def faster_transformer(folder: Path) -> Iterator[Row]:
         }
         g = generate(
             rl.load(config),
-            on="a100-sxm-80gb",
+            on="a100-sxm-80gb" if tp * pp <= 8 else f"{-(-tp * pp // 8)}xdgx-a100",
+            layout=f"tp={tp},pp={pp}",
             batch=int(r["batch_size"]),
             input=int(r["in_len"]),
             output=int(r["out_len"]),
             engine="fastertransformer",
         )
-        yield Row(FASTER, "a100-sxm-80gb", (r["model"], "all"), g.latency, float(r["latency_ms"]) / 1e3)
+        spread = "one chip" if tp * pp == 1 else f"tp={tp}" if pp == 1 else f"tp={tp},pp={pp}"
+        pooled = "all" if tp * pp == 1 else "many chips"
+        slices = (r["model"], pooled) if tp * pp == 1 else (f"{r['model']},{spread}", pooled)
+        yield Row(FASTER, "a100-sxm-80gb", slices, g.latency, float(r["latency_ms"]) / 1e3)
 
 
 def servers(folder: Path) -> Iterator[Row]:
-    """Serving: TPOT at a concurrency, one chip. Lengths of origin `inferencex` are drawn from [0.8·L, L]."""
-    for r in _rows(folder, SERVING):
-        if r["tp_size"] != "1" or r["pp_size"] not in ("", "1"):
-            continue
+    """Serving: TPOT at a concurrency. Lengths of origin `inferencex` are drawn from [0.8·L, L]."""
+    for r in rows_of(folder, SERVING):
+        layout = _layout(r)
         share = 0.9 if r["origin"] == "inferencex" else 1.0
         model, chip = _model(r["model"]), _chip(r["system"])
         if model is None or chip is None:
@@ -140,7 +145,8 @@ def servers(folder: Path) -> Iterator[Row]:
         try:
             s = serve(
                 model,
-                on=chip,
+                on=chip if layout.alone else f"{_nodes(layout)}x{chip}",
+                layout=layout,
                 input=max(1, int(share * int(r["isl"]))),
                 output=max(2, int(share * int(r["osl"]))),
                 concurrency=int(r["concurrency"]),
@@ -150,11 +156,27 @@ def servers(folder: Path) -> Iterator[Row]:
         except InputError:
             continue
         dense = "dense" if model.active_parameters == model.parameters else "moe"
-        yield Row(SERVING, chip, (f"tpot,{dense}", "tpot"), s.tpot, float(r["tpot_ms"]) / 1e3)
+        slices = (f"tpot,{dense}", "tpot") if layout.alone else (f"tpot,{dense},many chips", "tpot,many chips")
+        if not layout.alone and dense == "dense":
+            slices = (*slices, f"tpot,{dense},tp={layout.tp}")
+        yield Row(SERVING, chip, slices, s.tpot, float(r["tpot_ms"]) / 1e3)
+
+
+def _layout(r: dict[str, str]) -> Layout:
+    """Attention's tensor and data parallelism, and the experts' over the same chips."""
+    tp, dp, pp, etp, ep = (
+        int(float(r[k] or 1)) for k in ("tp_size", "attention_dp_size", "pp_size", "moe_tp_size", "moe_ep_size")
+    )
+    if ep * etp == tp * dp:
+        return Layout(tp=tp, dp=dp, pp=pp, ep=ep, etp=etp)
+    return Layout(tp=tp, dp=dp, pp=pp)
+
+
+def _nodes(layout: Layout) -> int:
+    """Chips in whole nodes of eight, or the few of one node."""
+    return layout.chips if layout.chips <= 8 else -(-layout.chips // 8) * 8
 
 
 def skipped(folder: Path) -> int:
-    """Rows on more than one chip."""
-    many = sum(r["num_devices"] != "1" for r in _rows(folder, STATIC))
-    many += sum((r["tp"], r["pp"]) != ("1", "1") for r in _rows(folder, FASTER))
-    return many + sum(r["tp_size"] != "1" for r in _rows(folder, SERVING))
+    """Rows on more than one chip whose layout the file does not give."""
+    return sum(r["num_devices"] != "1" for r in rows_of(folder, STATIC))

@@ -23,6 +23,8 @@ COMMANDS = [
     ["analyze", *ON, "--decode", "9"], ["explain", "openai-community/gpt2", "attention"], ["models"],
     ["models", "openai-community/gpt2"], ["models", "--types"], ["chips"],
     ["generate", *ON, *LENGTHS, "--draft", "openai-community/gpt2"], ["serve", *ON, *LENGTHS, "--concurrency", "2"],
+    ["serve", ON[0], *"--on 8xh100-sxm --input 9 --output 9 --concurrency 2 --prefill-layout tp=2 --chips 4".split()],
+    ["train", ON[0], *"--on 8xh100-sxm --batch 8 --tokens 8192 --layout dp=8 --run-tokens 1e9".split()],
     ["fit", *ON, "--batch", "400"], ["transformer-roofline-analyzer", ON[0]],
 ]  # fmt: skip
 
@@ -52,7 +54,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, set[str]]:
     for words in COMMANDS:
         if words[0] == "transformer-roofline-analyzer":
             transformer_roofline_analyzer.main(["--json", "--", *words[1:]])
-        elif words[0] == "fit":
+        elif words[0] in ("fit", "train"):  # neither fits
             with pytest.raises(SystemExit):
                 main([*words, "--json"])
         else:

@@ -19,9 +19,14 @@ if TYPE_CHECKING:
     from roofline.estimates.latency import Estimate as Estimate
     from roofline.estimates.latency import estimate as estimate
     from roofline.estimates.memory import fit as fit
+    from roofline.estimates.pools import pools as pools
     from roofline.estimates.serve import serve as serve
+    from roofline.layout.layout import Layout as Layout
+    from roofline.layout.shard import shard as shard
+    from roofline.layout.shard import stages as stages
     from roofline.machine.chip import Chip as Chip
     from roofline.machine.chip import chips as chips
+    from roofline.machine.fabric import clusters as clusters
     from roofline.model.errors import InputError as InputError
     from roofline.model.load import catalog as catalog
     from roofline.model.load import load as load
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from roofline.work.step import Step as Step
     from roofline.work.step import decode as decode
     from roofline.work.step import prefill as prefill
+    from roofline.work.training import train as train
 
 __version__ = "0.1.0"
 
@@ -43,6 +49,7 @@ _WHERE = {
     "estimate": "estimates.latency",
     "fit": "estimates.memory",
     "serve": "estimates.serve",
+    "pools": "estimates.pools",
     "Chip": "machine.chip",
     "chips": "machine.chip",
     "InputError": "model.errors",
@@ -57,6 +64,11 @@ _WHERE = {
     "Step": "work.step",
     "decode": "work.step",
     "prefill": "work.step",
+    "train": "work.training",
+    "Layout": "layout.layout",
+    "shard": "layout.shard",
+    "stages": "layout.shard",
+    "clusters": "machine.fabric",
 }
 __all__ = ["__version__", *_WHERE]
 

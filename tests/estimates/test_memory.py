@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import roofline as rl
-from roofline.estimates.memory import cache_bytes, chip_share, fit
+from roofline.estimates.memory import cache_bytes, fit
 from roofline.machine.engine import Engine, engines
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
@@ -50,10 +50,12 @@ def test_what_does_not_fit_says_what_would() -> None:
 
 
 def test_kv_heads_replicate_beyond_their_number_and_a_latent_cache_is_never_divided() -> None:
-    assert chip_share(LLAMA, LLAMA.precision, 4)[1] == 1 / 4
-    assert chip_share(LLAMA, LLAMA.precision, 16)[1] == 1 / 8
-    v3 = rl.load("deepseek-ai/DeepSeek-V3")
-    assert chip_share(v3, v3.precision, 8)[1] == 1.0
+    def share(model: rl.Model, tp: int) -> float:
+        return float(rl.shard(model, rl.Layout(tp=tp)).kv_bytes(1)) / float(model.kv_bytes(1))
+
+    assert share(LLAMA, 4) == 1 / 4
+    assert share(LLAMA, 16) == 1 / 8
+    assert share(rl.load("deepseek-ai/DeepSeek-V3"), 8) == 1.0
 
 
 def test_quantised_weights_count_their_scales() -> None:

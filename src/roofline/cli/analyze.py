@@ -14,6 +14,7 @@ from roofline.cli.common import (
     Form,
     Formats,
     LawName,
+    LayoutText,
     ModelArgument,
     Revision,
     StepOptions,
@@ -36,6 +37,7 @@ def analyze(
     *,
     step: StepOptions = StepOptions(),  # noqa: B008
     on: Annotated[str | None, Parameter(help=f"Also how long it takes, on {FIGURES}")] = None,
+    layout: LayoutText = None,
     law: LawName = "calibrated",
     counting: CountingName = "standard",
     traffic: TrafficName = "fused",
@@ -73,8 +75,9 @@ def analyze(
     built = load(model, revision=revision)
     options = {"counting": counting, "traffic": traffic, "precision": precision}
     steps = step.steps(built.context)
-    named = [views.Named(name, run(built, s, **options)) for name, s in steps]  # type: ignore[arg-type]
-    timed = _timed(built, steps, on, law, options)
+    held = _rank(built, layout)
+    named = [views.Named(name, run(held, s, **options)) for name, s in steps]  # type: ignore[arg-type]
+    timed = _timed(built, steps, on, {**options, "law": law, "layout": layout})
     form = "json" if json else "csv" if csv else "md" if md else form_of(output)
     if form == "json":
         from json import dumps
@@ -116,12 +119,22 @@ def analyze(
     warn_beyond(built, steps)
 
 
+def _rank(model: Model, layout: str | None) -> Model:
+    """What one rank of the layout holds; on one chip the model itself."""
+    if layout is None:
+        return model
+    from roofline.layout.layout import layout_named
+    from roofline.layout.shard import shard
+
+    return shard(model, layout_named(layout))
+
+
 def _timed(
-    model: Model, steps: list[tuple[str, Step]], on: str | None, law: str, options: dict[str, Any]
+    model: Model, steps: list[tuple[str, Step]], on: str | None, options: dict[str, Any]
 ) -> list[tuple[str, Estimate]]:
     """The steps' estimates where a chip is given."""
     if on is None:
         return []
     from roofline.estimates.latency import estimate
 
-    return [(name, estimate(model, s, on=on, law=law, **options)) for name, s in steps]
+    return [(name, estimate(model, s, on=on, **options)) for name, s in steps]

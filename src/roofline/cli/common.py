@@ -70,7 +70,8 @@ FIGURES = (
     "a chip of the catalog (`roofline chips`), a chip file, or figures such as `peak=1000T,bw=4.8T,mem=141G` or "
     "`like=h100-sxm,bw=4.8T`."
 )
-ChipName = Annotated[str, Parameter(help=FIGURES[0].upper() + FIGURES[1:])]
+CLUSTER = f"{FIGURES[0].upper()}{FIGURES[1:-1]}, or a cluster (`8xh100-sxm`, `dgx-h100`)."
+ChipName = Annotated[str, Parameter(help=CLUSTER)]
 LawName = Annotated[
     str, Parameter(help="Times `calibrated` on measurements, `ideal` (speed of light), or `fixed(mfu,mbu)`.")
 ]
@@ -79,6 +80,13 @@ Formats = Annotated[
     Parameter(
         help="Formats instead of the checkpoint's, of the weights (`fp8`) or by role (`weights=int4,kv=fp8`): `bf16`, "
         "`fp16`, `fp8`, `int8`, `int4`, `int4-g32`, `mxfp4`, `nvfp4`, `nf4` and more."
+    ),
+]
+LayoutText = Annotated[
+    str | None,
+    Parameter(
+        help="How it is spread over chips: degrees such as `tp=8,pp=4,dp=2`, with `ep`, `etp`, `cp`, `vp`, `zero`, "
+        "`shard`, `sp`, `stages=20+22+22`, `exchange=ring|all_gather|ulysses`. One chip where not given."
     ),
 ]
 Revision = Annotated[str | None, Parameter(help="A branch, tag or commit on the Hub.")]

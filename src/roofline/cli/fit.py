@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.cli.common import ChipName, Flag, Formats, ModelArgument, Needed, Revision, Whole, warn
+from roofline.cli.common import ChipName, Flag, Formats, LayoutText, ModelArgument, Needed, Revision, Whole, warn
 
 
 def fit(
@@ -10,6 +10,7 @@ def fit(
     /,
     *,
     on: ChipName,
+    layout: LayoutText = None,
     batch: Needed = 1,
     context: Whole = None,
     engine: str = "vllm",
@@ -44,7 +45,9 @@ def fit(
     from roofline.show.tables import print_line, print_text
 
     built = load(model, revision=revision)
-    result = run(built, on=on, batch=batch, context=context, engine=engine, precision=precision, chunk=chunk)
+    result = run(
+        built, on=on, layout=layout, batch=batch, context=context, engine=engine, precision=precision, chunk=chunk
+    )
     if json:
         from json import dumps
 

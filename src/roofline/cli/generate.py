@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from roofline.cli.common import ChipName, Flag, Formats, LawName, ModelArgument, Needed, Revision, Whole, warn
+from roofline.cli.common import (
+    ChipName,
+    Flag,
+    Formats,
+    LawName,
+    LayoutText,
+    ModelArgument,
+    Needed,
+    Revision,
+    Whole,
+    warn,
+)
 
 
 def generate(
@@ -10,6 +21,7 @@ def generate(
     /,
     *,
     on: ChipName,
+    layout: LayoutText = None,
     input: Needed,
     output: Needed,
     batch: Needed = 1,
@@ -58,8 +70,8 @@ def generate(
         proposer = None if draft in (None, "none") else load(draft)
         speculation = Speculation(acceptance, 3 if draft_length is None else draft_length, proposer)
     result = run(
-        built, on=on, batch=batch, input=input, output=output, engine=engine, precision=precision, law=law,
-        speculation=speculation,
+        built, on=on, layout=layout, batch=batch, input=input, output=output, engine=engine, precision=precision,
+        law=law, speculation=speculation,
     )  # fmt: skip
     if json:
         from json import dumps

@@ -22,6 +22,7 @@ COMMANDS = {
     "explain": "MODEL OP [OPTIONS]",
     "fit": "MODEL --on CHIP [OPTIONS]",
     "generate": "MODEL --on CHIP --input TOKENS --output TOKENS [OPTIONS]",
+    "train": "MODEL --on CLUSTER --batch SEQUENCES --tokens TOKENS [OPTIONS]",
     "serve": "MODEL --on CHIP --input TOKENS --output TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",
     "plot": "MODEL [--on CHIP ...] --output FILE [OPTIONS]",
     "models": "[NAME] [OPTIONS]",

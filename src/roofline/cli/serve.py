@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from roofline.cli.common import ChipName, Flag, Formats, LawName, ModelArgument, Needed, Revision, Whole, warn
+from roofline.cli.common import (
+    ChipName,
+    Flag,
+    Formats,
+    LawName,
+    LayoutText,
+    ModelArgument,
+    Needed,
+    Revision,
+    Whole,
+    warn,
+)
 from roofline.model.errors import InputError
 
 
@@ -11,6 +22,7 @@ def serve(
     /,
     *,
     on: ChipName,
+    layout: LayoutText = None,
     input: Needed,
     output: Needed,
     concurrency: Whole = None,
@@ -19,6 +31,8 @@ def serve(
     engine: str = "vllm",
     precision: Formats = None,
     law: LawName = "calibrated",
+    prefill_layout: LayoutText = None,
+    chips: Whole = None,
     revision: Revision = None,
     json: Flag = False,
 ) -> None:
@@ -40,6 +54,11 @@ def serve(
         Share of each prompt found in the prefix cache.
     engine:
         `vllm`, `trtllm`, `sglang`, or `none` (kernels only).
+    prefill_layout:
+        Layout of replicas that only prefill, beside those of --layout that only decode, on --chips chips; the
+        concurrency is then that of one decode replica.
+    chips:
+        Chips of both pools.
     json:
         JSON, as docs/json.md has it.
     """
@@ -53,9 +72,26 @@ def serve(
         got = "neither" if rate is None else "both"
         raise InputError("--concurrency and --rate", got, "one of them: requests in flight, or requests a second")
     built = load(model, revision=revision)
+    if prefill_layout is not None:
+        if chips is None or concurrency is None:
+            raise InputError("--chips", chips, "the chips of both pools, with --prefill-layout and --concurrency")
+        from roofline.estimates.pools import pools
+
+        both = pools(
+            built, on=on, chips=chips, prefill_layout=prefill_layout, decode_layout=layout, input=input, output=output,
+            concurrency=concurrency, engine=engine, precision=precision, law=law,
+        )  # fmt: skip
+        if json:
+            from json import dumps
+
+            print_line(dumps(views.pools_json(built, both), indent=2))
+        else:
+            print_text(f"{headline(built, built.precision.merged(precision))}\n\n{views.pools_text(both)}")
+        warn(built)
+        return
     result = run(
-        built, on=on, input=input, output=output, concurrency=concurrency, rate=rate, prefix=prefix, engine=engine,
-        precision=precision, law=law,
+        built, on=on, layout=layout, input=input, output=output, concurrency=concurrency, rate=rate, prefix=prefix,
+        engine=engine, precision=precision, law=law,
     )  # fmt: skip
     if json:
         from json import dumps

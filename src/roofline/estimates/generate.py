@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from roofline.estimates.latency import Estimate, check_context, estimate
-from roofline.estimates.memory import activation_bytes, cache_bytes
-from roofline.machine.chip import Chip, chip_named
+from roofline.estimates.latency import Estimate, check_context, time_of
+from roofline.estimates.memory import activation_bytes, cache_bytes, distinct
+from roofline.estimates.place import Place, Placed, placed
+from roofline.layout.shard import stages
+from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
 from roofline.machine.timing import Mode
 from roofline.model.checks import count
@@ -53,14 +54,16 @@ NOTHING = Span(0.0, 0.0, 0.0, 0.0)
 
 
 def span(e: Estimate, host: Any = 0.0) -> Span:
-    """The sum over an estimate's elements, with host seconds for each."""
+    """The sum over an estimate's elements, with host seconds for each; launching its kernels takes a while too."""
     import numpy
 
     def total(value: Any) -> float:
         return float(numpy.sum(value))
 
     low, high = e.interval
-    return Span(total(e.serial_floor), total(e.time + host), total(low + host), total(high + host))
+    least = e.launches * e.target.engine.launch_s
+    waits = numpy.maximum(0.0, least - e.time) + host
+    return Span(total(e.serial_floor), total(e.time + waits), total(low + waits), total(high + waits))
 
 
 @dataclass(frozen=True)
@@ -107,13 +110,18 @@ class Generation:
     the time between tokens. latency: until the last token of the last wave. All spans of seconds.
     """
 
-    chip: Chip
+    where: Placed
     engine: Engine
     batch: int
     input: int
     output: int
     waves: tuple[Wave, ...]
     speculation: Speculation | None = None
+
+    @property
+    def chip(self) -> Chip:
+        """The chip it runs on, or many of."""
+        return self.where.chip
 
     @cached_property
     def ttft(self) -> Span:
@@ -157,31 +165,32 @@ class Generation:
 
 
 def concurrent(
-    model: Model, formats: Precision, chip: Chip, engine: Engine, batch: int, tokens: int, prompt: int
+    model: Model, formats: Precision, where: Placed, engine: Engine, batch: int, tokens: int, prompt: int
 ) -> int:
-    """How many of `batch` sequences of `tokens` tokens, `prompt` of them given, the engine holds at once.
+    """How many of `batch` sequences of `tokens` tokens, `prompt` of them given, one replica holds at once.
 
     Raises InputError where not even one fits.
     """
     if engine.id == "none":
         return batch
     step = min(engine.chunk, batch * prompt)
-    acts = activation_bytes(model, formats, step, min(batch, step))
-    budget = engine.cache_budget(chip.capacity, model.weight_bytes(formats), acts)
-    per = float(cache_bytes(model, formats, engine, 1, tokens))
-    limit = batch if per == 0 else int(max(0.0, float(budget)) // per)
-    if limit < 1:
-        need = model.weight_bytes(formats) + acts + per
-        raise InputError(
-            "memory", f"{need / 1e9:.1f} GB", f"at most what {chip.name} leaves a sequence; see `roofline fit`"
-        )
-    return min(batch, limit)
+    limit = batch
+    for rank in distinct(stages(model, where.layout)):
+        weights, acts = rank.weight_bytes(formats), activation_bytes(rank, formats, step, min(batch, step))
+        budget = engine.cache_budget(where.chip.capacity, weights, acts)
+        per = float(cache_bytes(rank, formats, engine, 1, tokens))
+        limit = limit if per == 0 else min(limit, int(max(0.0, float(budget)) // per))
+        if limit < 1:
+            need = f"{(weights + acts + per) / 1e9:.1f} GB"
+            raise InputError("memory", need, f"at most what {where.chip.name} leaves a sequence; see `roofline fit`")
+    return limit
 
 
 def generate(
     model: Model,
     *,
-    on: str | os.PathLike[str] | Chip,
+    on: Place,
+    layout: object = None,
     batch: int = 1,
     input: int,
     output: int,
@@ -192,33 +201,40 @@ def generate(
 ) -> Generation:
     """How long a static batch takes: every step by itself, evaluated as one array over the growing context.
 
-    `engine` adds its host's time and its memory rule: sequences beyond what fits run in a further wave. The prefill
-    makes the first token, output − 1 decode steps the others; with `speculation` fewer steps that verify drafts.
-    Raises InputError for lengths beyond the model's context.
+    `on`: a chip or a cluster; `layout`: how the model is spread over its chips. Replicas (dp) share out the batch;
+    with pipeline stages it runs in as many groups, one behind the other. `engine` adds its host's time and its
+    memory rule: sequences beyond what fits run in a further wave. The prefill makes the first token, output − 1
+    decode steps the others; with `speculation` fewer steps that verify drafts. Raises InputError for lengths beyond
+    the model's context.
     """
     import numpy
 
-    chip, how, formats = chip_named(on), engine_named(engine), model.precision.merged(precision)
+    where, how, formats = placed(on, layout), engine_named(engine), model.precision.merged(precision)
+    rank = where.rank(model)
     sequences, new, out = count("batch", batch, 1), count("input", input, 1), count("output", output, 1)
     check_context(model, prefill(1, new + out - 1))
-    held = concurrent(model, formats, chip, how, sequences, new + out, new)
-    sizes = [held] * (sequences // held) + ([sequences % held] if sequences % held else [])
+    mine, depth = ceil_div(sequences, where.layout.dp), where.layout.pp
+    held = concurrent(model, formats, where, how, mine, new + out, new)
+    sizes = [held] * (mine // held) + ([mine % held] if mine % held else [])
     made: dict[int, Wave] = {}
-    at = partial(estimate, on=chip, law=law, engine=how)
+    at = partial(time_of, where=where, law=law, engine=how)
     for size in set(sizes):
-        first = at(model, prefill(size, new), precision=formats)
+        groups = min(depth, size)
+        group = ceil_div(size, groups)
+        first = at(rank, prefill(group, new), precision=formats)
         chunks = ceil_div(size * new, how.chunk)
-        begun = span(first, how.prefill_s + chunks * how.host(size, min(size * new, how.chunk)))
+        host = how.prefill_s + chunks * how.host(size, min(size * new, how.chunk))
+        begun = span(first).times((depth + groups - 1) / depth) + Span(0.0, host, host, host)
         rest, steps = NOTHING, None
         if out > 1:
             yields, verified = 1.0, 1
             if speculation is not None:
                 yields, verified = speculation.tokens_per_step, speculation.length + 1
             contexts = numpy.arange(new, new + out - 1, yields).astype(numpy.int64)
-            steps = at(model, decode(size, contexts, new=verified), precision=formats, within=False)
+            steps = at(rank, decode(group, contexts, new=verified), precision=formats)
             rest = span(steps, how.host(size))
             if speculation is not None and speculation.draft is not None:
-                drafted = at(speculation.draft, decode(size, contexts), within=False)
+                drafted = time_of(speculation.draft, decode(size, contexts), placed(where.chip), law, engine=how)
                 rest = rest + span(drafted, how.host(size)).times(speculation.length)
         made[size] = Wave(size, first, steps, begun, rest)
-    return Generation(chip, how, sequences, new, out, tuple(made[s] for s in sizes), speculation)
+    return Generation(where, how, sequences, new, out, tuple(made[s] for s in sizes), speculation)

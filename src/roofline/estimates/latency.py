@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from roofline.machine.chip import Chip, chip_named
+from roofline.estimates.place import Place, Placed, placed
+from roofline.layout.layout import layout_named
+from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
 from roofline.machine.timing import Mode, Target, Timing, mode_named, time_op, time_quantise
 from roofline.model.errors import InputError
@@ -17,8 +18,12 @@ from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.counting import Counting
 from roofline.work.step import Step
 from roofline.work.traffic import Traffic
+from roofline.work.training import Training
 
-Bound: TypeAlias = Literal["compute", "memory", "latency"]
+if TYPE_CHECKING:
+    from roofline.estimates.training import TrainingEstimate
+
+Bound: TypeAlias = Literal["compute", "memory", "network", "latency"]
 
 
 @dataclass(frozen=True)
@@ -60,14 +65,15 @@ class OpTime:
     @property
     def bound(self) -> Any:
         """`latency` where launches are more than half of the expected time, else what sets the floor."""
-        return bound(self.each.compute, self.each.memory, self.each.fixed, self.each.expected)
+        return bound(self.each.compute, self.each.memory, self.each.fixed, self.each.expected, self.each.network)
 
 
-def bound(compute: Count, memory: Count, fixed: Count, expected: Count) -> Any:
-    """What limits an op: compute, memory or latency (launches and other fixed costs)."""
+def bound(compute: Count, memory: Count, fixed: Count, expected: Count, network: Count = 0.0) -> Any:
+    """What limits an op: compute, memory, network or latency (launches and other fixed costs)."""
     import numpy
 
     limits = numpy.where(numpy.asarray(compute) >= memory, "compute", "memory")
+    limits = numpy.where(numpy.asarray(network) > numpy.maximum(compute, memory), "network", limits)
     named = numpy.where(2 * numpy.asarray(fixed) > expected, "latency", limits)
     return str(named) if named.ndim == 0 else named
 
@@ -100,7 +106,7 @@ class Estimate:
         total: Count = 0.0
         for value in values:
             total = total + value
-        return _shaped(total, self.analysis.step.shape)
+        return _shaped(total, self.analysis.shape)
 
     @cached_property
     def time(self) -> Count:
@@ -118,11 +124,17 @@ class Estimate:
         return self._sum(op.cost.layers * op.each.memory for op in self.ops)
 
     @cached_property
+    def network_time(self) -> Count:
+        """Seconds of the least bytes between chips at full bandwidth."""
+        return self._sum(op.cost.layers * op.each.network for op in self.ops)
+
+    @cached_property
     def floor(self) -> Count:
         """Speed of light with perfect overlap."""
         import numpy
 
-        return _shaped(numpy.maximum(self.compute_time, self.memory_time), self.analysis.step.shape)
+        on_chip = numpy.maximum(self.compute_time, self.memory_time)
+        return _shaped(numpy.maximum(on_chip, self.network_time), self.analysis.shape)
 
     @cached_property
     def serial_floor(self) -> Count:
@@ -137,7 +149,9 @@ class Estimate:
     @cached_property
     def bound(self) -> Any:
         """What limits the step as a whole."""
-        return bound(self.compute_time, self.memory_time, self._sum(op.fixed for op in self.ops), self.time)
+        return bound(
+            self.compute_time, self.memory_time, self._sum(op.fixed for op in self.ops), self.time, self.network_time
+        )
 
     @cached_property
     def memory(self) -> Count:
@@ -179,11 +193,36 @@ class Estimate:
         return sum(op.cost.layers for op in self.ops if not op.cost.op.rides)
 
 
-def estimate(
+@overload
+def estimate(model: Model, step: Training, *, on: Place, layout: object = None, **options: Any) -> TrainingEstimate: ...
+
+
+@overload
+def estimate(model: Model, step: Step, *, on: Place, layout: object = None, **options: Any) -> Estimate: ...
+
+
+def estimate(model: Model, step: Step, **options: Any) -> Any:
+    """How long `step` takes: of a prefill or decode `estimate_step`, of a training step `estimate_training`.
+
+    A training step with degrees or a batch in arrays gives a `TrainingSweep`.
+    """
+    if isinstance(step, Training) and (step.shape or layout_named(options.get("layout")).shape):
+        from roofline.estimates.training_sweep import sweep_training
+
+        return sweep_training(model, step, **{**options, "layout": layout_named(options.get("layout"))})
+    if isinstance(step, Training):
+        from roofline.estimates.training import estimate_training
+
+        return estimate_training(model, step, **options)
+    return estimate_step(model, step, **options)
+
+
+def estimate_step(
     model: Model,
     step: Step,
     *,
-    on: str | os.PathLike[str] | Chip,
+    on: Place,
+    layout: object = None,
     law: str | Mode = "calibrated",
     precision: object = None,
     engine: str | Engine | None = None,
@@ -191,19 +230,30 @@ def estimate(
     traffic: str | Traffic = "fused",
     within: bool = True,
 ) -> Estimate:
-    """How long `step` takes on a chip.
+    """How long `step` takes on a chip, or on the ranks of a layout.
 
-    `on`: a chip of the catalog, a chip file, or figures (`peak=1000T,bw=4.8T,mem=141G`). `law`: calibrated, ideal or
+    `on`: a chip of the catalog, a chip file, figures (`peak=1000T,bw=4.8T,mem=141G`), or a cluster. `layout`: degrees
+    such as `tp=8` or a Layout; `step` is then that of one data-parallel replica. `law`: calibrated, ideal or
     fixed(mfu,mbu). `within`: check the step against the model's context. `engine`: whose kernels (vllm, trtllm,
     sglang), where they were measured; its host's time is not part of a step (see `generate`). Arrays broadcast.
     Raises InputError where the chip lacks a format that the precision needs, or the step is longer than the context.
     """
-    analysis = analyze(model, step, counting=counting, traffic=traffic, precision=precision)
+    where = placed(on, layout)
     if within:
         check_context(model, step)
-    target = Target(chip_named(on), analysis.precision, engine_named(engine), mode_named(law))
+    held = where.rank(model)
+    return time_of(held, step, where, law, precision, engine, counting, traffic)
+
+
+def time_of(
+    rank: Model, step: Step, where: Placed, law: str | Mode = "calibrated", precision: object = None,
+    engine: str | Engine | None = None, counting: str | Counting = "standard", traffic: str | Traffic = "fused",
+) -> Estimate:  # fmt: skip
+    """The estimate of a step of what one rank of a layout holds."""
+    analysis = analyze(rank, step, counting=counting, traffic=traffic, precision=precision)
+    target = Target(where.chip, analysis.precision, engine_named(engine), mode_named(law), where.cluster)
     times: list[OpTime] = []
-    shape = analysis.step.shape
+    shape = analysis.shape
     for cost in analysis.ops:
         before = time_quantise(cost.op, target)
         if before is not None:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from roofline.machine.chip import Chip, chip_named
+from roofline.estimates.place import Place, placed
+from roofline.layout.layout import Layout
+from roofline.layout.shard import stages
+from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
 from roofline.model.checks import count
-from roofline.model.maths import Count
+from roofline.model.errors import InputError
+from roofline.model.maths import Count, ceil_div
 from roofline.model.model import Model
-from roofline.model.modules import LatentAttention
-from roofline.model.precision import Precision, part_of
+from roofline.model.precision import Precision
 from roofline.work.analysis import analyze
 from roofline.work.step import prefill
 
 CHIPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+"""Numbers of chips that `fit` tries."""
 LONGEST = 2**31
-State = Callable[[Precision, int], tuple[float, float, float, float]]
+NODE = 8
+"""Chips that tensor parallelism spans at most where `fit` looks for the fewest."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +38,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Fit:
-    """Memory of one chip, in bytes, and what goes into it.
+    """Memory of the fullest chip of a layout, in bytes, and what goes into it.
 
     `cache`: the KV cache of the batch in whole blocks, with recurrent state; `budget`: what the engine's rule leaves
     for it. `chunk`: new tokens of the step that the activations are for. `largest_batch` at this context,
-    `longest_context` at this batch (None: beyond every limit).
+    `longest_context` at this batch (None: beyond every limit), both over all replicas. `fewest`: the layout of the
+    fewest chips.
     """
 
     chip: Chip
@@ -56,6 +62,8 @@ class Fit:
     fewest_chips: int | None
     changes: tuple[Change, ...]
     chunk: int
+    layout: Layout
+    fewest: Layout | None
 
     @property
     def needed(self) -> float:
@@ -86,23 +94,57 @@ def cache_bytes(model: Model, precision: Precision, engine: Engine, batch: Count
     return batch * (precision.kv.bytes(held) + model.state_bytes(precision))
 
 
-def chip_share(model: Model, precision: Precision, chips: int) -> tuple[float, float]:
-    """Bytes of weights, and the share of the cache, on one of `chips` chips under tensor parallelism.
+@dataclass(frozen=True)
+class Room:
+    """What the fullest rank of a layout holds, in bytes, and what the engine's rule leaves for the cache."""
 
-    Matrices divide; norms do not. KV heads replicate beyond their number; a latent cache is never divided.
+    weights: float
+    activations: float
+    cache: float
+    budget: float
+    per_sequence: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the cache stays within the budget."""
+        return self.cache <= self.budget
+
+
+def room(
+    model: Model, layout: Layout, formats: Precision, chip: Chip, engine: Engine, batch: int, context: int, chunk: int
+) -> Room:
+    """The room of the stage that has least, under a layout; `batch` is shared out over its replicas.
+
+    `chunk`: new tokens of a step, of all sequences of a replica.
     """
-    matrices = sum(n * int(precision.weights(part_of(m)).bytes(m.matrix)) for m, n in model.modules())
-    rest = model.weight_bytes(precision) - matrices
-    latent = any(isinstance(m, LatentAttention) for m, _ in model.modules())
-    heads = [getattr(m, "kv_heads", 0) for m, _ in model.modules() if getattr(m, "kv_heads", 0)]
-    share = 1.0 if latent else max((max(1.0, g / chips) / g for g in heads), default=1.0 / chips)
-    return matrices / chips + rest, share
+    mine = ceil_div(batch, layout.dp)
+    step = min(chunk, mine * context)
+
+    def of(rank: Model) -> Room:
+        weights = float(rank.weight_bytes(formats))
+        acts = activation_bytes(rank, formats, step, min(mine, step))
+        per = float(cache_bytes(rank, formats, engine, 1, context))
+        cache = float(cache_bytes(rank, formats, engine, mine, context))
+        return Room(weights, acts, cache, float(engine.cache_budget(chip.capacity, weights, acts)), per)
+
+    return min((of(rank) for rank in distinct(stages(model, layout))), key=lambda r: r.budget - r.cache)
+
+
+def distinct(ranks: Iterable[Model]) -> Iterator[Model]:
+    """The ranks that differ in what they hold."""
+    seen = set()
+    for rank in ranks:
+        key = (rank.embedding, rank.blocks, rank.head)
+        if key not in seen:
+            seen.add(key)
+            yield rank
 
 
 def fit(
     model: Model,
     *,
-    on: str | os.PathLike[str] | Chip,
+    on: Place,
+    layout: object = None,
     batch: int = 1,
     context: int | None = None,
     engine: str | Engine | None = "vllm",
@@ -111,35 +153,56 @@ def fit(
 ) -> Fit:
     """Whether `batch` sequences of `context` tokens fit on a chip beside the weights, and what would.
 
-    `context`: the model's own where not given. `chunk`: most new tokens of a step (the engine's own).
-    Raises InputError for what is not understood.
+    `on`: a chip or a cluster; `layout`: how the model is spread over its chips (`tp=8`), the figures then being
+    those of the fullest rank. `context`: the model's own where not given. `chunk`: most new tokens of a step (the
+    engine's own). Raises InputError for what is not understood.
     """
-    chip, how, formats = chip_named(on), engine_named(engine), model.precision.merged(precision)
+    where, how, formats = placed(on, layout), engine_named(engine), model.precision.merged(precision)
+    chip, spread = where.chip, where.layout
     length = count("context", model.context or 4096 if context is None else context, 1)
     sequences = count("batch", batch, 1)
-    step_tokens = min(count("chunk", how.chunk if chunk is None else chunk, 1), sequences * length)
+    most = count("chunk", how.chunk if chunk is None else chunk, 1)
 
-    def state(formats: Precision, chips: int) -> tuple[float, float, float, float]:
-        """Weights, activations, the cache of the batch, and the budget for it, on one of `chips`."""
-        weights, share = (model.weight_bytes(formats), 1.0) if chips == 1 else chip_share(model, formats, chips)
-        acts = activation_bytes(model, formats, step_tokens, min(sequences, step_tokens))
-        cache = float(cache_bytes(model, formats, how, sequences, length)) * share
-        return float(weights), acts, cache, float(how.cache_budget(chip.capacity, weights, acts))
+    def state(formats: Precision, spread: Layout, many: int = sequences, tokens: int = length) -> Room:
+        return room(model, spread, formats, chip, how, many, tokens, most)
 
-    weights, acts, cache, budget = state(formats, 1)
+    here = state(formats, spread)
+    mine = ceil_div(sequences, spread.dp)
 
-    def fits(tokens: int, many: int) -> bool:
-        return float(cache_bytes(model, formats, how, many, tokens)) <= budget
+    def fits(tokens: int) -> bool:
+        ranks = distinct(stages(model, spread))
+        caches = (float(cache_bytes(rank, formats, how, mine, tokens)) for rank in ranks)
+        return max(caches) <= here.budget
 
-    per = float(cache_bytes(model, formats, how, 1, length))
-    largest = int(max(0.0, budget) // per) if per else 0
-    longest = _longest(lambda tokens: fits(tokens, sequences), model.context or LONGEST)
-    fewest = next((n for n in CHIPS if (lambda s: s[2] <= s[3])(state(formats, n))), None)
-    changes = () if cache <= budget else tuple(_changes(formats, state, largest, longest, fewest))
+    largest = int(max(0.0, here.budget) // here.per_sequence) * spread.dp if here.per_sequence else 0
+    longest = _longest(fits, model.context or LONGEST)
+    fewest = next((s for s in spreads() if _fits(state, formats, s)), None)
+    changes = () if here.fits else tuple(_changes(formats, partial(_room, state, spread), largest, longest, fewest))
     return Fit(
-        chip, how, formats, sequences, length, chip.capacity, weights, cache, acts, how.overhead_bytes, budget,
-        largest, None if longest == LONGEST else longest, fewest, changes, step_tokens,
+        chip, how, formats, sequences, length, chip.capacity, here.weights, here.cache, here.activations,
+        how.overhead_bytes, here.budget, largest, None if longest == LONGEST else longest,
+        None if fewest is None else int(fewest.chips), changes, min(most, mine * length), spread, fewest,
     )  # fmt: skip
+
+
+def spreads() -> Iterator[Layout]:
+    """Layouts of more and more chips: tensor parallel within a node, pipeline stages of nodes beyond."""
+    for n in CHIPS:
+        tp = min(n, NODE)
+        yield Layout(tp=tp, pp=n // tp)
+        if n > 1:
+            yield Layout(tp=1, dp=n, ep=n)
+
+
+def _room(state: Callable[[Precision, Layout], Room], spread: Layout, formats: Precision) -> Room:
+    return state(formats, spread)
+
+
+def _fits(state: Callable[[Precision, Layout], Room], formats: Precision, spread: Layout) -> bool:
+    try:
+        return state(formats, spread).fits
+    except InputError:  # a degree that does not divide
+        return False
 
 
 def _longest(fits: Callable[[int], bool], limit: int) -> int:
@@ -147,14 +210,16 @@ def _longest(fits: Callable[[int], bool], limit: int) -> int:
     return bisect_left(range(limit + 1), True, lo=1, key=lambda tokens: not fits(tokens)) - 1
 
 
-def _changes(formats: Precision, state: State, largest: int, longest: int, fewest: int | None) -> list[Change]:
+def _changes(
+    formats: Precision, state: Callable[[Precision], Room], largest: int, longest: int, fewest: Layout | None
+) -> list[Change]:
     """What would make it fit, cheapest first: an 8-bit cache, fewer or shorter sequences, smaller weights, chips."""
     found: list[Change] = []
 
     def tried(what: str, detail: str, other: Precision) -> None:
-        weights, acts, cache, budget = state(other, 1)
-        if cache <= budget:
-            found.append(Change(what, detail, weights + acts + cache))
+        there = state(other)
+        if there.fits:
+            found.append(Change(what, detail, there.weights + there.activations + there.cache))
 
     if formats.kv.bits > 8:
         tried("cache", "kv=fp8", formats.merged({"kv": "fp8"}))
@@ -168,5 +233,5 @@ def _changes(formats: Precision, state: State, largest: int, longest: int, fewes
     if not any(c.what == "weights" for c in found) and formats.kv.bits > 8:
         tried("weights and cache", "weights=int4,kv=fp8", formats.merged({"weights": "int4", "kv": "fp8"}))
     if fewest is not None:
-        found.append(Change("chips", f"{fewest} chips", 0.0))
+        found.append(Change("chips", f"{fewest.chips} chips", 0.0))
     return found

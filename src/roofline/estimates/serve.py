@@ -12,19 +12,20 @@ A request costs the server Δ + (output − 1)·t(B)/B, so its throughput never 
 from __future__ import annotations
 
 import math
-import os
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from roofline.estimates.generate import NOTHING, Span, concurrent, span
-from roofline.estimates.latency import Estimate, check_context, estimate
-from roofline.machine.chip import Chip, chip_named
+from roofline.estimates.latency import Estimate, check_context, time_of
+from roofline.estimates.place import Place, Placed, placed
+from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
 from roofline.machine.timing import Mode
 from roofline.model.checks import count
 from roofline.model.errors import InputError
+from roofline.model.maths import ceil_div
 from roofline.model.model import Model
 from roofline.work.step import Step, decode, prefill
 
@@ -40,7 +41,7 @@ class Serving:
     of the server's work that is prompts.
     """
 
-    chip: Chip
+    where: Placed
     engine: Engine
     input: int
     output: int
@@ -51,6 +52,11 @@ class Serving:
     ttft: Span
     tpot: Span
     prefill_share: float
+
+    @property
+    def chip(self) -> Chip:
+        """The chip it runs on, or many of."""
+        return self.where.chip
 
     @property
     def latency(self) -> Span:
@@ -76,7 +82,8 @@ class Serving:
 def serve(
     model: Model,
     *,
-    on: str | os.PathLike[str] | Chip,
+    on: Place,
+    layout: object = None,
     input: int,
     output: int,
     concurrency: int | None = None,
@@ -88,23 +95,25 @@ def serve(
 ) -> Serving:
     """A server that always has `concurrency` requests, or that receives `rate` requests a second.
 
-    `prefix`: share of a prompt found in the prefix cache, which is attended to but not computed again.
-    Requests beyond what memory holds wait in the queue. Raises InputError for lengths beyond the model's context, a
-    rate beyond what the server can take, or both or neither of concurrency and rate.
+    `on`: a chip or a cluster; `layout`: how the model is spread over its chips. `prefix`: share of a prompt found
+    in the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the
+    queue. Raises InputError for lengths beyond the model's context, a rate beyond what the server can take, or both
+    or neither of concurrency and rate.
     """
     if (concurrency is None) == (rate is None):
         raise InputError("concurrency", concurrency, "either a concurrency or a rate")
     if not 0 <= prefix < 1:
         raise InputError("prefix", prefix, "a share from 0 up to, but not including, 1")
-    chip, how, formats = chip_named(on), engine_named(engine), model.precision.merged(precision)
+    where, how, formats = placed(on, layout), engine_named(engine), model.precision.merged(precision)
     new, out = count("input", input, 1), count("output", output, 1)
     check_context(model, prefill(1, new + out - 1))
     cached = int(new * prefix)
-    held = concurrent(model, formats, chip, how, 4096, new + out, new)
-    at = partial(estimate, on=chip, law=law, precision=formats, engine=how)
+    held = concurrent(model, formats, where, how, 4096, new + out, new) * where.layout.dp
+    at = partial(time_of, where=where, law=law, precision=formats, engine=how)
+    rank = where.rank(model)
 
     def state(b: int) -> Serving:
-        return _steady(model, chip, how, new, out, cached, b, held, at)
+        return _steady(rank, where, how, new, out, cached, b, held, at)
 
     if concurrency is not None:
         return state(count("concurrency", concurrency, 1))
@@ -126,9 +135,12 @@ def _at_rate(state: Callable[[int], Serving], rate: float, held: int) -> Serving
 
 
 def _steady(
-    model: Model, chip: Chip, engine: Engine, new: int, out: int, cached: int, asked: int, held: int,
+    model: Model, where: Placed, engine: Engine, new: int, out: int, cached: int, everyone: int, places: int,
     at: Callable[[Model, Step], Estimate],
 ) -> Serving:  # fmt: skip
+    """One group of requests: replicas share them out, and pipeline stages take as many groups in turn."""
+    groups = where.layout.dp * where.layout.pp
+    asked, held = ceil_div(everyone, groups), max(1, places // groups)
     running = min(asked, held)
     context, fresh = new + out // 2, new - cached
     steps = at(model, decode(running, context))
@@ -152,6 +164,6 @@ def _steady(
     turn = (begun + decoding).times(asked / running)
     latency = turn.most(work.times(asked))
     return Serving(
-        chip, engine, new, out, cached, asked, held, steps, begun.most(latency.minus(decoding)), tpot,
+        where, engine, new, out, cached, everyone, places, steps, begun.most(latency.minus(decoding)), tpot,
         min(1.0, extra.expected / work.expected),
     )  # fmt: skip

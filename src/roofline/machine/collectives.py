@@ -332,7 +332,14 @@ Timed = tuple[Count, Count, Count, Count, str]
 
 
 def collective(
-    op: str, size: Count, ranks: int, cluster: Cluster, *, stride: int = 1, software: str = "nccl"
+    op: str,
+    size: Count,
+    ranks: int,
+    cluster: Cluster,
+    *,
+    stride: int = 1,
+    software: str = "nccl",
+    crossing: float = 1.0,
 ) -> Transfer:
     """The time of one collective among `ranks` chips of a cluster, every `stride`-th; sizes as nccl-tests counts them.
 
@@ -341,7 +348,8 @@ def collective(
     faster than NCCL's (vllm, trtllm, sglang; `vllm-eager` outside a CUDA graph; `vllm 0.14.0` for one release).
     Outside a CUDA graph it has no choice: the host's launches are in its time, and not in NCCL's. `dispatch` and
     `combine` are expert parallelism's exchanges by DeepEP, size the bytes that a rank's tokens have for all their
-    experts. Zero bytes or one rank take no time.
+    experts; `crossing` is the share of them that goes from node to node, where a token is sent once. Zero bytes or one
+    rank take no time.
 
     Raises InputError for an op or a group there is not, or a negative size.
     """
@@ -355,7 +363,7 @@ def collective(
         zero = 0.0 * size
         return Transfer(zero, zero, zero, zero, zero, (), "A")
     floor, moved = _floor(op, size, parts)
-    options = _options(op, size, parts, cluster.chip, software)
+    options = _options(op, size, parts, cluster.chip, software, crossing)
     expected, low, high, fixed, grade = options[0]
     for other in options[1:]:
         faster = other[0] < expected
@@ -395,7 +403,9 @@ def _count(parts: tuple[Part, ...]) -> int:
     return total
 
 
-def _options(op: str, size: Count, parts: tuple[Part, ...], chip: str, software: str) -> list[Timed]:
+def _options(
+    op: str, size: Count, parts: tuple[Part, ...], chip: str, software: str, crossing: float = 1.0
+) -> list[Timed]:
     """The ways to do it, of which the fastest is taken."""
     if op in ("dispatch", "combine"):
         link = measured(chip, parts[0].level.kind, op, "deepep", _count(parts))
@@ -408,7 +418,7 @@ def _options(op: str, size: Count, parts: tuple[Part, ...], chip: str, software:
         everyone = part_of(replace(parts[-1].level, kind="network", axes=(), in_switch=False), _count(parts))
         slowest = min(p.bandwidth for p in parts)
         flat = on_level(op, size, replace(everyone, bandwidth=slowest), chip, "nccl")
-        return [_timed(*flat), _by_level(op, size, parts, chip, software)]
+        return [_timed(*flat), _by_level(op, size, parts, chip, software, crossing)]
     ways = [_timed(*on_level(op, size, parts[0], chip, "nccl"))]
     if op == "all_reduce" and software != "nccl":
         own = measured(chip, parts[0].level.kind, op, software, parts[0].count)
@@ -424,7 +434,7 @@ def _timed(seconds: Count, link: Link) -> Timed:
     return seconds, low * seconds, high * seconds, link.alpha + 0.0 * np.asarray(seconds), link.grade
 
 
-def _by_level(op: str, size: Count, parts: tuple[Part, ...], chip: str, software: str) -> Timed:
+def _by_level(op: str, size: Count, parts: tuple[Part, ...], chip: str, software: str, crossing: float = 1.0) -> Timed:
     """Level by level, in pieces that follow one another: latencies add up, the levels' transfers overlap.
 
     So t = Σ fixed + max over levels of (t − fixed). NCCL on 4 nodes of 8 B200, 400 Gb/s each: 22 ms for 4 GiB, which is
@@ -432,7 +442,7 @@ def _by_level(op: str, size: Count, parts: tuple[Part, ...], chip: str, software
     """
     inner, rest = parts[0], parts[1:]
     if op == "all_to_all":
-        phases, held = [(op, size / _count(rest))], size
+        phases, held = [(op, size / _count(rest))], crossing * size
     else:
         held = size if op == "broadcast" else size / inner.count
         names = ("reduce_scatter", "all_gather") if op == "all_reduce" else (op,)

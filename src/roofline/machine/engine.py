@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -21,16 +21,21 @@ Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
 class Engine:
     """What an engine adds to the kernels.
 
+    `software`: whose kernels were measured; `network`: whose collectives, where they are not the same.
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
     it, and of a prompt batch.
     `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
     `chunk`: most new tokens of a step. `rereads`: its decode attention serves one query head at a time and reads the
     group's keys and values again, from a cache that many times as fast as the memory; 0 where heads share one read.
+    `launch_s`: seconds the host needs to launch a kernel, which a step takes at least for each of its ops; 0 with CUDA
+    graphs. `slower`: by generation of chip, how much longer products, attention and collectives take than alone,
+    because of clocks under lasting load and of one another, and how much longer a collective's `latency` is.
     """
 
     id: str
     name: str
     software: str | None = None
+    network: str | None = None
     budget: Budget = "all"
     share: float = 1.0
     block: int = 1
@@ -41,11 +46,18 @@ class Engine:
     prefill_s: float = 0.0
     token_s: float = 0.0
     rereads: float = 0.0
+    launch_s: float = 0.0
+    slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     source: str = ""
 
     def host(self, sequences: Count, new: Count = 1) -> Count:
         """Host seconds of a step of that many sequences and new tokens."""
         return self.step_s + self.sequence_s * sequences + self.token_s * new
+
+    def factor(self, generation: str, kind: str) -> float:
+        """How much longer a kind of work takes than alone; of a generation nobody measured, as the `other`s."""
+        table = self.slower.get(generation, self.slower.get("other", {}))
+        return table.get(kind, 1.0)
 
     def cached_tokens(self, tokens: Count) -> Count:
         """Tokens rounded up to whole cache blocks."""

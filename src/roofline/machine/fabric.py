@@ -268,6 +268,20 @@ def _names() -> Mapping[str, str]:
     return MappingProxyType({plain_name(alias): c.name for c in clusters().values() for alias in (*c.aliases, c.name)})
 
 
+def is_cluster(spec: object) -> bool:
+    """Whether it names a cluster, not a chip: a preset, COUNTxNAME, or a file with levels."""
+    if not isinstance(spec, (str, os.PathLike)):
+        return False
+    text = plain_name(os.fspath(spec))
+    if text in _names() or re.fullmatch(r"\d{1,7}-?[x×*]-?.+", text):
+        return True
+    path = Path(spec)
+    if path.suffix != ".toml" or not path.is_file():
+        return False
+    table = one_table("machine", path)[1]
+    return isinstance(table, Mapping) and "levels" in table
+
+
 def cluster_named(spec: str | os.PathLike[str] | Chip | Cluster) -> Cluster:
     """A cluster: a preset or its alias, `4xdgx-h100` for four of its nodes, `8xh100-sxm` for eight chips of a node,
     a chip for it alone, or a TOML file of one's own.

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any
 
 from roofline.machine import law
 from roofline.machine.chip import Chip
+from roofline.machine.collectives import Transfer, collective
 from roofline.machine.constants import Constants, constants_for
 from roofline.machine.engine import Engine
+from roofline.machine.fabric import Cluster, of_chips
 from roofline.model.errors import InputError, nearest
-from roofline.model.maths import Count
+from roofline.model.maths import Count, is_array
 from roofline.model.precision import Format, Precision
 from roofline.work import ops as o
 from roofline.work.counting import STANDARD
@@ -28,7 +31,7 @@ VERIFYING = 16
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one op. `compute` and `memory`: at full peak and bandwidth. `fixed`: the launch floor in `expected`.
+    """Seconds of one op. `compute`, `memory`, `network`: at full peak and bandwidths. `fixed`: launches in `expected`.
 
     `low`, `high`: the interval that 80 % of measurements fall in. `grade`: A fitted on this chip, B on its
     generation, C on others.
@@ -41,13 +44,14 @@ class Timing:
     high: Count
     fixed: Count
     grade: str
+    network: Count = 0.0
 
     @property
     def floor(self) -> Count:
-        """Speed of light: max of compute and memory."""
+        """Speed of light: max of compute, memory and network."""
         import numpy
 
-        return numpy.maximum(self.compute, self.memory)
+        return numpy.maximum(numpy.maximum(self.compute, self.memory), self.network)
 
 
 @dataclass(frozen=True)
@@ -64,12 +68,13 @@ CALIBRATED, IDEAL = Mode("calibrated"), Mode("ideal")
 
 @dataclass(frozen=True)
 class Target:
-    """A chip as ops meet it: the formats in use and the engine whose kernels run."""
+    """A chip as ops meet it: the formats in use, the engine whose kernels run, and the cluster it is one of."""
 
     chip: Chip
     precision: Precision
     engine: Engine
     mode: Mode
+    cluster: Cluster | None = None
 
     def constants(self, dtype: str, kind: str) -> Constants:
         """The fitted constants, and how well they are known."""
@@ -167,16 +172,19 @@ def matrix_format(op: o.Op, target: Target) -> str:
 
 
 MATRIX = (o.MatMul, o.ExpertMatMul, o.Attend, o.Score, o.Dual, o.Delta)
+ATTENTION_BACKWARD = 2.5 / 0.85
+"""Time of attention's gradient in that of its forward: five products for two (the scores are made again), each at 0.85
+of the forward's rate. FlashAttention-2 (arXiv:2307.08691, figs. 5 and 6) and -3 (arXiv:2407.08608, figs. 5 and 6)."""
 
 
 def ideal(op: o.Op, target: Target) -> tuple[Count, Count]:
     """Seconds at full peak and at full bandwidth of the least bytes."""
-    chip = target.chip
-    if isinstance(op, MATRIX):
-        peak = chip.peak(matrix_format(op, target))
-        if isinstance(op, o.Attend):  # a cache in 8 bits may be multiplied in 8 bits
+    chip, done = target.chip, op.of if isinstance(op, o.Backward) else op
+    if isinstance(done, MATRIX):
+        peak = chip.peak(matrix_format(done, target))
+        if isinstance(done, o.Attend):  # a cache in 8 bits may be multiplied in 8 bits
             peak = max(peak, chip.peaks.get(target.precision.kv.compute or "", 0.0))
-        if isinstance(op, o.Score):  # indexers run in 8 bits where the chip can
+        if isinstance(done, o.Score):  # indexers run in 8 bits where the chip can
             peak = max(peak, chip.peaks.get("fp8", 0.0))
     else:
         peak = max(chip.vector.values(), default=max(chip.peaks.values()))
@@ -187,6 +195,8 @@ def time_op(op: o.Op, target: Target) -> Timing:
     """The timing of one op. Raises InputError where the chip lacks the format the op needs."""
     import numpy
 
+    if isinstance(op, o.Communicate):
+        return _communicate(op, target)
     compute, memory = ideal(op, target)
     floor = numpy.maximum(compute, memory)
     if target.mode.name == "ideal":
@@ -195,6 +205,7 @@ def time_op(op: o.Op, target: Target) -> Timing:
         expected = numpy.maximum(compute / target.mode.mfu, memory / target.mode.mbu)
         return Timing(compute, memory, expected, expected, expected, 0.0 * floor, "-")
     seconds, found = LAWS[type(op)](op, target)
+    seconds = seconds * target.engine.factor(target.chip.generation, work_of(op))
     seconds = numpy.where(unfused(op).total > 0, seconds, 0.0)  # an element of a sweep may not run this op at all
     expected = numpy.maximum(seconds, floor)
     low, high = found.interval(expected)
@@ -202,11 +213,19 @@ def time_op(op: o.Op, target: Target) -> Timing:
     return Timing(compute, memory, expected, numpy.maximum(low * expected, floor), high * expected, fixed, found.grade)
 
 
+def work_of(op: o.Op) -> str:
+    """What sort of work an engine may slow down: products, attention, collectives or streams."""
+    done = op.of if isinstance(op, o.Backward) else op
+    if isinstance(done, (o.MatMul, o.ExpertMatMul)):
+        return "products"
+    return "attention" if isinstance(done, o.Attend) and done.flash else "streams"
+
+
 def time_quantise(op: o.Op, target: Target) -> Timing | None:
     """The pass that quantises a product's activations, an op of its own; None where there is none."""
     import numpy
 
-    if not isinstance(op, o.MatMul) or target.mode.name != "calibrated":
+    if not isinstance(op, o.MatMul) or op.phase == "weight" or target.mode.name != "calibrated":
         return None
     path = path_of(target.precision.weights(op.part), target.precision.activations)
     if not path.quantise:
@@ -227,6 +246,8 @@ Result = tuple[Count, Constants]
 def _matmul(op: o.MatMul, target: Target) -> Result:
     path = path_of(target.precision.weights(op.part), target.precision.activations)
     out = float(target.precision.activations.stored_bits) / 8
+    if op.phase == "weight":  # added to the gradient of the micro-batches before
+        out = 2 * float(getattr(target.precision, op.store).stored_bits) / 8
     kind = "matmul" if path.dtype in WIDE else "quantised_matmul"
     found = target.constants("int4_wo" if path.dtype == "w4a16_mxfp4" else path.dtype, kind)
     seconds = law.matmul(
@@ -253,6 +274,8 @@ def _attend(op: o.Attend, target: Target) -> Result:
     """
     import numpy
 
+    if not op.flash:
+        return _unfused(op, target, 2, 4.0)
     cache, latent = target.precision.kv, op.form != "plain"
     plain = wide_key(target.precision.activations.compute)
     suffix = "fp8" if cache.bits == 8 else "bf16" if latent else plain
@@ -268,9 +291,12 @@ def _attend(op: o.Attend, target: Target) -> Result:
 
     def long(q: Queries) -> Count:
         pairs, reach = op.pairs_of(q), op.pairs_of(Queries(q.cached + q.new - 1, 1))
+        new = q.new
+        if is_array(op.step.parts) or op.step.parts > 1:  # a rank's share of the queries, to all keys
+            new, pairs = q.new / op.step.parts, pairs / op.step.parts
         return law.prefill(
-            q.count, q.new, q.cached, op.heads, op.kv_heads, op.qk_dim, op.v_dim, 0, 2.0, kv, roof, many.record, pairs,
-            reach,
+            q.count, new, q.cached + q.new - new, op.heads, op.kv_heads, op.qk_dim, op.v_dim, 0, 2.0, kv, roof,
+            many.record, pairs, reach,
         )  # fmt: skip
 
     def each(q: Queries) -> Count:
@@ -294,6 +320,23 @@ def _attend(op: o.Attend, target: Target) -> Result:
     return seconds, one if decoding else many
 
 
+def _unfused(op: o.Attend, target: Target, products: int, passes: float) -> Result:
+    """Attention kernel by kernel: products over the full square, and passes over its scores.
+
+    Forward 2 products and 4 passes, back 4 and 6: what arXiv:2205.05198, table 4, measured of the layers of a 22B model
+    (softmax and dropout skip the masked half).
+    """
+    roof, plain = target.roof(target.precision.activations.compute or "bf16"), target.precision.activations
+    found = target.constants(wide_key(plain.compute), "matmul")
+    streams = target.constants(wide_key(plain.compute), "stream").record
+    many, each = op.sequences * op.heads, op.tokens / op.sequences
+    width, keys = float(plain.stored_bits) / 8, op.kv_tokens / op.sequences
+    size = (op.qk_dim + op.v_dim) / 2
+    one = law.matmul(each, keys, size, width, width, 0.0, roof, found.record, groups=many)
+    moved = law.stream(passes * op.scratch / 2 * width, roof, streams)
+    return products * one + moved, found
+
+
 def _score(op: o.Score, target: Target) -> Result:
     """An indexer: its products at the prefill kernel's share of the peak, its keys at the stream's of the bandwidth."""
     streamed, found = _stream(op, target)
@@ -307,12 +350,83 @@ def _stream(op: o.Op, target: Target) -> Result:
     found = target.constants(wide_key(target.precision.activations.compute), "stream")
     moved = unfused(op)
     width = float(target.precision.activations.stored_bits) / 8
-    size = (moved.input + moved.output + moved.cache_read + moved.cache_write + moved.weight + moved.vector) * width
+    size = (moved.input + moved.output + moved.weight + moved.vector) * width
+    size = size + getattr(target.precision, op.store).bytes(moved.cache_read + moved.cache_write)
     roof = target.roof(next(iter(target.chip.peaks)))
     if op.rides:
         extra = (moved.input - moved.output) * width if isinstance(op, o.Sum) and not op.weighted else 0.0 * size
         return law.stream(2 * extra, roof, found.record) - found.record.t0, found
     return law.stream(size, roof, found.record), found
+
+
+def _backward(op: o.Backward, target: Target) -> Result:
+    """Attention and scans in multiples of their forward; everything else streams its inputs and gradients."""
+    if isinstance(op.of, o.Attend):
+        if not op.of.flash:
+            return _unfused(op.of, target, 4, 6.0)
+        seconds, found = _attend(op.of, target)
+        return found.record.t0 + ATTENTION_BACKWARD * (seconds - found.record.t0), found
+    if isinstance(op.of, (o.ScanOp, o.Score)):
+        seconds, found = LAWS[type(op.of)](op.of, target)
+        return 2 * seconds, found
+    return _stream(op, target)
+
+
+def _communicate(op: o.Communicate, target: Target) -> Timing:
+    """A collective on the target's cluster; sizes in the format of the activations."""
+    import numpy
+
+    size = target.precision.activations.bytes(op.elements)
+    parts = [_transfer(op, size, *group, target) for group in _groups(op)]
+    if len(parts) == 1:
+        (_, t), *_ = parts
+    else:
+        names = ("floor", "expected", "low", "high", "fixed")
+        picked = {n: numpy.select([w for w, _ in parts], [getattr(t, n) for _, t in parts]) for n in names}
+        t = Transfer(**picked, moved=(), grade=max(t.grade for _, t in parts))
+    slower = target.engine.factor(target.chip.generation, "collectives")
+    later = (target.engine.factor(target.chip.generation, "latency") - 1) * t.fixed
+    t = replace(t, expected=slower * t.expected + later, low=slower * t.low + later, high=slower * t.high + later)
+    if target.mode.name != "calibrated":
+        share = target.mode.mbu if target.mode.name == "fixed" else 1.0
+        t = Transfer(t.floor, t.floor / share, t.floor / share, t.floor / share, 0.0 * t.floor, (), "-")
+    none = 0.0 * t.floor
+    return Timing(none, none, t.expected, t.low, t.high, t.fixed, t.grade, t.floor)
+
+
+def _groups(op: o.Communicate) -> list[tuple[int, int]]:
+    """The sizes and strides of group that occur among the elements of a sweep."""
+    import numpy
+
+    ranks, strides = numpy.broadcast_arrays(op.ranks, op.stride)
+    return sorted({(int(n), int(s)) for n, s in zip(ranks.flat, strides.flat, strict=True)})
+
+
+def _transfer(op: o.Communicate, size: Count, ranks: int, stride: int, target: Target) -> tuple[Any, Transfer]:
+    """Where a sweep's groups are of this size, and how long their collective takes."""
+    import numpy
+
+    cluster = target.cluster or of_chips(1, target.chip)
+    here = (numpy.asarray(op.ranks) == ranks) & (numpy.asarray(op.stride) == stride)
+    software = target.engine.network or target.engine.software or "nccl"
+    crossing = 1.0
+    if op.collective in ("dispatch", "combine"):
+        crossing = crossing_share(op, cluster, ranks, stride)
+    return here, collective(op.collective, size, ranks, cluster, stride=stride, software=software, crossing=crossing)
+
+
+def crossing_share(op: o.Communicate, cluster: Cluster, ranks: int, stride: int) -> float:
+    """Nodes a token is sent to over its experts: a token goes to a node once, however many of its experts are there.
+
+    N·(1 − C(E − E/N, k)/C(E, k)) of N nodes, at most as many as its groups of experts span; over k.
+    """
+    parts = cluster.span(ranks, stride)
+    nodes = ranks // parts[0].count if parts else 1
+    if nodes <= 1 or op.top_k < 1 or op.experts % nodes:
+        return 1.0
+    absent = comb(op.experts - op.experts // nodes, op.top_k) / comb(op.experts, op.top_k)
+    most = nodes if op.groups <= 1 else op.top_groups * -(-nodes // op.groups)
+    return min(nodes * (1 - absent), most) / op.top_k
 
 
 def _scan(op: o.Delta | o.Dual, target: Target) -> Result:
@@ -339,6 +453,7 @@ LAWS: Mapping[type[o.Op], Callable[[Any, Target], Result]] = {
     o.Score: _score,
     o.Dual: _scan,
     o.Delta: _scan,
+    o.Backward: _backward,
     **dict.fromkeys(
         (
             o.LinearAttend,
@@ -352,6 +467,8 @@ LAWS: Mapping[type[o.Op], Callable[[Any, Target], Result]] = {
             o.Lookup,
             o.Convolve,
             o.Selective,
+            o.Loss,
+            o.Update,
         ),
         _stream,
     ),

@@ -36,7 +36,7 @@ class Model:
 
     `layers` holds a block for each layer, first to last. `context` is the longest sequence the config allows.
     `warnings` name every config key that was not understood; `not_counted` what the model has besides (a vision
-    tower, draft layers).
+    tower, draft layers). `drafts`: its multi-token-prediction layers, which a plain step does not run.
     """
 
     name: str
@@ -50,6 +50,12 @@ class Model:
     context: int | None = None
     warnings: tuple[str, ...] = field(default=(), compare=False)
     not_counted: tuple[str, ...] = field(default=(), compare=False)
+    drafts: tuple[Block, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of sizes that are arrays, on a rank of many layouts at once; () for plain sizes."""
+        return ()
 
     @cached_property
     def blocks(self) -> tuple[tuple[Block, int], ...]:

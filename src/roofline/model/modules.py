@@ -12,15 +12,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from roofline.model.maths import Count, ceil_div
+
 Part: TypeAlias = Literal["attention", "ffn", "experts", "router", "embedding", "head", "other"]
 PARTS: tuple[Part, ...] = ("attention", "ffn", "experts", "router", "embedding", "head", "other")
+Cut: TypeAlias = Literal["columns", "rows", "groups", "none"]
+Axis: TypeAlias = Literal["tp", "ep", "cp", "pp", "dp"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Module:
-    """One layer's part. `name` is unique in its block."""
+    """One layer's part. `name` is unique in its block.
+
+    On one rank of a layout: it runs for one in `split` of a step's new tokens, and `copies` ranks of a stage hold the
+    same weights. `frozen`: it does not learn.
+    """
 
     name: str
+    split: Count = 1
+    copies: Count = 1
+    frozen: bool = False
 
     @property
     def parameters(self) -> int:
@@ -57,6 +68,10 @@ class Linear(Module):
     `tied`: W is counted elsewhere, as the embedding table or as the same layer's first run. `groups`: W is
     block-diagonal, that many blocks of [outputs / groups, inputs / groups]. `gated`: gate and up-projection side by
     side, whose halves the activation behind multiplies.
+
+    `cut`: along which side the architecture is made of independent pieces that ranks can share out: its outputs
+    (columns: heads, inner neurons), its inputs (rows), its blocks (groups), or none. `kv`: so many of the outputs are
+    keys and values, of `kv_groups` heads. `gathered`: so many ranks bring their tokens together just before.
     """
 
     inputs: int
@@ -65,6 +80,10 @@ class Linear(Module):
     part: Part = "ffn"
     tied: bool = False
     groups: int = 1
+    cut: Cut = "none"
+    kv: int = 0
+    kv_groups: int = 1
+    gathered: Count = 1
     gated: bool = False
 
     @property
@@ -215,7 +234,8 @@ class Compressor(Module):
     @property
     def cache_width(self) -> int:
         """Cached elements per token, rounded up."""
-        return -(-self.width // self.rate)
+        width: int = ceil_div(self.width, self.rate)
+        return width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,6 +334,10 @@ class Experts(Module):
     `top_k` None: the config does not say; parameters are known, the work is not. `reference`: how the published code
     multiplies, which only `torch` counting follows: all routed rows in one grouped product, each expert's rows by
     themselves (DBRX), or every expert on all tokens (Llama-4).
+
+    `groups`: a token's experts stand in `top_groups` of so many groups (node-limited routing, arXiv:2412.19437 §2.1.2).
+    On one rank of a layout: it holds one in `ranks` of the experts, and their tokens come from `gathered` ranks;
+    `load`: rows of the busiest rank over the mean.
     """
 
     hidden: int
@@ -324,6 +348,11 @@ class Experts(Module):
     gated: bool = True
     bias: bool = False
     reference: Literal["grouped", "each", "all"] = "grouped"
+    groups: int = 1
+    top_groups: int = 1
+    ranks: Count = 1
+    gathered: Count = 1
+    load: float = 1.0
 
     @property
     def each(self) -> int:
@@ -332,21 +361,32 @@ class Experts(Module):
         return self.hidden * (wide + self.inner) + ((wide + self.hidden) if self.bias else 0)
 
     @property
+    def held(self) -> int:
+        """Experts whose weights a rank holds."""
+        held: int = self.experts // self.ranks
+        return held
+
+    @property
     def matrix(self) -> int:
-        return self.experts * self.hidden * self.inner * (3 if self.gated else 2)
+        return self.held * self.hidden * self.inner * (3 if self.gated else 2)
 
     @property
     def parameters(self) -> int:
-        return self.experts * self.each
+        return self.held * self.each
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conv(Module):
-    """Causal depthwise convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state."""
+    """Causal depthwise convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state.
+
+    `kv`: so many of the channels belong to `kv_groups` groups that heads share.
+    """
 
     channels: int
     kernel: int
     bias: bool = False
+    kv: int = 0
+    kv_groups: int = 1
 
     @property
     def parameters(self) -> int:
@@ -452,3 +492,23 @@ class GatedRecurrence(Module):
     def state(self) -> int:
         """State elements per sequence."""
         return self.channels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collective(Module):
+    """What `ranks` ranks of a layout, every `stride`-th, exchange: `width` elements of each token.
+
+    `op` is one of `roofline.machine.collectives`, and so is what its size means. A token of a `dispatch` or `combine`
+    goes to `top_k` of `experts` experts, in at most `top_groups` of `groups` groups. `axis`: the degree of the layout
+    that it belongs to.
+    """
+
+    op: str
+    width: Count
+    ranks: Count
+    stride: Count = 1
+    axis: Axis = "tp"
+    top_k: int = 1
+    experts: int = 1
+    groups: int = 1
+    top_groups: int = 1

@@ -9,6 +9,8 @@ from typing import Any
 from roofline.estimates.generate import Generation, Span, Speculation
 from roofline.estimates.latency import Estimate, OpTime
 from roofline.estimates.memory import Fit
+from roofline.estimates.place import Placed
+from roofline.estimates.pools import Pools
 from roofline.estimates.serve import Serving
 from roofline.machine.chip import Chip
 from roofline.machine.timing import matrix_format
@@ -86,6 +88,16 @@ def summary(e: Estimate) -> str:
     )
 
 
+def place_text(where: Placed) -> str:
+    """The chip, or how many of them in which layout."""
+    return where.chip.name if where.chips == 1 else f"{where.chips} × {where.chip.name} ({where.layout.text()})"
+
+
+def chips_text(where: Placed) -> str:
+    """Whose rate it is."""
+    return "this chip" if where.chips == 1 else f"all {where.chips} chips"
+
+
 def held(memory: float, chip: Chip) -> str:
     """Weights, cache and state beside what the chip has."""
     beyond = "" if memory <= chip.capacity else ": does not fit, the times are those of a chip with more"
@@ -140,7 +152,7 @@ def generation_text(g: Generation) -> str:
     """The figures, each with its definition."""
     runs = f", in {len(g.waves)} waves of at most {g.waves[0].sequences}: no more fit" if len(g.waves) > 1 else ""
     lines = [
-        f"{g.batch} × ({g.input} in, {g.output} out) on {g.chip.name}, {g.engine.name}{runs}",
+        f"{g.batch} × ({g.input} in, {g.output} out) on {place_text(g.where)}, {g.engine.name}{runs}",
         *([_drafts(g.speculation)] if g.speculation else []),
         "",
         f"TTFT     {span_text(g.ttft)}",
@@ -149,7 +161,7 @@ def generation_text(g: Generation) -> str:
         "         time per output token after the first: (latency − TTFT) / (output − 1)",
         f"latency  {span_text(g.latency)}",
         "         until the last token of the batch",
-        f"rate     {g.tokens_per_second:,.1f} tokens/s on this chip, "
+        f"rate     {g.tokens_per_second:,.1f} tokens/s on {chips_text(g.where)}, "
         f"{g.tokens_per_second_per_user:,.1f} tokens/s per user",
         "         generated tokens over latency; 1 / TPOT",
         f"kernels  prefill: {shares_text(g.waves[0].prefill)}",
@@ -171,6 +183,7 @@ def generation_json(g: Generation) -> dict[str, Any]:
     return {
         "schema": "roofline.generate/1",
         **_setting(first),
+        **_spread(g.where),
         "engine": g.engine.id,
         "batch": g.batch,
         "input": g.input,
@@ -199,6 +212,11 @@ def _setting(e: Estimate) -> dict[str, Any]:
     }
 
 
+def _spread(where: Placed) -> dict[str, Any]:
+    """How many chips, in which layout."""
+    return {"chips": where.chips, "layout": where.layout.text()}
+
+
 def _speculation_json(s: Speculation) -> dict[str, Any]:
     return {"draft": s.draft.name if s.draft else None, "length": s.length, "acceptance": s.acceptance}
 
@@ -210,7 +228,8 @@ def serving_text(s: Serving) -> str:
         f"; memory holds {s.held}, {s.in_flight - s.held} wait" if s.in_flight > s.held else f" of {s.held} that fit"
     )
     lines = [
-        f"{s.input} in{prefix}, {s.output} out on {s.chip.name}, {s.engine.name}: {s.in_flight} in flight{waiting}",
+        f"{s.input} in{prefix}, {s.output} out on {place_text(s.where)}, {s.engine.name}: {s.in_flight} in flight"
+        f"{waiting}",
         "",
         f"TTFT     {span_text(s.ttft)}",
         "         arrival to first token: the step under way, queueing behind other prompts (M/G/1), own prefill",
@@ -218,8 +237,8 @@ def serving_text(s: Serving) -> str:
         "         mean time between tokens after the first, other requests' prefill included",
         f"latency  {span_text(s.latency)}",
         "         TTFT + (output − 1) · TPOT",
-        f"rate     {s.requests_per_second:,.3g} requests/s, {s.tokens_per_second:,.1f} tokens/s on this chip, "
-        f"{s.tokens_per_second_per_user:,.1f} tokens/s per user",
+        f"rate     {s.requests_per_second:,.3g} requests/s, {s.tokens_per_second:,.1f} tokens/s on "
+        f"{chips_text(s.where)}, {s.tokens_per_second_per_user:,.1f} tokens/s per user",
         "         in flight over latency (Little's law); that times output; 1 / TPOT",
         f"kernels  decode: {shares_text(s.decode)}; prompts take {100 * s.prefill_share:.0f} % of the time",
         f"memory   {held(s.decode.memory, s.chip)}",
@@ -233,6 +252,7 @@ def serving_json(s: Serving) -> dict[str, Any]:
     return {
         "schema": "roofline.serve/1",
         **_setting(s.decode),
+        **_spread(s.where),
         "engine": s.engine.id,
         "input": s.input,
         "output": s.output,
@@ -251,6 +271,52 @@ def serving_json(s: Serving) -> dict[str, Any]:
     }
 
 
+def pools_text(p: Pools) -> str:
+    """Two pools: how many replicas of each, and what a request sees."""
+    lines = [
+        f"{p.input} in, {p.output} out, {p.engine.name}: {p.prefills} × prefill on {place_text(p.prefill)}, "
+        f"{p.decodes} × decode on {place_text(p.decode)}: {p.chips} chips",
+        "",
+        f"TTFT      {span_text(p.ttft)}",
+        "          prefill, what the transfer of the cache does not hide, first decode step; queueing apart",
+        f"TPOT      {span_text(p.tpot)}",
+        f"          one decode step of {p.concurrency} requests a replica; no prompt interferes",
+        f"transfer  {span_text(p.transfer)}",
+        f"          {si(p.cache, 'B')} of cache for each prompt, layer by layer beside the prefill",
+        f"rate      {p.requests_per_second:,.3g} requests/s, {p.tokens_per_second:,.1f} tokens/s, "
+        f"{p.tokens_per_second / p.chips:,.1f} per chip; {p.bottleneck} is the bottleneck",
+        f"          prefill {p.prefills * p.prefill_rate:,.3g}, decode {p.decodes * p.decode_rate:,.3g} requests/s",
+    ]
+    return "\n".join(lines)
+
+
+def pools_json(model: Model, p: Pools) -> dict[str, Any]:
+    """`roofline.serve.pools/1`."""
+    return {
+        "schema": "roofline.serve.pools/1",
+        "model": model.name,
+        "chip": p.prefill.chip.id,
+        "engine": p.engine.id,
+        "chips": p.chips,
+        "prefill_layout": p.prefill.layout.text(),
+        "decode_layout": p.decode.layout.text(),
+        "prefill_replicas": p.prefills,
+        "decode_replicas": p.decodes,
+        "input": p.input,
+        "output": p.output,
+        "concurrency": p.concurrency,
+        "cache_bytes": p.cache,
+        "transfer_seconds": span_json(p.transfer),
+        "ttft_seconds": span_json(p.ttft),
+        "tpot_seconds": span_json(p.tpot),
+        "prefill_requests_per_second": p.prefills * p.prefill_rate,
+        "decode_requests_per_second": p.decodes * p.decode_rate,
+        "requests_per_second": p.requests_per_second,
+        "tokens_per_second": p.tokens_per_second,
+        "bottleneck": p.bottleneck,
+    }
+
+
 # -- memory --------------------------------------------------------------------------------------------------------
 def fit_text(f: Fit) -> str:
     """The terms, the answer, and what would make it fit."""
@@ -260,7 +326,7 @@ def fit_text(f: Fit) -> str:
         ("activations", f.activations, f"a step of {f.chunk} tokens: the largest op and the logits"),
         ("overhead", f.overhead, f.engine.source),
     ]
-    lines = [f"{f.batch} × {f.context} tokens on {f.chip.name}, {f.engine.name}", ""]
+    lines = [f"{f.batch} × {f.context} tokens on {fit_place(f)}, {f.engine.name}", ""]
     lines += [f"{name:<12} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
     lines += [f"{'sum':<12} {si(f.needed, 'B'):>10}  of {si(f.capacity, 'B')}", ""]
     rule = RULES[f.engine.budget].format(share=f.engine.share)
@@ -270,9 +336,16 @@ def fit_text(f: Fit) -> str:
         f"{answer}; largest batch at {f.context} tokens: {f.largest_batch}; longest context at batch {f.batch}: "
         f"{f.longest_context or 'any'}; fewest chips: {f.fewest_chips or 'none'}"
     )
+    if f.fewest is not None and not f.fewest.alone:
+        lines[-1] += f" ({f.fewest.text()})"
     if f.changes:
         lines.append("would fit with: " + "; or ".join(c.detail for c in f.changes))
     return "\n".join(lines)
+
+
+def fit_place(f: Fit) -> str:
+    """The chip, or the fullest of so many."""
+    return f.chip.name if f.layout.alone else f"the fullest of {f.layout.chips} × {f.chip.name} ({f.layout.text()})"
 
 
 def fit_json(model: Model, f: Fit) -> dict[str, Any]:
@@ -297,6 +370,8 @@ def fit_json(model: Model, f: Fit) -> dict[str, Any]:
         "largest_batch": f.largest_batch,
         "longest_context": f.longest_context,
         "fewest_chips": f.fewest_chips,
+        "fewest_layout": None if f.fewest is None else f.fewest.text(),
+        "layout": f.layout.text(),
         "changes": [{"what": c.what, "detail": c.detail} for c in f.changes],
     }
 

@@ -11,10 +11,10 @@ from roofline.model.maths import Count, is_array
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.counting import Counting, counting_named
-from roofline.work.lower import lower, lower_block
 from roofline.work.ops import Op
 from roofline.work.step import Step
 from roofline.work.traffic import Moved, Traffic, traffic_named
+from roofline.work.training import Training, step_ops
 
 EXACT = 2**62
 """Sweeps whose largest figure stays below this run in exact 64-bit integers; larger ones in float64."""
@@ -88,24 +88,33 @@ class Analysis:
     def ops(self) -> tuple[OpCost, ...]:
         """The ops in order: embedding, the blocks' (once for each distinct block), head."""
         model, step = self.model, self.step
-        rows = [OpCost(b.name, n, op, self) for b, n in model.blocks for op in lower_block(b, step)]
+        rows = [OpCost(b.name, n, op, self) for b, n in model.blocks for op in step_ops(b.modules, step)]
         if self.counting.layers_only or self.traffic.layers_only:
             return tuple(rows)
-        before = [OpCost("embedding", 1, op, self) for m in model.embedding for op in lower(m, step)]
-        after = [OpCost("head", 1, op, self) for m in model.head for op in lower(m, step)]
+        before = [OpCost("embedding", 1, op, self) for op in step_ops(model.embedding, step, whole=False)]
+        after = [OpCost("head", 1, op, self) for op in step_ops(model.head, step, whole=False)]
         return (*before, *rows, *after)
 
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The broadcast shape of the step's arrays and of the layout's."""
+        if not self.model.shape:
+            return self.step.shape
+        import numpy
+
+        return numpy.broadcast_shapes(self.step.shape, self.model.shape)
+
     def shaped(self, value: Count) -> Count:
-        """A figure in the step's broadcast shape."""
-        if not self.step.shape:
+        """A figure in that shape."""
+        if not self.shape:
             return value
         import numpy
 
-        return numpy.broadcast_to(value, self.step.shape)
+        return numpy.broadcast_to(value, self.shape)
 
     def _total(self, each: Callable[[OpCost], Count]) -> Count:
         """Σ over ops of layers · each(op). A large sweep runs in pieces that stay in the processor's cache."""
-        if self.step.points <= PIECE:
+        if self.model.shape or self.step.points <= PIECE:
             total: Count = 0
             for row in self.ops:
                 total = total + row.layers * each(row)
@@ -169,7 +178,8 @@ def analyze(
     if not isinstance(step, Step):
         raise InputError("step", step, "a Step such as prefill(batch=1, tokens=1024)")
     how, what = counting_named(counting), traffic_named(traffic)
-    formats = model.precision.merged(precision)
+    base = step.precision if isinstance(step, Training) else model.precision
+    formats = base.merged(precision)
     if how.all_logits:
         step = step.with_logits("all")
     if step.shape and not _fits(Analysis(model, step.largest(), how, what, formats)):

@@ -45,7 +45,9 @@ class Counting:
     layers_only: bool = False
 
     def flops(self, op: o.Op) -> Count:
-        """FLOPs of one op."""
+        """FLOPs of one op; a gradient with respect to all inputs costs twice the op."""
+        if isinstance(op, o.Backward):
+            return 2 * self.flops(op.of)
         return self.formulas[type(op)](op)
 
 
@@ -145,6 +147,16 @@ def recur(op: o.Recur) -> Count:
     return 9 * op.channels * op.step.tokens
 
 
+def lose(op: o.Loss) -> Count:
+    """5 per logit: subtract the largest, exp, sum, divide; the gradient subtracts the target."""
+    return 5 * op.width * op.rows
+
+
+def update(op: o.Update) -> Count:
+    """The optimizer's FLOPs per weight."""
+    return op.work * op.elements
+
+
 STANDARD = Counting(
     "standard",
     "multiply-add = 2, unmasked pairs only, logits where needed",
@@ -152,7 +164,7 @@ STANDARD = Counting(
         o.MatMul: matmul, o.ExpertMatMul: experts, o.Attend: attend, o.Score: score, o.Normalise: normalise,
         o.Rotate: rotate, o.Activate: activate, o.Sum: add_up, o.Scale: scale, o.Choose: choose, o.Lookup: nothing,
         o.Convolve: convolve, o.Selective: selective, o.Dual: dual, o.Delta: delta, o.LinearAttend: linear_attend,
-        o.Recur: recur,
+        o.Recur: recur, o.Communicate: nothing, o.Loss: lose, o.Update: update,
     }),
 )  # fmt: skip
 
@@ -222,7 +234,8 @@ TORCH = Counting(
     "torch",
     "torch.utils.flop_counter on the published code: matrix products, no masking, all logits",
     MappingProxyType({
-        **dict.fromkeys((o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Recur), nothing),
+        **dict.fromkeys((o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup), nothing),
+        **dict.fromkeys((o.Recur, o.Communicate, o.Loss, o.Update), nothing),
         o.MatMul: torch_matmul, o.ExpertMatMul: torch_experts, o.Attend: torch_attend, o.Score: torch_score,
         o.Convolve: torch_convolve, o.Selective: torch_selective, o.Dual: torch_dual, o.Delta: torch_delta,
         o.LinearAttend: torch_linear_attend,

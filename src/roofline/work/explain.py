@@ -27,6 +27,10 @@ class Figure:
     source: str
 
 
+SINGLE = ("groups", "repeats", "split", "copies", "gathered", "ranks", "kv_groups", "top_groups")
+"""Sizes that a formula leaves out where they are 1."""
+
+
 @dataclass(frozen=True)
 class Explanation:
     """One op explained. `symbols`: what each letter stands for here."""
@@ -49,7 +53,7 @@ def explain(analysis: Analysis, name: str) -> Explanation:
     query = analysis.step.queries[0]
     values = {"B": query.count, "P": query.cached, "T": query.new}
     sizes = {f.name: getattr(module, f.name) for f in fields(module)}
-    values |= {k: v for k, v in sizes.items() if type(v) is int and not (v == 1 and k in ("groups", "repeats"))}
+    values |= {k: v for k, v in sizes.items() if type(v) is int and not (v == 1 and k in SINGLE)}
     op = _symbolic(analysis, module, name, values)
     figures = [_figure("FLOPs", analysis.counting.flops(op), values, cost.each_flops, _source(analysis, cost))]
     moved, numbers = analysis.traffic.bytes(op, analysis.precision), cost.each_moved

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from roofline.model import modules as m
-from roofline.model.maths import Count, distinct, half, least, no_more
+from roofline.model.maths import Count, ceil_div, distinct, half, least, no_more
 from roofline.model.model import Block, chosen
 from roofline.work import ops as o
 from roofline.work.step import Queries, Step, query_pairs
@@ -28,8 +28,8 @@ def lowers(kind: type[m.Module]) -> Callable[[Lowering], Lowering]:
 
 
 def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
-    """The ops of one module at a step, in the order they run."""
-    return tuple(LOWERINGS[type(module)](module, step))
+    """The ops of one module at a step, in the order they run; on one rank of a layout, of its share of the tokens."""
+    return tuple(LOWERINGS[type(module)](module, step.shared(module.split)))
 
 
 def lower_block(block: Block, step: Step) -> tuple[o.Op, ...]:
@@ -53,7 +53,7 @@ def _linear(l: m.Linear, step: Step) -> Iterator[o.Op]:
     rows = step.logit_tokens if l.part == "head" else step.tokens
     yield o.MatMul(
         name=l.name, part=l.part, m=rows, k=l.inputs // l.groups, n=l.outputs // l.groups, groups=l.groups, bias=l.bias,
-        gated=l.gated,
+        gathered=l.gathered, frozen=l.frozen, gated=l.gated,
         weight=l.inputs * l.outputs // l.groups, vector=l.outputs if l.bias else 0,
         input=l.inputs * rows, output=l.outputs * rows,
     )  # fmt: skip
@@ -85,9 +85,9 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
     yield o.Attend(
         name=a.name, step=step, pairs_of=lambda q: query_pairs(q, a.window, a.chunk), heads=a.heads,
         kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim,
-        sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + t,
+        sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + step.new_tokens,
         pairs=step.pairs(a.window, a.chunk), square=square, vector=a.parameters,
-        input=(a.heads * a.head_dim + a.kv_width) * t, output=a.heads * a.v_head_dim * t,
+        input=a.heads * a.head_dim * t + a.kv_width * step.new_tokens, output=a.heads * a.v_head_dim * t,
         cache_read=a.kv_width * step.cache_reads(a.window, a.chunk), cache_write=a.cache_width * t,
         scratch=2 * a.heads * square,
     )  # fmt: skip
@@ -140,7 +140,7 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
         "pairs_of": lambda q: query_pairs(q, a.select),
         "sequences": step.sequences,
         "tokens": t,
-        "kv_tokens": held,
+        "kv_tokens": step.cached_tokens + step.new_tokens,
         "pairs": pairs,
         "square": square,
     }
@@ -177,7 +177,8 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
 @lowers(m.Indexer)
 def _indexer(i: m.Indexer, step: Step) -> Iterator[o.Op]:
     t, rate = step.tokens, i.rate or 1
-    pairs, square = step.total(lambda q: _entries_seen(q, rate)), step.total(lambda q: q.new * _entries(q, rate))
+    pairs = step.share(step.total(lambda q: _entries_seen(q, rate)))
+    square = step.share(step.total(lambda q: q.new * _entries(q, rate)))
     yield o.Score(
         name=i.name, heads=i.heads, dim=i.head_dim, pairs=pairs, square=square, sum_by_product=i.rate is None,
         input=(i.heads * (i.head_dim + 1) + i.head_dim) * t, output=0, scratch=square,
@@ -205,7 +206,7 @@ def _entries_seen(q: Queries, rate: int, select: int | None = None) -> Count:
 @lowers(m.Compressor)
 def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
     """Keys and gates of the new tokens come in; each entry they complete is summed, normed and rotated."""
-    made = step.total(lambda q: _entries(q, z.rate) - q.cached // z.rate)
+    made = step.share(step.total(lambda q: _entries(q, z.rate) - q.cached // z.rate))
     moved, wide = z.width * made, 2 * (2 if z.overlap else 1) * z.width * step.tokens
     yield o.Sum(
         name=z.name, elements=moved, terms=z.terms, weighted=True, vector=z.terms * z.width, input=wide + moved,
@@ -223,19 +224,19 @@ def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
 def _compressed_attention(a: m.CompressedAttention, step: Step) -> Iterator[o.Op]:
     """Entries are read from the cache once, or as often as the queries' choices together ask for, if that is less."""
     t, rate, square = step.tokens, a.rate, step.square_pairs
-    read, held = step.cache_reads(a.window), step.cached_tokens + t
+    read, held = step.cache_reads(a.window), step.cached_tokens + step.new_tokens
 
     def each(q: Queries) -> Count:
         return query_pairs(q, a.window) + (0 if rate is None else _entries_seen(q, rate, a.select))
 
     if rate is not None:
-        square = square + step.total(lambda q: q.new * _entries(q, rate))
+        square = square + step.share(step.total(lambda q: q.new * _entries(q, rate)))
         most = a.select
         read = read + step.total(lambda q: q.cached // rate if most is None else least(q.cached // rate, q.new * most))
     yield o.Attend(
         name=a.name, step=step, pairs_of=each, form="absorbed", heads=a.heads, kv_heads=1, qk_dim=a.head_dim,
         v_dim=a.head_dim,
-        sequences=step.sequences, tokens=t, kv_tokens=held, pairs=step.total(each), square=square,
+        sequences=step.sequences, tokens=t, kv_tokens=held, pairs=step.share(step.total(each)), square=square,
         vector=a.parameters, input=(a.heads + 1) * a.head_dim * t, output=a.heads * a.head_dim * t,
         cache_read=a.head_dim * read, cache_write=a.head_dim * t, scratch=2 * a.heads * square,
     )  # fmt: skip
@@ -291,17 +292,20 @@ def _router(r: m.Router, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.Experts)
 def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
-    """T tokens make T·top_k rows; only the distinct experts they visit are read."""
-    t, k = step.tokens, chosen(e)
-    rows, touched = k * t, distinct(e.experts, k, t)
+    """T tokens make T·top_k rows; only the distinct experts they visit are read.
+
+    One of several ranks has its share of the experts, and of the rows and distinct experts of all their tokens.
+    """
+    t, k = step.share(step.new_tokens * e.gathered), chosen(e)
+    rows, touched = _loaded(ceil_div(k * t, e.ranks), e.load), _part(distinct(e.experts, k, t), e.ranks)
     wide = e.inner * (2 if e.gated else 1)
 
     def product(name: str, inputs: int, outputs: int) -> o.Op:
         return o.ExpertMatMul(
             name=name, part="experts", m=rows, k=inputs, n=outputs, tokens=t, sequences=step.sequences,
-            top_k=k, experts=e.experts,
+            top_k=k, experts=e.held,
             touched=touched, hidden=e.hidden, inner=e.inner, gated=e.gated, bias=e.bias,
-            reference=e.reference,
+            reference=e.reference, frozen=e.frozen,
             weight=inputs * outputs * touched, vector=outputs * touched if e.bias else 0,
             input=inputs * rows, output=outputs * rows,
         )  # fmt: skip
@@ -312,6 +316,25 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     yield o.Sum(
         name=f"{e.name}_combine", rides=True, elements=e.hidden * t, terms=k, weighted=True,
         input=e.hidden * rows, output=e.hidden * t,
+    )  # fmt: skip
+
+
+def _loaded(rows: Count, load: float) -> Count:
+    """Rows of the busiest rank, rounded up."""
+    return rows if load == 1 else -(-rows * load // 1)
+
+
+def _part(value: Count, ranks: Count) -> Count:
+    return value if isinstance(ranks, int) and ranks == 1 else value / ranks
+
+
+@lowers(m.Collective)
+def _collective(c: m.Collective, step: Step) -> Iterator[o.Op]:
+    """The tokens of the rank; those of all ranks where the collective's size counts them all."""
+    tokens = step.tokens * (c.ranks if c.op in ("all_gather", "reduce_scatter") else 1)
+    yield o.Communicate(
+        name=c.name, collective=c.op, elements=c.width * tokens, ranks=c.ranks, stride=c.stride, axis=c.axis,
+        top_k=c.top_k, experts=c.experts, groups=c.groups, top_groups=c.top_groups,
     )  # fmt: skip
 
 

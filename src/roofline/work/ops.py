@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from roofline.model.maths import Count
-from roofline.model.modules import Part
+from roofline.model.modules import Axis, Part
 from roofline.work.step import Queries, Step
 
-Store: TypeAlias = Literal["kv", "state", "activations"]
+Store: TypeAlias = Literal["kv", "state", "activations", "gradients", "optimizer"]
+Phase: TypeAlias = Literal["forward", "recompute", "backward", "weight", "update"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,6 +39,10 @@ class Op:
     scratch: Count = 0
     rides: bool = False
     """Part of its neighbour's kernel in every engine, so that it is never launched by itself (a residual sum)."""
+    frozen: bool = False
+    """Its weights do not learn: no gradient of theirs is made, and nothing kept for it."""
+    phase: Phase = "forward"
+    """In training: forward, once more, the gradient of the inputs (backward) or of the weights, the optimizer."""
 
     @property
     def kind(self) -> str:
@@ -49,6 +54,7 @@ class Op:
 class MatMul(Op):
     """`groups` products [m, k]·[k, n], one weight each (groups = 1 for a linear layer).
 
+    `gathered`: so many ranks brought their rows together just before.
     `gated`: n holds a gate and what it is multiplied with, side by side.
     """
 
@@ -57,6 +63,7 @@ class MatMul(Op):
     n: Count
     groups: Count = 1
     bias: bool = False
+    gathered: Count = 1
     gated: bool = False
 
 
@@ -95,7 +102,7 @@ class Attend(Op):
 
     `kv_tokens`: tokens of all queries, cached and new together. `pairs_of` gives one query's pairs, for kernels that
     run the queries of `step` apart. `form`: keys and values of their own (plain), made from latents (expanded), or one
-    latent for both (absorbed).
+    latent for both (absorbed). `flash`: scores and probabilities stay on the chip.
     """
 
     step: Step
@@ -110,6 +117,7 @@ class Attend(Op):
     kv_tokens: Count
     pairs: Count
     square: Count
+    flash: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -252,8 +260,47 @@ class Recur(ScanOp):
     channels: Count
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Communicate(Op):
+    """A collective over `elements`, as its size is counted, among `ranks` chips, every `stride`-th of a cluster."""
+
+    collective: str
+    elements: Count
+    ranks: Count
+    stride: Count = 1
+    axis: Axis = "tp"
+    top_k: int = 1
+    experts: int = 1
+    groups: int = 1
+    top_groups: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Backward(Op):
+    """The gradient of an op that is no product, with respect to all its inputs."""
+
+    of: Op
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Loss(Op):
+    """Cross-entropy of `rows` rows of `width` logits."""
+
+    rows: Count
+    width: Count
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Update(Op):
+    """One step of an optimizer over `elements` weights, `work` FLOPs each."""
+
+    elements: Count
+    work: int
+
+
 KIND_NAMES: dict[type[Op], str] = {
     MatMul: "matmul", ExpertMatMul: "experts", Attend: "attention", Score: "indexer", Normalise: "norm",
     Rotate: "rope", Activate: "activation", Sum: "add", Scale: "gate", Choose: "route", Lookup: "embedding",
     Convolve: "conv", Selective: "scan", Dual: "scan", Delta: "scan", LinearAttend: "scan", Recur: "scan",
+    Communicate: "communication", Backward: "backward", Loss: "loss", Update: "optimizer",
 }  # fmt: skip

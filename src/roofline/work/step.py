@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from roofline.model.checks import count
 from roofline.model.errors import InputError
-from roofline.model.maths import Count, half, is_array, least, most
+from roofline.model.maths import Count, ceil_div, half, is_array, least, most
 
 Logits: TypeAlias = Literal["last", "all"]
+AnyStep = TypeVar("AnyStep", bound="Step")
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,14 @@ class Step:
     Step(cached=[0, 4096], new=[512, 1])   the same as two lists, one entry a query
     Step(cached=array, new=1, batch=32)    a sweep: arrays broadcast, every element is a step of its own
 
-    `logits`: for which tokens the head runs, the `last` of each query or `all`.
+    `logits`: for which tokens the head runs, the `last` of each query or `all`. `parts`: the ranks of a layout that
+    share out the new tokens; the sums over the queries are then what one of them has, rounded up.
     Raises InputError for negative, fractional, missing or unequal entries.
     """
 
     queries: tuple[Queries, ...]
     logits: Logits
+    parts: Count
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class Step:
         ]
         object.__setattr__(self, "queries", _merged(checked))
         object.__setattr__(self, "logits", logits)
+        object.__setattr__(self, "parts", 1)
         try:
             self.shape  # noqa: B018
         except ValueError:
@@ -76,19 +80,27 @@ class Step:
 
     def __add__(self, other: Step) -> Step:
         """Both batches in one step."""
-        return _made((*self.queries, *other.queries), self.logits)
+        return replace(self, (*self.queries, *other.queries))
 
     def with_logits(self, logits: Logits) -> Step:
         """The same queries, with logits for the `last` token of each or for `all`."""
-        return _made(self.queries, logits)
+        return replace(self, logits=logits)
 
     def with_symbols(self, cached: Count, new: Count, count: Count) -> Step:
         """One kind of query in symbols; the head as in this step."""
-        return _made((Queries(cached, new, count),), self.logits)
+        return replace(self, (Queries(cached, new, count),))
 
     def with_queries(self, queries: tuple[Queries, ...]) -> Step:
         """The same kind of step with other queries."""
-        return _made(queries, self.logits)
+        return replace(self, queries)
+
+    def shared(self, parts: Count) -> Step:
+        """What one of `parts` ranks has of the step: its share of the new tokens, all of the cached ones."""
+        return self if isinstance(parts, int) and parts == 1 else replace(self, parts=self.parts * parts)
+
+    def share(self, count: Count) -> Count:
+        """One rank's share of a number of things, rounded up."""
+        return count if isinstance(self.parts, int) and self.parts == 1 else ceil_div(count, self.parts)
 
     # -- sums over the queries -------------------------------------------------------------------------------------
     def total(self, each: Callable[[Queries], Count]) -> Count:
@@ -105,9 +117,14 @@ class Step:
         return self.total(lambda q: 1)
 
     @cached_property
-    def tokens(self) -> Count:
-        """New tokens of all queries."""
+    def new_tokens(self) -> Count:
+        """New tokens of all queries, on all ranks."""
         return self.total(lambda q: q.new)
+
+    @cached_property
+    def tokens(self) -> Count:
+        """New tokens of all queries that this rank has."""
+        return self.share(self.new_tokens)
 
     @cached_property
     def cached_tokens(self) -> Count:
@@ -122,7 +139,7 @@ class Step:
     @cached_property
     def square_pairs(self) -> Count:
         """Query-key pairs without any mask: Σ new·(cached + new)."""
-        return self.total(lambda q: q.new * (q.cached + q.new))
+        return self.share(self.total(lambda q: q.new * (q.cached + q.new)))
 
     def pairs(self, window: Count | None = None, chunk: Count | None = None) -> Count:
         """Query-key pairs a causal mask leaves, in a sliding window or in chunks where given.
@@ -130,7 +147,7 @@ class Step:
         Full: Σ over the new tokens i = 1…T of P + i, which is T·P + T(T+1)/2 after P cached ones.
         Window W: Σ min(P + i, W). Chunks of C: each token sees its own chunk up to itself.
         """
-        return self.total(lambda q: query_pairs(q, window, chunk))
+        return self.share(self.total(lambda q: query_pairs(q, window, chunk)))
 
     def cache_reads(self, window: Count | None = None, chunk: Count | None = None) -> Count:
         """Cached tokens that at least one new token attends to."""
@@ -144,7 +161,8 @@ class Step:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The broadcast shape of the arrays in the step, () where it holds none."""
-        shapes = [v.shape for q in self.queries for v in (q.cached, q.new, q.count) if is_array(v)]
+        values = (self.parts, *(v for q in self.queries for v in (q.cached, q.new, q.count)))
+        shapes = [v.shape for v in values if is_array(v)]
         if not shapes:
             return ()
         import numpy
@@ -153,7 +171,9 @@ class Step:
 
     def largest(self) -> Step:
         """The step of the largest value of each array: no element of the sweep costs more."""
-        return _made(tuple(Queries(*(_peak(v) for v in (q.cached, q.new, q.count))) for q in self.queries), self.logits)
+        return replace(
+            self, tuple(Queries(*(_peak(v) for v in (q.cached, q.new, q.count))) for q in self.queries), parts=1
+        )
 
     def blocks(self, points: int) -> Iterator[tuple[slice, Step]]:
         """The step in flat pieces of at most `points` elements, with their places in the flattened shape."""
@@ -166,7 +186,7 @@ class Step:
         for start in range(0, self.points, points):
             here = slice(start, start + points)
             cut = (Queries(*(v[here] if is_array(v) else v for v in q)) for q in flattened)
-            yield here, _made(tuple(cut), self.logits)
+            yield here, replace(self, tuple(cut))
 
     @property
     def points(self) -> int:
@@ -184,9 +204,7 @@ class Step:
         def convert(value: Count) -> Count:
             return value.astype("float64") if is_array(value) else value
 
-        return _made(
-            tuple(Queries(*(convert(v) for v in (q.cached, q.new, q.count))) for q in self.queries), self.logits
-        )
+        return replace(self, tuple(Queries(*(convert(v) for v in (q.cached, q.new, q.count))) for q in self.queries))
 
 
 def prefill(batch: Count = 1, tokens: Count = None, *, cached: Count = 0, logits: Logits = "last") -> Step:
@@ -204,11 +222,16 @@ def _is_one(new: Count) -> bool:
     return isinstance(new, int) and new == 1
 
 
-def _made(queries: tuple[Queries, ...], logits: Logits) -> Step:
-    step = object.__new__(Step)
-    object.__setattr__(step, "queries", _merged(queries))
-    object.__setattr__(step, "logits", logits)
-    return step
+def replace(
+    step: AnyStep, queries: tuple[Queries, ...] | None = None, logits: Logits | None = None, parts: Count = None
+) -> AnyStep:
+    """The same kind of step with other queries, logits or parts, unchecked; the rest as it was."""
+    given = {"queries": None if queries is None else _merged(queries), "logits": logits, "parts": parts}
+    made = object.__new__(type(step))
+    for field in fields(step):
+        value = given.get(field.name)
+        object.__setattr__(made, field.name, getattr(step, field.name) if value is None else value)
+    return made
 
 
 def _entry(query: Any) -> Queries:

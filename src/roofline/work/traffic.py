@@ -97,6 +97,8 @@ def fused(op: o.Op) -> Moved:
     """Elementwise work rides on its neighbours: it reads input − output more, and writes nothing."""
     if isinstance(op, ELEMENTWISE):
         return Moved(op.weight, op.vector, op.input - op.output)
+    if isinstance(op, o.Attend) and not op.flash:
+        return unfused(op)
     return Moved(op.weight, op.vector, op.input, op.output, op.cache_read, op.cache_write)
 
 

@@ -24,6 +24,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     zamba,
 )
 from roofline.model.families.defaults import DEFAULTS
+from roofline.model.families.parts import MOST_DRAFTS, draft_blocks
 from roofline.model.families.registry import FAMILIES, family
 from roofline.model.model import Model
 
@@ -81,10 +82,12 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     for key, value in DEFAULTS.get(model_type, {}).items():
         c.fill(key, value)
     model = make(c)
+    drafts = draft_blocks(model, draft) if isinstance(draft, int) and 0 < draft <= MOST_DRAFTS else ()
     warnings = [*c.notes, *c.leftovers()]
     return replace(
-        model, name=name or model.name, warnings=tuple(dict.fromkeys(warnings)), not_counted=tuple(not_counted)
-    )
+        model, name=name or model.name, warnings=tuple(dict.fromkeys(warnings)), not_counted=tuple(not_counted),
+        drafts=drafts,
+    )  # fmt: skip
 
 
 _OURS = ("text_config", "quantization_config", "compression_config", "generation_config")

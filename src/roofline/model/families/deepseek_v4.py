@@ -8,12 +8,14 @@ from roofline.model.config import Config
 from roofline.model.families.parts import (
     Modules,
     causal_lm,
+    columns,
     depth,
     fine_moe,
     plain_per_head,
     plain_rms,
     rms,
     rope_section,
+    rows,
 )
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
@@ -83,7 +85,7 @@ def _attention(c: Config, width: int, name: str) -> Modules:
     return (
         _linear("q_a_proj", width, rank),
         rms("q_a_norm", rank),
-        _linear("q_b_proj", rank, inner),
+        columns("q_b_proj", rank, inner),
         plain_per_head("q_norm", heads, dim),
         _linear("kv_proj", width, dim),
         rms("kv_norm", dim),
@@ -92,8 +94,8 @@ def _attention(c: Config, width: int, name: str) -> Modules:
         *(_indexer(c, width, rank, rate, turn) if rate and name == SPARSE else ()),
         CompressedAttention(name="attention", heads=heads, head_dim=dim, window=window, rate=rate, select=select),
         Rope(name="out_rope", heads=heads, dims=turn),
-        Linear(name="o_a_proj", inputs=inner, outputs=groups * out_rank, groups=groups, part="attention"),
-        _linear("o_b_proj", groups * out_rank, width),
+        Linear(name="o_a_proj", inputs=inner, outputs=groups * out_rank, groups=groups, part="attention", cut="groups"),
+        rows("o_b_proj", groups * out_rank, width),
     )
 
 

@@ -11,6 +11,7 @@ from roofline.model.families.parts import (
     Modules,
     attention,
     causal_lm,
+    columns,
     dims,
     function,
     kind,
@@ -21,6 +22,7 @@ from roofline.model.families.parts import (
     plain_per_head,
     rms,
     rotary,
+    rows,
     stack,
     windows,
 )
@@ -108,7 +110,7 @@ def _attention(d: Dims, k: _Kind, turn: int, bias: bool) -> Modules:
     norms = (per_head("k_norm", heads, d.head_dim), plain_per_head("v_norm", heads, d.head_dim)) if heads else ()
     qkv = inner + made * d.kv_heads * d.head_dim
     return (
-        Linear(name="qkv_proj", inputs=d.width, outputs=qkv, bias=bias, part="attention"),
+        columns("qkv_proj", d.width, qkv, bias, kv=qkv - inner, kv_groups=d.kv_heads),
         per_head("q_norm", d.heads, d.head_dim),
         *norms,
         Rope(name="rope", heads=d.heads + heads, dims=turn),
@@ -116,7 +118,7 @@ def _attention(d: Dims, k: _Kind, turn: int, bias: bool) -> Modules:
             name="attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=d.head_dim,
             window=k.window, borrowed=k.borrowed,
         ),
-        Linear(name="o_proj", inputs=inner, outputs=d.width, bias=bias, part="attention"),
+        rows("o_proj", inner, d.width, bias),
     )  # fmt: skip
 
 

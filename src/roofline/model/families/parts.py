@@ -29,6 +29,7 @@ from roofline.model.modules import (
     LinearAttention,
     Module,
     Norm,
+    Part,
     Rope,
     Router,
     SelectiveScan,
@@ -241,6 +242,21 @@ def stack(
     ]
 
 
+# -- products ------------------------------------------------------------------------------------------------------
+def columns(
+    name: str, inputs: int, outputs: int, bias: bool = False, part: Part = "attention", kv: int = 0, kv_groups: int = 1
+) -> Linear:
+    """A product whose outputs fall into pieces that do not need each other: heads, inner neurons."""
+    return Linear(
+        name=name, inputs=inputs, outputs=outputs, bias=bias, part=part, cut="columns", kv=kv, kv_groups=kv_groups
+    )
+
+
+def rows(name: str, inputs: int, outputs: int, bias: bool = False, part: Part = "attention") -> Linear:
+    """A product that adds up what those pieces made."""
+    return Linear(name=name, inputs=inputs, outputs=outputs, bias=bias, part=part, cut="rows")
+
+
 # -- attention -----------------------------------------------------------------------------------------------------
 def attention(
     d: Dims,
@@ -264,7 +280,11 @@ def attention(
     """
     queries, v_dim = d.heads * d.head_dim, v_dim or d.head_dim
     qkv = queries * (2 if gate else 1) + d.kv_heads * (d.head_dim + v_dim)
-    parts: list[Module] = [Linear(name="qkv_proj", inputs=d.width, outputs=qkv, bias=bias, part="attention")]
+    made = Linear(
+        name="qkv_proj", inputs=d.width, outputs=qkv, bias=bias, part="attention", cut="columns",
+        kv=d.kv_heads * (d.head_dim + v_dim), kv_groups=d.kv_heads,
+    )  # fmt: skip
+    parts: list[Module] = [made]
     if qk_norm:
         parts += [qk_norm("q_norm", d.heads, d.head_dim), qk_norm("k_norm", d.kv_heads, d.head_dim)]
     if rotary:
@@ -276,11 +296,11 @@ def attention(
         )
     )  # fmt: skip
     if gates:
-        parts.append(Linear(name="attention_gate_proj", inputs=d.width, outputs=gates, part="attention"))
+        parts.append(columns("attention_gate_proj", d.width, gates))
     if gate or gates:
         parts.append(Gate(name="attention_gate", width=d.heads * v_dim, gates=gates or queries))
     out = bias if out_bias is None else out_bias
-    return (*parts, Linear(name="o_proj", inputs=d.heads * v_dim, outputs=d.width, bias=out, part="attention"))
+    return (*parts, rows("o_proj", d.heads * v_dim, d.width, out))
 
 
 def latent_attention(c: Config, *, bias: bool, index: str = "none", rope: bool = True) -> Modules:
@@ -298,12 +318,12 @@ def latent_attention(c: Config, *, bias: bool, index: str = "none", rope: bool =
     def linear(name: str, inputs: int, outputs: int, biased: bool = False) -> Linear:
         return Linear(name=name, inputs=inputs, outputs=outputs, bias=biased, part="attention")
 
-    queries: Modules = (linear("q_proj", width, heads * (nope + rotated)),)
+    queries: Modules = (columns("q_proj", width, heads * (nope + rotated)),)
     if q_rank is not None:
         queries = (
             linear("q_a_proj", width, q_rank, bias),
             rms("q_a_norm", q_rank),
-            linear("q_b_proj", q_rank, heads * (nope + rotated)),
+            columns("q_b_proj", q_rank, heads * (nope + rotated)),
         )
     keys = (linear("kv_a_proj", width, rank + rotated, bias), rms("kv_a_norm", rank))
     turn = (Rope(name="rope", heads=heads + 1, dims=rotated),) if rope else ()
@@ -319,7 +339,7 @@ def latent_attention(c: Config, *, bias: bool, index: str = "none", rope: bool =
             Indexer(name="indexer", heads=index_heads, head_dim=index_dim),
         )
     core = LatentAttention(name="attention", heads=heads, rank=rank, nope=nope, rope=rotated, v=v, select=select)
-    return (*queries, *keys, *turn, *indexer, core, linear("o_proj", heads * v, width, bias))
+    return (*queries, *keys, *turn, *indexer, core, rows("o_proj", heads * v, width, bias))
 
 
 # -- feed-forward --------------------------------------------------------------------------------------------------
@@ -349,10 +369,10 @@ def mlp(
     """Feed-forward network: down(f(gate(x)) · up(x)), or down(f(up(x))) where not gated."""
     up = ("gate_up_proj", 2 * inner) if gated else ("up_proj", inner)
     return (
-        Linear(name=prefix + up[0], inputs=width, outputs=up[1], bias=bias, gated=gated),
+        replace(columns(prefix + up[0], width, up[1], bias, "ffn"), gated=gated),
         Activation(name=f"{prefix}act", width=inner, function=act, gated=gated, learned=learned),
         *middle,
-        Linear(name=f"{prefix}down_proj", inputs=inner, outputs=width, bias=bias),
+        rows(f"{prefix}down_proj", inner, width, bias, "ffn"),
     )
 
 
@@ -402,7 +422,11 @@ def fine_moe(c: Config, width: int, *, correction: bool = False, shared_bias: bo
     inner, top_k = c.size("moe_intermediate_size"), c.size("num_experts_per_tok|num_experts_per_token", None)
     shared = inner * c.size("n_shared_experts|num_shared_experts", 0, least=0)
     count = c.size("n_routed_experts|num_experts|num_local_experts")
-    return moe(c, width, count, top_k, inner, shared=shared, shared_bias=shared_bias, correction=correction)
+    made = moe(c, width, count, top_k, inner, shared=shared, shared_bias=shared_bias, correction=correction)
+    groups, top = (c.raw.get(key) for key in ("n_group", "topk_group"))
+    if not (isinstance(groups, int) and isinstance(top, int) and 1 < top < groups):
+        return made
+    return tuple(replace(m, groups=groups, top_groups=top) if isinstance(m, Experts) else m for m in made)
 
 
 # -- recurrent mixers ----------------------------------------------------------------------------------------------
@@ -411,19 +435,16 @@ def mamba(
 ) -> Modules:
     """Mamba-1 mixer (arXiv:2312.00752 §3.4); `norms`: Jamba's on dt, B and C."""
 
-    def linear(name: str, inputs: int, outputs: int, biased: bool) -> Linear:
-        return Linear(name=name, inputs=inputs, outputs=outputs, bias=biased, part="attention")
-
     inside = (rms("dt_norm", rank), rms("b_norm", state), rms("c_norm", state)) if norms else ()
     return (
-        linear("in_proj", width, 2 * inner, bias),
+        columns("in_proj", width, 2 * inner, bias),
         Conv(name="conv", channels=inner, kernel=kernel, bias=conv_bias),
-        linear("x_proj", inner, rank + 2 * state, False),
+        rows("x_proj", inner, rank + 2 * state),
         *inside,
-        linear("dt_proj", rank, inner, True),
+        columns("dt_proj", rank, inner, True),
         SelectiveScan(name="scan", channels=inner, state_size=state),
         Gate(name="scan_gate", width=inner, gates=inner),
-        linear("out_proj", inner, width, bias),
+        rows("out_proj", inner, width, bias),
     )
 
 
@@ -435,12 +456,12 @@ def mamba2(
     inner, mixed = heads * head_dim, heads * head_dim + 2 * groups * state
     last = bias if out_bias is None else out_bias
     return (
-        Linear(name="in_proj", inputs=width, outputs=inner + mixed + heads, bias=bias, part="attention"),
-        Conv(name="conv", channels=mixed, kernel=kernel, bias=conv_bias),
+        columns("in_proj", width, inner + mixed + heads, bias, kv=mixed - inner, kv_groups=groups),
+        Conv(name="conv", channels=mixed, kernel=kernel, bias=conv_bias, kv=mixed - inner, kv_groups=groups),
         StateSpace(name="scan", heads=heads, head_dim=head_dim, state_size=state, groups=groups, chunk=chunk),
         Gate(name="scan_gate", width=inner, gates=inner),
         *((rms("scan_norm", inner),) if norm else ()),
-        Linear(name="out_proj", inputs=inner, outputs=width, bias=last, part="attention"),
+        rows("out_proj", inner, width, last),
     )
 
 
@@ -448,25 +469,25 @@ def kimi_delta(width: int, heads: int, dim: int, kernel: int) -> Modules:
     """Kimi Delta Attention (arXiv:2510.26692 §4): decay and output gate pass through one head's width."""
     inner = heads * dim
     return (
-        Linear(name="in_proj", inputs=width, outputs=3 * inner + heads + 2 * dim, part="attention"),
+        columns("in_proj", width, 3 * inner + heads + 2 * dim, kv=2 * dim),
         Conv(name="conv", channels=3 * inner, kernel=kernel),
-        Linear(name="decay_proj", inputs=dim, outputs=inner, part="attention"),
+        columns("decay_proj", dim, inner),
         DeltaRule(name="scan", key_heads=heads, value_heads=heads, key_dim=dim, value_dim=dim, channelwise=True),
         Norm(name="scan_norm", width=dim, repeats=heads),
-        Linear(name="gate_proj", inputs=dim, outputs=inner, part="attention"),
+        columns("gate_proj", dim, inner),
         Gate(name="scan_gate", width=inner, gates=inner),
-        Linear(name="out_proj", inputs=inner, outputs=width, part="attention"),
+        rows("out_proj", inner, width),
     )
 
 
 def short_conv(width: int, kernel: int, bias: bool) -> Modules:
     """LFM2's mixer (arXiv:2511.23404): a short convolution between two products with streams of the same projection."""
     return (
-        Linear(name="in_proj", inputs=width, outputs=3 * width, bias=bias, part="attention"),
+        columns("in_proj", width, 3 * width, bias),
         Gate(name="conv_in_gate", width=width, gates=width, sigmoid=False),
         Conv(name="conv", channels=width, kernel=kernel, bias=bias),
         Gate(name="conv_out_gate", width=width, gates=width, sigmoid=False),
-        Linear(name="out_proj", inputs=width, outputs=width, bias=bias, part="attention"),
+        rows("out_proj", width, width, bias),
     )
 
 
@@ -474,26 +495,26 @@ def lightning(width: int, heads: int, dim: int, chunk: int, act: str) -> Modules
     """Lightning attention as MiniMax-01 builds it (arXiv:2501.08313 §2.2): no RoPE, no softmax, gated output."""
     inner = heads * dim
     return (
-        Linear(name="qkv_proj", inputs=width, outputs=3 * inner, part="attention"),
+        columns("qkv_proj", width, 3 * inner),
         Activation(name="qkv_act", width=3 * inner, function=act, gated=False),
         LinearAttention(name="scan", heads=heads, head_dim=dim, chunk=chunk),
         rms("scan_norm", inner),
-        Linear(name="gate_proj", inputs=width, outputs=inner, part="attention"),
+        columns("gate_proj", width, inner),
         Gate(name="scan_gate", width=inner, gates=inner),
-        Linear(name="out_proj", inputs=inner, outputs=width, part="attention"),
+        rows("out_proj", inner, width),
     )
 
 
 def griffin(width: int, lru: int, heads: int, kernel: int, act: str) -> Modules:
     """Griffin's recurrent mixer (arXiv:2402.19427 §2.3): gates from block-diagonal projections, one block a head."""
     return (
-        Linear(name="in_proj", inputs=width, outputs=2 * lru, bias=True, part="attention"),
+        columns("in_proj", width, 2 * lru, True),
         Conv(name="conv", channels=lru, kernel=kernel, bias=True),
-        Linear(name="gates_proj", inputs=lru, outputs=2 * lru, bias=True, groups=heads, part="attention"),
+        Linear(name="gates_proj", inputs=lru, outputs=2 * lru, bias=True, groups=heads, part="attention", cut="groups"),
         Activation(name="gates_act", width=2 * lru, function="sigmoid", gated=False),
         GatedRecurrence(name="scan", channels=lru),
         Activation(name="branch_act", width=lru, function=act),
-        Linear(name="out_proj", inputs=lru, outputs=width, bias=True, part="attention"),
+        rows("out_proj", lru, width, True),
     )
 
 
@@ -516,12 +537,12 @@ def gated_delta_net(width: int, key_heads: int, value_heads: int, key_dim: int, 
     """Gated DeltaNet mixer (arXiv:2412.06464 §3) as Qwen3-Next builds it."""
     keys, values = key_heads * key_dim, value_heads * value_dim
     return (
-        Linear(name="in_proj", inputs=width, outputs=2 * keys + 2 * values + 2 * value_heads, part="attention"),
+        columns("in_proj", width, 2 * keys + 2 * values + 2 * value_heads),
         Conv(name="conv", channels=2 * keys + values, kernel=kernel),
         DeltaRule(name="scan", key_heads=key_heads, value_heads=value_heads, key_dim=key_dim, value_dim=value_dim),
         Norm(name="scan_norm", width=value_dim, repeats=value_heads),
         Gate(name="scan_gate", width=values, gates=values),
-        Linear(name="out_proj", inputs=values, outputs=width, part="attention"),
+        rows("out_proj", values, width),
     )
 
 
@@ -589,7 +610,9 @@ def causal_lm(
     vocab = c.size("vocab_size", most=2**28) if "vocab_size" in c.raw else c.size("vocab_size")
     shared = c.flag("tie_embedding|tie_word_embeddings", tied)
     table = Embedding(name="embedding", rows=vocab, width=embed or width, shared=shared)
-    head = Linear(name="lm_head", inputs=embed or width, outputs=vocab, bias=head_bias, part="head", tied=shared)
+    head = Linear(
+        name="lm_head", inputs=embed or width, outputs=vocab, bias=head_bias, part="head", tied=shared, cut="columns"
+    )
     final = (norm("final_norm", width),) if norm else ()
     return Model(
         name=c.text("_name_or_path", "") or c.text("model_type", "model"),
@@ -602,6 +625,21 @@ def causal_lm(
         precision=checkpoint_precision(c),
         context=context_length(c),
     )
+
+
+MOST_DRAFTS = 64
+
+
+def draft_blocks(model: Model, count: int) -> tuple[Block, ...]:
+    """Multi-token-prediction layers (arXiv:2412.19437 §2.2): a layer like the last one behind a product of two streams.
+
+    Norms of the stream and of the next token's embedding, a projection of both, the layer, a norm, the shared head.
+    """
+    width, last = model.hidden, model.layers[-1]
+    join = Linear(name="mtp_proj", inputs=2 * width, outputs=width)
+    head = Linear(name="mtp_head", inputs=width, outputs=model.vocab, part="head", tied=True, cut="columns")
+    before = (rms("mtp_stream_norm", width), rms("mtp_token_norm", width), join)
+    return (Block("mtp", (*before, *last.modules, rms("mtp_norm", width), head)),) * count
 
 
 def position_table(c: Config, width: int, extra: int = 0) -> Embedding:

@@ -18,6 +18,7 @@ from roofline.model.families.parts import (
     mlp,
     rms,
     rotary,
+    rows,
     split,
 )
 from roofline.model.families.registry import family
@@ -52,7 +53,7 @@ def _shared(c: Config, width: int, bias: bool) -> Modules:
     d = Dims(1, 2 * width, heads, c.size("num_key_value_heads", heads), head_dim)
     *attend, out = attention(d, rotary=rotary(c, head_dim) * c.flag("use_mem_rope"))
     parts: list[Module] = [rms("attn_in_norm", 2 * width), *attend]
-    parts.append(Linear(name=out.name, inputs=2 * width, outputs=width, part="attention"))
+    parts.append(rows(out.name, 2 * width, width))
     ffn = mlp(width, c.size("intermediate_size", 4 * width), act, bias=bias)
     return tuple(replace(m, name=f"shared_{m.name}") for m in (*parts, rms("ffn_norm", width), *ffn))
 

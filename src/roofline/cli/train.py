@@ -1,0 +1,156 @@
+"""`roofline train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from roofline.cli.common import (
+    FIGURES,
+    Flag,
+    LawName,
+    LayoutText,
+    ModelArgument,
+    Needed,
+    Revision,
+    Whole,
+    deliver,
+    warn,
+)
+
+
+def train(
+    model: ModelArgument,
+    /,
+    *,
+    on: Annotated[str, Parameter(help=f"A cluster (`4xdgx-h100`, `gb200-nvl72`, a cluster file), or {FIGURES}")],
+    batch: Needed,
+    tokens: Needed,
+    layout: LayoutText = None,
+    micro_batch: Needed = 1,
+    schedule: str = "1f1b",
+    recompute: str = "none",
+    recipe: str = "bf16",
+    optimizer: str = "adamw",
+    lora: Whole = None,
+    drafts: Whole = None,
+    offload: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
+    no_flash: Flag = False,
+    fused_loss: Flag = False,
+    no_overlap: Flag = False,
+    engine: str = "megatron",
+    law: LawName = "calibrated",
+    run_tokens: float | None = None,
+    mtbf_hours: float | None = None,
+    revision: Revision = None,
+    timeline: Flag = False,
+    trace: Path | None = None,
+    json: Flag = False,
+    force: Flag = False,
+) -> None:
+    """A training step under a layout: memory of every stage, step time, bubble, communication, MFU; days and cost.
+
+    Exits with 1 where it does not fit, with the least expensive changes that would.
+
+    Example: `roofline train meta-llama/Llama-3.1-8B --on dgx-h100 --batch 128 --tokens 8192 --layout tp=2,dp=4,zero=1`
+
+    Parameters
+    ----------
+    batch:
+        Sequences of one step, over all replicas.
+    tokens:
+        Tokens of a sequence.
+    micro_batch:
+        Sequences that pass through a replica together.
+    schedule:
+        Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe`.
+    recompute:
+        `none`, `selective` (attention's core), `full`, or names of modules separated by commas.
+    recipe:
+        Formats of products, weights, gradients and master: `bf16`, `bf16-gradients`, `bf16-pure`, `fp16`, `fp32`,
+        `fp8`, `fp8-block`, `mxfp8`, `nvfp4`, `qlora` (with --lora).
+    optimizer:
+        `adamw`, `adamw-bf16`, `adam8bit`, `adafactor`, `muon`, `momentum`, `sgd`.
+    lora:
+        Rank of adapters on frozen weights.
+    drafts:
+        Multi-token-prediction layers that learn too.
+    offload:
+        What lives in the host's memory: `optimizer`, `activations`.
+    no_flash:
+        Attention kernel by kernel, its scores in memory.
+    fused_loss:
+        Logits are made and used piece by piece.
+    no_overlap:
+        Gradients and gathered weights travel before and after the passes, not beside them.
+    engine:
+        Whose slow-downs under lasting load: `megatron`, `fsdp`, or `none`.
+    run_tokens:
+        Tokens of the whole run, for its days, cost and energy (1e12 and the like).
+    mtbf_hours:
+        Mean hours between failures of one chip (50,000).
+    timeline:
+        Draw the schedule.
+    trace:
+        Write the schedule as a Chrome trace, for Perfetto.
+    json:
+        JSON, as docs/json.md has it.
+    force:
+        Overwrite the trace.
+    """
+    from roofline.estimates.training import MTBF_HOURS, estimate_training
+    from roofline.estimates.training_changes import fixes
+    from roofline.model.adapters import with_drafts, with_lora
+    from roofline.model.load import load
+    from roofline.show import training as views
+    from roofline.show.analysis import headline
+    from roofline.show.tables import print_line, print_tables, print_text
+    from roofline.work.training import RECOMPUTE
+    from roofline.work.training import train as step_of
+
+    built = load(model, revision=revision)
+    learner = built if drafts is None else with_drafts(built, drafts)
+    learner = learner if lora is None else with_lora(learner, lora)
+    step = step_of(
+        batch, tokens, recompute=recompute if recompute in RECOMPUTE else recompute.split(","), recipe=recipe,
+        optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss, micro_batch=micro_batch, schedule=schedule,
+        overlap=not no_overlap, offload=offload or (),
+    )  # fmt: skip
+    result = estimate_training(learner, step, on=on, layout=layout, engine=engine, law=law)
+    run = None
+    if run_tokens is not None:
+        run = result.run(run_tokens, MTBF_HOURS if mtbf_hours is None else mtbf_hours)
+    ways = () if result.fits else fixes(result, on, engine=engine, law=law)
+    if trace is not None:
+        from json import dumps
+
+        from roofline.show.timeline import chrome_trace
+
+        deliver(dumps(chrome_trace(result.timeline, f"{learner.name}, {result.where.layout.text()}")), trace, force)
+    if json:
+        from json import dumps
+
+        print_line(dumps(views.training_json(result, run, ways), indent=2))
+    else:
+        print_text(f"{headline(built, step.precision)}\n{views.setting_text(result)}")
+        print_line("")
+        print_tables((views.memory_table(result), ""))
+        print_line("")
+        print_text(views.step_text(result))
+        if timeline:
+            from roofline.show.tables import window_width
+            from roofline.show.timeline import timeline_text
+
+            print_line("")
+            print_line(timeline_text(result.timeline, min(window_width(), 160)))
+        if run is not None:
+            print_line("")
+            print_text(views.run_text(run))
+        if ways or not result.fits:
+            print_line("")
+            print_text(views.fixes_text(ways))
+    warn(learner)
+    if not result.fits:
+        raise SystemExit(1)

@@ -1,0 +1,155 @@
+"""Memory of a training step on one rank: weights, gradients, optimizer state, activations, what the passes need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from roofline.layout.layout import Layout
+from roofline.model import modules as m
+from roofline.model.maths import Count, ceil_div, is_array, least, most
+from roofline.model.model import Model
+from roofline.model.precision import FORMATS, Format
+from roofline.work import ops as o
+from roofline.work.lower import lower
+from roofline.work.training import Training, kept_by
+
+CONTEXT = 0.6e9
+"""Bytes of a CUDA context, and below of one communicator's buffers: assumptions (formulas 0.5-0.6 and 0.3-0.4 GB)."""
+COMMUNICATOR = 0.35e9
+OFFLOADED = 1.0
+"""Micro-batches whose activations stay on the chip where the others' are in the host's memory: the one under way."""
+RESERVED = 0.96
+"""What is allocated, in what the allocator reserves from the device: fragmentation."""
+
+
+@dataclass(frozen=True)
+class TrainingMemory:
+    """Bytes on one rank of a stage.
+
+    `weights`, `gradients`, `optimizer`: a rank's share of what ZeRO shares out. `activations`: kept by the
+    micro-batches in flight; `each` of them keeps that much. `working`: what the peak of the backward pass needs
+    besides: the streams of the widest op or their gradients, a layer that is run again, gathered weights, logits, the
+    gradient of the embedding before it is added up. `context`: the runtime and its communicators, outside the
+    allocator.
+    """
+
+    weights: Count
+    gradients: Count
+    optimizer: Count
+    activations: Count
+    working: Count
+    context: Count
+    each: Count
+    in_flight: Count
+
+    @property
+    def allocated(self) -> Count:
+        """What the framework's allocator has handed out at its peak."""
+        return self.weights + self.gradients + self.optimizer + self.activations + self.working
+
+    @property
+    def total(self) -> Count:
+        """What the device must have: reserved by the allocator, and outside it."""
+        return self.allocated / RESERVED + self.context
+
+
+@dataclass(frozen=True)
+class Held:
+    """Parameters of a rank: those of experts apart, because fewer ranks hold copies of them."""
+
+    dense: Count
+    experts: Count
+
+    def bytes(self, fmt: Format, layout: Layout, shared: bool) -> Count:
+        """Bytes of one value a parameter; `shared`: shared out over the ranks that hold copies."""
+        if not shared:
+            return fmt.bytes(self.dense + self.experts)
+        dense, experts = ceil_div(self.dense, layout.sharers), ceil_div(self.experts, layout.expert_sharers)
+        return fmt.bytes(dense) + fmt.bytes(experts)
+
+
+def held(modules: Iterable[tuple[m.Module, Count]]) -> Held:
+    """The parameters of modules, each with the number of times it stands there."""
+    dense: Count = 0
+    experts: Count = 0
+    for module, n in modules:
+        if isinstance(module, m.Experts):
+            experts = experts + n * module.parameters
+        else:
+            dense = dense + n * module.parameters
+    return Held(dense, experts)
+
+
+def trained(rank: Model) -> Held:
+    """The parameters that learn."""
+    return held((module, n) for module, n in rank.modules() if not module.frozen)
+
+
+def kept_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
+    """Bytes that a layer keeps of one micro-batch for its backward pass."""
+    precision = step.precision
+    total: Count = 0
+    for op, k in kept_by(modules, step):
+        weights = precision.weights(op.part)
+        product = weights if weights.compute is not None and weights.bits < 16 else precision.activations
+        total = total + product.bytes(k.products) + precision.activations.bytes(k.stream) + 4 * k.single
+    return total
+
+
+def input_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
+    """Bytes of the stream that comes into a layer, which is all that full recomputation keeps."""
+    ops = (op for module in modules for op in lower(module, step))
+    first = next((op.input for op in ops if not isinstance(op, o.Communicate)), 0)
+    return step.precision.activations.bytes(first)
+
+
+def widest_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
+    """The streams of a layer's widest op in the backward pass: its inputs and its output, or their gradients."""
+    widest: Count = 0
+    for module in modules:
+        for op in lower(module, step):
+            if not isinstance(op, (o.Communicate, o.Sum)):
+                widest = most(widest, op.input + op.output)
+    return step.precision.activations.bytes(widest)
+
+
+def memory_of(rank: Model, micro: Training, layout: Layout, in_flight: Count) -> TrainingMemory:
+    """Memory of a rank that keeps `in_flight` micro-batches' activations.
+
+    With Ψ parameters a rank, N ranks with copies, and bytes w, g, s of a parameter's weight, gradient and state:
+    Ψ·(w + g + s) without ZeRO, Ψ·(w + g + s/N), Ψ·(w + (g + s)/N), Ψ·(w + g + s)/N in stages 1, 2, 3
+    (arXiv:1910.02054 §5). Activations: in flight · Σ over layers of what their ops keep, arXiv:2205.05198 made general.
+    """
+    precision, zero, full = micro.precision, layout.zero, micro.recompute == "full"
+    stored, learning, everything = FORMATS[micro.recipe.weights], trained(rank), held(rank.modules())
+    each: Count = 0
+    working: Count = 0
+    for block, n in rank.blocks:
+        kept = kept_bytes(block.modules, micro)
+        each = each + n * (input_bytes(block.modules, micro) if full else kept)
+        gathered = 2 * stored.bytes(block.parameters) if zero >= 3 else 0
+        working = most(working, widest_bytes(block.modules, micro) + (kept if full else 0) + gathered)
+    working = working + kept_bytes(rank.head, micro) + (0 if zero >= 2 else stored.bytes(table(rank)))
+    groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
+    state = 0 if "optimizer" in micro.offload else learning.bytes(precision.optimizer, layout, zero >= 1)
+    here = least(in_flight, OFFLOADED) if "activations" in micro.offload else in_flight
+    return TrainingMemory(
+        everything.bytes(stored, layout, zero >= 3), learning.bytes(precision.gradients, layout, zero >= 2),
+        state, here * each, working,
+        CONTEXT + COMMUNICATOR * groups, each, in_flight,
+    )  # fmt: skip
+
+
+def table(rank: Model) -> Count:
+    """Elements of the largest table of the embedding, or of the head where the stage has no embedding."""
+    sizes = [x.inputs * x.outputs for x in rank.head if isinstance(x, m.Linear) and not x.frozen]
+    sizes += [x.matrix for x in rank.embedding if isinstance(x, m.Embedding) and not x.frozen]
+    largest: Count = 0
+    for size in sizes:
+        largest = most(largest, size)
+    return largest
+
+
+def _several(degree: Count) -> Count:
+    return (degree > 1) * 1 if is_array(degree) else int(degree > 1)

@@ -1,0 +1,259 @@
+"""A layout: in how many ways tensors, layers, experts, tokens and batches are shared out.
+
+Ranks are numbered with tensor parallelism innermost, then context, data and pipeline parallelism, so that the ranks of
+a tensor-parallel group are neighbours. Experts are shared out over the tensor, context and data ranks of a stage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from roofline.model.errors import InputError, nearest, not_one_of
+from roofline.model.maths import Count, ceil_div, is_array, least
+
+Exchange: TypeAlias = Literal["ring", "all_gather", "ulysses"]
+EXCHANGES: tuple[Exchange, ...] = get_args(Exchange)
+MOST = 2**20
+DEGREES = ("tp", "pp", "dp", "cp", "ep")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Degrees of parallelism. Ints, or arrays for many layouts at once.
+
+    tp: tensor; pp: pipeline stages; dp: data (replicas; with ep, attention data parallelism beside experts); cp:
+    context; ep: expert. `etp`: tensor parallelism inside an expert (tp where ep is 1, else 1). `sp`: sequence
+    parallelism, norms and residuals on 1/tp of the tokens (arXiv:2205.05198 §4.2.2). `zero`: 0 nothing, 1 optimizer
+    state, 2 also gradients, 3 also weights shared out over the data and context ranks (arXiv:1910.02054); `shard`: over
+    that many of them, the rest being copies (HSDP). `vp`: model chunks a stage holds (interleaving). `stages`: layers
+    of each stage where they are not equal. `exchange`: how context parallelism brings keys and values together.
+    `imbalance`: tokens that the experts of the busiest rank get over the mean; `capacity`: the most they take of them,
+    over the mean, the rest being dropped.
+
+    >>> Layout(tp=8, pp=4, dp=2).chips
+    64
+    """
+
+    tp: Count = 1
+    pp: Count = 1
+    dp: Count = 1
+    cp: Count = 1
+    ep: Count = 1
+    etp: Count = None
+    sp: bool = False
+    zero: int = 0
+    shard: Count = None
+    vp: int = 1
+    stages: tuple[int, ...] = ()
+    exchange: Exchange = "ring"
+    imbalance: float = 1.0
+    capacity: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in DEGREES:
+            object.__setattr__(self, name, _degree(name, getattr(self, name)))
+        for name in ("etp", "shard"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _degree(name, getattr(self, name)))
+        object.__setattr__(self, "vp", _degree("vp", self.vp))
+        if self.zero not in (0, 1, 2, 3) or isinstance(self.zero, bool):
+            raise InputError("layout.zero", self.zero, "a ZeRO stage: 0, 1, 2 or 3")
+        if not isinstance(self.sp, bool):
+            raise InputError("layout.sp", self.sp, "true or false")
+        if self.exchange not in EXCHANGES:
+            raise not_one_of("layout.exchange", self.exchange, EXCHANGES)
+        for name, value in (("imbalance", self.imbalance), ("capacity", self.capacity)):
+            if value is None and name == "capacity":
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value < float("inf"):
+                raise InputError(f"layout.{name}", value, "a number of at least 1")
+        try:
+            stages = tuple(self.stages)
+        except TypeError:
+            raise InputError("layout.stages", self.stages, "the layers of each stage") from None
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in stages):
+            raise InputError("layout.stages", self.stages, "whole numbers of layers")
+        object.__setattr__(self, "stages", stages)
+        if stages and (is_array(self.pp) or len(stages) != self.pp * self.vp):
+            expected = f"{self.pp}·{self.vp} numbers, one for each stage and chunk"
+            raise InputError("layout.stages", list(stages), expected)
+        if _some(self.ranks % (self.ep * self.expert_tp)):
+            raise does_not_divide("ep", self.ep, "tp·cp·dp / etp", ceil_div(self.ranks, self.expert_tp))
+        if self.shard is not None and _some((self.dp * self.cp) % self.shard):
+            raise does_not_divide("shard", self.shard, "dp·cp", self.dp * self.cp)
+
+    @property
+    def ranks(self) -> Count:
+        """Chips of one pipeline stage: tp·cp·dp."""
+        return self.tp * self.cp * self.dp
+
+    @property
+    def chips(self) -> Count:
+        """All chips: tp·cp·dp·pp."""
+        return self.ranks * self.pp
+
+    @property
+    def expert_tp(self) -> Count:
+        """Tensor parallelism inside an expert: as given, else tp where experts are not shared out, 1 where they are."""
+        if self.etp is not None:
+            return self.etp
+        alone = (self.ep == 1) * 1
+        return alone * self.tp + (1 - alone)
+
+    @property
+    def sharers(self) -> Count:
+        """Ranks that ZeRO shares the state of one copy of the weights out over."""
+        return self.dp * self.cp if self.shard is None else self.shard
+
+    @property
+    def expert_sharers(self) -> Count:
+        """The same for the weights of experts, of which fewer ranks hold copies."""
+        copies = self.ranks // (self.ep * self.expert_tp)
+        return copies if self.shard is None else least(copies, self.shard)
+
+    def stride(self, axis: str) -> Count:
+        """Distance between neighbours of a group along an axis, in ranks."""
+        return {
+            "tp": 1,
+            "etp": 1,
+            "ep": self.expert_tp,
+            "cp": self.tp,
+            "dp": self.tp * self.cp,
+            "pp": self.ranks,
+        }[axis]
+
+    @property
+    def load(self) -> float:
+        """Rows of the busiest expert-parallel rank over the mean."""
+        return self.imbalance if self.capacity is None else min(self.imbalance, self.capacity)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The broadcast shape of degrees that are arrays, () where none are."""
+        degrees = (*(getattr(self, name) for name in DEGREES), self.expert_tp, self.sharers)
+        if not any(is_array(d) for d in degrees):
+            return ()
+        import numpy
+
+        return numpy.broadcast_shapes(*(numpy.shape(d) for d in degrees))
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is one chip."""
+        return not is_array(self.chips) and self.chips == 1
+
+    def layers_of(self, layers: int) -> tuple[tuple[int, ...], ...]:
+        """The layers of every stage, by number; with interleaving a stage has several runs of them.
+
+        Where they do not divide, the stages in the middle take one more: the first and the last hold the embedding and
+        the head. Raises InputError where there are more stages than layers or `stages` does not add up.
+        """
+        chunks = self.pp * self.vp
+        if chunks > layers:
+            most = max(1, layers // self.vp)
+            raise InputError("layout.pp", self.pp, f"at most {most} stages of {layers} layers", [str(most)])
+        counts = list(self.stages) or _spread(layers, chunks)
+        if sum(counts) != layers:
+            raise InputError("layout.stages", list(self.stages), f"numbers that add up to {layers} layers")
+        if self.vp > 1 and not self.stages and layers % chunks:
+            raise does_not_divide("vp", self.vp, "layers / pp", layers // self.pp)
+        starts = [sum(counts[:i]) for i in range(chunks)]
+        runs = [tuple(range(s, s + n)) for s, n in zip(starts, counts, strict=True)]
+        return tuple(tuple(i for run in runs[stage :: self.pp] for i in run) for stage in range(self.pp))
+
+    def text(self) -> str:
+        """In one line, degrees of 1 left out: `tp=8, pp=4, zero=1`."""
+        numbers = (*DEGREES, "etp", "shard", "vp", "zero")
+        shown = [f"{n}={getattr(self, n)}" for n in numbers if getattr(self, n) not in (None, 0 if n == "zero" else 1)]
+        words = ["sp"] if self.sp else []
+        words += [f"stages={'+'.join(map(str, self.stages))}"] if self.stages else []
+        words += [f"imbalance={self.imbalance:g}"] if self.imbalance != 1 else []
+        words += [f"capacity={self.capacity:g}"] if self.capacity is not None else []
+        words += [f"exchange={self.exchange}"] if self.exchange != "ring" else []
+        return ", ".join(shown + words) or "one chip"
+
+
+def _spread(layers: int, chunks: int) -> list[int]:
+    """`layers` over `chunks` as evenly as can be, the middle ones first to take one more."""
+    counts = [layers // chunks] * chunks
+    order = sorted(range(chunks), key=lambda i: (i == chunks - 1, i == 0, i))
+    for i in order[: layers % chunks]:
+        counts[i] += 1
+    return counts
+
+
+def layout_named(spec: Any) -> Layout:
+    """A layout as it is, from text such as `tp=8,pp=4,sp,zero=1` (`tp8 pp4` too), or a mapping; None is one chip.
+
+    Raises InputError for a degree that does not exist or is not a whole number.
+    """
+    if spec is None:
+        return Layout()
+    if isinstance(spec, Layout):
+        return spec
+    if isinstance(spec, str):
+        spec = dict(_pair(word) for word in re.split(r"[,\s]+", spec.strip()) if word)
+    if not isinstance(spec, Mapping):
+        raise InputError("layout", spec, "degrees such as tp=8,pp=4")
+    names = [f.name for f in fields(Layout)]
+    for name in spec:
+        if name not in names:
+            raise InputError("layout", name, f"one of {', '.join(names)}", nearest(str(name), names))
+    return replace(Layout(), **spec)
+
+
+def _pair(word: str) -> tuple[str, Any]:
+    if word == "sp":
+        return "sp", True
+    found = re.fullmatch(r"([a-z]+)=?(.*)", word)
+    name, text = (found[1], found[2]) if found else (word, "")
+    if name == "exchange":
+        return name, text
+    if name == "sp":
+        return name, text.lower() in ("true", "1", "yes")
+    if name in ("imbalance", "capacity") and re.fullmatch(r"\d+(\.\d+)?", text):
+        return name, float(text)
+    if name == "stages":
+        parts = text.split("+")
+        if not all(p.isdigit() for p in parts):
+            raise InputError("layout.stages", text, "layers of each stage, as in 20+22+20")
+        return name, tuple(int(p) for p in parts)
+    if not re.fullmatch(r"\d{1,9}", text):
+        raise InputError(f"layout.{name}", text, "a whole number")
+    return name, int(text)
+
+
+def _degree(name: str, value: Any) -> Count:
+    if is_array(value) or isinstance(value, (list, tuple)):
+        import numpy
+
+        array = numpy.asarray(value)
+        if array.dtype.kind not in "iu" or array.size == 0 or (array < 1).any() or (array > MOST).any():
+            raise InputError(f"layout.{name}", value, f"whole numbers from 1 to {MOST}")
+        return array.astype(numpy.int64)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+        raise InputError(f"layout.{name}", value, f"a whole number from 1 to {MOST}")
+    return value
+
+
+def _some(value: Count) -> bool:
+    """Whether any element is not 0."""
+    return bool(value.any()) if is_array(value) else bool(value)
+
+
+def does_not_divide(degree: str, value: Count, what: str, size: Count) -> InputError:
+    """The error for a degree that does not divide a size, with the nearest degrees that do."""
+    if is_array(value) or is_array(size):
+        return InputError(f"layout.{degree}", value, f"degrees that divide {what}, {size}")
+    divisors = [n for n in range(1, min(int(size), 4096) + 1) if size % n == 0]
+    near = sorted(divisors, key=lambda n: (abs(n - value), n))[:3]
+    return InputError(f"layout.{degree}", value, f"a divisor of {what}, {size}", [str(n) for n in sorted(near)])
+
+
+def check_divides(degree: str, value: Count, what: str, size: Count) -> None:
+    """Raises InputError where `value` does not divide `size`, naming both and the nearest degrees that do."""
+    if _some(size % value):
+        raise does_not_divide(degree, value, what, size)

@@ -1,0 +1,65 @@
+"""A pipeline's timeline as text and as a Chrome trace, which Perfetto and chrome://tracing open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.estimates.schedule import Item, Timeline
+from roofline.show.units import seconds
+
+MARKS = {"F": "F", "B": "B", "W": "w"}
+CELL = 3
+"""Characters that the shortest piece of work takes at least."""
+NAMES = {"F": "forward", "B": "backward", "W": "weights"}
+COLOURS = {"F": "thread_state_running", "B": "thread_state_iowait", "W": "thread_state_runnable"}
+
+
+def timeline_text(t: Timeline, width: int = 100) -> str:
+    """One row for each stage, time from left to right: F forward, B backward, w weight gradients, · waiting.
+
+    A cell shows the kind of work, and the micro-batch's number where there is room.
+    """
+    label = len(str(t.stages - 1)) + 7
+    columns = max(10, width - label)
+    shortest = min((i.end - i.start for i in t.items if i.end > i.start), default=1.0)
+    scale = max(columns / t.length, CELL / shortest)
+    rows = []
+    for stage in range(t.stages):
+        cells = ["·"] * columns
+        for item in t.items:
+            if item.stage == stage:
+                _draw(cells, item, scale)
+        rows.append(f"stage {stage:<{label - 6}}{''.join(cells)}".rstrip())
+    kept = ", ".join(f"{n:g}" for n in t.in_flight)
+    legend = "F forward, B backward, w weight gradients, · waiting; numbers are micro-batches"
+    part = "" if scale * t.length <= columns + 1 else f"the first {seconds(columns / scale)} of "
+    summary = f"{part}{seconds(t.length)}, bubble {100 * t.bubble:.1f} %, micro-batches kept by each stage: {kept}"
+    return "\n".join([*rows, legend, summary])
+
+
+def _draw(cells: list[str], item: Item, scale: float) -> None:
+    start, end = int(item.start * scale), int(item.end * scale)
+    text = f"{MARKS[item.kind]}{item.micro_batch}"
+    room = end - start
+    shown = text if len(text) <= room else MARKS[item.kind] * min(room, 1)
+    for i, mark in enumerate(shown.ljust(room, MARKS[item.kind])):
+        if start + i < len(cells):
+            cells[start + i] = mark
+
+
+def chrome_trace(t: Timeline, name: str) -> dict[str, Any]:
+    """The Trace Event Format: a complete event for each item, in microseconds, a thread for each stage."""
+    events: list[dict[str, Any]] = [{"ph": "M", "pid": 0, "tid": 0, "name": "process_name", "args": {"name": name}}]
+    for stage in range(t.stages):
+        args = {"name": f"stage {stage}"}
+        events.append({"ph": "M", "pid": 0, "tid": stage, "name": "thread_name", "args": args})
+    events += [_event(item) for item in sorted(t.items, key=lambda i: (i.stage, i.start))]
+    return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def _event(item: Item) -> dict[str, Any]:
+    return {
+        "ph": "X", "pid": 0, "tid": item.stage, "cat": NAMES[item.kind], "cname": COLOURS[item.kind],
+        "name": f"{MARKS[item.kind]}{item.micro_batch}", "ts": item.start * 1e6, "dur": (item.end - item.start) * 1e6,
+        "args": {"micro_batch": item.micro_batch, "chunk": item.chunk, "kind": NAMES[item.kind]},
+    }  # fmt: skip

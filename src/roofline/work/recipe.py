@@ -1,0 +1,129 @@
+"""Training recipes and optimizers: what a weight takes besides itself, and what updating it costs.
+
+A recipe says in which formats the products run and in which weights, gradients and their master copy are kept. An
+optimizer says what state it keeps of a weight, and its FLOPs. Bytes a weight: 2 + 4 + 4 + 8 = 18 for bf16 with fp32
+gradients, master and Adam (Megatron-LM); 16 with gradients in bf16 (arXiv:1910.02054 §3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from types import MappingProxyType
+
+from roofline.model.errors import not_one_of
+from roofline.model.maths import Count
+from roofline.model.precision import FORMATS, Format, Precision, uniform
+
+
+@dataclass(frozen=True)
+class TrainingPrecision(Precision):
+    """A precision with the formats of gradients and of the optimizer's state, all that a weight has of it."""
+
+    gradients: Format = field(default=FORMATS["fp32"])
+    optimizer: Format = field(default=FORMATS["fp32"])
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """`products`: the format of the products of layers; `stream`: of activations between them, embedding and head.
+
+    `weights`: in which weights are kept for the passes. `gradients`: in which they are added up. `master`: of the copy
+    that the optimizer updates, None where it updates the weights themselves.
+    """
+
+    name: str
+    about: str
+    products: str
+    stream: str
+    weights: str
+    gradients: str
+    master: str | None
+
+    def precision(self, optimizer: Optimizer) -> TrainingPrecision:
+        """The formats of every role, with gradients and optimizer state."""
+        base = uniform(FORMATS[self.stream]).with_roles(weights=FORMATS[self.products])
+        roles = {f.name: getattr(base, f.name) for f in fields(Precision)}
+        return TrainingPrecision(**roles, gradients=FORMATS[self.gradients], optimizer=self.state(optimizer))
+
+    def state(self, optimizer: Optimizer) -> Format:
+        """All the optimizer's state of one weight as one format: its moments and the master copy."""
+        master = Fraction(0) if self.master is None else FORMATS[self.master].stored_bits
+        return Format(optimizer.name, master + optimizer.bits)
+
+
+RECIPES: Mapping[str, Recipe] = MappingProxyType({
+    r.name: r
+    for r in (
+        Recipe("bf16", "bf16 throughout, gradients and master in fp32", "bf16", "bf16", "bf16", "fp32", "fp32"),
+        Recipe("bf16-gradients", "bf16 gradients, master in fp32", "bf16", "bf16", "bf16", "bf16", "fp32"),
+        Recipe("bf16-pure", "bf16 throughout, no master copy", "bf16", "bf16", "bf16", "bf16", None),
+        Recipe("fp16", "fp16 with fp32 gradients and master", "fp16", "fp16", "fp16", "fp32", "fp32"),
+        Recipe("fp32", "fp32 throughout", "fp32", "fp32", "fp32", "fp32", None),
+        Recipe("fp8", "products in fp8, per tensor; weights kept in bf16", "fp8", "bf16", "bf16", "fp32", "fp32"),
+        Recipe("fp8-block", "products in fp8, in blocks (DeepSeek-V3)", "fp8-block", "bf16", "bf16", "fp32", "fp32"),
+        Recipe("mxfp8", "products in mxfp8", "mxfp8", "bf16", "bf16", "fp32", "fp32"),
+        Recipe("qlora", "frozen nf4 weights (arXiv:2305.14314)", "nf4-double", "bf16", "nf4-double", "fp32", "fp32"),
+        Recipe("nvfp4", "products in nvfp4", "nvfp4", "bf16", "bf16", "fp32", "fp32"),
+    )
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """`bits` of state a weight, besides a master copy; `flops` an update of one weight; `rounds` of Newton–Schulz.
+
+    `factored`: the second moment is kept as sums over rows and columns, which takes next to nothing.
+    """
+
+    name: str
+    about: str
+    bits: Fraction
+    flops: int
+    rounds: int = 0
+
+
+OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
+    x.name: x
+    for x in (
+        Optimizer("adamw", "two moments in fp32 (arXiv:1711.05101)", Fraction(64), 15),
+        Optimizer("adamw-bf16", "two moments in bf16", Fraction(32), 15),
+        # Two 8-bit moments, each with an fp32 scale for 2048 values (arXiv:2110.02861 §2.1).
+        Optimizer("adam8bit", "two moments in 8 bits (arXiv:2110.02861)", 2 * (8 + Fraction(32, 2048)), 21),
+        Optimizer("adafactor", "second moment factored, no first (arXiv:1804.04235)", Fraction(0), 12),
+        Optimizer("muon", "one momentum, orthogonalised in 5 rounds (Jordan et al. 2024)", Fraction(32), 6, 5),
+        Optimizer("sgd", "no state", Fraction(0), 2),
+        Optimizer("momentum", "SGD with momentum in fp32", Fraction(32), 4),
+    )
+})  # fmt: skip
+"""FLOPs a weight: AdamW 3 + 4 for the moments, 2 bias corrections, root, sum, quotient, 2 decay and 2 update."""
+
+
+def recipe_named(name: str | Recipe) -> Recipe:
+    """The recipe of that name, or an InputError with the nearest."""
+    if isinstance(name, Recipe):
+        return name
+    if name not in RECIPES:
+        raise not_one_of("recipe", name, RECIPES)
+    return RECIPES[name]
+
+
+def optimizer_named(name: str | Optimizer) -> Optimizer:
+    """The optimizer of that name, or an InputError with the nearest."""
+    if isinstance(name, Optimizer):
+        return name
+    if name not in OPTIMIZERS:
+        raise not_one_of("optimizer", name, OPTIMIZERS)
+    return OPTIMIZERS[name]
+
+
+def newton_schulz_flops(rows: Count, columns: Count, rounds: int) -> Count:
+    """FLOPs of orthogonalising a matrix: a round is X·Xᵀ, (X·Xᵀ)², and their product with X, on the shorter side.
+
+    rounds · 2·(2·s²·l + s³) for an s × l matrix with s ≤ l (Muon, Jordan et al. 2024, quintic iteration).
+    """
+    from roofline.model.maths import least, most
+
+    short, long = least(rows, columns), most(rows, columns)
+    return rounds * 2 * (2 * short * short * long + short * short * short)

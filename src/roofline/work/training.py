@@ -1,0 +1,288 @@
+"""A training step: forward, the gradients of inputs and of weights, what is computed again, what is kept until then.
+
+Every op of the forward pass has its backward by kind, so a new kind of model needs nothing here. FLOPs are the
+convention's: a product's two gradients cost as much as the product each; attention's backward is twice its forward
+(dV, dP, dQ, dK), and what flash attention computes again inside its kernel is time, not model FLOPs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from roofline.model.checks import count
+from roofline.model.errors import InputError, not_one_of
+from roofline.model.maths import Count
+from roofline.model.modules import Module
+from roofline.work import ops as o
+from roofline.work.lower import lower
+from roofline.work.recipe import Optimizer, Recipe, TrainingPrecision, optimizer_named, recipe_named
+from roofline.work.step import Queries, Step
+from roofline.work.step import replace as changed
+
+Recompute: TypeAlias = Literal["none", "selective", "full"]
+RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
+OFFLOADS = ("optimizer", "activations")
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
+MAKERS = (o.Attend, o.ScanOp, o.Activate)
+"""Ops whose output is a stream of its own for the next product."""
+CORE = (o.Attend, o.Score)
+"""What selective recomputation runs again: the core of attention (arXiv:2205.05198 §5)."""
+
+
+@dataclass(frozen=True, init=False)
+class Training(Step):
+    """Sequences that a model learns from: a step with a backward pass, and every token's logits.
+
+    `recompute`: what is not kept but run again: none, the core of attention (selective), whole layers (full), or the
+    modules of the names listed. `flash`: attention keeps its scores on the chip (FlashAttention), or else runs kernel
+    by kernel. `fused_loss`: logits are made and used piece by piece and never kept. `recipe` and `optimizer`: the
+    formats that weights, gradients and their state are kept in. `micro_batch`: sequences that pass together;
+    `schedule`: the order in which pipeline stages take them; `overlap`: gradients and gathered weights travel while
+    the passes run. `offload`: what lives in the host's memory, the `optimizer` state or the `activations`.
+    """
+
+    recompute: Recompute | tuple[str, ...]
+    flash: bool
+    fused_loss: bool
+    recipe: Recipe
+    optimizer: Optimizer
+    micro_batch: int
+    schedule: str
+    overlap: bool
+    offload: tuple[str, ...]
+
+    @property
+    def precision(self) -> TrainingPrecision:
+        """The formats of every role."""
+        return self.recipe.precision(self.optimizer)
+
+
+def train(
+    batch: Count = 1,
+    tokens: Count = None,
+    *,
+    recompute: str | Sequence[str] = "none",
+    recipe: str | Recipe = "bf16",
+    optimizer: str | Optimizer = "adamw",
+    flash: bool = True,
+    fused_loss: bool = False,
+    micro_batch: int = 1,
+    schedule: str = "1f1b",
+    overlap: bool = True,
+    offload: str | Sequence[str] = (),
+) -> Training:
+    """`batch` sequences of `tokens` tokens each, forward and backward.
+
+    The batch is that of all data-parallel replicas together; see `Training` for the rest.
+
+    Raises InputError for sizes that are not whole and a recompute that is none of none, selective, full or a list of
+    module names.
+    """
+    entry = Queries(0, count("tokens", tokens, 1), count("batch", batch, 1))
+    if isinstance(recompute, str) and recompute not in RECOMPUTE:
+        raise not_one_of("recompute", recompute, RECOMPUTE)
+    again: Any = recompute if isinstance(recompute, str) else tuple(recompute)
+    for name, value in (("flash", flash), ("fused_loss", fused_loss), ("overlap", overlap)):
+        if not isinstance(value, bool):
+            raise InputError(name, value, "true or false")
+    if schedule not in SCHEDULES:
+        raise not_one_of("schedule", schedule, SCHEDULES)
+    chosen, how = recipe_named(recipe), optimizer_named(optimizer)
+    made = object.__new__(Training)
+    rest = {"recompute": again, "fused_loss": fused_loss, "recipe": chosen, "optimizer": how, "schedule": schedule}
+    away = (offload,) if isinstance(offload, str) else tuple(offload)
+    for name in away:
+        if name not in OFFLOADS:
+            raise not_one_of("offload", name, OFFLOADS)
+    rest |= {"offload": away, "flash": flash, "micro_batch": count("micro_batch", micro_batch, 1), "overlap": overlap}
+    for name, value in {"queries": (entry,), "logits": "all", "parts": 1, **rest}.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def with_batch(step: Training, batch: Count) -> Training:
+    """The same kind of step with another number of sequences."""
+    (query,) = step.queries
+    return changed(step, (Queries(0, query.new, batch),))
+
+
+def with_options(step: Training, **options: Any) -> Training:
+    """The same sequences with some options of `train` changed."""
+    (query,) = step.queries
+    names = ("recompute", "recipe", "optimizer", "flash", "fused_loss", "micro_batch", "schedule", "overlap", "offload")
+    return train(query.count, query.new, **{**{n: getattr(step, n) for n in names}, **options})
+
+
+# -- passes --------------------------------------------------------------------------------------------------------
+def step_ops(modules: Iterable[Module], step: Step, whole: bool = True) -> tuple[o.Op, ...]:
+    """The ops of modules at a step: the forward pass, and in training what is run again and the backward pass.
+
+    `whole`: whether full recomputation covers these modules (layers, not the embedding and the head).
+    """
+    if not isinstance(step, Training):
+        return tuple(op for module in modules for op in lower(module, step))
+    forward = forward_ops(modules, step)
+    again = tuple(replace(op, phase="recompute") for op in forward if run_again(op, step, whole))
+    return (*forward, *again, *(back for op in reversed(forward) for back in backward(op)))
+
+
+def forward_ops(modules: Iterable[Module], step: Training) -> tuple[o.Op, ...]:
+    """The forward pass of modules in training; after the head, the loss."""
+    ops = [op for module in modules for op in lower(module, step)]
+    if not step.flash:
+        ops = [replace(op, flash=False) if isinstance(op, o.Attend) else op for op in ops]
+    if ops and isinstance(ops[-1], o.MatMul) and ops[-1].part == "head":
+        ops.append(loss(ops[-1], step))
+    return tuple(ops)
+
+
+def run_again(op: o.Op, step: Training, whole: bool) -> bool:
+    """Whether an op runs once more in the backward pass."""
+    if step.recompute == "full":
+        return whole and not (isinstance(op, o.Communicate) and op.collective == "p2p")
+    if step.recompute == "selective":
+        return isinstance(op, CORE)
+    return op.name in step.recompute if isinstance(step.recompute, tuple) else False
+
+
+def loss(head: o.MatMul, step: Training) -> o.Op:
+    """Cross-entropy over the logits in fp32: cast, log-softmax, and the same back. Fused: read once, written once.
+
+    In units of the logits: cast reads 1 and writes 2, log-softmax reads 2 and writes 2; back, it reads 4 and writes 2,
+    and the cast reads 2 and writes 1.
+    """
+    once = 1 if step.fused_loss else 4
+    return o.Loss(name="loss", rows=head.m, width=head.n, input=once * head.output, output=(once - 1) * head.output)
+
+
+def backward(op: o.Op) -> Iterator[o.Op]:
+    """The ops of one op's backward pass."""
+    for kind in type(op).__mro__:
+        if kind in BACKWARD:
+            yield from BACKWARD[kind](op)
+            return
+
+
+Rule = Callable[[Any], Iterator[o.Op]]
+
+
+def _product(op: o.MatMul | o.ExpertMatMul) -> Iterator[o.Op]:
+    """dX[m,k] = dY[m,n]·W[n,k]; dW[n,k] = dYᵀ[n,m]·X[m,k], added to the gradient kept so far."""
+    shared = {"input": op.output, "output": op.input, "vector": 0, "bias": False}
+    yield replace(op, name=f"{op.name}_dgrad", phase="backward", k=op.n, n=op.k, **shared)
+    if op.frozen:
+        return
+    gradient = {
+        "name": f"{op.name}_wgrad", "phase": "weight", "weight": 0, "vector": 0, "bias": False,
+        "input": op.input + op.output, "output": 0, "store": "gradients", "cache_read": op.weight,
+        "cache_write": op.weight,
+    }  # fmt: skip
+    if isinstance(op, o.ExpertMatMul):
+        yield replace(op, **gradient)
+    else:
+        yield replace(op, m=op.n, n=op.k, k=op.m, **gradient)
+
+
+def _attend(op: o.Attend) -> Iterator[o.Op]:
+    """Reads q, k, v, the output and its gradient; writes dQ, dK, dV."""
+    moved = {"input": op.input + 2 * op.output, "output": op.input, "vector": 0}
+    yield o.Backward(name=f"{op.name}_backward", phase="backward", of=op, scratch=2 * op.scratch, **moved)
+
+
+def _other(op: o.Op) -> Iterator[o.Op]:
+    """Reads the inputs and the output's gradient, writes the inputs' gradients."""
+    moved = {"input": op.input + op.output, "output": op.input, "vector": 2 * op.vector}
+    yield o.Backward(name=f"{op.name}_backward", phase="backward", of=op, rides=op.rides, scratch=op.scratch, **moved)
+
+
+def _lookup(op: o.Lookup) -> Iterator[o.Op]:
+    """Adds the tokens' gradients to the rows they came from."""
+    yield o.Backward(
+        name=f"{op.name}_backward", phase="weight", of=op, input=op.output, store="gradients", cache_read=op.weight,
+        cache_write=op.weight,
+    )  # fmt: skip
+
+
+OPPOSITE = {
+    "all_gather": "reduce_scatter", "reduce_scatter": "all_gather", "dispatch": "combine", "combine": "dispatch",
+}  # fmt: skip
+
+
+def _communicate(op: o.Communicate) -> Iterator[o.Op]:
+    """The adjoint: what was gathered is reduced and scattered, and the other way round."""
+    adjoint = OPPOSITE.get(op.collective, op.collective)
+    yield replace(op, name=f"{op.name}_backward", phase="backward", collective=adjoint)
+
+
+BACKWARD: dict[type[o.Op], Rule] = {
+    o.MatMul: _product, o.ExpertMatMul: _product, o.Attend: _attend, o.Lookup: _lookup, o.Communicate: _communicate,
+    o.Op: _other,
+}  # fmt: skip
+"""From the kind of op to its backward; a kind not listed has that of its base."""
+
+
+# -- what is kept --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Kept:
+    """Elements that one op keeps for the backward pass: in the format of its products, of the stream, and in fp32."""
+
+    products: Count = 0
+    stream: Count = 0
+    single: Count = 0
+
+
+def kept(op: o.Op) -> Kept:
+    """What an op's backward needs of its forward: its own inputs, where its derivative depends on them.
+
+    Sums, rotations and lookups need nothing. Attention keeps q, k, v of its own tokens and a log-sum-exp for each row;
+    its output is what the next product keeps. A product after an all-gather keeps its own share of the tokens, one
+    whose weights do not learn nothing.
+    """
+    match op:
+        case o.MatMul():
+            return Kept(products=0 if op.frozen else op.input // op.gathered)
+        case o.ExpertMatMul():
+            return Kept(products=0 if op.frozen else op.input)
+        case o.Attend():
+            each = op.heads * op.qk_dim + op.kv_heads * (op.qk_dim + op.v_dim)
+            if not op.flash:  # softmax and dropout each keep what they made, dropout a byte of mask
+                return Kept(stream=each * op.tokens + op.scratch, single=op.scratch // 8)
+            return Kept(stream=each * op.tokens, single=op.heads * op.tokens)
+        case o.Loss():
+            return Kept(single=op.output // 3)
+        case o.Choose():
+            return Kept(single=op.output)
+        case o.Sum():
+            return Kept(stream=op.input if op.weighted and not op.rides else 0)
+        case o.Rotate() | o.Lookup() | o.Communicate():
+            return Kept()
+        case _:
+            return Kept(stream=op.input)
+
+
+def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, Kept]]:
+    """The ops of a layer that keep something, and what: products that read one stream keep it once.
+
+    A stream is known by its width; a norm or a residual sum starts the next, and what attention, a scan or an
+    activation makes is read by one product alone. What is run again keeps its inputs, and the product behind it
+    nothing; attention's scores are then not kept.
+    """
+    seen: set[Any] = set()
+    again = made = False
+    for op in forward_ops(modules, step):
+        if isinstance(op, (o.Normalise, o.Sum)):
+            seen.clear()
+        made_again, again = again, run_again(op, step, whole=False) and not isinstance(op, CORE)
+        core = isinstance(op, CORE) and run_again(op, step, whole=False)
+        if core and isinstance(op, o.Attend):
+            op = replace(op, flash=True)
+        if isinstance(op, o.MatMul) and op.groups == 1 and not op.frozen and not made:
+            key = (op.k if isinstance(op.k, int) else id(op.k), op.part == "head")
+            if key in seen:
+                continue
+            seen.add(key)
+        made = isinstance(op, MAKERS) or (made and not isinstance(op, (o.MatMul, o.ExpertMatMul)))
+        needs = kept(op)
+        yield op, replace(needs, products=0) if made_again else needs

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.estimates.schedule import (
+    StageTimes,
+    Timeline,
+    closed_in_flight,
+    closed_length,
+    most_kept,
+    simulate,
+)
+from roofline.work.training import SCHEDULES
+
+seconds = st.integers(1, 9).map(float)
+sizes = st.integers(2, 6)
+
+
+def equal(p: int, f: float = 1.0, b: float = 1.0, w: float = 1.0, send: float = 0.0) -> list[StageTimes]:
+    return [StageTimes(f, b, w, send)] * p
+
+
+def check(t: Timeline, micro_batches: int, times: list[StageTimes]) -> None:
+    """Every item once, none beside another on its stage, each after what it needs."""
+    p, v = t.stages, t.chunks
+    done = {(i.kind, i.micro_batch, i.chunk, i.stage): i for i in t.items}
+    assert len(done) == len(t.items) == 3 * micro_batches * p * v
+    for stage in range(p):
+        mine = sorted((i for i in t.items if i.stage == stage), key=lambda i: i.start)
+        assert all(a.end <= b.start + 1e-9 for a, b in pairwise(mine))
+        assert all(i.end - i.start == pytest.approx(times[stage].of(i.kind)) for i in mine)
+    for (kind, micro, chunk, stage), item in done.items():
+        if kind != "F":
+            assert item.start >= done["F" if kind == "B" else "B", micro, chunk, stage].end - 1e-9
+
+
+def test_gpipe_by_hand() -> None:
+    """Two stages, two micro-batches of F = 1, B = W = 1: 0–1 1–2 forward on stage 0, 1–2 2–3 on stage 1, then back."""
+    t = simulate("gpipe", equal(2), 2)
+    starts = {(i.stage, i.kind, i.micro_batch): i.start for i in t.items}
+    assert [starts[0, "F", 0], starts[0, "F", 1], starts[1, "F", 0], starts[1, "F", 1]] == [0, 1, 1, 2]
+    assert [starts[1, "B", 1], starts[1, "B", 0], starts[0, "B", 1], starts[0, "B", 0]] == [3, 5, 5, 7]
+    assert t.length == 9
+    assert t.busy == (6, 6)
+    assert t.bubble == pytest.approx(1 - 6 / 9)
+    assert t.in_flight == (2, 2)
+
+
+def test_1f1b_keeps_fewer() -> None:
+    t = simulate("1f1b", equal(4), 8)
+    assert t.length == 33
+    assert t.in_flight == (4, 3, 2, 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(p=sizes, m=st.integers(1, 12), f=seconds, b=seconds, w=seconds, name=st.sampled_from(["gpipe", "1f1b"]))
+def test_fixed_schedules_take_what_their_formulas_say(p: int, m: int, f: float, b: float, w: float, name: str) -> None:
+    times = equal(p, f, b, w)
+    t = simulate(name, times, m)
+    check(t, m, times)
+    if m >= p or name == "gpipe":
+        assert t.length == closed_length(name, f, b, w, p, m)
+    assert t.in_flight == tuple(closed_in_flight(name, i, p, m) for i in range(p))
+
+
+@settings(max_examples=40, deadline=None)
+@given(p=sizes, rounds=st.integers(1, 4), v=st.integers(2, 4), w=seconds)
+def test_interleaving_divides_the_bubble(p: int, rounds: int, v: int, w: float) -> None:
+    m, times = rounds * p, equal(p, w, w, w)
+    t = simulate("interleaved", times, m, v)
+    check(t, m, times)
+    assert t.length == closed_length("interleaved", v * w, v * w, v * w, p, m, v)
+    assert t.in_flight == tuple(closed_in_flight("interleaved", i, p, m, v) for i in range(p))
+
+
+@settings(max_examples=40, deadline=None)
+@given(p=sizes, m=st.integers(2, 12), name=st.sampled_from(["zb-h1", "zb-h2"]))
+def test_zero_bubble_waits_less_than_1f1b_and_keeps_what_it_may(p: int, m: int, name: str) -> None:
+    times = equal(p)
+    t = simulate(name, times, m)
+    check(t, m, times)
+    assert max(t.in_flight) <= most_kept(name, p)
+    assert closed_length(name, 1.0, 1.0, 1.0, p, m) <= t.length <= simulate("1f1b", times, m).length
+
+
+@pytest.mark.parametrize(("name", "beyond"), [("zb-h1", 1.08), ("zb-h2", 1.13), ("dualpipe", 1.0)])
+def test_greedy_schedules_come_near_their_formulas(name: str, beyond: float) -> None:
+    for p, m in ((4, 16), (8, 32)):
+        t = simulate(name, equal(p), m)
+        assert t.length <= beyond * closed_length(name, 1.0, 1.0, 1.0, p, m)
+
+
+@pytest.mark.parametrize(("p", "m"), [(2, 4), (4, 8), (8, 24)])
+def test_dualpipe_feeds_both_ends(p: int, m: int) -> None:
+    times = equal(p)
+    t = simulate("dualpipe", times, m)
+    check_both = {(i.stage, i.kind, i.micro_batch) for i in t.items}
+    assert len(check_both) == len(t.items) == 3 * p * m
+    assert {i.micro_batch % 2 for i in t.items if i.stage == 0 and i.start == 0} == {0}
+    assert {i.micro_batch % 2 for i in t.items if i.stage == p - 1 and i.start == 0} == {1}
+    assert max(t.in_flight) <= p + 1
+    assert t.length < simulate("1f1b", times, m).length
+
+
+def test_the_slowest_stage_sets_the_pace() -> None:
+    times = [StageTimes(1, 1, 1), StageTimes(2, 2, 2), StageTimes(1, 1, 1)]
+    lengths = [simulate("1f1b", times, m).length for m in (10, 11, 12)]
+    assert lengths[1] - lengths[0] == lengths[2] - lengths[1] == 6
+
+
+def test_sends_delay_neighbours() -> None:
+    assert simulate("gpipe", equal(2, send=0.5), 1).length == 6 + 2 * 0.5
+
+
+def test_one_stage_has_no_bubble() -> None:
+    for name in SCHEDULES:
+        assert simulate(name, equal(1), 4, 1).bubble == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "p", "m", "v", "field"),
+    [("interleaved", 4, 6, 2, "micro-batches"), ("dualpipe", 4, 3, 1, "micro-batches"),
+     ("dualpipe", 3, 8, 1, "micro-batches"), ("1f1b", 2, 4, 2, "layout.vp"),
+     ("interleaved", 2, 4, 1, "layout.vp"), ("2f2b", 2, 4, 1, "schedule")],
+)  # fmt: skip
+def test_what_a_schedule_cannot_take_is_an_input_error(name: str, p: int, m: int, v: int, field: str) -> None:
+    with pytest.raises(rl.InputError) as caught:
+        simulate(name, equal(p), m, v)
+    assert caught.value.field == field

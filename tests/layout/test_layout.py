@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.layout.layout import Layout, layout_named
+from roofline.model import modules as m
+from roofline.model.load import catalog
+from roofline.model.model import Model
+from roofline.work import ops as o
+
+LLAMA, V3 = rl.load("meta-llama/Llama-3.1-8B"), rl.load("deepseek-ai/DeepSeek-V3")
+SCOUT, QWEN = rl.load("meta-llama/Llama-4-Scout-17B-16E-Instruct"), rl.load("Qwen/Qwen3-30B-A3B")
+SPREADS: list[dict[str, Any]] = [
+    {"tp": 2}, {"tp": 2, "sp": True, "dp": 2}, {"tp": 4, "pp": 2}, {"tp": 2, "dp": 4, "ep": 8},
+    {"tp": 2, "cp": 2, "ep": 2}, {"tp": 4, "dp": 2, "ep": 2, "etp": 4, "sp": True},
+]  # fmt: skip
+
+
+def total(model: Model, layout: Layout) -> Fraction:
+    """The distinct parameters of all ranks of all stages."""
+    return sum((layout.ranks * s.distinct_parameters for s in rl.stages(model, layout)), Fraction(0))  # type: ignore[attr-defined]
+
+
+def padding(model: Model, tp: int) -> int:
+    """Rows that are added to the vocabulary so that it divides, times what stands in a row."""
+    rows = -model.vocab % tp
+    tables = [x.width for x in model.embedding if isinstance(x, m.Embedding) and x.rows == model.vocab]
+    heads = [x.inputs + x.bias for x in model.head if isinstance(x, m.Linear) and x.part == "head" and not x.tied]
+    heads += [1 for x in model.head if isinstance(x, m.Linear) and x.part == "head" and x.tied and x.bias]
+    return rows * sum(tables + [h for h, x in zip(heads, heads, strict=True) if x])
+
+
+@pytest.mark.parametrize("id", sorted(catalog()))
+@pytest.mark.parametrize("spread", SPREADS, ids=[Layout(**s).text() for s in SPREADS])
+def test_the_weights_of_all_ranks_add_up_to_the_model(id: str, spread: dict[str, Any]) -> None:
+    model, layout = rl.load(id), Layout(**spread)
+    try:
+        found = total(model, layout)
+    except rl.InputError as error:
+        assert error.field.startswith("layout.")  # noqa: PT017
+        return
+    assert found == model.parameters + padding(model, layout.tp)
+
+
+def test_one_chip_is_the_identity() -> None:
+    assert rl.shard(LLAMA, Layout()) is LLAMA
+    assert rl.shard(V3, Layout(sp=True, zero=3)) is V3
+
+
+@pytest.mark.parametrize("model", [LLAMA, V3, SCOUT, QWEN], ids=lambda m: m.name)
+@pytest.mark.parametrize("spread", [{"tp": 4}, {"tp": 2, "sp": True}, {"tp": 2, "dp": 2, "ep": 4}], ids=str)
+def test_the_products_of_all_ranks_add_up_to_the_models(model: Model, spread: dict[str, Any]) -> None:
+    """What is shared out adds up; what every rank has whole (routers, MLA's down-projections) is counted by ranks."""
+    layout, step = Layout(**spread), rl.train(layout_batch(spread), 512)
+    mine = rl.train(1, 512)
+    products = (o.MatMul, o.ExpertMatMul, o.Attend)
+    whole = {(c.block, c.name): c.flops for c in rl.analyze(model, step).ops if isinstance(c.op, products)}
+    held = rl.analyze(rl.shard(model, layout), mine)
+    for cost in held.ops:
+        if (cost.block, cost.name) in whole:
+            sum_of_ranks, wanted = cost.flops * layout.ranks, whole[cost.block, cost.name]
+            copied = cost.name in COPIED and not layout.sp
+            assert sum_of_ranks == wanted * (layout.tp if copied else 1), cost.name
+
+
+COPIED = {f"{n}{s}" for n in ("q_a_proj", "kv_a_proj", "router") for s in ("", "_dgrad", "_wgrad")}
+
+
+def layout_batch(spread: dict[str, Any]) -> int:
+    return int(spread.get("dp", 1))
+
+
+def test_key_value_heads_are_copied_beyond_their_number() -> None:
+    sizes = {tp: rl.shard(LLAMA, Layout(tp=tp)) for tp in (2, 8, 16, 32)}
+    assert [s.kv_bytes(1) for s in sizes.values()] == [131072 // 2, 131072 // 8, 131072 // 8, 131072 // 8]
+    qkv = next(x for x, _ in sizes[32].modules() if x.name == "qkv_proj")
+    assert isinstance(qkv, m.Linear)
+    assert qkv.outputs == 4096 // 32 + 2 * 128  # one head of queries, one of keys, one of values
+
+
+def test_a_latent_cache_is_never_divided() -> None:
+    assert rl.shard(V3, Layout(tp=8)).kv_bytes(100) == V3.kv_bytes(100)
+
+
+def test_norms_and_routers_are_whole_and_sequence_parallelism_shares_out_their_tokens() -> None:
+    plain, scattered = rl.shard(QWEN, Layout(tp=4)), rl.shard(QWEN, Layout(tp=4, sp=True))
+    step = rl.prefill(1, 1024)
+    for shard, share in ((plain, 1), (scattered, 4)):
+        flops = {c.name: c.flops for c in rl.analyze(shard, step).ops}
+        reference = {c.name: c.flops for c in rl.analyze(QWEN, step).ops}
+        assert flops["attn_norm"] * share == reference["attn_norm"]
+        assert flops["router"] * share == reference["router"]
+        assert flops["q_norm"] * 4 == reference["q_norm"]  # inside the heads
+
+
+# -- collectives ---------------------------------------------------------------------------------------------------
+def sent(model: Model, layout: Layout, step: rl.Step) -> dict[str, tuple[str, int, int]]:
+    """name → (collective, elements, ranks) of the first block."""
+    found = rl.analyze(rl.shard(model, layout), step).ops
+    return {
+        c.name: (c.op.collective, int(c.op.elements), int(c.op.ranks))
+        for c in found
+        if isinstance(c.op, o.Communicate) and c.block not in ("embedding", "head")
+    }
+
+
+def test_tensor_parallelism_reduces_twice_a_layer() -> None:
+    assert sent(LLAMA, Layout(tp=8), rl.prefill(2, 1000)) == {
+        "attn_residual_reduce": ("all_reduce", 2000 * 4096, 8),
+        "ffn_residual_reduce": ("all_reduce", 2000 * 4096, 8),
+    }
+
+
+def test_sequence_parallelism_gathers_and_scatters_the_same_elements() -> None:
+    whole = 2000 * 4096
+    assert sent(LLAMA, Layout(tp=8, sp=True), rl.prefill(2, 1000)) == {
+        "qkv_proj_gather": ("all_gather", whole, 8), "attn_residual_reduce": ("reduce_scatter", whole, 8),
+        "gate_up_proj_gather": ("all_gather", whole, 8), "ffn_residual_reduce": ("reduce_scatter", whole, 8),
+    }  # fmt: skip
+
+
+def test_tokens_go_to_their_experts_and_back() -> None:
+    found = sent(QWEN, Layout(dp=8, ep=8), rl.prefill(1, 1024))
+    assert found == {
+        "experts_dispatch": ("dispatch", 1024 * 8 * 2048, 8), "experts_combine": ("combine", 1024 * 8 * 2048, 8),
+    }  # fmt: skip
+
+
+def test_experts_beside_tensor_parallelism_alone_are_partial_sums() -> None:
+    found = sent(QWEN, Layout(tp=4, ep=4), rl.prefill(1, 1024))
+    assert set(found) == {"attn_residual_reduce", "ffn_residual_reduce"}
+
+
+def test_pipeline_stages_hand_over_the_stream() -> None:
+    first, last = rl.stages(LLAMA, Layout(pp=2))
+    assert [c.op.elements for c in rl.analyze(first, rl.prefill(1, 100)).ops if c.name == "send"] == [100 * 4096]
+    assert not [c for c in rl.analyze(last, rl.prefill(1, 100)).ops if c.name == "send"]
+    assert last.embedding == ()
+    assert first.head == ()
+
+
+@pytest.mark.parametrize("exchange", ["ring", "all_gather", "ulysses"])
+def test_context_parallelism_shares_out_tokens_and_pairs(exchange: str) -> None:
+    layout = Layout(cp=4, exchange=exchange)  # type: ignore[arg-type]
+    step = rl.prefill(1, 4096)
+    mine = {c.name: c.flops for c in rl.analyze(rl.shard(LLAMA, layout), step).ops}
+    whole = {c.name: c.flops for c in rl.analyze(LLAMA, step).ops}
+    for name in ("qkv_proj", "attention", "down_proj"):
+        assert 4 * mine[name] == whole[name]
+    found = sent(LLAMA, layout, step)
+    if exchange == "ulysses":
+        assert found["attention_spread"] == ("all_to_all", 1024 * (4096 + 2048), 4)
+        assert found["attention_return"] == ("all_to_all", 1024 * 4096, 4)
+    else:
+        assert list(found.values()) == [("all_gather", 4096 * 2048, 4)]
+
+
+# -- errors and forms ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("model", "spread", "words"),
+    [
+        (LLAMA, {"tp": 3}, ["layout.tp", "attention heads, 32", "2, 4"]),
+        (QWEN, {"dp": 3, "ep": 3}, ["layout.ep", "experts, 128", "2, 4"]),
+        (LLAMA, {"pp": 40}, ["layout.pp", "32"]),
+        (LLAMA, {"pp": 2, "stages": (20, 10)}, ["layout.stages", "32"]),
+    ],
+    ids=["heads", "experts", "layers", "stages"],
+)
+def test_what_does_not_divide_names_the_size_and_the_nearest_degrees(
+    model: Model, spread: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(rl.InputError) as caught:
+        rl.stages(model, Layout(**spread))
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"tp": 0}, {"tp": 1.5}, {"tp": True}, {"zero": 4}, {"sp": 1}, {"exchange": "x"}, {"stages": 3}, {"ep": 3},
+     {"dp": 4, "shard": 3}, {"tp": []}, {"tp": [1, 0]}],
+    ids=str,
+)  # fmt: skip
+def test_a_bad_degree_is_an_input_error(given: dict[str, Any]) -> None:
+    with pytest.raises(rl.InputError):
+        Layout(**given)
+
+
+@pytest.mark.parametrize("text", ["tp", "tp=x", "xx=3", "tp=8;", "stages=a", "=3", "tp=-1"])
+def test_bad_text_is_an_input_error(text: str) -> None:
+    with pytest.raises(rl.InputError):
+        layout_named(text)
+
+
+def test_layouts_are_written_and_read() -> None:
+    layout = Layout(tp=8, pp=4, dp=2, sp=True, zero=1)
+    assert layout_named(layout.text()) == layout
+    assert layout_named("tp8 pp4,dp=2 sp zero=1") == layout
+    assert layout_named({"tp": 8, "pp": 4, "dp": 2, "sp": True, "zero": 1}) == layout
+    assert layout_named(None) == Layout()
+
+
+def test_uneven_stages_give_the_middle_more() -> None:
+    assert [len(s) for s in Layout(pp=4).layers_of(10)] == [2, 3, 3, 2]
+    assert [len(s) for s in Layout(pp=3, stages=(20, 22, 19)).layers_of(61)] == [20, 22, 19]
+    assert Layout(pp=2, vp=2).layers_of(8) == ((0, 1, 4, 5), (2, 3, 6, 7))
+
+
+@settings(max_examples=40, deadline=None)
+@given(tp=st.sampled_from([1, 2, 4, 8]), pp=st.sampled_from([1, 2, 4]), dp=st.sampled_from([1, 2]), sp=st.booleans())
+def test_arrays_of_degrees_are_many_layouts_at_once(tp: int, pp: int, dp: int, sp: bool) -> None:
+    degrees = np.array([1, 2, 4, 8])
+    many = Layout(tp=degrees, pp=np.array([pp]), dp=np.array([dp]), sp=sp)
+    one = Layout(tp=tp, pp=pp, dp=dp, sp=sp)
+    place = int(np.flatnonzero(degrees == tp)[0])
+    step = rl.train(1, 1024)
+    if one.alone:
+        one = Layout(tp=np.array([1]))
+    mine = rl.analyze(rl.shard(LLAMA, one), step)
+    all_of_them = rl.analyze(rl.shard(LLAMA, many), step)
+    assert np.ravel(mine.flops)[0] == all_of_them.flops[place]
+    assert np.ravel(mine.bytes)[0] == all_of_them.bytes[place]
+
+
+def legal(chips: int) -> list[Layout]:
+    """Every layout of so many chips with degrees that are powers of two."""
+    sizes = [2**i for i in range(chips.bit_length())]
+    return [
+        Layout(tp=tp, pp=pp, cp=cp, dp=chips // (tp * pp * cp), ep=ep, sp=tp > 1)
+        for tp in sizes if tp <= 16
+        for pp in sizes if tp * pp <= chips and pp <= 16
+        for cp in (1, 2, 4) if tp * pp * cp <= chips
+        for ep in sizes if (chips // pp) % ep == 0
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("model", [V3, SCOUT], ids=lambda m: m.name)
+def test_every_legal_layout_of_64_chips(model: Model) -> None:
+    tried = 0
+    for layout in legal(64):
+        try:
+            found = total(model, layout)
+        except rl.InputError as error:
+            assert "divis" in str(error)  # noqa: PT017
+            continue
+        tried += 1
+        assert found == model.parameters + padding(model, layout.tp), layout
+    assert tried > 60
+
+
+def test_a_node_gets_a_token_once_and_groups_limit_the_nodes() -> None:
+    """N·(1 − C(E − E/N, k)/C(E, k)) of 256 experts, top 8: 3.61 of 4 nodes, 5.29 of 8; groups let at most 4 of 8."""
+    from roofline.machine.fabric import cluster_named
+    from roofline.machine.timing import crossing_share
+
+    def share(chips: int, groups: int, top: int) -> float:
+        op = o.Communicate(
+            name="x",
+            collective="dispatch",
+            elements=1,
+            ranks=chips,
+            top_k=8,
+            experts=256,
+            groups=groups,
+            top_groups=top,
+        )
+        return 8 * crossing_share(op, cluster_named("32xdgx-h100"), chips, 1)
+
+    assert [round(share(n, 1, 1), 2) for n in (16, 32, 64)] == [1.99, 3.61, 5.29]
+    assert share(8, 1, 1) == 8  # one node: nothing crosses, nothing is saved
+    assert share(64, 8, 4) == 4
+    dispatch = next(
+        c.op for c in rl.analyze(rl.shard(V3, Layout(dp=8, ep=8)), rl.prefill(1, 8)).ops if c.name == "experts_dispatch"
+    )
+    assert isinstance(dispatch, o.Communicate)
+    assert (dispatch.experts, dispatch.groups, dispatch.top_groups, dispatch.top_k) == (256, 8, 4, 8)
+
+
+def test_imbalance_loads_the_busiest_rank_and_capacity_drops_the_rest() -> None:
+    def rows(**given: Any) -> int:
+        ops = rl.analyze(rl.shard(QWEN, Layout(dp=8, ep=8, **given)), rl.prefill(1, 1000)).ops
+        return int(next(c.op.m for c in ops if isinstance(c.op, o.ExpertMatMul)))
+
+    assert rows() == 8 * 1000
+    assert rows(imbalance=1.5) == 12000
+    assert rows(imbalance=1.5, capacity=1.25) == 10000
+    with pytest.raises(rl.InputError):
+        Layout(imbalance=0.5)
