@@ -122,7 +122,9 @@ def test_map_cells() -> None:
     [
         ({"on": "h100-sxm", "steps": {}}, "steps"),
         ({"on": "h100-sxm", "steps": {"a": rl.decode(batch=[1, 2], context=9)}}, "steps"),
-        ({"kind": "pie"}, "kind"), ({"on": ()}, "on"), ({"on": "h100-sxm", "points": "atoms"}, "points"),
+        ({"on": "h100-sxm", "steps": {"a": rl.train(batch=1, tokens=9)}}, "steps"),
+        ({"on": "h100-sxm", "steps": {"a": (0, 9)}}, "steps"), ({"kind": "pie"}, "kind"),
+        ({"on": ()}, "on"), ({"on": "h100-sxm", "points": "atoms"}, "points"),
         ({"on": ["h100-sxm", "l4"], "kind": "map"}, "on"), ({"on": "h100-sxm", "theme": "sepia"}, "theme"),
         ({"on": "h100-sxm", "legend": "inside"}, "legend"), ({"on": "h100-sxm", "dpi": 5}, "dpi"),
         ({"on": "h100-sxm", "kind": "sweep", "over": "tokens"}, "over"), ({"on": "h99"}, "chip"),

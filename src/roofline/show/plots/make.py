@@ -21,6 +21,7 @@ from roofline.show.plots.style import LegendPlace, Style, ThemeName
 from roofline.show.plots.write import check_output, write
 from roofline.work.analysis import analyze
 from roofline.work.step import Step, decode, prefill
+from roofline.work.training import Training
 
 Kind: TypeAlias = Literal["roofline", "shares", "sweep", "memory", "parameters", "map"]
 NamedChip: TypeAlias = str | os.PathLike[str] | Chip
@@ -110,8 +111,8 @@ def plot(
     if not default:
         raise InputError("steps", default, "at least one step")
     for name, step in default.items():
-        if step.shape:
-            raise InputError(f"steps[{name!r}]", step.shape, "a single step, not a sweep over arrays")
+        if isinstance(step, Training) or not isinstance(step, Step) or step.shape:
+            raise InputError(f"steps[{name!r}]", step, "a prefill, a decode or a mixed step, without arrays")
     request = Request(
         model, tuple(default.items()), chips, points, links, over, batch, tokens, most_batch, most_context, engine,
         precision, {"counting": counting, "traffic": traffic}, law,

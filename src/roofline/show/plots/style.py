@@ -28,7 +28,7 @@ class Theme:
 # four more by lightness, for the dozen operations of a table.
 LIGHT = Theme(
     "#ffffff", "#1b1b1b", "#5f6368", "#e4e6e9",
-    ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#8C8C00", "#555555",
+    ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#F0E442", "#555555",
      "#1B1B1B", "#7A3B00", "#4B2E83", "#A3D9C9"),
 )  # fmt: skip
 DARK = Theme(
@@ -41,11 +41,21 @@ MAP_COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "light": ("#f3f7fb", "#0b4f83"), "dark": ("#1d2a38", "#7cc4f5"),
 })  # fmt: skip
 """From few to many tokens/s, one hue, so that the order is seen without colour too."""
-GROUP_ORDER = ("matmul", "attention", "experts", "elementwise", "norm", "scan", "", "embedding", "communication")
+GROUP_ORDER = (
+    "matmul",
+    "attention",
+    "experts",
+    "elementwise",
+    "norm",
+    "scan",
+    "communication",
+    "embedding",
+    "optimizer",
+)
 """The palette's places of the groups of ops, so that a group has one colour in every picture."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 PLOTLY_MARKERS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-HATCHES = ("", "///", "\\\\\\", "...", "xx", "++", "oo", "--", "||")
+HATCHES = ("", "///", "\\\\\\", "...", "xx", "++", "oo", "--")
 """For print without colour, in the order of the palette."""
 
 
