@@ -307,3 +307,15 @@ def test_many_training_layouts_at_once() -> None:
             assert np.broadcast_to(many.memory, (4, 2))[i, j] == pytest.approx(one.memory, rel=1e-9)
             assert many.time[i, j] == pytest.approx(one.time, rel=0.02)
             assert bool(np.broadcast_to(many.fits, (4, 2))[i, j]) == one.fits
+
+
+def test_degrees_and_batches_in_arrays_together() -> None:
+    tp, batch = np.array([1, 2, 4, 8])[:, None], np.array([1, 8, 64])[None, :]
+    many = rl.estimate(LLAMA, rl.decode(batch=batch, context=4096), on="8xh100-sxm", layout=rl.Layout(tp=tp))
+    assert many.time.shape == (4, 3)
+    for i, t in enumerate((1, 2, 4, 8)):
+        for j, b in enumerate((1, 8, 64)):
+            one = rl.estimate(LLAMA, rl.decode(b, 4096), on="8xh100-sxm", layout=rl.Layout(tp=t))
+            assert many.time[i, j] == pytest.approx(one.time, rel=1e-12)
+            assert many.analysis.flops[i, j] == one.analysis.flops
+            assert np.broadcast_to(many.memory, (4, 3))[i, j] == pytest.approx(one.memory)

@@ -189,7 +189,8 @@ def analyze(
 
 def _fits(largest: Analysis) -> bool:
     """Whether 64-bit integers hold every figure of a sweep whose largest step this is."""
-    return bool(max(largest.flops, 2**16 * largest.bytes) < EXACT)
+    flops, moved = (v.max() if is_array(v) else v for v in (largest.flops, largest.bytes))
+    return bool(max(float(flops), 2.0**16 * float(moved)) < EXACT)
 
 
 def ratio(flops: Count, moved: Count) -> Count:

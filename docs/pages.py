@@ -1,0 +1,68 @@
+"""Pages made when the site is built: formulas from docstrings, accuracy from the benchmarks, pictures."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+LLAMA, V3, QWEN = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-30B-A3B"
+PICTURES = (
+    ("Llama-3.1-8B on two chips", "roofline", LLAMA, ("h100-sxm", "a100-sxm-80gb"), {}),
+    ("DeepSeek-V3, the empty middle left out", "broken", V3, ("h200-sxm",), {"broken": True}),
+    ("Shares of work and time", "shares", QWEN, ("h100-sxm",), {"kind": "shares"}),
+    ("Decode over batch", "sweep", LLAMA, ("h100-sxm", "l40s"), {"kind": "sweep"}),
+    ("Memory over context", "memory", LLAMA, ("h100-sxm",), {"kind": "memory"}),
+    ("Decode over batch and context", "map", LLAMA, ("h100-sxm",), {"kind": "map"}),
+    ("Parameters", "parameters", V3, (), {"kind": "parameters"}),
+)
+
+
+def formulas() -> str:
+    """Every convention's formula of every kind of op, in the words of its docstring."""
+    from roofline.work.counting import COUNTINGS
+    from roofline.work.ops import KIND_NAMES
+
+    lines = ["# Formulas", "", "From the docstrings of the very functions that count."]
+    for counting in COUNTINGS.values():
+        lines += ["", f"## Counting `{counting.name}`", "", f"{counting.about}.", "", "| op | FLOPs |", "|---|---|"]
+        for kind, formula in counting.formulas.items():
+            text = " ".join((formula.__doc__ or "").split()).replace("|", "\\|")
+            lines.append(f"| {KIND_NAMES[kind]} ({kind.__name__}) | {text} |")
+    return "\n".join(lines) + "\n"
+
+
+def accuracy() -> str:
+    """What the benchmarks printed."""
+    return (RESULTS / "accuracy_held_out.md").read_text(encoding="utf-8")
+
+
+def gallery(folder: Path) -> str:
+    """Draws the pictures into a folder, and names them."""
+    import roofline as rl
+
+    lines = ["# Gallery", "", "Drawn by `roofline plot` when this site was built."]
+    for title, name, model, on, options in PICTURES:
+        steps = {"prefill": rl.prefill(1, 1024), "decode": rl.decode(16, 1024)}
+        rl.plot(rl.load(model), steps, on=on, output=folder / f"{name}.svg", force=True, **options)
+        lines += ["", f"## {title}", "", f"![{title}](gallery/{name}.svg)"]
+    return "\n".join(lines) + "\n"
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """MkDocs calls it with the files of the site, and gets them with the pages made here."""
+    from mkdocs.structure.files import File
+
+    with tempfile.TemporaryDirectory() as folder:
+        pages = {"formulas.md": formulas(), "accuracy.md": accuracy(), "gallery.md": gallery(Path(folder))}
+        for name, text in pages.items():
+            files.append(File.generated(config, name, content=text))
+        for path in _made(Path(folder)):
+            files.append(File.generated(config, f"gallery/{path.name}", content=path.read_bytes()))
+    return files
+
+
+def _made(folder: Path) -> Iterator[Path]:
+    yield from sorted(folder.glob("*.svg"))
