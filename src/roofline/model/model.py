@@ -114,7 +114,7 @@ class Model:
         """
         return (precision or self.precision).kv.bytes(self.kv_elements(whole_tokens(tokens)))
 
-    def state_bytes(self, precision: Precision | None = None) -> int:
+    def state_bytes(self, precision: Precision | None = None) -> Count:
         """Recurrent state of one sequence, bytes; it does not grow with its length.
 
         A scan's in the format of `state`, a short convolution's last inputs in that of the activations.
@@ -124,9 +124,9 @@ class Model:
             (formats.activations if isinstance(m, Conv) else formats.state, n * getattr(m, "state", 0))
             for m, n in self.modules()
         )
-        return int(sum(fmt.bytes(elements) for fmt, elements in stored))
+        return sum(fmt.bytes(elements) for fmt, elements in stored)
 
-    def weight_bytes(self, precision: Precision | None = None) -> int:
+    def weight_bytes(self, precision: Precision | None = None) -> Count:
         """All weights as stored, group scales included, bytes; a tied table once."""
         precision = precision or self.precision
         return sum(n * precision.weight_bytes(m) for m, n in self.modules())

@@ -138,10 +138,10 @@ class Precision:
         chosen: Format = getattr(self, part)
         return chosen
 
-    def weight_bytes(self, module: Module) -> int:
+    def weight_bytes(self, module: Module) -> Count:
         """Stored bytes of a module's parameters: matrices in their part's format, the rest in that of `other`."""
         rest = module.parameters - module.matrix
-        return int(self.weights(part_of(module)).bytes(module.matrix) + self.other.bytes(rest))
+        return self.weights(part_of(module)).bytes(module.matrix) + self.other.bytes(rest)
 
     def with_roles(self, **roles: str | Format) -> Precision:
         """This precision with some roles changed; `weights` stands for attention, ffn and experts together.
