@@ -24,6 +24,7 @@ COMMANDS = {
     "generate": "MODEL --on CHIP --input TOKENS --output TOKENS [OPTIONS]",
     "train": "MODEL --on CLUSTER --batch SEQUENCES --tokens TOKENS [OPTIONS]",
     "serve": "MODEL --on CHIP --input TOKENS --output TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",
+    "report": "MODEL --on CHIP --output FILE [OPTIONS]",
     "plot": "MODEL [--on CHIP ...] --output FILE [OPTIONS]",
     "models": "[NAME] [OPTIONS]",
     "chips": "[NAME] [OPTIONS]",
