@@ -21,7 +21,8 @@ ON = ["meta-llama/Llama-3.1-8B", "--on", "l4"]
 LENGTHS = ["--input", "10", "--output", "4"]
 COMMANDS = [
     ["analyze", *ON, "--decode", "9"], ["explain", "openai-community/gpt2", "attention"], ["models"],
-    ["models", "openai-community/gpt2"], ["models", "--types"], ["chips"], ["chips", "--clusters"],
+    ["models", "openai-community/gpt2"], ["models", "--types"], ["diff", ON[0], "openai-community/gpt2"],
+    ["chips"], ["chips", "--clusters"],
     ["generate", *ON, *LENGTHS, "--draft", "openai-community/gpt2"], ["serve", *ON, *LENGTHS, "--concurrency", "2"],
     ["serve", ON[0], *"--on 8xh100-sxm --input 9 --output 9 --concurrency 2 --prefill-layout tp=2 --chips 4".split()],
     ["train", ON[0], *"--on 8xh100-sxm --batch 8 --tokens 8192 --layout dp=8 --run-tokens 1e9".split()],

@@ -25,6 +25,7 @@ COMMANDS = {
     "train": "MODEL --on CLUSTER --batch SEQUENCES --tokens TOKENS [OPTIONS]",
     "serve": "MODEL --on CHIP --input TOKENS --output TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",
     "report": "MODEL --on CHIP --output FILE [OPTIONS]",
+    "diff": "A B [OPTIONS]",
     "plot": "MODEL [--on CHIP ...] --output FILE [OPTIONS]",
     "models": "[NAME] [OPTIONS]",
     "chips": "[NAME] [OPTIONS]",

@@ -1,0 +1,45 @@
+"""`roofline diff`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from roofline.cli.common import Flag, warn
+
+Spec = Annotated[
+    str,
+    Parameter(
+        help="`MODEL`, `MODEL@CHIP`, either with `:key=value,…` of on, layout, precision, batch, context, prompt; "
+        "values with commas in brackets, as in `:layout=[tp=8,sp],batch=32`."
+    ),
+]
+
+
+def diff(a: Spec, b: Spec, /, *, json: Flag = False) -> None:
+    """Two models, chips, formats or layouts side by side: what changes, and which ops the change comes from.
+
+    Example: `roofline diff meta-llama/Llama-3.1-8B@a100-sxm-80gb meta-llama/Llama-3.1-8B@h100-sxm:precision=fp8`
+
+    Parameters
+    ----------
+    json:
+        JSON, as docs/json.md has it.
+    """
+    from roofline.explore.difference import differ, side
+    from roofline.show.difference import causes_text, difference_json, difference_table
+    from roofline.show.tables import print_line, print_tables
+
+    found = differ(side(a), side(b))
+    if json:
+        from json import dumps
+
+        print_line(dumps(difference_json(found), indent=2))
+    else:
+        print_tables((difference_table(found), ""))
+        print_line("")
+        print_line(causes_text(found))
+    warn(found.a.model)
+    if found.b.model.name != found.a.model.name:
+        warn(found.b.model)
