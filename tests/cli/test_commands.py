@@ -274,3 +274,20 @@ def test_chips(capsys: pytest.CaptureFixture[str]) -> None:
     assert "295" in run(capsys, "chips", "h100-sxm")[0]
     (chip,) = json.loads(run(capsys, "chips", "H100 SXM", "--json")[0])["chips"]
     assert chip["peaks_flops"]["bf16"] == 989.4e12
+
+
+def test_parquet_has_the_columns_of_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import polars
+
+    words = ["analyze", "meta-llama/Llama-3.1-8B", "--on", "h100-sxm", "--decode", "100"]
+    path = tmp_path / "ops.parquet"
+    main([*words, "--output", str(path)])
+    main([*words, "--csv"])
+    header, *rows = capsys.readouterr().out.splitlines()
+    table = polars.read_parquet(path)
+    assert table.columns == header.split(",")
+    assert table.height == len(rows)
+    assert table["flops"].sum() == rl.analyze(rl.load("meta-llama/Llama-3.1-8B"), rl.decode(1, 100)).flops
+    with pytest.raises(SystemExit):
+        main([*words, "--output", str(path)])
+    assert "--force" in capsys.readouterr().err

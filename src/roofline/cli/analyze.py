@@ -20,6 +20,7 @@ from roofline.cli.common import (
     StepOptions,
     TrafficName,
     deliver,
+    deliver_parquet,
     form_of,
     warn,
     warn_beyond,
@@ -64,7 +65,7 @@ def analyze(
     md:
         Markdown.
     output:
-        Write to this file instead of stdout: JSON, CSV or Markdown by its ending.
+        Write to this file instead of stdout: JSON, CSV, Parquet or Markdown by its ending.
     force:
         Overwrite the file.
     """
@@ -88,15 +89,19 @@ def analyze(
 
             entry["estimate"] = estimate_json(e)
         deliver(dumps(data, indent=2, allow_nan=False) + "\n", output, force)
-    elif form == "csv":
-        from roofline.show.tables import csv_text
-
-        text = csv_text(views.CSV_HEADER, views.csv_rows(named))
+    elif form in ("csv", "parquet"):
+        header: tuple[str, ...] = views.CSV_HEADER
+        rows = views.csv_rows(named)
         if timed:
             from roofline.show.estimate import TIMED_CSV_HEADER, timed_csv_rows
 
-            text = csv_text(TIMED_CSV_HEADER, timed_csv_rows(timed))
-        deliver(text, output, force)
+            header, rows = TIMED_CSV_HEADER, timed_csv_rows(timed)
+        if form == "parquet" and output is not None:
+            deliver_parquet(header, rows, output, force)
+        else:
+            from roofline.show.tables import csv_text
+
+            deliver(csv_text(header, rows), output, force)
     else:
         tables = [(views.op_table(n), "") for n in named]
         if timed:

@@ -152,9 +152,9 @@ def warn_beyond(model: Model, steps: list[tuple[str, Step]]) -> None:
 
 
 def form_of(output: Path | None) -> str:
-    """The form that a file's ending asks for: json, csv or md; md for any other, a table where there is no file."""
+    """The form that a file's ending asks for: json, csv, parquet or md; md for any other, a table without a file."""
     ending = output.suffix.lower().removeprefix(".") if output else ""
-    return ending if ending in ("json", "csv") else "md" if output else ""
+    return ending if ending in ("json", "csv", "parquet") else "md" if output else ""
 
 
 def deliver(text: str, output: Path | None, force: bool) -> None:
@@ -162,12 +162,28 @@ def deliver(text: str, output: Path | None, force: bool) -> None:
     if output is None:
         sys.stdout.write(text)
         return
+    _written(output, text.encode("utf-8"), force)
+
+
+def _written(output: Path, content: bytes, force: bool) -> None:
     if output.is_dir():
         raise InputError("--output", str(output), "a file, not a folder")
     try:
-        with output.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
+        with output.open("wb" if force else "xb") as file:
+            file.write(content)
     except FileExistsError:
         raise InputError("--output", str(output), "a new file, or --force to overwrite it") from None
     except OSError as error:
         raise InputError("--output", str(output), f"a file that can be written ({error.strerror})") from None
+
+
+def deliver_parquet(header: Sequence[str], rows: Sequence[Sequence[object]], output: Path, force: bool) -> None:
+    """A table of plain numbers and words, a column for each heading, to a Parquet file that is not there yet."""
+    import io
+
+    import polars
+
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(header)}
+    content = io.BytesIO()
+    polars.DataFrame(columns, strict=False).write_parquet(content)
+    _written(output, content.getvalue(), force)
