@@ -16,6 +16,7 @@ from roofline.estimates.latency import Estimate, time_of
 from roofline.estimates.memory import Fit, fit
 from roofline.estimates.place import Placed, placed
 from roofline.explore.guidance import Advice, Served, advice, rate
+from roofline.explore.sensitivity import Point, answers
 from roofline.model.model import Model
 from roofline.show.analysis import headline, precision_text
 from roofline.show.estimate import GRADES, fit_text, place_text, shares_text, span_text
@@ -101,6 +102,7 @@ def sections(r: Report, pictures: Path) -> Iterator[Section]:
         yield Section("Communication", (), (("communication", _communication(r)),))
     yield Section("Where the time goes", (), (("time", _heaviest(r)),))
     yield Section("Worked formulas", (), (("formulas", _formulas(r)),))
+    yield _sensitivity(r)
     yield _guidance(r)
     yield Section("Assumptions", _assumptions(r))
 
@@ -175,7 +177,9 @@ def _regimes(r: Report) -> Section:
         lines.append(
             f"{name}: {seconds(e.compute_time)} of arithmetic at full peak, {seconds(e.memory_time)} of traffic at "
             f"full bandwidth, so it lies {beyond} the ridge; expected {e.time / e.serial_floor:.2f} times its speed of "
-            f"light."
+            f"light. Of its bytes weights are {share(float(e.analysis.moved.weights), float(e.analysis.bytes))}, "
+            f"activations {share(float(e.analysis.moved.activations), float(e.analysis.bytes))}, the cache "
+            f"{share(float(e.analysis.moved.cache), float(e.analysis.bytes))}."
         )
     return Section("Regimes", tuple(lines), (("regimes", Table(columns, tuple(rows))),))
 
@@ -234,6 +238,28 @@ def _formulas(r: Report) -> Table:
     ]
     names = ("Phase", "Op", "Figure", "Formula", "With numbers", "Of a layer")
     return Table(tuple(Column(n, n == "Of a layer") for n in names), tuple(rows))
+
+
+def _sensitivity(r: Report) -> Section:
+    """Elasticities and swings, deployment apart from architecture."""
+    s = r.now
+    found = answers(Point(r.model, r.where, s.precision, s.batch, s.input, s.engine))
+    columns = (
+        Column("Phase", False), Column("Knob", False), Column("Kind", False), Column("Range"),
+        Column("Time at its ends"), Column("Elasticity"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            a.phase, a.knob, a.kind, f"× {a.low:.3g} to × {a.high:.3g}", f"× {a.at_low:.3f} to × {a.at_high:.3f}",
+            f"{a.elasticity:+.2f}",
+        )
+        for a in found
+    )  # fmt: skip
+    lines = []
+    for phase in ("prefill", "decode"):
+        best = max((a for a in found if a.phase == phase and a.kind == "deployment"), key=lambda a: abs(a.elasticity))
+        lines.append(f"{phase} answers most to {best.knob}: elasticity {best.elasticity:+.2f}.")
+    return Section("Sensitivity", tuple(lines), (("sensitivity", Table(columns, rows)),))
 
 
 def _guidance(r: Report) -> Section:
