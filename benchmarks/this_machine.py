@@ -26,7 +26,7 @@ from transformers.initialization import no_init_weights
 
 import roofline as rl
 from machine_description import describe
-from roofline.estimates.latency import estimate
+from roofline.estimates.estimate import estimate
 from roofline.machine.calibrate import chip_toml, clock_for, fit, measure
 from roofline.machine.chip import Chip, chip_named
 from roofline.show.tables import Column, Table, plain

@@ -15,9 +15,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roofline.estimates.estimate import estimate as estimate
     from roofline.estimates.generate import generate as generate
     from roofline.estimates.latency import Estimate as Estimate
-    from roofline.estimates.latency import estimate as estimate
     from roofline.estimates.memory import fit as fit
     from roofline.estimates.pools import pools as pools
     from roofline.estimates.serve import serve as serve
@@ -46,7 +46,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "generate": "estimates.generate",
     "Estimate": "estimates.latency",
-    "estimate": "estimates.latency",
+    "estimate": "estimates.estimate",
     "fit": "estimates.memory",
     "serve": "estimates.serve",
     "pools": "estimates.pools",

@@ -140,6 +140,6 @@ def _timed(
     """The steps' estimates where a chip is given."""
     if on is None:
         return []
-    from roofline.estimates.latency import estimate
+    from roofline.estimates.estimate import estimate
 
     return [(name, estimate(model, s, on=on, **options)) for name, s in steps]

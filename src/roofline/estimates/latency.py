@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias
 
 from roofline.estimates.place import Place, Placed, placed
-from roofline.layout.layout import layout_named
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
 from roofline.machine.timing import Mode, Target, Timing, mode_named, time_op, time_quantise
@@ -18,10 +17,6 @@ from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.counting import Counting
 from roofline.work.step import Step
 from roofline.work.traffic import Traffic
-from roofline.work.training import Training
-
-if TYPE_CHECKING:
-    from roofline.estimates.training import TrainingEstimate
 
 Bound: TypeAlias = Literal["compute", "memory", "network", "latency"]
 
@@ -191,30 +186,6 @@ class Estimate:
     def launches(self) -> int:
         """Kernels launched in a step."""
         return sum(op.cost.layers for op in self.ops if not op.cost.op.rides)
-
-
-@overload
-def estimate(model: Model, step: Training, *, on: Place, layout: object = None, **options: Any) -> TrainingEstimate: ...
-
-
-@overload
-def estimate(model: Model, step: Step, *, on: Place, layout: object = None, **options: Any) -> Estimate: ...
-
-
-def estimate(model: Model, step: Step, **options: Any) -> Any:
-    """How long `step` takes: of a prefill or decode `estimate_step`, of a training step `estimate_training`.
-
-    A training step with degrees or a batch in arrays gives a `TrainingSweep`.
-    """
-    if isinstance(step, Training) and (step.shape or layout_named(options.get("layout")).shape):
-        from roofline.estimates.training_sweep import sweep_training
-
-        return sweep_training(model, step, **{**options, "layout": layout_named(options.get("layout"))})
-    if isinstance(step, Training):
-        from roofline.estimates.training import estimate_training
-
-        return estimate_training(model, step, **options)
-    return estimate_step(model, step, **options)
 
 
 def estimate_step(

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from roofline.estimates.latency import Estimate, estimate
+from roofline.estimates.estimate import estimate
+from roofline.estimates.latency import Estimate
 from roofline.estimates.memory import fit
 from roofline.machine.chip import Chip
 from roofline.model.checks import count

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from roofline.estimates.latency import estimate
+from roofline.estimates.estimate import estimate
 from roofline.explore.marks import By
 from roofline.explore.memory import memory_over_context
 from roofline.explore.sweep import AXES, Axis, longest_context, map_decode, sweep_decode
