@@ -23,15 +23,6 @@ LLAMA_70B = {
     "num_attention_heads": 64, "num_key_value_heads": 8, "max_position_embeddings": 2**20, "dtype": "bfloat16",
 }  # fmt: skip
 LLAMA_405B = {**LLAMA_70B, "hidden_size": 16384, "intermediate_size": 53248, "num_attention_heads": 128}
-SLICES = {
-    "llama3-70b": lambda: LLAMA_70B,
-    "llama3-405b": lambda: LLAMA_405B,
-    "deepseek-v2": lambda: catalog_config("deepseek-ai/DeepSeek-V2"),
-    "deepseekv2": lambda: catalog_config("deepseek-ai/DeepSeek-V2"),
-    "deepseek-v3": lambda: catalog_config("deepseek-ai/DeepSeek-V3"),
-    "deepseekv3": lambda: catalog_config("deepseek-ai/DeepSeek-V3"),
-}
-"""The models of which SimuMax ran a few layers."""
 
 
 def _whole(text: str) -> int:
@@ -40,6 +31,20 @@ def _whole(text: str) -> int:
 
 def _row(file: str, e: TrainingEstimate, slices: tuple[str, ...], measured: float) -> Row:
     return Row(file, e.where.chip.id, slices, e.span, measured)
+
+
+def sliced(name: str, layers: int) -> dict[str, object] | None:
+    """The config of the model of which so many layers were run; None for one that is not known."""
+    text = "".join(c for c in name.lower() if c.isalnum())
+    known = {
+        "llama370b": LLAMA_70B, "llama3405b": LLAMA_405B, "deepseekv2": "deepseek-ai/DeepSeek-V2",
+        "deepseekv3": "deepseek-ai/DeepSeek-V3",
+    }  # fmt: skip
+    found = next((config for key, config in known.items() if text.startswith(key)), None)
+    if found is None:
+        return None
+    config = dict(catalog_config(found)) if isinstance(found, str) else found
+    return {**config, "num_hidden_layers": layers, "max_position_embeddings": 2**20}
 
 
 def gpt(hidden: int, layers: int, heads: int, inner: int, vocab: int, tokens: int) -> rl.Model:
@@ -73,11 +78,10 @@ def megatron(folder: Path) -> Iterator[Row]:
 def simumax(folder: Path) -> Iterator[Row]:
     """SimuMax's runs of Megatron-LM on 8 B200: iteration time, and GiB that the allocator handed out at the peak."""
     for r in rows_of(folder, SIMUMAX):
-        config = SLICES.get(r["model"].lower())
-        if config is None:
+        raw = sliced(r["model"], _whole(r["layers"]))
+        if raw is None:
             continue
         size = {k: _whole(r[k]) for k in ("tp", "pp", "cp", "ep", "dp", "seq_len", "micro_batch", "num_micro_batches")}
-        raw = {**config(), "num_hidden_layers": _whole(r["layers"]), "max_position_embeddings": 2**20}
         model = rl.load(raw)
         layout = rl.Layout(
             tp=size["tp"], pp=size["pp"], cp=size["cp"], ep=size["ep"], dp=size["dp"], sp=size["tp"] > 1,
