@@ -310,3 +310,9 @@ def test_bad_algorithms() -> None:
             bytes_moved(op, name, 1, 8)
         assert raised.value.field == field
         assert raised.value.nearest
+
+
+@pytest.mark.parametrize("ranks", [8, 16, 32, 64])
+def test_the_fixed_part_is_never_longer_than_the_whole(ranks: int) -> None:
+    t = collective("all_reduce", np.array([1e3, 4e4, 4e5, 5e6]), ranks, cluster_named("8xdgx-a100"))
+    assert np.all(t.fixed <= t.expected)

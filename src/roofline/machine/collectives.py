@@ -374,7 +374,8 @@ def collective(
     expected = np.where(some, np.maximum(expected, floor), 0.0)
     low = np.where(some, np.maximum(low, floor), 0.0)
     high = np.where(some, np.maximum(high, expected), 0.0)
-    return Transfer(floor, expected, low, high, np.where(some, fixed, 0.0), moved, grade)
+    fixed = np.where(some, np.minimum(fixed, expected), 0.0)  # of another way, it may be longer than the faster one
+    return Transfer(floor, expected, low, high, fixed, moved, grade)
 
 
 def _floor(op: str, size: Count, parts: tuple[Part, ...]) -> tuple[Count, tuple[tuple[str, Count], ...]]:
