@@ -33,18 +33,14 @@ def chips(
     from roofline.machine.chip import chip_named
     from roofline.machine.chip import chips as catalog
     from roofline.show import estimate as views
-    from roofline.show.tables import markdown, print_line, print_table
+    from roofline.show.tables import markdown, print_json, print_line, print_table
 
     if clusters:
         _clusters(name, json, md)
         return
     found = dict(catalog()) if name is None else {name: chip_named(name)}
     if json:
-        from json import dumps
-
-        print_line(
-            dumps({"schema": "roofline.chips/1", "chips": [views.chip_json(c) for c in found.values()]}, indent=2)
-        )
+        print_json({"schema": "roofline.chips/1", "chips": [views.chip_json(c) for c in found.values()]})
         return
     table = views.chips_table(found) if name is None else views.chip_table(found[name])
     if md:
@@ -58,13 +54,11 @@ def _clusters(name: str | None, json: bool, md: bool) -> None:
     from roofline.machine.fabric import cluster_named
     from roofline.machine.fabric import clusters as presets
     from roofline.show.estimate import cluster_json, clusters_table
-    from roofline.show.tables import markdown, print_line, print_table
+    from roofline.show.tables import markdown, print_json, print_line, print_table
 
     found = list(presets().values()) if name is None else [cluster_named(name)]
     if json:
-        from json import dumps
-
-        print_line(dumps({"schema": "roofline.clusters/1", "clusters": [cluster_json(c) for c in found]}, indent=2))
+        print_json({"schema": "roofline.clusters/1", "clusters": [cluster_json(c) for c in found]})
     elif md:
         print_line(markdown(clusters_table(found)))
     else:

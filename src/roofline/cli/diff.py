@@ -29,13 +29,11 @@ def diff(a: Spec, b: Spec, /, *, json: Flag = False) -> None:
     """
     from roofline.explore.difference import differ, side
     from roofline.show.difference import causes_text, difference_json, difference_table
-    from roofline.show.tables import print_line, print_tables
+    from roofline.show.tables import print_json, print_line, print_tables
 
     found = differ(side(a), side(b))
     if json:
-        from json import dumps
-
-        print_line(dumps(difference_json(found), indent=2))
+        print_json(difference_json(found))
     else:
         print_tables((difference_table(found), ""))
         print_line("")

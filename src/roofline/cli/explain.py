@@ -33,7 +33,7 @@ def explain(
     """
     from roofline.model.load import load
     from roofline.show import explain as views
-    from roofline.show.tables import print_line, print_text
+    from roofline.show.tables import print_json, print_text
     from roofline.work.analysis import analyze as run
     from roofline.work.explain import explain as work
 
@@ -48,9 +48,7 @@ def explain(
     has = [(name, a) for name, a in analyses if any(row.name == op for row in a.ops)] or analyses[:1]
     explained = [(name, work(a, op)) for name, a in has]
     if json:
-        from json import dumps
-
-        print_line(dumps(views.as_json(built, explained), indent=2))
+        print_json(views.as_json(built, explained))
     else:
         print_text("\n\n".join(views.text(name, a.step, work(a, op)) for name, a in has))
     warn(built)

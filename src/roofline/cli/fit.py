@@ -42,16 +42,14 @@ def fit(
     from roofline.model.load import load
     from roofline.show import estimate as views
     from roofline.show.analysis import headline
-    from roofline.show.tables import print_line, print_text
+    from roofline.show.tables import print_json, print_text
 
     built = load(model, revision=revision)
     result = run(
         built, on=on, layout=layout, batch=batch, context=context, engine=engine, precision=precision, chunk=chunk
     )
     if json:
-        from json import dumps
-
-        print_line(dumps(views.fit_json(built, result), indent=2))
+        print_json(views.fit_json(built, result))
     else:
         print_text(f"{headline(built, result.precision)}\n\n{views.fit_text(result)}")
     warn(built)

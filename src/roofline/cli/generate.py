@@ -62,7 +62,7 @@ def generate(
     from roofline.model.load import load
     from roofline.show import estimate as views
     from roofline.show.analysis import headline
-    from roofline.show.tables import print_line, print_text
+    from roofline.show.tables import print_json, print_text
 
     built = load(model, revision=revision)
     speculation = None
@@ -74,9 +74,7 @@ def generate(
         law=law, speculation=speculation,
     )  # fmt: skip
     if json:
-        from json import dumps
-
-        print_line(dumps(views.generation_json(result), indent=2))
+        print_json(views.generation_json(result))
     else:
         formats = result.waves[0].prefill.analysis.precision
         print_text(f"{headline(built, formats)}\n\n{views.generation_text(result)}")

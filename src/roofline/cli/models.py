@@ -36,7 +36,7 @@ def models(
     """
     from roofline.model.load import catalog, load
     from roofline.show import models as views
-    from roofline.show.tables import markdown, print_line, print_table
+    from roofline.show.tables import markdown, print_json, print_line, print_table
 
     if types and name is not None:
         raise InputError("--types", name, "no model beside it")
@@ -52,9 +52,7 @@ def models(
         shown = model = load(name, revision=revision)
         data, table = views.model_json(model), views.module_table(model)
     if json:
-        from json import dumps
-
-        print_line(dumps(data, indent=2))
+        print_json(data)
     elif md:
         print_line(markdown(table))
     else:

@@ -66,7 +66,7 @@ def serve(
     from roofline.model.load import load
     from roofline.show import estimate as views
     from roofline.show.analysis import headline
-    from roofline.show.tables import print_line, print_text
+    from roofline.show.tables import print_json, print_text
 
     if (concurrency is None) == (rate is None):
         got = "neither" if rate is None else "both"
@@ -82,9 +82,7 @@ def serve(
             concurrency=concurrency, engine=engine, precision=precision, law=law,
         )  # fmt: skip
         if json:
-            from json import dumps
-
-            print_line(dumps(views.pools_json(built, both), indent=2))
+            print_json(views.pools_json(built, both))
         else:
             print_text(f"{headline(built, built.precision.merged(precision))}\n\n{views.pools_text(both)}")
         warn(built)
@@ -94,9 +92,7 @@ def serve(
         engine=engine, precision=precision, law=law,
     )  # fmt: skip
     if json:
-        from json import dumps
-
-        print_line(dumps(views.serving_json(result), indent=2))
+        print_json(views.serving_json(result))
     else:
         formats = result.decode.analysis.precision
         print_text(f"{headline(built, formats)}\n\n{views.serving_text(result)}")

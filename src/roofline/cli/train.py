@@ -106,7 +106,7 @@ def train(
     from roofline.model.load import load
     from roofline.show import training as views
     from roofline.show.analysis import headline
-    from roofline.show.tables import print_line, print_tables, print_text
+    from roofline.show.tables import print_json, print_line, print_tables, print_text
     from roofline.work.training import RECOMPUTE
     from roofline.work.training import train as step_of
 
@@ -130,9 +130,7 @@ def train(
 
         deliver(dumps(chrome_trace(result.timeline, f"{learner.name}, {result.where.layout.text()}")), trace, force)
     if json:
-        from json import dumps
-
-        print_line(dumps(views.training_json(result, run, ways), indent=2))
+        print_json(views.training_json(result, run, ways))
     else:
         print_text(f"{headline(built, step.precision)}\n{views.setting_text(result)}")
         print_line("")
@@ -140,7 +138,7 @@ def train(
         print_line("")
         print_text(views.step_text(result))
         if timeline:
-            from roofline.show.tables import window_width
+            from roofline.show.tables import print_json, window_width
             from roofline.show.timeline import timeline_text
 
             print_line("")

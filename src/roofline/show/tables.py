@@ -66,6 +66,13 @@ def print_table(table: Table) -> None:
     print_tables((table, ""))
 
 
+def print_json(data: object) -> None:
+    """JSON to stdout, indented."""
+    from json import dumps
+
+    print_line(dumps(data, indent=2))
+
+
 def print_tables(*tables: tuple[Table, str]) -> None:
     """Tables, each with the note below it, and on stderr the columns for which the window is too narrow."""
     window = sys.stdout.isatty()
