@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -122,6 +123,8 @@ def train(
     run = None
     if run_tokens is not None:
         run = result.run(run_tokens, MTBF_HOURS if mtbf_hours is None else mtbf_hours)
+    if not result.fits and sys.stderr.isatty():
+        print("does not fit; looking for what would …", file=sys.stderr)
     ways = () if result.fits else fixes(result, on, engine=engine, law=law)
     if trace is not None:
         from json import dumps

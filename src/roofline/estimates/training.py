@@ -17,7 +17,7 @@ from typing import Any
 from roofline.estimates.generate import NOTHING, Span
 from roofline.estimates.latency import Estimate, OpTime, check_context, time_of
 from roofline.estimates.place import Place, Placed, placed
-from roofline.estimates.schedule import StageTimes, Timeline, simulate
+from roofline.estimates.schedule import StageTimes, Timeline, closed_in_flight, simulate
 from roofline.estimates.training_memory import TrainingMemory, held, kept_bytes, memory_of, trained
 from roofline.machine.collectives import collective
 from roofline.machine.engine import Engine
@@ -302,6 +302,24 @@ def estimate_training(
     return TrainingEstimate(
         model, step, where, count, tuple(stages), timeline, passes, reduction, gathering, update, int(plain), int(flops)
     )
+
+
+def has_room(model: Model, step: Training, *, on: Place, layout: object = None) -> bool:
+    """Whether the first and the last stage fit, without the times.
+
+    Raises InputError as `estimate_training` does.
+    """
+    where = placed(on, layout)
+    spread = where.layout
+    (query,) = step.queries
+    count = max(1, query.count // (spread.dp * step.micro_batch))
+    micro = with_batch(step, step.micro_batch)
+    for stage in {0, spread.pp - 1}:
+        kept = closed_in_flight(step.schedule, stage, spread.pp, count, spread.vp)
+        rank = where.rank(model, stage if spread.pp > 1 else None)
+        if float(memory_of(rank, micro, spread, float(kept)).total) > where.chip.capacity:
+            return False
+    return True
 
 
 # -- one micro-batch -----------------------------------------------------------------------------------------------

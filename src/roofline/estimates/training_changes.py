@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from roofline.estimates.place import Place
-from roofline.estimates.training import TrainingEstimate, estimate_training
+from roofline.estimates.training import TrainingEstimate, estimate_training, has_room
 from roofline.layout.layout import Layout
 from roofline.model.errors import InputError
 from roofline.work.training import Training, with_options
@@ -80,6 +80,8 @@ def _tried(estimate: TrainingEstimate, on: Place, chosen: tuple[Change, ...], op
         for _, spread, run in chosen:
             layout = replace(layout, **spread)
             step = with_options(step, **run)
+        if not has_room(estimate.model, step, on=on, layout=layout):
+            return None
         return estimate_training(estimate.model, step, on=on, layout=layout, **options)
     except InputError:  # a degree that does not divide, or more chips than the cluster has
         return None

@@ -158,8 +158,6 @@ class Layout:
         counts = list(self.stages) or _spread(layers, chunks)
         if sum(counts) != layers:
             raise InputError("layout.stages", list(self.stages), f"numbers that add up to {layers} layers")
-        if self.vp > 1 and not self.stages and layers % chunks:
-            raise does_not_divide("vp", self.vp, "layers / pp", layers // self.pp)
         starts = [sum(counts[:i]) for i in range(chunks)]
         runs = [tuple(range(s, s + n)) for s, n in zip(starts, counts, strict=True)]
         return tuple(tuple(i for run in runs[stage :: self.pp] for i in run) for stage in range(self.pp))
