@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import get_args
 
 from roofline.model.errors import InputError, nearest
@@ -33,14 +34,19 @@ class Format:
     compute: str | None = None
     """The format a matrix unit multiplies in; None: that of the activations (weight-only)."""
 
-    @property
+    @cached_property
     def stored_bits(self) -> Fraction:
         """Bits a value takes in memory, scales included."""
         return self.bits + self.overhead
 
+    @cached_property
+    def stored_bytes(self) -> Fraction:
+        """The same in bytes."""
+        return self.stored_bits / 8
+
     def bytes(self, elements: Count) -> Count:
         """Bytes of `elements` stored values: ⌈elements · stored_bits / 8⌉, exact for ints."""
-        per = self.stored_bits / 8
+        per = self.stored_bytes
         if per.denominator == 1:
             return elements * per.numerator
         if isinstance(elements, float) or getattr(getattr(elements, "dtype", None), "kind", "") == "f":
@@ -168,7 +174,7 @@ class Precision:
         if spec is None:
             return self
         if isinstance(spec, Precision):
-            return spec
+            return self._with(spec)
         if isinstance(spec, dict):
             return self.with_roles(**spec)
         if isinstance(spec, str) and "=" in spec:
@@ -176,8 +182,14 @@ class Precision:
             return self.with_roles(**{role.strip(): value.strip() for role, _, value in pairs})
         chosen = format_named(spec, "precision")
         if chosen.bits >= 16:
-            return uniform(chosen)
+            return self._with(uniform(chosen))
         return self.with_roles(weights=chosen)
+
+    def _with(self, other: Precision) -> Precision:
+        """The other's formats; the roles that only this one has stay as they are."""
+        if isinstance(other, type(self)):
+            return other
+        return replace(self, **{f.name: getattr(other, f.name) for f in fields(other)})
 
 
 def uniform(chosen: Format) -> Precision:

@@ -335,7 +335,7 @@ def fit_text(f: Fit) -> str:
     answer = "fits" if f.fits else "does not fit"
     lines.append(
         f"{answer}; largest batch at {f.context} tokens: {f.largest_batch}; longest context at batch {f.batch}: "
-        f"{f.longest_context or 'any'}; fewest chips: {f.fewest_chips or 'none'}"
+        f"{'any' if f.longest_context is None else f.longest_context}; fewest chips: {f.fewest_chips or 'none'}"
     )
     if f.fewest is not None and not f.fewest.alone:
         lines[-1] += f" ({f.fewest.text()})"
