@@ -235,13 +235,14 @@ def tiled(m: Number, n: Number, k: Number, groups: Number, memory: Number, chip:
     latency = waves(blocks)·(k/s)·step;  a split (s > 1) adds its price and the traffic of s partial sums in fp32.
     """
     best: Number = np.inf
+    splits = SPLITS[:1] if np.all(np.isinf(c.split)) else SPLITS
+    rows = padded(m, c.height)
     for tile in (c.tile,) if c.tile else TILES:
         tall = tile if c.tile else np.maximum(tile, c.height)
-        height = np.minimum(tall, padded(m, c.height))
-        for s in SPLITS:
-            if s > 1 and np.all(np.isinf(c.split)):
-                continue
-            turns = waves(groups * np.ceil(m / tall) * np.ceil(n / tile) * s, chip.units) * k / s
+        height = np.minimum(tall, rows)
+        blocks = groups * np.ceil(m / tall) * np.ceil(n / tile)
+        for s in splits:
+            turns = waves(blocks * s, chip.units) * k / s
             arithmetic = turns * 2 * tile * height * chip.units / (c.compute * chip.peak)
             time = smooth_max(c.sharp, arithmetic, memory, turns * c.step)
             if s > 1:
