@@ -7,7 +7,7 @@ import pytest
 
 import roofline as rl
 from roofline.explore.memory import memory_over_context
-from roofline.explore.sweep import binding, crossings, floor_bound, map_decode, spread, sweep_decode
+from roofline.explore.sweep import binding, crossings, floor_bound, map_decode, spread, sweep_steps
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 QWEN = rl.load("Qwen/Qwen3-30B-A3B")
@@ -19,7 +19,7 @@ def at(batch: int, context: int = 256) -> rl.Estimate:
 
 def test_crossings_are_exact() -> None:
     """On a grid of powers of two, the first batch whose limit is another."""
-    swept = sweep_decode(LLAMA, on="h100-sxm", context=256)
+    swept = sweep_steps(LLAMA, on="h100-sxm", context=256)
     found = {c.of: c for c in swept.crossings}
     assert set(found) == {"floor", "expected"}
     for of, bound in (("floor", floor_bound), ("expected", binding)):
@@ -32,7 +32,7 @@ def test_crossings_are_exact() -> None:
 
 def test_the_floor_crosses_where_the_algebra_says() -> None:
     """Σ FLOPs / peak = Σ bytes / bandwidth, both linear in the batch: b = fixed / (per sequence) of the two lines."""
-    crossing = next(c for c in sweep_decode(LLAMA, on="h100-sxm", context=256).crossings if c.of == "floor")
+    crossing = next(c for c in sweep_steps(LLAMA, on="h100-sxm", context=256).crossings if c.of == "floor")
     one, two = at(1), at(2)
     gap_one, gap_two = one.memory_time - one.compute_time, two.memory_time - two.compute_time
     assert crossing.at == int(np.ceil(1 + gap_one / (gap_one - gap_two)))
@@ -40,24 +40,24 @@ def test_the_floor_crosses_where_the_algebra_says() -> None:
 
 def test_long_contexts_never_become_compute_bound() -> None:
     """Each sequence brings its own cache: grouped-query attention alone is far below the ridge."""
-    swept = sweep_decode(LLAMA, on="h100-sxm", context=8192, most=4096)
+    swept = sweep_steps(LLAMA, on="h100-sxm", context=8192, most=4096)
     assert [c for c in swept.crossings if c.of == "floor"] == []
 
 
 def test_sweeps_equal_single_steps() -> None:
-    swept = sweep_decode(LLAMA, on="a100-sxm-80gb", context=1000, most=8)
+    swept = sweep_steps(LLAMA, on="a100-sxm-80gb", context=1000, most=8)
     assert swept.values.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
     single = rl.estimate(LLAMA, rl.decode(batch=5, context=1000), on="a100-sxm-80gb")
     assert swept.estimate.time[4] == pytest.approx(single.time, rel=1e-12)
     assert swept.tokens_per_second[4] == pytest.approx(5 / single.time, rel=1e-12)
-    over = sweep_decode(LLAMA, on="a100-sxm-80gb", over="context", batch=3, most=4096)
+    over = sweep_steps(LLAMA, on="a100-sxm-80gb", over="context", batch=3, most=4096)
     single = rl.estimate(LLAMA, rl.decode(batch=3, context=4096), on="a100-sxm-80gb")
     assert over.values[-1] == 4096
     assert over.tokens_per_second[-1] == pytest.approx(3 / single.time, rel=1e-12)
 
 
 def test_a_sweep_over_context_ends_with_the_models() -> None:
-    assert sweep_decode(QWEN, on="h100-sxm", over="context").values[-1] == 40959
+    assert sweep_steps(QWEN, on="h100-sxm", over="context").values[-1] == 40959
 
 
 def test_crossings_between_far_neighbours() -> None:
@@ -112,4 +112,4 @@ def test_recurrent_state_is_a_term_of_its_own() -> None:
 )
 def test_bad_sweeps(options: dict[str, object], field: str) -> None:
     with pytest.raises(rl.InputError, match=f"^{field}:"):
-        sweep_decode(LLAMA, on="h100-sxm", **options)  # type: ignore[arg-type]
+        sweep_steps(LLAMA, on="h100-sxm", **options)  # type: ignore[arg-type]

@@ -8,11 +8,13 @@ from typing import Any
 
 from roofline.estimates.generate import Generation, generate
 from roofline.estimates.place import Place
+from roofline.estimates.training import TrainingEstimate, estimate_training
 from roofline.layout.layout import Layout, layout_named
 from roofline.machine.engine import Engine
 from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.model.precision import Precision
+from roofline.work.training import Training, with_batch, with_options
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,18 @@ class Served:
 
 @dataclass(frozen=True)
 class Advice:
-    """One change: in words, its options, and what it gives.
+    """One change: in words, its options, and what it gives, each over that without it.
 
-    `per_chip`: generated tokens per second and chip over those without it; `tpot` and `ttft`: times over those without.
+    `per_chip`: generated tokens per second and chip of the whole generation; `prefill`, `decode`: prompt and generated
+    tokens per second and chip of the phase alone; `tpot` and `ttft`: times.
     """
 
     what: str
     option: str
     generation: Generation
     per_chip: float
+    prefill: float
+    decode: float
     tpot: float
     ttft: float
 
@@ -55,31 +60,43 @@ def rate(g: Generation) -> float:
     return g.tokens_per_second / g.where.chips
 
 
-def advice(model: Model, now: Served, base: Generation) -> tuple[Advice, ...]:
-    """Every change that can be made, by what it gains in tokens per second and chip, largest first."""
+def advice(model: Model, now: Served, base: Generation, fewest: Layout | None = None) -> tuple[Advice, ...]:
+    """Every change that can be made, by what it gains in tokens per second and chip, largest first.
+
+    `fewest`: the layout of the fewest chips, a change too where it does not fit now. What does not fit is left out.
+    """
     found = []
-    for what, option, other in changes(now):
+    for what, option, other in changes(now, fewest):
         try:
             g = other.of(model)
         except InputError:  # the chip lacks a format, the memory room, or a degree does not divide
             continue
         if g.memory > g.chip.capacity:
             continue
+        (prompts, tokens), (prompts_now, tokens_now) = _rates(g), _rates(base)
         found.append(
             Advice(
-                what, option, g, rate(g) / rate(base), _ratio(g.tpot.expected, base.tpot.expected),
-                _ratio(g.ttft.expected, base.ttft.expected),
+                what, option, g, per_chip=rate(g) / rate(base), prefill=_ratio(prompts, prompts_now),
+                decode=_ratio(tokens, tokens_now), tpot=_ratio(g.tpot.expected, base.tpot.expected),
+                ttft=_ratio(g.ttft.expected, base.ttft.expected),
             )
         )  # fmt: skip
     return tuple(sorted(found, key=lambda a: -a.per_chip))
+
+
+def _rates(g: Generation) -> tuple[float, float]:
+    """Tokens per second and chip of the prefill and of the decode of the first wave of every replica."""
+    sequences, chips = g.waves[0].sequences * int(g.where.layout.dp), g.where.chips
+    prompts = _ratio(sequences * g.input, g.ttft.expected * chips)
+    return prompts, _ratio(sequences, g.tpot.expected * chips)
 
 
 def _ratio(after: float, before: float) -> float:
     return after / before if before else 1.0
 
 
-def changes(now: Served) -> Iterator[tuple[str, str, Served]]:
-    """What may be changed of how a model is served: formats, batch, layout."""
+def changes(now: Served, fewest: Layout | None = None) -> Iterator[tuple[str, str, Served]]:
+    """What may be changed of how a model is served: formats, batch, layout, an engine's kernels."""
     formats = now.precision
 
     def with_formats(spec: dict[str, Any]) -> Served:
@@ -97,10 +114,19 @@ def changes(now: Served) -> Iterator[tuple[str, str, Served]]:
     for degree in ("tp", "dp"):
         size = 2 * getattr(now.layout, degree)
         spread = replace(now.layout, **{degree: size})
-        yield f"twice the {degree.upper()}", f"--layout {spread.text().replace(' ', '')}", replace(now, layout=spread)
+        yield f"twice the {degree.upper()}", _option(spread), replace(now, layout=spread)
     if now.layout.tp > 1:
         spread = replace(now.layout, tp=now.layout.tp // 2)
-        yield "half the TP", f"--layout {spread.text().replace(' ', '')}", replace(now, layout=spread)
+        yield "half the TP", _option(spread), replace(now, layout=spread)
+    if now.layout.tp > 1 and now.layout.ep == 1 and now.batch % now.layout.tp == 0:
+        spread = replace(now.layout, tp=1, dp=now.layout.dp * now.layout.tp, ep=now.layout.ranks)
+        yield "attention data parallel, experts apart", _option(spread), replace(now, layout=spread)
+    if fewest is not None and fewest != now.layout:
+        yield f"{fewest.chips} chips", _option(fewest), replace(now, layout=fewest)
+
+
+def _option(layout: Layout) -> str:
+    return "--layout tp=1" if layout.alone else f"--layout {layout.text().replace(' ', '')}"
 
 
 def served(
@@ -109,3 +135,50 @@ def served(
 ) -> Served:  # fmt: skip
     """A way of serving, its layout and formats understood. Raises InputError for what is not."""
     return Served(on, layout_named(layout), batch, input, output, model.precision.merged(precision), engine)
+
+
+# -- training ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class TrainingAdvice:
+    """One change to a training step: in words, its option, and its tokens per second and chip over those without."""
+
+    what: str
+    option: str
+    estimate: TrainingEstimate
+    per_chip: float
+
+
+def training_advice(now: TrainingEstimate, on: Place) -> tuple[TrainingAdvice, ...]:
+    """Every change that fits, by what it gains in tokens per second and chip, largest first."""
+
+    def speed(e: TrainingEstimate) -> float:
+        return e.tokens_per_second / e.chips
+
+    found = []
+    for what, option, step, layout in _training_changes(now.step, now.where.layout):
+        try:
+            e = estimate_training(now.model, step, on=on, layout=layout)
+        except InputError:  # a size that does not divide, a format that the chip lacks
+            continue
+        if e.fits:
+            found.append(TrainingAdvice(what, option, e, speed(e) / speed(now)))
+    return tuple(sorted(found, key=lambda a: -a.per_chip))
+
+
+def _training_changes(step: Training, layout: Layout) -> Iterator[tuple[str, str, Training, Layout]]:
+    (query,) = step.queries
+    if step.recipe.name != "fp8":
+        yield "products in fp8", "--recipe fp8", with_options(step, recipe="fp8"), layout
+    twice = with_batch(step, 2 * query.count)
+    yield f"a batch of {2 * query.count}", f"--batch {2 * query.count}", twice, layout
+    if not query.count % (2 * step.micro_batch * layout.dp):
+        size = 2 * step.micro_batch
+        yield f"micro-batches of {size}", f"--micro-batch {size}", with_options(step, micro_batch=size), layout
+    if not step.fused_loss:
+        yield "a fused loss", "--fused-loss", with_options(step, fused_loss=True), layout
+    if layout.tp > 1 and not layout.sp:
+        spread = replace(layout, sp=True)
+        yield "sequence parallelism", _option(spread), step, spread
+    for degree in ("dp", "tp"):
+        spread = replace(layout, **{degree: 2 * getattr(layout, degree)})
+        yield f"twice the {degree.upper()}", _option(spread), step, spread

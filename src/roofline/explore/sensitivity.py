@@ -1,8 +1,8 @@
-"""How a step's expected time answers to each knob: elasticities at the operating point, and swings over a range.
+"""How a step's expected time answers to each knob: elasticities at the operating point, swings over a range, a grid.
 
 The elasticity is d log(time) / d log(knob), here between the knob's two ends: −1 where the time halves as the knob
-doubles, 0 where it does not care. Knobs of deployment (batch, context, formats, chip) stand apart from those of the
-architecture (experts per token, layers, feed-forward), which make another model.
+doubles, 0 where it does not care. Knobs of deployment (batch, context, formats, chip, links) stand apart from those of
+the architecture (layers, width, feed-forward, KV heads, experts per token), which make another model.
 """
 
 from __future__ import annotations
@@ -10,23 +10,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from itertools import product
+from typing import Any, Literal, TypeAlias
 
-from roofline.estimates.latency import time_of
+from roofline.estimates.latency import Estimate, time_of
 from roofline.estimates.place import Placed
+from roofline.explore import variants
+from roofline.explore.sweep import PHASES, Phase
 from roofline.machine.engine import Engine
 from roofline.model import modules as m
-from roofline.model.model import Block, Model
+from roofline.model.errors import InputError
+from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.step import Step, decode, prefill
 
-Phase: TypeAlias = Literal["prefill", "decode"]
 Kind: TypeAlias = Literal["deployment", "architecture"]
+KINDS: tuple[Kind, ...] = ("deployment", "architecture")
 
 
 @dataclass(frozen=True)
 class Point:
-    """Where the knobs are turned: a model, its place and formats, `batch` sequences of `context` tokens."""
+    """Where the knobs are turned: a model, its place and formats, `batch` sequences of `context` tokens a replica."""
 
     model: Model
     where: Placed
@@ -35,11 +39,15 @@ class Point:
     context: int
     engine: str | Engine | None = None
 
-    def time(self, phase: Phase) -> float:
-        """Expected seconds of a prefill of the context, or of one token after it."""
+    def estimate(self, phase: Phase) -> Estimate:
+        """A prefill of the context, or one token after it."""
         step: Step = prefill(self.batch, self.context) if phase == "prefill" else decode(self.batch, self.context)
         rank = self.where.rank(self.model)
-        return float(time_of(rank, step, self.where, "calibrated", self.precision, self.engine).time)
+        return time_of(rank, step, self.where, "calibrated", self.precision, self.engine)
+
+    def time(self, phase: Phase) -> float:
+        """Expected seconds of it."""
+        return float(self.estimate(phase).time)
 
 
 @dataclass(frozen=True)
@@ -66,62 +74,167 @@ class Answer:
 
 
 def answers(p: Point) -> tuple[Answer, ...]:
-    """Every knob's answer in either phase, the largest swing first."""
-    found = []
-    for phase in ("prefill", "decode"):
+    """Every knob's answer in either phase, the largest swing first; none of a knob that its place does not allow."""
+    found: list[Answer] = []
+    for phase in PHASES:
         here = p.time(phase)
-        for knob, kind, ends in knobs(p):
-            (low, one), (high, other) = ends
-            found.append(Answer(knob, kind, phase, low, high, one.time(phase) / here, other.time(phase) / here))
+        for knob, kind, ((low, one), (high, other)) in knobs(p):
+            try:
+                times = one.time(phase) / here, other.time(phase) / here
+            except InputError:  # a size that no longer divides, a format that the chip lacks
+                continue
+            found.append(Answer(knob, kind, phase, low, high, *times))
     return tuple(sorted(found, key=lambda a: (a.phase != "prefill", -a.swing)))
 
 
-Ends: TypeAlias = tuple[tuple[float, Point], tuple[float, Point]]
+End: TypeAlias = tuple[float, Point]
+Knob: TypeAlias = tuple[str, Kind, tuple[End, End]]
 
 
-def knobs(p: Point) -> Iterator[tuple[str, Kind, Ends]]:
-    """The knobs that a model on a chip has, each turned down and up."""
+def knobs(p: Point) -> Iterator[Knob]:
+    """The knobs that a model in a place has, each turned down and up."""
+    yield from _deployment(p)
+    yield from _architecture(p)
 
-    def chip(field: str, factor: float) -> Point:
-        made = replace(p.where.chip, **{field: factor * getattr(p.where.chip, field)})
-        return replace(p, where=replace(p.where, chip=made))
 
-    def peak(factor: float) -> Point:
-        peaks = {f: factor * v for f, v in p.where.chip.peaks.items()}
-        return replace(p, where=replace(p.where, chip=replace(p.where.chip, peaks=peaks)))
-
-    def turned(make: Callable[[float], Point], low: float = 0.5, high: float = 2.0) -> Ends:
+def _deployment(p: Point) -> Iterator[Knob]:
+    def turned(make: Callable[[float], Point], low: float = 0.5, high: float = 2.0) -> tuple[End, End]:
         return (low, make(low)), (high, make(high))
 
+    def on(**changes: Any) -> Point:
+        return replace(p, where=replace(p.where, **changes))
+
+    chip, cluster = p.where.chip, p.where.cluster
     if p.batch > 1:
-        yield "batch", "deployment", turned(lambda f: replace(p, batch=round(f * p.batch)))
+        sizes = (p.batch // 2, replace(p, batch=p.batch // 2)), (2 * p.batch, replace(p, batch=2 * p.batch))
+        (less, fewer), (more, many) = sizes
+        yield "batch", "deployment", ((less / p.batch, fewer), (more / p.batch, many))
     if p.context > 1:
-        yield "context", "deployment", turned(lambda f: replace(p, context=round(f * p.context)), 0.5, 1.0)
-    yield "memory bandwidth", "deployment", turned(lambda f: chip("bandwidth", f))
-    yield "peak", "deployment", turned(peak)
-    if p.precision.ffn.bits >= 16:
-        narrow = replace(p, precision=p.precision.merged({"weights": "int8"}))
-        yield "bits of a weight", "deployment", ((0.5, narrow), (1.0, p))
-    if p.precision.kv.bits >= 16:
-        narrow = replace(p, precision=p.precision.merged({"kv": "fp8"}))
-        yield "bits of the cache", "deployment", ((0.5, narrow), (1.0, p))
+        half = p.context // 2
+        yield "context", "deployment", ((half / p.context, replace(p, context=half)), (1.0, p))
+
+    def faster(factor: float) -> Point:
+        return on(chip=replace(chip, bandwidth=factor * chip.bandwidth))
+
+    def stronger(factor: float) -> Point:
+        return on(chip=replace(chip, peaks={f: factor * v for f, v in chip.peaks.items()}))
+
+    def linked(factor: float) -> Point:
+        levels = tuple(replace(level, bandwidth=factor * level.bandwidth) for level in cluster.levels)
+        return on(cluster=replace(cluster, levels=levels))
+
+    yield "memory bandwidth", "deployment", turned(faster)
+    yield "peak", "deployment", turned(stronger)
+    if p.where.chips > 1:
+        yield "link bandwidth", "deployment", turned(linked)
+    for name, role, now, fmt in (
+        ("bits of a weight", "weights", p.precision.ffn, "int8"),
+        ("bits of the cache", "kv", p.precision.kv, "fp8"),
+    ):
+        if now.bits >= 16:
+            narrow = p.precision.merged({role: fmt})
+            yield name, "deployment", ((float(8 / now.bits), replace(p, precision=narrow)), (1.0, p))
+
+
+def _architecture(p: Point) -> Iterator[Knob]:
+    def other(model: Model) -> Point:
+        return replace(p, model=model)
+
     layers = len(p.model.layers)
     if layers > 1:
-        half = layers // 2
-        fewer = replace(p, model=replace(p.model, layers=p.model.layers[:half]))
-        yield "layers", "architecture", ((half / layers, fewer), (1.0, p))
-    experts = [x for x, _ in p.model.modules() if isinstance(x, m.Experts)]
-    if experts and experts[0].top_k and experts[0].top_k > 1:
-        k = experts[0].top_k
-        fewer = replace(p, model=_with_experts(p.model, k // 2))
-        yield "experts per token", "architecture", ((k // 2 / k, fewer), (1.0, p))
+        yield (
+            "layers",
+            "architecture",
+            ((layers // 2 / layers, other(variants.with_layers(p.model, layers // 2))), (1.0, p)),
+        )
+    for name, turn in (("width", variants.with_width), ("feed-forward", variants.with_inner)):
+        low, high = turn(p.model, 0.75), turn(p.model, 1.25)
+        if low.parameters != high.parameters:
+            yield name, "architecture", ((0.75, other(low)), (1.25, other(high)))
+    narrow = variants.with_kv(p.model, 2)
+    if narrow is not None:
+        yield kv_knob(p.model), "architecture", ((0.5, other(narrow)), (1.0, p))
+    k = experts_per_token(p.model)
+    if k > 1:
+        fewer = variants.with_experts_per_token(p.model, k // 2)
+        yield "experts per token", "architecture", ((k // 2 / k, other(fewer)), (1.0, p))
 
 
-def _with_experts(model: Model, top_k: int) -> Model:
-    """The model with another number of experts per token."""
+def kv_knob(model: Model) -> str:
+    """What the cache's size hangs on: the rank of latents, or the number of KV heads."""
+    return "latent rank" if any(isinstance(x, m.LatentAttention) for x, _ in model.modules()) else "KV heads"
 
-    def changed(x: m.Module) -> m.Module:
-        return replace(x, top_k=top_k) if isinstance(x, m.Experts) else x
 
-    made = {b: Block(b.name, tuple(changed(x) for x in b.modules)) for b, _ in model.blocks}
-    return replace(model, layers=tuple(made[b] for b in model.layers))
+def experts_per_token(model: Model) -> int:
+    """k of the first mixture, 0 for a dense model."""
+    return next((x.top_k or 0 for x, _ in model.modules() if isinstance(x, m.Experts)), 0)
+
+
+# -- the grid ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class GridPoint:
+    """One combination of the knobs: formats by name, sizes as factors or counts, and what a decode step then is."""
+
+    weights: str
+    cache: str
+    experts_per_token: int
+    kv: float
+    width: float
+    batch: int
+    context: int
+    flops: float
+    bytes: float
+    time: float
+    floor: float
+    bound: str
+    tokens_per_second: float
+    memory: float
+
+
+def grid(p: Point) -> Iterator[GridPoint]:
+    """Decode steps at every combination of formats, experts per token, KV heads or rank, width, batch and context.
+
+    Of one rank: `flops`, `bytes` and `memory`; `time` expected seconds, `floor` the speed of light, `bound` what
+    limits the step. A combination that the place does not allow is left out.
+    """
+    import numpy
+
+    formats = [p.precision]
+    if p.precision.ffn.bits > 8:
+        formats.append(p.precision.merged({"weights": "fp8" if "fp8" in p.where.chip.peaks else "int8"}))
+    formats += [f.merged({"kv": "fp8"}) for f in formats if f.kv.bits > 8]
+    k = experts_per_token(p.model)
+    chosen = [n for n in (k // 2, k, 2 * k) if n] if k else [0]
+    sizes = numpy.array(sorted({max(1, p.batch // 2), p.batch, 2 * p.batch, 4 * p.batch}))
+    last = p.model.context or 8 * p.context
+    lengths = numpy.array(
+        sorted({n for n in (p.context // 2, p.context, 2 * p.context, 4 * p.context) if 0 < n < last})
+    )
+    step = decode(sizes[:, None], lengths[None, :])
+    for top_k, kv, width in product(chosen, (1.0, 0.5), (0.75, 1.0, 1.25)):
+        model = _variant(p.model, top_k, kv, width)
+        if model is None:
+            continue
+        try:
+            rank = p.where.rank(model)
+            timed = [(f, time_of(rank, step, p.where, "calibrated", f, p.engine)) for f in formats]
+        except InputError:  # a size that no longer divides, a format that the chip lacks
+            continue
+        for f, e in timed:
+            for i, j in product(range(len(sizes)), range(len(lengths))):
+                yield GridPoint(
+                    f.ffn.name, f.kv.name, top_k, kv, width, int(sizes[i]), int(lengths[j]),
+                    float(e.analysis.flops[i, j]), float(e.analysis.bytes[i, j]), float(e.time[i, j]),
+                    float(e.serial_floor[i, j]), str(e.bound[i, j]), float(sizes[i] / e.time[i, j]),
+                    float(e.memory[i, j]),
+                )  # fmt: skip
+
+
+def _variant(model: Model, top_k: int, kv: float, width: float) -> Model | None:
+    """One architecture of the grid, None where the keys and values do not divide."""
+    made: Model | None = model if kv == 1.0 else variants.with_kv(model, round(1 / kv))
+    if made is None:
+        return None
+    if top_k and top_k != experts_per_token(model):
+        made = variants.with_experts_per_token(made, top_k)
+    return made if width == 1.0 else variants.with_width(made, width)

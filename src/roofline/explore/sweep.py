@@ -1,8 +1,7 @@
-"""Decode steps over batch, over context and over both, with the points where what limits them changes."""
+"""Steps over batch, over context and over both, with the points where what limits them changes."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -10,14 +9,17 @@ from typing import Any, Literal, TypeAlias
 from roofline.estimates.estimate import estimate
 from roofline.estimates.latency import Estimate
 from roofline.estimates.memory import fit
-from roofline.machine.chip import Chip
+from roofline.estimates.place import Place
+from roofline.layout.layout import layout_named
 from roofline.model.checks import count
 from roofline.model.errors import not_one_of
 from roofline.model.model import Model
-from roofline.work.step import decode
+from roofline.work.step import Step, decode, prefill
 
 Axis: TypeAlias = Literal["batch", "context"]
 AXES: tuple[Axis, ...] = ("batch", "context")
+Phase: TypeAlias = Literal["prefill", "decode"]
+PHASES: tuple[Phase, ...] = ("prefill", "decode")
 Array: TypeAlias = Any
 MOST_BATCH, MOST_CONTEXT = 1024, 131072
 PIECES = 64
@@ -38,24 +40,28 @@ class Crossing:
 
 
 @dataclass(frozen=True)
-class DecodeSweep:
-    """Decode steps over one axis on one chip. `values` [n] and every figure of `estimate` [n]."""
+class StepSweep:
+    """Steps of a phase over one axis in one place. `values` [n] and every figure of `estimate` [n].
 
+    `tokens`: new tokens of a step, [n] or one number.
+    """
+
+    phase: Phase
     over: Axis
     values: Array
     estimate: Estimate
-    batch: Array
+    tokens: Array
     crossings: tuple[Crossing, ...]
 
     @property
     def tokens_per_second(self) -> Array:
         """New tokens of the batch over the step's expected time."""
-        return self.batch / self.estimate.time
+        return self.tokens / self.estimate.time
 
 
 @dataclass(frozen=True)
 class DecodeMap:
-    """Decode steps over batch [b] × context [c] on one chip; every figure of `estimate` is [b, c].
+    """Decode steps over batch [b] × context [c] in one place; every figure of `estimate` is [b, c].
 
     `longest`: the longest context that fits beside the weights at each batch, 0 where none does.
     """
@@ -96,39 +102,46 @@ def longest_context(model: Model, most: int | None = None) -> int:
     return asked if model.context is None else max(1, min(asked, model.context - 1))
 
 
-def sweep_decode(
+def sweep_steps(
     model: Model,
     *,
-    on: str | os.PathLike[str] | Chip,
+    on: Place,
+    phase: Phase = "decode",
     over: Axis = "batch",
     batch: int = 1,
     context: int = 1024,
     most: int | None = None,
     **options: Any,
-) -> DecodeSweep:
-    """Decode over batch (1 … `most`, 1024 where not given, at `context`) or over context (1 … `most` at `batch`).
+) -> StepSweep:
+    """Steps over batch (1 … `most`, 1024 where not given, at `context`) or over context (1 … `most` at `batch`).
 
+    Of a decode `context` is what is cached, of a prefill the prompt. With a layout the batch is that of one replica.
     `options` are those of `estimate`. Raises InputError for what is not understood.
     """
-    if over not in AXES:
-        raise not_one_of("over", over, AXES)
-    size, length = count("batch", batch, 1), count("context", context)
+    for name, value, known in (("over", over, AXES), ("phase", phase, PHASES)):
+        if value not in known:
+            raise not_one_of(name, value, known)
+    size, length = count("batch", batch, 1), count("context", context, int(phase == "prefill"))
     last = count("batch", MOST_BATCH if most is None else most, 1) if over == "batch" else longest_context(model, most)
     values = spread(1, last, 8)
 
+    def step(points: Array) -> Step:
+        b, n = (points, length) if over == "batch" else (size, points)
+        return prefill(b, n) if phase == "prefill" else decode(b, n)
+
     def at(points: Array) -> Estimate:
-        step = decode(points, length) if over == "batch" else decode(size, points)
-        return estimate(model, step, on=on, **options)
+        return estimate(model, step(points), on=on, **options)
 
     floor = crossings("floor", values, lambda points: floor_bound(at(points)))
     expected = crossings("expected", values, lambda points: binding(at(points)))
-    return DecodeSweep(over, values, at(values), values if over == "batch" else size, (*floor, *expected))
+    return StepSweep(phase, over, values, at(values), step(values).tokens, (*floor, *expected))
 
 
 def map_decode(
     model: Model,
     *,
-    on: str | os.PathLike[str] | Chip,
+    on: Place,
+    layout: object = None,
     most_batch: int | None = None,
     most_context: int | None = None,
     engine: str | None = None,
@@ -136,7 +149,8 @@ def map_decode(
 ) -> DecodeMap:
     """Decode over batch (powers of two up to `most_batch`, 1024) × context (powers of two from 256 up, and the last).
 
-    What fits is what `fit` says for the engine. Raises InputError for what is not understood.
+    With a layout the batch is that of one replica. What fits is what `fit` says for the engine.
+    Raises InputError for what is not understood.
     """
     import numpy
 
@@ -145,28 +159,38 @@ def map_decode(
     powers = [2**k for k in range(8, last.bit_length()) if 3 * 2**k <= 2 * last]
     lengths = numpy.array([*powers, last])
     step = decode(sizes[:, None], lengths[None, :])
-    timed = estimate(model, step, on=on, engine=engine, **options)
-    precision = timed.analysis.precision
-    fits = (fit(model, on=on, batch=int(b), context=last, engine=engine, precision=precision) for b in sizes)
+    timed = estimate(model, step, on=on, layout=layout, engine=engine, **options)
+    spread_over = layout_named(layout)
+    of: dict[str, Any] = {
+        "on": on,
+        "layout": spread_over,
+        "context": last,
+        "engine": engine,
+        "precision": timed.analysis.precision,
+    }
+    fits = (fit(model, batch=int(b) * int(spread_over.dp), **of) for b in sizes)
     longest = tuple(last if f.longest_context is None else f.longest_context for f in fits)
     return DecodeMap(sizes, lengths, timed, longest)
 
 
 # -- what limits a step --------------------------------------------------------------------------------------------
 def floor_bound(e: Estimate) -> Array:
-    """`compute` where Σ compute ≥ Σ memory at the speed of light, else `memory`."""
+    """Of the sums at the speed of light the longest: network, compute or memory."""
     import numpy
 
-    return numpy.where(numpy.asarray(e.compute_time) >= e.memory_time, "compute", "memory")
+    compute, memory = numpy.asarray(e.compute_time), numpy.asarray(e.memory_time)
+    on_chip = numpy.where(compute >= memory, "compute", "memory")
+    return numpy.where(e.network_time > numpy.maximum(compute, memory), "network", on_chip)
 
 
 def binding(e: Estimate) -> Array:
-    """The bound (compute, memory, latency) of the ops that take most of the expected time together."""
+    """The bound (compute, memory, network, latency) of the ops that take most of the expected time together."""
     import numpy
 
-    names = numpy.array(["compute", "memory", "latency"])
+    names = numpy.array(["compute", "memory", "network", "latency"])
     total = [sum(op.expected * (numpy.asarray(op.bound) == name) for op in e.ops) for name in names]
-    return names[numpy.argmax(numpy.stack([numpy.asarray(t) for t in total]), axis=0)]
+    shape = numpy.shape(e.time)
+    return names[numpy.argmax(numpy.stack([numpy.broadcast_to(t, shape) for t in total]), axis=0)]
 
 
 def crossings(of: Literal["floor", "expected"], values: Array, names: Callable[[Array], Array]) -> tuple[Crossing, ...]:
@@ -187,3 +211,19 @@ def _first(low: int, high: int, names: Callable[[Array], Array]) -> int:
         place = int(numpy.argmax(names(points) != names(points[:1])[0]))
         low, high = int(points[place - 1]), int(points[place])
     return high
+
+
+def first_true(low: int, high: int, holds: Callable[[Array], Array]) -> int | None:
+    """The first whole number from `low` to `high` for which `holds`; None where none does.
+
+    Looked for between points four to a doubling, then to the exact number: a stretch that lies between two of them
+    with what does not hold on both sides is passed over.
+    """
+    import numpy
+
+    values = spread(low, high)
+    found = numpy.asarray(holds(values))
+    if not found.any():
+        return None
+    i = int(numpy.argmax(found))
+    return low if i == 0 else _first(int(values[i - 1]), int(values[i]), holds)
