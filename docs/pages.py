@@ -17,7 +17,11 @@ PICTURES = (
     ("Memory over context", "memory", LLAMA, ("h100-sxm",), {"kind": "memory"}),
     ("Decode over batch and context", "map", LLAMA, ("h100-sxm",), {"kind": "map"}),
     ("Parameters", "parameters", V3, (), {"kind": "parameters"}),
-)
+    ("Prefill over the prompt, on eight chips", "prefill", V3, ("8xh200-sxm",),
+     {"kind": "sweep", "phase": "prefill", "over": "context", "layout": "tp=8", "batch": 4}),
+    ("What each knob does", "tornado", QWEN, ("8xh100-sxm",), {"kind": "tornado", "layout": "tp=4", "batch": 16}),
+    ("Architecture", "diagram", V3, (), {"kind": "diagram"}),
+)  # fmt: skip
 
 
 def formulas() -> str:

@@ -37,5 +37,9 @@ PICTURES: Mapping[str, Callable[[], Plot]] = {
     "memory": made(LLAMA, on=["h100-sxm", "a100-sxm-40gb"], kind="memory", batch=8),
     "parameters": made(V3, kind="parameters"),
     "map": made(QWEN, on="h100-sxm", kind="map"),
+    "sweep-prefill": made(V3, on="8xh200-sxm", layout="tp=8", kind="sweep", phase="prefill", over="context", batch=4),
+    "tornado": made(QWEN, on="8xh100-sxm", layout="tp=4", kind="tornado", batch=16),
+    "diagram": made(V3, kind="diagram"),
+    "diagram-mamba": made("ai21labs/Jamba-v0.1", kind="diagram"),
     "bars": bars,
 }

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from roofline.model.model import Model as Model
     from roofline.model.precision import Precision as Precision
     from roofline.show.plots.make import plot as plot
+    from roofline.show.report.make import report as report
     from roofline.work.analysis import Analysis as Analysis
     from roofline.work.analysis import analyze as analyze
     from roofline.work.step import Queries as Queries
@@ -58,6 +59,7 @@ _WHERE = {
     "Model": "model.model",
     "Precision": "model.precision",
     "plot": "show.plots.make",
+    "report": "show.report.make",
     "Analysis": "work.analysis",
     "analyze": "work.analysis",
     "Queries": "work.step",

@@ -1,23 +1,53 @@
-"""`roofline report`: what it says, that it stands alone, and that a real browser shows it."""
+"""The report: that its figures are the library's, that the page stands alone, and that a real browser shows it."""
 
 from __future__ import annotations
 
+import base64
 import csv
+import io
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
+import polars
 import pytest
 
 import roofline as rl
 from roofline.cli.main import main
 from roofline.explore.guidance import advice, served
-from roofline.show.report import Report, html
+from roofline.show.report.mermaid import mermaid
+from roofline.show.report.sections import MAKERS
+from roofline.show.report.subject import Report, report_on
+from roofline.show.report.write import Finished, finished, html
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SEVEN = ("h100-sxm", "h100-pcie", "a100-sxm-80gb", "a100-pcie-40gb", "l40s", "a10", "v100-sxm2-32gb")
+SHORT = ["--batch", "4", "--input", "512", "--output-tokens", "64"]
+PICTURES = 9
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of DeepSeek-V3 on eight chips."""
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    main(["report", "deepseek-ai/DeepSeek-V3", "--on", "8xh200-sxm", "--layout", "tp=8", "--output", str(path)])
+    return path
+
+
+@pytest.fixture(scope="module")
+def llama() -> Finished:
+    """Llama on one chip, compared with one that can and one that cannot run it."""
+    model = rl.load(LLAMA)
+    return rl.report(model, on=["h100-sxm", "l40s", "v100-sxm2-32gb"], batch=4, input=512, output_tokens=64)
+
+
+def sheet(f: Finished, name: str) -> list[dict[str, object]]:
+    """The rows of a sheet, by column."""
+    (found,) = (s for part in f.sections for s in part.sheets if s.name == name)
+    return [dict(zip((c.name for c in found.fields), row, strict=True)) for row in found.rows]
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -30,47 +60,93 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return err
 
 
-def test_the_page_stands_alone(tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    main(["report", "deepseek-ai/DeepSeek-V3", "--on", "8xh200-sxm", "--layout", "tp=8", "--output", str(page)])
+# -- forms ---------------------------------------------------------------------------------------------------------
+def test_the_page_stands_alone(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert len(text.encode()) < 3e6
-    assert not re.findall(r'(?:src|href)="(?!#)', text)
+    assert not re.findall(r'(?:src|href)="(?!#|data:)', text)
     assert "@import" not in text
-    assert text.count("<figure>") == 4
+    assert text.count("<figure>") == PICTURES
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
-    for heading in ("In one minute", "Regimes", "Guidance", "Communication", "Worked formulas"):
+    for heading in (
+        "In one minute",
+        "Guidance",
+        "Regimes",
+        "Communication",
+        "Critical batch and length",
+        "Sensitivity",
+    ):
         assert f">{heading}</h2>" in text
 
 
-def test_its_figures_are_the_librarys(tmp_path: Path) -> None:
-    page = tmp_path / "report.md"
-    main(
-        [
-            "report",
-            LLAMA,
-            "--on",
-            "h100-sxm",
-            "--batch",
-            "4",
-            "--input",
-            "512",
-            "--output-tokens",
-            "64",
-            "--output",
-            str(page),
-        ]
-    )
-    text = page.read_text(encoding="utf-8")
+def test_every_table_of_the_page_can_be_saved(page: Path) -> None:
+    found = dict(re.findall(r'download="(\w+)\.csv" href="data:text/csv;base64,([^"]+)"', page.read_text("utf-8")))
+    assert {"guidance", "terms", "regimes", "sensitivity", "grid", "fingerprint"} <= set(found)
+    rows = list(csv.reader(io.StringIO(base64.b64decode(found["grid"]).decode())))
+    assert rows[0][:4] == ["Weights", "Cache", "Experts per token", "Keys and values"]
+    assert len(rows) > 500
+
+
+def test_markdown_has_pictures_tables_and_a_diagram_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "report.md"
+    main(["report", LLAMA, "--on", "h100-sxm", *SHORT, "--output", str(path)])
+    text = path.read_text(encoding="utf-8")
     model = rl.load(LLAMA)
     g = rl.generate(model, on="h100-sxm", batch=4, input=512, output=64)
     assert f"{g.tokens_per_second:,.0f} tokens/s" in text
-    assert "8,030,261,248" in text
+    assert "```mermaid\nflowchart TB" in text
     files = tmp_path / "report_files"
-    assert {p.name for p in files.glob("*.svg")} == {"roofline.svg", "shares.svg", "sweep.svg", "memory.svg"}
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        assert (tmp_path / target).is_file(), target
+    assert len(list(files.glob("*.png"))) == PICTURES
     rows = list(csv.reader((files / "parameters.csv").open(encoding="utf-8")))
-    assert rows[-1][:2] == ["all", "8,030,261,248"]
+    assert rows[-1][:2] == ["all", "8030261248"]
+
+
+def test_tables_as_files_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "tables"
+    words = ["report", LLAMA, "--on", "h100-sxm", *SHORT]
+    main([*words, "--tables", str(folder), "--tables-form", "parquet", "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == "roofline.report/1"
+    tables = {t["name"]: t for s in data["sections"] for t in s["tables"]}
+    assert {p.stem for p in folder.glob("*.parquet")} == set(tables)
+    grid = polars.read_parquet(folder / "grid.parquet")
+    assert grid.height == len(tables["grid"]["rows"])
+    assert grid["Expected (s)"].to_list() == [row[9] for row in tables["grid"]["rows"]]
+
+
+def test_mermaid_has_every_module_once(llama: Finished) -> None:
+    (plot,) = (p for s in llama.sections for name, p in s.pictures if name == "Architecture")
+    text = mermaid(plot)  # type: ignore[arg-type]
+    model = llama.of.model
+    for x in (*model.embedding, *model.layers[0].modules, *model.head):
+        assert text.count(f"{x.name}<br/>") == 1
+    assert text.count("subgraph") == text.count("  end") == 2
+    assert text.count("s1nin --> s1n5") == 1  # the stream goes around attention
+
+
+# -- figures -------------------------------------------------------------------------------------------------------
+def test_regimes_are_the_librarys(llama: Finished) -> None:
+    model = llama.of.model
+    by = {row["Phase"]: row for row in sheet(llama, "regimes")}
+    for name, step in (("prefill", rl.prefill(4, 512)), ("decode", rl.decode(4, 544))):
+        e = rl.estimate(model, step, on="h100-sxm")
+        assert (by[name]["FLOPs"], by[name]["Expected"], by[name]["Bound"]) == (e.analysis.flops, e.time, e.bound)
+        assert by[name]["Tokens/s"] == pytest.approx(step.tokens / e.time)
+        assert by[name]["MFU"] == pytest.approx(e.analysis.flops / e.time / e.chip.peak("bf16"))
+    t = rl.estimate(model, rl.train(4, 512), on="h100-sxm")
+    assert (by["training"]["Expected"], by["training"]["MFU"]) == (t.time, t.mfu)
+
+
+def test_places_are_compared_and_what_cannot_run_says_why(llama: Finished) -> None:
+    first, second, third = sheet(llama, "chips")
+    g = rl.generate(llama.of.model, on="l40s", batch=4, input=512, output=64)
+    assert first["Chip"] == "NVIDIA H100 SXM5 80GB"
+    assert second["TPOT"] == g.tpot.expected
+    assert third["TPOT"] is None
+    assert "bf16" in str(third["Why not"])
 
 
 def test_guidance_is_computed_and_sorted() -> None:
@@ -82,8 +158,53 @@ def test_guidance_is_computed_and_sorted() -> None:
     assert gains == sorted(gains, reverse=True)
     by = {a.option: a for a in found}
     narrow = rl.generate(model, on="h100-sxm", batch=4, input=512, output=64, precision="weights=fp8")
-    assert by["--precision weights=fp8"].per_chip == pytest.approx(narrow.tokens_per_second / base.tokens_per_second)
-    assert by["--batch 8"].per_chip > 1
+    fp8 = by["--precision weights=fp8"]
+    assert fp8.per_chip == pytest.approx(narrow.tokens_per_second / base.tokens_per_second)
+    assert fp8.decode == pytest.approx(base.tpot.expected / narrow.tpot.expected)
+    assert fp8.prefill == pytest.approx(base.ttft.expected / narrow.ttft.expected)
+    two = by["--layout dp=2"]
+    assert two.decode == pytest.approx(
+        4 / two.generation.tpot.expected / 2 / (4 / base.tpot.expected), rel=1e-9
+    )  # two replicas of two
+
+
+def test_guidance_has_three_levers_a_phase_none_that_loses() -> None:
+    made = finished(report_on(rl.load("Qwen/Qwen3-1.7B"), ["h100-sxm"], batch=4, input=512, output=64))
+    rows = sheet(made, "guidance")
+    for phase in ("training", "prefill", "decode"):
+        mine = [row for row in rows if row["Phase"] == phase]
+        gains = [float(str(row["Tokens/s per chip"])) for row in mine]
+        assert 1 <= len(mine) <= 3
+        assert gains == sorted(gains, reverse=True)
+        assert min(gains) > 1
+        levers = [str(row["Option"]).replace("=", " ").rpartition(" ")[0] for row in mine]
+        assert len(set(levers)) == len(levers)
+
+
+def test_training_that_does_not_fit_is_told_what_would_make_it(llama: Finished) -> None:
+    guidance = next(s for s in llama.sections if s.title == "Guidance")
+    (line,) = (x for x in guidance.text if x.startswith("A training step does not fit"))
+    fixed = rl.estimate(llama.of.model, rl.train(4, 512), on="h100-sxm", layout="pp=2")
+    assert "pp=2" in line
+    assert fixed.fits
+
+
+def test_what_does_not_fit_is_told_what_would_make_it() -> None:
+    made = finished(report_on(rl.load("deepseek-ai/DeepSeek-V3"), ["h200-sxm"], batch=4))
+    guidance = next(s for s in made.sections if s.title == "Guidance")
+    assert any("8 chips" in line for line in guidance.text)
+    options = [str(row["Option"]) for row in sheet(made, "changes")]
+    assert options == ["--layout tp=8"]
+
+
+def test_replicas_share_the_batch() -> None:
+    made = report_on(rl.load(LLAMA), ["8xh100-sxm"], layout="dp=4,tp=2", batch=16, input=512, output=64)
+    assert made.batch == 4
+    (_, first), _ = made.estimates
+    assert first.analysis.step.tokens == 4 * 512
+    done = finished(made)
+    by = {row["Phase"]: row for row in sheet(done, "regimes")}
+    assert by["prefill"]["Tokens/s"] == pytest.approx(16 * 512 / first.time)
 
 
 @pytest.mark.parametrize("chip", SEVEN)
@@ -96,6 +217,24 @@ def test_prefill_is_compute_bound_and_decode_memory_bound(chip: str) -> None:
     assert first.analysis.intensity > report.where.chip.ridge("fp16") > then.analysis.intensity
 
 
+@pytest.mark.parametrize("name", ["state-spaces/mamba-2.8b-hf", "ai21labs/Jamba-v0.1", "openai-community/gpt2"])
+def test_any_family_has_a_report(name: str) -> None:
+    model = rl.load(name)
+    done = finished(report_on(model, ["h100-sxm"], batch=2, input=256, output=32))
+    text = " ".join(line for part in done.sections for line in part.text)
+    assert not re.search(r"\bnan\b|\binf\b|None", text)
+    assert len(done.sections) == len(MAKERS) - 2  # no other chips, no communication
+
+
+def test_progress_names_every_section() -> None:
+    said: list[tuple[int, int, str]] = []
+    report = report_on(rl.load(LLAMA), ["h100-sxm"], batch=2, input=64, output=8)
+    done = finished(report, lambda number, total, title: said.append((number, total, title)))
+    assert [title for _, _, title in said] == [s.title for s in done.sections]
+    assert all(total == len(MAKERS) for _, total, _ in said)
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
 def test_bad_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     on = ["--on", "h100-sxm", "--output"]
     assert ".html" in refused(capsys, *on, str(tmp_path / "report.txt"))
@@ -104,39 +243,47 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "--force" in refused(capsys, *on, str(there))
     assert there.read_text(encoding="utf-8") == "mine"
     assert "folder" in refused(capsys, *on, str(tmp_path / "no" / "report.html"))
+    assert "--output" in refused(capsys, "--on", "h100-sxm")
+    (tmp_path / "mine_files").mkdir()
+    (tmp_path / "mine_files" / "note.txt").write_text("mine", encoding="utf-8")
+    assert "--force" in refused(capsys, *on, str(tmp_path / "mine.md"))
+    assert not (tmp_path / "mine.md").exists()
+    assert "layout.tp" in refused(capsys, *on, str(tmp_path / "new.html"), "--layout", "tp=3")
+    assert not (tmp_path / "new.html").exists()
 
 
+# -- a real browser ------------------------------------------------------------------------------------------------
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium, as .ci/run does")
-def test_a_real_browser_draws_it_without_a_word_or_a_request(tmp_path: Path) -> None:
+def test_a_real_browser_draws_it_without_a_word_or_a_request(page: Path) -> None:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright, of the test extra, is not installed")
-    page_file = tmp_path / "report.html"
-    model = rl.load("deepseek-ai/DeepSeek-V3")
-    page_file.write_text(html(Report(model, served(model, on="8xh200-sxm", layout="tp=8"))), encoding="utf-8")
     said: list[str] = []
     asked: list[str] = []
     with playwright.sync_playwright() as tool:
         browser = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1200, "height": 900})
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(page_file.as_uri())
-        sizes = page.eval_on_selector_all("figure svg", "all => all.map(x => x.getBoundingClientRect().width)")
-        wide = page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        tab = browser.new_page(viewport={"width": 1200, "height": 900})
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.goto(page.as_uri())
+        sizes = tab.eval_on_selector_all("figure svg", "all => all.map(x => x.getBoundingClientRect().width)")
+        wide = tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        with tab.expect_download() as saved:
+            tab.click("a[download='grid.csv']")
+        lines = Path(saved.value.path()).read_text(encoding="utf-8").splitlines()
         browser.close()
     assert said == []
-    assert asked == [page_file.as_uri()]
-    assert len(sizes) == 4
+    assert [url for url in asked if not url.startswith("data:")] == [page.as_uri()]
+    assert len(sizes) == PICTURES
     assert min(sizes) > 300
     assert wide
+    assert len(lines) > 500
 
 
-def test_chromium_alone_can_print_it(tmp_path: Path) -> None:
+def test_chromium_alone_can_print_it(tmp_path: Path, llama: Finished) -> None:
     if CHROMIUM is None:
         pytest.skip("no chromium here: apt-get install chromium, as .ci/run does")
     page_file = tmp_path / "report.html"
-    model = rl.load(LLAMA)
-    page_file.write_text(html(Report(model, served(model, on="h100-sxm"))), encoding="utf-8")
+    page_file.write_text(html(llama), encoding="utf-8")
     shot = tmp_path / "shot.png"
     words = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--screenshot={shot}", "--window-size=1200,4000"]
     subprocess.run([*words, page_file.as_uri()], check=True, capture_output=True, timeout=120)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -149,6 +150,22 @@ def warn_beyond(model: Model, steps: list[tuple[str, Step]]) -> None:
         if model.context is not None and step.longest > model.context:
             text = f"{name} reaches {step.longest} tokens, the context of {model.name} is {model.context}"
             print(f"warning: {text}", file=sys.stderr)
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on stderr that says which part of how many was done last; gone in the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def done(number: int, total: int, part: str) -> None:
+            bar.update(task, completed=number, total=total, description=f"{title}: {part}")
+
+        yield done
 
 
 def form_of(output: Path | None) -> str:

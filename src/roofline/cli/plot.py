@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from roofline.cli.common import (
-    FIGURES,
+    CLUSTER,
     CountingName,
     Flag,
     Formats,
     LawName,
+    LayoutText,
     ModelArgument,
     Revision,
     StepOptions,
@@ -29,15 +30,18 @@ def plot(
     model: ModelArgument,
     /,
     *,
-    output: Path,
+    output: Path | None = None,
     on: Annotated[
-        list[str] | None, Parameter(help=f"One or several of {FIGURES}", consume_multiple=True, negative="")
+        list[str] | None, Parameter(help=f"{CLUSTER} One or several.", consume_multiple=True, negative="")
     ] = None,
-    kind: Literal["roofline", "shares", "sweep", "memory", "parameters", "map"] = "roofline",
+    layout: LayoutText = None,
+    kind: Literal["roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram"] = "roofline",
     step: StepOptions = StepOptions(),  # noqa: B008
+    train: Whole = None,
     points: Literal["ops", "layers", "phases"] = "ops",
     links: Flag = False,
     over: Literal["batch", "context"] = "batch",
+    phase: Literal["decode", "prefill"] = "decode",
     most_batch: Whole = None,
     most_context: Whole = None,
     theme: Literal["light", "dark"] = "light",
@@ -50,12 +54,13 @@ def plot(
     law: LawName = "calibrated",
     engine: str = "none",
     revision: Revision = None,
+    json: Flag = False,
     force: Flag = False,
 ) -> None:
-    """A picture: the roofline, shares, sweeps, memory, parameters, or the decode map, as PNG, SVG, PDF or HTML.
+    """A picture: roofline, shares, sweeps, memory, parameters, decode map, tornado or diagram; PNG, SVG, PDF or HTML.
 
-    Without a step: a prefill and a decode of 1024 tokens. --decode and --batch are also the context and the batch at
-    which sweeps and memory are drawn.
+    Without a step: a prefill and a decode of 1024 tokens. --decode (of a prefill sweep --prefill) and --batch are also
+    the context and the batch at which sweeps, memory and tornado are drawn.
 
     Example: `roofline plot meta-llama/Llama-3.1-8B --on h100-sxm a100-sxm-80gb --output roofline.png --force`
 
@@ -63,15 +68,22 @@ def plot(
     ----------
     output:
         The file: `.png`, `.svg`, `.pdf`, or `.html` to zoom and point at (Plotly, `pip install 'roofline[web]'`).
+    layout:
+        Work, bytes and times are then those of one rank, the batch of a step that of one replica.
     kind:
-        `roofline`: performance over intensity; `shares`: of FLOPs, bytes and time; `sweep`: decode over batch or
-        context; `memory`: over context; `parameters`: by part; `map`: decode over batch × context.
+        `roofline`: performance over intensity; `shares`: of FLOPs, bytes and time; `sweep`: a phase over batch or
+        context; `memory`: over context; `parameters`: by part; `map`: decode over batch × context; `tornado`: what
+        each knob does to the times; `diagram`: the model's modules.
+    train:
+        Tokens of a sequence: a training step beside the others, or alone.
     points:
         What a point of the roofline is.
     links:
         Draw the bandwidth of links beside that of memory.
     over:
         The axis of a sweep.
+    phase:
+        What a sweep is of.
     most_batch:
         The last batch of a sweep or map (1024).
     most_context:
@@ -86,26 +98,41 @@ def plot(
         Pixels per inch of a PNG (150).
     engine:
         Whose kernels and memory rule: `vllm`, `trtllm`, `sglang`, or `none`.
+    json:
+        What is drawn as JSON to stdout, as docs/json.md has it; --output is then not needed.
     force:
         Overwrite the file.
     """
     from roofline.model.load import load
     from roofline.show.plots.make import plot as run
+    from roofline.work.training import train as training
 
-    if kind in ("roofline", "sweep", "map") and not on:
+    if output is None and not json:
+        raise InputError("--output", "nothing", "a file that ends in .png, .svg, .pdf or .html, or --json")
+    if kind in ("roofline", "sweep", "map", "tornado") and not on:
         raise InputError("--on", "nothing", f"a chip, for a {kind}")
     built = load(model, revision=revision)
-    steps = step.steps(built.context)
     size = 1 if step.batch is None else step.batch
-    if sys.stderr.isatty():
+    alone = train is not None and step == StepOptions(batch=step.batch)
+    steps = dict(() if alone else step.steps(built.context))
+    if train is not None:
+        steps["training"] = training(size, train)
+    if sys.stderr.isatty() and output is not None:
         print(f"drawing {output} …", file=sys.stderr)
-    run(
-        built, dict(steps), on=on or (), kind=kind, output=output, force=force, points=points, links=links, over=over,
-        batch=size, context=step.decode, most_batch=most_batch, most_context=most_context, theme=theme, legend=legend,
-        broken=broken, dpi=150 if dpi is None else dpi, counting=counting, traffic=traffic, precision=precision,
-        law=law, engine=engine,
+    made = run(
+        built, steps, on=on or (), layout=layout, kind=kind, output=output, force=force, points=points, links=links,
+        over=over, phase=phase, batch=size, context=step.prefill if phase == "prefill" else step.decode,
+        most_batch=most_batch, most_context=most_context, theme=theme, legend=legend, broken=broken,
+        dpi=150 if dpi is None else dpi, counting=counting, traffic=traffic, precision=precision, law=law,
+        engine=engine,
     )  # fmt: skip
-    sys.stdout.write(f"{output}\n")
+    if json:
+        from roofline.show.plots.data import plot_json
+        from roofline.show.tables import print_json
+
+        print_json(plot_json(kind, made))
+    else:
+        sys.stdout.write(f"{output}\n")
     warn(built)
     if kind in ("roofline", "shares"):
-        warn_beyond(built, steps)
+        warn_beyond(built, list(steps.items()))

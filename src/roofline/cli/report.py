@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Annotated, Literal
 
-from roofline.cli.common import (
-    ChipName,
-    Flag,
-    Formats,
-    LayoutText,
-    ModelArgument,
-    Needed,
-    Revision,
-    deliver,
-    warn,
-)
+from cyclopts import Parameter
+
+from roofline.cli.common import CLUSTER, Flag, Formats, LayoutText, ModelArgument, Needed, Revision, progress_bar, warn
 from roofline.model.errors import InputError
 
 
@@ -23,8 +17,15 @@ def report(
     model: ModelArgument,
     /,
     *,
-    on: ChipName,
-    output: Path,
+    on: Annotated[
+        list[str],
+        Parameter(
+            help=f"{CLUSTER} The report is of the first; more are compared with it.", consume_multiple=True, negative=""
+        ),
+    ],
+    output: Path | None = None,
+    tables: Path | None = None,
+    tables_form: Literal["csv", "parquet"] = "csv",
     layout: LayoutText = None,
     batch: Needed = 16,
     input: Needed = 1024,
@@ -32,6 +33,7 @@ def report(
     engine: str = "none",
     precision: Formats = None,
     revision: Revision = None,
+    json: Flag = False,
     force: Flag = False,
 ) -> None:
     """The whole story of a model on a machine: one HTML page, or Markdown with pictures and tables beside it.
@@ -41,7 +43,12 @@ def report(
     Parameters
     ----------
     output:
-        The file: `.html` is one page that asks nothing of any other, `.md` has a folder `…_files` beside it.
+        The file: `.html` is one page that asks nothing of any other, `.md` has a folder `…_files` of pictures and
+        tables beside it, `.json` is what `--json` prints.
+    tables:
+        A folder for every table as a file, the grid of sensitivities among them.
+    tables_form:
+        What they are written as.
     batch:
         Sequences together.
     input:
@@ -50,29 +57,28 @@ def report(
         Generated tokens of each.
     engine:
         Adds its host time and memory rule: `vllm`, `trtllm`, `sglang`; `none` is kernels only.
+    json:
+        JSON to stdout, as docs/json.md has it.
     force:
-        Overwrite the file.
+        Overwrite files.
     """
-    from roofline.explore.guidance import served
     from roofline.model.load import load
-    from roofline.show.report import Report, as_markdown, html
+    from roofline.show.report.make import report as run
 
-    ending = output.suffix.lower()
-    if ending not in (".html", ".md"):
-        raise InputError("--output", str(output), "a file that ends in .html or .md")
-    if output.exists() and not force:
-        raise InputError("--output", str(output), "a new file, or --force to overwrite it")
-    if not output.parent.is_dir():
-        raise InputError("--output", str(output), "a file in a folder that is there")
+    if output is None and tables is None and not json:
+        raise InputError("--output", "nothing", "a file that ends in .html, .md or .json, or --tables, or --json")
     built = load(model, revision=revision)
-    now = served(
-        built, on=on, layout=layout, batch=batch, input=input, output=output_tokens, precision=precision,
-        engine=None if engine == "none" else engine,
-    )  # fmt: skip
-    if sys.stderr.isatty():
-        print(f"writing {output} …", file=sys.stderr)
-    made = Report(built, now)
-    text = html(made) if ending == ".html" else as_markdown(made, output.with_name(f"{output.stem}_files"))
-    deliver(text, output, force)
-    sys.stdout.write(f"{output}\n")
+    with progress_bar("report") if sys.stderr.isatty() else nullcontext() as progress:
+        made = run(
+            built, on=on, output=output, tables=tables, tables_form=tables_form, force=force, progress=progress,
+            layout=layout, batch=batch, input=input, output_tokens=output_tokens, precision=precision,
+            engine=None if engine == "none" else engine,
+        )  # fmt: skip
+    if json:
+        from roofline.show.report.write import as_json
+        from roofline.show.tables import print_json
+
+        print_json(as_json(made))
+    else:
+        sys.stdout.writelines(f"{path}\n" for path in (output, tables) if path is not None)
     warn(built)

@@ -10,6 +10,7 @@ from roofline.model.load import Entry
 from roofline.model.model import Model
 from roofline.model.modules import Module
 from roofline.show import analysis
+from roofline.show.modules import sizes
 from roofline.show.tables import Column, Table
 from roofline.show.units import share, whole
 
@@ -48,12 +49,6 @@ def _placed(model: Model) -> Iterator[tuple[str, int, Module]]:
     yield from (("embedding", 1, m) for m in model.embedding)
     yield from ((b.name, n, m) for b, n in model.blocks for m in b.modules)
     yield from (("head", 1, m) for m in model.head)
-
-
-def sizes(module: Module) -> str:
-    """The module's sizes as `name=value`."""
-    shown = ((f.name, getattr(module, f.name)) for f in fields(module) if f.name not in ("name", "part"))
-    return " ".join(k if v is True else f"{k}={v}" for k, v in shown if v is not None and v is not False)
 
 
 def module_table(model: Model) -> Table:

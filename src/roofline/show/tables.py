@@ -66,11 +66,16 @@ def print_table(table: Table) -> None:
     print_tables((table, ""))
 
 
-def print_json(data: object) -> None:
-    """JSON to stdout, indented."""
+def json_text(data: object) -> str:
+    """JSON, indented."""
     from json import dumps
 
-    print_line(dumps(data, indent=2))
+    return dumps(data, indent=2)
+
+
+def print_json(data: object) -> None:
+    """JSON to stdout."""
+    print_line(json_text(data))
 
 
 def print_tables(*tables: tuple[Table, str]) -> None:

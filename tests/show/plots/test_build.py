@@ -122,7 +122,8 @@ def test_map_cells() -> None:
     [
         ({"on": "h100-sxm", "steps": {}}, "steps"),
         ({"on": "h100-sxm", "steps": {"a": rl.decode(batch=[1, 2], context=9)}}, "steps"),
-        ({"on": "h100-sxm", "steps": {"a": rl.train(batch=1, tokens=9)}}, "steps"),
+        ({"on": "h100-sxm", "steps": {"a": rl.train(batch=[1, 2], tokens=9)}}, "steps"),
+        ({"on": "h100-sxm", "kind": "sweep", "phase": "training"}, "phase"), ({"kind": "tornado"}, "on"),
         ({"on": "h100-sxm", "steps": {"a": (0, 9)}}, "steps"), ({"kind": "pie"}, "kind"),
         ({"on": ()}, "on"), ({"on": "h100-sxm", "points": "atoms"}, "points"),
         ({"on": ["h100-sxm", "l4"], "kind": "map"}, "on"), ({"on": "h100-sxm", "theme": "sepia"}, "theme"),

@@ -24,7 +24,7 @@ DRAWN_BY = "3.11"
 TOLERANCE = 1.0 if matplotlib.__version__.startswith(DRAWN_BY) else 25.0
 """Root mean square difference of the pixels, of 255."""
 STYLES = {"light": Style(dpi=50), "dark": Style(theme="dark", dpi=50)}
-COMPARED = ("roofline", "roofline-fp8", "shares", "sweep", "memory", "parameters", "map", "bars")
+COMPARED = ("roofline", "roofline-fp8", "shares", "sweep", "memory", "parameters", "map", "bars", "tornado", "diagram")
 
 
 def difference(one: Path, other: Path) -> float:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 from roofline.estimates.latency import Estimate
 from roofline.explore.marks import By, formats, marks, time_shares, work_shares
 from roofline.explore.memory import MemoryCurve
-from roofline.explore.sweep import DecodeMap, DecodeSweep
+from roofline.explore.sensitivity import KINDS, Answer, Point
+from roofline.explore.sweep import PHASES, DecodeMap, StepSweep
 from roofline.machine.chip import Chip
 from roofline.model.model import Model
+from roofline.model.modules import Add, Module
 from roofline.show.analysis import precision_text, step_text
+from roofline.show.modules import group_of, in_words, layer_stack
 from roofline.show.plots import data as d
 from roofline.show.units import share, whole
 from roofline.work.analysis import Analysis
@@ -94,17 +98,17 @@ def _drawn(parts: Any) -> tuple[tuple[str, float], ...]:
     return tuple((group, value) for group, value in parts.items() if value)
 
 
-def sweep(sweeps: Sequence[DecodeSweep]) -> d.SweepPlot:
-    """Decode over an axis, a curve for each chip."""
+def sweep(sweeps: Sequence[StepSweep]) -> d.SweepPlot:
+    """Steps of a phase over an axis, a curve for each place."""
     first = sweeps[0]
-    fixed = (
-        f"context {first.estimate.analysis.step.queries[0].cached}" if first.over == "batch" else f"batch {first.batch}"
-    )
-    note = f"decode, {fixed} · band: 80 % of measurements · dotted: speed of light"
-    return d.SweepPlot(_title(first.estimate.analysis), first.over, tuple(_curve(s) for s in sweeps), note)
+    query = first.estimate.analysis.step.queries[0]
+    length = query.cached if first.phase == "decode" else query.new
+    fixed = f"context {length}" if first.over == "batch" else f"batch {query.count}"
+    note = f"{first.phase}, {fixed} · band: 80 % of measurements · dotted: speed of light"
+    return d.SweepPlot(_title(first.estimate.analysis), first.phase, first.over, tuple(map(_curve, sweeps)), note)
 
 
-def _curve(s: DecodeSweep) -> d.Curve:
+def _curve(s: StepSweep) -> d.Curve:
     e = s.estimate
     found = tuple(d.CrossingMark(c.at, f"{c.after} from {whole(c.at)}", c.of == "floor") for c in s.crossings)
     return d.Curve(
@@ -146,6 +150,44 @@ def decode_map(m: DecodeMap) -> d.MapPlot:
         rows,
         "decode · tokens/s of the whole batch · a cell's limit is that of the whole step",
     )
+
+
+def tornado(p: Point, found: Sequence[Answer]) -> d.TornadoPlot:
+    """How a prefill and a decode answer to each knob, deployment apart from architecture."""
+    panels = []
+    for phase, kind in product(PHASES, KINDS):
+        here = sorted((a for a in found if (a.phase, a.kind) == (phase, kind)), key=lambda a: -a.swing)
+        swings = tuple(
+            d.Swing(a.knob, f"× {a.low:.3g}", f"× {a.high:.3g}", a.at_low, a.at_high, a.elasticity) for a in here
+        )
+        if swings:
+            panels.append(d.TornadoPanel(phase, kind, swings))
+    note = (
+        f"{p.batch} × {p.context} tokens on {p.where.chip.name} · expected time with one knob "
+        "turned, over that with none · ε: elasticity, d log time / d log knob"
+    )
+    return d.TornadoPlot(f"{p.model.name} · {precision_text(p.precision)}", tuple(panels), note)
+
+
+MOST_KINDS = 6
+"""Kinds of layer that a diagram draws."""
+
+
+def diagram(model: Model) -> d.DiagramPlot:
+    """The model from embedding to head, and the modules of each kind of layer, the most frequent ones first."""
+    ranked = sorted(model.blocks, key=lambda pair: -pair[1])
+    drawn = ranked[:MOST_KINDS]
+    runs = (d.Box(part, detail, "layers") for part, detail in layer_stack(model))
+    whole_model = d.Stack("whole model", (*map(_box, model.embedding), *runs, *map(_box, model.head)))
+    layers = tuple(d.Stack(f"{block.name} · {n} layers", tuple(map(_box, block.modules))) for block, n in drawn)
+    left = len(ranked) - len(drawn)
+    note = "modules in the order they run, with their sizes · a line on the left is the residual stream"
+    note += f" · {left} rarer kinds of layer are not drawn" if left else ""
+    return d.DiagramPlot(f"{model.name} · {whole(model.parameters)} parameters", whole_model, layers, note)
+
+
+def _box(x: Module) -> d.Box:
+    return d.Box(x.name, in_words(x), group_of(x), isinstance(x, Add) and x.name.endswith("residual"))
 
 
 def _floats(values: Any) -> tuple[float, ...]:

@@ -30,13 +30,16 @@ METADATA: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def settings() -> Iterator[None]:
-    """Our own fonts and sizes whatever the user's Matplotlib is set to; without a window in any case."""
+def settings(letters: bool = False) -> Iterator[None]:
+    """Our own fonts and sizes whatever the user's Matplotlib is set to; without a window in any case.
+
+    `letters`: text of an SVG stays text, in the reader's font, instead of shapes.
+    """
     import matplotlib
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(cast(Any, FONT))
+        matplotlib.rcParams.update(cast(Any, {**FONT, "svg.fonttype": "none"} if letters else FONT))
         yield
 
 

@@ -5,8 +5,8 @@ SI units. A renderer only places these on paper.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class CrossingMark:
 
 @dataclass(frozen=True)
 class Curve:
-    """Decode on one chip over the axis: tokens/s, seconds a step, its 80 % interval, its speed of light."""
+    """A phase on one chip over the axis: tokens/s, seconds a step, its 80 % interval, its speed of light."""
 
     chip: str
     values: tuple[int, ...]
@@ -110,12 +110,24 @@ class Curve:
 
 @dataclass(frozen=True)
 class SweepPlot:
-    """Throughput and latency over batch or context."""
+    """Throughput and latency of a phase over batch or context."""
 
     title: str
+    phase: str
     axis: str
     curves: tuple[Curve, ...]
     note: str = ""
+
+    @property
+    def step_label(self) -> str:
+        """What a step's time is called: each sequence gets a token of it in a decode."""
+        return "Time per token" if self.phase == "decode" else "Time of the prefill"
+
+    @property
+    def axis_label(self) -> str:
+        """What is swept."""
+        lengths = "Context (tokens)" if self.phase == "decode" else "Prompt (tokens)"
+        return "Batch (sequences)" if self.axis == "batch" else lengths
 
 
 @dataclass(frozen=True)
@@ -189,4 +201,69 @@ class BarsPlot:
     note: str = ""
 
 
-Plot: TypeAlias = RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot
+@dataclass(frozen=True)
+class Swing:
+    """A knob: its ends in words, the step's time there over that at the point, the elasticity."""
+
+    knob: str
+    low: str
+    high: str
+    at_low: float
+    at_high: float
+    elasticity: float
+
+
+@dataclass(frozen=True)
+class TornadoPanel:
+    """The knobs of a kind (deployment, architecture) in a phase, largest swing first."""
+
+    phase: str
+    kind: str
+    swings: tuple[Swing, ...]
+
+
+@dataclass(frozen=True)
+class TornadoPlot:
+    """How a step's time answers to each knob."""
+
+    title: str
+    panels: tuple[TornadoPanel, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A module, or a run of layers: what it is called, its sizes, its group. `adds`: where the stream is added back."""
+
+    label: str
+    detail: str
+    group: str
+    adds: bool = False
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Boxes in the order they run."""
+
+    title: str
+    boxes: tuple[Box, ...]
+
+
+@dataclass(frozen=True)
+class DiagramPlot:
+    """A model from embedding to head, and each kind of its layers."""
+
+    title: str
+    model: Stack
+    layers: tuple[Stack, ...]
+    note: str = ""
+
+
+Plot: TypeAlias = (
+    RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot
+)
+
+
+def plot_json(kind: str, plot: Plot) -> dict[str, Any]:
+    """`roofline.plot/1`: everything that is drawn."""
+    return {"schema": "roofline.plot/1", "kind": kind, **asdict(plot)}

@@ -16,7 +16,7 @@ from roofline.show.units import binary, brief, seconds, whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LETTERS = {"memory": "M", "compute": "C", "latency": "L"}
+LETTERS = {"memory": "M", "compute": "C", "latency": "L", "network": "N"}
 """What limits a cell, in its corner; launches are latency."""
 UNFIT = "does not fit; figures\nas if it did"
 DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.2)), (0, (1, 1)))
@@ -47,8 +47,8 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
     log_axis(below.yaxis, "s")
     above.tick_params(axis="x", labelbottom=False)
     above.set_ylabel("Throughput (tokens/s)")
-    below.set_ylabel("Time per token")
-    below.set_xlabel({"batch": "Batch (sequences)", "context": "Context (tokens)"}.get(plot.axis, plot.axis))
+    below.set_ylabel(plot.step_label)
+    below.set_xlabel(plot.axis_label)
     _crossings(above, plot, style)
     if beside:
         found = [(c.chip, "line", theme.palette[i % len(theme.palette)]) for i, c in enumerate(plot.curves)]

@@ -80,11 +80,12 @@ def place(ax: Axes, labels: Sequence[Label], taken: Taken, halo: str) -> list[La
     if not labels:
         return []
     sizes = {label.text: extent(ax, label.text, label.size) for label in labels}
+    around = {label: Around.of(ax, label, sizes[label.text]) for label in labels}
     orders = [list(labels)]
     orders += [sorted(labels, key=key, reverse=back) for key in (_across, _up) for back in (False, True)]
     shuffle = Random(0)  # the same picture every time
     orders += [shuffle.sample(list(labels), len(labels)) for _ in range(SHUFFLES)]
-    tried = [_placed(ax, order, taken, sizes) for order in orders]
+    tried = [_placed(order, taken, around) for order in orders]
     best = min(tried, key=lambda spots: sum(s.cost for s in spots) + DROPPED * (len(labels) - len(spots)))
     back = ax.transData.inverted()
     for spot in best:
@@ -107,16 +108,38 @@ def _up(label: Label) -> float:
     return label.y
 
 
-def _placed(ax: Axes, labels: Sequence[Label], taken: Taken, sizes: Mapping[str, tuple[float, float]]) -> list[Spot]:
+@dataclass(frozen=True)
+class Around:
+    """Places for a label's box within its axes, nearest first: [m, 4], each with its distance; and its point."""
+
+    at: Any
+    boxes: Any
+    places: tuple[tuple[Box, float], ...]
+
+    @classmethod
+    def of(cls, ax: Axes, label: Label, size: tuple[float, float]) -> Around:
+        """Of a label of a size in pixels."""
+        import numpy
+
+        figure: Any = ax.figure
+        frame = ax.get_window_extent()
+        inside = (frame.x0, frame.y0, frame.x1, frame.y1)
+        at = ax.transData.transform((label.x, label.y))
+        every = _around(at, *size, label.clear, figure.dpi / 72)
+        places = tuple((box, radius) for box, radius in every if _within(box, inside))
+        return cls(at, numpy.array([box for box, _ in places]).reshape(-1, 4), places)
+
+
+def _placed(labels: Sequence[Label], taken: Taken, around: Mapping[Label, Around]) -> list[Spot]:
     """The labels that find a place in this order."""
     now = Taken(list(taken.texts), list(taken.marks), list(taken.lines))
     spots: list[Spot] = []
     for label in labels:
-        size, hard = sizes[label.text], [*now.texts, *now.marks]
+        near, hard = around[label], [*now.texts, *now.marks]
         spot = (
-            _spot(ax, label, size, [*hard, *now.lines], hard)
-            or _spot(ax, label, size, [*hard, *now.lines], now.texts, CROSSING)
-            or _spot(ax, label, size, hard, now.texts, 2 * CROSSING)
+            _spot(label, near, [*hard, *now.lines], hard)
+            or _spot(label, near, [*hard, *now.lines], now.texts, CROSSING)
+            or _spot(label, near, hard, now.texts, 2 * CROSSING)
         )
         if spot is not None:
             spots.append(spot)
@@ -125,33 +148,33 @@ def _placed(ax: Axes, labels: Sequence[Label], taken: Taken, sizes: Mapping[str,
     return spots
 
 
-def _spot(
-    ax: Axes, label: Label, size: tuple[float, float], blocked: list[Box], stops: list[Box], cost: float = 0.0
-) -> Spot | None:
+def _spot(label: Label, near: Around, blocked: list[Box], stops: list[Box], cost: float = 0.0) -> Spot | None:
     """The first box around the label's point that hits nothing `blocked`, its leader none of `stops`."""
     import numpy
 
-    figure: Any = ax.figure
-    frame = ax.get_window_extent()
-    inside = (frame.x0, frame.y0, frame.x1, frame.y1)
-    at = ax.transData.transform((label.x, label.y))
-    boxes = numpy.array(blocked).reshape(-1, 4)
+    at = near.at
     others = [b for b in stops if not (b[0] <= at[0] <= b[2] and b[1] <= at[1] <= b[3])]
     way = numpy.array(others).reshape(-1, 4)
-    for box, radius in _around(at, *size, label.clear, figure.dpi / 72):
-        if not _within(box, inside) or _hits(box, boxes):
-            continue
+    taken = _hit(near.boxes, numpy.array(blocked).reshape(-1, 4))
+    for i in numpy.flatnonzero(~taken):
+        box, radius = near.places[i]
         edge = (min(max(at[0], box[0]), box[2]), min(max(at[1], box[1]), box[3]))
         leader = straight(at, edge, 1.0) if radius - label.clear >= LEADER else []
-        if not any(_hits(part, way) for part in leader):
+        if not leader or not _hit(numpy.array(leader), way).any():
             return Spot(label, box, leader, [at, edge], cost + radius - label.clear)
     return None
 
 
-def _hits(box: Box, others: Any) -> bool:
-    """Whether a box shares a place with any of others, [n, 4]."""
-    apart = (others[:, 0] >= box[2]) | (others[:, 2] <= box[0]) | (others[:, 1] >= box[3]) | (others[:, 3] <= box[1])
-    return bool((~apart).any())
+def _hit(boxes: Any, others: Any) -> Any:
+    """Of boxes [m, 4] whether each shares a place with any of others [n, 4]; those out of reach of all go first."""
+    if not len(boxes):
+        return boxes[:, 0] > 0
+    low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
+    near = others[((others[:, 2:] > low) & (others[:, :2] < high)).all(axis=1)]
+    mine, theirs = boxes[:, None, :], near[None, :, :]
+    beside = (theirs[..., 0] >= mine[..., 2]) | (theirs[..., 2] <= mine[..., 0])
+    above = (theirs[..., 1] >= mine[..., 3]) | (theirs[..., 3] <= mine[..., 1])
+    return (~(beside | above)).any(axis=1)
 
 
 def write(ax: Axes, x: float, y: float, text: str, colour: str, size: float, halo: str, **place: Any) -> Any:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from roofline.estimates.estimate import estimate
+from roofline.estimates.place import Place, placed
 from roofline.explore.marks import By
 from roofline.explore.memory import memory_over_context
-from roofline.explore.sweep import AXES, Axis, longest_context, map_decode, sweep_decode
+from roofline.explore.sensitivity import Point, answers
+from roofline.explore.sweep import AXES, PHASES, Axis, Phase, longest_context, map_decode, sweep_steps
+from roofline.layout.layout import Layout, layout_named
+from roofline.layout.shard import shard
 from roofline.machine.chip import Chip
+from roofline.machine.fabric import Cluster
 from roofline.model.checks import count
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.model import Model
@@ -23,8 +28,7 @@ from roofline.work.analysis import analyze
 from roofline.work.step import Step, decode, prefill
 from roofline.work.training import Training
 
-Kind: TypeAlias = Literal["roofline", "shares", "sweep", "memory", "parameters", "map"]
-NamedChip: TypeAlias = str | os.PathLike[str] | Chip
+Kind: TypeAlias = Literal["roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram"]
 TOKENS = 1024
 """Prompt and context length where none is given and the model's context allows it."""
 
@@ -35,10 +39,12 @@ class Request:
 
     model: Model
     steps: tuple[tuple[str, Step], ...]
-    on: tuple[NamedChip, ...]
+    on: tuple[Place, ...]
+    layout: Layout
     points: By
     links: bool
     over: Axis
+    phase: Phase
     batch: int
     context: int
     most_batch: int | None
@@ -50,11 +56,16 @@ class Request:
 
     @property
     def timed(self) -> dict[str, Any]:
-        """Options of `estimate`."""
-        return {**self.work, "precision": self.precision, "law": self.law, "engine": self.engine}
+        """Options of `estimate` for a step of inference."""
+        return {**self.work, **self.trained, "precision": self.precision, "engine": self.engine}
 
-    def chips(self, most: int | None = None) -> tuple[NamedChip, ...]:
-        """The chips, at least one and at most so many."""
+    @property
+    def trained(self) -> dict[str, Any]:
+        """Those of a training step, whose formats are its recipe's and whose engine is the one for training."""
+        return {"law": self.law, "layout": self.layout}
+
+    def places(self, most: int | None = None) -> tuple[Place, ...]:
+        """The chips or clusters, at least one and at most so many."""
         if not self.on or (most is not None and len(self.on) > most):
             raise InputError("on", list(self.on), "one chip" if most == 1 else "at least one chip")
         return self.on
@@ -64,13 +75,15 @@ def plot(
     model: Model,
     steps: Mapping[str, Step] | None = None,
     *,
-    on: NamedChip | Sequence[NamedChip] = (),
+    on: Place | Sequence[Place] = (),
+    layout: object = None,
     kind: Kind = "roofline",
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
     points: By = "ops",
     links: bool = False,
     over: Axis = "batch",
+    phase: Phase = "decode",
     batch: int = 1,
     context: int | None = None,
     most_batch: int | None = None,
@@ -90,76 +103,106 @@ def plot(
     `kind`:
       roofline    `points` (ops, layers or phases) of named `steps` under the roofs of the chips
       shares      FLOPs, bytes and, on chips, time of named `steps` by kind of op
-      sweep       decode `over` batch (at `context`) or over context (at `batch`): tokens/s and time per token
+      sweep       a `phase` `over` batch (at `context`) or over context (at `batch`): tokens/s and time of a step
       memory      weights, activations and cache of `batch` sequences over context, and the chips' capacities
       parameters  parameters by part
       map         decode over batch × context on one chip
-    `steps` without a value: a prefill and a decode of `context` tokens (1024) at `batch`.
+      tornado     what each knob does to a prefill and a decode of `batch` sequences of `context` tokens on one chip
+      diagram     the model's modules, from embedding to head
+    `steps` without a value: a prefill and a decode of `context` tokens (1024) at `batch`. `layout`: work, bytes and
+    times are those of one rank, a step is that of one replica.
     `broken`, `legend`: as in `Style`.
     Raises InputError for what is not understood, and for a file that cannot be written.
     """
-    if kind not in KINDS:
-        raise not_one_of("kind", kind, KINDS)
-    if over not in AXES:
-        raise not_one_of("over", over, AXES)
+    for name, value, known in (("kind", kind, KINDS), ("over", over, AXES), ("phase", phase, PHASES)):
+        if value not in known:
+            raise not_one_of(name, value, known)
     style = Style(theme, legend, broken, dpi)
     if output is not None:
         check_output(output, style, kind == "roofline", force)
-    chips = (on,) if isinstance(on, (str, os.PathLike, Chip)) else tuple(on)
+    places = (on,) if isinstance(on, (str, os.PathLike, Chip, Cluster)) else tuple(on)
     tokens = longest_context(model, TOKENS) if context is None else count("context", context)
     default = {"prefill": prefill(batch, max(1, tokens)), "decode": decode(batch, tokens)} if steps is None else steps
     if not default:
         raise InputError("steps", default, "at least one step")
     for name, step in default.items():
-        if isinstance(step, Training) or not isinstance(step, Step) or step.shape:
-            raise InputError(f"steps[{name!r}]", step, "a prefill, a decode or a mixed step, without arrays")
+        if not isinstance(step, Step) or step.shape:
+            raise InputError(
+                f"steps[{name!r}]", step, "a prefill, a decode, a training or a mixed step, without arrays"
+            )
     request = Request(
-        model, tuple(default.items()), chips, points, links, over, batch, tokens, most_batch, most_context, engine,
-        precision, {"counting": counting, "traffic": traffic}, law,
+        model, tuple(default.items()), places, layout_named(layout), points, links, over, phase, batch, tokens,
+        most_batch, most_context, engine, precision, {"counting": counting, "traffic": traffic}, law,
     )  # fmt: skip
     made = KINDS[kind](request)
+    if not request.layout.alone and kind not in ("parameters", "diagram"):
+        made = replace(made, note=f"{made.note} · {request.layout.text()}: work of one rank, batch of one replica")
     if output is not None:
         write(made, output, style, force)
     return made
 
 
 def _timed(r: Request) -> list[build.NamedEstimate]:
-    return [(name, estimate(r.model, step, on=chip, **r.timed)) for chip in r.on for name, step in r.steps]
+    """Each step in each place; of a training step one micro-batch on the first stage."""
+    found: list[build.NamedEstimate] = []
+    for place in r.on:
+        for name, step in r.steps:
+            if isinstance(step, Training):
+                e = estimate(r.model, step, on=place, **r.trained).stages[0].passes.estimate
+            else:
+                e = estimate(r.model, step, on=place, **r.timed)
+            found.append((name, e))
+    return found
 
 
 def _roofline(r: Request) -> d.Plot:
-    r.chips()
+    r.places()
     return build.roofline(_timed(r), r.points, r.links)
 
 
 def _shares(r: Request) -> d.Plot:
-    steps = [(name, analyze(r.model, step, precision=r.precision, **r.work)) for name, step in r.steps]
-    return build.shares(steps, _timed(r))
+    timed = _timed(r)
+    if timed:
+        first = [(name, e.analysis) for name, e in timed[: len(r.steps)]]
+        return build.shares(first, timed)
+    rank = shard(r.model, r.layout)
+    return build.shares([(name, analyze(rank, step, precision=r.precision, **r.work)) for name, step in r.steps])
 
 
 def _sweep(r: Request) -> d.Plot:
     most = r.most_batch if r.over == "batch" else r.most_context
     swept = [
-        sweep_decode(r.model, on=c, over=r.over, batch=r.batch, context=r.context, most=most, **r.timed)
-        for c in r.chips()
-    ]
+        sweep_steps(
+            r.model, on=c, phase=r.phase, over=r.over, batch=r.batch,
+            context=max(r.context, int(r.phase == "prefill")), most=most, **r.timed,
+        )
+        for c in r.places()
+    ]  # fmt: skip
     return build.sweep(swept)
 
 
 def _memory(r: Request) -> d.Plot:
     curve = memory_over_context(
-        r.model, on=r.on, batch=r.batch, most=r.most_context, engine=r.engine, precision=r.precision
+        r.model, on=r.on, layout=r.layout, batch=r.batch, most=r.most_context, engine=r.engine, precision=r.precision
     )
     return build.memory(r.model, curve)
 
 
 def _map(r: Request) -> d.Plot:
-    (chip,) = r.chips(1)
-    drawn = map_decode(r.model, on=chip, most_batch=r.most_batch, most_context=r.most_context, **r.timed)
+    (place,) = r.places(1)
+    drawn = map_decode(r.model, on=place, most_batch=r.most_batch, most_context=r.most_context, **r.timed)
     return build.decode_map(drawn)
+
+
+def _tornado(r: Request) -> d.Plot:
+    (place,) = r.places(1)
+    formats = r.model.precision.merged(r.precision)
+    point = Point(r.model, placed(place, r.layout), formats, r.batch, max(1, r.context), r.engine)
+    return build.tornado(point, answers(point))
 
 
 KINDS: Mapping[str, Callable[[Request], d.Plot]] = {
     "roofline": _roofline, "shares": _shares, "sweep": _sweep, "memory": _memory,
-    "parameters": lambda r: build.parameters(r.model), "map": _map,
+    "parameters": lambda r: build.parameters(r.model), "map": _map, "tornado": _tornado,
+    "diagram": lambda r: build.diagram(r.model),
 }  # fmt: skip

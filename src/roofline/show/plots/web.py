@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import log10
+from textwrap import wrap
 from typing import Any
 
 from roofline.model.errors import InputError
 from roofline.show.plots import data as d
-from roofline.show.plots.style import MAP_COLOURS, PLOTLY_MARKERS, Style, colours_of, marker_of
+from roofline.show.plots.style import GROUP_ORDER, MAP_COLOURS, PLOTLY_MARKERS, Style, colours_of, marker_of
 from roofline.show.units import binary, brief, seconds, share, whole
 
 Figure = Any
+NOTE = 150
+"""Characters of a line of the note."""
 
 
 def page(plot: d.Plot, style: Style) -> str:
@@ -32,8 +35,8 @@ def page(plot: d.Plot, style: Style) -> str:
     figure.update_yaxes(gridcolor=theme.grid, zerolinecolor=theme.grid, linecolor=theme.muted)
     if plot.note:
         figure.add_annotation(
-            text=plot.note, xref="paper", yref="paper", x=0, y=0, yshift=-90, showarrow=False, align="left",
-            xanchor="left", font={"size": 11, "color": theme.muted},
+            text="<br>".join(wrap(plot.note, NOTE)), xref="paper", yref="paper", x=0, y=0, yshift=-90, showarrow=False,
+            align="left", xanchor="left", font={"size": 11, "color": theme.muted},
         )  # fmt: skip
     body = plotly.io.to_html(
         figure, include_plotlyjs=True, full_html=False, config={"displaylogo": False, "responsive": True}
@@ -180,6 +183,56 @@ def bars(plot: d.BarsPlot, style: Style) -> Figure:
     return figure
 
 
+def tornado(plot: d.TornadoPlot, style: Style) -> Figure:
+    """A panel for each phase and kind of knob; bars from no change to the time at either end."""
+    titles = [f"{p.phase}: {p.kind}" for p in plot.panels]
+    figure = _grid(len(plot.panels), 1, subplot_titles=titles, shared_xaxes=True, vertical_spacing=0.07)
+    for i, panel in enumerate(plot.panels):
+        names = [f"{s.knob}  ε {s.elasticity:+.2f}" for s in panel.swings]
+        for j, (end, value) in enumerate((("low", "at_low"), ("high", "at_high"))):
+            at = [getattr(s, value) for s in panel.swings]
+            figure.add_bar(
+                y=names, x=[v - 1 for v in at], base=1, orientation="h", marker={"color": style.colours.palette[j]},
+                name=f"the {end} end", legendgroup=end, showlegend=i == 0, row=i + 1, col=1,
+                text=[f"{s.knob} {getattr(s, end)}: time × {v:.3f}" for s, v in zip(panel.swings, at, strict=True)],
+                textposition="none", hovertemplate="%{text}<extra></extra>",
+            )  # fmt: skip
+    figure.update_layout(barmode="overlay")
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(title="time over that with no knob turned", row=len(plot.panels))
+    return figure
+
+
+def diagram(plot: d.DiagramPlot, style: Style) -> Figure:
+    """Columns of boxes, top to bottom; what is under the pointer says its sizes."""
+    figure, theme = _grid(1, 1), style.colours
+    columns = (plot.model, *plot.layers)
+    colours = {b.group: theme.muted for c in columns for b in c.boxes}
+    colours |= {g: theme.palette[GROUP_ORDER.index(g)] for g in colours if g in GROUP_ORDER}
+    roomy = len(columns) <= 4
+    for i, column in enumerate(columns):
+        figure.add_annotation(x=i, y=0.6, text=f"<b>{_escaped(column.title)}</b>", showarrow=False, yanchor="bottom")
+        start = 0
+        for j, box in enumerate(column.boxes):
+            if box.adds:
+                path = f"M {i - 0.42} {-start + 0.5} L {i - 0.47} {-start + 0.5} L {i - 0.47} {-j} L {i - 0.42} {-j}"
+                figure.add_shape(type="path", path=path, line={"color": theme.muted, "width": 1})
+                start = j + 1
+            figure.add_shape(
+                type="rect", x0=i - 0.42, x1=i + 0.42, y0=-j - 0.4, y1=-j + 0.4, line={"color": colours[box.group]}
+            )
+        figure.add_scatter(
+            x=[i] * len(column.boxes), y=[-j for j in range(len(column.boxes))], mode="text", showlegend=False,
+            text=[f"{'+ ' if b.adds else ''}{b.label}{f' · {b.detail}' if roomy else ''}" for b in column.boxes],
+            textfont={"size": 10, "color": theme.ink},
+            hovertext=[f"{b.label}<br>{b.detail}" for b in column.boxes], hoverinfo="text",
+        )  # fmt: skip
+    deepest = max(len(c.boxes) for c in columns)
+    figure.update_xaxes(visible=False, range=[-0.6, len(columns) - 0.4])
+    figure.update_yaxes(visible=False, range=[-deepest, 1.5])
+    return figure
+
+
 # -- curves --------------------------------------------------------------------------------------------------------
 def sweep(plot: d.SweepPlot, style: Style) -> Figure:
     """Throughput above, time per token with its interval and floor below."""
@@ -204,9 +257,9 @@ def sweep(plot: d.SweepPlot, style: Style) -> Figure:
                 showarrow=False, xanchor="right", yanchor="bottom", font={"size": 10, "color": colour}, row=1, col=1,
             )  # fmt: skip
     figure.update_xaxes(type="log")
-    figure.update_xaxes(title=plot.axis, row=2)
+    figure.update_xaxes(title=plot.axis_label, row=2)
     figure.update_yaxes(type="log", title="tokens/s", tickformat="~s", row=1)
-    figure.update_yaxes(type="log", title="time per token (s)", tickformat="~s", row=2)
+    figure.update_yaxes(type="log", title=f"{plot.step_label} (s)", tickformat="~s", row=2)
     return figure
 
 
@@ -275,5 +328,6 @@ def _cell(c: d.Cell) -> str:
 
 DRAWN: Mapping[type, Callable[[Any, Style], Figure]] = {
     d.RooflinePlot: roofline, d.SharesPlot: shares, d.SweepPlot: sweep, d.MemoryPlot: memory,
-    d.ParametersPlot: parameters, d.MapPlot: decode_map, d.BarsPlot: bars,
+    d.ParametersPlot: parameters, d.MapPlot: decode_map, d.BarsPlot: bars, d.TornadoPlot: tornado,
+    d.DiagramPlot: diagram,
 }  # fmt: skip

@@ -38,11 +38,13 @@ def legend_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}_legend{path.suffix}")
 
 
-def write(plot: d.Plot, output: str | os.PathLike[str], style: Style | None = None, force: bool = False) -> list[Path]:
+def write(
+    plot: d.Plot, output: str | os.PathLike[str], style: Style | None = None, force: bool = False, letters: bool = False
+) -> list[Path]:
     """Draws a plot into PNG, SVG, PDF (Matplotlib) or HTML (Plotly) by the file's ending; returns what was written.
 
-    With a separate legend a roofline gets a second file, `…_legend`. Raises InputError where a file cannot be
-    written, or is there and `force` is not given.
+    With a separate legend a roofline gets a second file, `…_legend`. `letters`: as in `canvas.settings`. Raises
+    InputError where a file cannot be written, or is there and `force` is not given.
     """
     style = style or Style()
     paths = check_output(output, style, isinstance(plot, d.RooflinePlot), force)
@@ -50,33 +52,33 @@ def write(plot: d.Plot, output: str | os.PathLike[str], style: Style | None = No
         from roofline.show.plots.web import page
 
         text = page(plot, style)
-        _whole(paths[0], lambda beside: beside.write_text(text, encoding="utf-8"))
+        whole_file(paths[0], lambda beside: beside.write_text(text, encoding="utf-8"))
         return paths
     from roofline.show.plots import canvas
     from roofline.show.plots.draw_roofline import draw_legend
 
-    with canvas.settings():
+    with canvas.settings(letters):
         figure = renderers()[type(plot)](plot, style)
-        _whole(paths[0], lambda beside: canvas.save(figure, beside, style))
+        whole_file(paths[0], lambda beside: canvas.save(figure, beside, style))
         if isinstance(plot, d.RooflinePlot) and len(paths) > 1:
             legend = draw_legend(plot, style)
-            _whole(paths[1], lambda beside: canvas.save(legend, beside, style))
+            whole_file(paths[1], lambda beside: canvas.save(legend, beside, style))
     return paths
 
 
 def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
     """Kind of plot → what draws it with Matplotlib."""
     from roofline.show.plots import draw_charts as charts
-    from roofline.show.plots import draw_roofline, draw_sweep
+    from roofline.show.plots import draw_diagram, draw_roofline, draw_sweep, draw_tornado
 
     return {
         d.RooflinePlot: draw_roofline.draw, d.SharesPlot: charts.draw_shares, d.SweepPlot: draw_sweep.draw_sweep,
         d.MemoryPlot: charts.draw_memory, d.ParametersPlot: charts.draw_parameters, d.MapPlot: draw_sweep.draw_map,
-        d.BarsPlot: charts.draw_bars,
+        d.BarsPlot: charts.draw_bars, d.TornadoPlot: draw_tornado.draw, d.DiagramPlot: draw_diagram.draw,
     }  # fmt: skip
 
 
-def _whole(path: Path, fill: Callable[[Path], object]) -> None:
+def whole_file(path: Path, fill: Callable[[Path], object]) -> None:
     """All of the file or none of it: beside it first, then in its place."""
     beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:

@@ -1,0 +1,161 @@
+"""The first page: the story in one minute, what would help, the places compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from roofline.explore.guidance import Advice, rate
+from roofline.model.errors import InputError
+from roofline.show.analysis import precision_text
+from roofline.show.estimate import place_text, shares_text, span_text
+from roofline.show.report.section import PHASE, Section
+from roofline.show.report.subject import Report
+from roofline.show.sheets import Field, Sheet, change, percent
+from roofline.show.units import si, whole
+
+MOST_CHANGES = 3
+
+
+def summary(r: Report) -> Section:
+    """Speed, memory, price, limits, and what would help most."""
+    g = r.generation
+    beyond = "" if r.fit.fits else " The times are those of a chip with more memory."
+    lines = [
+        f"{g.batch} × ({g.input} in, {g.output} out) on {place_text(g.where)}, {precision_text(r.now.precision)}.",
+        f"It {'fits' if r.fit.fits else 'does not fit'}: {si(r.fit.needed, 'B')} of {si(r.fit.capacity, 'B')} on the "
+        f"fullest chip.{beyond}",
+        f"TTFT {span_text(g.ttft)}; TPOT {span_text(g.tpot)}.",
+        f"{g.tokens_per_second:,.0f} tokens/s, {rate(g):,.0f} per chip.",
+    ]
+    price = _price(r)
+    if price is not None:
+        lines.append(f"{price:,.2f} USD per million generated tokens at {g.chip.price.usd_per_hour:g} $/h a chip.")  # type: ignore[union-attr]
+    lines += [f"{name} is {e.bound} bound: {shares_text(e)}." for name, e in r.estimates]
+    lines.append(critical_batch(r))
+    for phase, best in _best(r):
+        if best:
+            said = "; ".join(f"{what} {change(gain)} (grade {grade})" for what, _, gain, grade in best)
+            lines.append(f"Most would help the {phase}, in tokens/s per chip: {said}.")
+    return Section("In one minute", tuple(lines))
+
+
+def _price(r: Report) -> float | None:
+    """USD per million generated tokens."""
+    g = r.generation
+    if g.chip.price is None:
+        return None
+    return g.where.chips * g.chip.price.usd_per_hour / 3600 / g.tokens_per_second * 1e6
+
+
+def critical_batch(r: Report) -> str:
+    """From which batch on decode is compute bound, in a sentence."""
+    c, context = r.critical, whole(r.middle)
+    if c.batch is not None:
+        return f"Decode at {context} tokens of context becomes compute bound from a batch of {whole(c.batch)} on."
+    return (
+        f"No batch makes decode at {context} tokens of context compute bound: its arithmetic tends to "
+        f"{percent(c.balance)} of the time of its traffic."
+    )
+
+
+Change = tuple[str, str, float, str]
+"""A change in words, its option, its tokens/s per chip over those without, the grade of its times."""
+
+
+def _best(r: Report) -> list[tuple[str, list[Change]]]:
+    """Of each phase the changes that gain most, the best of each lever, none that loses."""
+    of: dict[str, Callable[[Advice], float]] = {"prefill": lambda a: a.prefill, "decode": lambda a: a.decode}
+    found = [
+        (phase, sorted(((a.what, a.option, gain(a), a.generation.grade) for a in r.advice), key=lambda c: -c[2]))
+        for phase, gain in of.items()
+    ]
+    found.append(("training", [(a.what, a.option, a.per_chip, a.estimate.grade) for a in r.training_advice]))
+    return [(phase, _levers(ranked)) for phase, ranked in found]
+
+
+def _levers(ranked: list[Change]) -> list[Change]:
+    """The first of each lever (batch, weights' format, a degree …) that gains."""
+    best: dict[str, Change] = {}
+    for c in ranked:
+        if c[2] > 1.005:
+            best.setdefault(c[1].replace("=", " ").rpartition(" ")[0], c)
+    return list(best.values())[:MOST_CHANGES]
+
+
+def guidance(r: Report) -> Section:
+    """What limits each phase, and the changes that help it most."""
+    lines = [
+        f"{name}: {e.bound} bound; {e.shares[0][0]} takes most of the time, {percent(e.shares[0][1])}."
+        for name, e in r.estimates
+    ]
+    t = r.training
+    if not isinstance(t, InputError):
+        busy = t.stages[0].passes.estimate
+        lines.append(f"training: {busy.bound} bound; {busy.shares[0][0]} takes most, {percent(busy.shares[0][1])}.")
+        if not t.fits:
+            ways = "; or ".join(f.detail for f in r.training_fixes) or "no change that was tried"
+            lines.append(
+                f"A training step does not fit: {si(t.memory, 'B')} of {si(t.where.chip.capacity, 'B')}; it would with "
+                f"{ways}."
+            )
+    if not r.fit.fits:
+        ways = "; or ".join(c.detail for c in r.fit.changes) or "none that was tried"
+        lines.append(f"What would make it fit: {ways}.")
+    best = tuple((phase, *c) for phase, changes in _best(r) for c in changes)
+    every = tuple(
+        (
+            a.what,
+            a.option,
+            a.per_chip,
+            a.prefill,
+            a.decode,
+            a.tpot,
+            a.ttft,
+            a.generation.memory,
+            a.generation.grade,
+        )
+        for a in r.advice
+    )
+    gains = ("Tokens/s per chip", "Prefill alone", "Decode alone", "TPOT", "TTFT")
+    sheets = (
+        Sheet(
+            "guidance",
+            (PHASE, Field("Change"), Field("Option"), Field("Tokens/s per chip", "change"), Field("Grade")),
+            best,
+        ),
+        Sheet(
+            "changes",
+            (
+                Field("Change"),
+                Field("Option"),
+                *(Field(n, "change") for n in gains),
+                Field("Memory of a chip", "B"),
+                Field("Grade"),
+            ),
+            every,
+        ),
+    )
+    return Section("Guidance", tuple(lines), tuple(s for s in sheets if s.rows))
+
+
+def chips(r: Report) -> Section | None:
+    """The same in every place, one line each; nothing where there is only one."""
+    if not r.others:
+        return None
+    rows: list[tuple[Any, ...]] = []
+    for place, other in ((r.now.on, r), *r.elsewhere):
+        if isinstance(other, InputError):
+            rows.append((str(place), *(None,) * 9, str(other)))
+            continue
+        g, bounds = other.generation, [e.bound for _, e in other.estimates]
+        rows.append((
+            place_text(g.where), g.ttft.expected, g.tpot.expected, g.tokens_per_second, rate(g), _price(other),
+            *bounds, other.fit.needed, "yes" if other.fit.fits else "no", None,
+        ))  # fmt: skip
+    fields = (
+        Field("Chip"), Field("TTFT", "s"), Field("TPOT", "s"), Field("Tokens/s", "tokens/s"),
+        Field("Per chip", "tokens/s"), Field("Price of 10⁶ tokens", "USD"), Field("Prefill bound"),
+        Field("Decode bound"), Field("Memory of a chip", "B"), Field("Fits"), Field("Why not"),
+    )  # fmt: skip
+    return Section("Chips", (), (Sheet("chips", fields, tuple(rows)),))

@@ -1,0 +1,34 @@
+"""The model's diagram as Mermaid text, for Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roofline.show.plots.data import Box, DiagramPlot, Stack
+
+
+def mermaid(plot: DiagramPlot) -> str:
+    """A flowchart: the whole model, and each kind of layer with its residual stream."""
+    lines = ["flowchart TB"]
+    for i, stack in enumerate((plot.model, *plot.layers)):
+        lines += [f'  subgraph s{i}["{stack.title}"]', "    direction TB", *_stack(stack, f"s{i}n"), "  end"]
+    return "\n".join(lines)
+
+
+def _stack(stack: Stack, prefix: str) -> Iterator[str]:
+    start = f"{prefix}in"
+    adds = any(box.adds for box in stack.boxes)
+    if adds:
+        yield f'    {start}(["stream in"])'
+    yield from (f"    {prefix}{i}{_label(box)}" for i, box in enumerate(stack.boxes))
+    names = ([start] if adds else []) + [f"{prefix}{i}" for i in range(len(stack.boxes))]
+    yield f"    {' --> '.join(names)}"
+    for i, box in enumerate(stack.boxes):
+        if box.adds:
+            yield f"    {start} --> {prefix}{i}"
+            start = f"{prefix}{i}"
+
+
+def _label(box: Box) -> str:
+    text = f"{box.label}<br/>{box.detail}"
+    return f'(["+ {text}"])' if box.adds else f'["{text}"]'

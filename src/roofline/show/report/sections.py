@@ -1,0 +1,26 @@
+"""The sections of a report, in their order. Every sentence is made of the report's own figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from roofline.show.report.first_page import chips, guidance, summary
+from roofline.show.report.model_part import about_model, assumptions
+from roofline.show.report.section import Section
+from roofline.show.report.sensitivity_part import sensitivity
+from roofline.show.report.subject import Report
+from roofline.show.report.work_part import communication, critical, formulas, heaviest, memory, regimes, terms
+
+MAKERS: tuple[Callable[[Report], Section | None], ...] = (
+    summary, guidance, chips, about_model, assumptions, memory, terms, regimes, critical, communication, heaviest,
+    formulas, sensitivity,
+)  # fmt: skip
+"""The sections in their order."""
+
+
+def sections(r: Report) -> Iterator[Section]:
+    """All of the report, the first page first; each is computed as it is asked for."""
+    for make in MAKERS:
+        found = make(r)
+        if found is not None:
+            yield found

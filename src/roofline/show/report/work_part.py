@@ -1,0 +1,241 @@
+"""The work: memory, bytes and FLOPs, regimes, critical sizes, communication, time, formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.explore.marks import work_shares
+from roofline.explore.regimes import MOST, dominance
+from roofline.model.errors import InputError
+from roofline.show.analysis import precision_text
+from roofline.show.estimate import RULES
+from roofline.show.plots import data as d
+from roofline.show.plots.make import Kind, plot
+from roofline.show.report.first_page import critical_batch
+from roofline.show.report.section import PHASE, Section
+from roofline.show.report.subject import Report
+from roofline.show.sheets import Field, Sheet, percent
+from roofline.show.units import seconds, si, whole
+from roofline.work.analysis import analyze
+from roofline.work.explain import explain
+from roofline.work.ops import Communicate
+
+PLURAL = {"weights": "", "activations": ""}
+
+
+def memory(r: Report) -> Section:
+    """Memory of the fullest chip, term by term, and over context."""
+    f = r.fit
+    rows = (
+        ("weights", f.weights, precision_text(f.precision)),
+        ("KV cache", f.cache, f"{f.batch} × {f.context} tokens, and any recurrent state"),
+        ("activations", f.activations, f"a step of {f.chunk} tokens: the largest op and the logits"),
+        ("overhead", f.overhead, f.engine.source),
+    )
+    total = (("sum", f.needed, f"of {si(f.capacity, 'B')}"),)
+    longest = "any" if f.longest_context is None else whole(f.longest_context)
+    fewest = "none that was tried" if f.fewest is None else f"{f.fewest_chips} ({f.fewest.text()})"
+    text = (
+        f"{f.engine.name}: the KV cache may have {si(max(0.0, f.budget), 'B')}, "
+        f"{RULES[f.engine.budget].format(share=f.engine.share)}.",
+        f"Largest batch at {f.context} tokens: {whole(f.largest_batch)}. Longest context at a batch of {f.batch}: "
+        f"{longest}. Fewest chips: {fewest}.",
+    )
+    curve = _drawn(r, "memory")
+    fields = (Field("Term"), Field("Bytes of the fullest chip", "B"), Field("Of what"))
+    return Section("Memory", text, (Sheet("memory", fields, rows, total),), (("Memory over context", curve),))
+
+
+def terms(r: Report) -> Section:
+    """Weights, activations, cache and scratch, unfused and fused, of one rank; and which of them dominate."""
+    rows = []
+    for name, step in r.steps:
+        for traffic in ("unfused", "fused", "floor"):
+            a = analyze(r.rank, step, traffic=traffic, precision=r.now.precision)
+            moved = a.moved
+            terms = (moved.weights, moved.input + moved.output, moved.cache, moved.scratch, a.bytes)
+            rows.append((name, traffic, a.flops, *map(float, terms), float(a.intensity)))
+    fields = (
+        PHASE, Field("Traffic"), Field("FLOPs", "FLOP"), Field("Weights", "B"), Field("Activations", "B"),
+        Field("KV cache", "B"), Field("Scratch", "B"), Field("All bytes", "B"), Field("Intensity", "FLOP/B"),
+    )  # fmt: skip
+    tests = tuple(dominance(r.point))
+    tested = tuple(
+        (
+            t.phase, t.term, "unfused" if t.unfused else "fused", t.share, t.threshold,
+            "dominates" if t.dominates else "no", t.doubled, t.halved,
+        )
+        for t in tests
+    )  # fmt: skip
+    heads = (
+        PHASE, Field("Term"), Field("Traffic"), Field("Share of the bytes", "share"), Field("Test: above", "share"),
+        Field("Answer"), Field("Share at twice the context", "share"), Field("Bytes were it half", "factor"),
+    )  # fmt: skip
+    lines = [
+        f"{t.phase}, {'unfused' if t.unfused else 'fused'}: {t.term} dominate{PLURAL.get(t.term, 's')} with "
+        f"{percent(t.share)} of the bytes; were the term half, {percent(t.halved)} of the bytes would be left."
+        for t in tests
+        if t.dominates
+    ]
+    sheets = (Sheet("terms", fields, tuple(rows)), Sheet("dominance", heads, tested))
+    picture = ("Shares of FLOPs, bytes and time", _drawn(r, "shares"))
+    return Section("Bytes and FLOPs by term", tuple(lines), sheets, (picture,))
+
+
+def regimes(r: Report) -> Section:
+    """Training, prefill and decode on the roofline."""
+    chip = r.where.chip
+    rows: list[tuple[Any, ...]] = []
+    t = r.training
+    if not isinstance(t, InputError):
+        busy = t.stages[0].passes.estimate
+        a = busy.analysis
+        rows.append((
+            "training", t.hardware_flops, float(a.intensity), t.time, t.floor, t.mfu, t.tokens_per_second, busy.bound,
+            t.grade,
+        ))  # fmt: skip
+    for name, e in r.estimates:
+        a, tokens = e.analysis, float(e.analysis.step.tokens)
+        peak = chip.peaks.get(a.precision.ffn.compute or "")
+        mfu = float(a.flops) / (peak * float(e.time)) if peak else None
+        rows.append((
+            name, a.flops, float(a.intensity), float(e.time), float(e.serial_floor), mfu,
+            tokens * r.now.layout.dp / float(e.time), e.bound, e.grade,
+        ))  # fmt: skip
+    fields = (
+        PHASE, Field("FLOPs", "FLOP"), Field("Intensity", "FLOP/B"), Field("Expected", "s"),
+        Field("Speed of light", "s"), Field("MFU", "share"), Field("Tokens/s", "tokens/s"), Field("Bound"),
+        Field("Grade"),
+    )  # fmt: skip
+    ridges = ", ".join(f"{f} {chip.ridge(f):.1f}" for f in chip.peaks)
+    lines = [f"Ridge of {chip.name}, FLOP/B: {ridges}."]
+    if not isinstance(t, InputError):
+        lines.append(
+            f"FLOPs of training are those of all {t.chips} chips, of prefill and decode those of one rank; its "
+            f"intensity and bound are those of a micro-batch of {t.step.micro_batch} on the first stage."
+        )
+    for name, e in r.estimates:
+        side = "above" if e.compute_time >= e.memory_time else "below"
+        lines.append(
+            f"{name}: {seconds(e.compute_time)} of arithmetic at full peak, {seconds(e.memory_time)} of traffic at "
+            f"full bandwidth, so it lies {side} the ridge; expected {e.time / e.serial_floor:.2f} times its speed of "
+            f"light."
+        )
+    sheet = Sheet("regimes", fields, tuple(rows))
+    pictures = (
+        ("Roofline, op by op", _drawn(r, "roofline")),
+        ("Roofline of the phases", _drawn(r, "roofline", points="phases")),
+    )
+    return Section("Regimes", tuple(lines), (sheet,), pictures)
+
+
+def critical(r: Report) -> Section:
+    """Critical batch and lengths, and the sweeps they stand in."""
+    c, batch = r.critical, r.batch
+    lines = [critical_batch(r)]
+    if c.reach is not None:
+        lines.append(
+            f"From {whole(c.reach)} tokens of context on no batch up to {whole(MOST)} makes decode compute bound."
+        )
+    if c.prompt is None:
+        lines.append(f"No prompt of {batch} sequences up to {whole(c.longest)} tokens is compute bound.")
+    else:
+        lines.append(f"A prefill of {batch} sequences becomes compute bound from {whole(c.prompt)} tokens on.")
+    if c.cache is None:
+        lines.append(f"Decode of {batch} sequences reads more weights than cache up to {whole(c.longest)} tokens.")
+    else:
+        lines.append(f"Decode of {batch} sequences moves more cache than weights from {whole(c.cache)} tokens on.")
+    rows = (
+        ("decode batch, compute bound", c.batch), ("context beyond any batch", c.reach),
+        ("prompt, compute bound", c.prompt), ("context, more cache than weights", c.cache),
+    )  # fmt: skip
+    sheet = Sheet("critical", (Field("Critical"), Field("From", "count")), rows)
+    pictures = (
+        ("Decode over batch", _drawn(r, "sweep")),
+        ("Prefill over the prompt", _drawn(r, "sweep", phase="prefill", over="context")),
+        ("Decode over context", _drawn(r, "sweep", over="context")),
+    )
+    return Section("Critical batch and length", tuple(lines), (sheet,), pictures)
+
+
+def _drawn(r: Report, kind: Kind, **options: Any) -> d.Plot:
+    """A picture of this report's steps in its place, sweeps and memory beside the other places."""
+    steps = dict(r.steps)
+    if options.get("points") == "phases" and not isinstance(r.training, InputError):
+        steps["training"] = r.training.step
+    compared = kind in ("sweep", "memory")
+    others = tuple(place for place, found in r.elsewhere if not isinstance(found, InputError))
+    return plot(
+        r.model, steps, kind=kind, on=(r.now.on, *others) if compared else r.now.on, layout=r.now.layout,
+        batch=r.now.batch if kind == "memory" else r.batch, precision=r.now.precision,
+        context=r.now.input if options.get("phase") == "prefill" else r.middle, engine=r.engine, **options,
+    )  # fmt: skip
+
+
+def communication(r: Report) -> Section | None:
+    """Every collective of a step; nothing where there is none."""
+    sent = [(name, e, op, op.cost.op) for name, e in r.estimates for op in e.ops if isinstance(op.cost.op, Communicate)]
+    if not sent:
+        return None
+    rows = tuple(
+        (
+            name, op.name, work.collective, int(work.ranks), op.cost.layers, float(op.expected), float(op.floor),
+            float(op.expected) / float(e.time),
+        )
+        for name, e, op, work in sent
+    )  # fmt: skip
+    fields = (
+        PHASE, Field("Op"), Field("Collective"), Field("Ranks", "count"), Field("Times", "count"),
+        Field("Expected", "s"), Field("Speed of light", "s"), Field("Share of the step", "share"),
+    )  # fmt: skip
+    lines = []
+    for name, e in r.estimates:
+        here = sum(float(op.expected) for n, _, op, _ in sent if n == name)
+        lines.append(f"{name}: {seconds(here)} of {seconds(float(e.time))} is communication, {percent(here / e.time)}.")
+    if not isinstance(r.training, InputError) and r.training.exposed:
+        said = ", ".join(f"{axis.upper()} {seconds(value)}" for axis, value in r.training.exposed)
+        lines.append(f"training: {said} of a step of {seconds(r.training.time)} exposed.")
+    return Section("Communication", tuple(lines), (Sheet("communication", fields, rows),))
+
+
+def heaviest(r: Report) -> Section:
+    """Every op of a step, the longest first."""
+    rows = tuple(
+        (
+            name, op.name, op.kind, op.cost.block, float(op.cost.flops), float(op.cost.bytes), float(op.expected),
+            float(op.floor), float(op.expected) / float(e.time), op.bound,
+        )
+        for name, e in r.estimates
+        for op in sorted(e.ops, key=lambda o: -o.expected)
+    )  # fmt: skip
+    fields = (
+        PHASE, Field("Op"), Field("Kind"), Field("Block"), Field("FLOPs", "FLOP"), Field("Bytes", "B"),
+        Field("Expected", "s"), Field("Speed of light", "s"), Field("Share", "share"), Field("Bound"),
+    )  # fmt: skip
+    shares = {name: work_shares(e.analysis) for name, e in r.estimates}
+    lines = [
+        f"{name}: the largest share of FLOPs is {_largest(of['FLOPs'])}, of bytes {_largest(of['bytes'])}."
+        for name, of in shares.items()
+    ]
+    return Section("Where the time goes", tuple(lines), (Sheet("time", fields, rows),))
+
+
+def _largest(shares: Any) -> str:
+    name, value = max(shares.items(), key=lambda item: item[1])
+    return f"{name} with {percent(value)}"
+
+
+def formulas(r: Report) -> Section:
+    """Formulas of the heaviest ops with their numbers put in."""
+    analyses = [(name, analyze(r.model, step, precision=r.now.precision)) for name, step in r.steps]
+    rows = tuple(
+        (name, cost.name, figure.name, str(figure.formula), figure.filled, figure.value)
+        for name, a in analyses
+        for cost in sorted(a.ops, key=lambda c: -c.flops)[:3]
+        for figure in explain(a, cost.name).figures[:2]
+    )
+    fields = (
+        PHASE, Field("Op"), Field("Figure"), Field("Formula"), Field("With numbers"), Field("Of a layer", "count"),
+    )  # fmt: skip
+    about = f"Of the three ops with most FLOPs, of the whole model; `roofline explain {r.model.name}` has every other."
+    return Section("Worked formulas", (about,), (Sheet("formulas", fields, rows),))
