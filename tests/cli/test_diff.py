@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+from typing import Any
 
 import pytest
 
 import roofline as rl
 from roofline.cli.main import main
+from roofline.explore.difference import measured, side
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 
@@ -43,10 +46,76 @@ def test_two_models_without_a_chip(capsys: pytest.CaptureFixture[str]) -> None:
     assert "decode: mostly " in out
 
 
+def whole(capsys: pytest.CaptureFixture[str], a: str, b: str) -> dict[str, Any]:
+    main(["diff", a, b, "--json"])
+    return json.loads(capsys.readouterr().out)  # type: ignore[no-any-return]
+
+
+def test_the_settings_factors_multiply_to_the_change(capsys: pytest.CaptureFixture[str]) -> None:
+    a = f"{LLAMA}@a100-sxm-80gb:context=4096"
+    b = "meta-llama/Llama-3.1-70B@8xh100-sxm:precision=fp8,layout=[tp=4],batch=8,engine=vllm,context=4096"
+    data = whole(capsys, a, b)
+    for phase in ("prefill", "decode"):
+        factors = [t["factor"] for t in data["turns"] if t["phase"] == phase]
+        (time,) = (c["ratio"] for c in data["changes"] if (c["phase"], c["figure"]) == (phase, "time"))
+        assert math.prod(factors) == pytest.approx(time, rel=1e-12)
+    order = [t["settings"] for t in data["turns"] if t["phase"] == "decode"]
+    assert order[:2] == [["model"], ["on"]]
+    model = rl.load("meta-llama/Llama-3.1-70B")
+    step = rl.decode(1, 4096)
+    first = (
+        rl.estimate(model, step, on="a100-sxm-80gb").time / rl.estimate(rl.load(LLAMA), step, on="a100-sxm-80gb").time
+    )
+    assert data["turns"][len([t for t in data["turns"] if t["phase"] == "prefill"])]["factor"] == pytest.approx(first)
+
+
+def test_settings_that_cannot_be_turned_alone_turn_together(capsys: pytest.CaptureFixture[str]) -> None:
+    """fp8 cannot be had on an A100, so that chip and format change at once."""
+    data = whole(capsys, f"{LLAMA}@h100-sxm:precision=fp8", f"{LLAMA}@a100-sxm-80gb:precision=bf16")
+    turned = [t["settings"] for t in data["turns"] if t["phase"] == "decode"]
+    assert turned == [["on", "precision"]]
+
+
+def test_what_differs_of_two_models(capsys: pytest.CaptureFixture[str]) -> None:
+    data = whole(capsys, LLAMA, "meta-llama/Llama-3.1-70B")
+    found = {f["property"]: (f["a"], f["b"]) for f in data["facts"]}
+    assert found["width"] == ("4,096", "8,192")
+    assert "vocabulary" not in found
+
+
+def test_a_prefill_beside_a_decode(capsys: pytest.CaptureFixture[str]) -> None:
+    data = whole(
+        capsys, f"{LLAMA}@h100-sxm:step=prefill,prompt=2048", f"{LLAMA}@h100-sxm:step=decode,context=2048,batch=8"
+    )
+    model = rl.load(LLAMA)
+    (time,) = (c for c in data["changes"] if c["figure"] == "time")
+    assert time["phase"] == "prefill → decode"
+    assert time["a"] == rl.estimate(model, rl.prefill(1, 2048), on="h100-sxm").time
+    assert time["b"] == rl.estimate(model, rl.decode(8, 2048), on="h100-sxm").time
+    assert [t["settings"] for t in data["turns"]] == [["step"], ["batch"], ["context"]]
+
+
+def test_two_layouts_of_training(capsys: pytest.CaptureFixture[str]) -> None:
+    side = f"{LLAMA}@8xh100-sxm:train=4096,batch=16,step=training,layout="
+    data = whole(capsys, f"{side}[tp=8]", f"{side}[tp=2,dp=4,zero=1]")
+    t = rl.estimate(rl.load(LLAMA), rl.train(16, 4096), on="8xh100-sxm", layout="tp=2,dp=4,zero=1")
+    found = {c["figure"]: c["b"] for c in data["changes"] if c["phase"] == "training"}
+    assert (found["time"], found["memory"], found["MFU"]) == (t.time, t.memory, 100 * t.mfu)
+    assert {c["op"] for c in data["causes"]} & {"forward", "backward"}
+
+
+@pytest.mark.parametrize("name", [LLAMA, "deepseek-ai/DeepSeek-V3"])
+def test_the_parts_of_a_training_step_add_up(name: str) -> None:
+    layout = "dp=8,ep=8,zero=1" if "DeepSeek" in name else "pp=4,dp=2"
+    m = measured(side(f"{name}@8xh200-sxm:train=1024,batch=16,layout=[{layout}]"), "training")
+    assert sum(m.times.values()) == pytest.approx(m.cost(True))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [([f"{LLAMA}:batches=3", LLAMA], "nearest: batch"), ([LLAMA, f"{LLAMA}:batch=x"], "whole number"),
-     ([LLAMA, "no/such"], "no/such")],
+     ([LLAMA, "no/such"], "no/such"), ([f"{LLAMA}:batch", LLAMA], "key=value"),
+     ([f"{LLAMA}:step=decoding", LLAMA], "nearest: decode")],
 )  # fmt: skip
 def test_bad_input(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
     with pytest.raises(SystemExit) as stop:

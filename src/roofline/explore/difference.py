@@ -1,44 +1,81 @@
-"""Two models, chips, formats or layouts side by side: every figure of both, and which ops the change comes from."""
+"""Two models, places, formats, layouts or steps side by side: every figure of both, and what the change comes from.
+
+A phase's change has two accounts. By setting: from the one side to the other, one setting after another in the order of
+SETTINGS, each with the factor that it alone makes then; their product is the whole change. By op: what each adds.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.estimates.latency import Estimate, check_context, time_of
+from roofline.estimates.latency import check_context, time_of
 from roofline.estimates.place import placed
+from roofline.estimates.training import TrainingEstimate, estimate_training
 from roofline.layout.layout import Layout, layout_named
 from roofline.layout.shard import ONE_CHIP
-from roofline.model.errors import InputError, nearest
+from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.load import load
 from roofline.model.model import Model
+from roofline.model.precision import Precision
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.step import Step, decode, prefill
+from roofline.work.training import Training, train
 
-KEYS = ("on", "layout", "precision", "batch", "context", "prompt")
+KEYS = ("on", "layout", "precision", "engine", "batch", "context", "prompt", "train", "step")
+NUMBERS = ("batch", "context", "prompt", "train")
+PHASES = ("prefill", "decode", "training")
+SETTINGS = ("model", "step", *KEYS[:-1])
+"""In the order in which they are turned from one side's to the other's."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of two: a model, and where and how it runs. Without a chip there are no times."""
+    """One of two: a model, and where and how it runs. Without a chip there are no times.
+
+    `context`: cached tokens of the decode; `prompt`: tokens of the prefill; `train`: tokens of a sequence of a training
+    step, None for none. `step`: the one phase that is compared, None for all.
+    """
 
     model: Model
     on: str | None = None
     layout: Layout = ONE_CHIP
     precision: str | None = None
+    engine: str | None = None
     batch: int = 1
     context: int = 1024
     prompt: int = 1024
+    train: int | None = None
+    step: str | None = None
 
-    def steps(self) -> tuple[tuple[str, Step], ...]:
-        """A prefill and a decode."""
-        return ("prefill", prefill(self.batch, self.prompt)), ("decode", decode(self.batch, self.context))
+    def of(self, phase: str) -> Step:
+        """The step of a phase."""
+        if phase == "training":
+            return train(self.batch, self.train or self.prompt)
+        return prefill(self.batch, self.prompt) if phase == "prefill" else decode(self.batch, self.context)
+
+    @property
+    def formats(self) -> Precision:
+        """The checkpoint's formats with the changes asked for."""
+        return self.model.precision.merged(self.precision)
 
     @property
     def label(self) -> str:
         """The model, and the chip where there is one."""
         return self.model.name if self.on is None else f"{self.model.name} on {self.on}"
+
+    def said(self, setting: str) -> str:
+        """A setting in words."""
+        value = getattr(self, setting)
+        if setting == "model":
+            return self.model.name
+        if setting == "layout":
+            return self.layout.text()
+        return {"on": "no chip", "precision": "the checkpoint's", "engine": "kernels only", "step": "all"}.get(
+            setting, "none"
+        ) if value is None else str(value)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,6 +92,18 @@ class Change:
     def ratio(self) -> float | None:
         """b / a."""
         return self.b / self.a if self.a else None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Settings turned from one side's to the other's, all others as they then are: by what `factor` the phase changes.
+
+    More than one where the step between them cannot be (a layout that does not divide).
+    """
+
+    phase: str
+    settings: tuple[str, ...]
+    factor: float
 
 
 @dataclass(frozen=True)
@@ -80,87 +129,151 @@ class Difference:
     a: Side
     b: Side
     changes: tuple[Change, ...]
+    turns: tuple[Turn, ...]
     causes: tuple[Cause, ...]
 
 
 def side(spec: str) -> Side:
-    """`MODEL`, `MODEL@CHIP`, or either with `:key=value,…` (on, layout, precision, batch, context, prompt).
+    """`MODEL`, `MODEL@CHIP`, or either with `:key=value,…`, of KEYS.
 
-    Values that hold commas stand in brackets: `:layout=[tp=8,sp],batch=32`. Raises InputError for an unknown key.
+    Values that hold commas stand in brackets: `:layout=[tp=8,sp],batch=32`. Raises InputError for what is not
+    understood.
     """
     head, _, rest = spec.partition(":")
     name, _, chip = head.partition("@")
     given: dict[str, Any] = {"on": chip} if chip else {}
+    left = re.sub(r"\s*([^=,\[\]]+)=(?:\[[^\]]*\]|[^,\[\]]*)\s*(?:,|$)", "", rest)
+    if left:
+        raise InputError("spec", left, "`key=value` pairs separated by commas, values with commas in brackets")
     for key, bracketed, plain in re.findall(r"([^=,]+)=(?:\[([^\]]*)\]|([^,]*))", rest):
         if key.strip() not in KEYS:
             raise InputError("spec", key, f"one of {', '.join(KEYS)}", nearest(key, KEYS))
         given[key.strip()] = bracketed or plain
-    for key in ("batch", "context", "prompt"):
+    for key in NUMBERS:
         if key in given:
             if not re.fullmatch(r"\d{1,9}", given[key]):
                 raise InputError(key, given[key], "a whole number")
             given[key] = int(given[key])
     if "layout" in given:
         given["layout"] = layout_named(given["layout"])
+    if given.get("step", PHASES[0]) not in PHASES:
+        raise not_one_of("step", given["step"], PHASES)
     return Side(load(name), **given)
 
 
 def differ(a: Side, b: Side, most: int = 3) -> Difference:
-    """Both sides' figures for a prefill and a decode, and the ops that most of each phase's change comes from.
+    """Both sides' figures phase by phase, what each setting changes, and the ops most of the change comes from.
 
-    In time where both have a chip, else in FLOPs.
+    In time where both have a chip, else in FLOPs. Raises InputError where a side cannot be.
     """
     changes = [
         Change("model", "parameters", "", a.model.parameters, b.model.parameters),
         Change("model", "active parameters", "", a.model.active_parameters, b.model.active_parameters),
-        Change("model", "weights", "B", *(float(s.model.weight_bytes(_precision(s))) for s in (a, b))),
-        Change("model", "KV cache per token", "B", *(float(s.model.kv_bytes(1, _precision(s))) for s in (a, b))),
+        Change("model", "weights", "B", *(float(s.model.weight_bytes(s.formats)) for s in (a, b))),
+        Change("model", "KV cache per token", "B", *(float(s.model.kv_bytes(1, s.formats)) for s in (a, b))),
     ]
+    turns: list[Turn] = []
     causes: list[Cause] = []
-    for (phase, step), (_, other) in zip(a.steps(), b.steps(), strict=True):
-        pair = _figures(a, step), _figures(b, other)
-        for (name, unit, one), (_, _, two) in zip(pair[0][0], pair[1][0], strict=False):
-            changes.append(Change(phase, name, unit, one, two))
-        unit = "s" if a.on and b.on else "FLOP"
-        costs = [times if unit == "s" else flops for _, times, flops in pair]
-        names = dict.fromkeys([*costs[0], *costs[1]])
-        found = [Cause(phase, op, costs[0].get(op, 0.0), costs[1].get(op, 0.0), unit) for op in names]
+    timed = a.on is not None and b.on is not None
+    for one, other in _phases(a, b):
+        phase = one if one == other else f"{one} → {other}"
+        first, second = measured(a, one), measured(b, other)
+        by_name = {name: value for name, _, value in second.figures}
+        changes += [Change(phase, n, unit, v, by_name[n]) for n, unit, v in first.figures if n in by_name]
+        turns += _turns(a, b, one, other, phase, timed)
+        unit = "s" if timed else "FLOP"
+        costs = (first.times, second.times) if timed else (first.flops, second.flops)
+        found = [Cause(phase, op, costs[0].get(op, 0.0), costs[1].get(op, 0.0), unit) for op in costs[0] | costs[1]]
         causes += sorted((c for c in found if c.change), key=lambda c: -abs(c.change))[:most]
-    return Difference(a, b, tuple(changes), tuple(causes))
+    return Difference(a, b, tuple(changes), tuple(turns), tuple(causes))
 
 
-def _precision(s: Side) -> Any:
-    return s.model.precision.merged(s.precision)
+def _phases(a: Side, b: Side) -> list[tuple[str, str]]:
+    """Pairs of phases that are compared: those asked for, else prefill and decode, and training where one trains."""
+    if a.step or b.step:
+        return [(a.step or b.step or "", b.step or a.step or "")]
+    names = PHASES if a.train or b.train else PHASES[:2]
+    return [(name, name) for name in names]
 
 
-Figures = tuple[list[tuple[str, str, float]], dict[str, float], dict[str, float]]
+def _turns(a: Side, b: Side, one: str, other: str, phase: str, timed: bool) -> list[Turn]:
+    """From a to b, one setting after another; a setting without effect on the phase is left out."""
+    here, before, found = a, measured(a, one).cost(timed), []
+    waiting: list[str] = []
+    for setting in (s for s in SETTINGS if getattr(a, s) != getattr(b, s)):
+        here = replace(here, **{setting: getattr(b, setting)})
+        waiting.append(setting)
+        try:
+            now = measured(here, one if here.step == a.step else other).cost(timed and here.on is not None)
+        except InputError:
+            continue
+        if now != before:
+            found.append(Turn(phase, tuple(waiting), now / before))
+        before, waiting = now, []
+    return found
 
 
-def _figures(s: Side, step: Step) -> Figures:
-    """A step's figures, its time by op and its FLOPs by op."""
+# -- one side ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Measured:
+    """A phase of a side: its figures as (name, unit, value), and time and FLOPs by op."""
+
+    figures: tuple[tuple[str, str, float], ...]
+    times: dict[str, float]
+    flops: dict[str, float]
+
+    def cost(self, timed: bool) -> float:
+        """Seconds, or FLOPs."""
+        return next(value for name, _, value in self.figures if name == ("time" if timed else "FLOPs"))
+
+
+def measured(s: Side, phase: str) -> Measured:
+    """The figures of a phase. Raises InputError where the side cannot be."""
+    step = s.of(phase)
     if s.on is None:
         a = analyze(s.model, step, precision=s.precision)
-        return _counted(a), {}, _by_op((c.name, float(c.flops)) for c in a.ops)
+        return Measured(_counted(a), {}, _by_op((c.name, float(c.flops)) for c in a.ops))
     check_context(s.model, step)
+    if isinstance(step, Training):
+        return _trained(estimate_training(s.model, step, on=s.on, layout=s.layout, precision=s.precision))
     where = placed(s.on, s.layout)
-    e: Estimate = time_of(where.rank(s.model), step, where, precision=s.precision)
-    timed = [
+    e = time_of(where.rank(s.model), step, where, precision=s.precision, engine=s.engine)
+    timed = (
         ("time", "s", float(e.time)),
         ("speed of light", "s", float(e.serial_floor)),
         ("memory", "B", float(e.memory)),
-    ]
+    )
     flops = _by_op((c.name, float(c.flops)) for c in e.analysis.ops)
-    return [*_counted(e.analysis), *timed], _by_op((op.name, float(op.expected)) for op in e.ops), flops
+    return Measured(
+        (*_counted(e.analysis), *timed), _by_op((op.name, float(op.expected)) for op in e.ops), flops
+    )  # fmt: skip
 
 
-def _counted(a: Analysis) -> list[tuple[str, str, float]]:
-    return [
+def _trained(t: TrainingEstimate) -> Measured:
+    """A training step: its passes on the slowest stage, waiting, and what is done once a step."""
+    figures = (
+        ("FLOPs", "FLOP", float(t.hardware_flops)), ("time", "s", t.time), ("speed of light", "s", t.floor),
+        ("memory", "B", t.memory), ("MFU", "%", 100 * t.mfu), ("tokens/s per chip", "", t.tokens_per_second / t.chips),
+    )  # fmt: skip
+    slowest = max((stage.passes for stage in t.stages), key=lambda p: p.busy.expected)
+    spans = {"forward": slowest.forward, "backward": slowest.backward, "weight gradients": slowest.weight}
+    times = {name: t.micro_batches * span.expected for name, span in spans.items()}
+    times["waiting"] = t.passes.expected - sum(times.values())
+    times |= {
+        "gradients between replicas": t.reduction.expected, "weights between replicas": t.gathering.expected,
+        "optimizer": t.update.expected,
+    }  # fmt: skip
+    return Measured(figures, times, {"step": float(t.hardware_flops)})
+
+
+def _counted(a: Analysis) -> tuple[tuple[str, str, float], ...]:
+    return (
         ("FLOPs", "FLOP", float(a.flops)), ("bytes", "B", float(a.bytes)),
         ("intensity", "FLOP/B", float(a.intensity)),
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
-def _by_op(pairs: Any) -> dict[str, float]:
+def _by_op(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, value in pairs:
         found[name] = found.get(name, 0.0) + value
