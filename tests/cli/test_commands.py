@@ -269,6 +269,12 @@ def test_fit_exits_with_1_where_it_does_not(capsys: pytest.CaptureFixture[str]) 
     assert "would fit with: " in capsys.readouterr().out
 
 
+def test_where_nothing_fits_no_context_is_any(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["fit", "deepseek-ai/DeepSeek-V3", "--on", "h200-sxm", "--context", "1024"])
+    assert "longest context at batch 1: 0;" in capsys.readouterr().out
+
+
 def test_chips(capsys: pytest.CaptureFixture[str]) -> None:
     assert "h100-sxm" in run(capsys, "chips")[0]
     assert "295" in run(capsys, "chips", "h100-sxm")[0]

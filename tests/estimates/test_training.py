@@ -319,3 +319,12 @@ def test_degrees_and_batches_in_arrays_together() -> None:
             assert many.time[i, j] == pytest.approx(one.time, rel=1e-12)
             assert many.analysis.flops[i, j] == one.analysis.flops
             assert np.broadcast_to(many.memory, (4, 3))[i, j] == pytest.approx(one.memory)
+
+
+@pytest.mark.parametrize("precision", ["bf16", rl.load("meta-llama/Llama-3.1-8B").precision, "weights=bf16"])
+def test_formats_given_to_a_step_leave_those_of_gradients_and_optimizer(precision: object) -> None:
+    model, step = rl.load("meta-llama/Llama-3.1-8B"), rl.train(batch=8, tokens=1024)
+    plain = rl.estimate(model, step, on="8xh100-sxm", layout="dp=8")
+    assert rl.estimate(model, step, on="8xh100-sxm", layout="dp=8", precision=precision).time == plain.time
+    formats = step.precision.merged(precision)
+    assert (formats.gradients, formats.optimizer) == (step.precision.gradients, step.precision.optimizer)  # type: ignore[attr-defined]

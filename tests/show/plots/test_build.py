@@ -117,6 +117,85 @@ def test_map_cells() -> None:
     assert (cell.bound, cell.fits) == (e.bound, True)
 
 
+def test_a_layout_draws_what_one_rank_does() -> None:
+    on, layout = "8xh200-sxm", "tp=8"
+    e = rl.estimate(V3, STEPS["decode"], on=on, layout=layout)
+    (panel,) = drawn(V3, on=on, layout=layout, points="phases").panels
+    found = next(p for p in panel.points if p.phase == "decode")
+    assert found.intensity == e.analysis.intensity
+    assert found.performance == pytest.approx(e.analysis.flops / e.time)
+    shares = drawn(V3, on=on, layout=layout, kind="shares")
+    parts = next(dict(b.parts) for b in shares.bars if b.phase == "decode" and b.quantity.startswith("time"))
+    assert parts["communication"] == pytest.approx(dict(e.shares)["communication"])
+    assert "tp=8" in shares.note
+
+
+def test_memory_of_a_layout_is_that_of_the_fullest_rank() -> None:
+    plot = drawn(V3, on="8xh200-sxm", layout="tp=8", kind="memory", batch=16)
+    fit = rl.fit(V3, on="8xh200-sxm", layout="tp=8", batch=16, context=plot.context[-1], engine=None)
+    assert sum(values[-1] for _, values in plot.terms) == pytest.approx(fit.needed)
+    assert plot.capacities[0].longest == fit.longest_context
+
+
+def test_the_map_of_a_layout() -> None:
+    plot = drawn(LLAMA, on="8xh100-sxm", layout="tp=4,dp=2", kind="map", most_batch=4, most_context=512)
+    cell = plot.rows[2][1]
+    e = rl.estimate(LLAMA, rl.decode(cell.batch, cell.context), on="8xh100-sxm", layout="tp=4,dp=2")
+    assert (cell.batch, cell.latency, cell.fits) == (4, e.time, True)
+
+
+def test_a_prefill_sweep() -> None:
+    plot = drawn(LLAMA, on="h100-sxm", kind="sweep", phase="prefill", over="context", batch=2, most_context=4096)
+    (curve,) = plot.curves
+    e = rl.estimate(LLAMA, rl.prefill(2, 4096), on="h100-sxm")
+    assert (curve.values[-1], curve.latency[-1]) == (4096, e.time)
+    assert curve.tokens_per_second[-1] == pytest.approx(2 * 4096 / e.time)
+    assert (plot.axis_label, plot.step_label) == ("Prompt (tokens)", "Time of the prefill")
+
+
+def test_a_training_step_is_a_point_too() -> None:
+    steps = {"training": rl.train(batch=8, tokens=2048)}
+    (panel,) = drawn(LLAMA, steps=steps, on="8xh100-sxm", layout="tp=2,dp=4", points="phases").panels
+    micro = rl.estimate(LLAMA, steps["training"], on="8xh100-sxm", layout="tp=2,dp=4").stages[0].passes.estimate
+    (point,) = panel.points
+    assert point.intensity == micro.analysis.intensity
+    assert point.performance == pytest.approx(micro.analysis.flops / micro.time)
+
+
+def test_a_tornado_has_the_answers() -> None:
+    plot = drawn(LLAMA, on="h100-sxm", kind="tornado", batch=4, context=2048)
+    assert [(p.phase, p.kind) for p in plot.panels] == [
+        (phase, kind) for phase in ("prefill", "decode") for kind in ("deployment", "architecture")
+    ]
+    swing = next(s for s in plot.panels[2].swings if s.knob == "batch")
+    times = [rl.estimate(LLAMA, rl.decode(b, 2048), on="h100-sxm").time for b in (2, 4, 8)]
+    assert (swing.at_low, swing.at_high) == pytest.approx((times[0] / times[1], times[2] / times[1]))
+    for panel in plot.panels:
+        widths = [abs(s.at_high - s.at_low) for s in panel.swings]
+        assert widths == sorted(widths, reverse=True)
+
+
+def test_a_diagram_has_every_module() -> None:
+    plot = drawn(V3, kind="diagram")
+    assert [b.label for b in plot.model.boxes] == ["embedding", "3 dense", "58 moe", "final_norm", "lm_head"]
+    assert [s.title for s in plot.layers] == ["moe · 58 layers", "dense · 3 layers"]
+    for stack, (block, _) in zip(plot.layers, sorted(V3.blocks, key=lambda b: -b[1]), strict=True):
+        assert [b.label for b in stack.boxes] == [x.name for x in block.modules]
+        assert [b.label for b in stack.boxes if b.adds] == ["attn_residual", "ffn_residual"]
+
+
+@pytest.mark.parametrize(
+    ("name", "stack"),
+    [
+        ("google/gemma-3-27b-it", ["10 × (5 sliding dense, 1 dense)", "2 sliding dense"]),
+        ("ai21labs/Jamba-v0.1", ["4 × 8 layers"]), ("meta-llama/Llama-3.1-8B", ["32 dense"]),
+    ],
+)  # fmt: skip
+def test_layers_that_repeat_are_said_once(name: str, stack: list[str]) -> None:
+    boxes = drawn(rl.load(name), kind="diagram").model.boxes
+    assert [b.label for b in boxes if b.group == "layers"] == stack
+
+
 @pytest.mark.parametrize(
     ("options", "field"),
     [
