@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -139,6 +140,43 @@ def test_a_module_that_carries_its_config() -> None:
     }  # fmt: skip
     module = SimpleNamespace(config=SimpleNamespace(to_dict=lambda: config))
     assert dump_model_info(module, sensitivity_enable=False) == dump_model_info(config, sensitivity_enable=False)
+
+
+def test_the_parameters_of_the_original() -> None:
+    quick = {"batch_size": 8, "seq_len": 255, "sensitivity_enable": False}
+    text = dump_model_info(
+        V3, **quick, hbm_capacity_gb=2000, interconnect_bw_gbps=450, decode_batch_sizes=(3, 5), ep_size=64,
+        prefill_seq_lengths=(77,), include_architecture_diagrams=False, roofline_targets=("l40s",),
+        optimizer_state_bytes=2, master_weight_bytes=0.5,
+    )  # type: ignore[arg-type]  # fmt: skip
+    assert "mermaid" not in text
+    assert "| 3 |" in text
+    assert "| 77 |" in text
+    assert "| 64 |" not in text.partition("## Decode over batch")[2].partition("## Memory")[0]
+    assert "L40S" in text
+    assert "| inference fits | yes |" in text
+    slow = account(V3, "prefill", RULES["naive"], batch=8, length=255, ep=64, link=450e9)
+    assert slow.network == 2 * of("prefill", "naive", ep=64).network
+
+
+def test_settings_of_ones_own() -> None:
+    """Half the weights' bytes, nothing fused, every FLOP at the peak."""
+    mine = replace(RULES["naive"], name="mine", residency=(2.0, 2.0, 2.0)).at_peak()
+    text = dump_model_info(V3, batch_size=8, seq_len=255, sensitivity_enable=False, rules=(RULES["naive"], mine))
+    assert "| mine | 2/2/2 |" in text
+    one, plain = (account(V3, "decode", r, batch=8, length=255) for r in (mine, RULES["naive"]))
+    assert sum(t.weights for t in one.terms) == pytest.approx(sum(t.weights for t in plain.terms) / 2)
+    assert one.realizable == pytest.approx(one.flops)
+    found = beyond_floor(V3, one, batch=8, length=255)
+    assert found is not None
+    assert found.share < 0.51
+
+
+def test_the_floor_is_that_of_the_accounts_own_widths() -> None:
+    wide = account(V3, "decode", replace(RULES["naive"], weight_bytes=2.0), batch=8, length=255)
+    found = beyond_floor(V3, wide, batch=8, length=255)
+    assert found is not None
+    assert 0.9 < found.share < 1  # by Poisson a little less than by the exact expectation
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,13 @@ from roofline.estimates.latency import Estimate, estimate_step
 from roofline.estimates.training_memory import held
 from roofline.machine.chip import Chip, chip_named
 from roofline.model import modules as m
+from roofline.model.checks import count
 from roofline.model.errors import InputError
 from roofline.model.load import load
 from roofline.model.model import Model
+from roofline.show.plots import build
+from roofline.show.report.mermaid import mermaid
+from roofline.show.report.model_part import fingerprint
 from roofline.show.tables import Column, Table, csv_text, markdown
 from roofline.show.units import ratio, seconds, share, si, whole
 from roofline.work.analysis import analyze
@@ -52,7 +56,10 @@ LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 
 @dataclass(frozen=True)
 class Asked:
-    """What a report is of: the batch, the length (prompt, and context of a decode), the chip and its rules."""
+    """What a report is of: the batch, the length (prompt, and context of a decode), the chips and the rules.
+
+    `capacity`: bytes of memory. `state`: bytes of optimizer state and master copy a parameter.
+    """
 
     model: Model
     chip: Chip
@@ -61,6 +68,12 @@ class Asked:
     ep: int
     rules: tuple[Rules, Rules]
     figures: Mapping[str, float]
+    batches: tuple[int, ...]
+    lengths: tuple[int, ...]
+    capacity: float
+    state: float
+    targets: tuple[Chip, ...]
+    diagrams: bool
 
     def account(self, phase: Phase, rules: Rules, **changes: Any) -> Account:
         """One step under the rules."""
@@ -77,10 +90,20 @@ def dump_model_info(
     activation_bytes: float = 1,
     kv_cache_bytes: float | None = None,
     param_bytes_assumed: float = 1,
+    optimizer_state_bytes: float = 8,
+    master_weight_bytes: float = 4,
+    hbm_capacity_gb: float | None = None,
+    interconnect_bw_gbps: float | None = None,
     roofline: str | Chip = ORIGINAL_CHIP,
-    tensor_core_b_sat: float = 64,
+    roofline_targets: Sequence[str | Chip] = ("b200",),
     training_flops_multiplier: int = 3,
     training_bytes_multiplier: int = 2,
+    decode_batch_sizes: Sequence[int] = BATCHES,
+    prefill_seq_lengths: Sequence[int] = LENGTHS,
+    include_architecture_diagrams: bool = True,
+    tensor_core_b_sat: float = 64,
+    enable_tensor_core_model: bool = True,
+    rules: tuple[Rules, Rules] = (NAIVE, EFFICIENT),
     ep_size: int = 1,
     sensitivity_enable: bool = True,
     sensitivity_csv: str | os.PathLike[str] | None = None,
@@ -90,32 +113,50 @@ def dump_model_info(
     """Writes the report of a model to `report_path` (nowhere where None) and returns it.
 
     `model`: a name, a path, a config, or a torch module with a `config`. `seq_len`: the model's context where not
-    given. Bytes of parameters, activations and cache are those of one element. `roofline`: the chip; the default has
-    the round figures of the original. `sensitivity_csv`: the 432 rows of the grid.
-    `plot_roofline`: a picture beside the report. Raises InputError for what is not understood, a path that cannot be
-    written, and a file that is there already without `force`.
+    given. Bytes of parameters, activations, cache, optimizer state and master copy are those of one element.
+    `hbm_capacity_gb` in 10⁹ bytes and `interconnect_bw_gbps` in 10⁹ bytes/s of both directions: the chip's where not
+    given. `roofline`: the chip; the default has the round figures of the original; `roofline_targets` are drawn and
+    listed beside it. `enable_tensor_core_model`: without it every FLOP runs at the peak. `rules`: two sets of settings
+    side by side. `sensitivity_csv`: the 432 rows of the grid. `plot_roofline`: a picture beside the report. Raises
+    InputError for what is not understood, a path that cannot be written, and a file that is there already without
+    `force`.
     """
     built = _model(model)
     chip = chip_named(roofline)
+    if roofline == ORIGINAL_CHIP:
+        chip = replace(chip, name="H200 SXM, 1979 TFLOP/s fp8, 4.8 TB/s")
     cache = activation_bytes if kv_cache_bytes is None else kv_cache_bytes
     sizes = {
         "activation_bytes": activation_bytes, "kv_cache_bytes": cache, "param_bytes_assumed": param_bytes_assumed,
-        "tensor_core_b_sat": tensor_core_b_sat,
+        "tensor_core_b_sat": tensor_core_b_sat, "optimizer_state_bytes": optimizer_state_bytes,
+        "master_weight_bytes": master_weight_bytes, "hbm_capacity_gb": hbm_capacity_gb or 1,
+        "interconnect_bw_gbps": interconnect_bw_gbps or 1,
     }  # fmt: skip
     for name, value in sizes.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
             raise InputError(name, value, "a positive number")
 
-    def given(rules: Rules) -> Rules:
-        return replace(
-            rules, weight_bytes=param_bytes_assumed, activation_bytes=activation_bytes, cache_bytes=cache,
+    def given(r: Rules) -> Rules:
+        made = replace(
+            r, weight_bytes=param_bytes_assumed, activation_bytes=activation_bytes, cache_bytes=cache,
             saturation=tensor_core_b_sat, training_flops=training_flops_multiplier,
             training_bytes=training_bytes_multiplier,
         )  # fmt: skip
+        return made if enable_tensor_core_model else made.at_peak()
 
     fmt = "fp8" if param_bytes_assumed == 1 and "fp8" in chip.peaks else "bf16" if "bf16" in chip.peaks else "fp16"
     length = seq_len if seq_len is not None else built.context or 2048
-    asked = Asked(built, chip, batch_size, length, ep_size, (given(NAIVE), given(EFFICIENT)), on_chip(chip, fmt))
+    figures = on_chip(chip, fmt)
+    if interconnect_bw_gbps is not None:
+        figures["link"] = 1e9 * interconnect_bw_gbps
+    asked = Asked(
+        built, chip, batch_size, length, ep_size, (given(rules[0]), given(rules[1])), figures,
+        tuple(count("decode_batch_sizes", b, 1) for b in decode_batch_sizes),
+        tuple(count("prefill_seq_lengths", n, 1) for n in prefill_seq_lengths),
+        chip.capacity if hbm_capacity_gb is None else 1e9 * hbm_capacity_gb,
+        optimizer_state_bytes + master_weight_bytes, tuple(chip_named(c) for c in roofline_targets),
+        include_architecture_diagrams,
+    )  # fmt: skip
     points = list(grid(built, batch=batch_size, ep=ep_size, **asked.figures)) if sensitivity_enable else []
     parts = [*_sections(asked, points)]
     if plot_roofline:
@@ -154,7 +195,7 @@ def _picture(a: Asked, report: str | os.PathLike[str] | None, force: bool) -> st
     if report is None:
         raise InputError("plot_roofline", True, "a report_path, beside which the picture goes")
     path = Path(report).with_name(f"{Path(report).stem}_roofline.png")
-    plot(a.model, dict(_steps(a)), on=(a.chip.id,), kind="roofline", output=path, force=force)
+    plot(a.model, dict(_steps(a)), on=(a.chip, *a.targets), kind="roofline", output=path, force=force)
     return path.name
 
 
@@ -173,8 +214,8 @@ def _sections(a: Asked, points: Sequence[Point]) -> Iterator[str]:
     yield from _summary(a)
     yield "## Fingerprint"
     yield markdown(_pairs(_fingerprint(a.model)))
-    yield "## Diagrams"
-    yield from _diagrams(a.model)
+    if a.diagrams:
+        yield f"## Diagrams\n\n```mermaid\n{mermaid(build.diagram(a.model))}\n```"
     yield "## Parameters by module"
     yield markdown(_parameters(a.model))
     yield "## Assumptions"
@@ -183,6 +224,8 @@ def _sections(a: Asked, points: Sequence[Point]) -> Iterator[str]:
     yield markdown(_formulas(a))
     yield "## Bytes by term"
     yield markdown(_decomposition(a))
+    yield "## Chips"
+    yield markdown(_chips(a))
     yield "## Regimes"
     yield markdown(_regimes(a))
     yield _why(a)
@@ -234,33 +277,16 @@ def _summary(a: Asked) -> Iterator[str]:
 
 
 def _fingerprint(model: Model) -> list[tuple[str, str]]:
-    mixers = sorted({type(x).__name__ for x, _ in model.modules() if hasattr(x, "cache_width") or hasattr(x, "state")})
-    experts = next((x for x, _ in model.modules() if isinstance(x, m.Experts)), None)
-    rows = [
-        ("model_type", model.model_type), ("layers", str(len(model.layers))), ("hidden", whole(model.hidden)),
-        ("vocabulary", whole(model.vocab)), ("context", "not given" if model.context is None else whole(model.context)),
-        ("mixers", ", ".join(mixers)), ("parameters", whole(model.parameters)),
-        ("active parameters", whole(model.active_parameters)), ("KV cache per token", si(model.kv_bytes(1), "B")),
-    ]  # fmt: skip
-    if experts is not None:
+    """The report's own fingerprint, and what experts hold of the parameters, with and without the shared ones."""
+    rows = [(str(name), str(value)) for name, value in fingerprint(model).rows]
+    if any(isinstance(x, m.Experts) for x, _ in model.modules()):
         routed = held(model.modules()).experts
         beside = sum(n * x.parameters for x, n in model.modules() if x.name.startswith("shared_"))
         rows += [
-            ("experts", f"{experts.top_k} of {experts.experts}, inner size {whole(experts.inner)}"),
             ("routed experts' share of the parameters", share(routed, model.parameters)),
             ("routed and shared experts' share", share(routed + beside, model.parameters)),
         ]
     return rows
-
-
-def _diagrams(model: Model) -> Iterator[str]:
-    """The stack, and each kind of layer."""
-    layers = " --> ".join(f'b{i}["{n} × {b.name}"]' for i, (b, n) in enumerate(model.blocks))
-    head = f'embed["embedding {whole(model.vocab)} × {whole(model.hidden)}"]'
-    yield f'```mermaid\nflowchart TD\n  {head} --> {layers} --> head["head"]\n```'
-    for block, _ in model.blocks:
-        names = [f'{x.name}["{x.name}"]' for x in block.modules]
-        yield f"```mermaid\nflowchart LR\n  {' --> '.join(names)}\n```"
 
 
 def _parameters(model: Model) -> Table:
@@ -420,17 +446,17 @@ def _sweep(a: Asked, phase: Phase, name: str, values: Sequence[int]) -> Table:
 
 
 def _decode_sweep(a: Asked) -> Table:
-    return _sweep(a, "decode", "batch", BATCHES)
+    return _sweep(a, "decode", "batch", a.batches)
 
 
 def _prefill_sweep(a: Asked) -> Table:
-    return _sweep(a, "prefill", "length", [n for n in LENGTHS if n <= (a.model.context or n)])
+    return _sweep(a, "prefill", "length", [n for n in a.lengths if n <= (a.model.context or n)])
 
 
 def critical_batch(a: Asked, rules: Rules) -> float | None:
-    """The batch at which decode's intensity crosses the knee, between powers of two; None up to 128."""
+    """The batch at which decode's intensity crosses the knee, between two of the sweep; None where it does not."""
     knee = a.figures["peak"] / a.figures["bandwidth"]
-    found = [(b, a.account("decode", rules, batch=b).intensity) for b in BATCHES]
+    found = [(b, a.account("decode", rules, batch=b).intensity) for b in a.batches]
     for (b0, i0), (b1, i1) in pairwise(found):
         if i0 < knee <= i1:
             return b0 + (b1 - b0) * (knee - i0) / (i1 - i0)
@@ -441,21 +467,37 @@ def _critical(a: Asked) -> str:
     said = []
     for rules in a.rules:
         batch = critical_batch(a, rules)
-        said.append(f"{rules.name}: {'none up to 128' if batch is None else f'{batch:.3f}'}")
+        said.append(f"{rules.name}: {f'none up to {max(a.batches)}' if batch is None else f'{batch:.3f}'}")
     return f"Batch at which decode's intensity crosses the knee, {'; '.join(said)}."
 
 
 def _memory(a: Asked) -> list[tuple[str, str]]:
-    parts, width = held(a.model.modules()), a.rules[0].weight_bytes
-    routed = parts.experts / a.ep
-    cache = a.rules[0].cache_bytes * a.batch * a.model.kv_elements(a.length)
-    whole_ = width * (parts.dense + routed) + cache
+    """One rank's, as that report adds it up: inference, and training with gradients, state and saved activations."""
+    parts, rules = held(a.model.modules()), a.rules[0]
+    params = parts.dense + parts.experts / a.ep
+    cache = rules.cache_bytes * a.batch * a.model.kv_elements(a.length)
+    saved = 10 * a.batch * a.length * a.model.hidden * len(a.model.layers) * rules.activation_bytes
+    weights = rules.weight_bytes * params
+    inference, training = weights + cache, 2 * weights + a.state * params + saved
     return [
-        ("parameters but routed experts", si(width * parts.dense, "B")),
-        ("routed experts of a rank", si(width * routed, "B")),
-        ("KV cache", si(cache, "B")), ("sum", si(whole_, "B")), ("memory of the chip", si(a.chip.capacity, "B")),
-        ("fits", "yes" if whole_ <= a.chip.capacity else "no"),
+        ("parameters but routed experts", si(rules.weight_bytes * parts.dense, "B")),
+        ("routed experts of a rank", si(rules.weight_bytes * parts.experts / a.ep, "B")),
+        ("KV cache", si(cache, "B")), ("gradients", si(weights, "B")),
+        ("optimizer state and master copy", si(a.state * params, "B")), ("saved activations", si(saved, "B")),
+        ("inference", si(inference, "B")), ("training", si(training, "B")), ("memory of the chip", si(a.capacity, "B")),
+        ("inference fits", "yes" if inference <= a.capacity else "no"),
+        ("training fits", "yes" if training <= a.capacity else "no"),
     ]  # fmt: skip
+
+
+def _chips(a: Asked) -> Table:
+    """Peaks, bandwidths and knees of the chip and its targets, in the chip's format."""
+    rows = [(a.chip.name, si(a.figures["peak"], "FLOP/s"), si(a.figures["bandwidth"], "B/s"),
+             f"{a.figures['peak'] / a.figures['bandwidth']:.2f}")]  # fmt: skip
+    for chip in a.targets:
+        fmt = next(f for f in ("fp8", "bf16", "fp16", *chip.peaks) if f in chip.peaks)
+        rows.append((chip.name, si(chip.peak(fmt), "FLOP/s"), si(chip.bandwidth, "B/s"), f"{chip.ridge(fmt):.2f}"))
+    return Table((Column("Chip", False), Column("Peak"), Column("Bandwidth"), Column("Knee, FLOP/B")), tuple(rows))
 
 
 def _communication(a: Asked) -> Table:

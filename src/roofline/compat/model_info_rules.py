@@ -53,6 +53,10 @@ class Rules:
     activation_bytes: float = 1.0
     cache_bytes: float = 1.0
 
+    def at_peak(self) -> Rules:
+        """These rules with every FLOP at the peak: F instead of F·e/η + F·(1 − e)/scalar."""
+        return replace(self, saturation=1e-30, scalar=1.0)
+
 
 NAIVE = Rules("naive")
 EFFICIENT = Rules("efficient", residency=(4.0, 4.0, 2.0), fusion=0.5, elementwise=0.7, flash=True)
@@ -320,11 +324,19 @@ class Beyond:
 def beyond_floor(model: Model, a: Account, *, batch: int, length: int) -> Beyond | None:
     """Each weight touched once, the cache once, in the account's own formats; None where it is not below.
 
-    Of one rank that holds everything; a training step moves no less than its prefill.
+    Of one rank that holds everything; a training step moves no less than its prefill. A width in between is taken as
+    the next narrower format, so that nothing is flagged that could be.
     """
     step = decode(batch, length) if a.phase == "decode" else prefill(batch, length)
-    floor = float(analyze(model, step, traffic="floor", precision=dict.fromkeys(ROLES, "fp8")).bytes)
+    formats = dict.fromkeys(ROLES, _narrower(a.rules.weight_bytes))
+    formats |= {"activations": _narrower(a.rules.activation_bytes), "kv": _narrower(a.rules.cache_bytes)}
+    floor = float(analyze(model, step, traffic="floor", precision=formats).bytes)
     return Beyond(a.phase, a.bytes, floor) if a.bytes < floor else None
+
+
+def _narrower(width: float) -> str:
+    """The format of that many bytes, or the next narrower one."""
+    return "fp32" if width >= 4 else "bf16" if width >= 2 else "fp8" if width >= 1 else "fp4"
 
 
 ROLES = ("attention", "ffn", "experts", "router", "embedding", "head", "other", "activations", "kv", "state")
