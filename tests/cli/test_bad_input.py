@@ -133,7 +133,15 @@ def test_no_such_model(fail: Fail, tmp_path: Path) -> None:
         ("--cached 1 2 --batch 3", "--batch: expected a multiple of the 2 queries listed, got 3"),
         ("--cached 1 --decode 4", "--cached: expected either --prefill and --decode or --cached and --new"),
         ("--counting foo", 'Invalid value "foo" for --counting. Choose from: "standard", "torch", "original"'),
-        ("--traffic flor", 'Invalid value "flor" for --traffic.'),
+        (
+            "--traffic flor",
+            "traffic: expected one of floor, fused, unfused, original, llm-para, got 'flor'; nearest: floor",
+        ),
+        (
+            "--traffic fused(weight=2)",
+            "traffic factor: expected one of weights, activations, cache, scratch, got 'weight'",
+        ),
+        ("--traffic fused(weights=0)", "traffic factor weights: expected a positive number, got '0'"),
         ("--precision fp99", "precision: expected a number format, got 'fp99'; nearest: fp8"),
         ("--precision weights=foo", "weights: expected a number format, got 'foo'"),
         ("--precision wieghts=fp8", "precision: expected a role, got 'wieghts'; nearest: weights"),

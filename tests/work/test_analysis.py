@@ -176,3 +176,29 @@ def test_bad_conventions_name_the_field_and_the_nearest(arguments: dict[str, Any
         rl.analyze(model, rl.decode(batch=1, context=1), **arguments)
     assert error.value.field == field
     assert error.value.nearest
+
+
+def test_factors_multiply_bytes_by_role_and_say_where_they_break_the_floor() -> None:
+    model = rl.load("deepseek-ai/DeepSeek-V3")
+    step = rl.prefill(8, 255)
+    plain = rl.analyze(model, step, traffic="unfused").moved
+    factored = rl.analyze(model, step, traffic="unfused(weights=0.25,activations=0.5,scratch=0.7,cache=2)").moved
+    assert factored.weights == pytest.approx(plain.weights / 4)
+    assert factored.input + factored.output == pytest.approx((plain.input + plain.output) / 2)
+    assert factored.cache == pytest.approx(2 * plain.cache)
+    assert factored.scratch == pytest.approx(0.7 * plain.scratch)
+    less = rl.analyze(model, rl.decode(8, 255), traffic="fused(weights=0.5)")
+    least = rl.analyze(model, rl.decode(8, 255), traffic="floor").bytes
+    assert less.below_floor == pytest.approx(less.bytes / least)
+    assert rl.analyze(model, step, traffic="fused(weights=2)").below_floor is None
+    assert rl.analyze(model, step, traffic="llm-para").below_floor is None
+
+
+def test_factors_of_one_stay_exact_and_arrays_say_where() -> None:
+    model = rl.load("meta-llama/Llama-3.1-8B")
+    step = rl.decode(batch=3, context=100)
+    assert rl.analyze(model, step, traffic="fused(cache=1)").bytes == rl.analyze(model, step).bytes
+    many = rl.analyze(model, rl.decode(batch=np.array([1, 4096]), context=100), traffic="fused(weights=0.9)")
+    share = many.below_floor
+    assert share is not None
+    assert share[0] < 1 < share[1]

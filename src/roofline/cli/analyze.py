@@ -23,6 +23,7 @@ from roofline.cli.common import (
     deliver_parquet,
     form_of,
     warn,
+    warn_below,
     warn_beyond,
 )
 
@@ -122,6 +123,7 @@ def analyze(
             print_tables(*tables)
     warn(built)
     warn_beyond(built, steps)
+    warn_below((n.name, n.analysis) for n in named)
 
 
 def _rank(model: Model, layout: str | None) -> Model:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, Token, validators
 
@@ -16,6 +16,9 @@ from roofline.model.checks import count
 from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.work.step import Step
+
+if TYPE_CHECKING:
+    from roofline.work.analysis import Analysis
 
 CountingName = Annotated[
     Literal["standard", "torch", "original", "llm-para"],
@@ -26,12 +29,11 @@ CountingName = Annotated[
     ),
 ]
 TrafficName = Annotated[
-    Literal["fused", "unfused", "floor", "original", "llm-para"],
+    str,
     Parameter(
         help="What crosses memory. `fused`: flash attention, elementwise work with its neighbours; `unfused`: all that "
         "every op reads and writes; `floor`: weights and cache once; `original`: as transformer-roofline-analyzer; "
-        "`llm-para`: as LLM-para.",
-        show_choices=False,
+        "`llm-para`: as LLM-para. Any with factors: `fused(weights=0.5,activations=0.8,cache=1,scratch=1)`.",
     ),
 ]
 ModelArgument = Annotated[
@@ -166,6 +168,14 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
             bar.update(task, completed=number, total=total, description=f"{title}: {part}")
 
         yield done
+
+
+def warn_below(analyses: Iterable[tuple[str, Analysis]]) -> None:
+    """A line on stderr for a step whose traffic's factors bring it below what memory must carry."""
+    for name, a in analyses:
+        if a.below_floor is not None:
+            text = f"{name} moves {100 * float(a.below_floor):.0f} % of the bytes that must cross memory at least"
+            print(f"warning: traffic {a.traffic.name}: {text}", file=sys.stderr)
 
 
 def form_of(output: Path | None) -> str:

@@ -149,6 +149,16 @@ class Analysis:
         """Arithmetic intensity: FLOPs per byte."""
         return ratio(self.flops, self.bytes)
 
+    @cached_property
+    def below_floor(self) -> Count | None:
+        """Bytes over those that must move at least (`floor`) where factors bring any below it, else None."""
+        if self.traffic.factors is None:
+            return None
+        least = replace(self, traffic=traffic_named("floor")).bytes
+        share = ratio(self.bytes, least)
+        below = share.min() if is_array(share) else share
+        return share if below < 1 else None
+
     def op(self, name: str) -> OpCost:
         """The first op of that name, or an InputError with the nearest."""
         for row in self.ops:
@@ -168,8 +178,9 @@ def analyze(
 ) -> Analysis:
     """What `step` costs on `model`.
 
-    `counting`: standard, torch or original; `traffic`: fused, unfused, floor or original; `precision`: that of the
-    checkpoint, or changes to it (`"fp8"`, `"weights=int4,kv=fp8"`, a mapping of roles, a Precision).
+    `counting`: standard, torch, original or llm-para. `traffic`: fused, unfused, floor, original or llm-para, with
+    factors where wanted (`fused(weights=0.5)`). `precision`: that of the checkpoint, or changes to it (`"fp8"`,
+    `"weights=int4,kv=fp8"`, a mapping of roles, a Precision).
     Ints give exact ints. Arrays broadcast, and every figure has their shape. Expected numbers of distinct experts
     are floats. Raises InputError for what is not understood.
     """

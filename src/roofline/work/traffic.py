@@ -11,15 +11,18 @@
 `llm-para`  as LLM-para counts: layers only; scores leave one kernel and enter the next, keys and values of the whole
             context come from the cache, RoPE reads its angles, a gated product writes the gated half, all experts in
             a prefill and top-k of them in a decode; norms, residuals and activations move nothing.
+
+Any of them takes factors on its bytes by role, `fused(weights=0.5,activations=0.8)`: weights that stay on the chip from
+step to step, fusion beyond the usual. What comes out may be less than `floor`; `Analysis.below_floor` says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 
-from roofline.model.errors import not_one_of
+from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count, half, no_more
 from roofline.model.precision import Precision
 from roofline.work import ops as o
@@ -62,19 +65,42 @@ Rule = Callable[[o.Op], Moved]
 
 
 @dataclass(frozen=True)
+class Factors:
+    """What the bytes of each role are multiplied by: weights, inputs and outputs, cache and state, scores."""
+
+    weights: float = 1.0
+    activations: float = 1.0
+    cache: float = 1.0
+    scratch: float = 1.0
+
+    def of(self, moved: Moved) -> Moved:
+        """The bytes times the factors, still exact where one is 1."""
+
+        def times(factor: float, value: Count) -> Count:
+            return value if factor == 1 else factor * value
+
+        w, a, c = self.weights, self.activations, self.cache
+        return Moved(
+            times(w, moved.weight), times(w, moved.vector), times(a, moved.input), times(a, moved.output),
+            times(c, moved.cache_read), times(c, moved.cache_write), times(self.scratch, moved.scratch),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Traffic:
-    """A convention: its rule, and whether it covers the layers only."""
+    """A convention: its rule, whether it covers the layers only, and factors on what it moves."""
 
     name: str
     about: str
     rule: Rule
     layers_only: bool = False
+    factors: Factors | None = None
 
     def bytes(self, op: o.Op, precision: Precision) -> Moved:
         """Bytes of one op by role: elements moved times the format of the role."""
         moved, activations = self.rule(op), precision.activations
         cache = getattr(precision, op.store)
-        return Moved(
+        found = Moved(
             weight=precision.weights(op.part).bytes(moved.weight),
             vector=precision.other.bytes(moved.vector),
             input=activations.bytes(moved.input),
@@ -83,6 +109,7 @@ class Traffic:
             cache_write=cache.bytes(moved.cache_write),
             scratch=activations.bytes(moved.scratch),
         )
+        return found if self.factors is None else self.factors.of(found)
 
 
 ELEMENTWISE = (o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose)
@@ -159,9 +186,29 @@ TRAFFICS: Mapping[str, Traffic] = MappingProxyType({t.name: t for t in (FLOOR, F
 
 
 def traffic_named(name: str | Traffic) -> Traffic:
-    """The convention of that name, or an InputError with the nearest."""
+    """The convention of that name, with factors in brackets where given; an InputError for any other."""
     if isinstance(name, Traffic):
         return name
-    if name not in TRAFFICS:
-        raise not_one_of("traffic", name, TRAFFICS)
-    return TRAFFICS[name]
+    base, bracket, rest = str(name).partition("(")
+    if base not in TRAFFICS:
+        raise not_one_of("traffic", base, TRAFFICS)
+    if not bracket:
+        return TRAFFICS[base]
+    given = dict(_factor(pair) for pair in rest.removesuffix(")").split(","))
+    made = Factors(**given)
+    text = ",".join(f"{role}={value:g}" for role, value in given.items())
+    return replace(TRAFFICS[base], name=f"{base}({text})", about=f"{TRAFFICS[base].about}; times {text}", factors=made)
+
+
+def _factor(pair: str) -> tuple[str, float]:
+    role, _, text = (word.strip() for word in pair.partition("="))
+    roles = [f.name for f in fields(Factors)]
+    if role not in roles:
+        raise not_one_of("traffic factor", role, roles)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise InputError(f"traffic factor {role}", text, "a positive number")
+    return role, value
