@@ -204,7 +204,7 @@ def grid(p: Point) -> Iterator[GridPoint]:
         formats.append(p.precision.merged({"weights": "fp8" if "fp8" in p.where.chip.peaks else "int8"}))
     formats += [f.merged({"kv": "fp8"}) for f in formats if f.kv.bits > 8]
     k = experts_per_token(p.model)
-    chosen = [n for n in (k // 2, k, 2 * k) if n] if k else [0]
+    chosen = [n for n in (k // 2, k) if n] if k else [0]
     sizes = numpy.array(sorted({max(1, p.batch // 2), p.batch, 2 * p.batch, 4 * p.batch}))
     last = p.model.context or 8 * p.context
     lengths = numpy.array(

@@ -132,9 +132,10 @@ def sweep_steps(
     def at(points: Array) -> Estimate:
         return estimate(model, step(points), on=on, **options)
 
-    floor = crossings("floor", values, lambda points: floor_bound(at(points)))
-    expected = crossings("expected", values, lambda points: binding(at(points)))
-    return StepSweep(phase, over, values, at(values), step(values).tokens, (*floor, *expected))
+    drawn = at(values)
+    floor = crossings("floor", values, lambda points: floor_bound(at(points)), floor_bound(drawn))
+    expected = crossings("expected", values, lambda points: binding(at(points)), binding(drawn))
+    return StepSweep(phase, over, values, drawn, step(values).tokens, (*floor, *expected))
 
 
 def map_decode(
@@ -193,9 +194,14 @@ def binding(e: Estimate) -> Array:
     return names[numpy.argmax(numpy.stack([numpy.broadcast_to(t, shape) for t in total]), axis=0)]
 
 
-def crossings(of: Literal["floor", "expected"], values: Array, names: Callable[[Array], Array]) -> tuple[Crossing, ...]:
-    """Where `names(values)` changes, to the exact whole number; at most one change between two neighbours."""
-    here = names(values)
+def crossings(
+    of: Literal["floor", "expected"], values: Array, names: Callable[[Array], Array], known: Array | None = None
+) -> tuple[Crossing, ...]:
+    """Where `names(values)` changes, to the exact whole number; at most one change between two neighbours.
+
+    `known`: names(values), where they are known already.
+    """
+    here = names(values) if known is None else known
     changes = [i for i in range(1, len(values)) if here[i] != here[i - 1]]
     return tuple(
         Crossing(of, _first(int(values[i - 1]), int(values[i]), names), str(here[i - 1]), str(here[i])) for i in changes

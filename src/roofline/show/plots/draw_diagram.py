@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from roofline.show.plots.canvas import MARGIN, axes, sheet
@@ -18,6 +19,17 @@ WIDEST = 0.7
 """Width of a character over the size of its font, at most on average."""
 
 
+@dataclass
+class Strokes:
+    """What is drawn in one go: boxes, their coloured edges, lines, and where they point down or to the right."""
+
+    boxes: list[Any] = field(default_factory=list)
+    edges: list[tuple[Any, str]] = field(default_factory=list)
+    lines: list[list[tuple[float, float]]] = field(default_factory=list)
+    down: list[tuple[float, float]] = field(default_factory=list)
+    right: list[tuple[float, float]] = field(default_factory=list)
+
+
 def draw(plot: DiagramPlot, style: Style) -> Figure:
     """The model's column on the left, one for each kind of layer to its right."""
     columns = (plot.model, *plot.layers)
@@ -29,43 +41,55 @@ def draw(plot: DiagramPlot, style: Style) -> Figure:
     ax.set_xlim(0, width - 2 * MARGIN)
     ax.set_ylim(high, 0)
     ax.axis("off")
+    strokes = Strokes()
     for i, column in enumerate(columns):
-        _column(ax, column, i * (WIDE + BETWEEN) + BETWEEN, style)
+        _column(ax, strokes, column, i * (WIDE + BETWEEN) + BETWEEN, style)
+    _draw(ax, strokes, style)
     return figure
 
 
-def _column(ax: Any, column: Stack, x: float, style: Style) -> None:
+def _draw(ax: Any, s: Strokes, style: Style) -> None:
+    from matplotlib.collections import LineCollection, PatchCollection
+
+    theme = style.colours
+    ax.add_collection(LineCollection(s.lines, colors=theme.muted, linewidths=0.9, zorder=1))
+    boxes = PatchCollection(s.boxes, facecolors=theme.paper, edgecolors=theme.muted, linewidths=0.8, zorder=2)
+    ax.add_collection(boxes)
+    colours = [colour for _, colour in s.edges]
+    ax.add_collection(PatchCollection([p for p, _ in s.edges], facecolors=colours, linewidths=0, zorder=3))
+    for points, marker in ((s.down, "v"), (s.right, ">")):
+        ax.scatter([x for x, _ in points], [y for _, y in points], s=9, marker=marker, color=theme.muted, zorder=2.5)
+
+
+def _column(ax: Any, strokes: Strokes, column: Stack, x: float, style: Style) -> None:
     theme = style.colours
     ax.text(
         x, HEAD / 2, column.title, color=theme.ink, weight="bold", size=_fitting(ax, column.title, 8.5), va="center"
     )
-    stream = HEAD - GAP / 2
+    stream, middle = HEAD - GAP / 2, x + WIDE / 2
     for i, box in enumerate(column.boxes):
         y = HEAD + i * (TALL + GAP)
         if i:
-            ax.annotate("", (x + WIDE / 2, y), (x + WIDE / 2, y - GAP), arrowprops=_arrow(theme.muted))
+            strokes.lines.append([(middle, y - GAP), (middle, y)])
+            strokes.down.append((middle, y - 0.025))
         if box.adds:
-            side, middle = x - 0.2, y + TALL / 2
-            ax.plot([x + WIDE / 2, side, side], [stream, stream, middle], color=theme.muted, linewidth=0.9, zorder=1)
-            ax.annotate("", (x, middle), (side, middle), arrowprops=_arrow(theme.muted))
+            side, level = x - 0.2, y + TALL / 2
+            strokes.lines.append([(middle, stream), (side, stream), (side, level), (x, level)])
+            strokes.right.append((x - 0.025, level))
             stream = y + TALL + GAP / 2
-        _draw_box(ax, box, x, y, style)
+        _box(ax, strokes, box, x, y, style)
 
 
-def _draw_box(ax: Any, box: Box, x: float, y: float, style: Style) -> None:
-    from matplotlib.patches import FancyBboxPatch
+def _box(ax: Any, strokes: Strokes, box: Box, x: float, y: float, style: Style) -> None:
+    from matplotlib.patches import FancyBboxPatch, Rectangle
 
     theme = style.colours
     colour = theme.palette[GROUP_ORDER.index(box.group)] if box.group in GROUP_ORDER else theme.muted
-    ax.add_patch(
-        FancyBboxPatch((x, y), WIDE, TALL, boxstyle="round,pad=0,rounding_size=0.05", facecolor=theme.paper,
-                       edgecolor=theme.muted, linewidth=0.8, zorder=2)
-    )  # fmt: skip
-    ax.add_patch(FancyBboxPatch((x, y), 0.07, TALL, boxstyle="square,pad=0", color=colour, linewidth=0, zorder=3))
+    strokes.boxes.append(FancyBboxPatch((x, y), WIDE, TALL, boxstyle="round,pad=0,rounding_size=0.05"))
+    strokes.edges.append((Rectangle((x, y), 0.07, TALL), colour))
     label = f"+ {box.label}" if box.adds else box.label
-    ax.text(x + 0.13, y + TALL * 0.32, label, color=theme.ink, size=_fitting(ax, label, 7.5), va="center", zorder=4)
-    ax.text(x + 0.13, y + TALL * 0.72, box.detail, color=theme.muted, size=_fitting(ax, box.detail, 6.5), va="center",
-            zorder=4)  # fmt: skip
+    for text, level, size, ink in ((label, 0.32, 7.5, theme.ink), (box.detail, 0.72, 6.5, theme.muted)):
+        ax.text(x + 0.13, y + TALL * level, text, color=ink, size=_fitting(ax, text, size), va="center", zorder=4)
 
 
 def _fitting(ax: Any, text: str, size: float) -> float:
@@ -74,7 +98,3 @@ def _fitting(ax: Any, text: str, size: float) -> float:
         return size
     wide = extent(ax, text, size)[0] / ax.figure.dpi
     return size if wide <= WIDE - 0.2 else max(3.5, 0.94 * size * (WIDE - 0.2) / wide)
-
-
-def _arrow(colour: str) -> dict[str, Any]:
-    return {"arrowstyle": "-|>", "color": colour, "linewidth": 0.8, "mutation_scale": 6, "shrinkA": 0, "shrinkB": 0}

@@ -80,7 +80,7 @@ def place(ax: Axes, labels: Sequence[Label], taken: Taken, halo: str) -> list[La
     if not labels:
         return []
     sizes = {label.text: extent(ax, label.text, label.size) for label in labels}
-    around = {label: Around.of(ax, label, sizes[label.text]) for label in labels}
+    around = {label: Around.of(ax, label, sizes[label.text], taken) for label in labels}
     orders = [list(labels)]
     orders += [sorted(labels, key=key, reverse=back) for key in (_across, _up) for back in (False, True)]
     shuffle = Random(0)  # the same picture every time
@@ -110,14 +110,19 @@ def _up(label: Label) -> float:
 
 @dataclass(frozen=True)
 class Around:
-    """Places for a label's box within its axes, nearest first: [m, 4], each with its distance; and its point."""
+    """Places for a label's box within its axes, nearest first: [m, 4], each with its distance; and its point.
+
+    `covered`, `crossed`: whether a place lies on a text or mark, or on a line, of what is drawn already, [m].
+    """
 
     at: Any
     boxes: Any
     places: tuple[tuple[Box, float], ...]
+    covered: Any
+    crossed: Any
 
     @classmethod
-    def of(cls, ax: Axes, label: Label, size: tuple[float, float]) -> Around:
+    def of(cls, ax: Axes, label: Label, size: tuple[float, float], taken: Taken) -> Around:
         """Of a label of a size in pixels."""
         import numpy
 
@@ -127,36 +132,39 @@ class Around:
         at = ax.transData.transform((label.x, label.y))
         every = _around(at, *size, label.clear, figure.dpi / 72)
         places = tuple((box, radius) for box, radius in every if _within(box, inside))
-        return cls(at, numpy.array([box for box, _ in places]).reshape(-1, 4), places)
+        boxes = numpy.array([box for box, _ in places]).reshape(-1, 4)
+        return cls(at, boxes, places, _hit(boxes, [*taken.texts, *taken.marks]), _hit(boxes, taken.lines))
 
 
 def _placed(labels: Sequence[Label], taken: Taken, around: Mapping[Label, Around]) -> list[Spot]:
     """The labels that find a place in this order."""
-    now = Taken(list(taken.texts), list(taken.marks), list(taken.lines))
+    texts: list[Box] = []
+    leaders: list[Box] = []
     spots: list[Spot] = []
     for label in labels:
-        near, hard = around[label], [*now.texts, *now.marks]
+        near = around[label]
+        hard = near.covered | _hit(near.boxes, texts)
+        soft = hard | near.crossed | _hit(near.boxes, leaders)
+        written = [*taken.texts, *texts]
         spot = (
-            _spot(label, near, [*hard, *now.lines], hard)
-            or _spot(label, near, [*hard, *now.lines], now.texts, CROSSING)
-            or _spot(label, near, hard, now.texts, 2 * CROSSING)
+            _spot(label, near, soft, [*written, *taken.marks])
+            or _spot(label, near, soft, written, CROSSING)
+            or _spot(label, near, hard, written, 2 * CROSSING)
         )
         if spot is not None:
             spots.append(spot)
-            now.texts.append(spot.box)
-            now.lines += spot.leader
+            texts.append(spot.box)
+            leaders += spot.leader
     return spots
 
 
-def _spot(label: Label, near: Around, blocked: list[Box], stops: list[Box], cost: float = 0.0) -> Spot | None:
-    """The first box around the label's point that hits nothing `blocked`, its leader none of `stops`."""
+def _spot(label: Label, near: Around, blocked: Any, stops: list[Box], cost: float = 0.0) -> Spot | None:
+    """The first place around the label's point that is not `blocked`, [m], its leader hitting none of `stops`."""
     import numpy
 
     at = near.at
-    others = [b for b in stops if not (b[0] <= at[0] <= b[2] and b[1] <= at[1] <= b[3])]
-    way = numpy.array(others).reshape(-1, 4)
-    taken = _hit(near.boxes, numpy.array(blocked).reshape(-1, 4))
-    for i in numpy.flatnonzero(~taken):
+    way = [b for b in stops if not (b[0] <= at[0] <= b[2] and b[1] <= at[1] <= b[3])]
+    for i in numpy.flatnonzero(~blocked):
         box, radius = near.places[i]
         edge = (min(max(at[0], box[0]), box[2]), min(max(at[1], box[1]), box[3]))
         leader = straight(at, edge, 1.0) if radius - label.clear >= LEADER else []
@@ -165,12 +173,15 @@ def _spot(label: Label, near: Around, blocked: list[Box], stops: list[Box], cost
     return None
 
 
-def _hit(boxes: Any, others: Any) -> Any:
-    """Of boxes [m, 4] whether each shares a place with any of others [n, 4]; those out of reach of all go first."""
-    if not len(boxes):
-        return boxes[:, 0] > 0
+def _hit(boxes: Any, others: Sequence[Box]) -> Any:
+    """Of boxes [m, 4] whether each shares a place with any of others; those out of reach of all are left out first."""
+    import numpy
+
+    if not len(boxes) or not others:
+        return numpy.zeros(len(boxes), dtype=bool)
+    every = numpy.array(others)
     low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
-    near = others[((others[:, 2:] > low) & (others[:, :2] < high)).all(axis=1)]
+    near = every[((every[:, 2:] > low) & (every[:, :2] < high)).all(axis=1)]
     mine, theirs = boxes[:, None, :], near[None, :, :]
     beside = (theirs[..., 0] >= mine[..., 2]) | (theirs[..., 2] <= mine[..., 0])
     above = (theirs[..., 1] >= mine[..., 3]) | (theirs[..., 3] <= mine[..., 1])
