@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from roofline.model.errors import InputError, nearest
+from roofline.show.files import check_ending, check_file, whole_file
 from roofline.show.plots import data as d
 from roofline.show.plots.style import Style
 
@@ -17,19 +17,12 @@ ENDINGS = (".png", ".svg", ".pdf", ".html")
 def check_output(output: str | os.PathLike[str], style: Style, plots_a_roofline: bool, force: bool) -> list[Path]:
     """The files that will be written. Raises InputError for an ending, a folder or a file that cannot be."""
     path = Path(output)
-    ending = path.suffix.lower()
-    if ending not in ENDINGS:
-        raise InputError("output", str(path), f"a file that ends in {', '.join(ENDINGS)}", nearest(ending, ENDINGS))
+    check_ending(path, ENDINGS)
     wanted = [path]
-    if style.legend == "separate" and plots_a_roofline and ending != ".html":
+    if style.legend == "separate" and plots_a_roofline and path.suffix.lower() != ".html":
         wanted.append(legend_path(path))
     for file in wanted:
-        if file.is_dir():
-            raise InputError("output", str(file), "a file, not a folder")
-        if file.exists() and not force:
-            raise InputError("output", str(file), "a new file, or --force to overwrite it")
-        if not file.parent.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
-            raise InputError("output", str(file), "a file in a folder that is there and can be written")
+        check_file(file, force)
     return wanted
 
 
@@ -76,15 +69,3 @@ def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
         d.MemoryPlot: charts.draw_memory, d.ParametersPlot: charts.draw_parameters, d.MapPlot: draw_sweep.draw_map,
         d.BarsPlot: charts.draw_bars, d.TornadoPlot: draw_tornado.draw, d.DiagramPlot: draw_diagram.draw,
     }  # fmt: skip
-
-
-def whole_file(path: Path, fill: Callable[[Path], object]) -> None:
-    """All of the file or none of it: beside it first, then in its place."""
-    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        fill(beside)
-        beside.replace(path)
-    except OSError as error:
-        raise InputError("output", str(path), f"a file that can be written ({error.strerror})") from None
-    finally:
-        beside.unlink(missing_ok=True)

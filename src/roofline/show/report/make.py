@@ -10,9 +10,8 @@ from typing import Any
 from roofline.estimates.place import Place
 from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
-from roofline.model.errors import InputError, nearest
 from roofline.model.model import Model
-from roofline.show.plots.write import whole_file
+from roofline.show.files import check_ending, check_file, check_folder, whole_file
 from roofline.show.report.subject import report_on
 from roofline.show.report.write import (
     ENDINGS,
@@ -21,7 +20,6 @@ from roofline.show.report.write import (
     SheetForm,
     as_json,
     as_markdown,
-    check_folder,
     finished,
     html,
     write_sheets,
@@ -47,7 +45,8 @@ def report(
     """
     page = None if output is None else Path(output)
     if page is not None:
-        _check(page, force)
+        check_ending(page, ENDINGS)
+        check_file(page, force)
     if tables is not None:
         check_folder(Path(tables), force)
     places = (on,) if isinstance(on, (str, os.PathLike, Chip, Cluster)) else tuple(on)
@@ -72,15 +71,3 @@ def report(
             text = html(done)
         whole_file(page, lambda beside: beside.write_text(text, encoding="utf-8"))
     return done
-
-
-def _check(page: Path, force: bool) -> None:
-    ending = page.suffix.lower()
-    if ending not in ENDINGS:
-        raise InputError("output", str(page), f"a file that ends in {', '.join(ENDINGS)}", nearest(ending, ENDINGS))
-    if page.is_dir():
-        raise InputError("output", str(page), "a file, not a folder")
-    if page.exists() and not force:
-        raise InputError("output", str(page), "a new file, or --force to overwrite it")
-    if not page.parent.is_dir() or not os.access(page if page.exists() else page.parent, os.W_OK):
-        raise InputError("output", str(page), "a file in a folder that is there and can be written")

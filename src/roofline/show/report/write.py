@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from roofline.model.errors import InputError, not_one_of
 from roofline.show.analysis import precision_json
 from roofline.show.estimate import place_text
+from roofline.show.files import check_folder
 from roofline.show.plots.data import DiagramPlot
 from roofline.show.plots.style import Style
 from roofline.show.plots.write import write
@@ -151,12 +151,3 @@ def write_sheets(parts: Iterable[Section], folder: Path, form: SheetForm = "csv"
             raise InputError("tables", str(path), f"a file that can be written ({error.strerror})") from None
         found.append(path)
     return found
-
-
-def check_folder(folder: Path, force: bool) -> None:
-    """Raises InputError for a folder that cannot be made or written, and for one with files in it without `force`."""
-    there = folder.exists()
-    if (there and not folder.is_dir()) or not os.access(folder if there else folder.parent, os.W_OK):
-        raise InputError("folder", str(folder), "a folder that can be written")
-    if there and any(folder.iterdir()) and not force:
-        raise InputError("folder", str(folder), "an empty folder, or --force to write into it")
