@@ -233,6 +233,13 @@ def test_progress_names_every_section() -> None:
     assert all(total == len(MAKERS) for _, total, _ in said)
 
 
+def test_lengths_that_are_not_given_stay_within_the_context() -> None:
+    gpt2 = report_on(rl.load("openai-community/gpt2"), ["l4"])
+    assert (gpt2.now.batch, gpt2.now.input, gpt2.now.output) == (16, 768, 256)
+    llama = report_on(rl.load(LLAMA), ["h100-sxm"])
+    assert (llama.now.input, llama.now.output) == (1024, 256)
+
+
 # -- errors --------------------------------------------------------------------------------------------------------
 def test_bad_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     on = ["--on", "h100-sxm", "--output"]

@@ -9,7 +9,18 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from roofline.cli.common import CLUSTER, Flag, Formats, LayoutText, ModelArgument, Needed, Revision, progress_bar, warn
+from roofline.cli.common import (
+    CLUSTER,
+    Flag,
+    Formats,
+    LayoutText,
+    ModelArgument,
+    Needed,
+    Revision,
+    Whole,
+    progress_bar,
+    warn,
+)
 from roofline.model.errors import InputError
 
 
@@ -28,8 +39,8 @@ def report(
     tables_form: Literal["csv", "parquet"] = "csv",
     layout: LayoutText = None,
     batch: Needed = 16,
-    input: Needed = 1024,
-    output_tokens: Needed = 256,
+    input: Whole = None,
+    output_tokens: Whole = None,
     engine: str = "none",
     precision: Formats = None,
     revision: Revision = None,
@@ -52,9 +63,9 @@ def report(
     batch:
         Sequences together.
     input:
-        Prompt tokens of each.
+        Prompt tokens of each (1024, or what the model's context leaves).
     output_tokens:
-        Generated tokens of each.
+        Generated tokens of each (256, at most a quarter of the model's context).
     engine:
         Adds its host time and memory rule: `vllm`, `trtllm`, `sglang`; `none` is kernels only.
     json:

@@ -130,11 +130,17 @@ def _option(layout: Layout) -> str:
 
 
 def served(
-    model: Model, *, on: Place, layout: object = None, batch: int = 1, input: int = 1024, output: int = 256,
-    precision: object = None, engine: str | Engine | None = None,
+    model: Model, *, on: Place, layout: object = None, batch: int = 16, input: int | None = None,
+    output: int | None = None, precision: object = None, engine: str | Engine | None = None,
 ) -> Served:  # fmt: skip
-    """A way of serving, its layout and formats understood. Raises InputError for what is not."""
-    return Served(on, layout_named(layout), batch, input, output, model.precision.merged(precision), engine)
+    """A way of serving, its layout and formats understood. Raises InputError for what is not.
+
+    Prompts of 1024 and answers of 256 tokens where not given, less where the model's context is shorter.
+    """
+    longest = model.context or 4096
+    answer = max(1, min(256, longest // 4)) if output is None else output
+    prompt = max(1, min(1024, longest - answer)) if input is None else input
+    return Served(on, layout_named(layout), batch, prompt, answer, model.precision.merged(precision), engine)
 
 
 # -- training ------------------------------------------------------------------------------------------------------

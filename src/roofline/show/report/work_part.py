@@ -6,6 +6,7 @@ from typing import Any
 
 from roofline.explore.marks import work_shares
 from roofline.explore.regimes import MOST, dominance
+from roofline.explore.sweep import floor_bound
 from roofline.model.errors import InputError
 from roofline.show.analysis import precision_text
 from roofline.show.estimate import RULES
@@ -115,11 +116,11 @@ def regimes(r: Report) -> Section:
             f"intensity and bound are those of a micro-batch of {t.step.micro_batch} on the first stage."
         )
     for name, e in r.estimates:
-        side = "above" if e.compute_time >= e.memory_time else "below"
+        moved = float(e.analysis.bytes) / chip.bandwidth
         lines.append(
-            f"{name}: {seconds(e.compute_time)} of arithmetic at full peak, {seconds(e.memory_time)} of traffic at "
-            f"full bandwidth, so it lies {side} the ridge; expected {e.time / e.serial_floor:.2f} times its speed of "
-            f"light."
+            f"{name}: {seconds(e.compute_time)} of arithmetic at full peak, {seconds(e.memory_time)} of the least "
+            f"traffic at full bandwidth ({seconds(moved)} of fused traffic): {floor_bound(e)} sets its speed of light; "
+            f"expected {e.time / e.serial_floor:.2f} times that."
         )
     sheet = Sheet("regimes", fields, tuple(rows))
     pictures = (
@@ -132,7 +133,10 @@ def regimes(r: Report) -> Section:
 def critical(r: Report) -> Section:
     """Critical batch and lengths, and the sweeps they stand in."""
     c, batch = r.critical, r.batch
-    lines = [critical_batch(r)]
+    lines = [
+        "Compute bound: arithmetic at full peak takes longer than the least traffic at full bandwidth, on one rank.",
+        critical_batch(r),
+    ]
     if c.reach is not None:
         lines.append(
             f"From {whole(c.reach)} tokens of context on no batch up to {whole(MOST)} makes decode compute bound."
