@@ -102,6 +102,8 @@ def changes(now: Served, fewest: Layout | None = None) -> Iterator[tuple[str, st
     def with_formats(spec: dict[str, Any]) -> Served:
         return replace(now, precision=formats.merged(spec))
 
+    if formats.ffn.bits > 16:
+        yield "everything in 16 bits", "--precision bf16", replace(now, precision=formats.merged("bf16"))
     if formats.ffn.bits > 8:
         yield "weights in 8 bits", "--precision weights=fp8", with_formats({"weights": "fp8"})
     if formats.ffn.bits > 4:

@@ -36,7 +36,7 @@ def summary(r: Report) -> Section:
     for phase, best in _best(r):
         if best:
             said = "; ".join(f"{what} {change(gain)} (grade {grade})" for what, _, gain, grade in best)
-            lines.append(f"Most would help the {phase}, in tokens/s per chip: {said}.")
+            lines.append(f"Most would help {phase}, in tokens/s per chip: {said}.")
     return Section("In one minute", tuple(lines))
 
 

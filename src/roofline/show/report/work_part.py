@@ -112,7 +112,7 @@ def regimes(r: Report) -> Section:
     lines = [f"Ridge of {chip.name}, FLOP/B: {ridges}."]
     if not isinstance(t, InputError):
         lines.append(
-            f"FLOPs of training are those of all {t.chips} chips, of prefill and decode those of one rank; its "
+            "FLOPs of training are those of all chips, of prefill and decode those of one rank; its "
             f"intensity and bound are those of a micro-batch of {t.step.micro_batch} on the first stage."
         )
     for name, e in r.estimates:
