@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+import roofline as rl
 from roofline.cli.main import main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plots.md").read_text(encoding="utf-8")
 LLAMA = "meta-llama/Llama-3.1-8B"
 
 
-@pytest.mark.parametrize("command", re.findall(r"^\$ roofline (.+)$", PAGE, re.MULTILINE))
+COMMANDS = re.findall(r"^\$ roofline (.+)$", PAGE, re.MULTILINE)
+TABLE = next(c for c in COMMANDS if c.startswith("analyze"))
+"""What writes the table that another command draws."""
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c != TABLE])
 def test_the_pages_commands(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    before = set()
+    if "ops.csv" in command:
+        main(shlex.split(TABLE))
+        before = {"ops.csv"}
     main(shlex.split(command))
     output = re.search(r"--output (\S+)", command)
     assert output
     assert capsys.readouterr().out == f"{output[1]}\n"
-    files = {p.name for p in tmp_path.iterdir()}
+    files = {p.name for p in tmp_path.iterdir()} - before
     legend = {"deepseek_legend.svg"} if "separate" in command else set()
     assert files == {output[1]} | legend
 
@@ -82,3 +93,38 @@ def test_force_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     main(["plot", LLAMA, "--kind", "parameters", "--output", str(path), "--force"])
     assert path.read_bytes().startswith(b"\x89PNG")
     assert [p.name for p in tmp_path.iterdir()] == ["p.png"]
+
+
+def test_a_table_of_ops_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "ops.csv"
+    main(["analyze", "meta-llama/Llama-3.1-8B", "--decode", "512", "--output", str(table)])
+    main(["plot", str(table), "--on", "h100-sxm", "l40s", "--output", str(tmp_path / "a.png"), "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert [p["roof"]["chip"] for p in data["panels"]] == ["NVIDIA H100 SXM5 80GB", "NVIDIA L40S"]
+    model = rl.load("meta-llama/Llama-3.1-8B")
+    cost = rl.analyze(model, rl.decode(batch=1, context=512)).op("attention")
+    point = next(p for p in data["panels"][0]["points"] if p["label"] == "attention")
+    assert point["intensity"] == pytest.approx(cost.intensity)
+    assert point["light"] == pytest.approx(cost.intensity * 3.35e12)
+    assert (tmp_path / "a.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a,b\n1,2\n", "a CSV with the columns"), ("step,op,flops,bytes\ndecode,x,many,3\n", "line 2, flops"),
+        ("Phase,Operation,FLOPs,Total Bytes\nDecode,x,3,-1\n", "line 2, Total Bytes"),
+        ("step,op,flops,bytes\n", "at least one operation"),
+    ],
+)  # fmt: skip
+def test_a_bad_table_ends_with_2_and_a_line(
+    text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "bad.csv"
+    table.write_text(text, encoding="utf-8")
+    with pytest.raises(SystemExit) as stop:
+        main(["plot", str(table), "--on", "h100-sxm", "--output", str(tmp_path / "a.png")])
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+    assert not (tmp_path / "a.png").exists()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -24,6 +25,9 @@ from roofline.cli.common import (
     warn_beyond,
 )
 from roofline.model.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.show.plots.style import Style
 
 
 def plot(
@@ -60,7 +64,8 @@ def plot(
     """A picture: roofline, shares, sweeps, memory, parameters, decode map, tornado or diagram; PNG, SVG, PDF or HTML.
 
     Without a step: a prefill and a decode of 1024 tokens. --decode (of a prefill sweep --prefill) and --batch are also
-    the context and the batch at which sweeps, memory and tornado are drawn.
+    the context and the batch at which sweeps, memory and tornado are drawn. Instead of a model, a table (`.csv`) as
+    `analyze --csv` or LLM-para write it: its roofline at the chips' speed of light, the peak that of --precision.
 
     Example: `roofline plot meta-llama/Llama-3.1-8B --on h100-sxm a100-sxm-80gb --output roofline.png --force`
 
@@ -105,12 +110,17 @@ def plot(
     """
     from roofline.model.load import load
     from roofline.show.plots.make import plot as run
+    from roofline.show.plots.style import Style
     from roofline.work.training import train as training
 
     if output is None and not json:
         raise InputError("--output", "nothing", "a file that ends in .png, .svg, .pdf or .html, or --json")
     if kind in ("roofline", "sweep", "map", "tornado") and not on:
         raise InputError("--on", "nothing", f"a chip, for a {kind}")
+    if model.lower().endswith(".csv"):
+        style = Style(theme, legend, broken, 150 if dpi is None else dpi)
+        _table(Path(model), on or (), precision, output, style, force, json)
+        return
     built = load(model, revision=revision)
     size = 1 if step.batch is None else step.batch
     alone = train is not None and step == StepOptions(batch=step.batch)
@@ -136,3 +146,26 @@ def plot(
     warn(built)
     if kind in ("roofline", "shares"):
         warn_beyond(built, list(steps.items()))
+
+
+def _table(
+    table: Path, on: Sequence[str], fmt: str | None, output: Path | None, style: Style, force: bool, json: bool
+) -> None:
+    """The roofline of a table on chips."""
+    from roofline.compat.llm_para import table_roofline
+    from roofline.machine.chip import chip_named
+    from roofline.show.plots.data import plot_json
+    from roofline.show.plots.write import check_output, write
+    from roofline.show.tables import print_json
+
+    if not on:
+        raise InputError("--on", "nothing", "a chip, for a table")
+    if output is not None:
+        check_output(output, style, True, force)
+    made = table_roofline(table, [chip_named(c) for c in on], fmt)
+    if output is not None:
+        write(made, output, style, force)
+    if json:
+        print_json(plot_json("roofline", made))
+    else:
+        sys.stdout.write(f"{output}\n")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from roofline.work.analysis import Analysis, analyze
 from roofline.work.step import decode, prefill
 
 if TYPE_CHECKING:
+    from roofline.machine.chip import Chip
     from roofline.show.plots.data import RooflinePlot
 
 HARDWARE_KEYS = ("name", "peak_performance", "memory_bandwidth")
@@ -179,6 +180,23 @@ def _write_csv(path: Path, table: Sequence[Row]) -> None:
         raise InputError("output_csv_path", str(path), f"a file that can be written ({error.strerror})") from None
 
 
+NEEDED = (("Phase", "Operation", "FLOPs", "Total Bytes"), ("step", "op", "flops", "bytes"))
+"""The columns of that report's table, and of `roofline analyze --csv`."""
+
+
+def table_roofline(csv_path: str | os.PathLike[str], chips: Sequence[Chip], fmt: str | None = None) -> RooflinePlot:
+    """The roofline of a table on one chip or more, each at its peak in a format, bf16 or fp16 where none is given.
+
+    Raises InputError as `read_csv` does, and for a chip without the format.
+    """
+    marks, path = read_csv(csv_path), Path(csv_path)
+    drawn = []
+    for chip in chips:
+        used = fmt or next(f for f in ("bf16", "fp16", *chip.peaks) if f in chip.peaks)
+        drawn.append(_roofline_plot(path, marks, chip.name, chip.peak(used), chip.bandwidth, used))
+    return replace(drawn[0], title=path.stem, panels=tuple(panel for plot in drawn for panel in plot.panels))
+
+
 def read_csv(path: str | os.PathLike[str]) -> list[CsvRow]:
     """The rows of such a CSV that do work on bytes. Raises InputError naming the line and the column at fault."""
     from csv import DictReader, Error
@@ -189,12 +207,13 @@ def read_csv(path: str | os.PathLike[str]) -> list[CsvRow]:
             lines, names = list(reader), reader.fieldnames or []
     except (OSError, UnicodeDecodeError, Error) as error:
         raise InputError("csv_path", str(path), f"a CSV file that can be read ({error})") from None
-    needed = ("Phase", "Operation", "FLOPs", "Total Bytes")
-    missing = [name for name in needed if name not in names]
-    if missing:
+    needed = next((n for n in NEEDED if set(n) <= set(names)), None)
+    if needed is None:
+        missing = min(([n for n in columns if n not in names] for columns in NEEDED), key=len)
         raise InputError("csv_path", str(path), f"a CSV with the columns {', '.join(missing)}")
+    phase, operation, flops, total = needed
     found = [
-        CsvRow(line["Phase"], line["Operation"], _number(i, line, "FLOPs"), _number(i, line, "Total Bytes"))
+        CsvRow(line[phase], line[operation], _number(i, line, flops), _number(i, line, total))
         for i, line in enumerate(lines, start=2)
     ]
     working = [row for row in found if row.flops > 0 and row.total > 0]
@@ -235,7 +254,9 @@ def _draw_charts(path: Path, table: Sequence[Row]) -> None:
     write(plot, path, Style(), force=True)
 
 
-def _roofline_plot(path: Path, marks: Sequence[CsvRow], name: str, peak: float, bandwidth: float) -> RooflinePlot:
+def _roofline_plot(
+    path: Path, marks: Sequence[CsvRow], name: str, peak: float, bandwidth: float, label: str = "peak"
+) -> RooflinePlot:
     """Every operation in every phase at the speed of light of the machine."""
     from roofline.show.plots.data import Ceiling, Panel, Point, Roof, RooflinePlot, Slope
 
@@ -243,6 +264,6 @@ def _roofline_plot(path: Path, marks: Sequence[CsvRow], name: str, peak: float, 
     for m in marks:
         light = m.flops / max(m.flops / peak, m.total / bandwidth)
         points.append(Point(m.operation, m.operation, m.phase, m.flops / m.total, light, light, 0.0))
-    roof = Roof(name, (Ceiling("peak", peak, peak / bandwidth),), (Slope("memory", bandwidth),))
+    roof = Roof(name, (Ceiling(label, peak, peak / bandwidth),), (Slope("memory", bandwidth),))
     note = "one layer · a table knows no times: every point is at the speed of light"
     return RooflinePlot(f"{path.stem} · {name}", (Panel(roof, tuple(points)),), note)
