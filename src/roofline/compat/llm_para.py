@@ -163,12 +163,13 @@ def _mib(value: float) -> str:
 # -- files ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class CsvRow:
-    """What the roofline needs of a line of the CSV."""
+    """What the roofline needs of a line of the CSV; `group` colours it."""
 
     phase: str
     operation: str
     flops: float
     total: float
+    group: str
 
 
 def _write_csv(path: Path, table: Sequence[Row]) -> None:
@@ -213,13 +214,24 @@ def read_csv(path: str | os.PathLike[str]) -> list[CsvRow]:
         raise InputError("csv_path", str(path), f"a CSV with the columns {', '.join(missing)}")
     phase, operation, flops, total = needed
     found = [
-        CsvRow(line[phase], line[operation], _number(i, line, flops), _number(i, line, total))
+        CsvRow(line[phase], line[operation], _number(i, line, flops), _number(i, line, total), _group(line, operation))
         for i, line in enumerate(lines, start=2)
     ]
-    working = [row for row in found if row.flops > 0 and row.total > 0]
+    working = [row for row in found if row.flops > 0 and row.total > 0 and row.group not in RIDING]
     if not working:
         raise InputError("csv_path", str(path), "a CSV with at least one operation that has FLOPs and bytes")
     return working
+
+
+RIDING = ("norm", "elementwise", "embedding", "optimizer")
+"""Groups of ops that ride on others, or run at another peak than the matrix units'."""
+
+
+def _group(line: Mapping[str, Any], operation: str) -> str:
+    """The group of our own kinds of op; of another table the operation itself."""
+    from roofline.explore.marks import GROUPS
+
+    return GROUPS.get(line.get("kind", ""), line[operation])
 
 
 def _number(line: int, cells: Mapping[str, Any], column: str) -> float:
@@ -263,7 +275,8 @@ def _roofline_plot(
     points = []
     for m in marks:
         light = m.flops / max(m.flops / peak, m.total / bandwidth)
-        points.append(Point(m.operation, m.operation, m.phase, m.flops / m.total, light, light, 0.0))
+        points.append(Point(m.operation, m.group, m.phase, m.flops / m.total, light, light, 0.0))
     roof = Roof(name, (Ceiling(label, peak, peak / bandwidth),), (Slope("memory", bandwidth),))
-    note = "one layer · a table knows no times: every point is at the speed of light"
+    whose = "one layer" if all(m.group == m.operation for m in marks) else "every layer, what rides on others left out"
+    note = f"{whose} · a table knows no times: every point is at the speed of light"
     return RooflinePlot(f"{path.stem} · {name}", (Panel(roof, tuple(points)),), note)
