@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, least
+from roofline.model.maths import Count, ceil_div, least
 from roofline.work.training import SCHEDULES
 
 Kind: TypeAlias = Literal["F", "B", "W"]
@@ -111,7 +111,7 @@ def check_micro_batches(schedule: str, stages: int, micro_batches: int, chunks: 
         expected = "more than 1 for an interleaved schedule" if schedule == "interleaved" else "1 but for interleaved"
         raise InputError("layout.vp", chunks, expected)
     if schedule == "interleaved" and micro_batches % stages:
-        near = sorted({max(1, micro_batches // stages) * stages, -(-micro_batches // stages) * stages})
+        near = sorted({max(1, micro_batches // stages) * stages, ceil_div(micro_batches, stages) * stages})
         raise InputError("micro-batches", micro_batches, f"a multiple of the {stages} stages", [str(n) for n in near])
     if schedule == "dualpipe" and stages > 1 and (stages % 2 or micro_batches % 2 or micro_batches < stages):
         expected = f"an even number of at least {stages}, and an even number of stages"

@@ -24,6 +24,7 @@ from roofline.machine.engine import Engine
 from roofline.machine.timing import Mode, time_op
 from roofline.model import modules as m
 from roofline.model.errors import InputError
+from roofline.model.maths import ceil_div
 from roofline.model.model import Model
 from roofline.model.precision import FORMATS
 from roofline.work import ops as o
@@ -276,7 +277,7 @@ def estimate_training(
     (query,) = step.queries
     replicas = spread.dp * step.micro_batch
     if query.count % replicas:
-        near = sorted({max(1, query.count // replicas) * replicas, -(-query.count // replicas) * replicas})
+        near = sorted({max(1, query.count // replicas) * replicas, ceil_div(query.count, replicas) * replicas})
         raise InputError("batch", query.count, f"a multiple of dp · micro_batch, {replicas}", [str(n) for n in near])
     if query.new % spread.cp:
         raise InputError("layout.cp", spread.cp, f"a divisor of the {query.new} tokens of a sequence")
@@ -484,8 +485,8 @@ def update_ops(rank: Model, where: Placed, step: Training) -> list[o.Op]:
     spread, precision = where.layout, step.precision
     learning = trained(rank)
     shared = spread.zero >= 1
-    dense = -(-learning.dense // spread.sharers) if shared else learning.dense
-    experts = -(-learning.experts // spread.expert_sharers) if shared else learning.experts
+    dense = ceil_div(learning.dense, spread.sharers) if shared else learning.dense
+    experts = ceil_div(learning.experts, spread.expert_sharers) if shared else learning.experts
     n = dense + experts
     unit = precision.activations.stored_bits
     read, written = (n * f.stored_bits / unit for f in (precision.gradients, FORMATS[step.recipe.weights]))

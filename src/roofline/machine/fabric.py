@@ -20,6 +20,7 @@ from typing import Any
 from roofline.machine.chip import Chip, chip_named, chips
 from roofline.machine.files import one_table, only_known, plain_name
 from roofline.model.errors import InputError, nearest, not_one_of
+from roofline.model.maths import ceil_div
 
 FILE = Path(__file__).with_name("fabrics.toml")
 KINDS = ("switch", "mesh", "ring", "torus", "pcie", "network")
@@ -130,7 +131,9 @@ class Cluster:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InputError(field, value, "a whole number of at least 1")
         if (n - 1) * stride + 1 > self.chips:
-            raise InputError("group", n, f"at most {-(-self.chips // stride)} chips of {self.name} at stride {stride}")
+            raise InputError(
+                "group", n, f"at most {ceil_div(self.chips, stride)} chips of {self.name} at stride {stride}"
+            )
         return tuple(self._parts(n, stride))
 
     def _parts(self, n: int, stride: int) -> Iterator[Part]:
@@ -141,7 +144,7 @@ class Cluster:
             count = min(n, inside)
             if count > 1:
                 yield part_of(level, count, stride)
-            n, stride = -(-n // count), max(1, stride // level.size)
+            n, stride = ceil_div(n, count), max(1, stride // level.size)
 
 
 def part_of(level: Level, count: int, stride: int = 1) -> Part:
@@ -178,7 +181,7 @@ def _walk(axes: tuple[int, ...], count: int, stride: int) -> tuple[int, ...]:
     for axis in axes:
         here = min(count, max(1, axis // stride))
         box.append(here)
-        count, stride = -(-count // here), max(1, stride // axis)
+        count, stride = ceil_div(count, here), max(1, stride // axis)
     return tuple(box)
 
 
@@ -353,7 +356,7 @@ def of_chips(count: int, chip: Chip) -> Cluster:
         inner = min(count, wide)
         levels = [Level("bridge", inner, link, LATENCY["ring"], "switch")]
         if count > inner:
-            levels.append(Level("node", -(-count // inner), min(host, link), LATENCY["pcie"], "pcie"))
+            levels.append(Level("node", ceil_div(count, inner), min(host, link), LATENCY["pcie"], "pcie"))
         return Cluster(name, chip.id, tuple(levels), source, date)
     in_switch = kind == "switch" and chip.generation in ("hopper", "blackwell")
     axes = (count,) if kind == "torus" else ()

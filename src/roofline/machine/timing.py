@@ -18,7 +18,7 @@ from roofline.machine.constants import Constants, constants_for
 from roofline.machine.engine import Engine
 from roofline.machine.fabric import Cluster, of_chips
 from roofline.model.errors import InputError, nearest
-from roofline.model.maths import Count, is_array
+from roofline.model.maths import Count, ceil_div, is_array
 from roofline.model.precision import Format, Precision
 from roofline.work import ops as o
 from roofline.work.counting import STANDARD
@@ -425,7 +425,7 @@ def crossing_share(op: o.Communicate, cluster: Cluster, ranks: int, stride: int)
     if nodes <= 1 or op.top_k < 1 or op.experts % nodes:
         return 1.0
     absent = comb(op.experts - op.experts // nodes, op.top_k) / comb(op.experts, op.top_k)
-    most = nodes if op.groups <= 1 else op.top_groups * -(-nodes // op.groups)
+    most = nodes if op.groups <= 1 else op.top_groups * ceil_div(nodes, op.groups)
     return min(nodes * (1 - absent), most) / op.top_k
 
 

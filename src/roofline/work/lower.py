@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline.model import modules as m
 from roofline.model.maths import Count, ceil_div, distinct, half, least, no_more
-from roofline.model.model import Block, chosen
+from roofline.model.model import chosen
 from roofline.work import ops as o
 from roofline.work.step import Queries, Step, query_pairs
 
@@ -30,11 +30,6 @@ def lowers(kind: type[m.Module]) -> Callable[[Lowering], Lowering]:
 def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
     """The ops of one module at a step, in the order they run; on one rank of a layout, of its share of the tokens."""
     return tuple(LOWERINGS[type(module)](module, step.shared(module.split)))
-
-
-def lower_block(block: Block, step: Step) -> tuple[o.Op, ...]:
-    """The ops of one layer at a step."""
-    return tuple(op for module in block.modules for op in lower(module, step))
 
 
 @lowers(m.Embedding)
