@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 
 import roofline as rl
 from roofline.compat.model_info import CSV_HEADER, dump_model_info
-from roofline.compat.model_info_rules import RULES, Account, Phase, account, beyond_floor, grid, ranking
+from roofline.compat.model_info_rules import RULES, Account, Phase, account, beyond_floor, frontier, grid, ranking
 
 V3 = rl.load("deepseek-ai/DeepSeek-V3")
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "deepseek-v3.json").read_text(encoding="utf-8"))
@@ -152,7 +153,7 @@ def test_the_parameters_of_the_original() -> None:
     assert "mermaid" not in text
     assert "| 3 |" in text
     assert "| 77 |" in text
-    assert "| 64 |" not in text.partition("## Decode over batch")[2].partition("## Memory")[0]
+    assert "| 64 |" not in text.partition("## Decode over batch")[2].partition("\n## ")[0]
     assert "L40S" in text
     assert "| inference fits | yes |" in text
     slow = account(V3, "prefill", RULES["naive"], batch=8, length=255, ep=64, link=450e9)
@@ -185,3 +186,30 @@ def test_the_floor_is_that_of_the_accounts_own_widths() -> None:
 def test_bad_input(given: dict[str, object]) -> None:
     with pytest.raises(rl.InputError):
         dump_model_info(V3, **{"seq_len": 255, "sensitivity_enable": False, **given})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("length", "wanted"), [(2048, 471.3), (4096, 306.9), (8192, 224.7), (16384, 183.6)])
+def test_the_frontier_of_decode(length: int, wanted: float) -> None:
+    """FLOPs a byte of cache as the batch grows, at EP 64, as that report prints them."""
+    found = frontier(V3, ep=64, length=length)
+    assert round(found.memory, 1) == wanted
+    assert (found.batch is None) == (found.memory < 0.9 * 1979e12 / 4.8e12)
+    assert found.limiter == ("cache" if found.batch is None else "")
+
+
+def test_the_smallest_batch_keeps_up_and_its_half_does_not() -> None:
+    """Layers of experts alone: projections, cache and the experts touched of 58 of them, by hand."""
+    one = frontier(V3, ep=64, length=2048)
+    assert one.batch is not None
+
+    def keeps_up(batch: int) -> bool:
+        matrices = 7168 * 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 * 128 * 256 + 128 * 128 * 7168
+        expert, cache = 3 * 7168 * 2048, 61 * 576 * 2049
+        flops = one.memory * cache
+        touched = 4 * 58 * expert * (1 - math.exp(-batch * 64 * 8 / 256))
+        weights = 61 * matrices + 58 * (7168 * 256 + expert)
+        return batch * flops / 1979e12 >= 0.9 * (weights + touched + batch * cache) / 4.8e12
+
+    assert keeps_up(one.batch)
+    assert not keeps_up(one.batch // 2)
+    assert frontier(V3, ep=64, length=2048, link=1e9).limiter == "network"

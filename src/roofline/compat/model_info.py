@@ -22,6 +22,7 @@ from roofline.compat.model_info_rules import (
     Rules,
     account,
     beyond_floor,
+    frontier,
     grid,
     on_chip,
     ranking,
@@ -234,6 +235,9 @@ def _sections(a: Asked, points: Sequence[Point]) -> Iterator[str]:
     yield "## Decode over batch"
     yield markdown(_decode_sweep(a))
     yield _critical(a)
+    if any(isinstance(x, m.Experts) for x, _ in a.model.modules()):
+        yield "## Decode, compute bound"
+        yield markdown(_frontier(a))
     yield "## Prefill over length"
     yield markdown(_prefill_sweep(a))
     yield "## Memory"
@@ -469,6 +473,27 @@ def _critical(a: Asked) -> str:
         batch = critical_batch(a, rules)
         said.append(f"{rules.name}: {f'none up to {max(a.batches)}' if batch is None else f'{batch:.3f}'}")
     return f"Batch at which decode's intensity crosses the knee, {'; '.join(said)}."
+
+
+DEGREES = (1, 2, 4, 8, 16, 32, 64)
+FRONTIER = (2048, 4096, 8192, 16384)
+
+
+def _frontier(a: Asked) -> Table:
+    """From which batch of a rank on arithmetic keeps up, over expert parallelism and length."""
+    figures = {**a.figures, "width": a.rules[0].weight_bytes}
+    experts = max(x.experts for x, _ in a.model.modules() if isinstance(x, m.Experts))
+    degrees = [d for d in DEGREES if not experts % d]
+    found = [frontier(a.model, ep=ep, length=n, **figures) for ep in degrees for n in FRONTIER]
+    rows = [
+        (
+            str(f.ep), whole(f.length), f"{f.memory:.1f}", f"{f.network:,.0f}",
+            f"none: {f.limiter}" if f.batch is None else whole(f.batch),
+        )
+        for f in found
+    ]  # fmt: skip
+    names = ("EP", "Length", "FLOP/B of cache, batch → ∞", "FLOP/B of dispatch", "Smallest batch of a rank")
+    return Table(tuple(Column(n) for n in names), tuple(rows))
 
 
 def _memory(a: Asked) -> list[tuple[str, str]]:

@@ -253,13 +253,17 @@ def _layer(block: Block, hidden: int, s: _Step) -> Iterator[Term]:
         yield _dense(dense, hidden, s)
 
 
+def _sizes(a: m.Attention | m.LatentAttention) -> tuple[int, int, int]:
+    """Key and value of a head as they are multiplied, and what a token leaves in the cache."""
+    if isinstance(a, m.LatentAttention):
+        return a.nope + a.rope, a.v, a.cache_width
+    return a.head_dim, a.v_head_dim, a.kv_width
+
+
 def _attention(block: Block, a: m.Attention | m.LatentAttention, hidden: int, s: _Step) -> Term:
     """Projections 2·T·weights; scores, softmax (1 each), values B·h·q·L·(2·dq + 1 + 2·dv); latents never absorbed."""
     r, b, t, q = s.rules, s.batch, s.tokens, s.queries
-    if isinstance(a, m.LatentAttention):
-        key, value, width = a.nope + a.rope, a.v, a.cache_width
-    else:
-        key, value, width = a.head_dim, a.v_head_dim, a.kv_width
+    key, value, width = _sizes(a)
     inside = [x for x in block.modules if getattr(x, "part", "") == "attention" or x is a]
     matrices = sum(x.matrix for x in inside)
     norms = sum(x.parameters for x in block.modules if isinstance(x, m.Norm) and x.width != hidden)
@@ -340,6 +344,74 @@ def _narrower(width: float) -> str:
 
 
 ROLES = ("attention", "ffn", "experts", "router", "embedding", "head", "other", "activations", "kv", "state")
+
+
+# -- the frontier --------------------------------------------------------------------------------------------------
+LARGEST_BATCH = 16384
+NEAR = 0.9
+"""A step counts as compute bound where arithmetic takes that share of the longest of the others."""
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Decode as the batch of a rank grows, at one length and degree of expert parallelism.
+
+    `memory`, `network`: FLOPs a byte of cache and of dispatch, all that is left of the traffic then. `batch`: the
+    smallest power of two at which arithmetic keeps up, None where none does; `limiter` says what it does not keep up
+    with ("cache", "network", or "either" up to LARGEST_BATCH).
+    """
+
+    ep: int
+    length: int
+    memory: float
+    network: float
+    batch: int | None
+    limiter: str
+
+
+def frontier(
+    model: Model, *, ep: int, length: int, peak: float = 1979e12, bandwidth: float = 4.8e12, link: float = 900e9,
+    width: float = 1.0,
+) -> Frontier:  # fmt: skip
+    """Attention, routers and a rank's share of the experts; weights of `width` bytes, Poisson experts, no dense layers.
+
+    Raises InputError for layers without one attention.
+    """
+    attention = routed = held = cache = weights = 0.0
+    widest = 0
+    for block, layers in model.blocks:
+        mixers = [x for x in block.modules if isinstance(x, MIXERS)]
+        if len(mixers) != 1:
+            raise InputError("block", block.name, "a layer with one attention of keys and values or of latents")
+        a = mixers[0]
+        key, value, row = _sizes(a)
+        matrices = sum(x.matrix for x in block.modules if getattr(x, "part", "") == "attention" or x is a)
+        attention += layers * (2 * matrices + a.heads * length * (2 * key + 1 + 2 * value))
+        cache += layers * row * (length + 1)
+        weights += layers * matrices
+        for e in (x for x in block.modules if isinstance(x, m.Experts)):
+            one = e.hidden * e.inner * (3 if e.gated else 2)
+            beside = sum(x.matrix for x in block.modules if isinstance(x, m.Linear) and x.part == "ffn")
+            routed += layers * (2 * e.hidden * e.experts + chosen(e) / ep * 2 * one)
+            weights += layers * (e.hidden * e.experts + beside)
+            held += layers * one * e.experts / ep
+            widest = max(widest, chosen(e))
+    experts = max((x.experts for x, _ in model.modules() if isinstance(x, m.Experts)), default=1)
+    flops, sent = attention + routed, 2 * widest * model.hidden * width
+    memory, network = flops / (cache * width), flops / sent if sent else math.inf
+
+    def keeps_up(batch: int) -> bool:
+        touched = 1 - math.exp(-batch * ep * widest / experts)
+        moved = width * (weights + held * touched + batch * cache) / bandwidth
+        return batch * flops / peak >= NEAR * max(moved, batch * sent / link)
+
+    if memory < NEAR * peak / bandwidth:
+        return Frontier(ep, length, memory, network, None, "cache")
+    if network < NEAR * peak / link:
+        return Frontier(ep, length, memory, network, None, "network")
+    batches = (2**k for k in range(LARGEST_BATCH.bit_length()))
+    found = next((b for b in batches if keeps_up(b)), None)
+    return Frontier(ep, length, memory, network, found, "" if found else "either")
 
 
 # -- the grid ------------------------------------------------------------------------------------------------------
