@@ -106,10 +106,10 @@ def power_ticks(ax: Axes, low: int, high: int) -> None:
     """An x axis of whole numbers, with ticks at powers of two."""
     from matplotlib.ticker import NullLocator
 
-    powers = [2**k for k in range(41) if low <= 2**k <= high]
+    powers = [2**k for k in range(41) if low <= 2**k <= high + 1]
     powers = powers[:: 2 if len(powers) > 11 else 1]
     ax.set_xscale("log", base=2)
-    ax.set_xlim(low, max(high, low * 2))
+    ax.set_xlim(low, max(high, low * 2, *powers[-1:]))
     ax.set_xticks(powers, [binary(p) for p in powers])
     ax.xaxis.set_minor_locator(NullLocator())
 

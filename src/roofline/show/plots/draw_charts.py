@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LEGEND = 1.5
 ROW = 0.34
 """Inches of a bar and the room around it."""
+LINE = 0.06
+"""Share of the height a line of text takes with the room around it."""
 SEEN = 0.0005
 """The least share that is drawn."""
 
@@ -101,7 +103,7 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
     """Terms stacked over the context, a line for each chip's memory, and where it is full."""
     theme, gigabyte = style.colours, 1e9
     left, wide, high = 0.8, 5.4, 3.9
-    beside = 1.75 if style.legend == "beside" else 0.0
+    beside = 2.0 if style.legend == "beside" else 0.0
     width = left + wide + beside + 2 * MARGIN
     _, top, bottom = sheet(style, width, 1.0, plot.title, plot.note)
     figure, top, bottom = sheet(style, width, top + bottom + high + 0.6, plot.title, plot.note)
@@ -120,12 +122,18 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
     same: dict[float, list[Any]] = {}
     for capacity in plot.capacities:
         same.setdefault(capacity.bytes, []).append(capacity)
-    for size, group in same.items():
+    previous, left_end = -1.0, False
+    for size, group in sorted(same.items()):
+        crowded = size / gigabyte - previous < LINE * ax.get_ylim()[1]
+        previous, left_end = size / gigabyte, not (crowded and left_end)
         ax.axhline(size / gigabyte, color=theme.ink, linewidth=1.1, linestyle="--", zorder=3)
         longest = group[0].longest
         says = {None: "fits throughout", 0: "does not fit"}.get(longest, f"up to {whole(longest or 0)} tokens")
         text = f"{', '.join(c.chip for c in group)} · {brief(size, 'B')} · {says}"
-        write(ax, plot.context[0] * 1.08, size / gigabyte, text, theme.ink, 7.5, theme.paper, ha="left", va="bottom")
+        at = (0.015, "left") if left_end else (0.985, "right")
+        ax.annotate(text, (at[0], size / gigabyte), xycoords=("axes fraction", "data"), xytext=(0, 4),
+                    textcoords="offset points", ha=at[1], va="bottom", size=7.5, color=theme.ink, zorder=6,
+                    bbox={"facecolor": theme.paper, "edgecolor": "none", "pad": 1.5})  # fmt: skip
         if longest:
             ax.plot([longest] * 2, [0, size / gigabyte], color=theme.ink, linewidth=0.9, linestyle=":", zorder=3)
             ax.scatter([longest], [size / gigabyte], s=34, color=theme.ink, edgecolor=theme.paper, zorder=4)
