@@ -10,6 +10,10 @@ import pytest
 
 from roofline.cli import calibrate as command
 from roofline.machine import calibrate as c
+from roofline.machine.calibrate import measuring
+from roofline.machine.calibrate.benches import NumpyBench, TorchBench
+from roofline.machine.calibrate.fitting import CPU_SETTINGS, FREE, bare_chip, predicted
+from roofline.machine.calibrate.host import describe
 from roofline.machine.chip import chip_named
 from roofline.machine.constants import constants_for
 from roofline.machine.law import RECORDS
@@ -29,7 +33,7 @@ TRUE: dict[str, dict[str, float]] = {
 
 def truth(kind: str) -> Any:
     names = RECORDS[kind].__dataclass_fields__
-    return RECORDS[kind](**{k: v for k, v in {**c.CPU_SETTINGS[kind], **TRUE[kind]}.items() if k in names})
+    return RECORDS[kind](**{k: v for k, v in {**CPU_SETTINGS[kind], **TRUE[kind]}.items() if k in names})
 
 
 def synthetic(dtypes: tuple[str, ...] = ("fp32", "bf16")) -> c.Measurements:
@@ -37,11 +41,11 @@ def synthetic(dtypes: tuple[str, ...] = ("fp32", "bf16")) -> c.Measurements:
     cases = c.plan("cpu", dtypes)
     rows = [c.Row(k, k.size("bytes") / BANDWIDTH) for k in cases if k.kind in ("read", "copy")]
     rows += [c.Row(c.Case("matmul", d, (4096, 4096, 4096)), 2 * 4096**3 / PEAKS[d]) for d in dtypes]
-    chip = c._bare(c.Measurements(MACHINE, tuple(rows)))
+    chip = bare_chip(c.Measurements(MACHINE, tuple(rows)))
     for dtype in dtypes:
-        for kind in c.FREE:
+        for kind in FREE:
             chosen = [c.Row(case, 1.0) for case in cases if case.kind == kind and case.dtype == dtype]
-            times = c.predicted(kind, chosen, chip, truth(kind))
+            times = predicted(kind, chosen, chip, truth(kind))
             rows += [c.Row(r.case, float(t)) for r, t in zip(chosen, times, strict=True)]
     return c.Measurements(MACHINE, tuple(rows))
 
@@ -68,7 +72,7 @@ def test_an_unknown_dtype_names_the_nearest() -> None:
 def test_the_fit_finds_what_made_the_times(calibration: c.Calibration) -> None:
     assert calibration.chip.bandwidth == pytest.approx(BANDWIDTH)
     assert dict(calibration.chip.peaks) == pytest.approx(PEAKS)
-    assert {(f.dtype, f.kind) for f in calibration.fits} == {(d, k) for d in PEAKS for k in c.FREE}
+    assert {(f.dtype, f.kind) for f in calibration.fits} == {(d, k) for d in PEAKS for k in FREE}
     for f in calibration.fits:
         assert f.median < 0.02, f
         assert f.mape < 0.05, f
@@ -110,7 +114,7 @@ def test_the_file_comes_back(calibration: c.Calibration, tmp_path: Path) -> None
     assert chip.bandwidth == pytest.approx(made.bandwidth, rel=1e-4)
     assert dict(chip.peaks) == pytest.approx(dict(made.peaks), rel=1e-4)
     for dtype in PEAKS:
-        for kind in c.FREE:
+        for kind in FREE:
             read, kept = constants_for(chip, dtype, kind), constants_for(made, dtype, kind)
             assert read.grade == "A"
             assert read.rows == kept.rows
@@ -164,12 +168,12 @@ def test_constants_that_are_no_tables(tmp_path: Path, table: str) -> None:
 
 def test_a_clock_takes_the_median_and_stops() -> None:
     ticks = iter(np.cumsum([0.0, *[1.0] * 200]).tolist())
-    seconds, samples = c.Clock(now=lambda: next(ticks), budget=0.5, least=3)(lambda: None)
+    seconds, samples = measuring.Clock(now=lambda: next(ticks), budget=0.5, least=3)(lambda: None)
     assert (seconds, samples) == (1.0, 3)
 
 
 def test_numpy_measures_without_torch() -> None:
-    bench, clock = c._NumpyBench(2.0**16), c.Clock(budget=1e-4, least=1, most=1)
+    bench, clock = NumpyBench(2.0**16), measuring.Clock(budget=1e-4, least=1, most=1)
     for case in (
         c.Case("matmul", "fp32", (2, 8, 4)),
         c.Case("matmul", "fp64", (1, 8, 4)),
@@ -181,7 +185,7 @@ def test_numpy_measures_without_torch() -> None:
 
 def test_torch_runs_every_kind() -> None:
     torch = pytest.importorskip("torch")
-    bench, small = c._TorchBench(torch, "cpu", 2.0**12), {
+    bench, small = TorchBench(torch, "cpu", 2.0**12), {
         "read": (4096,), "copy": (4096,), "matmul": (2, 8, 4), "stream": (2, 16, 2, 1, 8, 32),
         "prefill": (1, 4, 4, 2, 8), "decode": (2, 5, 4, 2, 8), "experts": (3, 2, 4, 16, 16),
         "layer": (1, 16, 2, 1, 8, 32),
@@ -203,7 +207,7 @@ def test_cuda_is_timed_by_its_events() -> None:
             return 5.0
 
     torch = SimpleNamespace(cuda=SimpleNamespace(Event=Event, synchronize=lambda: None))
-    assert c.Clock(torch=torch)(lambda: None)[0] == pytest.approx(5e-3)
+    assert measuring.Clock(torch=torch)(lambda: None)[0] == pytest.approx(5e-3)
 
 
 def test_a_gpu_is_described_by_its_properties() -> None:
@@ -216,12 +220,12 @@ def test_a_gpu_is_described_by_its_properties() -> None:
         L2_cache_size=50 * 2**20,
     )
     torch = SimpleNamespace(__version__="2", cuda=SimpleNamespace(get_device_properties=lambda i: known))
-    machine = c.describe("cuda", torch)
+    machine = describe("cuda", torch)
     assert (machine.generation, machine.units, machine.cache) == ("hopper", 132, 50 * 2**20)
 
 
 def test_no_cuda_is_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(c, "find_spec", lambda name: None)
+    monkeypatch.setattr(measuring, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="--device"):
         c.measure("cuda")
 
