@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from roofline.estimates.generate import Generation, generate
 from roofline.estimates.place import Place
 from roofline.estimates.training import TrainingEstimate, estimate_training
+from roofline.explore.narrower import narrower_weights
 from roofline.layout.layout import Layout, layout_named
 from roofline.machine.engine import Engine
 from roofline.model.errors import InputError
@@ -66,7 +66,7 @@ def advice(model: Model, now: Served, base: Generation, fewest: Layout | None = 
     `fewest`: the layout of the fewest chips, a change too where it does not fit now. What does not fit is left out.
     """
     found = []
-    for what, option, other in changes(now, fewest):
+    for what, option, other in changes(model, now, fewest):
         try:
             g = other.of(model)
         except InputError:  # the chip lacks a format, the memory room, or a degree does not divide
@@ -95,21 +95,18 @@ def _ratio(after: float, before: float) -> float:
     return after / before if before else 1.0
 
 
-def changes(now: Served, fewest: Layout | None = None) -> Iterator[tuple[str, str, Served]]:
+def changes(model: Model, now: Served, fewest: Layout | None = None) -> Iterator[tuple[str, str, Served]]:
     """What may be changed of how a model is served: formats, batch, layout, an engine's kernels."""
     formats = now.precision
-
-    def with_formats(spec: dict[str, Any]) -> Served:
-        return replace(now, precision=formats.merged(spec))
-
     if formats.ffn.bits > 16:
         yield "everything in 16 bits", "--precision bf16", replace(now, precision=formats.merged("bf16"))
-    if formats.ffn.bits > 8:
-        yield "weights in 8 bits", "--precision weights=fp8", with_formats({"weights": "fp8"})
-    if formats.ffn.bits > 4:
-        yield "weights in 4 bits", "--precision weights=int4", with_formats({"weights": "int4"})
+    for name, bits in (("fp8", 8), ("int4", 4)):
+        narrow = narrower_weights(model, formats, name)
+        if narrow is not None:
+            other = replace(now, precision=narrow.precision)
+            yield f"{narrow.what} in {bits} bits", f"--precision {narrow.spec}", other
     if formats.kv.bits > 8:
-        yield "KV cache in 8 bits", "--precision kv=fp8", with_formats({"kv": "fp8"})
+        yield "KV cache in 8 bits", "--precision kv=fp8", replace(now, precision=formats.merged("kv=fp8"))
     for factor in (2, 4):
         size = factor * now.batch
         yield f"a batch of {size}", f"--batch {size}", replace(now, batch=size)

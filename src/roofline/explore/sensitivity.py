@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 from roofline.estimates.latency import Estimate, time_of
 from roofline.estimates.place import Placed
 from roofline.explore import variants
+from roofline.explore.narrower import narrower_weights, weights_text
 from roofline.explore.sweep import PHASES, Phase
 from roofline.machine.engine import Engine
 from roofline.model import modules as m
@@ -26,6 +27,8 @@ from roofline.work.step import Step, decode, prefill
 
 Kind: TypeAlias = Literal["deployment", "architecture"]
 KINDS: tuple[Kind, ...] = ("deployment", "architecture")
+MATTERS = 0.8
+"""A knob on the weights' bits counts where it leaves no more than this share of their bytes."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +130,13 @@ def _deployment(p: Point) -> Iterator[Knob]:
     yield "peak", "deployment", turned(stronger)
     if p.where.chips > 1:
         yield "link bandwidth", "deployment", turned(linked)
-    for name, role, now, fmt in (
-        ("bits of a weight", "weights", p.precision.ffn, "int8"),
-        ("bits of the cache", "kv", p.precision.kv, "fp8"),
-    ):
-        if now.bits >= 16:
-            narrow = p.precision.merged({role: fmt})
-            yield name, "deployment", ((float(8 / now.bits), replace(p, precision=narrow)), (1.0, p))
+    weights = narrower_weights(p.model, p.precision, "int8")
+    if weights is not None and weights.bytes <= MATTERS:
+        yield "bits of a weight", "deployment", ((weights.bytes, replace(p, precision=weights.precision)), (1.0, p))
+    cache = p.precision.kv.bits
+    if cache >= 16:
+        narrow = p.precision.merged("kv=fp8")
+        yield "bits of the cache", "deployment", ((float(8 / cache), replace(p, precision=narrow)), (1.0, p))
 
 
 def _architecture(p: Point) -> Iterator[Knob]:
@@ -200,8 +203,9 @@ def grid(p: Point) -> Iterator[GridPoint]:
     import numpy
 
     formats = [p.precision]
-    if p.precision.ffn.bits > 8:
-        formats.append(p.precision.merged({"weights": "fp8" if "fp8" in p.where.chip.peaks else "int8"}))
+    weights = narrower_weights(p.model, p.precision, "fp8" if "fp8" in p.where.chip.peaks else "int8")
+    if weights is not None:
+        formats.append(weights.precision)
     formats += [f.merged({"kv": "fp8"}) for f in formats if f.kv.bits > 8]
     k = experts_per_token(p.model)
     chosen = [n for n in (k // 2, k) if n] if k else [0]
@@ -223,7 +227,7 @@ def grid(p: Point) -> Iterator[GridPoint]:
         for f, e in timed:
             for i, j in product(range(len(sizes)), range(len(lengths))):
                 yield GridPoint(
-                    f.ffn.name, f.kv.name, top_k, kv, width, int(sizes[i]), int(lengths[j]),
+                    weights_text(model, f), f.kv.name, top_k, kv, width, int(sizes[i]), int(lengths[j]),
                     float(e.analysis.flops[i, j]), float(e.analysis.bytes[i, j]), float(e.time[i, j]),
                     float(e.serial_floor[i, j]), str(e.bound[i, j]), float(sizes[i] / e.time[i, j]),
                     float(e.memory[i, j]),

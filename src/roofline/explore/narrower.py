@@ -1,0 +1,58 @@
+"""Weights in fewer bits: only those that are stored in more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline.model.model import Model
+from roofline.model.modules import Part
+from roofline.model.precision import Precision, format_named, part_of
+
+ROLES: tuple[Part, ...] = ("attention", "ffn", "experts")
+
+
+@dataclass(frozen=True)
+class Narrower:
+    """Formats with some weights in fewer bits.
+
+    `what`: those weights in words; `spec`: the change as `--precision` takes it; `bytes`: stored bytes of the matrices
+    of attention, feed-forwards and experts over those before.
+    """
+
+    precision: Precision
+    what: str
+    spec: str
+    bytes: float
+
+
+def narrower_weights(model: Model, formats: Precision, name: str) -> Narrower | None:
+    """Every weight of attention, feed-forwards and experts that takes more bits than format `name`, in that format.
+
+    None where there is none.
+    """
+    fmt = format_named(name)
+    parts = [(part_of(x), n * x.matrix) for x, n in model.modules()]
+    stored = _stored(model)
+    wide = [role for role in stored if formats.weights(role).bits > fmt.bits]
+    if not wide:
+        return None
+    every = wide == stored
+    spec = f"weights={name}" if every else ",".join(f"{role}={name}" for role in wide)
+
+    def size(p: Precision) -> float:
+        return sum(float(p.weights(part).bytes(n)) for part, n in parts if part in ROLES)
+
+    narrow = formats.merged(spec)
+    what = "weights" if every else f"{' and '.join(wide)} weights"
+    return Narrower(narrow, what, spec, size(narrow) / size(formats))
+
+
+def weights_text(model: Model, formats: Precision) -> str:
+    """The formats of the weights of attention, feed-forwards and experts, each once: `bf16/mxfp4`."""
+    return "/".join(dict.fromkeys(formats.weights(role).name for role in _stored(model)))
+
+
+def _stored(model: Model) -> list[Part]:
+    """The parts that have matrices."""
+    found = {part_of(x) for x, _ in model.modules() if x.matrix}
+    return [role for role in ROLES if role in found]
