@@ -122,3 +122,36 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], words: list[str], said: s
         main(["diff", *words])
     assert stop.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_training_takes_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = f"{LLAMA}@8xh100-sxm:layout=[dp=8],train=2048,batch=8"
+    found = made(capsys, spec, f"{spec},engine=none")["training", "time"]
+    times = tuple(
+        rl.estimate(rl.load(LLAMA), rl.train(8, 2048), on="8xh100-sxm", layout="dp=8", engine=e).time
+        for e in ("megatron", "none")
+    )
+    assert found == pytest.approx(times)
+
+
+def test_without_a_chip_a_layout_is_one_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    found = made(capsys, LLAMA, f"{LLAMA}:layout=[tp=8]")["prefill", "FLOPs"]
+    rank = rl.analyze(rl.shard(rl.load(LLAMA), rl.Layout(tp=8)), rl.prefill(1, 1024))
+    assert found == (rl.analyze(rl.load(LLAMA), rl.prefill(1, 1024)).flops, rank.flops)
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        (f"{LLAMA}@", "on"),
+        (f"{LLAMA}:on=", "on"),
+        (f"{LLAMA}:train=0", "train"),
+        (f"{LLAMA}:batch=1,batch=2", "spec"),
+        (f"{LLAMA}:engine=bogus", "engine"),
+    ],
+)
+def test_a_side_that_is_not_understood(spec: str, field: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["diff", LLAMA, spec])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.startswith(f"roofline: {field}: ")

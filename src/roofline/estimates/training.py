@@ -20,7 +20,7 @@ from roofline.estimates.place import Place, Placed, placed
 from roofline.estimates.schedule import StageTimes, Timeline, closed_in_flight, simulate
 from roofline.estimates.training_memory import TrainingMemory, held, kept_bytes, memory_of, trained
 from roofline.machine.collectives import collective
-from roofline.machine.engine import Engine
+from roofline.machine.engine import TRAINER, Engine
 from roofline.machine.timing import Mode, time_op
 from roofline.model import modules as m
 from roofline.model.errors import InputError
@@ -262,7 +262,7 @@ class Run:
 
 def estimate_training(
     model: Model, step: Training, *, on: Place, layout: object = None, law: str | Mode = "calibrated",
-    engine: str | Engine | None = "megatron", precision: object = None,
+    engine: str | Engine | None = TRAINER, precision: object = None,
 ) -> TrainingEstimate:  # fmt: skip
     """A step of training on a cluster under a layout.
 

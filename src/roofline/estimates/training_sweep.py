@@ -16,7 +16,7 @@ from roofline.estimates.place import Place, Placed, placed
 from roofline.estimates.schedule import closed_in_flight, closed_length
 from roofline.estimates.training_memory import held, memory_of, trained
 from roofline.layout.layout import Layout
-from roofline.machine.engine import Engine
+from roofline.machine.engine import TRAINER, Engine
 from roofline.machine.timing import Mode, Target, time_op
 from roofline.model.maths import Count
 from roofline.model.model import Model
@@ -66,7 +66,7 @@ class TrainingSweep:
 
 def sweep_training(
     model: Model, step: Training, *, on: Place, layout: Layout, law: str | Mode = "calibrated",
-    engine: str | Engine | None = "megatron",
+    engine: str | Engine | None = TRAINER,
 ) -> TrainingSweep:  # fmt: skip
     """Step time and memory of every layout with every batch; arrays of degrees and of `step`'s batch broadcast.
 

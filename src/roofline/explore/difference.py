@@ -15,7 +15,8 @@ from roofline.estimates.latency import check_context, time_of
 from roofline.estimates.place import placed
 from roofline.estimates.training import TrainingEstimate, estimate_training
 from roofline.layout.layout import Layout, layout_named
-from roofline.layout.shard import ONE_CHIP
+from roofline.layout.shard import ONE_CHIP, shard
+from roofline.machine.engine import TRAINER, engine_named
 from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.load import load
 from roofline.model.model import Model
@@ -50,10 +51,15 @@ class Side:
     train: int | None = None
     step: str | None = None
 
+    @property
+    def trained(self) -> int:
+        """Tokens of a sequence of a training step: as many as a prompt's where not given."""
+        return self.prompt if self.train is None else self.train
+
     def of(self, phase: str) -> Step:
         """The step of a phase."""
         if phase == "training":
-            return train(self.batch, self.train or self.prompt)
+            return train(self.batch, self.trained)
         return prefill(self.batch, self.prompt) if phase == "prefill" else decode(self.batch, self.context)
 
     @property
@@ -73,7 +79,9 @@ class Side:
             return self.model.name
         if setting == "layout":
             return self.layout.text()
-        return {"on": "no chip", "precision": "the checkpoint's", "engine": "kernels only", "step": "all"}.get(
+        if setting == "train":
+            return str(self.trained)
+        return {"on": "no chip", "precision": "the checkpoint's", "engine": "the default", "step": "all"}.get(
             setting, "none"
         ) if value is None else str(value)  # fmt: skip
 
@@ -140,20 +148,27 @@ def side(spec: str) -> Side:
     understood.
     """
     head, _, rest = spec.partition(":")
-    name, _, chip = head.partition("@")
-    given: dict[str, Any] = {"on": chip} if chip else {}
+    name, at, chip = head.partition("@")
+    given: dict[str, Any] = {"on": chip} if at else {}
     left = re.sub(r"\s*([^=,\[\]]+)=(?:\[[^\]]*\]|[^,\[\]]*)\s*(?:,|$)", "", rest)
     if left:
         raise InputError("spec", left, "`key=value` pairs separated by commas, values with commas in brackets")
     for key, bracketed, plain in re.findall(r"([^=,]+)=(?:\[([^\]]*)\]|([^,]*))", rest):
         if key.strip() not in KEYS:
             raise InputError("spec", key, f"one of {', '.join(KEYS)}", nearest(key, KEYS))
-        given[key.strip()] = bracketed or plain
+        if key.strip() in given:
+            raise InputError("spec", f"{key}=", f"{key.strip()} once")
+        given[key.strip()] = (bracketed or plain).strip()
+    for key, value in given.items():
+        if not value:
+            raise InputError(key, value, "a value")
     for key in NUMBERS:
         if key in given:
-            if not re.fullmatch(r"\d{1,9}", given[key]):
-                raise InputError(key, given[key], "a whole number")
+            if not re.fullmatch(r"\d{1,9}", given[key]) or (not int(given[key]) and key != "context"):
+                raise InputError(key, given[key], f"a whole number from {0 if key == 'context' else 1}")
             given[key] = int(given[key])
+    if "engine" in given:
+        engine_named(given["engine"])
     if "layout" in given:
         given["layout"] = layout_named(given["layout"])
     if given.get("step", PHASES[0]) not in PHASES:
@@ -177,7 +192,7 @@ def differ(a: Side, b: Side, most: int = 3) -> Difference:
     timed = a.on is not None and b.on is not None
     for one, other in _phases(a, b):
         phase = one if one == other else f"{one} → {other}"
-        first, second = measured(a, one), measured(b, other)
+        first, second = measured(a, one, timed), measured(b, other, timed)
         by_name = {name: value for name, _, value in second.figures}
         changes += [Change(phase, n, unit, v, by_name[n]) for n, unit, v in first.figures if n in by_name]
         turns += _turns(a, b, one, other, phase, timed)
@@ -198,13 +213,13 @@ def _phases(a: Side, b: Side) -> list[tuple[str, str]]:
 
 def _turns(a: Side, b: Side, one: str, other: str, phase: str, timed: bool) -> list[Turn]:
     """From a to b, one setting after another; a setting without effect on the phase is left out."""
-    here, before, found = a, measured(a, one).cost(timed), []
+    here, before, found = a, measured(a, one, timed).cost(timed), []
     waiting: list[str] = []
     for setting in (s for s in SETTINGS if getattr(a, s) != getattr(b, s)):
         here = replace(here, **{setting: getattr(b, setting)})
         waiting.append(setting)
         try:
-            now = measured(here, one if here.step == a.step else other).cost(timed and here.on is not None)
+            now = measured(here, one if here.step == a.step else other, timed).cost(timed)
         except InputError:
             continue
         if now != before:
@@ -227,25 +242,27 @@ class Measured:
         return next(value for name, _, value in self.figures if name == ("time" if timed else "FLOPs"))
 
 
-def measured(s: Side, phase: str) -> Measured:
-    """The figures of a phase. Raises InputError where the side cannot be."""
+def measured(s: Side, phase: str, timed: bool = True) -> Measured:
+    """The figures of a phase, without times where not `timed`. Raises InputError where the side cannot be."""
     step = s.of(phase)
-    if s.on is None:
-        a = analyze(s.model, step, precision=s.precision)
+    if s.on is None or not timed:
+        a = analyze(shard(s.model, s.layout), step, precision=s.precision)
         return Measured(_counted(a), {}, _by_op((c.name, float(c.flops)) for c in a.ops))
     check_context(s.model, step)
     if isinstance(step, Training):
-        return _trained(estimate_training(s.model, step, on=s.on, layout=s.layout, precision=s.precision))
+        engine = s.engine or TRAINER
+        t = estimate_training(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=engine)
+        return _trained(t)
     where = placed(s.on, s.layout)
     e = time_of(where.rank(s.model), step, where, precision=s.precision, engine=s.engine)
-    timed = (
+    added = (
         ("time", "s", float(e.time)),
         ("speed of light", "s", float(e.serial_floor)),
         ("memory", "B", float(e.memory)),
     )
     flops = _by_op((c.name, float(c.flops)) for c in e.analysis.ops)
     return Measured(
-        (*_counted(e.analysis), *timed), _by_op((op.name, float(op.expected)) for op in e.ops), flops
+        (*_counted(e.analysis), *added), _by_op((op.name, float(op.expected)) for op in e.ops), flops
     )  # fmt: skip
 
 

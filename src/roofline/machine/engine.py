@@ -14,6 +14,8 @@ from roofline.model.errors import not_one_of
 from roofline.model.maths import Count, ceil_div
 
 FILE = Path(__file__).with_name("engines.toml")
+TRAINER = "megatron"
+"""The engine of a training step where none is given."""
 Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
 
 
