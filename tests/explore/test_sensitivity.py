@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import roofline as rl
 from roofline.estimates.place import placed
+from roofline.explore.regimes import dominance
 from roofline.explore.sensitivity import Point, answers
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
@@ -20,8 +23,9 @@ def test_decode_answers_to_bandwidth_and_prefill_to_the_peak() -> None:
     assert found["decode", "memory bandwidth"] < -0.7 < found["prefill", "memory bandwidth"]
     assert found["prefill", "peak"] < -0.6 < found["decode", "peak"]
     assert found["decode", "layers"] == pytest.approx(0.95, abs=0.05)
-    assert 0.5 < found["decode", "bits of a weight"] < 1
-    assert 0 < found["decode", "bits of the cache"] < 0.3
+    times = [rl.estimate(LLAMA, rl.decode(4, 2048), on="h100-sxm", precision=p).time for p in (None, "weights=fp8")]
+    assert found["decode", "weights in fp8"] == pytest.approx(math.log2(times[0] / times[1]))
+    assert 0 < found["decode", "cache in fp8"] < 0.3
 
 
 def test_a_mixture_answers_to_its_experts() -> None:
@@ -35,3 +39,20 @@ def test_the_elasticity_is_the_slope_between_the_ends() -> None:
     answer = next(a for a in answers(point) if (a.phase, a.knob) == ("decode", "batch"))
     times = [rl.estimate(LLAMA, rl.decode(b, 1024), on="h100-sxm").time for b in (4, 8, 16)]
     assert (answer.at_low, answer.at_high) == pytest.approx((times[0] / times[1], times[2] / times[1]))
+
+
+def test_a_prefill_is_of_the_prompt_and_a_decode_after_the_context() -> None:
+    point = Point(LLAMA, placed("h100-sxm"), LLAMA.precision, 4, 2176, prompt=128)
+    assert point.time("prefill") == rl.estimate(LLAMA, rl.prefill(4, 128), on="h100-sxm").time
+    assert point.time("decode") == rl.estimate(LLAMA, rl.decode(4, 2176), on="h100-sxm").time
+    tests = {(t.phase, t.term): t.share for t in dominance(point)}
+    moved = rl.analyze(LLAMA, rl.prefill(4, 128)).moved
+    assert tests["prefill", "weights"] == pytest.approx(moved.weights / moved.total)
+    knobs = {(a.phase, a.knob) for a in answers(point)}
+    assert {("prefill", "prompt"), ("decode", "context")} <= knobs
+    assert ("prefill", "context") not in knobs
+
+
+def test_the_law_is_the_points() -> None:
+    point = Point(LLAMA, placed("h100-sxm"), LLAMA.precision, 4, 1024, law="ideal")
+    assert point.time("decode") == rl.estimate(LLAMA, rl.decode(4, 1024), on="h100-sxm", law="ideal").time

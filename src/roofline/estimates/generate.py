@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from roofline.estimates.latency import Estimate, check_context, time_of
-from roofline.estimates.memory import activation_bytes, cache_bytes, distinct
+from roofline.estimates.latency import Estimate, check_context, held_bytes, time_of
+from roofline.estimates.memory import activation_bytes, cache_bytes
 from roofline.estimates.place import Place, Placed, placed
-from roofline.layout.shard import stages
+from roofline.layout.shard import distinct, stages
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
 from roofline.machine.timing import Mode
@@ -143,10 +143,13 @@ class Generation:
 
     @property
     def memory(self) -> float:
-        """Bytes of weights, KV cache and state of the largest wave at its last step; a draft's not among them."""
-        import numpy
+        """Bytes of weights, KV cache and state of the largest wave at its last step, of the fullest rank.
 
-        return float(numpy.max((self.waves[0].decode or self.waves[0].prefill).memory))
+        A draft's are not among them.
+        """
+        first = self.waves[0].prefill.analysis
+        last = decode(self.waves[0].sequences, self.input + self.output - 2)
+        return float(held_bytes(first.model, first.precision, last))
 
     @property
     def grade(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Literal, TypeAlias
 
 from roofline.estimates.place import Place, Placed, placed
@@ -11,8 +11,9 @@ from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
 from roofline.machine.timing import Mode, Target, Timing, mode_named, time_op, time_quantise
 from roofline.model.errors import InputError
-from roofline.model.maths import Count
+from roofline.model.maths import Count, most
 from roofline.model.model import Model
+from roofline.model.precision import Precision
 from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.counting import Counting
 from roofline.work.step import Step
@@ -150,12 +151,8 @@ class Estimate:
 
     @cached_property
     def memory(self) -> Count:
-        """Bytes that have to be there: weights, KV cache and state after the step."""
-        model, precision = self.analysis.model, self.analysis.precision
-        step = self.analysis.step
-        cache = step.total(lambda q: model.kv_elements(q.cached + q.new))
-        state = step.sequences * model.state_bytes(precision)
-        return self.analysis.shaped(model.weight_bytes(precision) + precision.kv.bytes(cache) + state)
+        """Bytes that have to be there: weights, KV cache and state after the step, of the fullest rank."""
+        return self.analysis.shaped(held_bytes(self.analysis.model, self.analysis.precision, self.analysis.step))
 
     @cached_property
     def grade(self) -> str:
@@ -186,6 +183,17 @@ class Estimate:
     def launches(self) -> int:
         """Kernels launched in a step."""
         return sum(op.cost.layers for op in self.ops if not op.cost.op.rides)
+
+
+def held_bytes(model: Model, precision: Precision, step: Step) -> Count:
+    """Weights, KV cache and state of all the step's sequences after it, on the fullest of the ranks of a pass."""
+
+    def of(rank: Model) -> Count:
+        cache = step.total(lambda q: rank.kv_elements(q.cached + q.new))
+        state = step.sequences * rank.state_bytes(precision)
+        return rank.weight_bytes(precision) + precision.kv.bytes(cache) + state
+
+    return reduce(most, map(of, model.resident))
 
 
 def estimate_step(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from roofline.estimates.place import Place, placed
 from roofline.layout.layout import Layout
-from roofline.layout.shard import stages
+from roofline.layout.shard import distinct, stages
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
 from roofline.model.checks import count
@@ -103,6 +103,12 @@ class Room:
     cache: float
     budget: float
     per_sequence: float
+    overhead: float
+
+    @property
+    def needed(self) -> float:
+        """Sum of the terms."""
+        return self.weights + self.cache + self.activations + self.overhead
 
     @property
     def fits(self) -> bool:
@@ -125,19 +131,11 @@ def room(
         acts = activation_bytes(rank, formats, step, min(mine, step))
         per = float(cache_bytes(rank, formats, engine, 1, context))
         cache = float(cache_bytes(rank, formats, engine, mine, context))
-        return Room(weights, acts, cache, float(engine.cache_budget(chip.capacity, weights, acts)), per)
+        return Room(
+            weights, acts, cache, float(engine.cache_budget(chip.capacity, weights, acts)), per, engine.overhead_bytes
+        )
 
     return min((of(rank) for rank in distinct(stages(model, layout))), key=lambda r: r.budget - r.cache)
-
-
-def distinct(ranks: Iterable[Model]) -> Iterator[Model]:
-    """The ranks that differ in what they hold."""
-    seen = set()
-    for rank in ranks:
-        key = (rank.embedding, rank.blocks, rank.head)
-        if key not in seen:
-            seen.add(key)
-            yield rank
 
 
 def fit(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from roofline.estimates.generate import NOTHING, Span, concurrent, span
-from roofline.estimates.latency import Estimate, check_context, time_of
+from roofline.estimates.latency import Estimate, check_context, held_bytes, time_of
 from roofline.estimates.place import Place, Placed, placed
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
@@ -57,6 +57,13 @@ class Serving:
     def chip(self) -> Chip:
         """The chip it runs on, or many of."""
         return self.where.chip
+
+    @property
+    def memory(self) -> float:
+        """Bytes of weights, KV cache and state of the fullest rank while every request decodes."""
+        a, depth = self.decode.analysis, int(self.where.layout.pp)
+        (query,) = a.step.queries
+        return float(held_bytes(a.model, a.precision, decode(depth * int(query.count), query.cached)))
 
     @property
     def latency(self) -> Span:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from roofline.estimates.generate import Generation, generate
+from roofline.estimates.memory import Room, room
 from roofline.estimates.place import Place
 from roofline.estimates.training import TrainingEstimate, estimate_training
 from roofline.explore.narrower import narrower_weights
@@ -36,18 +37,26 @@ class Served:
             precision=self.precision, engine=self.engine,
         )  # fmt: skip
 
+    def room(self, model: Model, g: Generation) -> Room:
+        """Memory of its fullest chip, by the rule of `fit`, while the largest wave runs."""
+        batch = min(self.batch, g.waves[0].sequences * int(self.layout.dp))
+        return room(
+            model, self.layout, self.precision, g.chip, g.engine, batch, self.input + self.output, g.engine.chunk
+        )
+
 
 @dataclass(frozen=True)
 class Advice:
     """One change: in words, its options, and what it gives, each over that without it.
 
     `per_chip`: generated tokens per second and chip of the whole generation; `prefill`, `decode`: prompt and generated
-    tokens per second and chip of the phase alone; `tpot` and `ttft`: times.
+    tokens per second and chip of the phase alone; `tpot` and `ttft`: times. `memory`: bytes of the fullest chip.
     """
 
     what: str
     option: str
     generation: Generation
+    memory: float
     per_chip: float
     prefill: float
     decode: float
@@ -71,12 +80,13 @@ def advice(model: Model, now: Served, base: Generation, fewest: Layout | None = 
             g = other.of(model)
         except InputError:  # the chip lacks a format, the memory room, or a degree does not divide
             continue
-        if g.memory > g.chip.capacity:
+        held = other.room(model, g)
+        if not held.fits:
             continue
         (prompts, tokens), (prompts_now, tokens_now) = _rates(g), _rates(base)
         found.append(
             Advice(
-                what, option, g, per_chip=rate(g) / rate(base), prefill=_ratio(prompts, prompts_now),
+                what, option, g, held.needed, per_chip=rate(g) / rate(base), prefill=_ratio(prompts, prompts_now),
                 decode=_ratio(tokens, tokens_now), tpot=_ratio(g.tpot.expected, base.tpot.expected),
                 ttft=_ratio(g.ttft.expected, base.ttft.expected),
             )
@@ -86,7 +96,7 @@ def advice(model: Model, now: Served, base: Generation, fewest: Layout | None = 
 
 def _rates(g: Generation) -> tuple[float, float]:
     """Tokens per second and chip of the prefill and of the decode of the first wave of every replica."""
-    sequences, chips = g.waves[0].sequences * int(g.where.layout.dp), g.where.chips
+    sequences, chips = min(g.batch, g.waves[0].sequences * int(g.where.layout.dp)), g.where.chips
     prompts = _ratio(sequences * g.input, g.ttft.expected * chips)
     return prompts, _ratio(sequences, g.tpot.expected * chips)
 
@@ -98,15 +108,22 @@ def _ratio(after: float, before: float) -> float:
 def changes(model: Model, now: Served, fewest: Layout | None = None) -> Iterator[tuple[str, str, Served]]:
     """What may be changed of how a model is served: formats, batch, layout, an engine's kernels."""
     formats = now.precision
+
+    def option(precision: Precision) -> str:
+        spec = precision.spec(model.precision)
+        return f"--precision {spec}" if spec else "no --precision"
+
     if formats.ffn.bits > 16:
-        yield "everything in 16 bits", "--precision bf16", replace(now, precision=formats.merged("bf16"))
+        half = formats.merged("bf16")
+        yield "everything in 16 bits", option(half), replace(now, precision=half)
     for name, bits in (("fp8", 8), ("int4", 4)):
         narrow = narrower_weights(model, formats, name)
         if narrow is not None:
-            other = replace(now, precision=narrow.precision)
-            yield f"{narrow.what} in {bits} bits", f"--precision {narrow.spec}", other
-    if formats.kv.bits > 8:
-        yield "KV cache in 8 bits", "--precision kv=fp8", replace(now, precision=formats.merged("kv=fp8"))
+            other = narrow.precision
+            yield f"{narrow.what} in {bits} bits", option(other), replace(now, precision=other)
+    if formats.kv.bits > 8 and model.kv_bytes(1):
+        small = formats.merged("kv=fp8")
+        yield "KV cache in 8 bits", option(small), replace(now, precision=small)
     for factor in (2, 4):
         size = factor * now.batch
         yield f"a batch of {size}", f"--batch {size}", replace(now, batch=size)

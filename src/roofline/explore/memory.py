@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.estimates.memory import activation_bytes, cache_bytes, distinct, fit
+from roofline.estimates.memory import activation_bytes, cache_bytes, fit
 from roofline.estimates.place import Place, placed
 from roofline.explore.sweep import Array, longest_context, spread
 from roofline.layout.layout import layout_named
-from roofline.layout.shard import stages
+from roofline.layout.shard import distinct, stages
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
 from roofline.model.checks import count

@@ -15,13 +15,12 @@ ROLES: tuple[Part, ...] = ("attention", "ffn", "experts")
 class Narrower:
     """Formats with some weights in fewer bits.
 
-    `what`: those weights in words; `spec`: the change as `--precision` takes it; `bytes`: stored bytes of the matrices
+    `what`: those weights in words; `bytes`: stored bytes of the matrices
     of attention, feed-forwards and experts over those before.
     """
 
     precision: Precision
     what: str
-    spec: str
     bytes: float
 
 
@@ -44,7 +43,7 @@ def narrower_weights(model: Model, formats: Precision, name: str) -> Narrower | 
 
     narrow = formats.merged(spec)
     what = "weights" if every else f"{' and '.join(wide)} weights"
-    return Narrower(narrow, what, spec, size(narrow) / size(formats))
+    return Narrower(narrow, what, size(narrow) / size(formats))
 
 
 def weights_text(model: Model, formats: Precision) -> str:

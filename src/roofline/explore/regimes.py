@@ -41,7 +41,7 @@ def critical(p: Point) -> Critical:
     longest, rank = longest_context(p.model), p.where.rank(p.model)
 
     def of(step: Step) -> Estimate:
-        return time_of(rank, step, p.where, "calibrated", p.precision, p.engine)
+        return time_of(rank, step, p.where, p.law, p.precision, p.engine)
 
     def balanced(make: Callable[[Array], Step]) -> Callable[[Array], Array]:
         def computes(values: Array) -> Array:
@@ -101,9 +101,8 @@ def dominance(p: Point) -> Iterator[Dominance]:
     """The tests of both phases, of one rank."""
     rank = p.where.rank(p.model)
 
-    def shares(phase: Phase, context: int, traffic: str) -> dict[str, float]:
-        step = prefill(p.batch, context) if phase == "prefill" else decode(p.batch, context)
-        a = analyze(rank, step, traffic=traffic, precision=p.precision)
+    def shares(phase: Phase, longer: int, traffic: str) -> dict[str, float]:
+        a = analyze(rank, p.step(phase, longer), traffic=traffic, precision=p.precision)
         terms = {
             "weights": a.moved.weights, "cache": a.moved.cache, "scratch": a.moved.scratch,
             "activations": a.moved.input + a.moved.output,
@@ -111,7 +110,7 @@ def dominance(p: Point) -> Iterator[Dominance]:
         return {name: float(value) / float(a.bytes) for name, value in terms.items()}
 
     for phase in PHASES:
-        here = {t: (shares(phase, p.context, t), shares(phase, 2 * p.context, t)) for t in ("fused", "unfused")}
+        here = {t: (shares(phase, 1, t), shares(phase, 2, t)) for t in ("fused", "unfused")}
         for term, traffic, threshold in TESTS:
             now, twice = (found[term] for found in here[traffic])
             yield Dominance(phase, term, traffic == "unfused", now, threshold, twice)

@@ -19,6 +19,7 @@ from roofline.explore import variants
 from roofline.explore.narrower import narrower_weights, weights_text
 from roofline.explore.sweep import PHASES, Phase
 from roofline.machine.engine import Engine
+from roofline.machine.timing import Mode
 from roofline.model import modules as m
 from roofline.model.errors import InputError
 from roofline.model.model import Model
@@ -33,7 +34,10 @@ MATTERS = 0.8
 
 @dataclass(frozen=True)
 class Point:
-    """Where the knobs are turned: a model, its place and formats, `batch` sequences of `context` tokens a replica."""
+    """Where the knobs are turned: a model, its place and formats, `batch` sequences a replica.
+
+    `context`: tokens in the cache of a decode; `prompt`: tokens of a prefill, as many where None.
+    """
 
     model: Model
     where: Placed
@@ -41,12 +45,24 @@ class Point:
     batch: int
     context: int
     engine: str | Engine | None = None
+    prompt: int | None = None
+    law: str | Mode = "calibrated"
+
+    @property
+    def prompted(self) -> int:
+        """Tokens of a prefill."""
+        return self.context if self.prompt is None else self.prompt
+
+    def step(self, phase: Phase, longer: int = 1) -> Step:
+        """A prefill of the prompt or one token after the context, either so many times as long."""
+        return (
+            prefill(self.batch, longer * self.prompted) if phase == "prefill"
+            else decode(self.batch, longer * self.context)
+        )  # fmt: skip
 
     def estimate(self, phase: Phase) -> Estimate:
-        """A prefill of the context, or one token after it."""
-        step: Step = prefill(self.batch, self.context) if phase == "prefill" else decode(self.batch, self.context)
-        rank = self.where.rank(self.model)
-        return time_of(rank, step, self.where, "calibrated", self.precision, self.engine)
+        """The phase's times."""
+        return time_of(self.where.rank(self.model), self.step(phase), self.where, self.law, self.precision, self.engine)
 
     def time(self, phase: Phase) -> float:
         """Expected seconds of it."""
@@ -81,7 +97,7 @@ def answers(p: Point) -> tuple[Answer, ...]:
     found: list[Answer] = []
     for phase in PHASES:
         here = p.time(phase)
-        for knob, kind, ((low, one), (high, other)) in knobs(p):
+        for knob, kind, ((low, one), (high, other)) in knobs(p, phase):
             try:
                 times = one.time(phase) / here, other.time(phase) / here
             except InputError:  # a size that no longer divides, a format that the chip lacks
@@ -94,13 +110,13 @@ End: TypeAlias = tuple[float, Point]
 Knob: TypeAlias = tuple[str, Kind, tuple[End, End]]
 
 
-def knobs(p: Point) -> Iterator[Knob]:
+def knobs(p: Point, phase: Phase) -> Iterator[Knob]:
     """The knobs that a model in a place has, each turned down and up."""
-    yield from _deployment(p)
+    yield from _deployment(p, phase)
     yield from _architecture(p)
 
 
-def _deployment(p: Point) -> Iterator[Knob]:
+def _deployment(p: Point, phase: Phase) -> Iterator[Knob]:
     def turned(make: Callable[[float], Point], low: float = 0.5, high: float = 2.0) -> tuple[End, End]:
         return (low, make(low)), (high, make(high))
 
@@ -112,9 +128,14 @@ def _deployment(p: Point) -> Iterator[Knob]:
         sizes = (p.batch // 2, replace(p, batch=p.batch // 2)), (2 * p.batch, replace(p, batch=2 * p.batch))
         (less, fewer), (more, many) = sizes
         yield "batch", "deployment", ((less / p.batch, fewer), (more / p.batch, many))
-    if p.context > 1:
-        half = p.context // 2
-        yield "context", "deployment", ((half / p.context, replace(p, context=half)), (1.0, p))
+    name, tokens = ("prompt", p.prompted) if phase == "prefill" else ("context", p.context)
+    if tokens > 1:
+        half = tokens // 2
+        yield (
+            name,
+            "deployment",
+            ((half / tokens, replace(p, prompt=half) if phase == "prefill" else replace(p, context=half)), (1.0, p)),
+        )
 
     def faster(factor: float) -> Point:
         return on(chip=replace(chip, bandwidth=factor * chip.bandwidth))
@@ -130,13 +151,22 @@ def _deployment(p: Point) -> Iterator[Knob]:
     yield "peak", "deployment", turned(stronger)
     if p.where.chips > 1:
         yield "link bandwidth", "deployment", turned(linked)
-    weights = narrower_weights(p.model, p.precision, "int8")
+    weights = narrower_weights(p.model, p.precision, eight_bits(p))
     if weights is not None and weights.bytes <= MATTERS:
-        yield "bits of a weight", "deployment", ((weights.bytes, replace(p, precision=weights.precision)), (1.0, p))
+        yield (
+            f"weights in {eight_bits(p)}",
+            "deployment",
+            ((weights.bytes, replace(p, precision=weights.precision)), (1.0, p)),
+        )
     cache = p.precision.kv.bits
-    if cache >= 16:
-        narrow = p.precision.merged("kv=fp8")
-        yield "bits of the cache", "deployment", ((float(8 / cache), replace(p, precision=narrow)), (1.0, p))
+    if cache >= 16 and p.model.kv_bytes(1):
+        narrow = replace(p, precision=p.precision.merged("kv=fp8"))
+        yield "cache in fp8", "deployment", ((float(8 / cache), narrow), (1.0, p))
+
+
+def eight_bits(p: Point) -> str:
+    """The 8-bit format of weights there: fp8 where the chip multiplies it, else int8, for memory alone."""
+    return "fp8" if "fp8" in p.where.chip.peaks else "int8"
 
 
 def _architecture(p: Point) -> Iterator[Knob]:
@@ -203,7 +233,7 @@ def grid(p: Point) -> Iterator[GridPoint]:
     import numpy
 
     formats = [p.precision]
-    weights = narrower_weights(p.model, p.precision, "fp8" if "fp8" in p.where.chip.peaks else "int8")
+    weights = narrower_weights(p.model, p.precision, eight_bits(p))
     if weights is not None:
         formats.append(weights.precision)
     formats += [f.merged({"kv": "fp8"}) for f in formats if f.kv.bits > 8]
@@ -221,7 +251,7 @@ def grid(p: Point) -> Iterator[GridPoint]:
             continue
         try:
             rank = p.where.rank(model)
-            timed = [(f, time_of(rank, step, p.where, "calibrated", f, p.engine)) for f in formats]
+            timed = [(f, time_of(rank, step, p.where, p.law, f, p.engine)) for f in formats]
         except InputError:  # a size that no longer divides, a format that the chip lacks
             continue
         for f, e in timed:

@@ -25,10 +25,23 @@ ONE_CHIP = Layout()
 
 @dataclass(frozen=True)
 class Shard(Model):
-    """What one rank holds, a model like any other; `counted`: its blocks, each with its number of layers."""
+    """What one rank holds, a model like any other; `counted`: its blocks, each with its number of layers.
+
+    `whole`: the model, where this is a pass through all stages of a pipeline.
+    """
 
     counted: tuple[tuple[Block, Count], ...] = ()
     layout: Layout = ONE_CHIP
+    whole: Model | None = None
+
+    @cached_property
+    def resident(self) -> tuple[Model, ...]:
+        """The ranks of the stages that a pass goes through, one after another; an average one for arrays of degrees."""
+        if self.whole is None:
+            return (self,)
+        if is_array(self.layout.pp):
+            return (shard(self.whole, self.layout, 0),)
+        return distinct(stages(self.whole, self.layout))
 
     @cached_property
     def blocks(self) -> tuple[tuple[Block, Count], ...]:
@@ -98,12 +111,18 @@ def shard(model: Model, layout: Layout, stage: int | None = None) -> Model:
             counted.append((Block("pipeline", (handed,)), passes if stage is None else 1))
     given = {f.name: getattr(model, f.name) for f in fields(Model)}
     given |= {"embedding": embedding, "head": head, "layers": ()}
-    return Shard(**given, counted=tuple(counted), layout=layout)
+    passing = model if stage is None and here.several(layout.pp) else None
+    return Shard(**given, counted=tuple(counted), layout=layout, whole=passing)
 
 
 def stages(model: Model, layout: Layout) -> tuple[Model, ...]:
     """The models of a rank of every stage."""
     return tuple(shard(model, layout, i) for i in range(layout.pp))
+
+
+def distinct(ranks: Iterable[Model]) -> tuple[Model, ...]:
+    """The ranks that differ in what they hold."""
+    return tuple({(rank.embedding, rank.blocks, rank.head): rank for rank in ranks}.values())
 
 
 def _untied(modules: tuple[m.Module, ...]) -> tuple[m.Module, ...]:

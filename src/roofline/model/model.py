@@ -57,6 +57,11 @@ class Model:
         """The shape of sizes that are arrays, on a rank of many layouts at once; () for plain sizes."""
         return ()
 
+    @property
+    def resident(self) -> tuple[Model, ...]:
+        """What chips hold, each that differs once: the model, or every stage of a pipeline."""
+        return (self,)
+
     @cached_property
     def blocks(self) -> tuple[tuple[Block, int], ...]:
         """The distinct blocks in order of first use, each with the number of layers it stands in."""

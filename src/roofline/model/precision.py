@@ -124,6 +124,10 @@ def format_named(name: object, field: str = "format") -> Format:
     raise InputError(field, name, "a number format", nearest(text, known) or ["bf16", "fp8", "int4"])
 
 
+WEIGHTS = ("attention", "ffn", "experts")
+"""The roles that `weights` stands for."""
+
+
 @dataclass(frozen=True)
 class Precision:
     """The format of every role. The parts are those of `modules.Part`."""
@@ -160,7 +164,7 @@ class Precision:
             if role != "weights" and role not in names:
                 raise InputError("precision", role, "a role", nearest(role, [*names, "weights"]) or names)
             chosen = value if isinstance(value, Format) else format_named(value, role)
-            for target in ("attention", "ffn", "experts") if role == "weights" else (role,):
+            for target in WEIGHTS if role == "weights" else (role,):
                 changed[target] = chosen
         return replace(self, **changed)
 
@@ -184,6 +188,18 @@ class Precision:
         if chosen.bits >= 16:
             return self._with(uniform(chosen))
         return self.with_roles(weights=chosen)
+
+    def spec(self, base: Precision) -> str:
+        """The text of which `base.merged` makes this precision; empty where they are the same."""
+        differ: dict[str, Format] = {
+            f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != getattr(base, f.name)
+        }
+        if differ.keys() & set(WEIGHTS) and self.attention == self.ffn == self.experts:
+            differ = {"weights": self.ffn} | {role: fmt for role, fmt in differ.items() if role not in WEIGHTS}
+        alone = next((fmt.name for fmt in differ.values() if base.merged(fmt.name) == self), None)
+        if alone is not None and len(differ) > 1:
+            return alone
+        return ",".join(f"{role}={fmt.name}" for role, fmt in differ.items())
 
     def _with(self, other: Precision) -> Precision:
         """The other's formats; the roles that only this one has stay as they are."""

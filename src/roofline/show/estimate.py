@@ -242,7 +242,7 @@ def serving_text(s: Serving) -> str:
         f"{chips_text(s.where)}, {s.tokens_per_second_per_user:,.1f} tokens/s per user",
         "         in flight over latency (Little's law); that times output; 1 / TPOT",
         f"kernels  decode: {shares_text(s.decode)}; prompts take {100 * s.prefill_share:.0f} % of the time",
-        f"memory   {held(s.decode.memory, s.chip)}",
+        f"memory   {held(s.memory, s.chip)}",
         f"grade    {s.decode.grade}: {GRADES[s.decode.grade]}",
     ]
     return "\n".join(lines)

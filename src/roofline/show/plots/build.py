@@ -15,6 +15,7 @@ from roofline.machine.chip import Chip
 from roofline.model.model import Model
 from roofline.model.modules import Add, Module
 from roofline.show.analysis import precision_text, step_text
+from roofline.show.estimate import place_text
 from roofline.show.modules import group_of, in_words, layer_stack
 from roofline.show.plots import data as d
 from roofline.show.units import share, whole
@@ -163,7 +164,7 @@ def tornado(p: Point, found: Sequence[Answer]) -> d.TornadoPlot:
         if swings:
             panels.append(d.TornadoPanel(phase, kind, swings))
     note = (
-        f"{p.batch} × {p.context} tokens on {p.where.chip.name} · expected time with one knob "
+        f"prefill of {p.batch} × {p.prompted}, decode after {p.context}, on {place_text(p.where)} · time with one knob "
         "turned, over that with none · ε: elasticity, d log time / d log knob"
     )
     return d.TornadoPlot(f"{p.model.name} · {precision_text(p.precision)}", tuple(panels), note)

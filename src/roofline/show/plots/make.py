@@ -197,7 +197,10 @@ def _map(r: Request) -> d.Plot:
 def _tornado(r: Request) -> d.Plot:
     (place,) = r.places(1)
     formats = r.model.precision.merged(r.precision)
-    point = Point(r.model, placed(place, r.layout), formats, r.batch, max(1, r.context), r.engine)
+    first = dict(r.steps).get("prefill")
+    prompt = None if first is None else int(first.longest)
+    where, context = placed(place, r.layout), max(1, r.context)
+    point = Point(r.model, where, formats, r.batch, context, r.engine, prompt, r.law)
     return build.tornado(point, answers(point))
 
 

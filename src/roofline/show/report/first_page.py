@@ -112,7 +112,7 @@ def guidance(r: Report) -> Section:
             a.decode,
             a.tpot,
             a.ttft,
-            a.generation.memory,
+            a.memory,
             a.generation.grade,
         )
         for a in r.advice

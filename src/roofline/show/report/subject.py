@@ -116,7 +116,7 @@ class Report:
     def point(self) -> Point:
         """Where the knobs are turned."""
         s = self.now
-        return Point(self.model, self.where, s.precision, self.batch, self.middle, s.engine)
+        return Point(self.model, self.where, s.precision, self.batch, self.middle, s.engine, s.input)
 
     @cached_property
     def answers(self) -> tuple[Answer, ...]:
