@@ -156,3 +156,17 @@ def test_a_product_of_one_row_reads_its_weights_at_any_peak() -> None:
         for p in ("fp16", {"attention": "int4", "ffn": "int4", "head": "int4", "activations": "fp16", "kv": "fp16"})
     )
     assert narrow < 0.7 * wide
+
+
+@pytest.mark.parametrize(
+    ("name", "chip", "fmt"),
+    [
+        ("hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4", "a10", "fp16"),
+        ("meta-llama/Llama-3.1-8B", "h100-sxm", "bf16"),
+        ("deepseek-ai/DeepSeek-V3", "h200-sxm", "fp8"),
+    ],
+)
+def test_mfu_is_against_the_peak_of_the_format_that_is_multiplied(name: str, chip: str, fmt: str) -> None:
+    e = rl.estimate(rl.load(name), rl.prefill(1, 1024), on=chip)
+    assert e.mfu == pytest.approx(e.analysis.flops / (e.chip.peak(fmt) * e.time))
+    assert 0 < e.mfu < 1

@@ -84,3 +84,10 @@ def test_shares_are_those_of_the_analysis() -> None:
 def test_no_such_points() -> None:
     with pytest.raises(rl.InputError, match="points"):
         marks(rl.estimate(LLAMA, DECODE, on="h100-sxm"), "kernels")  # type: ignore[arg-type]
+
+
+def test_a_gradient_is_work_of_its_ops_kind() -> None:
+    e = rl.estimate(rl.load("meta-llama/Llama-3.2-1B"), rl.train(1, 1024), on="h100-sxm").stages[0].passes.estimate
+    groups = {m.label: m.group for m in marks(e)}
+    assert groups["attention_backward"] == groups["attention"] == "attention"
+    assert dict(e.shares)["attention"] > sum(float(op.expected) for op in e.ops if op.name == "attention") / e.time

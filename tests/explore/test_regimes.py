@@ -102,3 +102,13 @@ def test_the_grid_of_a_layout_leaves_out_what_does_not_divide() -> None:
     points = list(grid(at("meta-llama/Llama-3.1-8B", "8xh100-sxm", 512, layout="tp=8")))
     assert {g.kv for g in points} == {1.0, 0.5}
     assert {g.experts_per_token for g in points} == {0}
+
+
+def test_a_prompt_that_waits_for_the_links_is_not_compute_bound() -> None:
+    model = rl.load("meta-llama/Llama-4-Scout-17B-16E")
+    where = placed("8xmi325x", "tp=8")
+    c = critical(Point(model, where, model.precision, 32, 1024))
+    assert c.prompt is not None
+    before, at = (rl.estimate(model, rl.prefill(32, n), on="8xmi325x", layout="tp=8") for n in (c.prompt - 1, c.prompt))
+    assert at.compute_time >= max(at.memory_time, at.network_time)
+    assert before.compute_time < max(before.memory_time, before.network_time)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from roofline.estimates.place import Place, Placed, placed
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
-from roofline.machine.timing import Mode, Target, Timing, mode_named, time_op, time_quantise
+from roofline.machine.timing import MATRIX, Mode, Target, Timing, matrix_format, mode_named, time_op, time_quantise
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, most
 from roofline.model.model import Model
@@ -148,6 +148,18 @@ class Estimate:
         return bound(
             self.compute_time, self.memory_time, self._sum(op.fixed for op in self.ops), self.time, self.network_time
         )
+
+    @cached_property
+    def mfu(self) -> Count:
+        """FLOPs over the expected time at the peak of the format that most of the matrix products' FLOPs run in."""
+        import numpy
+
+        sums: dict[str, float] = {}
+        for op in (op for op in self.ops if isinstance(op.cost.op, MATRIX)):
+            fmt = matrix_format(op.cost.op, self.target)
+            sums[fmt] = sums.get(fmt, 0.0) + float(numpy.sum(op.cost.flops))
+        peak = self.chip.peak(max(sums, key=lambda fmt: sums[fmt])) if sums else max(self.chip.peaks.values())
+        return self.analysis.flops / (peak * self.time)
 
     @cached_property
     def memory(self) -> Count:

@@ -18,7 +18,7 @@ GROUPS: Mapping[str, str] = MappingProxyType({
     "matmul": "matmul", "experts": "experts", "attention": "attention", "indexer": "attention", "scan": "scan",
     "conv": "scan", "norm": "norm", "embedding": "embedding", "rope": "elementwise", "activation": "elementwise",
     "add": "elementwise", "gate": "elementwise", "route": "elementwise", "quantise": "elementwise",
-    "loss": "elementwise", "backward": "elementwise",
+    "loss": "elementwise",
     "communication": "communication", "optimizer": "optimizer",
 })  # fmt: skip
 """Kind of op → the few groups that a picture can tell apart."""

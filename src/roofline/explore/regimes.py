@@ -17,13 +17,13 @@ MOST = 2**20
 
 @dataclass(frozen=True)
 class Critical:
-    """Where compute at full peak takes as long as memory at full bandwidth, in one place.
+    """Where compute at full peak takes as long as memory, and links, at full bandwidth, in one place.
 
     `batch`: the first at which a decode at the point's context is compute bound, None where none is up to MOST.
-    `balance`: Σ compute / Σ memory of MOST sequences there: below 1 no batch suffices. `reach`: the context from which
-    on no batch suffices, None where one does throughout. `prompt`: the first length at which a prefill of the point's
-    batch is compute bound. `cache`: the first context at which a decode of that batch moves more bytes of cache than
-    of weights. Each None where there is none up to `longest`.
+    `balance`: Σ compute / max(Σ memory, Σ network) of MOST sequences there: below 1 no batch suffices. `reach`: the
+    context from which on no batch suffices, None where one does throughout. `prompt`: the first length at which a
+    prefill of the point's batch is compute bound. `cache`: the first context at which a decode of that batch moves
+    more bytes of cache than of weights. Each None where there is none up to `longest`.
     """
 
     batch: int | None
@@ -43,10 +43,13 @@ def critical(p: Point) -> Critical:
     def of(step: Step) -> Estimate:
         return time_of(rank, step, p.where, p.law, p.precision, p.engine)
 
+    def traffic(e: Estimate) -> Array:
+        return numpy.maximum(e.memory_time, e.network_time)
+
     def balanced(make: Callable[[Array], Step]) -> Callable[[Array], Array]:
         def computes(values: Array) -> Array:
             e = of(make(values))
-            return numpy.asarray(e.compute_time) >= e.memory_time
+            return numpy.asarray(e.compute_time) >= traffic(e)
 
         return computes
 
@@ -57,7 +60,7 @@ def critical(p: Point) -> Critical:
     most = of(decode(MOST, p.context))
     reached = balanced(lambda n: decode(MOST, n))
     return Critical(
-        first_true(1, MOST, balanced(lambda b: decode(b, p.context))), float(most.compute_time / most.memory_time),
+        first_true(1, MOST, balanced(lambda b: decode(b, p.context))), float(most.compute_time / traffic(most)),
         first_true(1, longest, lambda n: ~reached(n)), first_true(1, longest, balanced(lambda n: prefill(p.batch, n))),
         first_true(1, longest, cached), longest,
     )  # fmt: skip

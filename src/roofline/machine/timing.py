@@ -245,9 +245,7 @@ Result = tuple[Count, Constants]
 
 def _matmul(op: o.MatMul, target: Target) -> Result:
     path = path_of(target.precision.weights(op.part), target.precision.activations)
-    out = float(target.precision.activations.stored_bits) / 8
-    if op.phase == "weight":  # added to the gradient of the micro-batches before
-        out = 2 * float(getattr(target.precision, op.store).stored_bits) / 8
+    out = _added(op, target) if op.phase == "weight" else float(target.precision.activations.stored_bits) / 8
     kind = "matmul" if path.dtype in WIDE else "quantised_matmul"
     found = target.constants("int4_wo" if path.dtype == "w4a16_mxfp4" else path.dtype, kind)
     seconds = law.matmul(
@@ -256,12 +254,18 @@ def _matmul(op: o.MatMul, target: Target) -> Result:
     return seconds, found
 
 
+def _added(op: o.MatMul | o.ExpertMatMul, target: Target) -> float:
+    """Bytes per weight of adding to the gradient of the micro-batches before: it is read and written."""
+    return 2 * float(getattr(target.precision, op.store).stored_bits) / 8
+
+
 def _experts(op: o.ExpertMatMul, target: Target) -> Result:
     """The fused layer's time, shared out between its two products by their weights."""
     path = path_of(target.precision.weights(op.part), target.precision.activations)
     found = target.constants(path.dtype, "experts")
+    weight = _added(op, target) if op.phase == "weight" else path.weight
     whole = law.experts(
-        op.tokens, op.m, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, path.weight,
+        op.tokens, op.m, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
         target.roof(path.compute), found.record,
     )  # fmt: skip
     return whole * (op.k * op.n) / ((2 + op.gated) * op.hidden * op.inner), found

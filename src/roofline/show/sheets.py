@@ -30,7 +30,8 @@ def change(value: float) -> str:
 
 
 TEXTS: Mapping[str, Callable[[Any], str]] = MappingProxyType({
-    "": str, "count": whole, "s": seconds, "B": lambda v: si(v, "B"), "FLOP": lambda v: si(v, "FLOP"),
+    "": str, "count": lambda v: whole(int(v)) if v == int(v) else f"{v:,.1f}",
+    "s": seconds, "B": lambda v: si(v, "B"), "FLOP": lambda v: si(v, "FLOP"),
     "FLOP/B": ratio, "share": percent, "factor": lambda v: f"× {v:.3f}", "change": change,
     "elasticity": lambda v: f"{v:+.2f}", "tokens/s": lambda v: f"{v:,.0f}", "USD": lambda v: f"{v:,.2f}",
 })  # fmt: skip

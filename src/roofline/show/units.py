@@ -43,6 +43,15 @@ def whole(value: int) -> str:
     return f"{value:,}"
 
 
+def counted(value: int, noun: str) -> str:
+    """A count and what it is of.
+
+    >>> counted(1, "token"), counted(4096, "token")
+    ('1 token', '4,096 tokens')
+    """
+    return f"{whole(value)} {noun}{'' if value == 1 else 's'}"
+
+
 def share(part: float, total: float) -> str:
     """A part of a total in percent.
 
@@ -62,16 +71,18 @@ def ratio(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time with the prefix that suits it.
+    """A time with the prefix that suits it, in three figures.
 
-    >>> seconds(0.00123), seconds(75.0), seconds(0)
-    ('1.23 ms', '75 s', '0 s')
+    >>> seconds(0.00123), seconds(75.0), seconds(0), seconds(0.9996), seconds(7200.0)
+    ('1.23 ms', '75 s', '0 s', '1 s', '7,200 s')
     """
     if value == 0:
         return "0 s"
+    rounded = float(f"{value:.3g}")
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if abs(value) >= scale:
-            return f"{value / scale:,.3g} {unit}" if value / scale < 1000 else f"{value / scale:,.0f} {unit}"
+        if abs(rounded) >= scale:
+            kept = rounded if abs(value) < 1000 else value
+            return f"{kept / scale:,.3g} {unit}" if kept / scale < 1000 else f"{kept / scale:,.0f} {unit}"
     return f"{value * 1e9:.3g} ns"
 
 

@@ -277,9 +277,14 @@ class Communicate(Op):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Backward(Op):
-    """The gradient of an op that is no product, with respect to all its inputs."""
+    """The gradient of an op that is no product, with respect to all its inputs: work of the same kind."""
 
     of: Op
+
+    @property
+    def kind(self) -> str:
+        """That of the op it is the gradient of."""
+        return self.of.kind
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -302,5 +307,5 @@ KIND_NAMES: dict[type[Op], str] = {
     MatMul: "matmul", ExpertMatMul: "experts", Attend: "attention", Score: "indexer", Normalise: "norm",
     Rotate: "rope", Activate: "activation", Sum: "add", Scale: "gate", Choose: "route", Lookup: "embedding",
     Convolve: "conv", Selective: "scan", Dual: "scan", Delta: "scan", LinearAttend: "scan", Recur: "scan",
-    Communicate: "communication", Backward: "backward", Loss: "loss", Update: "optimizer",
+    Communicate: "communication", Loss: "loss", Update: "optimizer",
 }  # fmt: skip

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from roofline.estimates.place import Place
 from roofline.explore.guidance import Advice, rate
+from roofline.machine.chip import Chip
+from roofline.machine.fabric import Cluster
 from roofline.model.errors import InputError
 from roofline.show.analysis import precision_text
 from roofline.show.estimate import place_text, shares_text, span_text
@@ -86,22 +89,23 @@ def _levers(ranked: list[Change]) -> list[Change]:
 def guidance(r: Report) -> Section:
     """What limits each phase, and the changes that help it most."""
     lines = [
-        f"{name}: {e.bound} bound; {e.shares[0][0]} takes most of the time, {percent(e.shares[0][1])}."
+        f"{name}: {e.bound} bound; most of the time is {e.shares[0][0]}, {percent(e.shares[0][1])}."
         for name, e in r.estimates
     ]
     t = r.training
     if not isinstance(t, InputError):
         busy = t.stages[0].passes.estimate
-        lines.append(f"training: {busy.bound} bound; {busy.shares[0][0]} takes most, {percent(busy.shares[0][1])}.")
+        lines.append(
+            f"training: {busy.bound} bound; most of the time is {busy.shares[0][0]}, {percent(busy.shares[0][1])}."
+        )
         if not t.fits:
-            ways = "; or ".join(f.detail for f in r.training_fixes) or "no change that was tried"
-            lines.append(
-                f"A training step does not fit: {si(t.memory, 'B')} of {si(t.where.chip.capacity, 'B')}; it would with "
-                f"{ways}."
-            )
+            ways = "; or ".join(f.detail for f in r.training_fixes)
+            would = f"It would with {ways}." if ways else "No change that was tried would make it fit."
+            room = si(t.where.chip.capacity, "B")
+            lines.append(f"A training step does not fit: {si(t.memory, 'B')} of {room}. {would}")
     if not r.fit.fits:
-        ways = "; or ".join(c.detail for c in r.fit.changes) or "none that was tried"
-        lines.append(f"What would make it fit: {ways}.")
+        ways = "; or ".join(c.detail for c in r.fit.changes)
+        lines.append(f"It would fit with {ways}." if ways else "No change that was tried would make it fit.")
     best = tuple((phase, *c) for phase, changes in _best(r) for c in changes)
     every = tuple(
         (
@@ -139,6 +143,10 @@ def guidance(r: Report) -> Section:
     return Section("Guidance", tuple(lines), tuple(s for s in sheets if s.rows))
 
 
+def _name(place: Place) -> str:
+    return place.name if isinstance(place, (Chip, Cluster)) else str(place)
+
+
 def chips(r: Report) -> Section | None:
     """The same in every place, one line each; nothing where there is only one."""
     if not r.others:
@@ -146,7 +154,7 @@ def chips(r: Report) -> Section | None:
     rows: list[tuple[Any, ...]] = []
     for place, other in ((r.now.on, r), *r.elsewhere):
         if isinstance(other, InputError):
-            rows.append((str(place), *(None,) * 9, str(other)))
+            rows.append((_name(place), *(None,) * 9, str(other)))
             continue
         g, bounds = other.generation, [e.bound for _, e in other.estimates]
         rows.append((
@@ -158,4 +166,6 @@ def chips(r: Report) -> Section | None:
         Field("Per chip", "tokens/s"), Field("Price of 10⁶ tokens", "USD"), Field("Prefill bound"),
         Field("Decode bound"), Field("Memory of a chip", "B"), Field("Fits"), Field("Why not"),
     )  # fmt: skip
-    return Section("Chips", (), (Sheet("chips", fields, tuple(rows)),))
+    over = [str(row[0]) for row in rows if row[9] == "no"]
+    beyond = (f"The times of {', '.join(over)} are those of chips with more memory.",) if over else ()
+    return Section("Chips", beyond, (Sheet("chips", fields, tuple(rows)),))

@@ -82,6 +82,10 @@ def _modules(model: Model) -> Sheet:
     return Sheet("modules", fields, tuple(sorted(rows, key=lambda row: -row[5])))
 
 
+def _of_stages(r: Report) -> str:
+    return "" if r.now.layout.pp == 1 else f" of each of the {r.now.layout.pp} stages"
+
+
 def assumptions(r: Report) -> Section:
     """Formats, conventions, layout, and what is not counted."""
     e = r.estimates[0][1]
@@ -99,8 +103,8 @@ def assumptions(r: Report) -> Section:
         (
             f"Formats: {precision_text(r.now.precision)}. Counting {how.counting.name}: {how.counting.about}. Traffic "
             f"{how.traffic.name}: {how.traffic.about}.",
-            f"Layout: {r.now.layout.text()}. Engine: {e.target.engine.name}. FLOPs, bytes and times of steps are those "
-            f"of one rank, the batch of a step is that of one replica, {r.batch}.",
+            f"Layout: {r.now.layout.text()}. Engine: {e.target.engine.id}. FLOPs, bytes and times of steps are those "
+            f"of one rank{_of_stages(r)}, the batch of a step is that of one replica, {r.batch}.",
             f"Prefill is of {r.now.input} tokens; decode stands at {r.middle}, the middle of the answer.",
             trained,
             *(f"Grade {g}: {GRADES[g]}." for g in grades),

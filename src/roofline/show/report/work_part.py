@@ -16,8 +16,8 @@ from roofline.show.report.first_page import critical_batch
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.sheets import Field, Sheet, percent
-from roofline.show.units import seconds, si, whole
-from roofline.work.analysis import analyze
+from roofline.show.units import counted, seconds, si, whole
+from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.explain import explain
 from roofline.work.ops import Communicate
 
@@ -29,7 +29,7 @@ def memory(r: Report) -> Section:
     f = r.fit
     rows = (
         ("weights", f.weights, precision_text(f.precision)),
-        ("KV cache", f.cache, f"{f.batch} × {f.context} tokens, and any recurrent state"),
+        ("KV cache", f.cache, f"{r.batch} × {f.context} tokens, and any recurrent state"),
         ("activations", f.activations, f"a step of {f.chunk} tokens: the largest op and the logits"),
         ("overhead", f.overhead, f.engine.source),
     )
@@ -85,7 +85,7 @@ def terms(r: Report) -> Section:
 
 def regimes(r: Report) -> Section:
     """Training, prefill and decode on the roofline."""
-    chip = r.where.chip
+    chip, stages = r.where.chip, r.now.layout.pp
     rows: list[tuple[Any, ...]] = []
     t = r.training
     if not isinstance(t, InputError):
@@ -96,12 +96,11 @@ def regimes(r: Report) -> Section:
             t.grade,
         ))  # fmt: skip
     for name, e in r.estimates:
-        a, tokens = e.analysis, float(e.analysis.step.tokens)
-        peak = chip.peaks.get(a.precision.ffn.compute or "")
-        mfu = float(a.flops) / (peak * float(e.time)) if peak else None
+        a = e.analysis
+        rate = float(a.step.tokens) * r.now.layout.dp / float(e.time) if stages == 1 else None
         rows.append((
-            name, a.flops, float(a.intensity), float(e.time), float(e.serial_floor), mfu,
-            tokens * r.now.layout.dp / float(e.time), e.bound, e.grade,
+            name, a.flops, float(a.intensity), float(e.time), float(e.serial_floor), float(e.mfu), rate, e.bound,
+            e.grade,
         ))  # fmt: skip
     fields = (
         PHASE, Field("FLOPs", "FLOP"), Field("Intensity", "FLOP/B"), Field("Expected", "s"),
@@ -110,6 +109,11 @@ def regimes(r: Report) -> Section:
     )  # fmt: skip
     ridges = ", ".join(f"{f} {chip.ridge(f):.1f}" for f in chip.peaks)
     lines = [f"Ridge of {chip.name}, FLOP/B: {ridges}."]
+    if stages > 1:
+        lines.append(
+            f"Prefill and decode are one pass of the whole batch through the {stages} stages, one after another; TTFT "
+            "and TPOT let the stages work on groups of it at once."
+        )
     if not isinstance(t, InputError):
         lines.append(
             "FLOPs of training are those of all chips, of prefill and decode those of one rank; its "
@@ -130,25 +134,33 @@ def regimes(r: Report) -> Section:
     return Section("Regimes", tuple(lines), (sheet,), pictures)
 
 
+def tokens(n: int) -> str:
+    """So many tokens."""
+    return counted(n, "token")
+
+
 def critical(r: Report) -> Section:
     """Critical batch and lengths, and the sweeps they stand in."""
-    c, batch = r.critical, r.batch
+    c, sequences = r.critical, counted(r.batch, "sequence")
     lines = [
-        "Compute bound: arithmetic at full peak takes longer than the least traffic at full bandwidth, on one rank.",
+        "Compute bound: arithmetic at full peak takes longer than the least traffic at full bandwidth"
+        f"{'' if r.where.chips == 1 else ' and than what goes between chips'}, on one rank.",
         critical_batch(r),
     ]
-    if c.reach is not None:
-        lines.append(
-            f"From {whole(c.reach)} tokens of context on no batch up to {whole(MOST)} makes decode compute bound."
-        )
+    if c.reach == 1:
+        lines.append(f"No batch up to {whole(MOST)} makes decode compute bound at any context.")
+    elif c.reach is not None:
+        lines.append(f"From {tokens(c.reach)} of context on no batch up to {whole(MOST)} makes decode compute bound.")
     if c.prompt is None:
-        lines.append(f"No prompt of {batch} sequences up to {whole(c.longest)} tokens is compute bound.")
+        lines.append(f"No prompt of {sequences} up to {whole(c.longest)} tokens is compute bound.")
     else:
-        lines.append(f"A prefill of {batch} sequences becomes compute bound from {whole(c.prompt)} tokens on.")
-    if c.cache is None:
-        lines.append(f"Decode of {batch} sequences reads more weights than cache up to {whole(c.longest)} tokens.")
+        lines.append(f"A prefill of {sequences} becomes compute bound from {tokens(c.prompt)} on.")
+    if not r.model.kv_bytes(1):
+        lines.append("There is no KV cache that grows with the context.")
+    elif c.cache is None:
+        lines.append(f"Decode of {sequences} reads more weights than cache up to {tokens(c.longest)}.")
     else:
-        lines.append(f"Decode of {batch} sequences moves more cache than weights from {whole(c.cache)} tokens on.")
+        lines.append(f"Decode of {sequences} moves more cache than weights from {tokens(c.cache)} on.")
     rows = (
         ("decode batch, compute bound", c.batch), ("context beyond any batch", c.reach),
         ("prompt, compute bound", c.prompt), ("context, more cache than weights", c.cache),
@@ -229,13 +241,19 @@ def _largest(shares: Any) -> str:
     return f"{name} with {percent(value)}"
 
 
+def _heaviest(a: Analysis) -> list[OpCost]:
+    """The three ops of most FLOPs, each name once."""
+    found = {c.name: c for c in sorted(a.ops, key=lambda c: c.flops)}
+    return sorted(found.values(), key=lambda c: -c.flops)[:3]
+
+
 def formulas(r: Report) -> Section:
     """Formulas of the heaviest ops with their numbers put in."""
     analyses = [(name, analyze(r.model, step, precision=r.now.precision)) for name, step in r.steps]
     rows = tuple(
         (name, cost.name, figure.name, str(figure.formula), figure.filled, figure.value)
         for name, a in analyses
-        for cost in sorted(a.ops, key=lambda c: -c.flops)[:3]
+        for cost in _heaviest(a)
         for figure in explain(a, cost.name).figures[:2]
     )
     fields = (
