@@ -264,3 +264,34 @@ def test_first_tool_options(capsys: pytest.CaptureFixture[str], options: str, sa
     assert code == 2
     assert err.startswith("usage: transformer-roofline-analyzer")
     assert says in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("analyze gpt2 --output x.png", "--output: expected a file that ends in .json, .csv, .parquet, .md, .txt"),
+        ("analyze gpt2 --json --output x.csv", "--output: expected an ending that goes with --json"),
+        ("analyze gpt2 --csv --output x.parquet", "--output: expected an ending that goes with --csv"),
+        ("analyze gpt2 --law ideal", "--law: expected --on CHIP beside it"),
+        ("serve gpt2 --on l4 --input 9 --output 9 --concurrency 2 --chips 4", "--chips: expected --prefill-layout"),
+        (
+            "serve gpt2 --on l4 --input 9 --output 9 --concurrency 2 --chips 4 --prefill-layout tp=1 --prefix 0.5",
+            "--prefix: expected nothing, with --prefill-layout",
+        ),
+        (
+            "serve gpt2 --on l4 --input 9 --output 9 --rate 2 --chips 4 --prefill-layout tp=1",
+            "--rate: expected --concurrency of one decode replica",
+        ),
+        ("train gpt2 --on l4 --batch 1 --tokens 64 --mtbf-hours 5", "--mtbf-hours: expected --run-tokens beside it"),
+        ("train gpt2 --on l4 --batch 1 --tokens 64 --json --timeline", "--timeline: expected one of them"),
+    ],
+)
+def test_options_that_do_not_go_together(fail: Fail, words: str, message: str) -> None:
+    assert fail(*words.replace("gpt2", "openai-community/gpt2").split()).startswith(message)
+
+
+def test_a_ranks_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["analyze", LLAMA, "--layout", "tp=2"])
+    assert " · one rank of tp=2 · counting standard" in capsys.readouterr().out
+    main(["analyze", LLAMA, "--layout", "tp=2", "--on", "l4"])
+    assert " · one rank of tp=2 · NVIDIA L4" in capsys.readouterr().out

@@ -26,6 +26,7 @@ from roofline.cli.common import (
     warn_below,
     warn_beyond,
 )
+from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
     from roofline.estimates.latency import Estimate
@@ -74,22 +75,24 @@ def analyze(
     from roofline.show import analysis as views
     from roofline.work.analysis import analyze as run
 
+    if on is None and law != "calibrated":
+        raise InputError("--law", law, "--on CHIP beside it: without a chip there are no times")
+    form = form_of(output, {"json": json, "csv": csv, "md": md})
     built = load(model, revision=revision)
     options = {"counting": counting, "traffic": traffic, "precision": precision}
     steps = step.steps(built.context)
     held = _rank(built, layout)
     named = [views.Named(name, run(held, s, **options)) for name, s in steps]  # type: ignore[arg-type]
     timed = _timed(built, steps, on, {**options, "law": law, "layout": layout})
-    form = "json" if json else "csv" if csv else "md" if md else form_of(output)
     if form == "json":
-        from json import dumps
+        from roofline.show.tables import json_text
 
         data = views.as_json(built, named)
         for entry, (_, e) in zip(data["steps"], timed, strict=False):
             from roofline.show.estimate import estimate_json
 
             entry["estimate"] = estimate_json(e)
-        deliver(dumps(data, indent=2, allow_nan=False) + "\n", output, force)
+        deliver(json_text(data) + "\n", output, force)
     elif form in ("csv", "parquet"):
         header: tuple[str, ...] = views.CSV_HEADER
         rows = views.csv_rows(named)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,10 +178,23 @@ def warn_below(analyses: Iterable[tuple[str, Analysis]]) -> None:
             print(f"warning: traffic {a.traffic.name}: {text}", file=sys.stderr)
 
 
-def form_of(output: Path | None) -> str:
-    """The form that a file's ending asks for: json, csv, parquet or md; md for any other, a table without a file."""
-    ending = output.suffix.lower().removeprefix(".") if output else ""
-    return ending if ending in ("json", "csv", "parquet") else "md" if output else ""
+ENDINGS = {".json": "json", ".csv": "csv", ".parquet": "parquet", ".md": "md", ".txt": "md", "": "md"}
+
+
+def form_of(output: Path | None, asked: Mapping[str, bool]) -> str:
+    """The form asked for, else that of the file's ending; a table ("") on stdout.
+
+    Raises InputError where the two differ, and for an ending that says nothing.
+    """
+    option = next((form for form, wanted in asked.items() if wanted), "")
+    if output is None:
+        return option
+    ending = ENDINGS.get(output.suffix.lower())
+    if option and output.suffix and ending not in (None, option):
+        raise InputError("--output", str(output), f"an ending that goes with --{option}")
+    if not option and ending is None:
+        raise InputError("--output", str(output), f"a file that ends in {', '.join(filter(None, ENDINGS))}")
+    return option or ending or ""
 
 
 def deliver(text: str, output: Path | None, force: bool) -> None:

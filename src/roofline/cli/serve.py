@@ -71,10 +71,17 @@ def serve(
     if (concurrency is None) == (rate is None):
         got = "neither" if rate is None else "both"
         raise InputError("--concurrency and --rate", got, "one of them: requests in flight, or requests a second")
-    built = load(model, revision=revision)
+    if prefill_layout is None and chips is not None:
+        raise InputError("--chips", chips, "--prefill-layout beside it; without, the chips are those of --layout")
     if prefill_layout is not None:
-        if chips is None or concurrency is None:
-            raise InputError("--chips", chips, "the chips of both pools, with --prefill-layout and --concurrency")
+        if chips is None:
+            raise InputError("--chips", "nothing", "the chips of both pools, with --prefill-layout")
+        if concurrency is None:
+            raise InputError("--rate", rate, "--concurrency of one decode replica, with --prefill-layout")
+        if prefix:
+            raise InputError("--prefix", prefix, "nothing, with --prefill-layout: its prompts are prefilled whole")
+    built = load(model, revision=revision)
+    if prefill_layout is not None and chips is not None and concurrency is not None:
         from roofline.estimates.pools import pools
 
         both = pools(

@@ -20,6 +20,7 @@ from roofline.cli.common import (
     deliver,
     warn,
 )
+from roofline.model.errors import InputError
 
 
 def train(
@@ -111,6 +112,10 @@ def train(
     from roofline.work.training import RECOMPUTE
     from roofline.work.training import train as step_of
 
+    if mtbf_hours is not None and run_tokens is None:
+        raise InputError("--mtbf-hours", mtbf_hours, "--run-tokens beside it: it is of a whole run")
+    if json and timeline:
+        raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
     built = load(model, revision=revision)
     learner = built if drafts is None else with_drafts(built, drafts)
     learner = learner if lora is None else with_lora(learner, lora)
@@ -141,7 +146,7 @@ def train(
         print_line("")
         print_text(views.step_text(result))
         if timeline:
-            from roofline.show.tables import print_json, window_width
+            from roofline.show.tables import window_width
             from roofline.show.timeline import timeline_text
 
             print_line("")

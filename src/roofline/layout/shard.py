@@ -115,6 +115,11 @@ def shard(model: Model, layout: Layout, stage: int | None = None) -> Model:
     return Shard(**given, counted=tuple(counted), layout=layout, whole=passing)
 
 
+def layout_of(model: Model) -> Layout:
+    """The layout of which a model is one rank."""
+    return model.layout if isinstance(model, Shard) else ONE_CHIP
+
+
 def stages(model: Model, layout: Layout) -> tuple[Model, ...]:
     """The models of a rank of every stage."""
     return tuple(shard(model, layout, i) for i in range(layout.pp))

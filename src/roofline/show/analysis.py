@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from roofline.layout.shard import layout_of
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.show.tables import Column, Table
@@ -61,6 +62,12 @@ def step_text(step: Step) -> str:
     return " + ".join(f"{q.count} × ({q.cached} cached, {q.new} new)" for q in step.queries)
 
 
+def rank_text(a: Analysis) -> str:
+    """Whose work it is, where a layout shares it out."""
+    layout = layout_of(a.model)
+    return "" if layout.alone else f" · one rank of {layout.text()}"
+
+
 def op_table(named: Named) -> Table:
     """One line for each op of each distinct block, over all the layers it stands in."""
     a = named.analysis
@@ -71,7 +78,7 @@ def op_table(named: Named) -> Table:
     )  # fmt: skip
     rows = tuple((c.name, c.block, str(c.layers), *_cells(c, a)) for c in a.ops)
     total = (("Total", "", "", *_cells(a, a)),)
-    title = f"{named.name}: {step_text(a.step)} · counting {a.counting.name} · traffic {a.traffic.name}"
+    title = f"{named.name}: {step_text(a.step)}{rank_text(a)} · counting {a.counting.name} · traffic {a.traffic.name}"
     return Table(columns, rows, total, title)
 
 
@@ -138,6 +145,7 @@ def _step_json(named: Named) -> dict[str, Any]:
         "name": named.name,
         "queries": [{"cached": q.cached, "new": q.new, "count": q.count} for q in a.step.queries],
         "logits": a.step.logits,
+        "layout": layout_of(a.model).text(),
         "counting": a.counting.name,
         "traffic": a.traffic.name,
         "precision": precision_json(a.precision),

@@ -16,7 +16,7 @@ from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
 from roofline.machine.timing import matrix_format
 from roofline.model.model import Model
-from roofline.show.analysis import CSV_HEADER, csv_row, precision_json, precision_text, step_text
+from roofline.show.analysis import CSV_HEADER, csv_row, precision_json, precision_text, rank_text, step_text
 from roofline.show.tables import Column, Table
 from roofline.show.units import ratio, seconds, share, si
 
@@ -50,7 +50,7 @@ def time_table(name: str, e: Estimate) -> Table:
             seconds(e.time), "100.0 %", e.bound, e.grade,
         ),
     )  # fmt: skip
-    title = f"{name}: {step_text(a.step)} · {e.chip.name} · {precision_text(a.precision)}{_ridges(e)}"
+    title = f"{name}: {step_text(a.step)}{rank_text(a)} · {e.chip.name} · {precision_text(a.precision)}{_ridges(e)}"
     return Table(columns, rows, total, title)
 
 

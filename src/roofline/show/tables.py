@@ -67,10 +67,10 @@ def print_table(table: Table) -> None:
 
 
 def json_text(data: object) -> str:
-    """JSON, indented."""
+    """JSON, indented. Raises ValueError for a number that JSON cannot hold."""
     from json import dumps
 
-    return dumps(data, indent=2)
+    return dumps(data, indent=2, allow_nan=False)
 
 
 def print_json(data: object) -> None:
