@@ -10,6 +10,7 @@ import roofline as rl
 from roofline.estimates.generate import Speculation, generate
 from roofline.estimates.serve import serve
 from roofline.model.errors import InputError
+from roofline.show.estimate import generation_json, generation_text
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 H100 = "h100-sxm"
@@ -145,3 +146,11 @@ def test_a_lone_user_is_served_as_a_batch_of_one() -> None:
     g = generate(LLAMA, on=H100, batch=1, input=1024, output=257)
     assert s.ttft.expected == pytest.approx(g.ttft.expected)
     assert s.tpot.expected == pytest.approx(g.tpot.expected, rel=0.01)
+
+
+def test_one_token_has_no_time_between_tokens() -> None:
+    g = rl.generate(rl.load("meta-llama/Llama-3.1-8B"), on="h100-sxm", input=128, output=1)
+    assert g.tokens_per_second_per_user is None
+    assert "TPOT     – (one token)" in generation_text(g)
+    assert "per user" not in generation_text(g)
+    assert generation_json(g)["tpot_seconds"] is None

@@ -91,3 +91,11 @@ def test_a_gradient_is_work_of_its_ops_kind() -> None:
     groups = {m.label: m.group for m in marks(e)}
     assert groups["attention_backward"] == groups["attention"] == "attention"
     assert dict(e.shares)["attention"] > sum(float(op.expected) for op in e.ops if op.name == "attention") / e.time
+
+
+def test_factors_do_not_fuse_what_is_unfused() -> None:
+    by = {
+        t: {m.label for m in marks(rl.estimate(LLAMA, PREFILL, on="h100-sxm", traffic=t))}
+        for t in ("unfused", "unfused(weights=0.5)", "fused")
+    }
+    assert by["unfused"] == by["unfused(weights=0.5)"] > by["fused"]

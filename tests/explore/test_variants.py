@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import roofline as rl
@@ -14,6 +16,7 @@ from roofline.explore.variants import (
     with_width,
 )
 from roofline.model.model import Model
+from roofline.model.modules import Norm
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "vocab_size": 1000, "num_hidden_layers": 4,
@@ -78,3 +81,32 @@ def test_a_scan_has_no_keys_to_halve() -> None:
 
 def test_sizes_keep_their_grain() -> None:
     assert (scaled(4096, 0.75), scaled(1000, 0.75), scaled(128, 0.25)) == (3072, 750, 32)
+
+
+@pytest.mark.parametrize("name", ["allenai/OLMo-2-0425-1B", "microsoft/bitnet-b1.58-2B-4T"])
+def test_norms_of_the_heads_stay_as_wide_as_the_heads(name: str) -> None:
+    def norms(model: Model) -> dict[str, int]:
+        return {x.name: x.width for b, _ in model.blocks for x in b.modules if isinstance(x, Norm)}
+
+    model = rl.load(name)
+    before, after = norms(model), norms(with_width(model, 0.5))
+    inside = {"q_norm", "k_norm", "attn_sub_norm"} & set(before)
+    assert inside
+    assert all(after[n] == before[n] for n in inside)
+    assert all(after[n] == before[n] // 2 for n in set(before) - inside - {"ffn_sub_norm"})
+
+
+@pytest.mark.parametrize("name", ["MiniMaxAI/MiniMax-Text-01-hf", "deepseek-ai/DeepSeek-V4-Flash", "gpt2"])
+def test_the_inner_size_is_the_feed_forwards_alone(name: str) -> None:
+    """What attention, gates between streams, embedding and head do is what it was."""
+    model = rl.load("openai-community/gpt2" if name == "gpt2" else name)
+    a, b = (rl.analyze(x, rl.prefill(1, 64)) for x in (model, with_inner(model, 0.5)))
+    changed = {c.name for c, d in zip(a.ops, b.ops, strict=True) if c.flops != d.flops}
+    assert changed
+    assert all(re.match(r"(shared_)?(gate_up|up|down|act|gate)|experts|mlp", n) for n in changed), changed
+
+
+def test_a_norm_inside_the_feed_forward_is_as_wide_as_it() -> None:
+    model = rl.load("microsoft/bitnet-b1.58-2B-4T")
+    found = {x.name: x.width for b, _ in with_inner(model, 0.5).blocks for x in b.modules if isinstance(x, Norm)}
+    assert found["ffn_sub_norm"] == 6912 // 2

@@ -12,16 +12,12 @@ LINE = simulate("1f1b", [StageTimes(1, 1, 1)] * 2, 2)
 
 
 def test_the_schedule_as_text() -> None:
-    assert (
-        timeline_text(LINE, 36).splitlines()
-        == [
-            "stage 0 F0FF1F······B0Bw0wB1Bw1w",
-            "stage 1 ···F0FB0Bw0wF1FB1Bw1w···",
-            "F forward, B backward, w weight gradients, · waiting; numbers are micro-batches",
-            "9 s, bubble 33.3 %, micro-batches kept by each stage: 2, 1",
-        ]
-        or timeline_text(LINE, 36).count("F0") == 2
-    )
+    assert timeline_text(LINE, 36).splitlines() == [
+        "stage 0 F0FF1F······B0Bw0w···B1Bw1ww",
+        "stage 1 ···F0FB0Bw0wF1FB1Bw1w·······",
+        "F forward, B backward, w weight gradients, · waiting; numbers are micro-batches",
+        "9 s, bubble 33.3 %, micro-batches kept by each stage: 2, 1",
+    ]
 
 
 def test_a_long_schedule_shows_its_beginning() -> None:

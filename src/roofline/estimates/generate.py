@@ -162,9 +162,9 @@ class Generation:
         return self.batch * self.output / self.latency.expected
 
     @property
-    def tokens_per_second_per_user(self) -> float:
-        """Tokens a sequence receives per second while it decodes: 1 / TPOT."""
-        return 1 / self.tpot.expected if self.tpot.expected else 0.0
+    def tokens_per_second_per_user(self) -> float | None:
+        """Tokens a sequence receives per second while it decodes: 1 / TPOT; None where it gets one token alone."""
+        return 1 / self.tpot.expected if self.output > 1 else None
 
 
 def concurrent(

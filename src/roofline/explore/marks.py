@@ -75,7 +75,7 @@ def marks(estimate: Estimate, by: By = "ops") -> tuple[Mark, ...]:
 
 def _stands_alone(op: OpTime, estimate: Estimate) -> bool:
     work = op.cost.op
-    fused = isinstance(work, ELEMENTWISE) and estimate.analysis.traffic.name != "unfused"
+    fused = isinstance(work, ELEMENTWISE) and not estimate.analysis.traffic.unfused
     return not (work.rides or fused)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import pairwise, starmap
 
 from roofline.model import modules as m
 from roofline.model.model import Block, Model
 
+INSIDE = ("q_norm", "k_norm", "attn_sub_norm")
+"""Norms of all heads together: as wide as the heads, not as the stream."""
 GRAIN = 128
 """Sizes that are multiples of it stay so, as kernels and layouts want them."""
 
@@ -24,11 +27,14 @@ def scaled(size: int, factor: float) -> int:
 
 def with_modules(model: Model, turn: Callable[[m.Module], m.Module]) -> Model:
     """The model with every module turned."""
-    blocks = {b: Block(b.name, tuple(turn(x) for x in b.modules)) for b, _ in model.blocks}
-    return replace(
-        model, embedding=tuple(turn(x) for x in model.embedding), layers=tuple(blocks[b] for b in model.layers),
-        head=tuple(turn(x) for x in model.head),
-    )  # fmt: skip
+    embedding, head = tuple(map(turn, model.embedding)), tuple(map(turn, model.head))
+    return replace(with_blocks(model, lambda b: map(turn, b.modules)), embedding=embedding, head=head)
+
+
+def with_blocks(model: Model, turn: Callable[[Block], Iterable[m.Module]]) -> Model:
+    """The model with the modules of every block turned."""
+    blocks = {b: Block(b.name, tuple(turn(b))) for b, _ in model.blocks}
+    return replace(model, layers=tuple(blocks[b] for b in model.layers))
 
 
 def with_layers(model: Model, count: int) -> Model:
@@ -51,6 +57,8 @@ def with_width(model: Model, factor: float) -> Model:
                 return replace(x, outputs=new)
             case m.Linear(inputs=width) if width == old and x.cut != "rows":
                 return replace(x, inputs=new)
+            case m.Norm(name=name) if name in INSIDE:
+                return x
             case m.Norm(repeats=1, width=width) | m.Add(width=width) | m.Mix(width=width) if width == old:
                 return replace(x, width=new)
             case m.Gate(width=width) if width == old and x.name.startswith("shared"):
@@ -70,20 +78,22 @@ def with_width(model: Model, factor: float) -> Model:
 def with_inner(model: Model, factor: float) -> Model:
     """The feed-forwards' inner size, dense, shared and of every expert, so many times as wide."""
 
-    def turn(x: m.Module) -> m.Module:
+    def turn(before: m.Module | None, x: m.Module) -> m.Module:
         match x:
             case m.Linear(part="ffn", cut="columns"):
                 return replace(x, outputs=scaled(x.outputs, factor))
             case m.Linear(part="ffn", cut="rows"):
                 return replace(x, inputs=scaled(x.inputs, factor))
-            case m.Activation():
+            case m.Activation() if isinstance(before, m.Linear) and before.part == "ffn":
+                return replace(x, width=scaled(x.width, factor))
+            case m.Norm(name="ffn_sub_norm"):
                 return replace(x, width=scaled(x.width, factor))
             case m.Experts():
                 return replace(x, inner=scaled(x.inner, factor))
             case _:
                 return x
 
-    return with_modules(model, turn)
+    return with_blocks(model, lambda b: starmap(turn, pairwise((None, *b.modules))))
 
 
 def with_kv(model: Model, divisor: int) -> Model | None:
@@ -91,8 +101,7 @@ def with_kv(model: Model, divisor: int) -> Model | None:
     sizes = [kv_size(b) for b, _ in model.blocks]
     if not any(sizes) or any(size % divisor for size in sizes):
         return None
-    blocks = {b: Block(b.name, tuple(_narrower(x, b, divisor) for x in b.modules)) for b, _ in model.blocks}
-    return replace(model, layers=tuple(blocks[b] for b in model.layers))
+    return with_blocks(model, lambda b: (_narrower(x, b, divisor) for x in b.modules))
 
 
 def kv_size(block: Block) -> int:

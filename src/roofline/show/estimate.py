@@ -149,8 +149,15 @@ def shares_text(e: Estimate, least: float = 0.02) -> str:
 
 
 # -- generation and serving ----------------------------------------------------------------------------------------
+def tpot_text(g: Generation) -> str:
+    """The time between tokens; a dash where only one is generated."""
+    return span_text(g.tpot) if g.output > 1 else "– (one token)"
+
+
 def generation_text(g: Generation) -> str:
     """The figures, each with its definition."""
+    each = g.tokens_per_second_per_user
+    user = "" if each is None else f", {each:,.1f} tokens/s per user"
     runs = f", in {len(g.waves)} waves of at most {g.waves[0].sequences}: no more fit" if len(g.waves) > 1 else ""
     lines = [
         f"{g.batch} × ({g.input} in, {g.output} out) on {place_text(g.where)}, {g.engine.name}{runs}",
@@ -158,13 +165,12 @@ def generation_text(g: Generation) -> str:
         "",
         f"TTFT     {span_text(g.ttft)}",
         "         time to first token: the prompts' prefill",
-        f"TPOT     {span_text(g.tpot)}",
+        f"TPOT     {tpot_text(g)}",
         "         time per output token after the first: (latency − TTFT) / (output − 1)",
         f"latency  {span_text(g.latency)}",
         "         until the last token of the batch",
-        f"rate     {g.tokens_per_second:,.1f} tokens/s on {chips_text(g.where)}, "
-        f"{g.tokens_per_second_per_user:,.1f} tokens/s per user",
-        "         generated tokens over latency; 1 / TPOT",
+        f"rate     {g.tokens_per_second:,.1f} tokens/s on {chips_text(g.where)}{user}",
+        f"         generated tokens over latency{'; 1 / TPOT' if user else ''}",
         f"kernels  prefill: {shares_text(g.waves[0].prefill)}",
     ]
     if g.waves[0].decode is not None:
@@ -191,7 +197,7 @@ def generation_json(g: Generation) -> dict[str, Any]:
         "output": g.output,
         "waves": [w.sequences for w in g.waves],
         "ttft_seconds": span_json(g.ttft),
-        "tpot_seconds": span_json(g.tpot),
+        "tpot_seconds": span_json(g.tpot) if g.output > 1 else None,
         "latency_seconds": span_json(g.latency),
         "tokens_per_second": g.tokens_per_second,
         "tokens_per_second_per_user": g.tokens_per_second_per_user,

@@ -96,6 +96,11 @@ class Traffic:
     layers_only: bool = False
     factors: Factors | None = None
 
+    @property
+    def unfused(self) -> bool:
+        """Whether every op moves all that it reads and writes."""
+        return self.rule is unfused
+
     def bytes(self, op: o.Op, precision: Precision) -> Moved:
         """Bytes of one op by role: elements moved times the format of the role."""
         moved, activations = self.rule(op), precision.activations

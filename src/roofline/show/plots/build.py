@@ -78,7 +78,7 @@ def _note(estimates: Sequence[NamedEstimate], by: By) -> str:
                 left[name] = share(1.0 - sum(m.share for m in marks(e, by)), 1.0)
         listed = ", ".join(f"{part} of {name}" for name, part in left.items())
         text += f" · not drawn: what rides on these ops ({listed})"
-    if first.analysis.traffic.name == "unfused":
+    if first.analysis.traffic.unfused:
         text += " · expected times are those of fused kernels, which move less and may lie above this roof"
     return text
 

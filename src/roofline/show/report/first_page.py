@@ -11,7 +11,7 @@ from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
 from roofline.model.errors import InputError
 from roofline.show.analysis import precision_text
-from roofline.show.estimate import place_text, shares_text, span_text
+from roofline.show.estimate import place_text, shares_text, span_text, tpot_text
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.sheets import Field, Sheet, change, percent
@@ -28,7 +28,7 @@ def summary(r: Report) -> Section:
         f"{g.batch} × ({g.input} in, {g.output} out) on {place_text(g.where)}, {precision_text(r.now.precision)}.",
         f"It {'fits' if r.fit.fits else 'does not fit'}: {si(r.fit.needed, 'B')} of {si(r.fit.capacity, 'B')} on the "
         f"fullest chip.{beyond}",
-        f"TTFT {span_text(g.ttft)}; TPOT {span_text(g.tpot)}.",
+        f"TTFT {span_text(g.ttft)}; TPOT {tpot_text(g)}.",
         f"{g.tokens_per_second:,.0f} tokens/s, {rate(g):,.0f} per chip.",
     ]
     price = _price(r)
@@ -157,8 +157,9 @@ def chips(r: Report) -> Section | None:
             rows.append((_name(place), *(None,) * 9, str(other)))
             continue
         g, bounds = other.generation, [e.bound for _, e in other.estimates]
+        between = g.tpot.expected if g.output > 1 else None
         rows.append((
-            place_text(g.where), g.ttft.expected, g.tpot.expected, g.tokens_per_second, rate(g), _price(other),
+            place_text(g.where), g.ttft.expected, between, g.tokens_per_second, rate(g), _price(other),
             *bounds, other.fit.needed, "yes" if other.fit.fits else "no", None,
         ))  # fmt: skip
     fields = (

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import get_args
 
 from roofline.estimates.place import Place
 from roofline.machine.chip import Chip
+from roofline.machine.engine import Engine
 from roofline.machine.fabric import Cluster
+from roofline.model.errors import not_one_of
 from roofline.model.model import Model
 from roofline.show.files import check_ending, check_file, check_folder, whole_file
 from roofline.show.report.subject import report_on
@@ -30,18 +32,25 @@ def report(
     model: Model,
     *,
     on: Place | Sequence[Place],
+    layout: object = None,
+    batch: int = 16,
+    input: int | None = None,
+    output_tokens: int | None = None,
+    precision: object = None,
+    engine: str | Engine | None = None,
     output: str | os.PathLike[str] | None = None,
     tables: str | os.PathLike[str] | None = None,
     tables_form: SheetForm = "csv",
     force: bool = False,
     progress: Progress | None = None,
-    **options: Any,
 ) -> Finished:
     """The report of a model on the first place of `on`, compared with the others.
 
+    `batch` prompts of `input` tokens (1024, or what the context leaves) that each generate `output_tokens` (256), over
+    all replicas of `layout`; `precision` and `engine` as in `generate`.
     `output`: a file that ends in .html (one page), .md (with a folder `…_files` beside it) or .json. `tables`: a
-    folder for every table as a file. `options`: layout, batch, input, output_tokens, precision, engine. `progress` is
-    called as sections are done. Raises InputError for what is not understood and for what cannot be written.
+    folder for every table as a file, `tables_form` csv or parquet. `progress` is called as sections are done. Raises
+    InputError for what is not understood and for what cannot be written.
     """
     page = None if output is None else Path(output)
     if page is not None:
@@ -49,10 +58,13 @@ def report(
         check_file(page, force)
     if tables is not None:
         check_folder(Path(tables), force)
+    if tables_form not in get_args(SheetForm):
+        raise not_one_of("tables_form", tables_form, get_args(SheetForm))
     places = (on,) if isinstance(on, (str, os.PathLike, Chip, Cluster)) else tuple(on)
-    if "output_tokens" in options:
-        options["output"] = options.pop("output_tokens")
-    subject = report_on(model, places, **options)
+    subject = report_on(
+        model, places, layout=layout, batch=batch, input=input, output=output_tokens, precision=precision,
+        engine=engine,
+    )  # fmt: skip
     files = None if page is None or page.suffix.lower() != ".md" else page.with_name(f"{page.stem}_files")
     if files is not None:
         check_folder(files, force)

@@ -12,7 +12,7 @@ from roofline.estimates.memory import Fit, fit
 from roofline.estimates.place import Place, Placed, placed
 from roofline.estimates.training import TrainingEstimate, estimate_training
 from roofline.estimates.training_changes import Fix, fixes
-from roofline.explore.guidance import Advice, Served, TrainingAdvice, advice, training_advice
+from roofline.explore.guidance import Advice, Served, TrainingAdvice, advice, served, training_advice
 from roofline.explore.regimes import Critical, critical
 from roofline.explore.sensitivity import Answer, Point, answers
 from roofline.machine.engine import Engine
@@ -142,15 +142,19 @@ class Report:
         return tuple(found)
 
 
-def report_on(model: Model, on: Sequence[Place], **options: object) -> Report:
-    """A report on the first place, compared with the rest. `options` are those of `served`.
+def report_on(
+    model: Model, on: Sequence[Place], *, layout: object = None, batch: int = 16, input: int | None = None,
+    output: int | None = None, precision: object = None, engine: str | Engine | None = None,
+) -> Report:  # fmt: skip
+    """A report on the first place, served as `served` has it, compared with the rest.
 
     Raises InputError for what is not understood.
     """
-    from roofline.explore.guidance import served
-
     if not on:
         raise InputError("on", list(on), "at least one chip or cluster")
-    made = Report(model, served(model, on=on[0], **options), tuple(on[1:]))  # type: ignore[arg-type]
+    now = served(
+        model, on=on[0], layout=layout, batch=batch, input=input, output=output, precision=precision, engine=engine
+    )
+    made = Report(model, now, tuple(on[1:]))
     made.generation  # noqa: B018 - raises here what the place cannot do
     return made
