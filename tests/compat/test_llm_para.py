@@ -24,6 +24,11 @@ COMMON: dict[str, Any] = {
 }  # fmt: skip
 LLAMA = {**COMMON, "intermediate_size": 14336, "use_gate_ffn": True}
 MIXTRAL = {**COMMON, "intermediate_size": 14336, "num_experts_per_tok": 2, "num_local_experts": 8}
+OLMOE = {
+    **COMMON, "hidden_size": 2048, "num_heads": 16, "num_key_value_heads": 16, "seq_len": 128, "num_layers": 16,
+    "intermediate_size": 1024, "num_experts_per_tok": 8, "num_local_experts": 64,
+}  # fmt: skip
+ONE_TOKEN = {**OLMOE, "seq_len": 1, "intermediate_size": 1000}
 TERNARY = {**BITS, "activation": 8, "weight_attn": 1.58, "weight_ffn": 1.58, "kv_cache": 8}
 BITNET = {
     **COMMON, "hidden_size": 2560, "num_heads": 20, "num_key_value_heads": 5, "intermediate_size": 6912,
@@ -128,6 +133,8 @@ def table_by_formula(o: dict[str, Any]) -> dict[tuple[str, str], tuple[int, int,
 
 VARIANTS = {
     "Llama-3-8B": LLAMA, "Mixtral-8x7B": MIXTRAL, "not gated": {**LLAMA, "use_gate_ffn": False},
+    "OLMoE, hidden twice the experts' inner": OLMOE, "a prompt of one token": ONE_TOKEN,
+    "one token of each": {**ONE_TOKEN, "batch_size": 3},
     "a batch": {**LLAMA, "batch_size": 3, "seq_len": 100}, "a batch of experts": {**MIXTRAL, "batch_size": 7},
     "bits": {**LLAMA, "quant_config": {"activation": 16, "weight_attn": 8, "weight_ffn": 32, "kv_cache": 8,
                                        "rope_bit": 64}},
@@ -178,6 +185,22 @@ def test_parameters_and_shapes(tmp_path: Path) -> None:
     assert (last.input_shape, last.weight_shape) == ((1, 32, 1, 6144), (1, 8, 6144, 128))
 
 
+def test_the_down_product_of_experts_is_whole_whatever_the_sizes(tmp_path: Path) -> None:
+    table = run(tmp_path, **OLMOE)
+    assert cell(table, "Prefill", "FFN-2(with MoE)").output == 4194304
+    assert cell(table, "Prefill", "FFN-1(with MoE)").output == 2097152
+
+
+def test_a_prompt_of_one_token_reads_all_experts(tmp_path: Path) -> None:
+    table = run(tmp_path, **ONE_TOKEN)
+    first, then = cell(table, "Prefill", "FFN-1(with MoE)"), cell(table, "Decode", "FFN-1(with MoE)")
+    assert (first.second, first.parameters, first.weight_shape) == (524_288_000, 262_144_000, (2048, 128_000))
+    assert (first.total, first.density) == (524_288_000 + 32_768 + 16_000, 0.13)
+    assert (then.second, then.parameters, then.weight_shape) == (65_536_000, 32_768_000, (2048, 16_000))
+    assert cell(table, "Prefill", "FFN-2(with MoE)").weight_shape == (64, 1000, 2048)
+    assert cell(table, "Decode", "FFN-2(with MoE)").weight_shape == (8, 1000, 2048)
+
+
 def test_bitnet_with_fractional_bits(tmp_path: Path) -> None:
     row = cell(run(tmp_path, **BITNET), "Prefill", "FFN-2")
     assert row.second == -(-6912 * 2560 * 158 // 800)  # whole bytes
@@ -221,6 +244,30 @@ def test_slip_a_decode_reads_top_k_experts_whatever_the_batch() -> None:
     row = rl.analyze(model, rl.decode(batch=64, context=1)).op("experts_down_proj")
     assert TRAFFICS["llm-para"].rule(row.op).weight == 2 * 4096 * 14336
     assert FUSED.rule(row.op).weight == pytest.approx(8 * 4096 * 14336, rel=1e-6)
+
+
+def test_experts_by_phase_and_layout() -> None:
+    """All of 8 in a prefill of any length, 2 of them in a decode; in a sweep each point for itself."""
+    model, one = rl.load("mistralai/Mixtral-8x7B-v0.1"), 2 * 4096 * 14336
+
+    def read(step: rl.Step, of: rl.Model = model) -> Any:
+        return rl.analyze(of, step, traffic="llm-para").op("experts_down_proj").each_moved.weight / one
+
+    assert [read(s) for s in (rl.prefill(1, 1), rl.prefill(4, 9), rl.decode(4, 1), rl.decode(4, 1, new=2))] == [
+        8, 8, 2, 8,
+    ]  # fmt: skip
+    assert read(rl.decode(batch=4, context=[0, 1, 99])).tolist() == [8, 2, 2]
+    assert read(rl.Step([(0, 1), (9, 1)])) == 8
+    halves, eighths = (rl.shard(model, rl.Layout(dp=n, ep=n)) for n in (2, 8))  # 4 experts on a rank, and 1
+    assert [read(s, halves) for s in (rl.prefill(2, 1), rl.decode(2, 1))] == [4, 2]
+    assert [read(s, eighths) for s in (rl.prefill(8, 1), rl.decode(8, 1))] == [1, 1]
+
+
+def test_only_the_forward_product_writes_a_gated_half() -> None:
+    for name, up in (("meta-llama/Llama-3.1-8B", "gate_up_proj"), ("allenai/OLMoE-1B-7B-0924", "experts_gate_up_proj")):
+        a = rl.analyze(rl.load(name), rl.train(1, 64), traffic="llm-para")
+        assert 2 * a.op(up).each_moved.output == 2 * a.op(up).op.output
+        assert a.op(f"{up}_dgrad").each_moved.output == 2 * a.op(f"{up}_dgrad").op.output
 
 
 def test_slip_no_causal_mask() -> None:

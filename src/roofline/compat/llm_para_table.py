@@ -16,7 +16,9 @@ from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Attention, Experts, Linear, Rope, Router
 from roofline.model.precision import Format, Precision
 from roofline.work.analysis import Analysis, OpCost
+from roofline.work.ops import ExpertMatMul
 from roofline.work.step import Step
+from roofline.work.traffic import experts_read
 
 COLUMNS = (
     "Phase", "Operation", "FLOPs", "Param Count", "Input1 Bytes", "Input2 Bytes", "Output Bytes", "Total Bytes",
@@ -142,7 +144,8 @@ def _format(bits: Mapping[str, Any], key: str) -> Format:
 def rows(layer: Layer, analysis: Analysis, phase: str) -> list[Row]:
     """The table of one phase: each operation's ops added up."""
     costs = {cost.name: cost for cost in analysis.ops}
-    shapes = _shapes(layer, analysis.step)
+    read = next((experts_read(cost.op) for cost in analysis.ops if isinstance(cost.op, ExpertMatMul)), 0)
+    shapes = _shapes(layer, analysis.step, read)
     return [
         _row(phase, name, [costs[part] for part in parts], layer, shapes)
         for name, parts in ROWS.items()
@@ -163,8 +166,8 @@ def _row(
     )  # fmt: skip
 
 
-def _shapes(layer: Layer, step: Step) -> dict[str, tuple[Shape, Shape]]:
-    """Input and weight (or cache) shapes by operation, for t new tokens after p cached ones."""
+def _shapes(layer: Layer, step: Step, read: int) -> dict[str, tuple[Shape, Shape]]:
+    """Input and weight (or cache) shapes by operation, for t new tokens after p cached ones, `read` experts read."""
     (query,) = step.queries
     b, t, held = query.count, query.new, query.cached + query.new
     h, n, g, d, wide = layer.hidden, layer.heads, layer.kv_heads, layer.head_dim, layer.inner
@@ -177,7 +180,7 @@ def _shapes(layer: Layer, step: Step) -> dict[str, tuple[Shape, Shape]]:
         "FFN-1": (stream, (2, h, wide) if layer.gated else (h, wide)),
     }  # fmt: skip
     if layer.top_k is not None and layer.experts is not None:
-        read, rows = layer.top_k if t == 1 else layer.experts, t * layer.top_k
+        rows = t * layer.top_k
         found["Router"] = (stream, (h, layer.experts))
         found["FFN-1(with MoE)"] = ((b, rows, h), (h, 2 * wide * read))
         found["FFN-2(with MoE)"] = ((b, rows, wide), (read, wide, h))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any
 
 from roofline.model import modules as m
@@ -293,25 +294,30 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     """
     t, k = step.share(step.new_tokens * e.gathered), chosen(e)
     rows, touched = _loaded(ceil_div(k * t, e.ranks), e.load), _part(distinct(e.experts, k, t), e.ranks)
-    wide = e.inner * (2 if e.gated else 1)
+    wide, decoding = e.inner * (2 if e.gated else 1), decodes(step)
 
-    def product(name: str, inputs: int, outputs: int) -> o.Op:
+    def product(name: str, inputs: int, outputs: int, up: bool) -> o.Op:
         return o.ExpertMatMul(
-            name=name, part="experts", m=rows, k=inputs, n=outputs, tokens=t, sequences=step.sequences,
+            name=name, part="experts", m=rows, k=inputs, n=outputs, tokens=t, decoding=decoding,
             top_k=k, experts=e.held,
-            touched=touched, hidden=e.hidden, inner=e.inner, gated=e.gated, bias=e.bias,
+            touched=touched, hidden=e.hidden, inner=e.inner, gated=e.gated, up=up, bias=e.bias,
             reference=e.reference, frozen=e.frozen,
             weight=inputs * outputs * touched, vector=outputs * touched if e.bias else 0,
             input=inputs * rows, output=outputs * rows,
         )  # fmt: skip
 
-    yield product(f"{e.name}_gate_up_proj" if e.gated else f"{e.name}_up_proj", e.hidden, wide)
+    yield product(f"{e.name}_gate_up_proj" if e.gated else f"{e.name}_up_proj", e.hidden, wide, True)
     yield _activate(f"{e.name}_act", e.inner, rows, e.function, e.gated, rides=True)
-    yield product(f"{e.name}_down_proj", e.inner, e.hidden)
+    yield product(f"{e.name}_down_proj", e.inner, e.hidden, False)
     yield o.Sum(
         name=f"{e.name}_combine", rides=True, elements=e.hidden * t, terms=k, weighted=True,
         input=e.hidden * rows, output=e.hidden * t,
     )  # fmt: skip
+
+
+def decodes(step: Step) -> Count:
+    """1 where every query of the step adds one token to cached ones, else 0."""
+    return prod(no_more(1, q.cached) * no_more(q.new, 1) for q in step.queries)
 
 
 def _loaded(rows: Count, load: float) -> Count:

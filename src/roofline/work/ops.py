@@ -71,22 +71,24 @@ class MatMul(Op):
 class ExpertMatMul(Op):
     """A grouped product: `m` routed rows spread over `touched` of `experts` weights [k, n].
 
-    One of the two products of a feed-forward hidden → inner → hidden, `gated` or not.
+    One of the two products of a feed-forward hidden → inner → hidden, `gated` or not: the first where `up`.
 
-    `tokens`·`top_k` = m, of `sequences` queries. `reference`: how the published code multiplies, as in the module.
+    `tokens`·`top_k` = m. `decoding`: 1 where every query adds one token to cached ones, else 0. `reference`: how the
+    published code multiplies, as in the module.
     """
 
     m: Count
     k: Count
     n: Count
     tokens: Count
-    sequences: Count = 1
+    decoding: Count = 0
     top_k: Count
     experts: Count
     touched: Count
     hidden: Count
     inner: Count
     gated: bool
+    up: bool
     bias: bool = False
     reference: Literal["grouped", "each", "all"] = "grouped"
 

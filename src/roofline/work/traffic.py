@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 
 from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, half, no_more
+from roofline.model.maths import Count, half, most
 from roofline.model.precision import Precision
 from roofline.work import ops as o
 
@@ -167,18 +167,26 @@ def llm_para(op: o.Op) -> Moved:
                 cache_read=op.kv_heads * (op.qk_dim + op.v_dim) * op.kv_tokens,
             )
         case o.ExpertMatMul():
-            decoding = no_more(op.tokens, op.sequences)  # one new token a sequence
-            read = op.experts - decoding * (op.experts - op.top_k)
-            up = op.gated and op.n == 2 * op.inner
-            return Moved(weight=op.k * op.n * read, input=op.input, output=op.inner * op.m if up else op.output)
+            output = _gated_half(op, op.gated and op.up)
+            return Moved(weight=op.k * op.n * experts_read(op), input=op.input, output=output)
         case o.MatMul():
-            return Moved(op.weight, op.vector, op.input, half(op.output) if op.gated else op.output)
+            return Moved(op.weight, op.vector, op.input, _gated_half(op, op.gated))
         case o.Rotate():
             return Moved(vector=op.angles, input=op.input, output=op.output)
         case o.Normalise() | o.Activate() | o.Sum() | o.Scale() | o.Choose():
             return Moved()
         case _:
             return unfused(op)
+
+
+def experts_read(op: o.ExpertMatMul) -> Count:
+    """Experts whose weights LLM-para reads: all it has in a prefill, at most top-k in a decode of any batch."""
+    return op.experts - op.decoding * most(op.experts - op.top_k, 0)
+
+
+def _gated_half(op: o.Op, gated: bool) -> Count:
+    """The output of a product; of one that makes a gate and what it is multiplied with, half of it."""
+    return half(op.output) if gated and op.phase in ("forward", "recompute") else op.output
 
 
 FLOOR = Traffic("floor", "each weight, cache entry and logit once", floor)
