@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -73,6 +76,21 @@ def test_prefill_decode_and_lists_say_the_same_in_several_ways() -> None:
     assert Step([(7, 1), (0, 5)] * 1000).queries == (Queries(7, 1, 1000), Queries(0, 5, 1000))
 
 
+class Named(IntEnum):
+    """An int that is no plain one."""
+
+    two = 2
+    three = 3
+    five = 5
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.uint8, np.array, Named])
+def test_one_whole_number_of_any_kind_is_an_int(kind: Any) -> None:
+    (query,) = rl.prefill(batch=kind(3), tokens=kind(5), cached=kind(2)).queries
+    assert (query.cached, query.new, query.count) == (2, 5, 3)
+    assert {type(query.cached), type(query.new), type(query.count)} == {int}
+
+
 def test_verifying_drafts_needs_the_logits_of_every_token() -> None:
     assert rl.decode(batch=4, context=10).logit_tokens == 4
     assert rl.decode(batch=4, context=10, new=3).logit_tokens == 12
@@ -94,6 +112,9 @@ def test_arrays_broadcast() -> None:
         (lambda: rl.prefill(batch=1), "tokens"),
         (lambda: rl.prefill(batch=1, tokens=2.5), "tokens"),
         (lambda: rl.prefill(batch=1, tokens=True), "tokens"),
+        (lambda: rl.prefill(batch=1, tokens=np.True_), "tokens"),
+        (lambda: rl.prefill(batch=1, tokens=np.array(True)), "tokens"),
+        (lambda: rl.prefill(batch=1, tokens=np.int64(0)), "tokens"),
         (lambda: rl.prefill(batch="1", tokens=1), "batch"),
         (lambda: rl.decode(batch=1, context=-1), "context"),
         (lambda: rl.decode(batch=1, context=[1, -1]), "context"),

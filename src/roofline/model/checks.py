@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
+from operator import index
 
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, is_array, is_symbol
@@ -12,16 +14,17 @@ LARGEST = 2**40
 
 
 def count(field: str, value: Count, least: int = 0) -> Count:
-    """A whole number ≥ `least`: an int, an integer array (lists become arrays) or a symbol.
+    """A whole number ≥ `least`: an int (NumPy's too), an integer array (lists become arrays) or a symbol.
 
     Raises InputError naming `field` for text, fractions, negatives, nothing at all or absurd sizes.
     """
-    if type(value) is int:
-        if not least <= value <= LARGEST:
-            raise InputError(field, value, f"a whole number from {least} to 2^40")
-        return value
     if is_symbol(value):
         return value
+    number = integer(value)
+    if number is not None:
+        if not least <= number <= LARGEST:
+            raise InputError(field, value, f"a whole number from {least} to 2^40")
+        return number
     if (isinstance(value, (Sequence, range)) and not isinstance(value, (str, bytes))) or is_array(value):
         import numpy
 
@@ -37,5 +40,27 @@ def count(field: str, value: Count, least: int = 0) -> Count:
             raise InputError(field, value, f"whole numbers from {least} to 2^40")
         if array.dtype.kind == "u" or array.dtype.itemsize < 8:
             array = array.astype(numpy.int64)
-        return int(array) if array.ndim == 0 and array.dtype.kind == "i" else array
+        return array if array.ndim else int(array)
     raise InputError(field, value, f"a whole number from {least}")
+
+
+def integer(value: object) -> int | None:
+    """The int that a whole number is, NumPy's too; None for a bool and anything else."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def real(value: object) -> float | None:
+    """The float that a number is, NumPy's too; None for a bool, anything else, and what no float holds."""
+    if is_array(value) and value.ndim == 0:  # type: ignore[attr-defined]
+        value = value.item()  # type: ignore[attr-defined]
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
