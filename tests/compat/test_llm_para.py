@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import roofline as rl
 from roofline.compat import llm_para
-from roofline.compat.llm_para import analyze_from_csv, compute_and_plot_transformer_analysis, read_csv
+from roofline.compat.llm_para import CsvRow, analyze_from_csv, compute_and_plot_transformer_analysis, read_csv
 from roofline.compat.llm_para_table import COLUMNS, Row
 from roofline.model.errors import InputError
 from roofline.work.counting import STANDARD
@@ -86,7 +87,7 @@ def test_the_three_examples_write_what_they_say_and_nothing_else(
         assert picture.read_bytes().startswith(b"\x89PNG")
     out = capsys.readouterr().out
     assert "prompt 256.00 MiB, generation 512.00 MiB, both 768.00 MiB" in out
-    assert "131,072 B per token" in out
+    assert "131,072 B per token position (batch of 1)" in out
 
 
 # -- the formula table, all cells, all phases ----------------------------------------------------------------------
@@ -286,7 +287,8 @@ def test_slip_rope_is_four_flops_a_pair_without_its_sums() -> None:
 # -- the roofline picture ------------------------------------------------------------------------------------------
 def test_points_of_the_roofline(tmp_path: Path) -> None:
     table = run(tmp_path, **LLAMA)
-    plot = llm_para._roofline_plot(tmp_path / "table.csv", read_csv(tmp_path / "table.csv"), "A100", 19.5e12, 1.555e12)
+    chip = llm_para._hardware(A100)
+    plot = llm_para._roofline_plot(tmp_path / "table.csv", read_csv(tmp_path / "table.csv"), chip, "peak")
     (panel,) = plot.panels
     assert [(c.label, c.peak, c.ridge) for c in panel.roof.ceilings] == [("peak", 19.5e12, 19.5e12 / 1.555e12)]
     for row, point in zip(table, panel.points, strict=True):
@@ -303,6 +305,47 @@ def test_the_roofline_in_other_forms(ending: str, tmp_path: Path) -> None:
     assert len(written) == (1 if ending == ".html" else 2)
 
 
+def test_the_charts_stand_beside_their_own_table(tmp_path: Path) -> None:
+    for name in ("llama3.1_8b", "llama3.2_1b", "plain.CSV", "v1.csv.csv"):
+        run(tmp_path, name, **LLAMA)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "llama3.1_8b", "llama3.1_8b.png", "llama3.2_1b", "llama3.2_1b.png", "plain.CSV", "plain.png", "v1.csv.csv",
+        "v1.csv.png",
+    ]  # fmt: skip
+
+
+def test_the_cache_of_a_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(tmp_path, **{**LLAMA, "batch_size": 8})
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("KV cache"))
+    assert line.split("     ")[1] == (
+        "1,048,576 B per token position (batch of 8); prompt 2,048.00 MiB, generation 4,096.00 MiB, both 6,144.00 MiB"
+    )
+
+
+def test_figures_beyond_64_bits(tmp_path: Path) -> None:
+    """Exact in the table, floats in the charts."""
+    huge = {**LLAMA, "hidden_size": 16384, "num_heads": 128, "seq_len": 1_000_000, "batch_size": 512}
+    row = cell(run(tmp_path, **huge), "Prefill", "Q × Kᵀ")
+    assert row.flops == 2 * 512 * 128 * 10**12 * 128 > 2**63
+    assert (tmp_path / "table.png").stat().st_size > 10_000
+    assert len(analyze_from_csv(tmp_path / "table.csv", A100, tmp_path / "roof.png")) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "real"), [(np.int64, np.float64), (np.int32, np.float32), (np.uint16, np.float16), (np.array, np.array)]
+)
+def test_numpy_numbers_are_numbers(kind: Any, real: Any, tmp_path: Path) -> None:
+    bits = {**{k: kind(v) for k, v in TERNARY.items() if isinstance(v, int)}, "weight_attn": real(1.58)}
+    bits["weight_ffn"] = real(1.58)
+    plain = {**MIXTRAL, "quant_config": TERNARY, "max_gen_len": 4096}
+    given = {k: kind(v) if type(v) is int else v for k, v in plain.items()}
+    given |= {"quant_config": bits, "rope_theta": real(10000.0), "rope_scaling_factor": real(2.0)}
+    assert run(tmp_path, "a.csv", **given) == run(tmp_path, "b.csv", **plain)
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+    machine = {"name": "A", "peak_performance": real(2.0), "memory_bandwidth": kind(3)}
+    assert len(analyze_from_csv(tmp_path / "a.csv", machine, tmp_path / "roof.png")) == 2
+
+
 def test_nothing_runs_at_import() -> None:
     import subprocess
 
@@ -316,7 +359,10 @@ def test_nothing_runs_at_import() -> None:
     [
         ({"hidden_size": "4096"}, "hidden_size"), ({"hidden_size": 0}, "hidden_size"), ({"num_heads": 33}, "num_heads"),
         ({"num_key_value_heads": 5}, "num_key_value_heads"), ({"seq_len": 0}, "seq_len"),
-        ({"batch_size": 1.5}, "batch_size"), ({"num_layers": -1}, "num_layers"),
+        ({"batch_size": 1.5}, "batch_size"), ({"batch_size": [1, 2]}, "batch_size"),
+        ({"seq_len": True}, "seq_len"), ({"hidden_size": np.float64(4096)}, "hidden_size"),
+        ({"hidden_size": np.True_}, "hidden_size"), ({"rope_theta": 10**400}, "rope_theta"),
+        ({"num_layers": -1}, "num_layers"),
         ({"num_layers": 10**9}, "num_layers"),
         ({"max_gen_len": 0}, "max_gen_len"),
         ({"num_experts_per_tok": 2}, "num_local_experts"), ({"num_local_experts": 8}, "num_experts_per_tok"),
@@ -342,6 +388,7 @@ def test_bad_sizes_name_their_field_and_write_nothing(changes: dict[str, Any], f
         ("Phase,Operation,FLOPs,Total Bytes\nPrefill,x,many,5\n", "line 2, FLOPs"),
         ("Phase,Operation,FLOPs,Total Bytes\nPrefill,x,1,5\nPrefill,y,nan,5\n", "line 3, FLOPs"),
         ("Phase,Operation,FLOPs,Total Bytes\nPrefill,x,1\n", "line 2, Total Bytes"),
+        ("\n\nPhase,Operation,FLOPs,Total Bytes\n\nPrefill,x,1,5\n\nPrefill,y,many,5\n", "line 7, FLOPs"),
         ("Phase,Operation,FLOPs,Total Bytes\nPrefill,x,-1,5\n", "line 2, FLOPs"),
         ("Phase,Operation,FLOPs,Total Bytes\nPrefill,x,0,5\n", "at least one operation"),
         ("", "Phase, Operation, FLOPs, Total Bytes"), ("\0\xff", "Phase, Operation"),
@@ -357,6 +404,14 @@ def test_bad_tables_say_what_is_wrong_in_a_line(text: str | None, says: str, tmp
     assert says in str(error.value)
     assert "\n" not in str(error.value)
     assert not list(tmp_path.glob("*.png"))
+
+
+def test_a_table_that_a_spreadsheet_saved(tmp_path: Path) -> None:
+    """With a mark of its encoding in front, blank lines, and a row without its last cells."""
+    path = tmp_path / "saved.csv"
+    text = "FLOPs,Total Bytes,Phase,Operation\r\n\r\n,,,\r\n6,3,Prefill,x\r\n2,1,Decode\r\n"
+    path.write_bytes(text.encode("utf-8-sig"))
+    assert read_csv(path) == [CsvRow("Prefill", "x", 6, 3, "x"), CsvRow("Decode", "", 2, 1, "")]
 
 
 @pytest.mark.parametrize(
@@ -381,5 +436,12 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^output_csv_path"):
         run(tmp_path / "nowhere", **LLAMA)
     run(tmp_path, **LLAMA)
+    for wrong in (None, 5, ".", "", "a\0b"):
+        with pytest.raises(InputError, match=r"^output_csv_path: expected a file's name, got [^\n]+$"):
+            compute_and_plot_transformer_analysis(**LLAMA, output_csv_path=wrong)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"^csv_path: expected a file's name, got [^\n]+$"):
+            analyze_from_csv(wrong, A100, tmp_path / "roof.png")  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"^output_path: expected a file's name, got [^\n]+$"):
+            analyze_from_csv(tmp_path / "table.csv", A100, wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^output"):
         analyze_from_csv(tmp_path / "table.csv", A100, tmp_path / "nowhere" / "roof.png")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.compat.llm_para_table import COLUMNS, Layer, Row, plan, rows
-from roofline.model.checks import count
+from roofline.model.checks import LARGEST, integer, real
 from roofline.model.config import LARGEST_SIZE, MOST_LAYERS
 from roofline.model.errors import InputError
 from roofline.model.model import Model
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from roofline.show.plots.data import RooflinePlot
 
 HARDWARE_KEYS = ("name", "peak_performance", "memory_bandwidth")
+PEAK = "peak"
+"""The one format of such hardware."""
 
 
 # -- the two functions ---------------------------------------------------------------------------------------------
@@ -49,19 +51,21 @@ def compute_and_plot_transformer_analysis(
 
     Prefill: `seq_len` new tokens; Decode: one after them; Decode_Last: one after seq_len + max_gen_len − 1.
     `intermediate_size`: 4·hidden_size where not given; `use_rope`: whether `rope_theta` is given. The charts go to the
-    CSV's name with `.png`. Both files are overwritten, as there. Raises InputError for what is not possible.
+    CSV's name with `.png` in place of `.csv`. Both files are overwritten, as there. Raises InputError for what is not
+    possible.
     """
+    csv = _path("output_csv_path", output_csv_path)
     layer = _layer(
         hidden_size, num_heads, intermediate_size, num_key_value_heads, num_experts_per_tok, num_local_experts,
         use_gate_ffn, rope_theta is not None if use_rope is None else use_rope,
     )  # fmt: skip
     for name, value in (("rope_theta", rope_theta), ("rope_scaling_factor", rope_scaling_factor)):
-        if value is not None and not (_is_number(value) and value > 0):
+        if value is not None and not (real(value) or 0) > 0:
             raise InputError(name, value, "a positive number")
-    if Path(output_csv_path).suffix.lower() == ".png":
-        raise InputError("output_csv_path", str(output_csv_path), "a name for the CSV that does not end in .png")
-    batch, tokens = count("batch_size", batch_size, 1), count("seq_len", seq_len, 1)
-    generated = count("max_gen_len", max_gen_len, 1)
+    if csv.suffix.lower() == ".png":
+        raise InputError("output_csv_path", str(csv), "a name for the CSV that does not end in .png")
+    batch, tokens = _size("batch_size", batch_size, LARGEST), _size("seq_len", seq_len, LARGEST)
+    generated = _size("max_gen_len", max_gen_len, LARGEST)
     model = plan(layer, _size("num_layers", num_layers, MOST_LAYERS), quant_config)
     steps = {
         "Prefill": prefill(batch, tokens),
@@ -70,7 +74,7 @@ def compute_and_plot_transformer_analysis(
     }
     analyses = {phase: analyze(model, s, counting="llm-para", traffic="llm-para") for phase, s in steps.items()}
     table = [row for phase, analysis in analyses.items() for row in rows(layer, analysis, phase)]
-    csv, charts = Path(output_csv_path), Path(output_csv_path).with_suffix(".png")
+    charts = csv.with_name(f"{csv.stem if csv.suffix.lower() == '.csv' else csv.name}.png")
     _write_csv(csv, table)
     _draw_charts(charts, table)
     print("\n".join(_summary(model, analyses, batch, tokens, generated)))
@@ -92,10 +96,9 @@ def analyze_from_csv(
     from roofline.show.plots.style import Style
     from roofline.show.plots.write import write
 
-    name, peak, bandwidth = _hardware(hardware_config)
-    marks = read_csv(csv_path)
+    chip, table, output = _hardware(hardware_config), _path("csv_path", csv_path), _path("output_path", output_path)
     style = Style(legend="separate", broken=True)
-    return write(_roofline_plot(Path(csv_path), marks, name, peak, bandwidth), output_path, style, force=True)
+    return write(_roofline_plot(table, read_csv(table), chip, PEAK), output, style, force=True)
 
 
 def _layer(
@@ -120,23 +123,40 @@ def _layer(
 
 
 def _size(field: str, value: Any, most: int = LARGEST_SIZE) -> int:
-    if type(value) is not int or not 1 <= value <= most:
+    number = integer(value)
+    if number is None or not 1 <= number <= most:
         raise InputError(field, value, f"a whole number from 1 to {most}")
-    return value
+    return number
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _path(field: str, value: object) -> Path:
+    try:
+        path = Path(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(field, value, "a file's name") from None
+    if not path.name or "\0" in str(path):
+        raise InputError(field, str(path), "a file's name")
+    return path
 
 
-def _hardware(config: Mapping[str, Any]) -> tuple[str, float, float]:
+def _hardware(config: Mapping[str, Any]) -> Chip:
+    from roofline.machine.chip import Chip
+
     if not isinstance(config, Mapping):
         raise InputError("hardware_config", config, f"a dict with {', '.join(HARDWARE_KEYS)}")
-    peak, bandwidth = (config.get(key) for key in HARDWARE_KEYS[1:])
-    for key, value in zip(HARDWARE_KEYS[1:], (peak, bandwidth), strict=True):
-        if not _is_number(value) or not 0 < value < float("inf"):  # type: ignore[operator]
-            raise InputError(f"hardware_config[{key!r}]", value, "a positive number")
-    return str(config.get("name", "hardware")), float(peak), float(bandwidth)  # type: ignore[arg-type]
+    peak, bandwidth = (_positive(config, key) for key in HARDWARE_KEYS[1:])
+    name = str(config.get("name", "hardware"))
+    return Chip(
+        id=name, name=name, vendor="", generation="", kind="", peaks={PEAK: peak}, bandwidth=bandwidth,
+        capacity=float("inf"),
+    )  # fmt: skip
+
+
+def _positive(config: Mapping[str, Any], key: str) -> float:
+    value = real(config.get(key))
+    if value is None or not 0 < value < float("inf"):
+        raise InputError(f"hardware_config[{key!r}]", config.get(key), "a positive number")
+    return value
 
 
 def _summary(model: Model, analyses: Mapping[str, Analysis], batch: int, tokens: int, generated: int) -> list[str]:
@@ -150,7 +170,7 @@ def _summary(model: Model, analyses: Mapping[str, Analysis], batch: int, tokens:
         lines.append(f"{phase:<12} {brief(table_flops, 'FLOP'):>12} {brief(a.bytes, 'B'):>10}")
     lines += [
         f"parameters   {whole(model.parameters)}, {brief(model.weight_bytes(), 'B')}",
-        f"KV cache     {whole(each)} B per token of the batch; prompt {_mib(each * tokens)}, generation "
+        f"KV cache     {whole(each)} B per token position (batch of {batch}); prompt {_mib(each * tokens)}, generation "
         f"{_mib(each * generated)}, both {_mib(each * (tokens + generated))}",
     ]
     return lines
@@ -194,28 +214,35 @@ def table_roofline(csv_path: str | os.PathLike[str], chips: Sequence[Chip], fmt:
     drawn = []
     for chip in chips:
         used = fmt or next(f for f in ("bf16", "fp16", *chip.peaks) if f in chip.peaks)
-        drawn.append(_roofline_plot(path, marks, chip.name, chip.peak(used), chip.bandwidth, used))
+        drawn.append(_roofline_plot(path, marks, chip, used))
     return replace(drawn[0], title=path.stem, panels=tuple(panel for plot in drawn for panel in plot.panels))
 
 
 def read_csv(path: str | os.PathLike[str]) -> list[CsvRow]:
-    """The rows of such a CSV that do work on bytes. Raises InputError naming the line and the column at fault."""
-    from csv import DictReader, Error
+    """The rows of such a CSV that do work on bytes; of ours none of a pass that quantises, which has times alone.
+
+    Raises InputError naming the line and the column at fault.
+    """
+    from csv import Error, reader
 
     try:
-        with Path(path).open(encoding="utf-8", newline="") as file:
-            reader = DictReader(file)
-            lines, names = list(reader), reader.fieldnames or []
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            read = reader(file)
+            filled = [(read.line_num, cells) for cells in read if any(cells)]
     except (OSError, UnicodeDecodeError, Error) as error:
         raise InputError("csv_path", str(path), f"a CSV file that can be read ({error})") from None
+    names = filled[0][1] if filled else []
     needed = next((n for n in NEEDED if set(n) <= set(names)), None)
     if needed is None:
         missing = min(([n for n in columns if n not in names] for columns in NEEDED), key=len)
         raise InputError("csv_path", str(path), f"a CSV with the columns {', '.join(missing)}")
     phase, operation, flops, total = needed
+    empty = dict.fromkeys(names, "")
+    lines = [(i, {**empty, **dict(zip(names, cells, strict=False))}) for i, cells in filled[1:]]
     found = [
         CsvRow(line[phase], line[operation], _number(i, line, flops), _number(i, line, total), _group(line, operation))
-        for i, line in enumerate(lines, start=2)
+        for i, line in lines
+        if line.get("kind") != "quantise"
     ]
     working = [row for row in found if row.flops > 0 and row.total > 0 and row.group not in RIDING]
     if not working:
@@ -256,8 +283,7 @@ def _draw_charts(path: Path, table: Sequence[Row]) -> None:
 
     def panel(label: str, unit: str, field: str) -> BarPanel:
         def cell(key: tuple[str, str]) -> float | None:
-            value = getattr(by[key], field)
-            return value if _is_number(value) else None
+            return real(getattr(by[key], field))
 
         return BarPanel(label, unit, tuple(tuple(cell((p, o)) for o in operations) for p in phases))
 
@@ -266,17 +292,15 @@ def _draw_charts(path: Path, table: Sequence[Row]) -> None:
     write(plot, path, Style(), force=True)
 
 
-def _roofline_plot(
-    path: Path, marks: Sequence[CsvRow], name: str, peak: float, bandwidth: float, label: str = "peak"
-) -> RooflinePlot:
-    """Every operation in every phase at the speed of light of the machine."""
-    from roofline.show.plots.data import Ceiling, Panel, Point, Roof, RooflinePlot, Slope
+def _roofline_plot(path: Path, marks: Sequence[CsvRow], chip: Chip, fmt: str) -> RooflinePlot:
+    """Every operation in every phase at the speed of light of the machine in a format."""
+    from roofline.show.plots.build import roof
+    from roofline.show.plots.data import Panel, Point, RooflinePlot
 
     points = []
     for m in marks:
-        light = m.flops / max(m.flops / peak, m.total / bandwidth)
+        light = m.flops / max(m.flops / chip.peak(fmt), m.total / chip.bandwidth)
         points.append(Point(m.operation, m.group, m.phase, m.flops / m.total, light, light, 0.0))
-    roof = Roof(name, (Ceiling(label, peak, peak / bandwidth),), (Slope("memory", bandwidth),))
     whose = "one layer" if all(m.group == m.operation for m in marks) else "every layer, what rides on others left out"
     note = f"{whose} · a table knows no times: every point is at the speed of light"
-    return RooflinePlot(f"{path.stem} · {name}", (Panel(roof, tuple(points)),), note)
+    return RooflinePlot(f"{path.stem} · {chip.name}", (Panel(roof(chip, (fmt,)), tuple(points)),), note)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from roofline.model.checks import real
 from roofline.model.errors import InputError
 from roofline.model.families.parts import Modules
 from roofline.model.model import Block, Model
@@ -136,9 +137,10 @@ def precision(bits: Mapping[str, Any]) -> Precision:
 
 def _format(bits: Mapping[str, Any], key: str) -> Format:
     value = bits.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 64:
+    number = real(value)
+    if number is None or not 0 < number <= 64:
         raise InputError(f"quant_config[{key!r}]", value, "a number of bits from above 0 to 64")
-    return Format(f"{value:g} bits", Fraction(str(value)))
+    return Format(f"{number:g} bits", Fraction(str(value)))  # of a float32 too the digits it shows
 
 
 def rows(layer: Layer, analysis: Analysis, phase: str) -> list[Row]:
