@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,12 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from matplotlib.transforms import Affine2D
 
 from roofline.explore.marks import GROUPS
 from roofline.show.plots import canvas
-from roofline.show.plots.draw_roofline import breaks, draw_legend, frame
+from roofline.show.plots.data import Ceiling, Panel, Point, Roof, RooflinePlot, Slope
+from roofline.show.plots.draw_roofline import breaks, draw, draw_legend, frame
 from roofline.show.plots.style import DARK, GROUP_ORDER, LIGHT, Style, Theme
 from roofline.show.plots.write import renderers, write
 from show_plots_pictures import PICTURES
@@ -49,8 +53,6 @@ def test_a_broken_axis_and_a_legend_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_comparison_sees_a_missing_point(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     plot = PICTURES["roofline-phases"]()
     (panel,) = plot.panels  # type: ignore[union-attr]
     fewer = replace(plot, panels=(replace(panel, points=panel.points[:1]),))
@@ -126,6 +128,63 @@ def test_the_separate_legend_has_every_group_in_every_phase() -> None:
         "matmul · prefill", "attention · prefill", "experts · prefill",
         "matmul · decode", "attention · decode", "experts · decode", "speed of light",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("phases", "name", "columns"), [(2, "op", 2), (40, "op", 11), (40, "an op of a long name", 5), (12, 200 * "x", 1)]
+)
+def test_a_separate_legend_is_no_wider_than_a_page(phases: int, name: str, columns: int) -> None:
+    points = tuple(Point(f"{name} {i}", f"{name} {i}", f"p{i % phases}", i + 1, 1, 1, 0.0) for i in range(40))
+    with canvas.settings():
+        figure = draw_legend(roofline(points), Style())
+        figure.canvas.draw()
+        (legend,) = figure.legends
+        boxes = [t.get_window_extent() for t in legend.get_texts()]
+    assert len(boxes) == 40
+    assert len({round(box.x0) for box in boxes}) == columns
+    assert figure.get_figwidth() <= 12.0 or columns == 1
+    assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
+
+
+# -- machines of any speed -----------------------------------------------------------------------------------------
+def roofline(points: Sequence[Point], peak: float = 1e12, bandwidth: float = 1e10) -> RooflinePlot:
+    """Points at intensities under a roof, all on it."""
+    on = tuple(replace(p, performance=y, light=y) for p in points for y in [min(peak, p.intensity * bandwidth)])
+    roof = Roof("machine", (Ceiling("peak", peak, peak / bandwidth),), (Slope("memory", bandwidth),))
+    return RooflinePlot("slow", (Panel(roof, on),))
+
+
+MACHINES = {
+    "NAND-PIM": (0.2e12, 0.2e12), "DRAM-PIM": (0.8e12, 0.8e12), "1 GFLOP/s": (1e9, 1e9), "little memory": (1e12, 1e9),
+    "little else": (1e9, 1e12), "A100": (19.5e12, 1.555e12), "Xeon": (2.8e12, 204.8e9), "Snapdragon": (4.35e12, 51.2e9),
+    "1 FLOP/s": (1.0, 1e12), "beyond": (1e30, 1.0), "a line too short for its name": (1e12, 1e8),
+}  # fmt: skip
+INTENSITIES = (0.45, 0.49, 1.0, 1.0, 3.9, 119.0, 585.0, 1024.0, 1247.0, 1550.0)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_machine_of_any_speed_is_labelled_within_its_frame(machine: str, broken: bool) -> None:
+    """No tick's label on another, and the bandwidth's name, at its slant, within the axes."""
+    where = INTENSITIES if "short" not in machine else (0.45, 0.6, 3e4, 1e8)
+    points = [Point(f"op {i}", f"op {i}", "step", x, 1, 1, 0.0) for i, x in enumerate(where)]
+    with canvas.settings():
+        figure = draw(roofline(points, *MACHINES[machine]), Style(broken=broken))
+        ticks = [(text, box) for text, box in texts(figure) if not text.startswith("op")]
+        first = figure.axes[0]
+        (name,) = [t for t in first.texts if t.get_text().startswith("memory")]
+        turn, middle = Affine2D().rotate_deg(name.get_rotation()), name.get_transform().transform(name.get_position())
+        angle = name.get_rotation()
+        name.set_rotation(0)
+        flat = name.get_window_extent()
+    corners = turn.transform([(x * flat.width / 2, y * flat.height / 2) for x in (-1, 1) for y in (-1, 1)]) + middle
+    frame = first.get_window_extent()
+    assert all(frame.x0 <= x <= frame.x1 and frame.y0 <= y <= frame.y1 for x, y in corners), angle
+    for (one, a), (other, b) in itertools.combinations(ticks, 2):
+        overlap = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert min(overlap) <= 2.0, (one, other)
+    for ax in figure.axes:
+        assert canvas.tick_boxes(ax.xaxis)
 
 
 # -- colours -------------------------------------------------------------------------------------------------------

@@ -5,9 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
+from math import log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from roofline.show.plots.labels import extent
 from roofline.show.plots.style import Style
 from roofline.show.units import binary, brief
 
@@ -21,6 +24,8 @@ FONT = {
 }  # fmt: skip
 MARGIN = 0.12
 """Inches between the paper's edge and what is printed."""
+TICK = 8
+"""Points of a tick's label."""
 METADATA: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None},
@@ -77,7 +82,7 @@ def themed(ax: Axes, style: Style) -> Axes:
     ax.set_facecolor(colours.paper)
     ax.set_axisbelow(True)
     ax.grid(True, which="major", color=colours.grid, linewidth=0.7)
-    ax.tick_params(which="both", colors=colours.muted, labelsize=8, length=3, width=0.7)
+    ax.tick_params(which="both", colors=colours.muted, labelsize=TICK, length=3, width=0.7)
     for side, spine in ax.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(colours.muted)
@@ -88,18 +93,55 @@ def themed(ax: Axes, style: Style) -> Axes:
     return ax
 
 
+PARTS = (tuple(map(float, range(1, 10))), (1.0, 2.0, 3.0, 5.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
+"""Ticks within a decade, from many to few."""
+
+
 def log_axis(axis: Any, unit: str = "", most: int = 40) -> None:
-    """A logarithmic axis with plain figures at its decades, and between them where it is short."""
-    from math import log10
+    """A logarithmic axis with plain figures at its decades, and between them where it is short; as many as have room.
 
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    The axes have their place and limits already.
+    """
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-    low, high = axis.axes.get_xlim() if axis.axis_name == "x" else axis.axes.get_ylim()
-    decades = log10(high / low)
-    parts = (1.0,) if decades > 2.2 else (1.0, 2.0, 5.0) if decades > 0.8 else tuple(map(float, range(1, 10)))
-    axis.set_major_locator(LogLocator(subs=parts, numticks=most))
     axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}" if not unit and 1e-3 <= v < 1 else brief(v, unit)))
     axis.set_minor_formatter(NullFormatter())
+    low, high = view(axis)
+    decades = log10(high / low)
+    first = 4 if decades > 2.2 else 2 if decades > 0.8 else 0
+    tries = [(parts, most) for parts in PARTS[first:]] + [(PARTS[-1], most // k) for k in (2, 4, 8) if most // k > 1]
+    for parts, count in tries:
+        axis.set_major_locator(LogLocator(subs=parts, numticks=count))
+        boxes = tick_boxes(axis)
+        if boxes and all(a[1] <= b[0] for a, b in pairwise(boxes)):
+            return
+    ticks = [v for v in LogLocator(subs=PARTS[0]).tick_values(low, high) if low <= v <= high]
+    axis.set_major_locator(FixedLocator(ticks[len(ticks) // 2 :][:1]))
+
+
+def view(axis: Any) -> tuple[float, float]:
+    """The limits of an axis."""
+    low, high = axis.axes.get_xlim() if axis.axis_name == "x" else axis.axes.get_ylim()
+    return float(low), float(high)
+
+
+def ticks_in_view(axis: Any) -> list[float]:
+    """Where an axis has its major ticks."""
+    low, high = view(axis)
+    return [float(v) for v in axis.get_majorticklocs() if low <= v <= high]
+
+
+def tick_boxes(axis: Any) -> list[tuple[float, float]]:
+    """From where to where the major ticks' labels of a logarithmic axis reach along it, in pixels of the page."""
+    low, high = view(axis)
+    frame, across = axis.axes.get_window_extent(), axis.axis_name == "x"
+    start, long = (frame.x0, frame.width) if across else (frame.y0, frame.height)
+    found = []
+    for value in ticks_in_view(axis):
+        middle = start + long * log10(value / low) / log10(high / low)
+        room = extent(axis.axes, axis.get_major_formatter()(value, 0), TICK)[0 if across else 1] / 2
+        found.append((middle - room, middle + room))
+    return found
 
 
 def power_ticks(ax: Axes, low: int, high: int) -> None:

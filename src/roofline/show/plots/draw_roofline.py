@@ -10,7 +10,7 @@ from math import atan2, degrees, hypot, log10, sqrt
 from typing import TYPE_CHECKING, Any
 
 from roofline.show.plots import labels
-from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet
+from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet, tick_boxes, ticks_in_view
 from roofline.show.plots.data import Panel, Point, Roof, RooflinePlot
 from roofline.show.plots.style import Style, colours_of, marker_of
 from roofline.show.units import brief
@@ -23,6 +23,8 @@ Range = tuple[float, float]
 PANEL = (5.6, 4.4)
 """Inches of a panel's axes where it is the only one; two share a row."""
 LEGEND = 1.45
+WIDEST = 12.0
+"""Inches of a legend in a picture of its own, unless one name alone takes more."""
 ROOM = 1.8
 """Factor between the outermost point and the edge of the frame."""
 HOLLOW = 4.0
@@ -109,6 +111,7 @@ def _panel(
     for ax in made:
         _fill(ax, style, plot, panel, others, last=ax is made[-1], first=ax is made[0])
     if len(made) > 1:
+        _ticks_apart(made[0].xaxis, made[1].xaxis)
         _slashes(made[0], made[1], style)
     if first:
         made[0].set_ylabel("Performance (FLOP/s)")
@@ -120,6 +123,20 @@ def _panel(
     if name:
         above = made[0].get_position().y1 + 0.1 / figure.get_size_inches()[1]
         figure.text(made[0].get_position().x0, above, name, ha="left", va="bottom", color=style.colours.ink, size=9)
+
+
+def _ticks_apart(left: Any, right: Any) -> None:
+    """The part of a broken axis with more ticks gives up the one next to the gap where their labels would meet."""
+    from matplotlib.ticker import FixedLocator
+
+    ends = tick_boxes(left)[-1:], tick_boxes(right)[:1]
+    if not all(ends) or ends[0][0][1] <= ends[1][0][0]:
+        return
+    before, after = ticks_in_view(left), ticks_in_view(right)
+    if len(before) > len(after):
+        left.set_major_locator(FixedLocator(before[:-1]))
+    else:
+        right.set_major_locator(FixedLocator(after[1:]))
 
 
 def _slashes(left: Axes, right: Axes, style: Style) -> None:
@@ -260,7 +277,7 @@ def _write_free(
 
 
 def _name_slope(ax: Axes, style: Style, label: str, rate: float, peak: float, taken: labels.Taken) -> None:
-    """The bandwidth, written along its line above it, where the line has room."""
+    """The bandwidth, written along its line: above it or else below, within the axes; upright where it is too short."""
     (x_low, x_high), (y_low, _) = ax.get_xlim(), ax.get_ylim()
     start, end = max(x_low, y_low / rate), min(x_high, peak / rate)
     if start >= end:
@@ -268,21 +285,31 @@ def _name_slope(ax: Axes, style: Style, label: str, rate: float, peak: float, ta
     a, b = ax.transData.transform([(start, start * rate), (end, end * rate)])
     text = f"{label} {brief(rate, 'B/s')}"
     width, height = labels.extent(ax, text, 7.5)
-    long = hypot(b[0] - a[0], b[1] - a[1])
-    along, across = (b - a) / long, ((a[1] - b[1]) / long, (b[0] - a[0]) / long)
-    places = [width / 2 + 22 + step * 10 for step in range(40) if width + 30 + step * 10 < long]
-    for place in places:
-        at = a + along * place
-        x, y = at[0] + across[0] * height * 0.72, at[1] + across[1] * height * 0.72
-        left, right = ((x + s * along[0] * width / 2, y + s * along[1] * width / 2) for s in (-1, 1))
-        spots = labels.straight(left, right, height / 3)
-        if not any(labels.overlap(spot, other) for spot in spots for other in taken.all):
-            break
-    if places:
-        taken.texts += spots
-        x, y = ax.transData.inverted().transform((x, y))
-        labels.write(ax, x, y, text, style.colours.ink, 7.5, style.colours.paper,
-                     rotation=degrees(atan2(along[1], along[0])), rotation_mode="anchor")  # fmt: skip
+    long = hypot(*(b - a))
+    along = (b - a) / long
+    up = along[::-1] * (-1, 1)
+    half, frame = along * width / 2, ax.get_window_extent()
+    corners = [sign * half + side * height / 2 * up for sign in (-1, 1) for side in (-1, 1)]
+    steps = [along * (width / 2 + 22 + step * 10) for step in range(40) if width + 30 + step * 10 < long]
+    above, below = ([a + step + side * 0.72 * height * up for step in steps] for side in (1, -1))
+    above, below = (
+        [at for at in places if all(frame.contains(*(at + corner)) for corner in corners)] for places in (above, below)
+    )
+    if not above and not below:
+        lefts = (frame.x0 + (step + 0.5) * height / 2 for step in range(max(1, int(2 * frame.width / height) - 2)))
+        spots = [(x, a[1] + (x + height - a[0]) * along[1] / along[0] + height / 2) for x in lefts]
+        _write_free(ax, style, text, spots, (height, width), taken, style.colours.ink, rotation=90)
+        return
+
+    def covered(at: Any) -> list[labels.Box]:
+        return labels.straight(at - half, at + half, height / 3)
+
+    free = (at for at in (*above, *below) if not any(labels.overlap(x, y) for x in covered(at) for y in taken.all))
+    at = next(free, (above or below)[-1])
+    taken.texts += covered(at)
+    x, y = ax.transData.inverted().transform(at)
+    labels.write(ax, x, y, text, style.colours.ink, 7.5, style.colours.paper,
+                 rotation=degrees(atan2(along[1], along[0])), rotation_mode="anchor")  # fmt: skip
 
 
 # -- the legend ----------------------------------------------------------------------------------------------------
@@ -302,7 +329,7 @@ def entries(plot: RooflinePlot, style: Style) -> list[tuple[str, str, str]]:
 
 
 def draw_legend(plot: RooflinePlot, style: Style) -> Figure:
-    """A picture of the legend alone: every group in every phase it has."""
+    """A picture of the legend alone: every group in every phase it has, a column for each phase if there is room."""
     points = [p for panel in plot.panels for p in panel.points]
     theme = style.colours
     colours, markers = colours_of((p.group for p in points), theme), marker_of(p.phase for p in points)
@@ -315,9 +342,17 @@ def draw_legend(plot: RooflinePlot, style: Style) -> Figure:
     if any(p.light > p.performance * 1.001 for p in points):
         found.append(("speed of light", "hollowo", theme.muted))
     columns = len(markers) if len(pairs) > 6 else 1
-    figure, _, _ = sheet(style, 12.0, 12.0)
-    box = legend(figure, style, found, 0.0, 12.0, ncols=columns).get_window_extent()
-    width, height = box.width / style.dpi + 2 * MARGIN, box.height / style.dpi + 2 * MARGIN
+    width, height = _legend_size(style, found, columns)
+    while width > WIDEST and columns > 1:
+        columns = min(columns - 1, max(1, int(columns * WIDEST / width)))
+        width, height = _legend_size(style, found, columns)
     figure, _, _ = sheet(style, width, height)
     legend(figure, style, found, MARGIN, height - MARGIN, ncols=columns)
     return figure
+
+
+def _legend_size(style: Style, found: Sequence[tuple[str, str, str]], columns: int) -> tuple[float, float]:
+    """Inches across and up that a legend of its own takes in so many columns."""
+    figure, _, _ = sheet(style, WIDEST, WIDEST)
+    box = legend(figure, style, found, 0.0, WIDEST, ncols=columns).get_window_extent()
+    return box.width / style.dpi + 2 * MARGIN, box.height / style.dpi + 2 * MARGIN
