@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +185,34 @@ def test_a_machine_of_any_speed_is_labelled_within_its_frame(machine: str, broke
         assert min(overlap) <= 2.0, (one, other)
     for ax in figure.axes:
         assert canvas.tick_boxes(ax.xaxis)
+
+
+# -- names as they are ---------------------------------------------------------------------------------------------
+NAMES = ("title", "note", "label", "detail", "chip", "knob", "operations")
+CODE = "$a_{b$"
+"""A name that is broken mathematics to Matplotlib."""
+
+
+def renamed(value: Any, field: str = "") -> Any:
+    """A plot whose names, but for those that choose a colour or an axis, all end in CODE."""
+    if isinstance(value, str):
+        return f"{value}{CODE}" if field in NAMES else value
+    if isinstance(value, tuple):
+        return tuple(renamed(v, field) for v in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: renamed(getattr(value, f.name), f.name) for f in fields(value)})
+    return value
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_names_are_drawn_letter_by_letter(name: str, tmp_path: Path) -> None:
+    plot = renamed(PICTURES[name]())
+    for file in write(plot, tmp_path / "named.png", Style(dpi=50, legend="separate")):
+        assert file.stat().st_size > 1000
+    with canvas.settings():
+        said = [text for text, _ in texts(renderers()[type(plot)](plot, Style(dpi=50)))]
+    assert sum(CODE in text for text in said) >= 2
+    assert not [text for text in said if "mathdefault" in text]
 
 
 # -- colours -------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FONT = {
     "font.family": "DejaVu Sans", "font.size": 9.0, "svg.fonttype": "path", "svg.hashsalt": "roofline",
-    "pdf.fonttype": 42, "axes.unicode_minus": True, "hatch.linewidth": 0.6,
+    "pdf.fonttype": 42, "axes.unicode_minus": True, "hatch.linewidth": 0.6, "text.parse_math": False,
 }  # fmt: skip
 MARGIN = 0.12
 """Inches between the paper's edge and what is printed."""
