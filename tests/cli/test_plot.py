@@ -109,6 +109,42 @@ def test_a_table_of_ops_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 
+def test_a_timed_table_in_fp8_is_drawn_without_its_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What quantises has times alone: no FLOPs, no bytes, no point."""
+    table = tmp_path / "ops.csv"
+    main(["analyze", LLAMA, "--on", "h100-sxm", "--precision", "fp8", "--decode", "512", "--output", str(table)])
+    assert table.read_text(encoding="utf-8").count(",quantise,") == 4
+    main(["plot", str(table), "--on", "h100-sxm", "--precision", "fp8", "--json"])
+    (panel,) = json.loads(capsys.readouterr().out)["panels"]
+    a = rl.analyze(rl.load(LLAMA), rl.decode(batch=1, context=512), precision="fp8")
+    assert [(p["label"], p["intensity"]) for p in panel["points"]] == [
+        (c.name, c.intensity) for c in a.ops if c.kind in ("matmul", "attention")
+    ]
+    assert panel["roof"]["ceilings"][0]["peak"] == rl.chips()["h100-sxm"].peak("fp8")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--kind diagram", "--kind sweep", "--layout tp=4", "--law ideal", "--engine vllm", "--counting torch",
+        "--traffic floor", "--train 64", "--points layers", "--links", "--over context", "--phase prefill",
+        "--most-batch 4", "--most-context 64", "--revision main", "--prefill 8", "--decode 8", "--batch 2",
+        "--cached 1 2", "--new 1 2", "--kind diagram --layout tp=4 --law ideal",
+    ],
+)  # fmt: skip
+def test_what_a_table_does_not_take_is_refused(
+    options: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, picture = tmp_path / "ops.csv", tmp_path / "a.png"
+    table.write_text("step,op,flops,bytes\ndecode,x,6,3\n", encoding="utf-8")
+    with pytest.raises(SystemExit) as stop:
+        main(["plot", str(table), "--on", "h100-sxm", "--output", str(picture), *options.split()])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert stop.value.code == 2
+    assert f"{options.split()[0]}: expected no such option with a table, got" in line
+    assert not picture.exists()
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -65,7 +65,8 @@ def plot(
 
     Without a step: a prefill and a decode of 1024 tokens. --decode (of a prefill sweep --prefill) and --batch are also
     the context and the batch at which sweeps, memory and tornado are drawn. Instead of a model, a table (`.csv`) as
-    `analyze --csv` or LLM-para write it: its roofline at the chips' speed of light, the peak that of --precision.
+    `analyze --csv` or LLM-para write it: its roofline at the chips' speed of light, the peak that of --precision; of a
+    step, a layout or a law it takes no option.
 
     Example: `roofline plot meta-llama/Llama-3.1-8B --on h100-sxm a100-sxm-80gb --output roofline.png --force`
 
@@ -115,12 +116,17 @@ def plot(
 
     if output is None and not json:
         raise InputError("--output", "nothing", "a file that ends in .png, .svg, .pdf or .html, or --json")
-    if kind in ("roofline", "sweep", "map", "tornado") and not on:
-        raise InputError("--on", "nothing", f"a chip, for a {kind}")
     if model.lower().endswith(".csv"):
+        _refuse_beside_a_table(
+            kind=kind, layout=layout, train=train, points=points, links=links, over=over, phase=phase,
+            most_batch=most_batch, most_context=most_context, counting=counting, traffic=traffic, law=law,
+            engine=engine, revision=revision, **vars(step),
+        )  # fmt: skip
         style = Style(theme, legend, broken, 150 if dpi is None else dpi)
         _table(Path(model), on or (), precision, output, style, force, json)
         return
+    if kind in ("roofline", "sweep", "map", "tornado") and not on:
+        raise InputError("--on", "nothing", f"a chip, for a {kind}")
     built = load(model, revision=revision)
     size = 1 if step.batch is None else step.batch
     alone = train is not None and step == StepOptions(batch=step.batch)
@@ -146,6 +152,16 @@ def plot(
     warn(built)
     if kind in ("roofline", "shares"):
         warn_beyond(built, list(steps.items()))
+
+
+def _refuse_beside_a_table(**options: object) -> None:
+    """Raises InputError for an option that a table's roofline does not take, where it is not at its default."""
+    from inspect import signature
+
+    defaults = {name: parameter.default for name, parameter in signature(plot).parameters.items()}
+    for name, value in options.items():
+        if value != defaults.get(name):
+            raise InputError(f"--{name.replace('_', '-')}", value, "no such option with a table")
 
 
 def _table(
