@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -257,8 +258,7 @@ def test_every_legal_layout_of_64_chips(model: Model) -> None:
 
 def test_a_node_gets_a_token_once_and_groups_limit_the_nodes() -> None:
     """N·(1 − C(E − E/N, k)/C(E, k)) of 256 experts, top 8: 3.61 of 4 nodes, 5.29 of 8; groups let at most 4 of 8."""
-    from roofline.machine.fabric import cluster_named
-    from roofline.machine.timing import crossing_share
+    from roofline.machine.timing import sent_share
 
     def share(chips: int, groups: int, top: int) -> float:
         op = o.Communicate(
@@ -271,7 +271,7 @@ def test_a_node_gets_a_token_once_and_groups_limit_the_nodes() -> None:
             groups=groups,
             top_groups=top,
         )
-        return 8 * crossing_share(op, cluster_named("32xdgx-h100"), chips, 1)
+        return 8 * sent_share(op, chips // 8)
 
     assert [round(share(n, 1, 1), 2) for n in (16, 32, 64)] == [1.99, 3.61, 5.29]
     assert share(8, 1, 1) == 8  # one node: nothing crosses, nothing is saved
@@ -281,6 +281,41 @@ def test_a_node_gets_a_token_once_and_groups_limit_the_nodes() -> None:
     )
     assert isinstance(dispatch, o.Communicate)
     assert (dispatch.experts, dispatch.groups, dispatch.top_groups, dispatch.top_k) == (256, 8, 4, 8)
+
+
+def test_an_exchange_takes_at_least_its_bytes() -> None:
+    """V3 lets a token go to 4 of 8 groups: 4 of 8 nodes over 50 GB/s each, or 4 of 8 ranks of one over 450 GB/s."""
+    sent = 2040 * 7168 * 2
+
+    def floor(model: Model, on: str, n: int) -> tuple[float, str]:
+        e = rl.estimate(model, rl.prefill(8, 255), on=on, layout=Layout(dp=n, ep=n))
+        return max(float(op.each.network) for op in e.ops if op.kind == "communication"), e.bound
+
+    assert floor(V3, "8xdgx-h200", 64) == (pytest.approx(4 * sent * 7 / 8 / 50e9), "network")
+    assert floor(V3, "dgx-h200", 8) == (pytest.approx(4 * sent * 7 / 8 / 450e9), "compute")
+    distinct = 8 * (1 - comb(112, 8) / comb(128, 8))
+    assert floor(QWEN, "dgx-h200", 8)[0] == pytest.approx(distinct * 2040 * 2048 * 2 * 7 / 8 / 450e9)
+
+
+@pytest.mark.parametrize("layout", ["dp=64,ep=64", "tp=8,ep=8", "tp=4,dp=8,ep=32", "tp=8,ep=8,sp", "dp=8,ep=8"])
+@pytest.mark.parametrize("traffic", ["fused", "unfused", "floor"])
+def test_no_op_of_a_rank_moves_less_than_nothing(layout: str, traffic: str) -> None:
+    for step in (rl.prefill(8, 255), rl.decode(8, 1024), rl.decode(1, 64)):
+        for model in (V3, rl.load("Qwen/Qwen1.5-MoE-A2.7B"), QWEN):
+            try:
+                rank = rl.shard(model, layout_named(layout))
+            except rl.InputError:
+                continue
+            assert all(c.bytes >= 0 for c in rl.analyze(rank, step, traffic=traffic).ops)
+
+
+def test_the_ranks_sums_of_experts_outputs_add_up() -> None:
+    def combined(model: rl.Model, step: rl.Step) -> int:
+        return sum(c.flops for c in rl.analyze(model, step).ops if c.name == "experts_combine" and c.kind == "add")
+
+    whole = combined(V3, rl.prefill(64, 32))
+    assert 64 * combined(rl.shard(V3, Layout(dp=64, ep=64)), rl.prefill(1, 32)) == whole
+    assert 8 * combined(rl.shard(V3, Layout(tp=8, ep=8)), rl.prefill(64, 32)) == whole
 
 
 def test_imbalance_loads_the_busiest_rank_and_capacity_drops_the_rest() -> None:

@@ -340,6 +340,7 @@ def collective(
     stride: int = 1,
     software: str = "nccl",
     crossing: float = 1.0,
+    landing: float = 0.0,
 ) -> Transfer:
     """The time of one collective among `ranks` chips of a cluster, every `stride`-th; sizes as nccl-tests counts them.
 
@@ -348,8 +349,9 @@ def collective(
     faster than NCCL's (vllm, trtllm, sglang; `vllm-eager` outside a CUDA graph; `vllm 0.14.0` for one release).
     Outside a CUDA graph it has no choice: the host's launches are in its time, and not in NCCL's. `dispatch` and
     `combine` are expert parallelism's exchanges by DeepEP, size the bytes that a rank's tokens have for all their
-    experts; `crossing` is the share of them that goes from node to node, where a token is sent once. Zero bytes or one
-    rank take no time.
+    experts; `crossing` is the share of them that goes from node to node, where a token is sent once, `landing` the
+    share that goes to distinct ranks: with evenly loaded experts no exchange moves less. Where it is 0, how much stays
+    on a rank is up to the router, and the floor is 0. Zero bytes or one rank take no time.
 
     Raises InputError for an op or a group there is not, or a negative size.
     """
@@ -362,7 +364,7 @@ def collective(
     if not parts:
         zero = 0.0 * size
         return Transfer(zero, zero, zero, zero, zero, (), "A")
-    floor, moved = _floor(op, size, parts)
+    floor, moved = _floor(op, size, parts, crossing, landing)
     options = _options(op, size, parts, cluster.chip, software, crossing)
     expected, low, high, fixed, grade = options[0]
     for other in options[1:]:
@@ -378,12 +380,18 @@ def collective(
     return Transfer(floor, expected, low, high, fixed, moved, grade)
 
 
-def _floor(op: str, size: Count, parts: tuple[Part, ...]) -> tuple[Count, tuple[tuple[str, Count], ...]]:
+def _floor(
+    op: str, size: Count, parts: tuple[Part, ...], crossing: float, landing: float
+) -> tuple[Count, tuple[tuple[str, Count], ...]]:
     """The busiest level's least bytes at full bandwidth, and the bytes at each level."""
     names = [p.level.name for p in parts]
     if op in ("dispatch", "combine"):
         sent = hierarchical_bytes("all_to_all", size, tuple(p.count for p in parts))
-        return 0.0 * size, tuple(zip(names, sent, strict=True))
+        inner, nodes = parts[0], _count(parts[1:])
+        inside = landing * size * (inner.count - 1) / inner.count / inner.bandwidth
+        slow = min(p.bandwidth for p in parts[1:]) if nodes > 1 else 1.0
+        across = (landing > 0) * crossing * size * (nodes - 1) / nodes / slow
+        return np.maximum(inside, across), tuple(zip(names, sent, strict=True))
     if op == "p2p":
         return size / parts[-1].level.bandwidth, ((names[-1], size),)
     moved = hierarchical_bytes(op, size, tuple(p.count for p in parts))

@@ -413,24 +413,24 @@ def _transfer(op: o.Communicate, size: Count, ranks: int, stride: int, target: T
     cluster = target.cluster or of_chips(1, target.chip)
     here = (numpy.asarray(op.ranks) == ranks) & (numpy.asarray(op.stride) == stride)
     software = target.engine.network or target.engine.software or "nccl"
-    crossing = 1.0
+    shares: dict[str, float] = {}
     if op.collective in ("dispatch", "combine"):
-        crossing = crossing_share(op, cluster, ranks, stride)
-    return here, collective(op.collective, size, ranks, cluster, stride=stride, software=software, crossing=crossing)
+        parts = cluster.span(ranks, stride)
+        nodes = ranks // parts[0].count if parts else 1
+        shares = {"crossing": sent_share(op, nodes), "landing": sent_share(op, ranks)}
+    return here, collective(op.collective, size, ranks, cluster, stride=stride, software=software, **shares)
 
 
-def crossing_share(op: o.Communicate, cluster: Cluster, ranks: int, stride: int) -> float:
-    """Nodes a token is sent to over its experts: a token goes to a node once, however many of its experts are there.
+def sent_share(op: o.Communicate, places: int) -> float:
+    """Nodes, or ranks, that a token is sent to over its experts: to each once, however many of its experts are there.
 
-    N·(1 − C(E − E/N, k)/C(E, k)) of N nodes, at most as many as its groups of experts span; over k.
+    N·(1 − C(E − E/N, k)/C(E, k)) of N places, at most as many as its groups of experts span; over k.
     """
-    parts = cluster.span(ranks, stride)
-    nodes = ranks // parts[0].count if parts else 1
-    if nodes <= 1 or op.top_k < 1 or op.experts % nodes:
+    if places <= 1 or op.top_k < 1 or op.experts % places:
         return 1.0
-    absent = comb(op.experts - op.experts // nodes, op.top_k) / comb(op.experts, op.top_k)
-    most = nodes if op.groups <= 1 else op.top_groups * ceil_div(nodes, op.groups)
-    return min(nodes * (1 - absent), most) / op.top_k
+    absent = comb(op.experts - op.experts // places, op.top_k) / comb(op.experts, op.top_k)
+    most = places if op.groups <= 1 else op.top_groups * ceil_div(places, op.groups)
+    return min(places * (1 - absent), most) / op.top_k
 
 
 def _scan(op: o.Delta | o.Dual, target: Target) -> Result:

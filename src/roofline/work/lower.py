@@ -290,7 +290,8 @@ def _router(r: m.Router, step: Step) -> Iterator[o.Op]:
 def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     """T tokens make T·top_k rows; only the distinct experts they visit are read.
 
-    One of several ranks has its share of the experts, and of the rows and distinct experts of all their tokens.
+    One of several ranks has its share of the experts, and of the rows and distinct experts of all their tokens. What it
+    adds up are its own rows: one sum for each token that it has any of, at most one a row.
     """
     t, k = step.share(step.new_tokens * e.gathered), chosen(e)
     rows, touched = _loaded(ceil_div(k * t, e.ranks), e.load), _part(distinct(e.experts, k, t), e.ranks)
@@ -310,8 +311,8 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     yield _activate(f"{e.name}_act", e.inner, rows, e.function, e.gated, rides=True)
     yield product(f"{e.name}_down_proj", e.inner, e.hidden, False)
     yield o.Sum(
-        name=f"{e.name}_combine", rides=True, elements=e.hidden * t, terms=k, weighted=True,
-        input=e.hidden * rows, output=e.hidden * t,
+        name=f"{e.name}_combine", rides=True, elements=e.hidden * ceil_div(t, e.ranks), terms=k, weighted=True,
+        input=e.hidden * rows, output=e.hidden * least(t, rows),
     )  # fmt: skip
 
 
