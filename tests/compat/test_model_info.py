@@ -13,7 +13,7 @@ import pytest
 
 import roofline as rl
 from roofline.compat.model_info import CSV_HEADER, dump_model_info
-from roofline.compat.model_info_rules import RULES, Account, Phase, account, beyond_floor, frontier, grid, ranking
+from roofline.compat.model_info_rules import H200, RULES, Account, Phase, account, beyond_floor, frontier, grid, ranking
 
 V3 = rl.load("deepseek-ai/DeepSeek-V3")
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "deepseek-v3.json").read_text(encoding="utf-8"))
@@ -156,7 +156,7 @@ def test_the_parameters_of_the_original() -> None:
     assert "| 64 |" not in text.partition("## Decode over batch")[2].partition("\n## ")[0]
     assert "L40S" in text
     assert "| inference fits | yes |" in text
-    slow = account(V3, "prefill", RULES["naive"], batch=8, length=255, ep=64, link=450e9)
+    slow = account(V3, "prefill", RULES["naive"], batch=8, length=255, ep=64, on=replace(H200, link=450e9))
     assert slow.network == 2 * of("prefill", "naive", ep=64).network
 
 
@@ -212,4 +212,4 @@ def test_the_smallest_batch_keeps_up_and_its_half_does_not() -> None:
 
     assert keeps_up(one.batch)
     assert not keeps_up(one.batch // 2)
-    assert frontier(V3, ep=64, length=2048, link=1e9).limiter == "network"
+    assert frontier(V3, ep=64, length=2048, on=replace(H200, link=1e9)).limiter == "network"

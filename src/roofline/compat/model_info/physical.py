@@ -1,0 +1,158 @@
+"""A step as the library counts and times it, of one rank, beside what the rules make of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from math import log2
+
+from roofline.compat.model_info.floor import rank_layout, rank_of, step_of
+from roofline.compat.model_info.rules import Phase, Rules
+from roofline.estimates.latency import time_of
+from roofline.estimates.place import Placed, placed
+from roofline.estimates.training import TrainingEstimate, estimate_training
+from roofline.machine.chip import Chip, chip_named
+from roofline.machine.timing import path_of
+from roofline.model.errors import InputError
+from roofline.model.model import Model
+from roofline.model.precision import FORMATS, Format, Precision
+from roofline.work.analysis import Analysis, analyze
+from roofline.work.training import train
+
+FLOATS = {"fp4": 4, "fp8": 8, "bf16": 16, "fp16": 16, "fp32": 32}
+"""Formats of products in floating point that a report tells apart, by bits."""
+RECIPES = {"fp4": "nvfp4"}
+"""Recipes of training that are not called like their format."""
+
+
+def wanted_format(width: float) -> str:
+    """The format that elements of so many bytes are multiplied in, where the chip has it."""
+    return "bf16" if width >= 2 else "fp8" if width >= 1 else "fp4"
+
+
+def near_format(chip: Chip, wanted: str) -> str:
+    """The format that a chip has for products nearest to the one wanted, the wider where two are as near."""
+    known = [f for f in FLOATS if f in chip.peaks]
+    if wanted in chip.peaks or not known:
+        return wanted if wanted in chip.peaks else next(iter(chip.peaks))
+    return min(known, key=lambda f: (abs(log2(FLOATS[f] / FLOATS[wanted])), -FLOATS[f]))
+
+
+def formats_on(chip: Chip, model: Model, rules: Rules) -> Precision:
+    """Formats of the rules' widths that the chip runs: the checkpoint's activations where it multiplies them.
+
+    Weights narrower than any format of the chip's units multiply as wide as activations do.
+    """
+    wide = near_format(chip, "bf16")
+
+    def stored(width: float) -> Format:
+        name = "fp32" if width >= 4 else wide if width >= 2 else wanted_format(width)
+        return FORMATS[name] if name in chip.peaks else replace(FORMATS[name], compute=None)
+
+    foreign = model.precision.activations.name not in chip.peaks
+    base = {f.name: wide for f in fields(Precision)} if rules.weight_bytes >= 2 or foreign else {}
+    weights, kv = stored(rules.weight_bytes), FORMATS[stored(rules.cache_bytes).name]
+    return model.precision.with_roles(**base).with_roles(weights=weights, kv=kv)
+
+
+@dataclass(frozen=True)
+class Physical:
+    """A rank's step: `analysis`, and where the chips have times, `time` (seconds), `bound` and the `peak` of `fmt`.
+
+    `reason`: why there is no time.
+    """
+
+    analysis: Analysis
+    fmt: str
+    time: float | None = None
+    peak: float = 0.0
+    bound: str = ""
+    reason: str = ""
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of the rank."""
+        return float(self.analysis.flops)
+
+    @property
+    def bytes(self) -> float:
+        """Bytes that cross its memory."""
+        return float(self.analysis.bytes)
+
+    @property
+    def mfu(self) -> float | None:
+        """FLOPs over peak · time, the peak that of its own format."""
+        return None if self.time is None else self.flops / (self.peak * self.time)
+
+
+def place(chip: Chip, ep: int, link: float | None) -> Placed:
+    """The ranks on a cluster of the chip, or of the one it is derived from; `link`: bytes/s of both directions.
+
+    Raises InputError where nothing is known to join as many.
+    """
+    own = chip if link is None else replace(chip, link=link / 2)
+    try:
+        found = placed(own, rank_layout(ep))
+    except InputError:
+        if chip.like is None:
+            raise
+        found = replace(placed(chip.like, rank_layout(ep)), chip=own)
+    if link is None or ep == 1:
+        return found
+    inner, *outer = found.cluster.levels
+    joined = replace(found.cluster, levels=(replace(inner, bandwidth=link / 2), *outer))
+    return replace(found, cluster=joined)
+
+
+def physical(
+    model: Model, phase: Phase, rules: Rules, *, chip: Chip, batch: int, length: int, ep: int = 1,
+    link: float | None = None,
+) -> Physical:  # fmt: skip
+    """One rank's step of `batch` sequences on a chip, or on `ep` of them.
+
+    Raises InputError where the experts do not divide over the ranks.
+    """
+    rank = rank_of(model, ep)
+    if phase == "training":
+        return _training(model, rank, rules, chip, batch, length, ep, link)
+    precision = formats_on(chip, model, rules)
+    fmt = path_of(precision.ffn, precision.activations).compute
+    step = step_of(phase, batch, length)
+    try:
+        e = time_of(rank, step, place(chip, ep, link), precision=precision)
+    except InputError as error:
+        return Physical(analyze(rank, step, precision=precision), fmt, reason=str(error))
+    return Physical(e.analysis, fmt, float(e.time), chip.peak(fmt), str(e.bound))
+
+
+def _training(
+    model: Model, rank: Model, rules: Rules, chip: Chip, batch: int, length: int, ep: int, link: float | None
+) -> Physical:
+    """All of a rank's sequences in one micro-batch, as the rules take them."""
+    fmt = near_format(chip, wanted_format(rules.weight_bytes))
+    recipe = RECIPES.get(fmt, fmt)
+    analysis = analyze(rank, train(batch, length, recipe=recipe, micro_batch=batch))
+    step = train(batch * ep, length, recipe=recipe, micro_batch=batch)
+    free = replace(model, context=None)  # as the rules, it asks for any length
+    try:
+        where = place(chip, ep, link)
+        on = chip if ep == 1 else replace(where.cluster, chip=_known(where.chip).id)
+        e = estimate_training(free, step, on=on, layout=where.layout)
+    except InputError as error:
+        return Physical(analysis, fmt, reason=str(error))
+    return Physical(analysis, fmt, e.time, chip.peak(fmt), _bound(e))
+
+
+def _known(chip: Chip) -> Chip:
+    """The chip, if a cluster can name it. Raises InputError for one with other figures than its name has."""
+    named = chip_named(chip.id)
+    if replace(named, name=chip.name, link=chip.link) != chip:
+        raise InputError("roofline", chip.id, "a chip that a cluster can name, for a step of training on several")
+    return chip
+
+
+def _bound(e: TrainingEstimate) -> str:
+    """What limits the passes, or what takes longer than they do."""
+    passes = str(e.stages[0].passes.estimate.bound)
+    between = e.reduction.expected + e.gathering.expected
+    found = {passes: e.passes.expected, "gradients": between, "optimizer": e.update.expected}
+    return max(found, key=lambda name: found[name])
