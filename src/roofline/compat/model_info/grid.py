@@ -44,7 +44,10 @@ class Point:
 
 
 def scaled(model: Model, hidden: float, top_k: int) -> Model:
-    """The stream, the feed-forwards and the experts that many times as wide; attention's own sizes as they are."""
+    """The stream, the feed-forwards and the experts that many times as wide, attention's own sizes as they are.
+
+    `top_k`: experts per token, at most all.
+    """
 
     def size(value: int) -> int:
         return round(hidden * value)
@@ -52,7 +55,7 @@ def scaled(model: Model, hidden: float, top_k: int) -> Model:
     def changed(x: m.Module) -> m.Module:
         match x:
             case m.Experts():
-                return replace(x, hidden=size(x.hidden), inner=size(x.inner), top_k=top_k)
+                return replace(x, hidden=size(x.hidden), inner=size(x.inner), top_k=min(top_k, x.experts))
             case m.Linear(part="ffn"):
                 return replace(x, inputs=size(x.inputs), outputs=size(x.outputs))
             case m.Router():
