@@ -323,6 +323,11 @@ def test_physical_rows_are_of_one_rank() -> None:
     assert decode[1] == f"{e.analysis.bytes / 1e9:.2f} GB"
     assert float(decode[3].removesuffix(" ms")) == pytest.approx(1e3 * e.time, rel=0.01)
     assert all(regimes["training", "physical"][3:])
+    sent = dict(
+        rl.estimate(V3, rl.prefill(8, 255), on="h200-sxm", layout=layout, precision="weights=fp8,kv=fp8").shares
+    )
+    assert sent["communication"] > 0.5
+    assert regimes["prefill", "physical"][-1] == "network"
 
 
 def test_the_floor_is_that_of_the_same_rank() -> None:
@@ -398,7 +403,7 @@ def test_categories_add_up_to_the_physical_step() -> None:
         "prefill: the head runs for 8 of 2,040 positions, by the rules for all.",
         "prefill: latents are expanded: scores over 192 and values of 128 elements a head, as by the rules.",
         "decode: latents are absorbed: scores over 576 and values of 512 elements a head, by the rules 192 and 128.",
-        "decode: 8 rows of the embedding are looked up, by the rules all 129,280 read.",
+        "decode: the embedding looks up 8 of 129,280 rows, by the rules all are read.",
         "decode: tokens visit 56.63 of 256 experts by Poisson, exactly 57.42.",
         "decode: efficient divides weights by 4/4/2 (attention/dense/experts), 77.27 GB are left.",
         "training: 3 times the FLOPs and 2 times the bytes of a prefill by the rules",
@@ -408,6 +413,13 @@ def test_categories_add_up_to_the_physical_step() -> None:
 )
 def test_causes_have_their_numbers(words: str) -> None:
     assert words in report()
+
+
+def test_a_chunk_leaves_less_in_decode_too() -> None:
+    """3 of 4 layers see the last 20000 % 8192 = 3616 tokens and the new one; by the rules 8192."""
+    text = dump_model_info("meta-llama/Llama-4-Scout-17B-16E-Instruct", **QUICK, seq_len=20000)
+    real, counted = 12 * 20001 + 36 * 3617, 12 * 20000 + 36 * 8192
+    assert f"- decode: masks leave {real:,} of the {counted:,} query-key pairs that the rules count" in text
 
 
 def test_no_cause_that_does_not_apply() -> None:

@@ -81,11 +81,10 @@ def _attends(p: Physical) -> list[tuple[int, o.Attend]]:
 
 
 def _pairs(a: Asked, phase: Phase, p: Physical) -> Iterator[str]:
-    """Pairs that a mask leaves; a decode's one query sees everything but what its window leaves out."""
-    if phase == "decode":
-        return
+    """Pairs that the mask, windows and chunks leave."""
     real = sum(n * int(op.pairs) for n, op in _attends(p))
-    counted = sum(n * a.batch * a.length * parts.seen(parts.mixer(b), a.length) for b, n in a.model.blocks)
+    queries = a.accounts[phase][0].tokens
+    counted = sum(n * queries * parts.seen(parts.mixer(b), a.length) for b, n in a.model.blocks)
     if real < counted:
         share = f"{100 * real / counted:.1f} %"
         yield f"masks leave {whole(real)} of the {whole(counted)} query-key pairs that the rules count, {share}"
@@ -120,7 +119,7 @@ def _table(a: Asked, p: Physical) -> Iterator[str]:
         if isinstance(cost.op, o.Lookup) and cost.op.phase == "forward":
             rows = int(cost.op.weight) // int(cost.op.width)
             if cost.op.name == "embedding" and rows < a.model.vocab:
-                yield f"{whole(rows)} rows of the embedding are looked up, by the rules all {whole(a.model.vocab)} read"
+                yield f"the embedding looks up {whole(rows)} of {whole(a.model.vocab)} rows, by the rules all are read"
 
 
 def drawn(a: Asked, rules: Rules, phase: Phase) -> Iterator[str]:
