@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.compat.model_info import CSV_HEADER, dump_model_info
-from roofline.compat.model_info_rules import (
+from roofline.compat.model_info import (
+    CSV_HEADER,
     EFFICIENT,
     H200,
     NAIVE,
@@ -27,6 +27,7 @@ from roofline.compat.model_info_rules import (
     account,
     beyond_floor,
     crossing,
+    dump_model_info,
     frontier,
     grid,
     ranking,
@@ -619,7 +620,9 @@ def test_a_config_inside_a_config() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [5, None, object(), dict, SimpleNamespace(config=5), SimpleNamespace(config="x")], ids=str
+    "given",
+    [5, None, object(), dict, SimpleNamespace(config=5), SimpleNamespace(config="x")],
+    ids=["number", "none", "object", "class", "config a number", "config a text"],
 )
 def test_no_config_at_all(given: Any) -> None:
     with pytest.raises(rl.InputError):

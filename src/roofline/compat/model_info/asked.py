@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from roofline.compat.model_info import parts
-from roofline.compat.model_info.account import Account, account
+from roofline.compat.model_info.accounting import Account, account
 from roofline.compat.model_info.physical import Physical, near_format, physical
 from roofline.compat.model_info.rules import H200, PHASES, Peaks, Phase, Rules, on_chip, rules_named
 from roofline.machine.chip import Chip

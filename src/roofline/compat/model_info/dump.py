@@ -10,7 +10,7 @@ from typing import Any
 
 from roofline.compat.model_info import parts
 from roofline.compat.model_info.asked import ORIGINAL_CHIP, Asked, model_of, two_rules, whole_numbers
-from roofline.compat.model_info.grid import COLUMNS, Point, grid
+from roofline.compat.model_info.knobs import COLUMNS, Point, grid
 from roofline.compat.model_info.physical import near_format, wanted_format
 from roofline.compat.model_info.picture import picture
 from roofline.compat.model_info.rules import EFFICIENT, NAIVE, Peaks, Rules, number, on_chip

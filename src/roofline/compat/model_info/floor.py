@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
-from roofline.compat.model_info.account import Account, account
+from roofline.compat.model_info.accounting import Account, account
 from roofline.compat.model_info.rules import Phase, Rules
 from roofline.layout.layout import Layout
 from roofline.layout.shard import shard

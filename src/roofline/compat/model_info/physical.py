@@ -7,7 +7,7 @@ from math import log2
 
 from roofline.compat.model_info.floor import rank_layout, rank_of, step_of
 from roofline.compat.model_info.rules import Phase, Rules
-from roofline.estimates.latency import Estimate, time_of
+from roofline.estimates.latency import time_of
 from roofline.estimates.place import Placed, placed
 from roofline.estimates.training import TrainingEstimate, estimate_training
 from roofline.machine.chip import Chip, chip_named
@@ -121,7 +121,7 @@ def physical(
         e = time_of(rank, step, place(chip, ep, link), precision=precision)
     except InputError as error:
         return Physical(analyze(rank, step, precision=precision), fmt, reason=str(error))
-    return Physical(e.analysis, fmt, float(e.time), chip.peak(fmt), _limit(e))
+    return Physical(e.analysis, fmt, float(e.time), chip.peak(fmt), str(e.bound))
 
 
 def _training(
@@ -150,14 +150,9 @@ def _known(chip: Chip) -> Chip:
     return chip
 
 
-def _limit(e: Estimate) -> str:
-    """What limits a step: the network where more than half of its expected time is communication."""
-    return "network" if dict(e.shares).get("communication", 0.0) > 0.5 else str(e.bound)
-
-
 def _bound(e: TrainingEstimate) -> str:
     """What limits the passes, or what takes longer than they do."""
-    passes = _limit(e.stages[0].passes.estimate)
+    passes = str(e.stages[0].passes.estimate.bound)
     between = e.reduction.expected + e.gathering.expected
     found = {passes: e.passes.expected, "gradients": between, "optimizer": e.update.expected}
     return max(found, key=lambda name: found[name])

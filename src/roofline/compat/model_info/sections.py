@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from roofline.compat.model_info import parts, why
 from roofline.compat.model_info.asked import Asked
-from roofline.compat.model_info.frontier import LARGEST_BATCH, Frontier, crossing, frontier
-from roofline.compat.model_info.grid import CACHE_LENGTHS, Point, ranking
+from roofline.compat.model_info.knobs import CACHE_LENGTHS, Point, ranking
+from roofline.compat.model_info.reach import LARGEST_BATCH, Frontier, crossing, frontier
 from roofline.compat.model_info.rules import PHASES, Phase, Rules
 from roofline.estimates.training_memory import held
 from roofline.model import modules as m

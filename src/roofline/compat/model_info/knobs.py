@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from statistics import median
 
-from roofline.compat.model_info.account import Account, account
+from roofline.compat.model_info.accounting import Account, account
 from roofline.compat.model_info.rules import EFFICIENT, H200, NAIVE, Peaks, Rules
 from roofline.explore.variants import with_modules
 from roofline.model import modules as m

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from roofline.compat.model_info import parts
-from roofline.compat.model_info.account import dispatch
+from roofline.compat.model_info.accounting import dispatch
 from roofline.compat.model_info.rules import H200, NAIVE, Peaks, Rules
 from roofline.model import modules as m
 from roofline.model.model import Model, chosen
