@@ -346,7 +346,7 @@ def _conv(v: m.Conv, step: Step) -> Iterator[o.Op]:
     yield o.Convolve(
         name=v.name, store="activations", tokens=step.tokens, sequences=step.sequences, channels=v.channels,
         kernel=v.kernel,
-        vector=v.parameters, input=moved, output=moved, cache_read=state, cache_write=state,
+        vector=v.parameters, input=moved, output=moved, cache_read=v.state * step.continued, cache_write=state,
     )  # fmt: skip
 
 
@@ -356,7 +356,7 @@ def _selective(s: m.SelectiveScan, step: Step) -> Iterator[o.Op]:
     yield o.Selective(
         name=s.name, store="state", step=step, channels=s.channels, state_size=s.state_size, vector=s.parameters,
         input=(2 * s.channels + 2 * s.state_size) * t, output=s.channels * t,
-        scratch=s.state * t, cache_read=state, cache_write=state,
+        scratch=s.state * t, cache_read=s.state * step.continued, cache_write=state,
     )  # fmt: skip
 
 
@@ -366,7 +366,7 @@ def _dual(s: m.StateSpace, step: Step) -> Iterator[o.Op]:
     yield o.Dual(
         name=s.name, store="state", step=step, heads=s.heads, head_dim=s.head_dim, state_size=s.state_size,
         groups=s.groups, chunk=s.chunk, vector=s.parameters, input=(inner + 2 * s.groups * s.state_size + s.heads) * t,
-        output=inner * t, scratch=s.heads * s.chunk * t, cache_read=state, cache_write=state,
+        output=inner * t, scratch=s.heads * s.chunk * t, cache_read=s.state * step.continued, cache_write=state,
     )  # fmt: skip
 
 
@@ -378,7 +378,7 @@ def _delta(r: m.DeltaRule, step: Step) -> Iterator[o.Op]:
         name=r.name, store="state", step=step, heads=r.value_heads, key_heads=r.key_heads, key_dim=r.key_dim,
         value_dim=r.value_dim,
         chunk=r.chunk, vector=r.parameters, input=(2 * keys + values + r.value_heads + r.decays) * t, output=values * t,
-        scratch=r.value_heads * r.chunk * t, cache_read=state, cache_write=state,
+        scratch=r.value_heads * r.chunk * t, cache_read=r.state * step.continued, cache_write=state,
     )  # fmt: skip
 
 
@@ -387,7 +387,8 @@ def _linear_attention(a: m.LinearAttention, step: Step) -> Iterator[o.Op]:
     t, state, width = step.tokens, a.state * step.sequences, a.heads * a.head_dim
     yield o.LinearAttend(
         name=a.name, store="state", step=step, heads=a.heads, dim=a.head_dim, chunk=a.chunk,
-        input=3 * width * t, output=width * t, scratch=a.heads * a.chunk * t, cache_read=state, cache_write=state,
+        input=3 * width * t, output=width * t, scratch=a.heads * a.chunk * t, cache_read=a.state * step.continued,
+        cache_write=state,
     )  # fmt: skip
 
 
@@ -397,5 +398,5 @@ def _recurrence(r: m.GatedRecurrence, step: Step) -> Iterator[o.Op]:
     t, state = step.tokens, r.state * step.sequences
     yield o.Recur(
         name=r.name, store="state", step=step, channels=r.channels, vector=r.parameters,
-        input=3 * r.channels * t, output=r.channels * t, cache_read=state, cache_write=state,
+        input=3 * r.channels * t, output=r.channels * t, cache_read=r.state * step.continued, cache_write=state,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from roofline.model.checks import count
 from roofline.model.errors import InputError
-from roofline.model.maths import Count, ceil_div, half, is_array, least, most
+from roofline.model.maths import Count, ceil_div, half, is_array, least, most, no_more
 
 Logits: TypeAlias = Literal["last", "all"]
 AnyStep = TypeVar("AnyStep", bound="Step")
@@ -115,6 +115,11 @@ class Step:
     def sequences(self) -> Count:
         """Number of queries."""
         return self.total(lambda q: 1)
+
+    @cached_property
+    def continued(self) -> Count:
+        """Number of queries with something in the cache, whose recurrent state is read; the others' starts at zero."""
+        return self.total(lambda q: no_more(1, q.cached))
 
     @cached_property
     def new_tokens(self) -> Count:
