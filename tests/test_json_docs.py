@@ -20,6 +20,10 @@ MAPS = set(re.findall(r"(\w+)\{\}`", DOCS))
 ON = ["meta-llama/Llama-3.1-8B", "--on", "l4"]
 LENGTHS = ["--input", "10", "--output", "4"]
 KINDS = ("roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram")
+SHORT = {
+    **{kind: ["--decode", "64"] for kind in ("roofline", "shares", "tornado", "sweep")},
+    **{kind: ["--most-context", "512"] for kind in ("memory", "map")},
+}
 COMMANDS = [
     ["analyze", *ON, "--decode", "9"], ["explain", "openai-community/gpt2", "attention"], ["models"],
     ["models", "openai-community/gpt2"], ["models", "--types"], ["diff", ON[0], "openai-community/gpt2"],
@@ -27,7 +31,7 @@ COMMANDS = [
     ["generate", *ON, *LENGTHS, "--draft", "openai-community/gpt2"], ["serve", *ON, *LENGTHS, "--concurrency", "2"],
     ["serve", ON[0], *"--on 8xh100-sxm --input 9 --output 9 --concurrency 2 --prefill-layout tp=2 --chips 4".split()],
     ["train", ON[0], *"--on 8xh100-sxm --batch 8 --tokens 8192 --layout dp=8 --run-tokens 1e9".split()],
-    *(["plot", *ON, "--kind", kind, "--decode", "64", "--most-context", "512"] for kind in KINDS),
+    *(["plot", *ON, "--kind", kind, *SHORT.get(kind, [])] for kind in KINDS),
     ["report", *ON, "--output-tokens", "4"],
     ["fit", *ON, "--batch", "400"], ["transformer-roofline-analyzer", ON[0]],
 ]  # fmt: skip

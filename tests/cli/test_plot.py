@@ -164,3 +164,35 @@ def test_a_bad_table_ends_with_2_and_a_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
     assert not (tmp_path / "a.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("roofline", "--over context"), ("roofline", "--phase prefill"), ("roofline", "--most-batch 3"),
+        ("shares", "--points layers"), ("shares", "--links"), ("memory", "--over context"), ("memory", "--decode 9"),
+        ("memory", "--law ideal"), ("sweep", "--train 100"), ("sweep", "--cached 4"), ("sweep", "--broken"),
+        ("map", "--decode 9"), ("map", "--batch 4"), ("tornado", "--counting torch"), ("tornado", "--traffic unfused"),
+        ("diagram", "--train 9"), ("diagram", "--points layers"), ("parameters", "--layout tp=2"),
+    ],
+)  # fmt: skip
+def test_an_option_that_a_picture_does_not_answer_to_is_refused(
+    kind: str, options: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "a.png"
+    with pytest.raises(SystemExit) as stop:
+        main(
+            ["plot", "openai-community/gpt2", "--on", "l4", "--kind", kind, "--output", str(picture), *options.split()]
+        )
+    (line,) = capsys.readouterr().err.splitlines()
+    assert stop.value.code == 2
+    assert f"{options.split()[0]}: expected no such option with a {kind}, got" in line
+    assert not picture.exists()
+
+
+def test_a_tornado_is_of_its_law(capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for law in ("calibrated", "ideal"):
+        main(["plot", "openai-community/gpt2", "--on", "l4", "--kind", "tornado", "--law", law, "--json"])
+        found.append(capsys.readouterr().out)
+    assert found[0] != found[1]

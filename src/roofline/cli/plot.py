@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -116,12 +117,14 @@ def plot(
 
     if output is None and not json:
         raise InputError("--output", "nothing", "a file that ends in .png, .svg, .pdf or .html, or --json")
-    if model.lower().endswith(".csv"):
-        _refuse_beside_a_table(
-            kind=kind, layout=layout, train=train, points=points, links=links, over=over, phase=phase,
-            most_batch=most_batch, most_context=most_context, counting=counting, traffic=traffic, law=law,
-            engine=engine, revision=revision, **vars(step),
-        )  # fmt: skip
+    table = model.lower().endswith(".csv")
+    given = {
+        "kind": kind, "layout": layout, "train": train, "points": points, "links": links, "over": over, "phase": phase,
+        "most_batch": most_batch, "most_context": most_context, "counting": counting, "traffic": traffic,
+        "precision": precision, "law": law, "engine": engine, "revision": revision, "broken": broken, **vars(step),
+    }  # fmt: skip
+    _refuse_the_rest("a table" if table else f"a {kind}", TABLE if table else TAKES[kind], given)
+    if table:
         style = Style(theme, legend, broken, 150 if dpi is None else dpi)
         _table(Path(model), on or (), precision, output, style, force, json)
         return
@@ -154,14 +157,33 @@ def plot(
         warn_beyond(built, list(steps.items()))
 
 
-def _refuse_beside_a_table(**options: object) -> None:
-    """Raises InputError for an option that a table's roofline does not take, where it is not at its default."""
+STEPS = frozenset(f.name for f in fields(StepOptions))
+TIMES = frozenset({"precision", "law", "engine", "layout"})
+WORK = frozenset({"counting", "traffic"})
+LIMITS = frozenset({"most_batch", "most_context"})
+ALWAYS = frozenset({"kind", "revision"})
+TABLE = frozenset({"precision", "broken"})
+TAKES: Mapping[str, frozenset[str]] = {
+    "roofline": ALWAYS | STEPS | TIMES | WORK | {"train", "points", "links", "broken"},
+    "shares": ALWAYS | STEPS | TIMES | WORK | {"train"},
+    "sweep": ALWAYS | {"prefill", "decode", "batch"} | TIMES | WORK | LIMITS | {"over", "phase"},
+    "memory": ALWAYS | {"batch", "most_context"} | (TIMES - {"law"}),
+    "parameters": ALWAYS,
+    "map": ALWAYS | TIMES | WORK | LIMITS,
+    "tornado": ALWAYS | {"prefill", "decode", "batch"} | TIMES,
+    "diagram": ALWAYS,
+}
+"""Kind of picture → the options it answers to."""
+
+
+def _refuse_the_rest(what: str, taken: frozenset[str], given: Mapping[str, object]) -> None:
+    """Raises InputError for an option that a picture does not answer to, where it is not at its default."""
     from inspect import signature
 
     defaults = {name: parameter.default for name, parameter in signature(plot).parameters.items()}
-    for name, value in options.items():
-        if value != defaults.get(name):
-            raise InputError(f"--{name.replace('_', '-')}", value, "no such option with a table")
+    for name, value in given.items():
+        if name not in taken and value != defaults.get(name):
+            raise InputError(f"--{name.replace('_', '-')}", value, f"no such option with {what}")
 
 
 def _table(
