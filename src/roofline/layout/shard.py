@@ -43,6 +43,11 @@ class Shard(Model):
             return (shard(self.whole, self.layout, 0),)
         return distinct(stages(self.whole, self.layout))
 
+    def kv_elements(self, tokens: Count) -> Count:
+        """Cached elements of one sequence: those of this rank's share of the tokens, or of its heads (Ulysses)."""
+        whole = super().kv_elements(tokens)
+        return whole if self.layout.exchange == "ulysses" else ceil_div(whole, self.layout.cp)
+
     @cached_property
     def blocks(self) -> tuple[tuple[Block, Count], ...]:
         """The blocks of this rank's layers."""

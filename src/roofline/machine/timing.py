@@ -274,7 +274,8 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Result:
 def _attend(op: o.Attend, target: Target) -> Result:
     """Queries of a few tokens together in the decode kernel, prompts one kind after another in the prefill kernel.
 
-    The keys a token sees are those of the op's own mask: pairs / new tokens, whatever the mask is.
+    The keys a token sees are those of the op's own mask: pairs / new tokens, whatever the mask is. Ranks that share out
+    a decode each attend to the keys that they cache.
     """
     import numpy
 
@@ -306,7 +307,7 @@ def _attend(op: o.Attend, target: Target) -> Result:
     def each(q: Queries) -> Count:
         if op.form == "expanded":
             return long(q)
-        brief = short(q.count, q.new, op.pairs_of(q) / q.new)
+        brief = short(q.count, q.new, op.pairs_of(q) / q.new / op.step.parts)
         return brief if op.form == "absorbed" else numpy.where(q.new <= VERIFYING, brief, long(q))
 
     few = [q for q in op.step.queries if isinstance(q.new, int) and q.new <= VERIFYING and op.form != "expanded"]
@@ -315,7 +316,7 @@ def _attend(op: o.Attend, target: Target) -> Result:
     for new in {q.new for q in few}:
         alike = [q for q in few if q.new == new]
         sequences = sum(q.count for q in alike)
-        keys = sum(q.count * op.pairs_of(q) for q in alike) / (new * numpy.maximum(sequences, 1))
+        keys = sum(q.count * op.pairs_of(q) for q in alike) / (new * numpy.maximum(sequences, 1) * op.step.parts)
         seconds = seconds + numpy.where(sequences > 0, short(sequences, new, keys), 0.0)
     for i, q in enumerate(rest):
         here = numpy.where(q.count > 0, each(q), 0.0)

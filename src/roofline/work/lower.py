@@ -129,7 +129,7 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
     t, held = step.tokens, step.cached_tokens + step.tokens
     used = no_more(1, step.sequences)  # in a sweep, only the elements that run in this form read its weights
     square, pairs = step.square_pairs, step.pairs(a.select)
-    read = step.cached_tokens if a.select is None else step.total(lambda q: least(q.cached, q.new * a.select))
+    read = step.cache_reads() if a.select is None else step.reads(lambda q: least(q.cached, q.new * a.select))
     moved = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
     shared = {
         "step": step,
@@ -178,7 +178,7 @@ def _indexer(i: m.Indexer, step: Step) -> Iterator[o.Op]:
     yield o.Score(
         name=i.name, heads=i.heads, dim=i.head_dim, pairs=pairs, square=square, sum_by_product=i.rate is None,
         input=(i.heads * (i.head_dim + 1) + i.head_dim) * t, output=0, scratch=square,
-        cache_read=i.head_dim * step.total(lambda q: q.cached // rate), cache_write=i.cache_width * t,
+        cache_read=i.head_dim * step.reads(lambda q: q.cached // rate), cache_write=i.cache_width * t,
     )  # fmt: skip
 
 
@@ -228,7 +228,7 @@ def _compressed_attention(a: m.CompressedAttention, step: Step) -> Iterator[o.Op
     if rate is not None:
         square = square + step.share(step.total(lambda q: q.new * _entries(q, rate)))
         most = a.select
-        read = read + step.total(lambda q: q.cached // rate if most is None else least(q.cached // rate, q.new * most))
+        read = read + step.reads(lambda q: q.cached // rate if most is None else least(q.cached // rate, q.new * most))
     yield o.Attend(
         name=a.name, step=step, pairs_of=each, form="absorbed", heads=a.heads, kv_heads=1, qk_dim=a.head_dim,
         v_dim=a.head_dim,

@@ -154,13 +154,23 @@ class Step:
         """
         return self.share(self.total(lambda q: query_pairs(q, window, chunk)))
 
+    def reads(self, each: Callable[[Queries], Count]) -> Count:
+        """Σ over the queries of count · each(query) entries of the cache that a rank reads.
+
+        With a new token or more for each of the ranks that share them out, every rank reads all; with fewer, as in
+        decode, a rank reads the share that it caches.
+        """
+        if isinstance(self.parts, int) and self.parts == 1:
+            return self.total(each)
+        return self.total(lambda q: ceil_div(each(q) * least(q.new, self.parts), self.parts))
+
     def cache_reads(self, window: Count | None = None, chunk: Count | None = None) -> Count:
         """Cached tokens that at least one new token attends to."""
         if chunk is not None:
-            return self.total(lambda q: q.cached % chunk)
+            return self.reads(lambda q: q.cached % chunk)
         if window is None:
-            return self.cached_tokens
-        return self.total(lambda q: least(q.cached, window - 1))
+            return self.reads(lambda q: q.cached)
+        return self.reads(lambda q: least(q.cached, window - 1))
 
     # -- arrays ----------------------------------------------------------------------------------------------------
     @cached_property
