@@ -95,6 +95,38 @@ class Case:
     slices: dict[str, NDArray[np.bool_]]
 
 
+Source = tuple[str, str, str]
+"""File, chip and software."""
+Folds = NDArray[np.int64]
+
+
+def case(
+    source: Source, dtype: str, kind: str, args: Args, seconds: Column, flops: Column, size: Column, shape: Folds,
+    footprint: Column | None = None, slices: dict[str, NDArray[np.bool_]] | None = None,
+) -> Case:  # fmt: skip
+    """Rows alike, their footprint the bytes of the floor and all of them in one slice where not said otherwise."""
+    file, system, software = source
+    held = size if footprint is None else footprint
+    every = {"all": np.ones(seconds.shape, dtype=bool)} if slices is None else slices
+    return Case(file, system, dtype, kind, software, args, seconds, flops, size, held, shape, every)
+
+
+def product(
+    source: Source, m: Column, n: laws.Number, k: laws.Number, seconds: Column, shape: Folds, beyond: float = 0.0
+) -> Case:
+    """A product in 16 bits; `beyond`: bytes that are read between two runs of it."""
+    one = np.ones_like(m)
+    size = 2 * (m * k + n * k + m * n)
+    args = {"m": m, "n": n * one, "k": k * one, "x": 2 * one, "w": 2 * one, "y": 2 * one}
+    return case(source, "bf16", "matmul", args, seconds, 2 * m * n * k, size, shape, size + beyond)
+
+
+def stream(source: Source, op: str, size: Column, seconds: Column, shape: Folds, least: Column | None = None) -> Case:
+    """An op that moves `size` bytes and computes next to nothing; `least`: those of the floor."""
+    floor = size if least is None else least
+    return case(source, "bf16", f"stream.{op}", {"size": size}, seconds, 0 * size, floor, shape, size)
+
+
 LAWS: dict[str, Callable[..., laws.Number]] = {
     "matmul": laws.matmul,
     "quantised_matmul": laws.quantised_matmul,
@@ -147,33 +179,19 @@ def gemm(folder: Path, file: str) -> Iterator[Case]:
         weights = w * n * k
         copies = np.minimum(5, np.ceil(last_level(system) / weights))
         args = {
-            "m": m,
-            "n": n,
-            "k": k,
-            "x": np.full_like(m, x),
-            "w": np.full_like(m, w),
-            "y": np.full_like(m, 2.0),
+            "m": m, "n": n, "k": k, "x": np.full_like(m, x), "w": np.full_like(m, w), "y": np.full_like(m, 2.0),
             "cycle": copies * weights,
-        }
+        }  # fmt: skip
         kind = "matmul"
         if dtype != "bf16":
             kind, args["quantise"] = "quantised_matmul", np.full_like(m, q)
         size = x * m * k + weights + 2 * m * n
         big = (n >= 256) & (k >= 256)
-        yield Case(
-            file,
-            system,
-            dtype,
-            kind,
-            family(software),
-            args,
-            column(part, "latency_ms") / 1e3,
-            2 * m * n * k,
-            size,
-            args["cycle"] + size - weights,
-            folds(part, ["n", "k"]),
-            {"n,k>=256": big, "all": big | True},
-        )
+        yield case(
+            (file, system, family(software)), dtype, kind, args, column(part, "latency_ms") / 1e3, 2 * m * n * k,
+            size, folds(part, ["n", "k"]), footprint=args["cycle"] + size - weights,
+            slices={"n,k>=256": big, "all": big | True},
+        )  # fmt: skip
 
 
 def attention_prefill(folder: Path) -> Iterator[Case]:
@@ -194,34 +212,18 @@ def attention_prefill(folder: Path) -> Iterator[Case]:
         skipped = np.zeros_like(w) if soft == "triton" or system == "b60" else w  # kernels that compute every pair
         two = np.full_like(b, 2.0)
         args = {
-            "batch": b,
-            "new": s,
-            "cached": 0 * s,
-            "heads": h,
-            "kv_heads": kv,
-            "key": d,
-            "value": d,
-            "window": skipped,
-            "q": two,
-            "kv": two,
-        }
+            "batch": b, "new": s, "cached": 0 * s, "heads": h, "kv_heads": kv, "key": d, "value": d,
+            "window": skipped, "q": two, "kv": two,
+        }  # fmt: skip
         bytes_ = 1.0 if dtype == "fp8" else 2.0
         size = b * s * d * 2 * (h + kv) * bytes_
         large = b * s >= 4096
-        yield Case(
-            file,
-            system,
-            dtype,
-            "prefill",
-            soft,
-            args,
-            column(part, "latency_ms") / 1e3,
-            4 * b * h * d * laws.causal_pairs(s, 0 * s, w),
-            size,
-            2 * size / bytes_,
-            folds(part, ["batch_size", "seq_len", "num_heads"]),
-            {"b*s>=4096": large, "all": large | True},
-        )
+        yield case(
+            (file, system, soft), dtype, "prefill", args, column(part, "latency_ms") / 1e3,
+            4 * b * h * d * laws.causal_pairs(s, 0 * s, w), size,
+            folds(part, ["batch_size", "seq_len", "num_heads"]), footprint=2 * size / bytes_,
+            slices={"b*s>=4096": large, "all": large | True},
+        )  # fmt: skip
 
 
 def attention_decode(folder: Path) -> Iterator[Case]:
@@ -239,20 +241,12 @@ def attention_decode(folder: Path) -> Iterator[Case]:
         span = np.where(w > 0, np.minimum(p + 1, w), p + 1)
         held = 2 * b * span * kv * d * bytes_
         far = held > last_level(system)
-        yield Case(
-            file,
-            system,
-            "fp8" if cache == "fp8" else "bf16",
-            "decode",
-            "triton" if hand == "True" else family(software),
-            args,
-            column(part, "latency_ms") / 1e3,
-            4 * b * span * h * d,
-            held + 4 * b * h * d,
-            held,
-            folds(part, ["batch_size", "past_kv_len", "num_heads"]),
-            {"KV>L2": far, "all": far | True},
-        )
+        yield case(
+            (file, system, "triton" if hand == "True" else family(software)), "fp8" if cache == "fp8" else "bf16",
+            "decode", args, column(part, "latency_ms") / 1e3, 4 * b * span * h * d, held + 4 * b * h * d,
+            folds(part, ["batch_size", "past_kv_len", "num_heads"]), footprint=held,
+            slices={"KV>L2": far, "all": far | True},
+        )  # fmt: skip
 
 
 def balanced(tokens: int, topk: int, count: int, ranks: int) -> tuple[int, int]:
@@ -304,31 +298,16 @@ def moe(folder: Path) -> Iterator[Case]:
         gated = 1.0 - part["kernel_source"].str.contains("nongated").to_numpy()
         weights = touched * (2 + gated) * hidden * inner * w
         args = {
-            "tokens": t,
-            "rows": rows,
-            "moved": t * k if family(software) == "sglang" else rows,
-            "touched": touched,
-            "hidden": hidden,
-            "inner": inner,
-            "gated": gated,
-            "x": np.full_like(t, x),
-            "w": np.full_like(t, w),
+            "tokens": t, "rows": rows, "moved": t * k if family(software) == "sglang" else rows, "touched": touched,
+            "hidden": hidden, "inner": inner, "gated": gated, "x": np.full_like(t, x), "w": np.full_like(t, w),
             "cycle": weights,
-        }
-        yield Case(
-            file,
-            system,
-            dtype,
-            "experts",
-            family(software),
-            args,
-            column(part, "latency_ms") / 1e3,
-            2 * rows * (2 + gated) * hidden * inner,
-            weights + 4 * t * hidden,
-            weights,
-            folds(part, ["hidden_size", "inter_size", "num_experts", "topk"]),
-            {"all": even | True, "one rank": ep == 1},
-        )
+        }  # fmt: skip
+        yield case(
+            (file, system, family(software)), dtype, "experts", args, column(part, "latency_ms") / 1e3,
+            2 * rows * (2 + gated) * hidden * inner, weights + 4 * t * hidden,
+            folds(part, ["hidden_size", "inter_size", "num_experts", "topk"]), footprint=weights,
+            slices={"all": even | True, "one rank": ep == 1},
+        )  # fmt: skip
 
 
 def mla(folder: Path) -> Iterator[Case]:
@@ -342,52 +321,24 @@ def mla(folder: Path) -> Iterator[Case]:
         if table == "context_mla":
             two = np.full_like(b, 2.0)
             args = {
-                "batch": b,
-                "new": s,
-                "cached": 0 * s,
-                "heads": h,
-                "kv_heads": h,
-                "key": 0 * s + 192,
-                "value": 0 * s + 128,
-                "window": 0 * s,
-                "q": two,
-                "kv": two,
-            }
+                "batch": b, "new": s, "cached": 0 * s, "heads": h, "kv_heads": h, "key": 0 * s + 192,
+                "value": 0 * s + 128, "window": 0 * s, "q": two, "kv": two,
+            }  # fmt: skip
             # the cache dtype may make the products fp8 too: peak of fp8 on the floor, of bf16 in the law
             flops = 2 * b * h * 320 * laws.causal_pairs(s, 0 * s, 0 * s) * (0.5 if cache == "fp8" else 1.0)
             size = b * s * h * 640 * bytes_
-            yield Case(
-                file,
-                system,
-                f"bf16_kv_{dtype}",
-                "latent_prefill",
-                soft,
-                args,
-                measured,
-                flops,
-                size,
-                size,
+            yield case(
+                (file, system, soft), f"bf16_kv_{dtype}", "latent_prefill", args, measured, flops, size,
                 folds(part, ["batch_size", "isl", "num_heads"]),
-                {"all": b > 0},
-            )
+            )  # fmt: skip
         elif table == "generation_mla":
             args = {"batch": b, "length": p + 1, "heads": h, "rank": 0 * b + 512, "rope": 0 * b + 64, "kv": bytes_}
             size = b * (p + 1) * 576 * bytes_
             flops = 2 * b * (p + 1) * h * 1088 * (0.5 if cache == "fp8" else 1.0)
-            yield Case(
-                file,
-                system,
-                f"bf16_kv_{dtype}",
-                "latent_decode",
-                soft,
-                args,
-                measured,
-                flops,
-                size,
-                size,
+            yield case(
+                (file, system, soft), f"bf16_kv_{dtype}", "latent_decode", args, measured, flops, size,
                 folds(part, ["batch_size", "step", "num_heads"]),
-                {"all": b > 0},
-            )
+            )  # fmt: skip
 
 
 def quantise(folder: Path) -> Iterator[Case]:
@@ -398,20 +349,9 @@ def quantise(folder: Path) -> Iterator[Case]:
     for (system, software, op), part in parts(frame, ["system", "software", "op_name"]):
         m, k = column(part, "m"), column(part, "k")
         size = m * k * (3.0 if op == "scale_matrix" else 2.0)
-        yield Case(
-            file,
-            system,
-            "bf16",
-            f"stream.{op}",
-            family(software),
-            {"size": size},
-            column(part, "latency_ms") / 1e3,
-            0 * m,
-            size,
-            size,
-            folds(part, ["m", "k"]),
-            {"all": m > 0},
-        )
+        yield stream(
+            (file, system, family(software)), op, size, column(part, "latency_ms") / 1e3, folds(part, ["m", "k"]),
+        )  # fmt: skip
 
 
 def vidur(folder: Path) -> Iterator[Case]:
@@ -446,22 +386,9 @@ def vidur(folder: Path) -> Iterator[Case]:
             continue
         products = part.filter(pl.col("n").is_not_null())
         m, n, k = (column(products, c) for c in ("num_tokens", "n", "k"))
-        two = np.full_like(m, 2.0)
-        size = 2 * (m * k + n * k + m * n)
-        yield Case(
-            file,
-            system,
-            "bf16",
-            "matmul",
-            "vidur",
-            {"m": m, "n": n, "k": k, "x": two, "w": two, "y": two},
-            column(products, "latency_ms") / 1e3,
-            2 * m * n * k,
-            size,
-            size,
-            folds(products, ["n", "k"]),
-            {"all": m > 0},
-        )
+        yield product(
+            (file, system, "vidur"), m, n, k, column(products, "latency_ms") / 1e3, folds(products, ["n", "k"]),
+        )  # fmt: skip
         for op in ("add", "input_layernorm", "post_attention_layernorm", "mlp_act", "attn_rope", "emb"):
             rows = part.filter(pl.col("op") == op)
             each = [moved(r[0], r[1], op) for r in rows.select("model", "tp").rows()]
@@ -470,20 +397,9 @@ def vidur(folder: Path) -> Iterator[Case]:
                 continue
             rows = rows.filter(pl.Series(keep))
             size = column(rows, "num_tokens") * np.array([e for e in each if e is not None], dtype=float)
-            yield Case(
-                file,
-                system,
-                "bf16",
-                f"stream.{op}",
-                "vidur",
-                {"size": size},
-                column(rows, "latency_ms") / 1e3,
-                0 * size,
-                size,
-                size,
-                folds(rows, ["model", "tp"]),
-                {"all": size > 0},
-            )
+            yield stream(
+                (file, system, "vidur"), op, size, column(rows, "latency_ms") / 1e3, folds(rows, ["model", "tp"]),
+            )  # fmt: skip
 
 
 DIMS = {  # hidden, heads, kv heads, head size, inner, vocabulary
@@ -523,38 +439,12 @@ def servingsim(folder: Path) -> Iterator[Case]:
             seconds = column(rows, "time_us") / 1e6
             if layer in products:
                 n, k = products[layer]
-                one, two = np.ones_like(t), np.full_like(t, 2.0)
-                size = 2 * (t * k + n * k + t * n)
-                yield Case(
-                    file,
-                    system,
-                    "bf16",
-                    "matmul",
-                    "vllm_layers",
-                    {"m": t, "n": n * one, "k": k * one, "x": two, "w": two, "y": two},
-                    seconds,
-                    2 * t * n * k,
-                    size,
-                    size + 1e9,
-                    folds(rows, ["model", "layer"]),
-                    {"all": t > 0},
-                )
+                yield product(
+                    (file, system, "vllm_layers"), t, n, k, seconds, folds(rows, ["model", "layer"]), beyond=1e9,
+                )  # fmt: skip
             elif layer in streams:
                 size = t * streams[layer]
-                yield Case(
-                    file,
-                    system,
-                    "bf16",
-                    f"stream.{layer}",
-                    "vllm_layers",
-                    {"size": size},
-                    seconds,
-                    0 * t,
-                    size,
-                    size,
-                    folds(rows, ["model", "tokens"]),
-                    {"all": t > 0},
-                )
+                yield stream((file, system, "vllm_layers"), layer, size, seconds, folds(rows, ["model", "tokens"]))
 
 
 def servingsim_attention(folder: Path) -> Iterator[Case]:
@@ -578,37 +468,17 @@ def servingsim_attention(folder: Path) -> Iterator[Case]:
                 args = common | {"batch": one, "new": c, "cached": past, "key": d * one, "value": d * one, "q": 2 * one}
                 size = 4 * d * (c * common["heads"] + (c + past) * common["kv_heads"])
                 flops = 4 * common["heads"] * d * laws.causal_pairs(c, past, 0 * c)
-                yield Case(
-                    file,
-                    system,
-                    "bf16",
-                    "prefill",
-                    "vllm_layers",
-                    args,
-                    seconds,
-                    flops,
-                    size,
-                    size,
-                    folds(rows, ["prefill_chunk", "kv_prefill"]),
-                    {"all": c > 0, "new>=512": c >= 512},
-                )
+                yield case(
+                    (file, system, "vllm_layers"), "bf16", "prefill", args, seconds, flops, size,
+                    folds(rows, ["prefill_chunk", "kv_prefill"]), slices={"all": c > 0, "new>=512": c >= 512},
+                )  # fmt: skip
             else:
                 args = common | {"batch": b, "length": length + 1, "head": d * one}
                 size = 4 * b * (length + 1) * common["kv_heads"] * d
-                yield Case(
-                    file,
-                    system,
-                    "bf16",
-                    "decode",
-                    "vllm_layers",
-                    args,
-                    seconds,
-                    4 * b * (length + 1) * common["heads"] * d,
-                    size,
-                    size,
-                    folds(rows, ["n_decode", "kv_decode"]),
-                    {"all": b > 0},
-                )
+                yield case(
+                    (file, system, "vllm_layers"), "bf16", "decode", args, seconds,
+                    4 * b * (length + 1) * common["heads"] * d, size, folds(rows, ["n_decode", "kv_decode"]),
+                )  # fmt: skip
 
 
 def infersim(folder: Path) -> Iterator[Case]:
@@ -618,20 +488,11 @@ def infersim(folder: Path) -> Iterator[Case]:
         m, n, k = (column(part, c) for c in "mnk")
         full = np.ones_like(m)
         size = x * m * k + w * n * k + 2 * m * n
-        yield Case(
-            file,
-            gpu,
-            "fp8_block",
-            "quantised_matmul",
-            "deepgemm",
+        yield case(
+            (file, gpu, "deepgemm"), "fp8_block", "quantised_matmul",
             {"m": m, "n": n, "k": k, "x": x * full, "w": w * full, "y": 2 * full, "quantise": 0 * full},
-            column(part, "latency_us") / 1e6,
-            2 * m * n * k,
-            size,
-            size,
-            folds(part, ["n", "k"]),
-            {"all": m > 0},
-        )
+            column(part, "latency_us") / 1e6, 2 * m * n * k, size, folds(part, ["n", "k"]),
+        )  # fmt: skip
     file = "attention_infersim.csv"
     frame = read(folder, file)
     if not frame.height:
@@ -644,70 +505,34 @@ def infersim(folder: Path) -> Iterator[Case]:
             b, length = column(part, "batch_size"), column(part, "kv_len")
             if kind == "mla":
                 args = {
-                    "batch": b,
-                    "length": length,
-                    "heads": dims[:, 0],
-                    "rank": dims[:, 1],
-                    "rope": dims[:, 2],
+                    "batch": b, "length": length, "heads": dims[:, 0], "rank": dims[:, 1], "rope": dims[:, 2],
                     "kv": kv,
-                }
+                }  # fmt: skip
                 size, flops = b * length * 576 * kv, 2 * b * length * dims[:, 0] * 1088
                 name, dtype = "latent_decode", "bf16_kv_fp8" if cache == "fp8" else "bf16_kv_bf16"
             else:
                 args = {
-                    "batch": b,
-                    "length": length,
-                    "heads": dims[:, 0],
-                    "kv_heads": dims[:, 1],
-                    "head": dims[:, 2],
-                    "window": 0 * b,
-                    "kv": kv,
-                }
+                    "batch": b, "length": length, "heads": dims[:, 0], "kv_heads": dims[:, 1], "head": dims[:, 2],
+                    "window": 0 * b, "kv": kv,
+                }  # fmt: skip
                 size, flops = 2 * b * length * dims[:, 1] * dims[:, 2] * kv, 4 * b * length * dims[:, 0] * dims[:, 2]
                 name, dtype = "decode", "fp8" if cache == "fp8" else "bf16"
             slow = seconds > 60e-6
-            yield Case(
-                file,
-                gpu,
-                dtype,
-                name,
-                "host",
-                args,
-                seconds,
-                flops,
-                size,
-                size,
-                folds(part, ["dims", "kv_len"]),
-                {">60us": slow, "all": slow | True},
-            )
+            yield case(
+                (file, gpu, "host"), dtype, name, args, seconds, flops, size, folds(part, ["dims", "kv_len"]),
+                slices={">60us": slow, "all": slow | True},
+            )  # fmt: skip
         else:
             s = column(part, "seq_len")
             args = {
-                "batch": one,
-                "new": s,
-                "cached": 0 * s,
-                "heads": dims[:, 0],
-                "kv_heads": dims[:, 1],
-                "key": dims[:, 2],
-                "value": dims[:, 2],
-                "window": 0 * s,
-                "q": 2 * one,
-                "kv": 2 * one,
-            }
-            yield Case(
-                file,
-                gpu,
-                "bf16",
-                "prefill",
-                "host",
-                args,
-                seconds,
+                "batch": one, "new": s, "cached": 0 * s, "heads": dims[:, 0], "kv_heads": dims[:, 1],
+                "key": dims[:, 2], "value": dims[:, 2], "window": 0 * s, "q": 2 * one, "kv": 2 * one,
+            }  # fmt: skip
+            yield case(
+                (file, gpu, "host"), "bf16", "prefill", args, seconds,
                 4 * dims[:, 0] * dims[:, 2] * laws.causal_pairs(s, 0 * s, 0 * s),
-                4 * s * dims[:, 2] * (dims[:, 0] + dims[:, 1]),
-                s * 1e9,
-                folds(part, ["dims"]),
-                {"all": s > 0},
-            )
+                4 * s * dims[:, 2] * (dims[:, 0] + dims[:, 1]), folds(part, ["dims"]), footprint=s * 1e9,
+            )  # fmt: skip
 
 
 def llmcompass(folder: Path) -> Iterator[Case]:
@@ -717,42 +542,14 @@ def llmcompass(folder: Path) -> Iterator[Case]:
         if system is None:
             continue
         m, n, k = (column(part, c) for c in "mnk")
-        two = np.full_like(m, 2.0)
-        size = 2 * (m * k + n * k + m * n)
-        yield Case(
-            file,
-            system,
-            "bf16",
-            "matmul",
-            "host",
-            {"m": m, "n": n, "k": k, "x": two, "w": two, "y": two},
-            column(part, "latency_ms") / 1e3,
-            2 * m * n * k,
-            size,
-            size,
-            folds(part, ["m", "n"]),
-            {"all": m > 0},
-        )
+        yield product((file, system, "host"), m, n, k, column(part, "latency_ms") / 1e3, folds(part, ["m", "n"]))
     file = "elementwise_llmcompass.csv"
     for (name, op), part in parts(read(folder, file), ["hardware", "op"]):
         system = {"A100": "a100_sxm", "MI210": "mi210"}.get(name)
         if system is None:
             continue
         size = 4 * column(part, "m") * column(part, "n")
-        yield Case(
-            file,
-            system,
-            "bf16",
-            f"stream.{op}",
-            "host",
-            {"size": size},
-            column(part, "latency_us") / 1e6,
-            0 * size,
-            size,
-            size,
-            folds(part, ["m", "n"]),
-            {"all": size > 0},
-        )
+        yield stream((file, system, "host"), op, size, column(part, "latency_us") / 1e6, folds(part, ["m", "n"]))
 
 
 def gdn(folder: Path) -> Iterator[Case]:
@@ -766,29 +563,16 @@ def gdn(folder: Path) -> Iterator[Case]:
         tokens = b * s
         width = 2 * qk * dk + hv * dv
         seconds, soft = column(part, "latency_ms") / 1e3, family(software)
-        fold, every = folds(part, ["batch_size", "seq_len", "num_v_heads"]), {"all": b > 0}
+        fold = folds(part, ["batch_size", "seq_len", "num_v_heads"])
         if kernel == "chunk_gated_delta_rule":
             args = {"batch": b, "tokens": s, "key_heads": qk, "value_heads": hv, "key": dk, "value": dv}
             size = 2 * tokens * (2 * qk * dk + 2 * hv * dv)
             flops = 6 * tokens * hv * dk * dv
-            yield Case(file, system, "bf16", "scan", soft, args, seconds, flops, size, size, fold, every)
+            yield case((file, system, soft), "bf16", "scan", args, seconds, flops, size, fold)
         else:
             state = 8 * b * hv * dk * dv if "recurrent" in kernel else 4 * b * width * 3
             size = 4 * tokens * width + state
-            yield Case(
-                file,
-                system,
-                "bf16",
-                f"stream.{kernel}",
-                soft,
-                {"size": size},
-                seconds,
-                0 * b,
-                2 * tokens * width,
-                size,
-                fold,
-                every,
-            )
+            yield stream((file, system, soft), kernel, size, seconds, fold, least=2 * tokens * width)
 
 
 def cases(folder: Path) -> list[Case]:
