@@ -113,6 +113,22 @@ def test_a_bad_file(tmp_path: Path, text: str, says: str) -> None:
         chip_named(path)
 
 
+@pytest.mark.parametrize(
+    ("peaks", "main"),
+    [("fp8=2T,fp16=1T,bf16=1T", "bf16"), ("fp32=1T,fp16=2T", "fp16"), ("int8=4T", "int8"), ("fp8=2T,fp32=1T", "fp32")],
+)
+def test_the_main_format_is_bf16_else_fp16_else_the_first(peaks: str, main: str) -> None:
+    assert chip_named(f"{peaks},bw=1T,mem=1G").main_format == main
+
+
+def test_what_is_attainable_is_the_peak_or_the_bandwidths_share_of_it() -> None:
+    chip = chip_named("bf16=100T,bw=2T,mem=1G")
+    assert chip.attainable(300.0, 4.0, "bf16") == pytest.approx(100e12)
+    assert chip.attainable(100.0, 4.0, "bf16") == pytest.approx(50e12)
+    with pytest.raises(InputError, match="a format it multiplies in"):
+        chip.attainable(1.0, 1.0, "fp8")
+
+
 def test_figures_on_the_command_line() -> None:
     chip = chip_named("peak=1000T,fp8=2P,bw=4.8TB/s,mem=141GiB,l2=50MiB,tdp=700W,link=450GB/s")
     assert chip.peak("bf16") == chip.peak("fp16") == 1e15

@@ -211,10 +211,7 @@ def table_roofline(csv_path: str | os.PathLike[str], chips: Sequence[Chip], fmt:
     Raises InputError as `read_csv` does, and for a chip without the format.
     """
     marks, path = read_csv(csv_path), Path(csv_path)
-    drawn = []
-    for chip in chips:
-        used = fmt or next(f for f in ("bf16", "fp16", *chip.peaks) if f in chip.peaks)
-        drawn.append(_roofline_plot(path, marks, chip, used))
+    drawn = [_roofline_plot(path, marks, chip, fmt or chip.main_format) for chip in chips]
     return replace(drawn[0], title=path.stem, panels=tuple(panel for plot in drawn for panel in plot.panels))
 
 
@@ -299,7 +296,7 @@ def _roofline_plot(path: Path, marks: Sequence[CsvRow], chip: Chip, fmt: str) ->
 
     points = []
     for m in marks:
-        light = m.flops / max(m.flops / chip.peak(fmt), m.total / chip.bandwidth)
+        light = chip.attainable(m.flops, m.total, fmt)
         points.append(Point(m.operation, m.group, m.phase, m.flops / m.total, light, light, 0.0))
     whose = "one layer" if all(m.group == m.operation for m in marks) else "every layer, what rides on others left out"
     note = f"{whose} · a table knows no times: every point is at the speed of light"

@@ -83,9 +83,21 @@ class Chip:
             raise InputError(f"{self.id} peak", fmt, f"a format it multiplies in ({has})", nearest(fmt, self.peaks))
         return self.peaks[fmt]
 
+    @property
+    def main_format(self) -> str:
+        """The format its figures are quoted in: bf16, else fp16, else the first that it multiplies in."""
+        return next(fmt for fmt in ("bf16", "fp16", *self.peaks) if fmt in self.peaks)
+
     def ridge(self, fmt: str) -> float:
         """Ridge point: the arithmetic intensity, FLOP/B, at which peak(fmt) meets the memory's bandwidth."""
         return self.peak(fmt) / self.bandwidth
+
+    def attainable(self, flops: float, moved: float, fmt: str) -> float:
+        """The roofline: FLOP/s of work that moves `moved` bytes, flops / max(flops / peak(fmt), moved / bandwidth).
+
+        Raises InputError where the chip has no such peak.
+        """
+        return flops / max(flops / self.peak(fmt), moved / self.bandwidth)
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
