@@ -27,6 +27,15 @@ def test_a_generation_is_the_prefill_and_every_decode_step() -> None:
     assert g.latency.floor <= g.latency.low <= g.latency.expected <= g.latency.high
 
 
+def test_per_chip_and_per_dollar() -> None:
+    g = generate(LLAMA, on="8xh100-sxm", layout="tp=2", batch=4, input=100, output=8)
+    assert g.tokens_per_second_per_chip == pytest.approx(4 * 8 / g.latency.expected / 2)
+    each = rl.chips()[H100].price
+    assert each is not None
+    assert g.usd_per_million_tokens == pytest.approx(2 * each.usd_per_hour / 3600 * g.latency.expected / 32 * 1e6)
+    assert generate(LLAMA, on="peak=1T,bw=1T,mem=99G", input=9, output=2).usd_per_million_tokens is None
+
+
 def test_one_token_is_the_prefill() -> None:
     g = generate(LLAMA, on=H100, input=100, output=1)
     assert g.latency == g.ttft

@@ -81,6 +81,11 @@ def test_arrays_equal_a_loop_of_scalars(name: str) -> None:
             assert sweep.bound[i, j] == one.bound
 
 
+def test_tokens_are_the_new_ones() -> None:
+    e = rl.estimate(LLAMA, rl.Step([(0, 256), (900, 1, 8)]), on="h100-sxm")
+    assert e.tokens_per_second == pytest.approx((256 + 8) / e.time)
+
+
 def test_dynamic_quantisation_is_an_op_of_its_own() -> None:
     plain = rl.estimate(LLAMA, rl.prefill(batch=1, tokens=2048), on="h100-sxm")
     eight = rl.estimate(LLAMA, rl.prefill(batch=1, tokens=2048), on="h100-sxm", precision="fp8")

@@ -22,6 +22,9 @@ def test_the_numbers_of_replicas_let_most_requests_through() -> None:
         min(x * p.prefill_rate, y * p.decode_rate) for x in range(1, 8) for y in range(1, 4) if 2 * x + 4 * y <= 16
     )
     assert p.requests_per_second == pytest.approx(best)
+    assert p.prefill_requests_per_second == p.prefills * p.prefill_rate
+    assert p.decode_requests_per_second == p.decodes * p.decode_rate
+    assert p.tokens_per_second_per_chip == pytest.approx(256 * best / p.chips)
     assert p.bottleneck == ("prefill" if p.prefills * p.prefill_rate < p.decodes * p.decode_rate else "decode")
 
 

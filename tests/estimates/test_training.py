@@ -178,6 +178,8 @@ def test_the_parts_of_a_step_add_up() -> None:
     assert e.hfu == e.mfu
     assert e.model_flops == rl.analyze(LLAMA, rl.train(64, 4096)).flops
     assert e.tokens_per_second == 64 * 4096 / e.time
+    assert e.tokens_per_second_per_chip == pytest.approx(64 * 4096 / e.time / 16)
+    assert e.slowest.passes.busy.expected == max(s.passes.busy.expected for s in e.stages)
 
 
 def test_more_recomputation_is_slower_and_smaller() -> None:

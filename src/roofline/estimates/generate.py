@@ -162,6 +162,19 @@ class Generation:
         return self.batch * self.output / self.latency.expected
 
     @property
+    def tokens_per_second_per_chip(self) -> float:
+        """Generated tokens of all sequences per expected second, over the chips of the layout."""
+        return self.tokens_per_second / self.where.chips
+
+    @property
+    def usd_per_million_tokens(self) -> float | None:
+        """USD per 10⁶ generated tokens: chips · price of a second / tokens per second · 10⁶; None without a price."""
+        price = self.chip.price
+        if price is None:
+            return None
+        return self.where.chips * price.usd_per_hour / 3600 / self.tokens_per_second * 1e6
+
+    @property
     def tokens_per_second_per_user(self) -> float | None:
         """Tokens a sequence receives per second while it decodes: 1 / TPOT; None where it gets one token alone."""
         return 1 / self.tpot.expected if self.output > 1 else None

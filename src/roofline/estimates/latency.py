@@ -149,6 +149,11 @@ class Estimate:
             self.compute_time, self.memory_time, self._sum(op.fixed for op in self.ops), self.time, self.network_time
         )
 
+    @property
+    def tokens_per_second(self) -> Count:
+        """New tokens of the step, which is one replica's, over its expected seconds."""
+        return self.analysis.step.new_tokens / self.time
+
     @cached_property
     def mfu(self) -> Count:
         """FLOPs over the expected time at the peak of the format that most of the matrix products' FLOPs run in."""

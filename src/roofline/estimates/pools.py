@@ -28,7 +28,7 @@ class Pools:
 
     `concurrency`: requests that a decode replica holds. `ttft`: a prompt's prefill, what the layer-wise transfer of its
     cache does not hide, and the first decode step; queueing apart. `tpot`: a decode step. `transfer`: seconds that one
-    prompt's `cache` bytes travel.
+    prompt's `cache` bytes travel. `prefill_rate`, `decode_rate`: requests per second of one replica of either kind.
     """
 
     prefill: Placed
@@ -52,9 +52,19 @@ class Pools:
         return self.prefills * self.prefill.chips + self.decodes * self.decode.chips
 
     @property
+    def prefill_requests_per_second(self) -> float:
+        """Requests per second that the replicas which prefill let through together."""
+        return self.prefills * self.prefill_rate
+
+    @property
+    def decode_requests_per_second(self) -> float:
+        """Requests per second that the replicas which decode let through together."""
+        return self.decodes * self.decode_rate
+
+    @property
     def requests_per_second(self) -> float:
         """What the slower pool lets through."""
-        return min(self.prefills * self.prefill_rate, self.decodes * self.decode_rate)
+        return min(self.prefill_requests_per_second, self.decode_requests_per_second)
 
     @property
     def tokens_per_second(self) -> float:
@@ -62,9 +72,14 @@ class Pools:
         return self.requests_per_second * self.output
 
     @property
+    def tokens_per_second_per_chip(self) -> float:
+        """Generated tokens of all users per second, over the chips of both pools."""
+        return self.tokens_per_second / self.chips
+
+    @property
     def bottleneck(self) -> str:
         """The pool that has no time left."""
-        return "prefill" if self.prefills * self.prefill_rate < self.decodes * self.decode_rate else "decode"
+        return "prefill" if self.prefill_requests_per_second < self.decode_requests_per_second else "decode"
 
 
 def pools(

@@ -130,6 +130,16 @@ class TrainingEstimate:
         return self.tokens / self.time
 
     @property
+    def tokens_per_second_per_chip(self) -> float:
+        """Tokens of all chips per expected second, over the chips of the layout."""
+        return self.tokens_per_second / self.chips
+
+    @cached_property
+    def slowest(self) -> Stage:
+        """The stage whose passes of one micro-batch take longest."""
+        return max(self.stages, key=lambda s: s.passes.busy.expected)
+
+    @property
     def peak(self) -> float:
         """FLOP/s of one chip that MFU and HFU are shares of: of the products' format."""
         fmt = self.step.precision.ffn.compute or "bf16"
@@ -153,8 +163,7 @@ class TrainingEstimate:
     @property
     def exposed(self) -> tuple[tuple[str, float], ...]:
         """Expected seconds of a step that a rank of the slowest stage spends communicating, by axis, largest first."""
-        slowest = max((s.passes for s in self.stages), key=lambda p: p.busy.expected)
-        found = [(axis, span.expected * self.micro_batches) for axis, span in slowest.exchange]
+        found = [(axis, span.expected * self.micro_batches) for axis, span in self.slowest.passes.exchange]
         found.append(("dp", self.reduction.expected + self.gathering.expected))
         return tuple(sorted((f for f in found if f[1] > 0), key=lambda f: -f[1]))
 

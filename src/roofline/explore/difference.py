@@ -270,9 +270,9 @@ def _trained(t: TrainingEstimate) -> Measured:
     """A training step: its passes on the slowest stage, waiting, and what is done once a step."""
     figures = (
         ("FLOPs", "FLOP", float(t.hardware_flops)), ("time", "s", t.time), ("speed of light", "s", t.floor),
-        ("memory", "B", t.memory), ("MFU", "%", 100 * t.mfu), ("tokens/s per chip", "", t.tokens_per_second / t.chips),
+        ("memory", "B", t.memory), ("MFU", "share", t.mfu), ("tokens/s per chip", "", t.tokens_per_second_per_chip),
     )  # fmt: skip
-    slowest = max((stage.passes for stage in t.stages), key=lambda p: p.busy.expected)
+    slowest = t.slowest.passes
     spans = {"forward": slowest.forward, "backward": slowest.backward, "weight gradients": slowest.weight}
     times = {name: t.micro_batches * span.expected for name, span in spans.items()}
     times["waiting"] = t.passes.expected - sum(times.values())

@@ -64,11 +64,6 @@ class Advice:
     ttft: float
 
 
-def rate(g: Generation) -> float:
-    """Generated tokens per second and chip."""
-    return g.tokens_per_second / g.where.chips
-
-
 def advice(model: Model, now: Served, base: Generation, fewest: Layout | None = None) -> tuple[Advice, ...]:
     """Every change that can be made, by what it gains in tokens per second and chip, largest first.
 
@@ -86,7 +81,8 @@ def advice(model: Model, now: Served, base: Generation, fewest: Layout | None = 
         (prompts, tokens), (prompts_now, tokens_now) = _rates(g), _rates(base)
         found.append(
             Advice(
-                what, option, g, held.needed, per_chip=rate(g) / rate(base), prefill=_ratio(prompts, prompts_now),
+                what, option, g, held.needed, per_chip=g.tokens_per_second_per_chip / base.tokens_per_second_per_chip,
+                prefill=_ratio(prompts, prompts_now),
                 decode=_ratio(tokens, tokens_now), tpot=_ratio(g.tpot.expected, base.tpot.expected),
                 ttft=_ratio(g.ttft.expected, base.ttft.expected),
             )
@@ -172,10 +168,6 @@ class TrainingAdvice:
 
 def training_advice(now: TrainingEstimate, on: Place) -> tuple[TrainingAdvice, ...]:
     """Every change that fits, by what it gains in tokens per second and chip, largest first."""
-
-    def speed(e: TrainingEstimate) -> float:
-        return e.tokens_per_second / e.chips
-
     found = []
     for what, option, step, layout in _training_changes(now.step, now.where.layout):
         try:
@@ -183,7 +175,8 @@ def training_advice(now: TrainingEstimate, on: Place) -> tuple[TrainingAdvice, .
         except InputError:  # a size that does not divide, a format that the chip lacks
             continue
         if e.fits:
-            found.append(TrainingAdvice(what, option, e, speed(e) / speed(now)))
+            gain = e.tokens_per_second_per_chip / now.tokens_per_second_per_chip
+            found.append(TrainingAdvice(what, option, e, gain))
     return tuple(sorted(found, key=lambda a: -a.per_chip))
 
 

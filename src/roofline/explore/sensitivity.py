@@ -259,7 +259,7 @@ def grid(p: Point) -> Iterator[GridPoint]:
                 yield GridPoint(
                     weights_text(model, f), f.kv.name, top_k, kv, width, int(sizes[i]), int(lengths[j]),
                     float(e.analysis.flops[i, j]), float(e.analysis.bytes[i, j]), float(e.time[i, j]),
-                    float(e.serial_floor[i, j]), str(e.bound[i, j]), float(sizes[i] / e.time[i, j]),
+                    float(e.serial_floor[i, j]), str(e.bound[i, j]), float(e.tokens_per_second[i, j]),
                     float(e.memory[i, j]),
                 )  # fmt: skip
 

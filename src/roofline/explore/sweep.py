@@ -41,22 +41,18 @@ class Crossing:
 
 @dataclass(frozen=True)
 class StepSweep:
-    """Steps of a phase over one axis in one place. `values` [n] and every figure of `estimate` [n].
-
-    `tokens`: new tokens of a step, [n] or one number.
-    """
+    """Steps of a phase over one axis in one place. `values` [n] and every figure of `estimate` [n]."""
 
     phase: Phase
     over: Axis
     values: Array
     estimate: Estimate
-    tokens: Array
     crossings: tuple[Crossing, ...]
 
     @property
     def tokens_per_second(self) -> Array:
-        """New tokens of the batch over the step's expected time."""
-        return self.tokens / self.estimate.time
+        """New tokens of the batch over the step's expected time, [n]."""
+        return self.estimate.tokens_per_second
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,7 @@ class DecodeMap:
     @property
     def tokens_per_second(self) -> Array:
         """New tokens of the batch over the step's expected time, [b, c]."""
-        return self.batch[:, None] / self.estimate.time
+        return self.estimate.tokens_per_second
 
     @property
     def fits(self) -> Array:
@@ -135,7 +131,7 @@ def sweep_steps(
     drawn = at(values)
     floor = crossings("floor", values, lambda points: floor_bound(at(points)), floor_bound(drawn))
     expected = crossings("expected", values, lambda points: binding(at(points)), binding(drawn))
-    return StepSweep(phase, over, values, drawn, step(values).tokens, (*floor, *expected))
+    return StepSweep(phase, over, values, drawn, (*floor, *expected))
 
 
 def map_decode(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from roofline.explore.difference import SETTINGS, Difference, Side, Turn
+from roofline.explore.difference import SETTINGS, Change, Difference, Side, Turn
 from roofline.show.report.model_part import fingerprint
+from roofline.show.sheets import percent
 from roofline.show.tables import Column, Table
 from roofline.show.units import ratio, seconds, si, whole
 
@@ -17,8 +18,8 @@ def figure(value: float, unit: str) -> str:
         return seconds(value)
     if unit == "FLOP/B":
         return ratio(value)
-    if unit == "%":
-        return f"{value:.1f} %"
+    if unit == "share":
+        return percent(value)
     return si(value, unit) if unit else whole(round(value))
 
 
@@ -87,6 +88,14 @@ def side_json(s: Side) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def change_json(c: Change) -> dict[str, Any]:
+    """One figure of both sides; a share in percent."""
+    unit, scale = ("%", 100) if c.unit == "share" else (c.unit, 1)
+    return {
+        "phase": c.phase, "figure": c.name, "unit": unit, "a": scale * c.a, "b": scale * c.b, "ratio": c.ratio,
+    }  # fmt: skip
+
+
 def difference_json(d: Difference) -> dict[str, Any]:
     """`roofline.diff/1`."""
     return {
@@ -94,10 +103,7 @@ def difference_json(d: Difference) -> dict[str, Any]:
         "a": side_json(d.a),
         "b": side_json(d.b),
         "facts": [{"property": name, "a": a, "b": b} for name, a, b in facts(d)],
-        "changes": [
-            {"phase": c.phase, "figure": c.name, "unit": c.unit, "a": c.a, "b": c.b, "ratio": c.ratio}
-            for c in d.changes
-        ],
+        "changes": [change_json(c) for c in d.changes],
         "turns": [{"phase": t.phase, "settings": list(t.settings), "factor": t.factor} for t in d.turns],
         "causes": [{"phase": c.phase, "op": c.op, "unit": c.unit, "a": c.a, "b": c.b} for c in d.causes],
     }  # fmt: skip

@@ -291,8 +291,9 @@ def pools_text(p: Pools) -> str:
         f"transfer  {span_text(p.transfer)}",
         f"          {si(p.cache, 'B')} of cache for each prompt, layer by layer beside the prefill",
         f"rate      {p.requests_per_second:,.3g} requests/s, {p.tokens_per_second:,.1f} tokens/s, "
-        f"{p.tokens_per_second / p.chips:,.1f} per chip; {p.bottleneck} is the bottleneck",
-        f"          prefill {p.prefills * p.prefill_rate:,.3g}, decode {p.decodes * p.decode_rate:,.3g} requests/s",
+        f"{p.tokens_per_second_per_chip:,.1f} per chip; {p.bottleneck} is the bottleneck",
+        f"          prefill {p.prefill_requests_per_second:,.3g}, "
+        f"decode {p.decode_requests_per_second:,.3g} requests/s",
     ]
     return "\n".join(lines)
 
@@ -316,8 +317,8 @@ def pools_json(model: Model, p: Pools) -> dict[str, Any]:
         "transfer_seconds": span_json(p.transfer),
         "ttft_seconds": span_json(p.ttft),
         "tpot_seconds": span_json(p.tpot),
-        "prefill_requests_per_second": p.prefills * p.prefill_rate,
-        "decode_requests_per_second": p.decodes * p.decode_rate,
+        "prefill_requests_per_second": p.prefill_requests_per_second,
+        "decode_requests_per_second": p.decode_requests_per_second,
         "requests_per_second": p.requests_per_second,
         "tokens_per_second": p.tokens_per_second,
         "bottleneck": p.bottleneck,
@@ -392,7 +393,7 @@ def chips_table(chips: dict[str, Chip]) -> Table:
     )  # fmt: skip
     rows = []
     for c in chips.values():
-        main = next((f for f in ("bf16", "fp16") if f in c.peaks), next(iter(c.peaks)))
+        main = c.main_format
         rows.append((
             c.id, c.name, si(c.peak(main), "FLOP/s"), si(c.peaks["fp8"], "FLOP/s") if "fp8" in c.peaks else "",
             si(c.capacity, "B"), si(c.bandwidth, "B/s"), f"{c.ridge(main):.0f}", f"{c.tdp:.0f} W" if c.tdp else "",

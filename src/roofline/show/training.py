@@ -60,7 +60,7 @@ def layers_of(stage: Stage) -> int:
 
 def step_text(e: TrainingEstimate) -> str:
     """The step: time, where it goes, utilization."""
-    slowest = max(e.stages, key=lambda s: s.passes.busy.expected).passes
+    slowest = e.slowest.passes
     sent = ", ".join(f"{AXES[axis]} {seconds(value)}" for axis, value in e.exposed) or "none"
     where = ", ".join(
         f"{name} {seconds(span.expected)}"
@@ -72,7 +72,7 @@ def step_text(e: TrainingEstimate) -> str:
         f"bubble      {100 * e.bubble:.1f} % of the passes, the mean over the stages",
         f"exposed     {sent} of communication in a step",
         f"optimizer   {seconds(e.update.expected)}",
-        f"rate        {e.tokens_per_second:,.0f} tokens/s, {e.tokens_per_second / e.chips:,.0f} per chip",
+        f"rate        {e.tokens_per_second:,.0f} tokens/s, {e.tokens_per_second_per_chip:,.0f} per chip",
         f"MFU         {100 * e.mfu:.1f} %: model FLOPs, {si(e.model_flops, 'FLOP')} a step, over chips · peak · time",
         f"HFU         {100 * e.hfu:.1f} %: with what is run again, {si(e.hardware_flops, 'FLOP')}",
         f"grade       {e.grade}: {GRADES[e.grade]}",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from roofline.estimates.place import Place
-from roofline.explore.guidance import Advice, rate
+from roofline.explore.guidance import Advice
 from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
 from roofline.model.errors import InputError
@@ -29,11 +29,11 @@ def summary(r: Report) -> Section:
         f"It {'fits' if r.fit.fits else 'does not fit'}: {si(r.fit.needed, 'B')} of {si(r.fit.capacity, 'B')} on the "
         f"fullest chip.{beyond}",
         f"TTFT {span_text(g.ttft)}; TPOT {tpot_text(g)}.",
-        f"{g.tokens_per_second:,.0f} tokens/s, {rate(g):,.0f} per chip.",
+        f"{g.tokens_per_second:,.0f} tokens/s, {g.tokens_per_second_per_chip:,.0f} per chip.",
     ]
-    price = _price(r)
-    if price is not None:
-        lines.append(f"{price:,.2f} USD per million generated tokens at {g.chip.price.usd_per_hour:g} $/h a chip.")  # type: ignore[union-attr]
+    price = g.usd_per_million_tokens
+    if price is not None and g.chip.price is not None:
+        lines.append(f"{price:,.2f} USD per million generated tokens at {g.chip.price.usd_per_hour:g} $/h a chip.")
     lines += [f"{name} is {e.bound} bound: {shares_text(e)}." for name, e in r.estimates]
     lines.append(critical_batch(r))
     for phase, best in _best(r):
@@ -41,14 +41,6 @@ def summary(r: Report) -> Section:
             said = "; ".join(f"{what} {change(gain)} (grade {grade})" for what, _, gain, grade in best)
             lines.append(f"Most would help {phase}, in tokens/s per chip: {said}.")
     return Section("In one minute", tuple(lines))
-
-
-def _price(r: Report) -> float | None:
-    """USD per million generated tokens."""
-    g = r.generation
-    if g.chip.price is None:
-        return None
-    return g.where.chips * g.chip.price.usd_per_hour / 3600 / g.tokens_per_second * 1e6
 
 
 def critical_batch(r: Report) -> str:
@@ -159,8 +151,8 @@ def chips(r: Report) -> Section | None:
         g, bounds = other.generation, [e.bound for _, e in other.estimates]
         between = g.tpot.expected if g.output > 1 else None
         rows.append((
-            place_text(g.where), g.ttft.expected, between, g.tokens_per_second, rate(g), _price(other),
-            *bounds, other.fit.needed, "yes" if other.fit.fits else "no", None,
+            place_text(g.where), g.ttft.expected, between, g.tokens_per_second, g.tokens_per_second_per_chip,
+            g.usd_per_million_tokens, *bounds, other.fit.needed, "yes" if other.fit.fits else "no", None,
         ))  # fmt: skip
     fields = (
         Field("Chip"), Field("TTFT", "s"), Field("TPOT", "s"), Field("Tokens/s", "tokens/s"),

@@ -71,13 +71,15 @@ class Report:
             (name, time_of(self.rank, step, self.where, "calibrated", formats, engine)) for name, step in self.steps
         )
 
+    def tokens_per_second(self, e: Estimate) -> float | None:
+        """New tokens of all replicas per expected second of a step; None where a pass takes several stages in turn."""
+        return None if self.now.layout.pp > 1 else float(e.tokens_per_second) * self.now.layout.dp
+
     @cached_property
     def training(self) -> TrainingEstimate | InputError:
-        """An optimizer step of the same batch and prompts in the same layout, or why there can be none."""
-        peaks = self.where.chip.peaks
-        recipe = "bf16" if "bf16" in peaks else "fp16"
-        step = train(self.now.batch, self.now.input, recipe=recipe)
+        """An optimizer step of the same batch and prompts in the chip's main format, or why there can be none."""
         try:
+            step = train(self.now.batch, self.now.input, recipe=self.where.chip.main_format)
             return estimate_training(self.model, step, on=self.now.on, layout=self.now.layout)
         except InputError as error:
             return error

@@ -97,10 +97,9 @@ def regimes(r: Report) -> Section:
         ))  # fmt: skip
     for name, e in r.estimates:
         a = e.analysis
-        rate = float(a.step.tokens) * r.now.layout.dp / float(e.time) if stages == 1 else None
         rows.append((
-            name, a.flops, float(a.intensity), float(e.time), float(e.serial_floor), float(e.mfu), rate, e.bound,
-            e.grade,
+            name, a.flops, float(a.intensity), float(e.time), float(e.serial_floor), float(e.mfu),
+            r.tokens_per_second(e), e.bound, e.grade,
         ))  # fmt: skip
     fields = (
         PHASE, Field("FLOPs", "FLOP"), Field("Intensity", "FLOP/B"), Field("Expected", "s"),
