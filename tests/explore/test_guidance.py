@@ -8,7 +8,7 @@ import pytest
 
 import roofline as rl
 from roofline.estimates.memory import fit
-from roofline.explore.guidance import Advice, Served, advice, served
+from roofline.explore.guidance import Advice, Served, advice, changes, served, training_advice
 
 
 def advised(name: str, **how: Any) -> tuple[rl.Model, Served, tuple[Advice, ...]]:
@@ -60,3 +60,39 @@ def test_a_replica_without_a_sequence_gains_nothing() -> None:
 def test_a_model_without_a_cache_is_not_told_to_narrow_it() -> None:
     _, _, found = advised("state-spaces/mamba-130m-hf", on="h100-sxm", batch=4)
     assert not [a for a in found if "cache" in a.what]
+
+
+def test_a_lever_is_what_is_turned_in_any_layout() -> None:
+    model = rl.load("meta-llama/Llama-3.1-8B")
+    found = {c.what: c.lever for c in changes(model, served(model, on="8xh100-sxm", layout="tp=2,dp=2", batch=4))}
+    assert found == {
+        "weights in 8 bits": "weights", "weights in 4 bits": "weights", "KV cache in 8 bits": "cache",
+        "a batch of 8": "batch", "a batch of 16": "batch", "twice the TP": "tp", "half the TP": "tp",
+        "twice the DP": "dp", "attention data parallel, experts apart": "ep",
+    }  # fmt: skip
+
+
+def test_of_one_token_there_is_no_decode_to_gain_in() -> None:
+    _, _, found = advised("google/gemma-3-270m", on="l4", batch=2, input=64, output=1)
+    assert found
+    assert {(a.decode, a.tpot) for a in found} == {(None, None)}
+    (more,) = (a for a in found if a.what == "a batch of 4")
+    assert more.prefill == pytest.approx(2 / more.ttft)
+
+
+def test_the_options_of_training_give_what_is_promised() -> None:
+    model, layout = rl.load("meta-llama/Llama-3.1-8B"), "tp=2,dp=2,zero=1"
+    now = rl.estimate(model, rl.train(8, 1024), on="8xh200-sxm", layout=layout)
+    found = training_advice(now, "8xh200-sxm")
+    assert {a.lever for a in found} == {"recipe", "batch", "micro-batch", "loss", "sp", "dp", "tp"}
+    assert [a.per_chip for a in found] == sorted((a.per_chip for a in found), reverse=True)
+    for a in found:
+        option, _, value = a.option.partition(" ")
+        given: dict[str, Any] = {
+            "--recipe": {"recipe": value}, "--micro-batch": {"micro_batch": int(value or 0)} if value.isdigit() else {},
+            "--fused-loss": {"fused_loss": True},
+        }.get(option, {})  # fmt: skip
+        step = rl.train(int(value) if option == "--batch" else 8, 1024, **given)
+        e = rl.estimate(model, step, on="8xh200-sxm", layout=value if option == "--layout" else layout)
+        assert e.fits
+        assert a.per_chip == pytest.approx((e.tokens / e.time / e.chips) / (8 * 1024 / now.time / 4)), a.option

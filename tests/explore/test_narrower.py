@@ -35,9 +35,9 @@ def test_all_weights_of_one_format_are_one_option() -> None:
 def test_no_change_stores_more(name: str) -> None:
     model = rl.load(name)
     now = served(model, on="h200-sxm")
-    for what, _, other in changes(model, now):
-        if "bits" in what:
-            assert model.weight_bytes(other.precision) <= model.weight_bytes(now.precision), what
+    for trial in changes(model, now):
+        if "bits" in trial.what:
+            assert model.weight_bytes(trial.then.precision) <= model.weight_bytes(now.precision), trial.what
 
 
 def test_the_grid_and_the_knobs_do_not_widen_either() -> None:

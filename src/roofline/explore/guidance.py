@@ -46,21 +46,33 @@ class Served:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """A change to make: the lever it turns (weights, batch, tp …), in words, its option, and what is then served."""
+
+    lever: str
+    what: str
+    option: str
+    then: Served
+
+
+@dataclass(frozen=True)
 class Advice:
-    """One change: in words, its options, and what it gives, each over that without it.
+    """One change: the lever that it turns, in words, its option, and what it gives, each over that without it.
 
     `per_chip`: generated tokens per second and chip of the whole generation; `prefill`, `decode`: prompt and generated
-    tokens per second and chip of the phase alone; `tpot` and `ttft`: times. `memory`: bytes of the fullest chip.
+    tokens per second and chip of the phase alone; `tpot` and `ttft`: times. `decode` and `tpot` are None where one
+    token alone is generated. `memory`: bytes of the fullest chip.
     """
 
+    lever: str
     what: str
     option: str
     generation: Generation
     memory: float
     per_chip: float
     prefill: float
-    decode: float
-    tpot: float
+    decode: float | None
+    tpot: float | None
     ttft: float
 
 
@@ -70,71 +82,70 @@ def advice(model: Model, now: Served, base: Generation, fewest: Layout | None = 
     `fewest`: the layout of the fewest chips, a change too where it does not fit now. What does not fit is left out.
     """
     found = []
-    for what, option, other in changes(model, now, fewest):
+    for trial in changes(model, now, fewest):
         try:
-            g = other.of(model)
+            g = trial.then.of(model)
         except InputError:  # the chip lacks a format, the memory room, or a degree does not divide
             continue
-        held = other.room(model, g)
-        if not held.fits:
-            continue
-        (prompts, tokens), (prompts_now, tokens_now) = _rates(g), _rates(base)
-        found.append(
-            Advice(
-                what, option, g, held.needed, per_chip=g.tokens_per_second_per_chip / base.tokens_per_second_per_chip,
-                prefill=_ratio(prompts, prompts_now),
-                decode=_ratio(tokens, tokens_now), tpot=_ratio(g.tpot.expected, base.tpot.expected),
-                ttft=_ratio(g.ttft.expected, base.ttft.expected),
-            )
-        )  # fmt: skip
+        held = trial.then.room(model, g)
+        if held.fits:
+            found.append(_advice(trial, g, base, held.needed))
     return tuple(sorted(found, key=lambda a: -a.per_chip))
 
 
-def _rates(g: Generation) -> tuple[float, float]:
-    """Tokens per second and chip of the prefill and of the decode of the first wave of every replica."""
-    sequences, chips = min(g.batch, g.waves[0].sequences * int(g.where.layout.dp)), g.where.chips
-    prompts = _ratio(sequences * g.input, g.ttft.expected * chips)
-    return prompts, _ratio(sequences, g.tpot.expected * chips)
+def _advice(trial: Trial, g: Generation, base: Generation, memory: float) -> Advice:
+    """What a change gives: the generation with it over that without it."""
+    decodes = base.output > 1
+    return Advice(
+        trial.lever, trial.what, trial.option, g, memory,
+        per_chip=g.tokens_per_second_per_chip / base.tokens_per_second_per_chip,
+        prefill=_rate(g, g.input, g.ttft.expected) / _rate(base, base.input, base.ttft.expected),
+        decode=_rate(g, 1, g.tpot.expected) / _rate(base, 1, base.tpot.expected) if decodes else None,
+        tpot=g.tpot.expected / base.tpot.expected if decodes else None,
+        ttft=g.ttft.expected / base.ttft.expected,
+    )  # fmt: skip
 
 
-def _ratio(after: float, before: float) -> float:
-    return after / before if before else 1.0
+def _rate(g: Generation, tokens: int, seconds: float) -> float:
+    """Tokens per second and chip of the first wave of every replica: each sequence's `tokens` in so many seconds."""
+    sequences = min(g.batch, g.waves[0].sequences * int(g.where.layout.dp))
+    return sequences * tokens / (seconds * g.where.chips)
 
 
-def changes(model: Model, now: Served, fewest: Layout | None = None) -> Iterator[tuple[str, str, Served]]:
+def changes(model: Model, now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
     """What may be changed of how a model is served: formats, batch, layout, an engine's kernels."""
     formats = now.precision
 
-    def option(precision: Precision) -> str:
+    def narrowed(lever: str, what: str, precision: Precision) -> Trial:
         spec = precision.spec(model.precision)
-        return f"--precision {spec}" if spec else "no --precision"
+        return Trial(
+            lever, what, f"--precision {spec}" if spec else "no --precision", replace(now, precision=precision)
+        )
+
+    def spread(lever: str, what: str, layout: Layout) -> Trial:
+        return Trial(lever, what, _option(layout), replace(now, layout=layout))
 
     if formats.ffn.bits > 16:
-        half = formats.merged("bf16")
-        yield "everything in 16 bits", option(half), replace(now, precision=half)
+        yield narrowed("formats", "everything in 16 bits", formats.merged("bf16"))
     for name, bits in (("fp8", 8), ("int4", 4)):
         narrow = narrower_weights(model, formats, name)
         if narrow is not None:
-            other = narrow.precision
-            yield f"{narrow.what} in {bits} bits", option(other), replace(now, precision=other)
+            yield narrowed("weights", f"{narrow.what} in {bits} bits", narrow.precision)
     if formats.kv.bits > 8 and model.kv_bytes(1):
-        small = formats.merged("kv=fp8")
-        yield "KV cache in 8 bits", option(small), replace(now, precision=small)
+        yield narrowed("cache", "KV cache in 8 bits", formats.merged("kv=fp8"))
     for factor in (2, 4):
         size = factor * now.batch
-        yield f"a batch of {size}", f"--batch {size}", replace(now, batch=size)
+        yield Trial("batch", f"a batch of {size}", f"--batch {size}", replace(now, batch=size))
     for degree in ("tp", "dp"):
         size = 2 * getattr(now.layout, degree)
-        spread = replace(now.layout, **{degree: size})
-        yield f"twice the {degree.upper()}", _option(spread), replace(now, layout=spread)
+        yield spread(degree, f"twice the {degree.upper()}", replace(now.layout, **{degree: size}))
     if now.layout.tp > 1:
-        spread = replace(now.layout, tp=now.layout.tp // 2)
-        yield "half the TP", _option(spread), replace(now, layout=spread)
+        yield spread("tp", "half the TP", replace(now.layout, tp=now.layout.tp // 2))
     if now.layout.tp > 1 and now.layout.ep == 1 and now.batch % now.layout.tp == 0:
-        spread = replace(now.layout, tp=1, dp=now.layout.dp * now.layout.tp, ep=now.layout.ranks)
-        yield "attention data parallel, experts apart", _option(spread), replace(now, layout=spread)
+        apart = replace(now.layout, tp=1, dp=now.layout.dp * now.layout.tp, ep=now.layout.ranks)
+        yield spread("ep", "attention data parallel, experts apart", apart)
     if fewest is not None and fewest != now.layout:
-        yield f"{fewest.chips} chips", _option(fewest), replace(now, layout=fewest)
+        yield spread("chips", f"{fewest.chips} chips", fewest)
 
 
 def _option(layout: Layout) -> str:
@@ -157,9 +168,24 @@ def served(
 
 # -- training ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class TrainingAdvice:
-    """One change to a training step: in words, its option, and its tokens per second and chip over those without."""
+class TrainingTrial:
+    """A change to make to a training step: the lever that it turns, in words, its option, the step and its layout."""
 
+    lever: str
+    what: str
+    option: str
+    step: Training
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class TrainingAdvice:
+    """One change to a training step: the lever that it turns, in words, its option, and the step with it.
+
+    `per_chip`: its tokens per second and chip over those without the change.
+    """
+
+    lever: str
     what: str
     option: str
     estimate: TrainingEstimate
@@ -169,31 +195,39 @@ class TrainingAdvice:
 def training_advice(now: TrainingEstimate, on: Place) -> tuple[TrainingAdvice, ...]:
     """Every change that fits, by what it gains in tokens per second and chip, largest first."""
     found = []
-    for what, option, step, layout in _training_changes(now.step, now.where.layout):
+    for trial in training_changes(now.step, now.where.layout):
         try:
-            e = estimate_training(now.model, step, on=on, layout=layout)
+            e = estimate_training(now.model, trial.step, on=on, layout=trial.layout)
         except InputError:  # a size that does not divide, a format that the chip lacks
             continue
         if e.fits:
             gain = e.tokens_per_second_per_chip / now.tokens_per_second_per_chip
-            found.append(TrainingAdvice(what, option, e, gain))
+            found.append(TrainingAdvice(trial.lever, trial.what, trial.option, e, gain))
     return tuple(sorted(found, key=lambda a: -a.per_chip))
 
 
-def _training_changes(step: Training, layout: Layout) -> Iterator[tuple[str, str, Training, Layout]]:
+def training_changes(step: Training, layout: Layout) -> Iterator[TrainingTrial]:
+    """What may be changed of a training step: products' format, batch, micro-batch, loss, layout."""
     (query,) = step.queries
+
+    def run(lever: str, what: str, option: str, other: Training) -> TrainingTrial:
+        return TrainingTrial(lever, what, option, other, layout)
+
+    def spread(lever: str, what: str, other: Layout) -> TrainingTrial:
+        return TrainingTrial(lever, what, _option(other), step, other)
+
     if step.recipe.name != "fp8":
-        yield "products in fp8", "--recipe fp8", with_options(step, recipe="fp8"), layout
-    twice = with_batch(step, 2 * query.count)
-    yield f"a batch of {2 * query.count}", f"--batch {2 * query.count}", twice, layout
+        yield run("recipe", "products in fp8", "--recipe fp8", with_options(step, recipe="fp8"))
+    twice = 2 * query.count
+    yield run("batch", f"a batch of {twice}", f"--batch {twice}", with_batch(step, twice))
     if not query.count % (2 * step.micro_batch * layout.dp):
         size = 2 * step.micro_batch
-        yield f"micro-batches of {size}", f"--micro-batch {size}", with_options(step, micro_batch=size), layout
+        larger = with_options(step, micro_batch=size)
+        yield run("micro-batch", f"micro-batches of {size}", f"--micro-batch {size}", larger)
     if not step.fused_loss:
-        yield "a fused loss", "--fused-loss", with_options(step, fused_loss=True), layout
+        yield run("loss", "a fused loss", "--fused-loss", with_options(step, fused_loss=True))
     if layout.tp > 1 and not layout.sp:
-        spread = replace(layout, sp=True)
-        yield "sequence parallelism", _option(spread), step, spread
+        yield spread("sp", "sequence parallelism", replace(layout, sp=True))
     for degree in ("dp", "tp"):
-        spread = replace(layout, **{degree: 2 * getattr(layout, degree)})
-        yield f"twice the {degree.upper()}", _option(spread), step, spread
+        wider = replace(layout, **{degree: 2 * getattr(layout, degree)})
+        yield spread(degree, f"twice the {degree.upper()}", wider)

@@ -46,8 +46,14 @@ class Field:
     unit: str = ""
 
     def text(self, value: Any) -> str:
-        """A value for a person, nothing where there is none."""
-        return "" if value is None else TEXTS[self.unit](value)
+        """A value for a person; where there is none nothing, of a change a dash.
+
+        >>> Field("TPOT", "change").text(None), Field("TPOT", "s").text(None)
+        ('–', '')
+        """
+        if value is None:
+            return "–" if self.unit == "change" else ""
+        return TEXTS[self.unit](value)
 
     @property
     def header(self) -> str:

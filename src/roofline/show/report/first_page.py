@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from roofline.estimates.place import Place
@@ -18,6 +19,8 @@ from roofline.show.sheets import Field, Sheet, change, percent
 from roofline.show.units import si, whole
 
 MOST_CHANGES = 3
+LEAST_GAIN = 1.005
+"""Factor from which a change is said to help: less does not show in whole percent."""
 
 
 def summary(r: Report) -> Section:
@@ -38,7 +41,7 @@ def summary(r: Report) -> Section:
     lines.append(critical_batch(r))
     for phase, best in _best(r):
         if best:
-            said = "; ".join(f"{what} {change(gain)} (grade {grade})" for what, _, gain, grade in best)
+            said = "; ".join(f"{c.what} {change(c.gain)} (grade {c.grade})" for c in best)
             lines.append(f"Most would help {phase}, in tokens/s per chip: {said}.")
     return Section("In one minute", tuple(lines))
 
@@ -54,27 +57,35 @@ def critical_batch(r: Report) -> str:
     )
 
 
-Change = tuple[str, str, float, str]
-"""A change in words, its option, its tokens/s per chip over those without, the grade of its times."""
+@dataclass(frozen=True)
+class Gain:
+    """A change and its tokens/s per chip over those without it in a phase; `grade`: how well its times are known."""
+
+    lever: str
+    what: str
+    option: str
+    gain: float
+    grade: str
 
 
-def _best(r: Report) -> list[tuple[str, list[Change]]]:
+def _best(r: Report) -> list[tuple[str, list[Gain]]]:
     """Of each phase the changes that gain most, the best of each lever, none that loses."""
-    of: dict[str, Callable[[Advice], float]] = {"prefill": lambda a: a.prefill, "decode": lambda a: a.decode}
+    of: dict[str, Callable[[Advice], float | None]] = {"prefill": lambda a: a.prefill, "decode": lambda a: a.decode}
     found = [
-        (phase, sorted(((a.what, a.option, gain(a), a.generation.grade) for a in r.advice), key=lambda c: -c[2]))
+        (phase, [Gain(a.lever, a.what, a.option, gained, a.generation.grade) for a in r.advice
+                 if (gained := gain(a)) is not None])
         for phase, gain in of.items()
-    ]
-    found.append(("training", [(a.what, a.option, a.per_chip, a.estimate.grade) for a in r.training_advice]))
-    return [(phase, _levers(ranked)) for phase, ranked in found]
+    ]  # fmt: skip
+    trained = [Gain(a.lever, a.what, a.option, a.per_chip, a.estimate.grade) for a in r.training_advice]
+    return [(phase, _levers(gains)) for phase, gains in (*found, ("training", trained))]
 
 
-def _levers(ranked: list[Change]) -> list[Change]:
-    """The first of each lever (batch, weights' format, a degree …) that gains."""
-    best: dict[str, Change] = {}
-    for c in ranked:
-        if c[2] > 1.005:
-            best.setdefault(c[1].replace("=", " ").rpartition(" ")[0], c)
+def _levers(gains: list[Gain]) -> list[Gain]:
+    """The best of each lever that gains."""
+    best: dict[str, Gain] = {}
+    for g in sorted(gains, key=lambda g: -g.gain):
+        if g.gain > LEAST_GAIN:
+            best.setdefault(g.lever, g)
     return list(best.values())[:MOST_CHANGES]
 
 
@@ -98,7 +109,7 @@ def guidance(r: Report) -> Section:
     if not r.fit.fits:
         ways = "; or ".join(c.detail for c in r.fit.changes)
         lines.append(f"It would fit with {ways}." if ways else "No change that was tried would make it fit.")
-    best = tuple((phase, *c) for phase, changes in _best(r) for c in changes)
+    best = tuple((phase, g.what, g.option, g.gain, g.grade) for phase, gains in _best(r) for g in gains)
     every = tuple(
         (
             a.what,
