@@ -20,8 +20,8 @@ from roofline.cli.common import (
     StepOptions,
     TrafficName,
     deliver,
-    deliver_parquet,
     form_of,
+    keep,
     warn,
     warn_below,
     warn_beyond,
@@ -100,11 +100,11 @@ def analyze(
             from roofline.show.estimate import TIMED_CSV_HEADER, timed_csv_rows
 
             header, rows = TIMED_CSV_HEADER, timed_csv_rows(timed)
-        if form == "parquet" and output is not None:
-            deliver_parquet(header, rows, output, force)
-        else:
-            from roofline.show.tables import csv_text
+        from roofline.show.tables import csv_text, parquet
 
+        if form == "parquet" and output is not None:
+            keep(parquet(header, rows), output, force)
+        else:
             deliver(csv_text(header, rows), output, force)
     else:
         tables = [(views.op_table(n), "") for n in named]

@@ -198,32 +198,16 @@ def form_of(output: Path | None, asked: Mapping[str, bool]) -> str:
 
 
 def deliver(text: str, output: Path | None, force: bool) -> None:
-    """To stdout, or to a file that is not there yet (or may be overwritten)."""
+    """To stdout, or to a file as `keep` writes it."""
     if output is None:
         sys.stdout.write(text)
-        return
-    _written(output, text.encode("utf-8"), force)
+    else:
+        keep(text.encode("utf-8"), output, force)
 
 
-def _written(output: Path, content: bytes, force: bool) -> None:
-    if output.is_dir():
-        raise InputError("--output", str(output), "a file, not a folder")
-    try:
-        with output.open("wb" if force else "xb") as file:
-            file.write(content)
-    except FileExistsError:
-        raise InputError("--output", str(output), "a new file, or --force to overwrite it") from None
-    except OSError as error:
-        raise InputError("--output", str(output), f"a file that can be written ({error.strerror})") from None
+def keep(content: bytes, output: Path, force: bool) -> None:
+    """All of it to a file that is not there yet (or may be overwritten). Raises InputError where that cannot be."""
+    from roofline.show.files import check_new, whole_file
 
-
-def deliver_parquet(header: Sequence[str], rows: Sequence[Sequence[object]], output: Path, force: bool) -> None:
-    """A table of plain numbers and words, a column for each heading, to a Parquet file that is not there yet."""
-    import io
-
-    import polars
-
-    columns = {name: [row[i] for row in rows] for i, name in enumerate(header)}
-    content = io.BytesIO()
-    polars.DataFrame(columns, strict=False).write_parquet(content)
-    _written(output, content.getvalue(), force)
+    check_new(output, force, "--output")
+    whole_file(output, lambda beside: beside.write_bytes(content), "--output")

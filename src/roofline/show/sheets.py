@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from roofline.show.tables import Column, Table, csv_text
+from roofline.show.tables import Column, Table, csv_text, parquet
 from roofline.show.units import ratio, seconds, si, whole
 
 
@@ -96,11 +96,4 @@ class Sheet:
 
     def parquet(self) -> bytes:
         """A column of plain figures for each field; the totals are left out."""
-        import io
-
-        import polars
-
-        columns = {name: [row[i] for row in self.rows] for i, name in enumerate(self.header)}
-        content = io.BytesIO()
-        polars.DataFrame(columns, strict=False).write_parquet(content)
-        return content.getvalue()
+        return parquet(self.header, self.rows)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from roofline.model.errors import InputError, not_one_of
+from roofline.model.errors import not_one_of
 from roofline.show.analysis import precision_json
 from roofline.show.estimate import place_text
-from roofline.show.files import check_folder
+from roofline.show.files import check_folder, whole_file
 from roofline.show.plots.data import DiagramPlot
 from roofline.show.plots.style import Style
 from roofline.show.plots.write import write
@@ -145,9 +145,6 @@ def write_sheets(parts: Iterable[Section], folder: Path, form: SheetForm = "csv"
     for sheet in (sheet for part in parts for sheet in part.sheets):
         path = folder / f"{sheet.name}.{form}"
         content = sheet.csv().encode() if form == "csv" else sheet.parquet()
-        try:
-            path.write_bytes(content)
-        except OSError as error:
-            raise InputError("tables", str(path), f"a file that can be written ({error.strerror})") from None
+        whole_file(path, lambda beside, content=content: beside.write_bytes(content), "tables")  # type: ignore[misc]
         found.append(path)
     return found
