@@ -67,11 +67,15 @@ class Model:
         """The distinct blocks in order of first use, each with the number of layers it stands in."""
         return tuple(Counter(self.layers).items())
 
+    def placed(self) -> Iterator[tuple[str, Module, int]]:
+        """Where every module stands (embedding, a block's name, head), the module, and in how many layers."""
+        yield from (("embedding", m, 1) for m in self.embedding)
+        yield from ((block.name, m, n) for block, n in self.blocks for m in block.modules)
+        yield from (("head", m, 1) for m in self.head)
+
     def modules(self) -> Iterator[tuple[Module, int]]:
         """Every module with the number of times it stands in the model, embedding first and head last."""
-        yield from ((m, 1) for m in self.embedding)
-        yield from ((m, n) for block, n in self.blocks for m in block.modules)
-        yield from ((m, 1) for m in self.head)
+        return ((m, n) for _, m, n in self.placed())
 
     @cached_property
     def parameters(self) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
 from roofline.model.load import Entry
 from roofline.model.model import Model
-from roofline.model.modules import Module
 from roofline.show import analysis
 from roofline.show.modules import sizes
 from roofline.show.tables import Column, Table
@@ -45,12 +44,6 @@ def types_json(types: Iterable[str]) -> dict[str, Any]:
     return {"schema": SCHEMA, "model_types": sorted(types)}
 
 
-def _placed(model: Model) -> Iterator[tuple[str, int, Module]]:
-    yield from (("embedding", 1, m) for m in model.embedding)
-    yield from ((b.name, n, m) for b, n in model.blocks for m in b.modules)
-    yield from (("head", 1, m) for m in model.head)
-
-
 def module_table(model: Model) -> Table:
     """Every module of every distinct block, with its sizes and parameters."""
     columns = (
@@ -63,7 +56,7 @@ def module_table(model: Model) -> Table:
             m.name, type(m).__name__, block, str(n), whole(m.parameters), whole(n * m.parameters),
             share(n * m.parameters, model.parameters), sizes(m),
         )
-        for block, n, m in _placed(model)
+        for block, m, n in model.placed()
     )  # fmt: skip
     total = (("Total", "", "", str(len(model.layers)), "", whole(model.parameters), "", ""),)
     return Table(columns, rows, total, analysis.headline(model))
@@ -83,7 +76,7 @@ def model_json(model: Model) -> dict[str, Any]:
                 "parameters": m.parameters,
                 "sizes": {f.name: getattr(m, f.name) for f in fields(m) if f.name != "name"},
             }
-            for block, n, m in _placed(model)
+            for block, m, n in model.placed()
         ],
         "warnings": list(model.warnings),
         "not_counted": list(model.not_counted),

@@ -65,14 +65,9 @@ def _parts(model: Model) -> Sheet:
 
 
 def _modules(model: Model) -> Sheet:
-    places = (
-        ("embedding", model.embedding, 1), *((b.name, b.modules, n) for b, n in model.blocks),
-        ("head", model.head, 1),
-    )  # fmt: skip
     rows = [
         (place, x.name, in_words(x), n, x.parameters, n * x.parameters, n * x.parameters / model.parameters)
-        for place, modules, n in places
-        for x in modules
+        for place, x, n in model.placed()
         if x.parameters
     ]
     fields = (
