@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.model.errors import InputError
-from roofline.work.step import Queries, Step
+from roofline.work.step import Queries, Step, step_of
 
 lengths = st.integers(0, 60)
 news = st.integers(1, 40)
@@ -135,3 +135,10 @@ def test_bad_steps_name_the_field(make: object, field: str) -> None:
         make()  # type: ignore[operator]
     assert error.value.field == field
     assert "\n" not in str(error.value)
+
+
+def test_the_step_of_a_phase() -> None:
+    assert step_of("prefill", 3, 7) == rl.prefill(3, 7)
+    assert step_of("decode", 3, 7) == rl.decode(3, 7)
+    with pytest.raises(InputError, match="phase: expected one of prefill, decode, got 'decoding'; nearest: decode"):
+        step_of("decoding", 1, 1)

@@ -22,7 +22,7 @@ from roofline.model.load import load
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.analysis import Analysis, analyze
-from roofline.work.step import Step, decode, prefill
+from roofline.work.step import Step, step_of
 from roofline.work.training import Training, train
 
 KEYS = ("on", "layout", "precision", "engine", "batch", "context", "prompt", "train", "step")
@@ -60,7 +60,7 @@ class Side:
         """The step of a phase."""
         if phase == "training":
             return train(self.batch, self.trained)
-        return prefill(self.batch, self.prompt) if phase == "prefill" else decode(self.batch, self.context)
+        return step_of(phase, self.batch, self.prompt if phase == "prefill" else self.context)
 
     @property
     def formats(self) -> Precision:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from roofline.estimates.latency import Estimate, time_of
 from roofline.explore.sensitivity import Point
-from roofline.explore.sweep import PHASES, Array, Phase, first_true, longest_context
+from roofline.explore.sweep import Array, first_true, longest_context
 from roofline.work.analysis import analyze
-from roofline.work.step import Step, decode, prefill
+from roofline.work.step import PHASES, Phase, Step, decode, prefill
 
 MOST = 2**20
 """The largest batch that is looked at: weights then cost next to nothing a token."""

@@ -17,14 +17,13 @@ from roofline.estimates.latency import Estimate, time_of
 from roofline.estimates.place import Placed
 from roofline.explore import variants
 from roofline.explore.narrower import narrower_weights, weights_text
-from roofline.explore.sweep import PHASES, Phase
 from roofline.machine.engine import Engine
 from roofline.machine.timing import Mode
 from roofline.model import modules as m
 from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.model.precision import Precision
-from roofline.work.step import Step, decode, prefill
+from roofline.work.step import PHASES, Phase, Step, decode, step_of
 
 Kind: TypeAlias = Literal["deployment", "architecture"]
 KINDS: tuple[Kind, ...] = ("deployment", "architecture")
@@ -55,10 +54,7 @@ class Point:
 
     def step(self, phase: Phase, longer: int = 1) -> Step:
         """A prefill of the prompt or one token after the context, either so many times as long."""
-        return (
-            prefill(self.batch, longer * self.prompted) if phase == "prefill"
-            else decode(self.batch, longer * self.context)
-        )  # fmt: skip
+        return step_of(phase, self.batch, longer * (self.prompted if phase == "prefill" else self.context))
 
     def estimate(self, phase: Phase) -> Estimate:
         """The phase's times."""

@@ -14,12 +14,12 @@ from roofline.layout.layout import layout_named
 from roofline.model.checks import count
 from roofline.model.errors import not_one_of
 from roofline.model.model import Model
-from roofline.work.step import Step, decode, prefill
+from roofline.work.step import PHASES as PHASES
+from roofline.work.step import Phase as Phase
+from roofline.work.step import Step, decode, step_of
 
 Axis: TypeAlias = Literal["batch", "context"]
 AXES: tuple[Axis, ...] = ("batch", "context")
-Phase: TypeAlias = Literal["prefill", "decode"]
-PHASES: tuple[Phase, ...] = ("prefill", "decode")
 Array: TypeAlias = Any
 MOST_BATCH, MOST_CONTEXT = 1024, 131072
 PIECES = 64
@@ -122,8 +122,7 @@ def sweep_steps(
     values = spread(1, last, 8)
 
     def step(points: Array) -> Step:
-        b, n = (points, length) if over == "batch" else (size, points)
-        return prefill(b, n) if phase == "prefill" else decode(b, n)
+        return step_of(phase, points, length) if over == "batch" else step_of(phase, size, points)
 
     def at(points: Array) -> Estimate:
         return estimate(model, step(points), on=on, **options)

@@ -14,10 +14,12 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from roofline.model.checks import count
-from roofline.model.errors import InputError
+from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count, ceil_div, half, is_array, least, most, no_more
 
 Logits: TypeAlias = Literal["last", "all"]
+Phase: TypeAlias = Literal["prefill", "decode"]
+PHASES: tuple[Phase, ...] = ("prefill", "decode")
 AnyStep = TypeVar("AnyStep", bound="Step")
 
 
@@ -231,6 +233,16 @@ def decode(batch: Count = 1, context: Count = None, *, new: Count = 1) -> Step:
     """`batch` sequences with `context` cached tokens each that add one token (or `new`, when verifying drafts)."""
     entry = (count("context", context), count("new", new, 1), count("batch", batch, 1))
     return Step([entry], logits="last" if _is_one(new) else "all")
+
+
+def step_of(phase: str, batch: Count, tokens: Count) -> Step:
+    """The step of a phase: a prefill of `tokens` tokens, or a decode after as many.
+
+    Raises InputError for another phase, and for sizes that are no whole numbers.
+    """
+    if phase not in PHASES:
+        raise not_one_of("phase", phase, PHASES)
+    return prefill(batch, tokens) if phase == "prefill" else decode(batch, tokens)
 
 
 def _is_one(new: Count) -> bool:
