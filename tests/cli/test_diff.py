@@ -108,7 +108,8 @@ def test_two_layouts_of_training(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_parts_of_a_training_step_add_up(name: str) -> None:
     layout = "dp=8,ep=8,zero=1" if "DeepSeek" in name else "pp=4,dp=2"
     m = measured(side(f"{name}@8xh200-sxm:train=1024,batch=16,layout=[{layout}]"), "training")
-    assert sum(m.times.values()) == pytest.approx(m.cost(True))
+    assert sum(m.by_op.values()) == pytest.approx(m.cost)
+    assert m.unit == "s"
 
 
 @pytest.mark.parametrize(

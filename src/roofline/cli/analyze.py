@@ -31,6 +31,7 @@ from roofline.model.errors import InputError
 if TYPE_CHECKING:
     from roofline.estimates.latency import Estimate
     from roofline.model.model import Model
+    from roofline.show.analysis import Named
     from roofline.work.step import Step
 
 
@@ -73,7 +74,6 @@ def analyze(
     """
     from roofline.model.load import load
     from roofline.show import analysis as views
-    from roofline.work.analysis import analyze as run
 
     if on is None and law != "calibrated":
         raise InputError("--law", law, "--on CHIP beside it: without a chip there are no times")
@@ -81,9 +81,8 @@ def analyze(
     built = load(model, revision=revision)
     options = {"counting": counting, "traffic": traffic, "precision": precision}
     steps = step.steps(built.context)
-    held = _rank(built, layout)
-    named = [views.Named(name, run(held, s, **options)) for name, s in steps]  # type: ignore[arg-type]
     timed = _timed(built, steps, on, {**options, "law": law, "layout": layout})
+    named = [views.Named(name, e.analysis) for name, e in timed] or _counted(built, steps, layout, options)
     if form == "json":
         from roofline.show.tables import json_text
 
@@ -129,14 +128,15 @@ def analyze(
     warn_below((n.name, n.analysis) for n in named)
 
 
-def _rank(model: Model, layout: str | None) -> Model:
-    """What one rank of the layout holds; on one chip the model itself."""
-    if layout is None:
-        return model
+def _counted(model: Model, steps: list[tuple[str, Step]], layout: str | None, options: dict[str, Any]) -> list[Named]:
+    """The steps' analyses, of one rank of the layout."""
     from roofline.layout.layout import layout_named
     from roofline.layout.shard import shard
+    from roofline.show.analysis import Named
+    from roofline.work.analysis import analyze as run
 
-    return shard(model, layout_named(layout))
+    rank = shard(model, layout_named(layout))
+    return [Named(name, run(rank, s, **options)) for name, s in steps]
 
 
 def _timed(

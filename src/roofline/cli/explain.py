@@ -46,9 +46,9 @@ def explain(
         names = list(dict.fromkeys(row.name for _, a in analyses for row in a.ops))
         raise InputError("op", "nothing", f"an op of this model: {', '.join(names)}")
     has = [(name, a) for name, a in analyses if any(row.name == op for row in a.ops)] or analyses[:1]
-    explained = [(name, work(a, op)) for name, a in has]
+    explained = [(name, a.step, work(a, op)) for name, a in has]
     if json:
-        print_json(views.as_json(built, explained))
+        print_json(views.as_json(built, [(name, e) for name, _, e in explained]))
     else:
-        print_text("\n\n".join(views.text(name, a.step, work(a, op)) for name, a in has))
+        print_text("\n\n".join(views.text(name, s, e) for name, s, e in explained))
     warn(built)

@@ -7,7 +7,7 @@ SETTINGS, each with the factor that it alone makes then; their product is the wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -193,12 +193,11 @@ def differ(a: Side, b: Side, most: int = 3) -> Difference:
     for one, other in _phases(a, b):
         phase = one if one == other else f"{one} → {other}"
         first, second = measured(a, one, timed), measured(b, other, timed)
-        by_name = {name: value for name, _, value in second.figures}
-        changes += [Change(phase, n, unit, v, by_name[n]) for n, unit, v in first.figures if n in by_name]
-        turns += _turns(a, b, one, other, phase, timed)
-        unit = "s" if timed else "FLOP"
-        costs = (first.times, second.times) if timed else (first.flops, second.flops)
-        found = [Cause(phase, op, costs[0].get(op, 0.0), costs[1].get(op, 0.0), unit) for op in costs[0] | costs[1]]
+        by_name = {f.name: f.value for f in second.figures}
+        changes += [Change(phase, f.name, f.unit, f.value, by_name[f.name]) for f in first.figures if f.name in by_name]
+        turns += _turns(a, b, (one, other), phase, timed, (first.cost, second.cost))
+        x, y = first.by_op, second.by_op
+        found = [Cause(phase, op, x.get(op, 0.0), y.get(op, 0.0), first.unit) for op in {**x, **y}]
         causes += sorted((c for c in found if c.change), key=lambda c: -abs(c.change))[:most]
     return Difference(a, b, tuple(changes), tuple(turns), tuple(causes))
 
@@ -211,15 +210,20 @@ def _phases(a: Side, b: Side) -> list[tuple[str, str]]:
     return [(name, name) for name in names]
 
 
-def _turns(a: Side, b: Side, one: str, other: str, phase: str, timed: bool) -> list[Turn]:
-    """From a to b, one setting after another; a setting without effect on the phase is left out."""
-    here, before, found = a, measured(a, one, timed).cost(timed), []
+def _turns(
+    a: Side, b: Side, phases: tuple[str, str], phase: str, timed: bool, costs: tuple[float, float]
+) -> list[Turn]:
+    """From a to b, whose costs are given, one setting after another; one without effect on the phase is left out."""
+    here, found = a, []
+    (one, other), (before, last) = phases, costs
     waiting: list[str] = []
-    for setting in (s for s in SETTINGS if getattr(a, s) != getattr(b, s)):
+    differing = [s for s in SETTINGS if getattr(a, s) != getattr(b, s)]
+    for setting in differing:
         here = replace(here, **{setting: getattr(b, setting)})
         waiting.append(setting)
         try:
-            now = measured(here, one if here.step == a.step else other, timed).cost(timed)
+            at_b = setting == differing[-1]
+            now = last if at_b else measured(here, one if here.step == a.step else other, timed).cost
         except InputError:
             continue
         if now != before:
@@ -230,16 +234,22 @@ def _turns(a: Side, b: Side, one: str, other: str, phase: str, timed: bool) -> l
 
 # -- one side ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
+class Figure:
+    """A value with its name and unit; of unit `share` a part of one."""
+
+    name: str
+    unit: str
+    value: float
+
+
+@dataclass(frozen=True)
 class Measured:
-    """A phase of a side: its figures as (name, unit, value), and time and FLOPs by op."""
+    """A phase of a side: its figures, and its cost in all and by op, in `unit`: seconds where timed, else FLOP."""
 
-    figures: tuple[tuple[str, str, float], ...]
-    times: dict[str, float]
-    flops: dict[str, float]
-
-    def cost(self, timed: bool) -> float:
-        """Seconds, or FLOPs."""
-        return next(value for name, _, value in self.figures if name == ("time" if timed else "FLOPs"))
+    figures: tuple[Figure, ...]
+    unit: str
+    cost: float
+    by_op: Mapping[str, float]
 
 
 def measured(s: Side, phase: str, timed: bool = True) -> Measured:
@@ -247,7 +257,7 @@ def measured(s: Side, phase: str, timed: bool = True) -> Measured:
     step = s.of(phase)
     if s.on is None or not timed:
         a = analyze(shard(s.model, s.layout), step, precision=s.precision)
-        return Measured(_counted(a), {}, _by_op((c.name, float(c.flops)) for c in a.ops))
+        return Measured(_counted(a), "FLOP", float(a.flops), _by_op((c.name, float(c.flops)) for c in a.ops))
     check_context(s.model, step)
     if isinstance(step, Training):
         engine = s.engine or TRAINER
@@ -255,22 +265,22 @@ def measured(s: Side, phase: str, timed: bool = True) -> Measured:
         return _trained(t)
     where = placed(s.on, s.layout)
     e = time_of(where.rank(s.model), step, where, precision=s.precision, engine=s.engine)
+    time = float(e.time)
     added = (
-        ("time", "s", float(e.time)),
-        ("speed of light", "s", float(e.serial_floor)),
-        ("memory", "B", float(e.memory)),
+        Figure("time", "s", time),
+        Figure("speed of light", "s", float(e.serial_floor)),
+        Figure("memory", "B", float(e.memory)),
     )
-    flops = _by_op((c.name, float(c.flops)) for c in e.analysis.ops)
-    return Measured(
-        (*_counted(e.analysis), *added), _by_op((op.name, float(op.expected)) for op in e.ops), flops
-    )  # fmt: skip
+    by_op = _by_op((op.name, float(op.expected)) for op in e.ops)
+    return Measured((*_counted(e.analysis), *added), "s", time, by_op)
 
 
 def _trained(t: TrainingEstimate) -> Measured:
     """A training step: its passes on the slowest stage, waiting, and what is done once a step."""
     figures = (
-        ("FLOPs", "FLOP", float(t.hardware_flops)), ("time", "s", t.time), ("speed of light", "s", t.floor),
-        ("memory", "B", t.memory), ("MFU", "share", t.mfu), ("tokens/s per chip", "", t.tokens_per_second_per_chip),
+        Figure("FLOPs", "FLOP", float(t.hardware_flops)), Figure("time", "s", t.time),
+        Figure("speed of light", "s", t.floor), Figure("memory", "B", t.memory), Figure("MFU", "share", t.mfu),
+        Figure("tokens/s per chip", "", t.tokens_per_second_per_chip),
     )  # fmt: skip
     slowest = t.slowest.passes
     spans = {"forward": slowest.forward, "backward": slowest.backward, "weight gradients": slowest.weight}
@@ -280,13 +290,13 @@ def _trained(t: TrainingEstimate) -> Measured:
         "gradients between replicas": t.reduction.expected, "weights between replicas": t.gathering.expected,
         "optimizer": t.update.expected,
     }  # fmt: skip
-    return Measured(figures, times, {"step": float(t.hardware_flops)})
+    return Measured(figures, "s", t.time, times)
 
 
-def _counted(a: Analysis) -> tuple[tuple[str, str, float], ...]:
+def _counted(a: Analysis) -> tuple[Figure, ...]:
     return (
-        ("FLOPs", "FLOP", float(a.flops)), ("bytes", "B", float(a.bytes)),
-        ("intensity", "FLOP/B", float(a.intensity)),
+        Figure("FLOPs", "FLOP", float(a.flops)), Figure("bytes", "B", float(a.bytes)),
+        Figure("intensity", "FLOP/B", float(a.intensity)),
     )  # fmt: skip
 
 

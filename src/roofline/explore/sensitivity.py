@@ -113,8 +113,8 @@ def knobs(p: Point, phase: Phase) -> Iterator[Knob]:
 
 
 def _deployment(p: Point, phase: Phase) -> Iterator[Knob]:
-    def turned(make: Callable[[float], Point], low: float = 0.5, high: float = 2.0) -> tuple[End, End]:
-        return (low, make(low)), (high, make(high))
+    def turned(make: Callable[[float], Point]) -> tuple[End, End]:
+        return (0.5, make(0.5)), (2.0, make(2.0))
 
     def on(**changes: Any) -> Point:
         return replace(p, where=replace(p.where, **changes))

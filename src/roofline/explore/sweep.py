@@ -209,7 +209,8 @@ def _first(low: int, high: int, names: Callable[[Array], Array]) -> int:
 
     while high - low > 1:
         points = numpy.unique(numpy.linspace(low, high, min(PIECES, high - low + 1)).astype(numpy.int64))
-        place = int(numpy.argmax(names(points) != names(points[:1])[0]))
+        found = names(points)
+        place = int(numpy.argmax(found != found[0]))
         low, high = int(points[place - 1]), int(points[place])
     return high
 

@@ -21,8 +21,6 @@ from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.explain import explain
 from roofline.work.ops import Communicate
 
-PLURAL = {"weights": "", "activations": ""}
-
 
 def memory(r: Report) -> Section:
     """Memory of the fullest chip, term by term, and over context."""
@@ -73,8 +71,9 @@ def terms(r: Report) -> Section:
         Field("Answer"), Field("Share at twice the context", "share"), Field("Bytes were it half", "factor"),
     )  # fmt: skip
     lines = [
-        f"{t.phase}, {'unfused' if t.unfused else 'fused'}: {t.term} dominate{PLURAL.get(t.term, 's')} with "
-        f"{percent(t.share)} of the bytes; were the term half, {percent(t.halved)} of the bytes would be left."
+        f"{t.phase}, {'unfused' if t.unfused else 'fused'}: "
+        f"{t.term} {'dominate' if t.term.endswith('s') else 'dominates'} with {percent(t.share)} of the "
+        f"bytes; were the term half, {percent(t.halved)} of the bytes would be left."
         for t in tests
         if t.dominates
     ]
