@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -17,6 +18,15 @@ from roofline.model.model import Model
 
 Place: TypeAlias = str | os.PathLike[str] | Chip | Cluster
 """A chip or a cluster, by its name, its file or as it is."""
+
+
+def places(on: Place | Sequence[Place]) -> tuple[Place, ...]:
+    """One place or several, each of them one of several.
+
+    >>> places("h100-sxm"), places(["h100-sxm", "8xl4"])
+    (('h100-sxm',), ('h100-sxm', '8xl4'))
+    """
+    return (on,) if isinstance(on, (str, os.PathLike, Chip, Cluster)) else tuple(on)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from roofline.estimates.place import Place
-from roofline.machine.chip import Chip
+from roofline.estimates.place import Place, places
 from roofline.machine.engine import Engine
-from roofline.machine.fabric import Cluster
 from roofline.model.errors import not_one_of
 from roofline.model.model import Model
 from roofline.show.files import check_ending, check_file, check_folder, whole_file
@@ -60,9 +58,8 @@ def report(
         check_folder(Path(tables), force)
     if tables_form not in get_args(SheetForm):
         raise not_one_of("tables_form", tables_form, get_args(SheetForm))
-    places = (on,) if isinstance(on, (str, os.PathLike, Chip, Cluster)) else tuple(on)
     subject = report_on(
-        model, places, layout=layout, batch=batch, input=input, output=output_tokens, precision=precision,
+        model, places(on), layout=layout, batch=batch, input=input, output=output_tokens, precision=precision,
         engine=engine,
     )  # fmt: skip
     files = None if page is None or page.suffix.lower() != ".md" else page.with_name(f"{page.stem}_files")
