@@ -215,13 +215,16 @@ def generate(
     law: str | Mode = "calibrated",
     speculation: Speculation | None = None,
 ) -> Generation:
-    """How long a static batch takes: every step by itself, evaluated as one array over the growing context.
+    """How long a static batch takes, in seconds: every step by itself, as one array over the growing context.
 
-    `on`: a chip or a cluster; `layout`: how the model is spread over its chips. Replicas (dp) share out the batch;
-    with pipeline stages it runs in as many groups, one behind the other. `engine` adds its host's time and its
-    memory rule: sequences beyond what fits run in a further wave. The prefill makes the first token, output − 1
-    decode steps the others; with `speculation` fewer steps that verify drafts. Raises InputError for lengths beyond
-    the model's context.
+    `batch` prompts of `input` tokens each generate `output` tokens: the prefill makes the first, output − 1 decode
+    steps the others; with `speculation` fewer steps that verify drafts.
+    `on`: a chip or a cluster; `layout`: how the model is spread over its chips (`tp=8`). Replicas (dp) share out the
+    batch; with pipeline stages it runs in as many groups, one behind the other. `engine` (`vllm`, `trtllm`, `sglang`,
+    None for kernels alone) adds its host's time and its memory rule: sequences beyond what fits run in a further wave.
+    `precision`: changes to the checkpoint's formats. `law`: as in `estimate`.
+    Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
+    degree that does not divide, and where an engine's memory holds not even one sequence.
     """
     import numpy
 

@@ -149,11 +149,13 @@ def fit(
     precision: object = None,
     chunk: int | None = None,
 ) -> Fit:
-    """Whether `batch` sequences of `context` tokens fit on a chip beside the weights, and what would.
+    """Whether `batch` sequences of `context` tokens fit on a chip beside the weights, in bytes, and what would.
 
     `on`: a chip or a cluster; `layout`: how the model is spread over its chips (`tp=8`), the figures then being
-    those of the fullest rank. `context`: the model's own where not given. `chunk`: most new tokens of a step (the
-    engine's own). Raises InputError for what is not understood.
+    those of the fullest rank, `batch` that of all replicas. `context`: the model's own where not given, 4096 where it
+    has none. `engine`: whose memory rule, `vllm`, `trtllm`, `sglang`, or None for all of the memory. `precision`:
+    changes to the checkpoint's formats. `chunk`: most new tokens of a step (the engine's own).
+    Raises InputError for what is not understood, and for a degree that does not divide what it shares out.
     """
     where, how, formats = placed(on, layout), engine_named(engine), model.precision.merged(precision)
     chip, spread = where.chip, where.layout

@@ -86,10 +86,12 @@ def pools(
     model: Model, *, on: Place, chips: int, prefill_layout: object, decode_layout: object, input: int, output: int,
     concurrency: int, engine: str | Engine | None = "vllm", precision: object = None, law: str | Mode = "calibrated",
 ) -> Pools:  # fmt: skip
-    """The numbers of replicas that serve most requests on so many chips, and what a request then sees.
+    """The numbers of replicas that serve most requests on so many chips, and the seconds a request then takes.
 
-    `concurrency`: requests in flight on one decode replica. Raises InputError where the chips do not hold a replica of
-    either kind, the memory does not hold the requests, or lengths go beyond the model's context.
+    `prefill_layout`, `decode_layout`: of a replica of either kind. `input` and `output`: tokens of each prompt and
+    answer. `concurrency`: requests in flight on one decode replica. `on`, `engine`, `precision`, `law`: as in `serve`.
+    Raises InputError for what is not understood, and where the chips do not hold a replica of either kind, the memory
+    does not hold the requests, or lengths go beyond the model's context.
     """
     many, how = count("chips", chips, 1), engine_named(engine)
     formats = model.precision.merged(precision)

@@ -100,12 +100,17 @@ def serve(
     precision: object = None,
     law: str | Mode = "calibrated",
 ) -> Serving:
-    """A server that always has `concurrency` requests, or that receives `rate` requests a second.
+    """A server in steady state; times in seconds, rates per second.
 
-    `on`: a chip or a cluster; `layout`: how the model is spread over its chips. `prefix`: share of a prompt found
-    in the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the
-    queue. Raises InputError for lengths beyond the model's context, a rate beyond what the server can take, or both
-    or neither of concurrency and rate.
+    It always has `concurrency` requests, or receives `rate` requests a second, at random. Each has a prompt of `input`
+    tokens and generates `output` tokens.
+    `on`: a chip or a cluster; `layout`: how the model is spread over its chips (`tp=8`). `engine`: `vllm`, `trtllm`,
+    `sglang`, or None for kernels alone. `prefix`: share of a prompt found in the prefix cache, which is attended to
+    but not computed again. `precision`: changes to the checkpoint's formats. `law`: as in `estimate`. Requests beyond
+    what memory holds wait in the queue.
+    Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
+    degree that does not divide, memory that holds not one request, a rate beyond what the server can take, or both or
+    neither of concurrency and rate.
     """
     if (concurrency is None) == (rate is None):
         raise InputError("concurrency", concurrency, "either a concurrency or a rate")

@@ -126,7 +126,7 @@ def layout_of(model: Model) -> Layout:
 
 
 def stages(model: Model, layout: Layout) -> tuple[Model, ...]:
-    """The models of a rank of every stage."""
+    """The models of a rank of every pipeline stage, first to last. Raises InputError as `shard` does."""
     return tuple(shard(model, layout, i) for i in range(layout.pp))
 
 

@@ -247,7 +247,7 @@ def _word(key: str, value: object) -> str:
 # -- finding -------------------------------------------------------------------------------------------------------
 @cache
 def chips() -> Mapping[str, Chip]:
-    """The catalog: id → chip, in the order of the files."""
+    """The catalog: id → chip in SI units, in the order of the files."""
     found: dict[str, Chip] = {}
     for path in sorted(CATALOG.glob("*.toml")):
         with path.open("rb") as file:

@@ -261,7 +261,7 @@ def _level(where: str, row: object, chip: Chip | None) -> Level:
 # -- finding -------------------------------------------------------------------------------------------------------
 @cache
 def clusters() -> Mapping[str, Cluster]:
-    """The presets: id → cluster."""
+    """The presets: id → cluster; bandwidths in bytes/s of a chip in one direction, latencies in seconds."""
     tables = tomllib.loads(FILE.read_text(encoding="utf-8"))
     return MappingProxyType({id: cluster_from(id, table) for id, table in tables.items()})
 

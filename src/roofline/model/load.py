@@ -107,7 +107,7 @@ def config_of(source: Source, *, revision: str | None = None) -> tuple[str, dict
 
 @cache
 def catalog() -> Mapping[str, Entry]:
-    """The published models whose configs come along, by Hub id."""
+    """The published models whose configs come along: Hub id → its entry, with the parameters it must have."""
     entries = json.loads((CATALOG / "index.json").read_text("utf-8"))
     return MappingProxyType({name: Entry(id=name, **entry) for name, entry in entries.items()})
 

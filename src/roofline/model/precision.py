@@ -130,7 +130,12 @@ WEIGHTS = ("attention", "ffn", "experts")
 
 @dataclass(frozen=True)
 class Precision:
-    """The format of every role. The parts are those of `modules.Part`."""
+    """The format of every role.
+
+    Weights by part: `attention` projections, dense feed-forwards (`ffn`), routed `experts`, the `router`, the
+    `embedding` table, the `head`, `other` (norms, biases and the rest). `activations`: streams between ops;
+    `kv`: the KV cache; `state`: recurrent state of a scan.
+    """
 
     attention: Format
     ffn: Format

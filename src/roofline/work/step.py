@@ -225,12 +225,20 @@ class Step:
 
 
 def prefill(batch: Count = 1, tokens: Count = None, *, cached: Count = 0, logits: Logits = "last") -> Step:
-    """`batch` prompts of `tokens` new tokens each, after `cached` ones (a shared prefix, an earlier chunk)."""
+    """`batch` prompts of `tokens` new tokens each, after `cached` ones (a shared prefix, an earlier chunk).
+
+    `logits`: of the `last` token of each prompt, or of `all`. Numbers may be arrays, which broadcast.
+    Raises InputError for what is no whole number or is out of range, arrays that do not broadcast, and other logits.
+    """
     return Step([(count("cached", cached), count("tokens", tokens, 1), count("batch", batch, 1))], logits=logits)
 
 
 def decode(batch: Count = 1, context: Count = None, *, new: Count = 1) -> Step:
-    """`batch` sequences with `context` cached tokens each that add one token (or `new`, when verifying drafts)."""
+    """`batch` sequences with `context` cached tokens each that add one token (or `new`, when verifying drafts).
+
+    Numbers may be arrays, which broadcast. Of several new tokens all have logits.
+    Raises InputError for what is no whole number or is out of range, and arrays that do not broadcast.
+    """
     entry = (count("context", context), count("new", new, 1), count("batch", batch, 1))
     return Step([entry], logits="last" if _is_one(new) else "all")
 
