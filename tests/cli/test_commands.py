@@ -261,6 +261,27 @@ def test_serve(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, *argv, "--json")[0])["in_flight"] == 8
 
 
+def test_pools_of_prefill_and_decode(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["serve", LLAMA, "--on", "8xh100-sxm", "--layout", "tp=4", "--prefill-layout", "tp=2", "--chips", "8"]
+    words += ["--input", "900", "--output", "90", "--concurrency", "4"]
+    data = json.loads(run(capsys, *words, "--json")[0])
+    p = rl.pools(
+        rl.load(LLAMA), on="8xh100-sxm", chips=8, prefill_layout="tp=2", decode_layout="tp=4", input=900, output=90,
+        concurrency=4,
+    )  # fmt: skip
+    assert (data["prefill_replicas"], data["decode_replicas"]) == (p.prefills, p.decodes)
+    assert data["tpot_seconds"]["expected"] == p.tpot.expected
+    assert data["prefill_requests_per_second"] == p.prefills * p.prefill_rate
+    assert f"{p.tokens_per_second / p.chips:,.1f} per chip; {p.bottleneck}" in run(capsys, *words)[0]
+
+
+def test_fit_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    data = json.loads(run(capsys, "fit", LLAMA, "--on", "l4", "--batch", "4", "--context", "8192", "--json")[0])
+    f = rl.fit(rl.load(LLAMA), on="l4", batch=4, context=8192)
+    assert (data["needed_bytes"], data["budget_bytes"], data["fits"]) == (f.needed, f.budget, f.fits)
+    assert (data["largest_batch"], data["longest_context"]) == (f.largest_batch, f.longest_context)
+
+
 def test_fit_exits_with_1_where_it_does_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert "fits; " in run(capsys, "fit", LLAMA, "--on", "h100-sxm", "--context", "8192")[0]
     with pytest.raises(SystemExit) as stop:
@@ -280,6 +301,13 @@ def test_chips(capsys: pytest.CaptureFixture[str]) -> None:
     assert "295" in run(capsys, "chips", "h100-sxm")[0]
     (chip,) = json.loads(run(capsys, "chips", "H100 SXM", "--json")[0])["chips"]
     assert chip["peaks_flops"]["bf16"] == 989.4e12
+
+
+def test_one_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = json.loads(run(capsys, "chips", "--clusters", "dgx-h100", "--json")[0])["clusters"]
+    cluster = rl.clusters()["dgx-h100"]
+    assert (found["id"], found["chip"], found["chips"]) == ("dgx-h100", cluster.chip, cluster.chips)
+    assert [level["bandwidth_bytes_per_second"] for level in found["levels"]] == [x.bandwidth for x in cluster.levels]
 
 
 def test_parquet_has_the_columns_of_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -116,6 +116,19 @@ def test_tables_as_files_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert grid["Expected (s)"].to_list() == [row[9] for row in tables["grid"]["rows"]]
 
 
+def test_a_json_file_is_what_json_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "report.json"
+    words = ["report", "openai-community/gpt2", "--on", "l4", "--batch", "2", "--input", "64", "--output-tokens", "8"]
+    main([*words, "--output", str(path)])
+    assert capsys.readouterr().out == f"{path}\n"
+    main([*words, "--json"])
+    assert path.read_text(encoding="utf-8") == capsys.readouterr().out
+    data = json.loads(path.read_text(encoding="utf-8"))
+    (regimes,) = (t for s in data["sections"] for t in s["tables"] if t["name"] == "regimes")
+    (decode,) = (row for row in regimes["rows"] if row[0] == "decode")
+    assert decode[3] == rl.estimate(rl.load("openai-community/gpt2"), rl.decode(2, 68), on="l4").time
+
+
 def test_mermaid_has_every_module_once(llama: Finished) -> None:
     (plot,) = (p for s in llama.sections for name, p in s.pictures if name == "Architecture")
     text = mermaid(plot)  # type: ignore[arg-type]

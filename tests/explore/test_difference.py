@@ -1,0 +1,52 @@
+"""Two sides: figures, turns and causes are the library's."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import roofline as rl
+from roofline.explore import difference
+from roofline.explore.difference import Cause, differ, side
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+MODEL = rl.load(LLAMA)
+
+
+def test_causes_are_the_ops_times_on_either_side() -> None:
+    d = differ(side(f"{LLAMA}@a100-sxm-80gb:batch=8"), side(f"{LLAMA}@h100-sxm:batch=8"), most=100)
+    on = {chip: rl.estimate(MODEL, rl.decode(8, 1024), on=chip) for chip in ("a100-sxm-80gb", "h100-sxm")}
+    times = [{op.name: op.expected for op in e.ops} for e in on.values()]
+    found = [c for c in d.causes if c.phase == "decode"]
+    assert {c.op: (c.a, c.b, c.unit) for c in found} == {op: (times[0][op], times[1][op], "s") for op in times[0]}
+    assert [abs(c.change) for c in found] == sorted((abs(c.change) for c in found), reverse=True)
+    assert sum(c.change for c in found) == pytest.approx(on["h100-sxm"].time - on["a100-sxm-80gb"].time)
+
+
+def test_without_a_chip_causes_are_flops() -> None:
+    d = differ(side(f"{LLAMA}:step=decode"), side(f"{LLAMA}:step=decode,batch=2"), most=1)
+    widest = max(rl.analyze(MODEL, rl.decode(1, 1024)).ops, key=lambda op: op.flops)
+    assert d.causes == (Cause("decode", widest.name, widest.flops, 2 * widest.flops, "FLOP"),)
+    assert [(t.settings, t.factor) for t in d.turns] == [(("batch",), 2.0)]
+
+
+def test_mfu_is_a_share() -> None:
+    spec = f"{LLAMA}@8xh100-sxm:train=2048,batch=8,step=training,layout="
+    d = differ(side(f"{spec}[tp=8]"), side(f"{spec}[tp=2,dp=4,zero=1]"))
+    t = rl.estimate(MODEL, rl.train(8, 2048), on="8xh100-sxm", layout="tp=8")
+    (mfu,) = (c for c in d.changes if c.name == "MFU")
+    assert (mfu.unit, mfu.a) == ("share", t.mfu)
+    (rate,) = (c for c in d.changes if c.name == "tokens/s per chip")
+    assert rate.a == t.tokens_per_second_per_chip
+
+
+def test_each_side_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, int]] = []
+    measured = difference.measured
+    monkeypatch.setattr(
+        difference, "measured", lambda s, phase, timed: seen.append((phase, s.batch)) or measured(s, phase, timed)
+    )
+    d = differ(side(LLAMA), side(f"{LLAMA}:batch=2"))
+    assert seen == [("prefill", 1), ("prefill", 2), ("decode", 1), ("decode", 2)]
+    assert math.prod(t.factor for t in d.turns) == pytest.approx(4.0)
