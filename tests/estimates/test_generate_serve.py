@@ -10,7 +10,7 @@ import roofline as rl
 from roofline.estimates.generate import Speculation, generate
 from roofline.estimates.serve import serve
 from roofline.model.errors import InputError
-from roofline.show.estimate import generation_json, generation_text
+from roofline.show.generate import generation_json, generation_text
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 H100 = "h100-sxm"

@@ -32,7 +32,7 @@ def chips(
     """
     from roofline.machine.chip import chip_named
     from roofline.machine.chip import chips as catalog
-    from roofline.show import estimate as views
+    from roofline.show import chips as views
     from roofline.show.tables import markdown, print_json, print_line, print_table
 
     if clusters:
@@ -53,7 +53,7 @@ def _clusters(name: str | None, json: bool, md: bool) -> None:
     """The presets, or one cluster."""
     from roofline.machine.fabric import cluster_named
     from roofline.machine.fabric import clusters as presets
-    from roofline.show.estimate import cluster_json, clusters_table
+    from roofline.show.chips import cluster_json, clusters_table
     from roofline.show.tables import markdown, print_json, print_line, print_table
 
     found = list(presets().values()) if name is None else [cluster_named(name)]

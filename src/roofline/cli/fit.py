@@ -40,7 +40,7 @@ def fit(
     """
     from roofline.estimates.memory import fit as run
     from roofline.model.load import load
-    from roofline.show import estimate as views
+    from roofline.show import fit as views
     from roofline.show.analysis import headline
     from roofline.show.tables import print_json, print_text
 

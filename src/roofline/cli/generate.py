@@ -60,7 +60,7 @@ def generate(
     from roofline.estimates.generate import Speculation
     from roofline.estimates.generate import generate as run
     from roofline.model.load import load
-    from roofline.show import estimate as views
+    from roofline.show import generate as views
     from roofline.show.analysis import headline
     from roofline.show.tables import print_json, print_text
 

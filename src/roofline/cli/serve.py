@@ -64,7 +64,7 @@ def serve(
     """
     from roofline.estimates.serve import serve as run
     from roofline.model.load import load
-    from roofline.show import estimate as views
+    from roofline.show import serve as views
     from roofline.show.analysis import headline
     from roofline.show.tables import print_json, print_text
 

@@ -12,7 +12,8 @@ from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
 from roofline.model.errors import InputError
 from roofline.show.analysis import precision_text
-from roofline.show.estimate import place_text, shares_text, span_text, tpot_text
+from roofline.show.estimate import place_text, shares_text, span_text
+from roofline.show.generate import tpot_text
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.sheets import Field, Sheet, change, percent

@@ -9,7 +9,7 @@ from roofline.explore.regimes import MOST, dominance
 from roofline.explore.sweep import floor_bound
 from roofline.model.errors import InputError
 from roofline.show.analysis import precision_text
-from roofline.show.estimate import RULES
+from roofline.show.fit import RULES
 from roofline.show.plots import data as d
 from roofline.show.plots.make import Kind, plot
 from roofline.show.report.first_page import critical_batch
