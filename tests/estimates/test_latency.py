@@ -81,6 +81,14 @@ def test_arrays_equal_a_loop_of_scalars(name: str) -> None:
             assert sweep.bound[i, j] == one.bound
 
 
+def test_communication_is_a_share_of_the_time() -> None:
+    e = rl.estimate(LLAMA, rl.decode(8, 1024), on="8xh100-sxm", layout="tp=8")
+    sent = [op for op in e.ops if op.kind == "communication"]
+    assert e.communication_time == pytest.approx(sum(op.expected for op in sent)) != 0
+    assert sum(e.share(op) for op in sent) == pytest.approx(dict(e.shares)["communication"])
+    assert e.traffic_time == e.analysis.bytes / e.chip.bandwidth
+
+
 def test_tokens_are_the_new_ones() -> None:
     e = rl.estimate(LLAMA, rl.Step([(0, 256), (900, 1, 8)]), on="h100-sxm")
     assert e.tokens_per_second == pytest.approx((256 + 8) / e.time)

@@ -16,6 +16,7 @@ from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.counting import Counting
+from roofline.work.ops import Communicate
 from roofline.work.step import Step
 from roofline.work.traffic import Traffic
 
@@ -123,6 +124,20 @@ class Estimate:
     def network_time(self) -> Count:
         """Seconds of the least bytes between chips at full bandwidth."""
         return self._sum(op.cost.layers * op.each.network for op in self.ops)
+
+    @property
+    def traffic_time(self) -> Count:
+        """Seconds of the bytes counted, of whatever traffic, at full bandwidth."""
+        return self.analysis.bytes / self.chip.bandwidth
+
+    @cached_property
+    def communication_time(self) -> Count:
+        """Expected seconds of the collectives."""
+        return self._sum(op.expected for op in self.ops if isinstance(op.cost.op, Communicate))
+
+    def share(self, op: OpTime) -> Count:
+        """The part of the expected time that an op takes."""
+        return op.expected / self.time
 
     @cached_property
     def floor(self) -> Count:

@@ -28,8 +28,7 @@ def fit_text(f: Fit) -> str:
     lines = [f"{f.batch} × {f.context} tokens on {fit_place(f)}, {f.engine.name}", ""]
     lines += [f"{name:<12} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
     lines += [f"{'sum':<12} {si(f.needed, 'B'):>10}  of {si(f.capacity, 'B')}", ""]
-    rule = RULES[f.engine.budget].format(share=f.engine.share)
-    lines.append(f"{f.engine.name} leaves the KV cache {si(max(0.0, f.budget), 'B')}: {rule}")
+    lines.append(f"{f.engine.name} leaves the KV cache {budget_text(f, ': ')}")
     answer = "fits" if f.fits else "does not fit"
     lines.append(
         f"{answer}; largest batch at {f.context} tokens: {f.largest_batch}; longest context at batch {f.batch}: "
@@ -40,6 +39,11 @@ def fit_text(f: Fit) -> str:
     if f.changes:
         lines.append("would fit with: " + "; or ".join(c.detail for c in f.changes))
     return "\n".join(lines)
+
+
+def budget_text(f: Fit, link: str) -> str:
+    """What the KV cache may have, and the engine's rule behind it."""
+    return f"{si(max(0.0, f.budget), 'B')}{link}{RULES[f.engine.budget].format(share=f.engine.share)}"
 
 
 def fit_place(f: Fit) -> str:

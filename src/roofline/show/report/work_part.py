@@ -9,14 +9,14 @@ from roofline.explore.regimes import MOST, dominance
 from roofline.explore.sweep import floor_bound
 from roofline.model.errors import InputError
 from roofline.show.analysis import precision_text
-from roofline.show.fit import RULES
+from roofline.show.fit import budget_text
 from roofline.show.plots import data as d
 from roofline.show.plots.make import Kind, plot
 from roofline.show.report.first_page import critical_batch
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.sheets import Field, Sheet, percent
-from roofline.show.units import counted, seconds, si, whole
+from roofline.show.units import counted, seconds, share, si, whole
 from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.explain import explain
 from roofline.work.ops import Communicate
@@ -35,8 +35,7 @@ def memory(r: Report) -> Section:
     longest = "any" if f.longest_context is None else whole(f.longest_context)
     fewest = "none that was tried" if f.fewest is None else f"{f.fewest_chips} ({f.fewest.text()})"
     text = (
-        f"{f.engine.name}: the KV cache may have {si(max(0.0, f.budget), 'B')}, "
-        f"{RULES[f.engine.budget].format(share=f.engine.share)}.",
+        f"{f.engine.name}: the KV cache may have {budget_text(f, ', ')}.",
         f"Largest batch at {f.context} tokens: {whole(f.largest_batch)}. Longest context at a batch of {f.batch}: "
         f"{longest}. Fewest chips: {fewest}.",
     )
@@ -118,11 +117,10 @@ def regimes(r: Report) -> Section:
             f"intensity and bound are those of a micro-batch of {t.step.micro_batch} on the first stage."
         )
     for name, e in r.estimates:
-        moved = float(e.analysis.bytes) / chip.bandwidth
         lines.append(
             f"{name}: {seconds(e.compute_time)} of arithmetic at full peak, {seconds(e.memory_time)} of the least "
-            f"traffic at full bandwidth ({seconds(moved)} of fused traffic): {floor_bound(e)} sets its speed of light; "
-            f"expected {e.time / e.serial_floor:.2f} times that."
+            f"traffic at full bandwidth ({seconds(e.traffic_time)} of fused traffic): {floor_bound(e)} sets its speed "
+            f"of light; expected {e.time / e.serial_floor:.2f} times that."
         )
     sheet = Sheet("regimes", fields, tuple(rows))
     pictures = (
@@ -194,7 +192,7 @@ def communication(r: Report) -> Section | None:
     rows = tuple(
         (
             name, op.name, work.collective, int(work.ranks), op.cost.layers, float(op.expected), float(op.floor),
-            float(op.expected) / float(e.time),
+            float(e.share(op)),
         )
         for name, e, op, work in sent
     )  # fmt: skip
@@ -202,10 +200,11 @@ def communication(r: Report) -> Section | None:
         PHASE, Field("Op"), Field("Collective"), Field("Ranks", "count"), Field("Times", "count"),
         Field("Expected", "s"), Field("Speed of light", "s"), Field("Share of the step", "share"),
     )  # fmt: skip
-    lines = []
-    for name, e in r.estimates:
-        here = sum(float(op.expected) for n, _, op, _ in sent if n == name)
-        lines.append(f"{name}: {seconds(here)} of {seconds(float(e.time))} is communication, {percent(here / e.time)}.")
+    lines = [
+        f"{name}: {seconds(e.communication_time)} of {seconds(e.time)} is communication, "
+        f"{share(e.communication_time, e.time)}."
+        for name, e in r.estimates
+    ]
     if not isinstance(r.training, InputError) and r.training.exposed:
         said = ", ".join(f"{axis.upper()} {seconds(value)}" for axis, value in r.training.exposed)
         lines.append(f"training: {said} of a step of {seconds(r.training.time)} exposed.")
@@ -217,7 +216,7 @@ def heaviest(r: Report) -> Section:
     rows = tuple(
         (
             name, op.name, op.kind, op.cost.block, float(op.cost.flops), float(op.cost.bytes), float(op.expected),
-            float(op.floor), float(op.expected) / float(e.time), op.bound,
+            float(op.floor), float(e.share(op)), op.bound,
         )
         for name, e in r.estimates
         for op in sorted(e.ops, key=lambda o: -o.expected)
