@@ -202,6 +202,16 @@ def test_training_that_does_not_fit_is_told_what_would_make_it(llama: Finished) 
     assert fixed.fits
 
 
+def test_training_is_in_the_chips_main_format() -> None:
+    model = rl.load("google/gemma-3-270m")
+    made = report_on(model, ["xeon-platinum"], batch=2, input=64, output=8, precision="fp32").training
+    assert not isinstance(made, rl.InputError)
+    assert made.time == rl.estimate(model, rl.train(2, 64, recipe="fp32"), on="xeon-platinum").time
+    none = report_on(model, ["fp64=1T,fp32=2T,bw=1T,mem=99G"], batch=2, input=64, output=8, precision="fp32").training
+    assert isinstance(none, rl.InputError)
+    assert none.field == "recipe"
+
+
 def test_what_does_not_fit_is_told_what_would_make_it() -> None:
     made = finished(report_on(rl.load("deepseek-ai/DeepSeek-V3"), ["h200-sxm"], batch=4))
     guidance = next(s for s in made.sections if s.title == "Guidance")
