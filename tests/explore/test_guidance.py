@@ -63,7 +63,7 @@ def test_a_model_without_a_cache_is_not_told_to_narrow_it() -> None:
 
 
 def test_a_lever_is_what_is_turned_in_any_layout() -> None:
-    model = rl.load("meta-llama/Llama-3.1-8B")
+    model = rl.load("Qwen/Qwen3-30B-A3B")
     found = {c.what: c.lever for c in changes(model, served(model, on="8xh100-sxm", layout="tp=2,dp=2", batch=4))}
     assert found == {
         "weights in 8 bits": "weights", "weights in 4 bits": "weights", "KV cache in 8 bits": "cache",
@@ -96,3 +96,10 @@ def test_the_options_of_training_give_what_is_promised() -> None:
         e = rl.estimate(model, step, on="8xh200-sxm", layout=value if option == "--layout" else layout)
         assert e.fits
         assert a.per_chip == pytest.approx((e.tokens / e.time / e.chips) / (8 * 1024 / now.time / 4)), a.option
+
+
+@pytest.mark.parametrize(("name", "sparse"), [("meta-llama/Llama-3.1-8B", False), ("Qwen/Qwen3-30B-A3B", True)])
+def test_experts_are_put_apart_where_there_are_some(name: str, sparse: bool) -> None:
+    model = rl.load(name)
+    levers = {trial.lever for trial in changes(model, served(model, on="8xh100-sxm", layout="tp=4"))}
+    assert ("ep" in levers) == sparse

@@ -14,6 +14,7 @@ from roofline.layout.layout import Layout, layout_named
 from roofline.machine.engine import Engine
 from roofline.model.errors import InputError
 from roofline.model.model import Model
+from roofline.model.modules import Experts
 from roofline.model.precision import Precision
 from roofline.work.training import Training, with_batch, with_options
 
@@ -141,7 +142,8 @@ def changes(model: Model, now: Served, fewest: Layout | None = None) -> Iterator
         yield spread(degree, f"twice the {degree.upper()}", replace(now.layout, **{degree: size}))
     if now.layout.tp > 1:
         yield spread("tp", "half the TP", replace(now.layout, tp=now.layout.tp // 2))
-    if now.layout.tp > 1 and now.layout.ep == 1 and now.batch % now.layout.tp == 0:
+    sparse = any(isinstance(x, Experts) for x, _ in model.modules())
+    if sparse and now.layout.tp > 1 and now.layout.ep == 1 and now.batch % now.layout.tp == 0:
         apart = replace(now.layout, tp=1, dp=now.layout.dp * now.layout.tp, ep=now.layout.ranks)
         yield spread("ep", "attention data parallel, experts apart", apart)
     if fewest is not None and fewest != now.layout:
