@@ -16,7 +16,7 @@ from matplotlib.transforms import Affine2D
 
 from roofline.explore.marks import GROUPS
 from roofline.show.plots import canvas
-from roofline.show.plots.data import Ceiling, Panel, Point, Roof, RooflinePlot, Slope
+from roofline.show.plots.data import Ceiling, Panel, Plot, Point, Roof, RooflinePlot, Slope
 from roofline.show.plots.draw_roofline import breaks, draw, draw_legend, frame
 from roofline.show.plots.style import DARK, GROUP_ORDER, LIGHT, Style, Theme
 from roofline.show.plots.write import renderers, write
@@ -80,8 +80,12 @@ def texts(figure: Any) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("style", [Style(), Style(theme="dark", broken=True, legend="none")], ids=["light", "broken"])
 @pytest.mark.parametrize("name", PICTURES)
 def test_no_text_covers_another_or_leaves_the_paper(name: str, style: Style) -> None:
+    check_texts(PICTURES[name](), style)
+
+
+def check_texts(plot: Plot, style: Style) -> list[str]:
+    """Draws a plot; no text may cover another or leave the paper. Returns the texts."""
     with canvas.settings():
-        plot = PICTURES[name]()
         figure = renderers()[type(plot)](plot, style)
         found = texts(figure)
         paper = figure.bbox
@@ -94,6 +98,17 @@ def test_no_text_covers_another_or_leaves_the_paper(name: str, style: Style) -> 
     for (one, a), (other, b) in itertools.combinations(found, 2):
         overlap = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
         assert min(overlap) <= 2.0, (one, other)
+    return [text for text, _ in found]
+
+
+LONG = "AN-ORGANISATION/" + "A-MODEL-OF-A-LONG-NAME-" * 6 + " · attention/ffn fp8-block, experts mxfp4 · " * 4
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_long_titles_and_notes_are_folded(name: str) -> None:
+    """Also where one word is wider than the paper; not a letter is lost."""
+    said = check_texts(replace(PICTURES[name](), title=LONG, note=LONG), Style())
+    assert sum("".join(text.split()) == "".join(LONG.split()) for text in said) == 2
 
 
 @pytest.mark.parametrize("name", [n for n in PICTURES if n.startswith("roofline")])

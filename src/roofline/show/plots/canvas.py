@@ -48,25 +48,47 @@ def settings(letters: bool = False) -> Iterator[None]:
         yield
 
 
-def sheet(style: Style, width: float, height: float, title: str = "", note: str = "") -> tuple[Figure, float, float]:
-    """A figure of inches with its title and note, and the inches that they take at the top and at the bottom."""
+def sheet(style: Style, width: float, high: float, title: str = "", note: str = "") -> tuple[Figure, float, float]:
+    """A figure of `width` inches: its title, `high` inches of drawing, its note. And the inches above and below these.
+
+    Title and note are folded where they are wider than the paper.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    colours = style.colours
-    figure = Figure(figsize=(width, height), dpi=style.dpi, facecolor=colours.paper)
+    colours, room = style.colours, width - 2 * MARGIN
+    figure = Figure(figsize=(width, 1.0), dpi=style.dpi, facecolor=colours.paper)
     FigureCanvasAgg(figure)
-    top, bottom = MARGIN, MARGIN
-    if title:
-        figure.text(MARGIN / width, 1 - MARGIN / height, title, ha="left", va="top", color=colours.ink, size=11,
-                    weight="bold")  # fmt: skip
-        top += 0.28
-    if note:
-        lines = textwrap.wrap(note, max(30, int((width - 2 * MARGIN) * 17.5)))
-        figure.text(MARGIN / width, MARGIN / height, "\n".join(lines), ha="left", va="bottom", color=colours.muted,
-                    size=7, linespacing=1.3)  # fmt: skip
-        bottom += 0.145 * len(lines) + 0.06
+    heading = folded(figure, title, room, len(title), size=11, weight="bold")
+    lines = folded(figure, note, room, max(30, int(room * 17.5)), size=7)
+    top = MARGIN + (0.28 + 0.19 * (len(heading) - 1) if heading else 0.0)
+    bottom = MARGIN + (0.145 * len(lines) + 0.06 if lines else 0.0)
+    height = top + bottom + high
+    figure.set_size_inches(width, height)
+    figure.text(MARGIN / width, 1 - MARGIN / height, "\n".join(heading), ha="left", va="top", color=colours.ink, size=11,
+                weight="bold")  # fmt: skip
+    figure.text(MARGIN / width, MARGIN / height, "\n".join(lines), ha="left", va="bottom", color=colours.muted, size=7,
+                linespacing=1.3)  # fmt: skip
     return figure, top, bottom
+
+
+def folded(figure: Figure, text: str, room: float, most: int, **font: Any) -> list[str]:
+    """The lines of a text, none wider than `room` inches nor of more than so many characters."""
+    while text:
+        lines = textwrap.wrap(text, most, break_on_hyphens=False)
+        widest = max(wide(figure, line, **font) for line in lines)
+        if widest <= room or most == 1:
+            return lines
+        most = min(most - 1, max(1, int(most * room / widest)))
+    return []
+
+
+def wide(figure: Figure, text: str, **font: Any) -> float:
+    """Inches that a line of text takes across."""
+    probe = figure.text(0, 0, text, **font)
+    pixels: float = probe.get_window_extent().width
+    probe.remove()
+    return pixels / figure.dpi
 
 
 def axes(figure: Figure, style: Style, left: float, bottom: float, width: float, height: float) -> Axes:

@@ -37,8 +37,7 @@ def draw_shares(plot: SharesPlot, style: Style) -> Figure:
     left, wide = 0.5 + 0.075 * max(len(b.quantity) for b in plot.bars), 5.4
     width = left + wide + beside + 2 * MARGIN
     high = len(plot.bars) * ROW + len(phases) * 0.34
-    _, top, bottom = sheet(style, width, 1.0, plot.title, plot.note)
-    figure, top, bottom = sheet(style, width, top + bottom + high + 0.5, plot.title, plot.note)
+    figure, top, bottom = sheet(style, width, high + 0.5, plot.title, plot.note)
     ax = axes(figure, style, left, bottom + 0.38, wide, high)
     groups = list(dict.fromkeys(g for b in plot.bars for g, value in b.parts if value >= SEEN))
     colours, hatches = colours_of(groups, theme), hatches_of(groups)
@@ -82,8 +81,7 @@ def draw_parameters(plot: ParametersPlot, style: Style) -> Figure:
     theme = style.colours
     left, wide = 1.5, 4.4
     width, high = left + wide + 1.3, len(plot.parts) * ROW
-    _, top, bottom = sheet(style, width, 1.0, plot.title, plot.note)
-    figure, _, _ = sheet(style, width, top + bottom + high + 0.5, plot.title, plot.note)
+    figure, _, bottom = sheet(style, width, high + 0.5, plot.title, plot.note)
     ax = axes(figure, style, left, bottom + 0.38, wide, high)
     values = [100 * share for _, _, share in plot.parts]
     ax.barh(range(len(values)), values, height=0.72, color=theme.palette[0], zorder=2)
@@ -105,8 +103,7 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
     left, wide, high = 0.8, 5.4, 3.9
     beside = 2.0 if style.legend == "beside" else 0.0
     width = left + wide + beside + 2 * MARGIN
-    _, top, bottom = sheet(style, width, 1.0, plot.title, plot.note)
-    figure, top, bottom = sheet(style, width, top + bottom + high + 0.6, plot.title, plot.note)
+    figure, top, bottom = sheet(style, width, high + 0.6, plot.title, plot.note)
     ax = axes(figure, style, left, bottom + 0.5, wide, high)
     ax.set_xscale("log", base=2)
     names = [name for name, _ in plot.terms]
@@ -154,8 +151,7 @@ def draw_bars(plot: BarsPlot, style: Style) -> Figure:
     beside = 1.2 if style.legend == "beside" else 0.0
     width = left + len(plot.panels) * (each + gap) + beside
     high = len(plot.operations) * (0.12 * len(plot.phases) + 0.12)
-    _, top, bottom = sheet(style, width, 1.0, plot.title, plot.note)
-    figure, top, bottom = sheet(style, width, top + bottom + high + 0.55, plot.title, plot.note)
+    figure, top, bottom = sheet(style, width, high + 0.55, plot.title, plot.note)
     thick = 0.8 / len(plot.phases)
     for i, panel in enumerate(plot.panels):
         ax = axes(figure, style, left + i * (each + gap), bottom + 0.5, each, high)

@@ -35,8 +35,7 @@ def draw(plot: DiagramPlot, style: Style) -> Figure:
     columns = (plot.model, *plot.layers)
     high = HEAD + max(len(c.boxes) for c in columns) * (TALL + GAP)
     width = len(columns) * (WIDE + BETWEEN) + 0.05 + 2 * MARGIN
-    _, top, bottom = sheet(style, width, 1.0, plot.title, plot.note)
-    figure, _, bottom = sheet(style, width, top + bottom + high + 0.1, plot.title, plot.note)
+    figure, _, bottom = sheet(style, width, high + 0.1, plot.title, plot.note)
     ax = axes(figure, style, MARGIN, bottom, width - 2 * MARGIN, high)
     ax.set_xlim(0, width - 2 * MARGIN)
     ax.set_ylim(high, 0)

@@ -9,6 +9,7 @@ from itertools import groupby
 from math import atan2, degrees, hypot, log10, sqrt
 from typing import TYPE_CHECKING, Any
 
+from roofline.model.maths import ceil_div
 from roofline.show.plots import labels
 from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet, tick_boxes, ticks_in_view
 from roofline.show.plots.data import Panel, Point, Roof, RooflinePlot
@@ -61,15 +62,12 @@ def draw(plot: RooflinePlot, style: Style) -> Figure:
     """One panel a chip on the same axes, the other chips' roofs faint behind."""
     spans = breaks(plot) if style.broken else (frame(plot)[0],)
     across = 1 if len(plot.panels) == 1 else 2
-    down = -(-len(plot.panels) // across)
+    down = ceil_div(len(plot.panels), across)
     wide, high = PANEL if across == 1 else (4.6, 3.7)
     beside = LEGEND if style.legend == "beside" else 0.0
     left, gap, foot, head = 0.72, 0.62, 0.55, 0.3 if across > 1 else 0.1
     width = left + across * wide + (across - 1) * gap + beside + MARGIN + 0.1
-    figure, top, bottom = sheet(style, width, 0.1, "", "")
-    height = down * (high + foot + head) + MARGIN
-    _, top, bottom = sheet(style, width, height, plot.title, plot.note)
-    figure, top, bottom = sheet(style, width, height + top + bottom - MARGIN, plot.title, plot.note)
+    figure, top, bottom = sheet(style, width, down * (high + foot + head), plot.title, plot.note)
     for i, panel in enumerate(plot.panels):
         x = left + (i % across) * (wide + gap)
         y = bottom + foot + (down - 1 - i // across) * (high + foot + head)
@@ -346,13 +344,13 @@ def draw_legend(plot: RooflinePlot, style: Style) -> Figure:
     while width > WIDEST and columns > 1:
         columns = min(columns - 1, max(1, int(columns * WIDEST / width)))
         width, height = _legend_size(style, found, columns)
-    figure, _, _ = sheet(style, width, height)
-    legend(figure, style, found, MARGIN, height - MARGIN, ncols=columns)
+    figure, _, bottom = sheet(style, width, height)
+    legend(figure, style, found, MARGIN, bottom + height, ncols=columns)
     return figure
 
 
 def _legend_size(style: Style, found: Sequence[tuple[str, str, str]], columns: int) -> tuple[float, float]:
-    """Inches across and up that a legend of its own takes in so many columns."""
+    """Inches across, with margins, and up that a legend of its own takes in so many columns."""
     figure, _, _ = sheet(style, WIDEST, WIDEST)
     box = legend(figure, style, found, 0.0, WIDEST, ncols=columns).get_window_extent()
-    return box.width / style.dpi + 2 * MARGIN, box.height / style.dpi + 2 * MARGIN
+    return box.width / style.dpi + 2 * MARGIN, box.height / style.dpi

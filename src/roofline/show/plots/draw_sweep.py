@@ -29,8 +29,7 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
     names = [c.chip for c in plot.curves]
     beside = 0.6 + 0.07 * max(20, *(len(n) for n in names)) if style.legend == "beside" else 0.0
     width = left + wide + beside + 2 * MARGIN
-    _, top, bottom = sheet(style, width, 1.0, plot.title, plot.note)
-    figure, top, bottom = sheet(style, width, top + bottom + 2 * high + between + 0.55, plot.title, plot.note)
+    figure, top, bottom = sheet(style, width, 2 * high + between + 0.55, plot.title, plot.note)
     below = axes(figure, style, left, bottom + 0.5, wide, high)
     above = axes(figure, style, left, bottom + 0.5 + high + between, wide, high)
     for i, curve in enumerate(plot.curves):
@@ -101,8 +100,7 @@ def draw_map(plot: MapPlot, style: Style) -> Figure:
     cell, tall = 0.74, 0.44
     left, beside = 0.85, 1.75 if style.legend == "beside" else 0.0
     width = left + columns * cell + beside + 2 * MARGIN
-    _, top, bottom = sheet(style, width, 1.0, plot.title, plot.note)
-    figure, top, bottom = sheet(style, width, top + bottom + rows * tall + 0.6, plot.title, plot.note)
+    figure, top, bottom = sheet(style, width, rows * tall + 0.6, plot.title, plot.note)
     ax = axes(figure, style, left, bottom + 0.5, columns * cell, rows * tall)
     ax.grid(False)
     rates = [c.tokens_per_second for row in plot.rows for c in row]

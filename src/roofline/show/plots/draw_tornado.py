@@ -23,8 +23,7 @@ def draw(plot: TornadoPlot, style: Style) -> Figure:
     rows = {k: max(len(p.swings) for p in plot.panels if p.kind == k) for k in kinds}
     width = len(phases) * (LEFT + WIDE + GAP) + 2 * MARGIN
     high = sum(rows.values()) * ROW + len(kinds) * (HEAD + 0.4)
-    _, top, bottom = sheet(style, width, 1.0, plot.title, plot.note)
-    figure, top, bottom = sheet(style, width, top + bottom + high, plot.title, plot.note)
+    figure, top, bottom = sheet(style, width, high, plot.title, plot.note)
     ends = [v for p in plot.panels for s in p.swings for v in (s.at_low, s.at_high)]
     span = min([0.5, *ends]) / 1.5, max([2.0, *ends]) * 1.5
     for panel in plot.panels:

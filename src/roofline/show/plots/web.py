@@ -8,6 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from roofline.model.errors import InputError
+from roofline.model.maths import ceil_div
 from roofline.show.plots import data as d
 from roofline.show.plots.style import GROUP_ORDER, MAP_COLOURS, PLOTLY_MARKERS, Style, colours_of, marker_of
 from roofline.show.units import binary, brief, seconds, share, whole
@@ -64,7 +65,7 @@ def _grid(rows: int, columns: int, **options: Any) -> Figure:
 def roofline(plot: d.RooflinePlot, style: Style) -> Figure:
     """Every roof with its points; what is under the pointer says its figures."""
     columns = 1 if len(plot.panels) == 1 else 2
-    rows = -(-len(plot.panels) // columns)
+    rows = ceil_div(len(plot.panels), columns)
     titles = [p.roof.chip for p in plot.panels] if columns > 1 else None
     figure = _grid(rows, columns, subplot_titles=titles, shared_yaxes="all", shared_xaxes="all")
     points = [p for panel in plot.panels for p in panel.points]
