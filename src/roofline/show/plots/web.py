@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from html import escape
 from math import log10
 from textwrap import wrap
 from typing import Any
@@ -14,8 +16,8 @@ from roofline.show.plots.style import GROUP_ORDER, MAP_COLOURS, PLOTLY_MARKERS, 
 from roofline.show.units import binary, brief, seconds, share, whole
 
 Figure = Any
-NOTE = 150
-"""Characters of a line of the note."""
+TITLE, NOTE = 100, 150
+"""Characters of a line of the title and of the note."""
 
 
 def page(plot: d.Plot, style: Style) -> str:
@@ -24,35 +26,45 @@ def page(plot: d.Plot, style: Style) -> str:
         import plotly.io
     except ImportError:
         raise InputError("output", ".html", "Plotly, which `pip install 'roofline[web]'` brings") from None
-    figure = DRAWN[type(plot)](plot, style)
+    figure = DRAWN[type(plot)](literal(plot), style)
     theme = style.colours
     figure.update_layout(
-        title={"text": plot.title, "x": 0.01, "font": {"size": 18}},
+        title={"text": _lines(plot.title, TITLE), "x": 0.01, "font": {"size": 18}},
         font={"family": "DejaVu Sans, Verdana, sans-serif", "color": theme.ink},
         paper_bgcolor=theme.paper, plot_bgcolor=theme.paper, margin={"l": 70, "r": 20, "t": 90, "b": 110},
-        legend={"tracegroupgap": 4}, showlegend=style.legend != "none", hoverlabel={"font": {"size": 13}},
+        legend={"tracegroupgap": 4}, showlegend=style.legend != "none",
+        hoverlabel={"font": {"size": 13}, "namelength": -1},
     )  # fmt: skip
     figure.update_xaxes(gridcolor=theme.grid, zerolinecolor=theme.grid, linecolor=theme.muted)
     figure.update_yaxes(gridcolor=theme.grid, zerolinecolor=theme.grid, linecolor=theme.muted)
     if plot.note:
         figure.add_annotation(
-            text="<br>".join(wrap(plot.note, NOTE)), xref="paper", yref="paper", x=0, y=0, yshift=-90, showarrow=False,
+            text=_lines(plot.note, NOTE), xref="paper", yref="paper", x=0, y=0, yshift=-90, showarrow=False,
             align="left", xanchor="left", font={"size": 11, "color": theme.muted},
         )  # fmt: skip
     body = plotly.io.to_html(
         figure, include_plotlyjs=True, full_html=False, config={"displaylogo": False, "responsive": True}
     )
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_escaped(plot.title)}</title>\n'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(plot.title)}</title>\n'
         f"<style>html,body{{margin:0;height:100%;background:{theme.paper}}}body>div{{height:100%}}</style></head>\n"
         f"<body>{body}</body></html>\n"
     )
 
 
-def _escaped(text: str) -> str:
-    from html import escape
+def literal(value: Any) -> Any:
+    """A plot, or a part of one, whose texts are shown letter by letter: no tags, entities, formulas or templates."""
+    if isinstance(value, str):
+        return escape(value, quote=False).replace("$", "&#36;").replace("{", "&#123;")
+    if isinstance(value, tuple):
+        return tuple(map(literal, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: literal(getattr(value, f.name)) for f in fields(value)})
+    return value
 
-    return escape(text)
+
+def _lines(text: str, characters: int) -> str:
+    return "<br>".join(map(literal, wrap(text, characters)))
 
 
 def _grid(rows: int, columns: int, **options: Any) -> Figure:
@@ -99,7 +111,7 @@ def _roof(figure: Figure, roof: d.Roof, span: tuple[float, float], style: Style,
             x=[span[0], end], y=[span[0] * slope.bandwidth, end * slope.bandwidth], name=text, hoverinfo="name",
             line={"color": theme.ink, "width": 2, "dash": "dot" if slope.link else "solid"}, **line, **at,
         )  # fmt: skip
-    for ceiling in roof.ceilings:
+    for ceiling in roof.levels:
         text = f"{ceiling.label} {brief(ceiling.peak, 'FLOP/s')}, ridge {brief(ceiling.ridge)} FLOP/B"
         figure.add_scatter(
             x=[ceiling.ridge, span[1]], y=[ceiling.peak] * 2, name=text, hoverinfo="name",
@@ -189,7 +201,7 @@ def tornado(plot: d.TornadoPlot, style: Style) -> Figure:
     titles = [f"{p.phase}: {p.kind}" for p in plot.panels]
     figure = _grid(len(plot.panels), 1, subplot_titles=titles, shared_xaxes=True, vertical_spacing=0.07)
     for i, panel in enumerate(plot.panels):
-        names = [f"{s.knob}  ε {s.elasticity:+.2f}" for s in panel.swings]
+        names = [s.label for s in panel.swings]
         for j, (end, value) in enumerate((("low", "at_low"), ("high", "at_high"))):
             at = [getattr(s, value) for s in panel.swings]
             figure.add_bar(
@@ -212,7 +224,7 @@ def diagram(plot: d.DiagramPlot, style: Style) -> Figure:
     colours |= {g: theme.palette[GROUP_ORDER.index(g)] for g in colours if g in GROUP_ORDER}
     roomy = len(columns) <= 4
     for i, column in enumerate(columns):
-        figure.add_annotation(x=i, y=0.6, text=f"<b>{_escaped(column.title)}</b>", showarrow=False, yanchor="bottom")
+        figure.add_annotation(x=i, y=0.6, text=f"<b>{column.title}</b>", showarrow=False, yanchor="bottom")
         start = 0
         for j, box in enumerate(column.boxes):
             if box.adds:
@@ -280,10 +292,9 @@ def memory(plot: d.MemoryPlot, style: Style) -> Figure:
             hovertemplate=f"%{{x}} tokens: %{{y:.4s}}B<extra>{name}</extra>",
         )  # fmt: skip
     for c in plot.capacities:
-        says = {None: "fits throughout", 0: "does not fit"}.get(c.longest, f"up to {whole(c.longest or 0)} tokens")
         figure.add_hline(
             y=c.bytes, line={"color": style.colours.ink, "dash": "dash"}, annotation_position="top left",
-            annotation={"text": f"{c.chip} · {brief(c.bytes, 'B')} · {says}"},
+            annotation={"text": f"{c.chip} · {brief(c.bytes, 'B')} · {c.says}"},
         )  # fmt: skip
         if c.longest:
             figure.add_scatter(
