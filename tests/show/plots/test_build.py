@@ -96,6 +96,25 @@ def test_memory_and_its_capacities() -> None:
     assert drawn(V3, on="h200-sxm", kind="memory").capacities[0].longest == 0
 
 
+@pytest.mark.parametrize(
+    ("longest", "says"),
+    [(None, "fits throughout"), (0, "does not fit"), (1, "up to 1 token"), (9000, "up to 9,000 tokens")],
+)
+def test_a_capacity_in_words(longest: int | None, says: str) -> None:
+    assert d.Capacity("chip", 1.0, longest).says == says
+
+
+def test_a_swing_in_words() -> None:
+    assert d.Swing("batch", "× 0.5", "× 2", 0.9, 1.2, -0.128).label == "batch  ε -0.13"
+
+
+def test_ceilings_of_one_height_are_drawn_as_one() -> None:
+    mamba = rl.load("state-spaces/mamba-130m-hf")
+    (panel,) = drawn(mamba, on="m3-max").panels
+    assert [(c.label, c.vector) for c in panel.roof.ceilings] == [("fp32", False), ("fp32 vector", True)]
+    assert [(c.label, c.vector) for c in panel.roof.levels] == [("fp32, fp32 vector", False)]
+
+
 def test_parameters_by_part_sum_to_the_model() -> None:
     plot = drawn(V3, kind="parameters")
     assert plot.total == V3.parameters == sum(n for _, n, _ in plot.parts)

@@ -65,10 +65,9 @@ def sheet(style: Style, width: float, high: float, title: str = "", note: str = 
     bottom = MARGIN + (0.145 * len(lines) + 0.06 if lines else 0.0)
     height = top + bottom + high
     figure.set_size_inches(width, height)
-    figure.text(MARGIN / width, 1 - MARGIN / height, "\n".join(heading), ha="left", va="top", color=colours.ink, size=11,
-                weight="bold")  # fmt: skip
-    figure.text(MARGIN / width, MARGIN / height, "\n".join(lines), ha="left", va="bottom", color=colours.muted, size=7,
-                linespacing=1.3)  # fmt: skip
+    left, low = MARGIN / width, MARGIN / height
+    figure.text(left, 1 - low, "\n".join(heading), va="top", color=colours.ink, size=11, weight="bold")
+    figure.text(left, low, "\n".join(lines), va="bottom", color=colours.muted, size=7, linespacing=1.3)
     return figure, top, bottom
 
 

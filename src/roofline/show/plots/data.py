@@ -5,8 +5,11 @@ SI units. A renderer only places these on paper.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from typing import Any, TypeAlias
+
+from roofline.show.units import counted
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,16 @@ class Roof:
     chip: str
     ceilings: tuple[Ceiling, ...]
     slopes: tuple[Slope, ...]
+
+    @property
+    def levels(self) -> tuple[Ceiling, ...]:
+        """The ceilings as they are drawn: those of one height are one."""
+        found = []
+        for _, same in groupby(self.ceilings, key=lambda c: c.peak):
+            joined = tuple(same)
+            label = ", ".join(c.label for c in joined)
+            found.append(replace(joined[0], label=label, vector=all(c.vector for c in joined)))
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -138,6 +151,12 @@ class Capacity:
     bytes: float
     longest: int | None
 
+    @property
+    def says(self) -> str:
+        """Up to which context it is enough."""
+        known = {None: "fits throughout", 0: "does not fit"}
+        return known[self.longest] if self.longest in known else f"up to {counted(self.longest or 0, 'token')}"
+
 
 @dataclass(frozen=True)
 class MemoryPlot:
@@ -211,6 +230,11 @@ class Swing:
     at_low: float
     at_high: float
     elasticity: float
+
+    @property
+    def label(self) -> str:
+        """The knob, and how strongly time answers to it."""
+        return f"{self.knob}  ε {self.elasticity:+.2f}"
 
 
 @dataclass(frozen=True)

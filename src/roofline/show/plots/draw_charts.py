@@ -8,7 +8,7 @@ from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, power_tic
 from roofline.show.plots.data import BarsPlot, MemoryPlot, ParametersPlot, SharesPlot
 from roofline.show.plots.labels import extent, write
 from roofline.show.plots.style import HATCHES, Style, colours_of, hatches_of
-from roofline.show.units import brief, whole
+from roofline.show.units import brief
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,8 +125,7 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
         previous, left_end = size / gigabyte, not (crowded and left_end)
         ax.axhline(size / gigabyte, color=theme.ink, linewidth=1.1, linestyle="--", zorder=3)
         longest = group[0].longest
-        says = {None: "fits throughout", 0: "does not fit"}.get(longest, f"up to {whole(longest or 0)} tokens")
-        text = f"{', '.join(c.chip for c in group)} · {brief(size, 'B')} · {says}"
+        text = f"{', '.join(c.chip for c in group)} · {brief(size, 'B')} · {group[0].says}"
         at = (0.015, "left") if left_end else (0.985, "right")
         ax.annotate(text, (at[0], size / gigabyte), xycoords=("axes fraction", "data"), xytext=(0, 4),
                     textcoords="offset points", ha=at[1], va="bottom", size=7.5, color=theme.ink, zorder=6,

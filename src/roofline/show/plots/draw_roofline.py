@@ -190,7 +190,7 @@ def lines(roof: Roof, span: Range) -> list[tuple[tuple[tuple[float, float], tupl
         start, end = span[0], min(span[1], top.peak / slope.bandwidth)
         if start < end:
             found.append((((start, end), (start * slope.bandwidth, end * slope.bandwidth)), ":" if slope.link else "-"))
-    for ceiling in roof.ceilings:
+    for ceiling in roof.levels:
         start = max(span[0], ceiling.ridge)
         if start < span[1]:
             found.append((((start, span[1]), (ceiling.peak, ceiling.peak)), "--" if ceiling.vector else "-"))
@@ -233,7 +233,7 @@ def _name_roof(ax: Axes, style: Style, roof: Roof, taken: labels.Taken, last: bo
     scale = figure.dpi / 72
     for slope in roof.slopes if first else ():
         _name_slope(ax, style, slope.label, slope.bandwidth, roof.ceilings[0].peak, taken)
-    for ceiling in roof.ceilings if last else ():
+    for ceiling in roof.levels if last else ():
         text = f"{ceiling.label} {brief(ceiling.peak, 'FLOP/s')}"
         px, py = ax.transData.transform((span[1], ceiling.peak))
         width, height = labels.extent(ax, text, 7.5)
@@ -244,7 +244,7 @@ def _name_roof(ax: Axes, style: Style, roof: Roof, taken: labels.Taken, last: bo
         spots = [spot for spot in spots if spot[0] >= left] or spots[:2]
         spots.sort(key=partial(_neighbours, marks, width, 6 * scale))
         _write_free(ax, style, text, spots, (width, height), taken, theme.ink)
-    for ceiling in roof.ceilings:
+    for ceiling in roof.levels:
         if ceiling.vector or not span[0] <= ceiling.ridge <= span[1]:
             continue
         ax.plot([ceiling.ridge] * 2, [low, ceiling.peak], color=theme.muted, linewidth=0.7, linestyle=":", zorder=1.5)

@@ -23,7 +23,7 @@ def draw(plot: TornadoPlot, style: Style) -> Figure:
     rows = {k: max(len(p.swings) for p in plot.panels if p.kind == k) for k in kinds}
     width = len(phases) * (LEFT + WIDE + GAP) + 2 * MARGIN
     high = sum(rows.values()) * ROW + len(kinds) * (HEAD + 0.4)
-    figure, top, bottom = sheet(style, width, high, plot.title, plot.note)
+    figure, _, bottom = sheet(style, width, high, plot.title, plot.note)
     ends = [v for p in plot.panels for s in p.swings for v in (s.at_low, s.at_high)]
     span = min([0.5, *ends]) / 1.5, max([2.0, *ends]) * 1.5
     for panel in plot.panels:
@@ -51,8 +51,7 @@ def _panel(ax: Any, panel: TornadoPanel, span: tuple[float, float], rows: int, s
             outward = value > 1.0
             write(ax, value * (1.03 if outward else 1 / 1.03), i, text, theme.ink, 6, theme.paper,
                   ha="left" if outward else "right")  # fmt: skip
-    names = [f"{s.knob}  ε {s.elasticity:+.2f}" for s in panel.swings]
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(panel.swings)), [s.label for s in panel.swings])
     ax.set_ylim(rows - 0.5, -0.5)
     ax.tick_params(axis="y", length=0, labelcolor=theme.ink, labelsize=7)
     ax.axvline(1.0, color=theme.ink, linewidth=0.8, zorder=3)
