@@ -111,6 +111,33 @@ def test_long_titles_and_notes_are_folded(name: str) -> None:
     assert sum("".join(text.split()) == "".join(LONG.split()) for text in said) == 2
 
 
+def along(line: Any) -> list[Any]:
+    """Places on a straight line, in pixels."""
+    start, end = line.get_transform().transform(line.get_xydata())
+    return [start + (end - start) * i / 200 for i in range(201)]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("name", [n for n in PICTURES if n.startswith("roofline")])
+def test_no_line_strikes_a_label(name: str, broken: bool) -> None:
+    """No leader through any text, no stem through the peak of a ceiling; every ceiling has its peak."""
+    plot: Any = PICTURES[name]()
+    with canvas.settings():
+        figure = draw(plot, Style(broken=broken))
+        figure.canvas.draw()
+        for ax in figure.axes:
+            level = [t for t in ax.texts if t.get_rotation() == 0]
+            boxes = [(t.get_text(), t.get_window_extent().padded(-1)) for t in level]
+            leaders = [at for line in ax.lines if line.get_linewidth() == 0.5 for at in along(line)]
+            stems = [at for line in ax.lines if line.get_linewidth() == 0.7 and line.get_linestyle() == "-"
+                     for at in along(line)]  # fmt: skip
+            for text, box in boxes:
+                strokes = leaders + stems if text.endswith("FLOP/s") else leaders
+                assert not any(box.contains(*at) for at in strokes), text
+    peaks = [t.get_text() for ax in figure.axes for t in ax.texts if t.get_text().endswith("FLOP/s")]
+    assert len(peaks) == sum(len(panel.roof.levels) for panel in plot.panels)
+
+
 @pytest.mark.parametrize("name", [n for n in PICTURES if n.startswith("roofline")])
 def test_axes_frame_the_data(name: str) -> None:
     """Every point and ridge inside, no more than a factor of two of nothing around them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.model.maths import ceil_div
 from roofline.show.plots import labels
 from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet, tick_boxes, ticks_in_view
-from roofline.show.plots.data import Panel, Point, Roof, RooflinePlot
+from roofline.show.plots.data import Ceiling, Panel, Point, Roof, RooflinePlot
 from roofline.show.plots.style import Style, colours_of, marker_of
 from roofline.show.units import brief
 
@@ -174,12 +174,16 @@ def _fill(
         ax.scatter([point.intensity], [point.performance], s=size, marker=marker, color=colour, edgecolor=theme.paper,
                    linewidth=0.6, zorder=5, alpha=0.92)  # fmt: skip
         taken.marks.append(labels.around_point(ax, point.intensity, point.performance, sqrt(size) / 2))
-    _name_roof(ax, style, panel.roof, taken, last, first)
-    named = [
+    named = _name_roof(ax, style, panel.roof, taken, last, first)
+    named += [
         labels.Label(text, p.intensity, p.performance, theme.ink, clear=sqrt(size_of(p)) / 2)
         for p, text in _merged(ax, inside)
     ]
-    labels.place(ax, named, taken, theme.paper)
+    for label in labels.place(ax, named, taken, theme.paper):
+        if label.needed:
+            labels.write(
+                ax, label.x, label.y, label.text, label.colour, label.size, theme.paper, ha="right", va="bottom"
+            )
 
 
 def lines(roof: Roof, span: Range) -> list[tuple[tuple[tuple[float, float], tuple[float, float]], str]]:
@@ -226,24 +230,17 @@ def _merged(ax: Axes, points: Sequence[Point]) -> list[tuple[Point, str]]:
     return [(point, "\n".join(names)) for point, names in found]
 
 
-def _name_roof(ax: Axes, style: Style, roof: Roof, taken: labels.Taken, last: bool, first: bool) -> None:
-    """Peaks at the right end of their ceilings, bandwidths along their slopes, ridges at the foot of theirs."""
+def _name_roof(ax: Axes, style: Style, roof: Roof, taken: labels.Taken, last: bool, first: bool) -> list[labels.Label]:
+    """Peaks along their ceilings, bandwidths along their slopes, ridges at the foot of theirs.
+
+    Returns the peaks for which there is no room at their ceilings.
+    """
     theme, span, low = style.colours, ax.get_xlim(), ax.get_ylim()[0]
     figure: Any = ax.figure
     scale = figure.dpi / 72
     for slope in roof.slopes if first else ():
         _name_slope(ax, style, slope.label, slope.bandwidth, roof.ceilings[0].peak, taken)
-    for ceiling in roof.levels if last else ():
-        text = f"{ceiling.label} {brief(ceiling.peak, 'FLOP/s')}"
-        px, py = ax.transData.transform((span[1], ceiling.peak))
-        width, height = labels.extent(ax, text, 7.5)
-        gaps = (3 * scale, -3 * scale - height)
-        spots = [(px - width - back * scale, py + gap) for back in range(0, 180, 12) for gap in gaps]
-        left = ax.transData.transform((max(ceiling.ridge, span[0]), ceiling.peak))[0]
-        marks = [b for b in taken.marks if abs(b[1] - py) < 30 * scale]
-        spots = [spot for spot in spots if spot[0] >= left] or spots[:2]
-        spots.sort(key=partial(_neighbours, marks, width, 6 * scale))
-        _write_free(ax, style, text, spots, (width, height), taken, theme.ink)
+    named = [_name_ceiling(ax, style, c, taken) for c in roof.levels] if last else []
     for ceiling in roof.levels:
         if ceiling.vector or not span[0] <= ceiling.ridge <= span[1]:
             continue
@@ -253,8 +250,29 @@ def _name_roof(ax: Axes, style: Style, roof: Roof, taken: labels.Taken, last: bo
         px, py = ax.transData.transform((ceiling.ridge, low))
         sides = (px - width - 1 * scale, px + 2 * scale)
         spots = [(side, py + up * scale) for up in range(5, 200, 15) for side in sides]
-        _write_free(ax, style, text, spots, (width, height), taken, theme.muted, rotation=90)
+        box = _free(spots, (width, height), taken) or _box(spots[0], (width, height))
+        _write(ax, style, text, box, taken, theme.muted, rotation=90)
         taken.lines += labels.along(ax, (ceiling.ridge, low), (ceiling.ridge, ceiling.peak), 1.0)
+    return [label for label in named if label]
+
+
+def _name_ceiling(ax: Axes, style: Style, ceiling: Ceiling, taken: labels.Taken) -> labels.Label | None:
+    """Writes a peak along its ceiling, on one line or two, where nothing is; else the label to put elsewhere."""
+    figure: Any = ax.figure
+    scale, right = figure.dpi / 72, ax.get_xlim()[1]
+    px, py = ax.transData.transform((right, ceiling.peak))
+    left = ax.transData.transform((max(ceiling.ridge, ax.get_xlim()[0]), ceiling.peak))[0]
+    marks = [b for b in taken.marks if abs(b[1] - py) < 30 * scale]
+    peak = brief(ceiling.peak, "FLOP/s")
+    for text in (f"{ceiling.label} {peak}", f"{ceiling.label}\n{peak}"):
+        width, height = size = labels.extent(ax, text, 7.5)
+        backs = range(0, max(1, int((px - width - left) / scale)), 4)
+        spots = [(px - width - back * scale, py + gap) for back in backs for gap in (3 * scale, -3 * scale - height)]
+        box = _free(sorted(spots, key=partial(_neighbours, marks, width, 6 * scale)), size, taken)
+        if box:
+            _write(ax, style, text, box, taken, style.colours.ink)
+            return None
+    return labels.Label(f"{ceiling.label} {peak}", right, ceiling.peak, style.colours.ink, needed=True)
 
 
 def _neighbours(marks: Sequence[labels.Box], width: float, room: float, spot: tuple[float, float]) -> int:
@@ -262,13 +280,19 @@ def _neighbours(marks: Sequence[labels.Box], width: float, room: float, spot: tu
     return sum(spot[0] - room < b[2] and b[0] < spot[0] + width + room for b in marks)
 
 
-def _write_free(
-    ax: Axes, style: Style, text: str, spots: Sequence[tuple[float, float]], size: tuple[float, float],
-    taken: labels.Taken, colour: str, **how: Any,
-) -> None:  # fmt: skip
-    """Writes at the first spot, in pixels of the lower left, where nothing is; at the first of all if none is free."""
-    boxes = [(x, y, x + size[0], y + size[1]) for x, y in spots]
-    box = next((b for b in boxes if not any(labels.overlap(b, other) for other in taken.all)), boxes[0])
+def _box(spot: tuple[float, float], size: tuple[float, float]) -> labels.Box:
+    """The box of a size, in pixels, whose lower left is the spot."""
+    return (spot[0], spot[1], spot[0] + size[0], spot[1] + size[1])
+
+
+def _free(spots: Iterable[tuple[float, float]], size: tuple[float, float], taken: labels.Taken) -> labels.Box | None:
+    """The first box at a spot that nothing is in."""
+    boxes = (_box(spot, size) for spot in spots)
+    return next((b for b in boxes if not any(labels.overlap(b, other) for other in taken.all)), None)
+
+
+def _write(ax: Axes, style: Style, text: str, box: labels.Box, taken: labels.Taken, colour: str, **how: Any) -> None:
+    """Writes into a box, in pixels."""
     taken.texts.append(box)
     x, y = ax.transData.inverted().transform(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2))
     labels.write(ax, x, y, text, colour, 7.5, style.colours.paper, **how)
@@ -296,7 +320,8 @@ def _name_slope(ax: Axes, style: Style, label: str, rate: float, peak: float, ta
     if not above and not below:
         lefts = (frame.x0 + (step + 0.5) * height / 2 for step in range(max(1, int(2 * frame.width / height) - 2)))
         spots = [(x, a[1] + (x + height - a[0]) * along[1] / along[0] + height / 2) for x in lefts]
-        _write_free(ax, style, text, spots, (height, width), taken, style.colours.ink, rotation=90)
+        box = _free(spots, (height, width), taken) or _box(spots[0], (height, width))
+        _write(ax, style, text, box, taken, style.colours.ink, rotation=90)
         return
 
     def covered(at: Any) -> list[labels.Box]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top in pixels."""
-RADII = (4.0, 9.0, 16.0, 26.0, 38.0, 52.0, 70.0, 90.0, 115.0, 145.0)
+RADII = (4.0, 9.0, 16.0, 26.0, 38.0, 52.0, 70.0, 90.0, 115.0, 145.0, 180.0)
 """Distances to try, in points."""
 ANGLES = (
     0,
@@ -28,15 +28,18 @@ ANGLES = (
 )
 LEADER = 8.0
 """From this distance, in points, a line leads from the label to its point."""
-SHUFFLES = 8
+SHUFFLES = 24
 """Orders to try beside those by place."""
-CROSSING, DROPPED = 150.0, 600.0
-"""What a label on a line, and one left out, cost beside the points of distance."""
+CROSSING, DROPPED, NEEDED = 150.0, 6e3, 6e4
+"""What a label on a line, one left out, and one left out that is needed cost beside the points of distance."""
 
 
 @dataclass(frozen=True)
 class Label:
-    """Text for a place in data coordinates; `clear`: points that its own mark takes around it."""
+    """Text for a place in data coordinates; `clear`: points that its own mark takes around it.
+
+    `needed`: others are left out rather.
+    """
 
     text: str
     x: float
@@ -44,6 +47,12 @@ class Label:
     colour: str
     size: float = 7.5
     clear: float = 0.0
+    needed: bool = False
+
+    @property
+    def worth(self) -> float:
+        """What it costs to leave it out."""
+        return NEEDED if self.needed else DROPPED
 
 
 @dataclass
@@ -74,8 +83,8 @@ class Spot:
 def place(ax: Axes, labels: Sequence[Label], taken: Taken, halo: str) -> list[Label]:
     """Writes the labels, the most important first; returns those there was no room for.
 
-    A leader crosses another point's mark, and then a label a line, only where there is no other place; a leader never
-    crosses a text. Of a few orders the one with the shortest ways is taken. The boxes of the labels join `taken`.
+    A leader crosses another point's mark, and then a label a line, only where there is no other place; a leader and a
+    text never cross. Of a few orders the one with the shortest ways is taken. The boxes of the labels join `taken`.
     """
     if not labels:
         return []
@@ -86,7 +95,8 @@ def place(ax: Axes, labels: Sequence[Label], taken: Taken, halo: str) -> list[La
     shuffle = Random(0)  # the same picture every time
     orders += [shuffle.sample(list(labels), len(labels)) for _ in range(SHUFFLES)]
     tried = [_placed(order, taken, around) for order in orders]
-    best = min(tried, key=lambda spots: sum(s.cost for s in spots) + DROPPED * (len(labels) - len(spots)))
+    every = sum(label.worth for label in labels)
+    best = min(tried, key=lambda spots: every + sum(s.cost - s.label.worth for s in spots))
     back = ax.transData.inverted()
     for spot in best:
         taken.texts.append(spot.box)
@@ -128,10 +138,10 @@ class Around:
 
         figure: Any = ax.figure
         frame = ax.get_window_extent()
-        inside = (frame.x0, frame.y0, frame.x1, frame.y1)
+        bounds = (frame.x0, frame.y0, frame.x1, frame.y1)
         at = ax.transData.transform((label.x, label.y))
         every = _around(at, *size, label.clear, figure.dpi / 72)
-        places = tuple((box, radius) for box, radius in every if _within(box, inside))
+        places = tuple((box, radius) for box, radius in every if inside(box, bounds))
         boxes = numpy.array([box for box, _ in places]).reshape(-1, 4)
         return cls(at, boxes, places, _hit(boxes, [*taken.texts, *taken.marks]), _hit(boxes, taken.lines))
 
@@ -143,8 +153,8 @@ def _placed(labels: Sequence[Label], taken: Taken, around: Mapping[Label, Around
     spots: list[Spot] = []
     for label in labels:
         near = around[label]
-        hard = near.covered | _hit(near.boxes, texts)
-        soft = hard | near.crossed | _hit(near.boxes, leaders)
+        hard = near.covered | _hit(near.boxes, [*texts, *leaders])
+        soft = hard | near.crossed
         written = [*taken.texts, *texts]
         spot = (
             _spot(label, near, soft, [*written, *taken.marks])
@@ -239,7 +249,8 @@ def _around(at: Any, width: float, height: float, clear: float, scale: float) ->
             yield (x - width / 2, y - height / 2, x + width / 2, y + height / 2), radius
 
 
-def _within(box: Box, frame: Box) -> bool:
+def inside(box: Box, frame: Box) -> bool:
+    """Whether a box is within another."""
     return box[0] >= frame[0] and box[1] >= frame[1] and box[2] <= frame[2] and box[3] <= frame[3]
 
 
