@@ -9,7 +9,7 @@ from itertools import groupby
 
 from roofline.model import modules as m
 from roofline.model.model import Model
-from roofline.show.units import whole
+from roofline.show.units import counted, whole
 
 GROUPS = (
     ((m.Linear, m.Router, m.Indexer), "matmul"),
@@ -51,7 +51,7 @@ def in_words(x: m.Module) -> str:
             shared = "" if x.kv_heads == x.heads else f", {x.kv_heads} KV"
             return f"{x.heads} heads{shared} × {x.head_dim}{ends}"
         case m.LatentAttention():
-            return f"{x.heads} heads, latent {x.rank} + {x.rope}"
+            return f"{x.heads} heads, latent {x.rank} + {x.rope}{_best(x.select)}"
         case m.Experts():
             every = x.top_k is None or x.top_k == x.experts
             return f"{'all' if every else x.top_k} of {x.experts}, {whole(x.hidden)} → {whole(x.inner)}"
@@ -65,8 +65,41 @@ def in_words(x: m.Module) -> str:
             return f"{x.function}{' · gate' if x.gated else ''}, {whole(x.width)}"
         case m.Add() | m.Gate() | m.Mix():
             return whole(x.width)
+        case m.Indexer():
+            return f"{_heads(x.heads, x.head_dim)}{_of(x.rate)}"
+        case m.Compressor():
+            return f"{whole(x.width)} of {x.rate} tokens{', overlapping' if x.overlap else ''}"
+        case m.CompressedAttention():
+            return f"{_heads(x.heads, x.head_dim)}, window {whole(x.window)}{_of(x.rate)}{_best(x.select)}"
+        case m.Conv():
+            return f"{counted(x.channels, 'channel')}, kernel {x.kernel}"
+        case m.SelectiveScan():
+            return f"{counted(x.channels, 'channel')}, state {x.state_size}"
+        case m.StateSpace():
+            return f"{counted(x.heads, 'head')}, {counted(x.groups, 'group')}, state {x.head_dim} × {x.state_size}"
+        case m.DeltaRule():
+            keys = "" if x.key_heads == x.value_heads else f", {x.key_heads} key"
+            return f"{counted(x.value_heads, 'head')}{keys}, state {x.key_dim} × {x.value_dim}"
+        case m.LinearAttention():
+            return f"{counted(x.heads, 'head')}, state {x.head_dim} × {x.head_dim}"
+        case m.GatedRecurrence():
+            return counted(x.channels, "channel")
+        case m.Collective():
+            return f"{x.op.replace('_', ' ')} of {whole(x.width)}, {counted(x.ranks, 'rank')}"
         case _:
             return sizes(x).replace("_", " ")
+
+
+def _heads(heads: int, dim: int) -> str:
+    return f"{counted(heads, 'head')} × {dim}"
+
+
+def _of(rate: int | None) -> str:
+    return f", entries of {rate} tokens" if rate else ""
+
+
+def _best(select: int | None) -> str:
+    return f", best {whole(select)}" if select else ""
 
 
 def layer_pattern(model: Model) -> tuple[str, ...]:
