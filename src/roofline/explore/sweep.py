@@ -14,6 +14,7 @@ from roofline.layout.layout import layout_named
 from roofline.model.checks import count
 from roofline.model.errors import not_one_of
 from roofline.model.model import Model
+from roofline.model.modules import Attention, Compressor
 from roofline.work.step import PHASES as PHASES
 from roofline.work.step import Phase as Phase
 from roofline.work.step import Step, decode, step_of
@@ -22,6 +23,8 @@ Axis: TypeAlias = Literal["batch", "context"]
 AXES: tuple[Axis, ...] = ("batch", "context")
 Array: TypeAlias = Any
 MOST_BATCH, MOST_CONTEXT = 1024, 131072
+MOST_CHUNKS = 256
+"""Chunks of attention that a sweep over context draws."""
 PIECES = 64
 """Points of the array that looks for a crossing between two neighbours; each pass narrows it that many times."""
 
@@ -98,6 +101,30 @@ def longest_context(model: Model, most: int | None = None) -> int:
     return asked if model.context is None else max(1, min(asked, model.context - 1))
 
 
+def lengths(model: Model, last: int, phase: Phase) -> Array:
+    """Contexts from 1 to the last, eight to a doubling, among which a decode's time does not jump unseen.
+
+    Where attention starts afresh at each chunk they have every chunk's last and first token. The steps that complete a
+    compressed entry are left out for their neighbours: see `rates`.
+    """
+    import numpy
+
+    found = spread(1, last, 8)
+    if phase == "prefill":
+        return found
+    for chunk in {x.chunk for x, _ in model.modules() if isinstance(x, Attention) and x.chunk}:
+        starts = numpy.arange(chunk, last + 1, max(1, last // chunk // MOST_CHUNKS) * chunk)
+        found = numpy.union1d(found, numpy.concatenate([starts - 1, starts]))
+    for rate in rates(model):
+        found = numpy.unique(numpy.maximum(1, found - ((found + 1) % rate == 0)))
+    return found
+
+
+def rates(model: Model) -> tuple[int, ...]:
+    """Tokens of its compressed entries, the most first; a decode step that completes one does more than others."""
+    return tuple(sorted({x.rate for x, _ in model.modules() if isinstance(x, Compressor)}, reverse=True))
+
+
 def sweep_steps(
     model: Model,
     *,
@@ -111,15 +138,16 @@ def sweep_steps(
 ) -> StepSweep:
     """Steps over batch (1 … `most`, 1024 where not given, at `context`) or over context (1 … `most` at `batch`).
 
-    Of a decode `context` is what is cached, of a prefill the prompt. With a layout the batch is that of one replica.
-    `options` are those of `estimate`. Raises InputError for what is not understood.
+    Contexts are those of `lengths`. Of a decode `context` is what is cached, of a prefill the prompt. With a layout the
+    batch is that of one replica. `options` are those of `estimate`.
+    Raises InputError for what is not understood.
     """
     for name, value, known in (("over", over, AXES), ("phase", phase, PHASES)):
         if value not in known:
             raise not_one_of(name, value, known)
     size, length = count("batch", batch, 1), count("context", context, int(phase == "prefill"))
     last = count("batch", MOST_BATCH if most is None else most, 1) if over == "batch" else longest_context(model, most)
-    values = spread(1, last, 8)
+    values = spread(1, last, 8) if over == "batch" else lengths(model, last, phase)
 
     def step(points: Array) -> Step:
         return step_of(phase, points, length) if over == "batch" else step_of(phase, size, points)

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from math import log10
+from math import isclose, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -123,7 +123,7 @@ def log_axis(axis: Any, unit: str = "", most: int = 40) -> None:
 
     The axes have their place and limits already.
     """
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}" if not unit and 1e-3 <= v < 1 else brief(v, unit)))
     axis.set_minor_formatter(NullFormatter())
@@ -133,11 +133,24 @@ def log_axis(axis: Any, unit: str = "", most: int = 40) -> None:
     tries = [(parts, most) for parts in PARTS[first:]] + [(PARTS[-1], most // k) for k in (2, 4, 8) if most // k > 1]
     for parts, count in tries:
         axis.set_major_locator(LogLocator(subs=parts, numticks=count))
-        boxes = tick_boxes(axis)
-        if boxes and all(a[1] <= b[0] for a, b in pairwise(boxes)):
+        if _legible(axis):
+            return
+    for count in range(9, 1, -1):
+        axis.set_major_locator(MaxNLocator(count, steps=[1, 2, 5, 10]))
+        if len(ticks_in_view(axis)) > 1 and _legible(axis):
             return
     ticks = [v for v in LogLocator(subs=PARTS[0]).tick_values(low, high) if low <= v <= high]
     axis.set_major_locator(FixedLocator(ticks[len(ticks) // 2 :][:1]))
+
+
+def _legible(axis: Any) -> bool:
+    """Whether an axis has ticks whose labels do not meet, each of them the tick's own value in three figures."""
+    boxes, ticks = tick_boxes(axis), ticks_in_view(axis)
+    return (
+        bool(boxes)
+        and all(a[1] <= b[0] for a, b in pairwise(boxes))
+        and all(isclose(v, float(f"{v:.3g}"), rel_tol=1e-9) for v in ticks)
+    )
 
 
 def view(axis: Any) -> tuple[float, float]:

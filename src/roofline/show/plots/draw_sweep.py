@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 LETTERS = {"memory": "M", "compute": "C", "latency": "L", "network": "N"}
 """What limits a cell, in its corner; launches are latency."""
 UNFIT = "does not fit; figures\nas if it did"
+LEAST = 1.5
+"""Factor that an axis spans, so that a curve that hardly changes is seen to."""
 DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.2)), (0, (1, 1)))
 
 
@@ -42,6 +44,7 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
         ax.set_yscale("log")
         ax.margins(y=0.15)
         power_ticks(ax, plot.curves[0].values[0], plot.curves[0].values[-1])
+        _widen(ax)
     log_axis(above.yaxis)
     log_axis(below.yaxis, "s")
     above.tick_params(axis="x", labelbottom=False)
@@ -60,6 +63,14 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
         for i, handle in enumerate(made.legend_handles[: len(names)]):
             handle.set_linestyle(DASHES[i % len(DASHES)])
     return figure
+
+
+def _widen(ax: Any) -> None:
+    """A logarithmic y axis that spans at least LEAST, what it spans already in the middle."""
+    low, high = ax.get_ylim()
+    if high / low < LEAST:
+        more = (LEAST * low / high) ** 0.5
+        ax.set_ylim(low / more, high * more)
 
 
 def _crossings(ax: Any, plot: SweepPlot, style: Style) -> None:
