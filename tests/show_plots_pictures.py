@@ -37,7 +37,18 @@ PICTURES: Mapping[str, Callable[[], Plot]] = {
     "shares": made(QWEN, steps=STEPS, on="h100-sxm", kind="shares"),
     "sweep": made(LLAMA, on=["h100-sxm", "a100-sxm-40gb"], kind="sweep", context=256),
     "sweep-context": made(V3, on="h200-sxm", kind="sweep", over="context", batch=16),
+    "sweep-entries": made("deepseek-ai/DeepSeek-V4-Flash", on="8xb200", layout="tp=8", kind="sweep", over="context"),
+    "sweep-chunks": made(
+        "meta-llama/Llama-4-Scout-17B-16E-Instruct", on="8xb200", layout="tp=8", kind="sweep", over="context"
+    ),
     "memory": made(LLAMA, on=["h100-sxm", "a100-sxm-40gb"], kind="memory", batch=8),
+    "memory-layout": made(
+        "meta-llama/Llama-3.1-70B",
+        on=["l40s", "h100-sxm", "a100-sxm-80gb", "h20", "gaudi2"],
+        layout="tp=2,pp=4",
+        kind="memory",
+        batch=64,
+    ),
     "parameters": made(V3, kind="parameters"),
     "map": made(QWEN, on="h100-sxm", kind="map"),
     "sweep-prefill": made(V3, on="8xh200-sxm", layout="tp=8", kind="sweep", phase="prefill", over="context", batch=4),

@@ -8,6 +8,9 @@ import pytest
 
 import roofline as rl
 from roofline.explore.marks import marks
+from roofline.machine.fabric import cluster_named
+from roofline.model import modules as m
+from roofline.show.modules import in_words
 from roofline.show.plots import data as d
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
@@ -41,14 +44,36 @@ def test_vector_units_have_a_ceiling_where_their_work_is_drawn() -> None:
     assert [(c.label, c.vector) for c in unfused.roof.ceilings] == [("bf16", False), ("bf16 vector", True)]
 
 
+def test_pictures_of_several_chips_say_how_many() -> None:
+    many = {"on": ["l40s", "h100-sxm"], "layout": "tp=2,pp=4"}
+    l40s, h100 = "8 × NVIDIA L40S (tp=2, pp=4)", "8 × NVIDIA H100 SXM5 80GB (tp=2, pp=4)"
+    assert [p.roof.chip for p in drawn(LLAMA, **many).panels] == [f"one of {l40s}", f"one of {h100}"]
+    assert [c.chip for c in drawn(LLAMA, **many, kind="sweep", most_batch=2).curves] == [l40s, h100]
+    memory = drawn(LLAMA, **many, kind="memory", most_context=512)
+    assert [c.chip for c in memory.capacities] == [f"the fullest of {l40s}", f"the fullest of {h100}"]
+    times = {b.quantity for b in drawn(LLAMA, **many, kind="shares").bars if b.quantity.startswith("time")}
+    assert times == {f"time, {l40s}", f"time, {h100}"}
+    one = {**many, "on": "l40s"}
+    assert drawn(LLAMA, **one, kind="map", most_batch=1, most_context=256).title.endswith(f" · {l40s}")
+    assert drawn(LLAMA, **one).title.endswith(f" · one of {l40s}")
+    assert drawn(LLAMA, on="l40s").title.endswith(" · NVIDIA L40S")
+
+
+def test_clusters_of_the_same_chips_are_told_apart() -> None:
+    wide, narrow = cluster_named("8xh100-sxm"), cluster_named("4xh100-sxm")
+    plot = drawn(LLAMA, on=[wide, narrow], layout="tp=2", points="phases")
+    said = "one of 2 × NVIDIA H100 SXM5 80GB (tp=2)"
+    assert [p.roof.chip for p in plot.panels] == [f"{said}, {c.name}" for c in (wide, narrow)]
+
+
 @pytest.mark.parametrize("by", ["ops", "layers", "phases"])
 def test_points_are_the_marks(by: Any) -> None:
     plot = drawn(LLAMA, on=["h100-sxm", "a100-sxm-80gb"], points=by)
     for panel, chip in zip(plot.panels, ("h100-sxm", "a100-sxm-80gb"), strict=True):
         expected = [
-            (name, m.intensity, m.performance, m.light, m.share)
+            (name, x.intensity, x.performance, x.light, x.share)
             for name, step in STEPS.items()
-            for m in marks(rl.estimate(LLAMA, step, on=chip), by)
+            for x in marks(rl.estimate(LLAMA, step, on=chip), by)
         ]
         assert [(p.phase, p.intensity, p.performance, p.light, p.share) for p in panel.points] == expected
 
@@ -57,7 +82,7 @@ def test_the_note_says_what_is_not_drawn() -> None:
     note = drawn(LLAMA, on="h100-sxm").note
     assert "prefill 1 × (0 cached, 2048 new); decode 8 × (2048 cached, 1 new)" in note
     e = rl.estimate(LLAMA, STEPS["decode"], on="h100-sxm")
-    assert f"{100 * (1 - sum(m.share for m in marks(e))):.1f} % of decode" in note
+    assert f"{100 * (1 - sum(x.share for x in marks(e))):.1f} % of decode" in note
 
 
 def test_shares_by_quantity_and_phase() -> None:
@@ -170,6 +195,63 @@ def test_a_prefill_sweep() -> None:
     assert (curve.values[-1], curve.latency[-1]) == (4096, e.time)
     assert curve.tokens_per_second[-1] == pytest.approx(2 * 4096 / e.time)
     assert (plot.axis_label, plot.step_label) == ("Prompt (tokens)", "Time of the prefill")
+
+
+def test_a_sweep_over_context_does_not_hit_the_steps_that_compress() -> None:
+    """One step in 4, and one in 128, does more: true of each, but not of the contexts between it and the next drawn."""
+    model = rl.load("deepseek-ai/DeepSeek-V4-Flash")
+    options: dict[str, Any] = {"on": "8xb200", "layout": "tp=8"}
+    plot = drawn(model, **options, kind="sweep", over="context")
+    (curve,) = plot.curves
+    assert not any((v + 1) % 4 == 0 for v in curve.values)
+    assert curve.values[-1] == 131072
+    assert list(curve.latency) == sorted(curve.latency)
+    assert "steps that complete a compressed entry of 128 or 4 tokens" in plot.note
+    plain, fourth, last = (rl.estimate(model, rl.decode(1, n), **options).time for n in (8190, 8187, 8191))
+    assert plain < fourth < last
+    prefill = drawn(model, **options, kind="sweep", over="context", phase="prefill", most_context=64)
+    assert 7 in prefill.curves[0].values
+    assert "compressed" not in prefill.note
+
+
+def test_a_sweep_over_context_has_both_ends_of_every_chunk() -> None:
+    model = rl.load("meta-llama/Llama-4-Scout-17B-16E-Instruct")
+    (curve,) = drawn(model, on="8xb200", layout="tp=8", kind="sweep", over="context").curves
+    assert {n for k in range(1, 16) for n in (8192 * k - 1, 8192 * k)} <= set(curve.values)
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        (m.Conv(name="x", channels=8192, kernel=4), "8,192 channels, kernel 4"),
+        (m.SelectiveScan(name="x", channels=8192, state_size=16), "8,192 channels, state 16"),
+        (m.StateSpace(name="x", heads=128, head_dim=64, state_size=128, groups=8, chunk=256),
+         "128 heads, 8 groups, state 64 × 128"),
+        (m.DeltaRule(name="x", key_heads=16, value_heads=32, key_dim=128, value_dim=64),
+         "32 heads, 16 key, state 128 × 64"),
+        (m.LinearAttention(name="x", heads=64, head_dim=128, chunk=256), "64 heads, state 128 × 128"),
+        (m.GatedRecurrence(name="x", channels=2560), "2,560 channels"),
+        (m.Indexer(name="x", heads=64, head_dim=128), "64 heads × 128"),
+        (m.Compressor(name="x", width=512, rate=4, rope=64, overlap=True), "512 of 4 tokens, overlapping"),
+        (m.CompressedAttention(name="x", heads=64, head_dim=512, window=128, rate=4, select=512),
+         "64 heads × 512, window 128, entries of 4 tokens, best 512"),
+        (m.LatentAttention(name="x", heads=128, rank=512, nope=128, rope=64, v=128, select=2048),
+         "128 heads, latent 512 + 64, best 2,048"),
+        (m.Collective(name="x", op="all_reduce", width=4096, ranks=8), "all reduce of 4,096, 8 ranks"),
+    ],
+)  # fmt: skip
+def test_modules_in_words(module: m.Module, says: str) -> None:
+    assert in_words(module) == says
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ai21labs/Jamba-v0.1", "Qwen/Qwen3-Next-80B-A3B-Instruct", "state-spaces/mamba-130m-hf",
+     "deepseek-ai/DeepSeek-V4-Flash"],
+)  # fmt: skip
+def test_no_box_of_a_diagram_shows_a_field(name: str) -> None:
+    plot = drawn(rl.load(name), kind="diagram")
+    assert not [b for stack in plot.layers for b in stack.boxes if "=" in b.detail or not b.detail]
 
 
 def test_a_training_step_is_a_point_too() -> None:

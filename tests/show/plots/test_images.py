@@ -111,6 +111,23 @@ def test_long_titles_and_notes_are_folded(name: str) -> None:
     assert sum("".join(text.split()) == "".join(LONG.split()) for text in said) == 2
 
 
+@pytest.mark.parametrize("name", [n for n in PICTURES if n.startswith("sweep")])
+def test_ticks_are_what_they_say(name: str) -> None:
+    """Of throughput and time: at least two, no two alike, each the value that it stands at."""
+    plot: Any = PICTURES[name]()
+    with canvas.settings():
+        figure = renderers()[type(plot)](plot, Style())
+        figure.canvas.draw()
+        for ax in figure.axes:
+            (low, high), ticks = ax.get_ylim(), ax.yaxis.get_major_ticks()
+            said = {t.label1.get_text(): t.get_loc() for t in ticks if low <= t.get_loc() <= high}
+            assert len(said) == sum(low <= t.get_loc() <= high for t in ticks) >= 2
+            for text, value in said.items():
+                number, _, unit = text.removesuffix("s").strip().partition(" ")
+                scale = {"": 1, "k": 1e3, "M": 1e6, "m": 1e-3, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}[unit.strip()]
+                assert float(number) * scale == pytest.approx(value, rel=1e-9)
+
+
 def along(line: Any) -> list[Any]:
     """Places on a straight line, in pixels."""
     start, end = line.get_transform().transform(line.get_xydata())

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from roofline.estimates.latency import Estimate
+from roofline.estimates.place import Placed
 from roofline.explore.marks import By, formats, marks, time_shares, work_shares
 from roofline.explore.memory import MemoryCurve
 from roofline.explore.sensitivity import KINDS, Answer, Point
-from roofline.explore.sweep import PHASES, DecodeMap, StepSweep
+from roofline.explore.sweep import PHASES, DecodeMap, StepSweep, rates
 from roofline.machine.chip import Chip
 from roofline.model.model import Model
 from roofline.model.modules import Add, Module
@@ -26,7 +28,25 @@ PART_NAMES = {
     "embedding": "embedding", "head": "head", "other": "norms and the rest",
 }  # fmt: skip
 VECTOR_GROUPS = ("norm", "elementwise", "scan")
-NamedEstimate = tuple[str, Estimate]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A named step somewhere."""
+
+    name: str
+    where: Placed
+    estimate: Estimate
+
+
+def place_names(places: Sequence[Placed]) -> list[str]:
+    """What places are called: chips and layout, and the cluster where these are those of another place too."""
+    texts = [place_text(p) for p in places]
+    alike = [{q for q, other in zip(places, texts, strict=True) if other == text} for text in texts]
+    return [
+        f"{text}, {p.cluster.name}" if len(same) > 1 else text
+        for p, text, same in zip(places, texts, alike, strict=True)
+    ]
 
 
 def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = False) -> d.Roof:
@@ -43,20 +63,25 @@ def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = Fa
     return d.Roof(chip.name, tuple(sorted(found, key=lambda c: -c.peak)), tuple(slopes))
 
 
-def roofline(estimates: Sequence[NamedEstimate], by: By = "ops", links: bool = False) -> d.RooflinePlot:
-    """Named steps, on one or several chips, as points under their chips' roofs."""
+def roofline(timed: Sequence[Timed], by: By = "ops", links: bool = False) -> d.RooflinePlot:
+    """Named steps, in one or several places, as points under the roof of a chip there."""
     panels: list[d.Panel] = []
-    for chip in dict.fromkeys(e.chip for _, e in estimates):
-        here = [(name, e) for name, e in estimates if e.chip == chip]
-        found = [(name, mark) for name, e in here for mark in marks(e, by)]
+    places = list(dict.fromkeys(t.where for t in timed))
+    for where, place in zip(places, place_names(places), strict=True):
+        here = [t for t in timed if t.where == where]
+        found = [(t.name, mark) for t in here for mark in marks(t.estimate, by)]
         points = tuple(
             d.Point(name if by == "phases" else m.label, name if by == "phases" else m.group, name, m.intensity,
                     m.performance, m.light, m.share)
             for name, m in found
         )  # fmt: skip
         vector = any(p.group in VECTOR_GROUPS for p in points)
-        panels.append(d.Panel(roof(chip, formats(e for _, e in here), links, vector), points))
-    return d.RooflinePlot(_title(estimates[0][1].analysis), tuple(panels), _note(estimates, by))
+        whose = place if where.chips == 1 else f"one of {place}"
+        drawn = roof(where.chip, formats(t.estimate for t in here), links, vector)
+        panels.append(d.Panel(replace(drawn, chip=whose), points))
+    title = _title(timed[0].estimate.analysis)
+    alone = f" · {panels[0].roof.chip}" if len(panels) == 1 else ""
+    return d.RooflinePlot(f"{title}{alone}", tuple(panels), _note(timed, by))
 
 
 def _title(a: Analysis) -> str:
@@ -67,29 +92,31 @@ def _steps(pairs: Sequence[tuple[str, Analysis]]) -> str:
     return "; ".join(dict.fromkeys(f"{name} {step_text(a.step)}" for name, a in pairs))
 
 
-def _note(estimates: Sequence[NamedEstimate], by: By) -> str:
-    first = estimates[0][1]
-    steps = _steps([(name, e.analysis) for name, e in estimates])
-    text = f"{steps} · counting {first.analysis.counting.name} · traffic {first.analysis.traffic.name}"
+def _note(timed: Sequence[Timed], by: By) -> str:
+    where, first = timed[0].where, timed[0].estimate.analysis
+    steps = _steps([(t.name, t.estimate.analysis) for t in timed])
+    text = f"{steps} · counting {first.counting.name} · traffic {first.traffic.name}"
     if by == "ops":
-        left = {}
-        for name, e in estimates:
-            if e.chip == first.chip:
-                left[name] = share(1.0 - sum(m.share for m in marks(e, by)), 1.0)
+        here = [t for t in timed if t.where == where]
+        left = {t.name: share(1.0 - sum(m.share for m in marks(t.estimate, by)), 1.0) for t in here}
         listed = ", ".join(f"{part} of {name}" for name, part in left.items())
         text += f" · not drawn: what rides on these ops ({listed})"
-    if first.analysis.traffic.unfused:
+    if first.traffic.unfused:
         text += " · expected times are those of fused kernels, which move less and may lie above this roof"
     return text
 
 
-def shares(steps: Sequence[tuple[str, Analysis]], estimates: Sequence[NamedEstimate] = ()) -> d.SharesPlot:
-    """Shares of FLOPs and bytes of named steps, and of the expected time on each chip."""
+def shares(steps: Sequence[tuple[str, Analysis]], timed: Sequence[Timed] = ()) -> d.SharesPlot:
+    """Shares of FLOPs and bytes of named steps, and of the expected time in each place."""
     bars: list[d.Bar] = []
+    places = place_names([t.where for t in timed])
     for name, analysis in steps:
         bars += [d.Bar(name, what, _drawn(parts)) for what, parts in work_shares(analysis).items()]
-        timed = [e for other, e in estimates if other == name]
-        bars += [d.Bar(name, f"time, {e.chip.name}", _drawn(time_shares(e))) for e in timed]
+        bars += [
+            d.Bar(name, f"time, {place}", _drawn(time_shares(t.estimate)))
+            for t, place in zip(timed, places, strict=True)
+            if t.name == name
+        ]
     a = steps[0][1]
     note = f"{_steps(steps)} · counting {a.counting.name} · traffic {a.traffic.name}"
     return d.SharesPlot(_title(a), tuple(bars), note)
@@ -99,29 +126,37 @@ def _drawn(parts: Any) -> tuple[tuple[str, float], ...]:
     return tuple((group, value) for group, value in parts.items() if value)
 
 
-def sweep(sweeps: Sequence[StepSweep]) -> d.SweepPlot:
+def sweep(sweeps: Sequence[StepSweep], places: Sequence[Placed]) -> d.SweepPlot:
     """Steps of a phase over an axis, a curve for each place."""
     first = sweeps[0]
     query = first.estimate.analysis.step.queries[0]
     length = query.cached if first.phase == "decode" else query.new
     fixed = f"context {length}" if first.over == "batch" else f"batch {query.count}"
     note = f"{first.phase}, {fixed} · band: 80 % of measurements · dotted: speed of light"
-    return d.SweepPlot(_title(first.estimate.analysis), first.phase, first.over, tuple(map(_curve, sweeps)), note)
+    entries = rates(first.estimate.analysis.model) if (first.phase, first.over) == ("decode", "context") else ()
+    if entries:
+        note += f" · not drawn: steps that complete a compressed entry of {' or '.join(map(str, entries))} tokens"
+    curves = tuple(map(_curve, sweeps, place_names(places)))
+    return d.SweepPlot(_title(first.estimate.analysis), first.phase, first.over, curves, note)
 
 
-def _curve(s: StepSweep) -> d.Curve:
+def _curve(s: StepSweep, place: str) -> d.Curve:
     e = s.estimate
     found = tuple(d.CrossingMark(c.at, f"{c.after} from {whole(c.at)}", c.of == "floor") for c in s.crossings)
     return d.Curve(
-        e.chip.name, _ints(s.values), _floats(s.tokens_per_second), _floats(e.time), _floats(e.interval[0]),
+        place, _ints(s.values), _floats(s.tokens_per_second), _floats(e.time), _floats(e.interval[0]),
         _floats(e.interval[1]), _floats(e.serial_floor), found,
     )  # fmt: skip
 
 
-def memory(model: Model, curve: MemoryCurve) -> d.MemoryPlot:
+def memory(model: Model, curve: MemoryCurve, places: Sequence[Placed] = ()) -> d.MemoryPlot:
     """What has to be in memory over the context, and where the chips end."""
     terms = tuple((name, _floats(values)) for name, values in curve.terms)
-    limits = tuple(d.Capacity(x.chip.name, x.chip.capacity, x.longest) for x in curve.limits)
+    whose = (
+        name if where.chips == 1 else f"the fullest of {name}"
+        for where, name in zip(places, place_names(places), strict=True)
+    )
+    limits = tuple(d.Capacity(n, x.chip.capacity, x.longest) for n, x in zip(whose, curve.limits, strict=True))
     note = f"batch {curve.batch} · GB = 10⁹ bytes"
     return d.MemoryPlot(model.name, _ints(curve.context), terms, limits, note)
 
@@ -135,7 +170,7 @@ def parameters(model: Model) -> d.ParametersPlot:
     return d.ParametersPlot(model.name, parts, total, f"{whole(total)} parameters{active}")
 
 
-def decode_map(m: DecodeMap) -> d.MapPlot:
+def decode_map(m: DecodeMap, where: Placed) -> d.MapPlot:
     """Decode over batch × context."""
     e = m.estimate
     rate, time, bound, fits = m.tokens_per_second, e.time, e.bound, m.fits
@@ -147,7 +182,7 @@ def decode_map(m: DecodeMap) -> d.MapPlot:
         for i, b in enumerate(m.batch)
     )
     return d.MapPlot(
-        f"{_title(e.analysis)} · {e.chip.name}",
+        f"{_title(e.analysis)} · {place_text(where)}",
         rows,
         "decode · tokens/s of the whole batch · a cell's limit is that of the whole step",
     )

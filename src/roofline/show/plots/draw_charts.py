@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, power_ticks, sheet
+from roofline.show.plots.canvas import MARGIN, axes, folded, legend, log_axis, power_ticks, sheet
 from roofline.show.plots.data import BarsPlot, MemoryPlot, ParametersPlot, SharesPlot
-from roofline.show.plots.labels import extent, write
+from roofline.show.plots.labels import Box, extent, overlap, write
 from roofline.show.plots.style import HATCHES, Style, colours_of, hatches_of
 from roofline.show.units import brief
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 LEGEND = 1.5
 ROW = 0.34
 """Inches of a bar and the room around it."""
-LINE = 0.06
-"""Share of the height a line of text takes with the room around it."""
 SEEN = 0.0005
 """The least share that is drawn."""
 
@@ -119,20 +117,15 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
     same: dict[float, list[Any]] = {}
     for capacity in plot.capacities:
         same.setdefault(capacity.bytes, []).append(capacity)
-    previous, left_end = -1.0, False
+    taken: list[Box] = []
     for size, group in sorted(same.items()):
-        crowded = size / gigabyte - previous < LINE * ax.get_ylim()[1]
-        previous, left_end = size / gigabyte, not (crowded and left_end)
-        ax.axhline(size / gigabyte, color=theme.ink, linewidth=1.1, linestyle="--", zorder=3)
-        longest = group[0].longest
+        longest, level = group[0].longest, size / gigabyte
+        ax.axhline(level, color=theme.ink, linewidth=1.1, linestyle="--", zorder=3)
         text = f"{', '.join(c.chip for c in group)} · {brief(size, 'B')} · {group[0].says}"
-        at = (0.015, "left") if left_end else (0.985, "right")
-        ax.annotate(text, (at[0], size / gigabyte), xycoords=("axes fraction", "data"), xytext=(0, 4),
-                    textcoords="offset points", ha=at[1], va="bottom", size=7.5, color=theme.ink, zorder=6,
-                    bbox={"facecolor": theme.paper, "edgecolor": "none", "pad": 1.5})  # fmt: skip
+        _name_line(ax, level, "\n".join(folded(figure, text, 0.95 * wide, len(text), size=7.5)), taken, style)
         if longest:
-            ax.plot([longest] * 2, [0, size / gigabyte], color=theme.ink, linewidth=0.9, linestyle=":", zorder=3)
-            ax.scatter([longest], [size / gigabyte], s=34, color=theme.ink, edgecolor=theme.paper, zorder=4)
+            ax.plot([longest] * 2, [0, level], color=theme.ink, linewidth=0.9, linestyle=":", zorder=3)
+            ax.scatter([longest], [level], s=34, color=theme.ink, edgecolor=theme.paper, zorder=4)
     ax.set_xlabel("Context (tokens)")
     ax.set_ylabel("Memory (GB)")
     if beside:
@@ -141,6 +134,24 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
         for handle, name in zip(made.legend_handles, reversed(names), strict=True):
             handle.set(hatch=HATCHES[names.index(name)], edgecolor=theme.paper)
     return figure
+
+
+def _name_line(ax: Any, level: float, text: str, taken: list[Box], style: Style) -> None:
+    """A text at the left or right end of a level line, above it, below it or further up: where no other is."""
+    theme, frame, scale = style.colours, ax.get_window_extent(), ax.figure.dpi / 72
+    across, up = extent(ax, text, 7.5)
+    y = ax.transData.transform((ax.get_xlim()[0], level))[1]
+    spots = [
+        (share, lift, (left, y + lift * scale, left + across, y + lift * scale + up))
+        for lift in (3.0, -3.0 - up / scale, *range(6, 150, 3))
+        for share, left in ((0.015, frame.x0), (0.985, frame.x1 - across))
+    ]
+    share, lift, box = next((s for s in spots if not any(overlap(s[2], other) for other in taken)), spots[0])
+    taken.append(box)
+    ax.annotate(text, (share, level), xycoords=("axes fraction", "data"), xytext=(0, lift + 1),
+                textcoords="offset points", ha="left" if share < 0.5 else "right", va="bottom", size=7.5,
+                color=theme.ink, zorder=6, multialignment="left",
+                bbox={"facecolor": theme.paper, "edgecolor": "none", "pad": 1.5})  # fmt: skip
 
 
 def draw_bars(plot: BarsPlot, style: Style) -> Figure:

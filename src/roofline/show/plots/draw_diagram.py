@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.show.plots.canvas import MARGIN, axes, sheet
 from roofline.show.plots.data import Box, DiagramPlot, Stack
-from roofline.show.plots.labels import extent
+from roofline.show.plots.labels import fitting
 from roofline.show.plots.style import GROUP_ORDER, Style
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 WIDE, TALL, GAP, BETWEEN, HEAD = 2.15, 0.34, 0.12, 0.55, 0.34
 """Inches: of a box, between two, between columns, of a column's title."""
-WIDEST = 0.7
-"""Width of a character over the size of its font, at most on average."""
 
 
 @dataclass
@@ -63,7 +61,13 @@ def _draw(ax: Any, s: Strokes, style: Style) -> None:
 def _column(ax: Any, strokes: Strokes, column: Stack, x: float, style: Style) -> None:
     theme = style.colours
     ax.text(
-        x, HEAD / 2, column.title, color=theme.ink, weight="bold", size=_fitting(ax, column.title, 8.5), va="center"
+        x,
+        HEAD / 2,
+        column.title,
+        color=theme.ink,
+        weight="bold",
+        size=fitting(ax, column.title, 8.5, WIDE),
+        va="center",
     )
     stream, middle = HEAD - GAP / 2, x + WIDE / 2
     for i, box in enumerate(column.boxes):
@@ -88,12 +92,6 @@ def _box(ax: Any, strokes: Strokes, box: Box, x: float, y: float, style: Style) 
     strokes.edges.append((Rectangle((x, y), 0.07, TALL), colour))
     label = f"+ {box.label}" if box.adds else box.label
     for text, level, size, ink in ((label, 0.32, 7.5, theme.ink), (box.detail, 0.72, 6.5, theme.muted)):
-        ax.text(x + 0.13, y + TALL * level, text, color=ink, size=_fitting(ax, text, size), va="center", zorder=4)
-
-
-def _fitting(ax: Any, text: str, size: float) -> float:
-    """The size of a text, smaller where it would leave its box."""
-    if len(text) * size * WIDEST / 72 <= WIDE - 0.2:
-        return size
-    wide = extent(ax, text, size)[0] / ax.figure.dpi
-    return size if wide <= WIDE - 0.2 else max(3.5, 0.94 * size * (WIDE - 0.2) / wide)
+        ax.text(
+            x + 0.13, y + TALL * level, text, color=ink, size=fitting(ax, text, size, WIDE - 0.2), va="center", zorder=4
+        )

@@ -120,7 +120,8 @@ def _panel(
     )
     if name:
         above = made[0].get_position().y1 + 0.1 / figure.get_size_inches()[1]
-        figure.text(made[0].get_position().x0, above, name, ha="left", va="bottom", color=style.colours.ink, size=9)
+        size = labels.fitting(made[0], name, 9, wide)
+        figure.text(made[0].get_position().x0, above, name, ha="left", va="bottom", color=style.colours.ink, size=size)
 
 
 def _ticks_apart(left: Any, right: Any) -> None:

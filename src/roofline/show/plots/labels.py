@@ -26,6 +26,8 @@ ANGLES = (
     -135,
     *(sign * a for a in (22, 67, 158, 112, 80, 100, 30, 60) for sign in (1, -1)),
 )
+WIDEST = 0.7
+"""Width of a character over the size of its font, at most on average."""
 LEADER = 8.0
 """From this distance, in points, a line leads from the label to its point."""
 SHUFFLES = 24
@@ -215,6 +217,15 @@ def extent(ax: Axes, text: str, size: float) -> tuple[float, float]:
     probe.remove()
     room = figure.dpi / 72
     return box.width + 2 * room, box.height + 2 * room
+
+
+def fitting(ax: Axes, text: str, size: float, room: float) -> float:
+    """The size of a text, smaller where it takes more than `room` inches."""
+    if len(text) * size * WIDEST / 72 <= room:
+        return size
+    figure: Any = ax.figure
+    wide = extent(ax, text, size)[0] / figure.dpi
+    return size if wide <= room else max(3.5, 0.94 * size * room / wide)
 
 
 def around_point(ax: Axes, x: float, y: float, radius: float) -> Box:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from roofline.estimates.estimate import estimate
-from roofline.estimates.place import Place, placed
+from roofline.estimates.place import Place, Placed, placed
 from roofline.explore.marks import By
 from roofline.explore.memory import memory_over_context
 from roofline.explore.sensitivity import Point, answers
@@ -69,6 +69,11 @@ class Request:
         if not self.on or (most is not None and len(self.on) > most):
             raise InputError("on", list(self.on), "one chip" if most == 1 else "at least one chip")
         return self.on
+
+    @property
+    def placed(self) -> list[Placed]:
+        """The layout in each of them."""
+        return [placed(place, self.layout) for place in self.on]
 
 
 def plot(
@@ -142,16 +147,16 @@ def plot(
     return made
 
 
-def _timed(r: Request) -> list[build.NamedEstimate]:
+def _timed(r: Request) -> list[build.Timed]:
     """Each step in each place; of a training step one micro-batch on the first stage."""
-    found: list[build.NamedEstimate] = []
+    found: list[build.Timed] = []
     for place in r.on:
         for name, step in r.steps:
             if isinstance(step, Training):
                 e = estimate(r.model, step, on=place, **r.trained).stages[0].passes.estimate
             else:
                 e = estimate(r.model, step, on=place, **r.timed)
-            found.append((name, e))
+            found.append(build.Timed(name, placed(place, r.layout), e))
     return found
 
 
@@ -163,7 +168,7 @@ def _roofline(r: Request) -> d.Plot:
 def _shares(r: Request) -> d.Plot:
     timed = _timed(r)
     if timed:
-        first = [(name, e.analysis) for name, e in timed[: len(r.steps)]]
+        first = [(t.name, t.estimate.analysis) for t in timed[: len(r.steps)]]
         return build.shares(first, timed)
     rank = shard(r.model, r.layout)
     return build.shares([(name, analyze(rank, step, precision=r.precision, **r.work)) for name, step in r.steps])
@@ -178,20 +183,20 @@ def _sweep(r: Request) -> d.Plot:
         )
         for c in r.places()
     ]  # fmt: skip
-    return build.sweep(swept)
+    return build.sweep(swept, r.placed)
 
 
 def _memory(r: Request) -> d.Plot:
     curve = memory_over_context(
         r.model, on=r.on, layout=r.layout, batch=r.batch, most=r.most_context, engine=r.engine, precision=r.precision
     )
-    return build.memory(r.model, curve)
+    return build.memory(r.model, curve, r.placed)
 
 
 def _map(r: Request) -> d.Plot:
     (place,) = r.places(1)
     drawn = map_decode(r.model, on=place, most_batch=r.most_batch, most_context=r.most_context, **r.timed)
-    return build.decode_map(drawn)
+    return build.decode_map(drawn, placed(place, r.layout))
 
 
 def _tornado(r: Request) -> d.Plot:
