@@ -95,7 +95,7 @@ def _heads(heads: int, dim: int) -> str:
 
 
 def _of(rate: int | None) -> str:
-    return f", entries of {rate} tokens" if rate else ""
+    return f", entries of {rate}" if rate else ""
 
 
 def _best(select: int | None) -> str:

@@ -130,7 +130,10 @@ def test_a_capacity_in_words(longest: int | None, says: str) -> None:
 
 
 def test_a_swing_in_words() -> None:
-    assert d.Swing("batch", "× 0.5", "× 2", 0.9, 1.2, -0.128).label == "batch  ε -0.13"
+    def label(elasticity: float) -> str:
+        return d.Swing("batch", "× 0.5", "× 2", 0.9, 1.2, elasticity).label
+
+    assert [label(e) for e in (-0.128, 0.5, -0.001)] == ["batch  ε -0.13", "batch  ε +0.50", "batch  ε +0.00"]
 
 
 def test_ceilings_of_one_height_are_drawn_as_one() -> None:
@@ -234,7 +237,7 @@ def test_a_sweep_over_context_has_both_ends_of_every_chunk() -> None:
         (m.Indexer(name="x", heads=64, head_dim=128), "64 heads × 128"),
         (m.Compressor(name="x", width=512, rate=4, rope=64, overlap=True), "512 of 4 tokens, overlapping"),
         (m.CompressedAttention(name="x", heads=64, head_dim=512, window=128, rate=4, select=512),
-         "64 heads × 512, window 128, entries of 4 tokens, best 512"),
+         "64 heads × 512, window 128, entries of 4, best 512"),
         (m.LatentAttention(name="x", heads=128, rank=512, nope=128, rope=64, v=128, select=2048),
          "128 heads, latent 512 + 64, best 2,048"),
         (m.Collective(name="x", op="all_reduce", width=4096, ranks=8), "all reduce of 4,096, 8 ranks"),

@@ -234,7 +234,7 @@ class Swing:
     @property
     def label(self) -> str:
         """The knob, and how strongly time answers to it."""
-        return f"{self.knob}  ε {self.elasticity:+.2f}"
+        return f"{self.knob}  ε {self.elasticity:+z.2f}"
 
 
 @dataclass(frozen=True)
