@@ -15,9 +15,7 @@ from roofline.model.checks import count
 from roofline.model.errors import not_one_of
 from roofline.model.model import Model
 from roofline.model.modules import Attention, Compressor
-from roofline.work.step import PHASES as PHASES
-from roofline.work.step import Phase as Phase
-from roofline.work.step import Step, decode, step_of
+from roofline.work.step import PHASES, Phase, Step, decode, step_of
 
 Axis: TypeAlias = Literal["batch", "context"]
 AXES: tuple[Axis, ...] = ("batch", "context")

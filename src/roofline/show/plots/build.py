@@ -12,7 +12,7 @@ from roofline.estimates.place import Placed
 from roofline.explore.marks import By, formats, marks, time_shares, work_shares
 from roofline.explore.memory import MemoryCurve
 from roofline.explore.sensitivity import KINDS, Answer, Point
-from roofline.explore.sweep import PHASES, DecodeMap, StepSweep, rates
+from roofline.explore.sweep import DecodeMap, StepSweep, rates
 from roofline.machine.chip import Chip
 from roofline.model.model import Model
 from roofline.model.modules import Add, Module
@@ -22,6 +22,7 @@ from roofline.show.modules import group_of, in_words, layer_stack
 from roofline.show.plots import data as d
 from roofline.show.units import share, whole
 from roofline.work.analysis import Analysis
+from roofline.work.step import PHASES
 
 PART_NAMES = {
     "attention": "attention", "ffn": "feed-forward", "experts": "routed experts", "router": "router",

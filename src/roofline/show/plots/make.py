@@ -8,15 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from roofline.estimates.estimate import estimate
-from roofline.estimates.place import Place, Placed, placed
+from roofline.estimates.place import Place, Placed, placed, places
 from roofline.explore.marks import By
 from roofline.explore.memory import memory_over_context
 from roofline.explore.sensitivity import Point, answers
-from roofline.explore.sweep import AXES, PHASES, Axis, Phase, longest_context, map_decode, sweep_steps
+from roofline.explore.sweep import AXES, Axis, longest_context, map_decode, sweep_steps
 from roofline.layout.layout import Layout, layout_named
 from roofline.layout.shard import shard
-from roofline.machine.chip import Chip
-from roofline.machine.fabric import Cluster
 from roofline.model.checks import count
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.model import Model
@@ -25,7 +23,7 @@ from roofline.show.plots import data as d
 from roofline.show.plots.style import LegendPlace, Style, ThemeName
 from roofline.show.plots.write import check_output, write
 from roofline.work.analysis import analyze
-from roofline.work.step import Step, decode, prefill
+from roofline.work.step import PHASES, Phase, Step, decode, prefill
 from roofline.work.training import Training
 
 Kind: TypeAlias = Literal["roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram"]
@@ -125,7 +123,6 @@ def plot(
     style = Style(theme, legend, broken, dpi)
     if output is not None:
         check_output(output, style, kind == "roofline", force)
-    places = (on,) if isinstance(on, (str, os.PathLike, Chip, Cluster)) else tuple(on)
     tokens = longest_context(model, TOKENS) if context is None else count("context", context)
     default = {"prefill": prefill(batch, max(1, tokens)), "decode": decode(batch, tokens)} if steps is None else steps
     if not default:
@@ -136,7 +133,7 @@ def plot(
                 f"steps[{name!r}]", step, "a prefill, a decode, a training or a mixed step, without arrays"
             )
     request = Request(
-        model, tuple(default.items()), places, layout_named(layout), points, links, over, phase, batch, tokens,
+        model, tuple(default.items()), places(on), layout_named(layout), points, links, over, phase, batch, tokens,
         most_batch, most_context, engine, precision, {"counting": counting, "traffic": traffic}, law,
     )  # fmt: skip
     made = KINDS[kind](request)
