@@ -330,3 +330,30 @@ def test_formats_given_to_a_step_leave_those_of_gradients_and_optimizer(precisio
     assert rl.estimate(model, step, on="8xh100-sxm", layout="dp=8", precision=precision).time == plain.time
     formats = step.precision.merged(precision)
     assert (formats.gradients, formats.optimizer) == (step.precision.gradients, step.precision.optimizer)  # type: ignore[attr-defined]
+
+
+SWEPT = [
+    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8]}, 1e-6),
+    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8], "zero": 1}, 1e-6),
+    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8], "zero": 3}, 1e-6),
+    ("meta-llama/Llama-3.2-1B", {"tp": 2, "dp": [1, 2, 4]}, 1e-6),
+    ("meta-llama/Llama-3.2-1B", {"cp": [1, 2, 8]}, 1e-6),
+    ("meta-llama/Llama-3.2-1B", {"pp": [1, 2, 4]}, 1e-6),
+    ("meta-llama/Llama-3.2-1B", {"pp": 2, "dp": [1, 2, 4]}, 0.015),
+    ("Qwen/Qwen1.5-MoE-A2.7B", {"dp": 4, "ep": [1, 2, 4]}, 1e-6),
+    ("Qwen/Qwen1.5-MoE-A2.7B", {"tp": 2, "dp": 4, "ep": [1, 2, 4], "zero": 1}, 1e-6),
+]
+
+
+@pytest.mark.parametrize(("name", "degrees", "rel"), SWEPT, ids=[str(d) for _, d, _ in SWEPT])
+@pytest.mark.parametrize("precision", [None, "weights=fp8"])
+def test_a_sweep_is_the_steps_one_by_one(name: str, degrees: dict[str, Any], rel: float, precision: str | None) -> None:
+    """To rounding; with stages and replicas both, where only the ends of the pipeline are looked at, within 1.5 %."""
+    model, step, on = rl.load(name), rl.train(16, 512), "8xh100-sxm"
+    arrays = {k: np.array(v) if isinstance(v, list) else v for k, v in degrees.items()}
+    swept = rl.estimate(model, step, on=on, layout=rl.Layout(**arrays), precision=precision)
+    for i in range(3):
+        here = {k: v[i] if isinstance(v, list) else v for k, v in degrees.items()}
+        one = rl.estimate(model, step, on=on, layout=rl.Layout(**here), precision=precision)
+        assert np.broadcast_to(swept.time, 3)[i] == pytest.approx(one.time, rel=rel)
+        assert np.broadcast_to(swept.memory, 3)[i] == pytest.approx(one.memory, rel=1e-9)

@@ -142,3 +142,7 @@ def test_the_step_of_a_phase() -> None:
     assert step_of("decode", 3, 7) == rl.decode(3, 7)
     with pytest.raises(InputError, match="phase: expected one of prefill, decode, got 'decoding'; nearest: decode"):
         step_of("decoding", 1, 1)
+
+
+def test_one_new_token_of_numpy_is_one() -> None:
+    assert rl.decode(4, 100, new=np.int64(1)) == rl.decode(4, 100)

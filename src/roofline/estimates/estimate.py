@@ -46,7 +46,7 @@ def estimate(model: Model, step: Step, *, on: Place, layout: object = None, **op
     Of a prefill or a decode alone, `counting` and `traffic`: as in `analyze`; `within`: whether a step beyond the
     model's context is an error (True).
     Arrays in the step broadcast, and every figure has their shape; a training step with degrees or a batch in arrays
-    gives a `TrainingSweep` and takes no `precision`.
+    gives a `TrainingSweep`.
     Raises InputError for a chip, layout, law, format or engine that is not understood, a format that the chip lacks,
     a degree that does not divide what it shares out, a layout of more chips than the cluster has, a batch that does
     not divide into micro-batches, and a sequence longer than the model's context.

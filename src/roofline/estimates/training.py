@@ -357,7 +357,7 @@ def _passes(
     for phases in (("forward",), ("recompute", "backward"), ("weight",)):
         mine = [op for op in e.ops if op.cost.op.phase in phases]
         work = spans(op for op in mine if not isinstance(op.cost.op, o.Communicate))
-        attention = spans(op for op in mine if isinstance(op.cost.op, o.Attend) or _of_attention(op.cost.op))
+        attention = spans(op for op in mine if isinstance(op.cost.op, o.Attend) or of_attention(op.cost.op))
         for axis in ("tp", "ep", "cp"):
             sent = spans(op for op in mine if isinstance(op.cost.op, o.Communicate) and op.cost.op.axis == axis)
             if axis == "cp" and where.layout.exchange == "ring":
@@ -381,7 +381,8 @@ def _offloaded(passes: Passes, rank: Model, micro: Training, where: Placed) -> P
     return replace(passes, forward=forward, backward=backward)
 
 
-def _of_attention(op: o.Op) -> bool:
+def of_attention(op: o.Op) -> bool:
+    """Whether an op is attention's gradient."""
     return isinstance(op, o.Backward) and isinstance(op.of, o.Attend)
 
 

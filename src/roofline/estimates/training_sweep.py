@@ -6,6 +6,7 @@ of equal layers (the most that one has), the slower of the first with the embedd
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,11 +15,12 @@ import numpy
 from roofline.estimates.latency import Estimate, time_of
 from roofline.estimates.place import Place, Placed, placed
 from roofline.estimates.schedule import closed_in_flight, closed_length
+from roofline.estimates.training import of_attention
 from roofline.estimates.training_memory import held, memory_of, trained
 from roofline.layout.layout import Layout
-from roofline.machine.engine import TRAINER, Engine
-from roofline.machine.timing import Mode, Target, time_op
-from roofline.model.maths import Count
+from roofline.machine.engine import TRAINER, Engine, engine_named
+from roofline.machine.timing import Mode, Target, mode_named, time_op
+from roofline.model.maths import Count, is_array
 from roofline.model.model import Model
 from roofline.model.precision import FORMATS
 from roofline.work import ops as o
@@ -66,26 +68,38 @@ class TrainingSweep:
 
 def sweep_training(
     model: Model, step: Training, *, on: Place, layout: Layout, law: str | Mode = "calibrated",
-    engine: str | Engine | None = TRAINER,
+    engine: str | Engine | None = TRAINER, precision: object = None,
 ) -> TrainingSweep:  # fmt: skip
     """Step time and memory of every layout with every batch; arrays of degrees and of `step`'s batch broadcast.
 
     Raises InputError where a degree, in any element, does not divide what it shares out.
     """
+    # Degrees of stages in an array make each an average one, with all that the first and the last have.
+    if not is_array(layout.pp):
+        layout = replace(layout, pp=numpy.full((1,) * max(len(layout.shape), len(step.shape)), layout.pp))
     where = placed(on, layout)
     rank, micro = where.rank(model, 0), with_batch(step, step.micro_batch)
-    e = time_of(rank, micro, where, law, None, engine)
+    e = time_of(rank, micro, where, law, precision, engine)
     (query,) = step.queries
     replicas = layout.dp * step.micro_batch
     count = query.count // replicas
     phases: tuple[tuple[str, ...], ...] = (("forward",), ("recompute", "backward"), ("weight",))
-    body = [_phase(e, phase, ("embedding", "head"), inside=False) for phase in phases]
+    body = [
+        _phase(e, phase, ("embedding", "head"), inside=False) - _hidden(e, phase, layout, step.schedule)
+        for phase in phases
+    ]
     ends = [sum(_phase(e, phase, (end,)) for phase in phases) for end in ("embedding", "head")]
     many = layout.pp > 1
     slower = numpy.where(many, numpy.maximum(*ends), ends[0] + ends[1])
     passes = closed_length(step.schedule, body[0], body[1], body[2], layout.pp, count, layout.vp)
     passes = passes + (count - 1) * slower + ends[0] + ends[1] + 2 * (layout.pp - 1) * _handed(e)
-    exposed = _exposed(rank, step, layout, e.target, body[0], body[1] + body[2], count)
+
+    def shown(held: Model, ends: tuple[str, ...]) -> Count:
+        forward, backward, weight = (b + _phase(e, phase, ends) for b, phase in zip(body, phases, strict=True))
+        return _exposed(held, step, layout, e.target, forward, backward + weight, count)
+
+    first, last = shown(replace(rank, head=()), ("embedding",)), shown(replace(rank, embedding=()), ("head",))
+    exposed = numpy.where(many, numpy.maximum(first, last), shown(rank, ("embedding", "head")))
     return TrainingSweep(
         model, step, where, e, passes, exposed, _update(rank, step, layout, e.target),
         _memory(rank, micro, layout, count), query.count % replicas == 0,
@@ -99,6 +113,26 @@ def _phase(e: Estimate, phases: tuple[str, ...], blocks: tuple[str, ...], inside
         if op.cost.op.phase in phases and (op.cost.block in blocks) == inside and op.cost.block != "pipeline":
             total = total + op.cost.layers * op.each.expected
     return total
+
+
+def _hidden(e: Estimate, phases: tuple[str, ...], layout: Layout, schedule: str) -> Count:
+    """Seconds of exchange that a pass hides: a ring's behind attention, in DualPipe experts' behind all other work."""
+
+    def total(chosen: Callable[[o.Op], bool]) -> Count:
+        found = (op for op in e.ops if op.cost.op.phase in phases and op.cost.block != "pipeline")
+        return sum((op.cost.layers * op.each.expected for op in found if chosen(op.cost.op)), 0.0)
+
+    def sent(axis: str) -> Count:
+        return total(lambda op: isinstance(op, o.Communicate) and op.axis == axis)
+
+    hidden: Count = 0.0
+    if layout.exchange == "ring":
+        attention = total(lambda op: isinstance(op, o.Attend) or of_attention(op))
+        hidden = numpy.minimum(sent("cp"), attention)
+    if schedule == "dualpipe":
+        work = total(lambda op: not isinstance(op, o.Communicate)) + sent("tp")
+        hidden = hidden + numpy.minimum(sent("ep"), work)
+    return hidden
 
 
 def _handed(e: Estimate) -> Count:
@@ -124,15 +158,16 @@ def _exposed(
 ) -> Count:
     """Gradients and weights between replicas that the passes do not hide: see `roofline.estimates.training`."""
     learning, everything, unit = trained(rank), held(rank.modules()), target.precision.activations
+    alone = replace(target, engine=engine_named(None), mode=mode_named("calibrated"))
     layers: Count = 0
-    for _, n in rank.blocks:
-        layers = layers + n
+    for block, n in rank.blocks:
+        layers = layers + n * (block.name != "pipeline")
 
     def sent(op: str, size: Count, ranks: Count, stride: Count) -> Count:
         some = o.Communicate(
             name=op, collective=op, elements=size / float(unit.stored_bits / 8), ranks=ranks, stride=stride
         )
-        return time_op(some, target).expected
+        return time_op(some, alone).expected
 
     reduced: Count = 0.0
     gathered: Count = 0.0

@@ -239,8 +239,9 @@ def decode(batch: Count = 1, context: Count = None, *, new: Count = 1) -> Step:
     Numbers may be arrays, which broadcast. Of several new tokens all have logits.
     Raises InputError for what is no whole number or is out of range, and arrays that do not broadcast.
     """
-    entry = (count("context", context), count("new", new, 1), count("batch", batch, 1))
-    return Step([entry], logits="last" if _is_one(new) else "all")
+    added = count("new", new, 1)
+    entry = (count("context", context), added, count("batch", batch, 1))
+    return Step([entry], logits="last" if _is_one(added) else "all")
 
 
 def step_of(phase: str, batch: Count, tokens: Count) -> Step:
