@@ -130,13 +130,19 @@ def analyze(
 
 def _counted(model: Model, steps: list[tuple[str, Step]], layout: str | None, options: dict[str, Any]) -> list[Named]:
     """The steps' analyses, of one rank of the layout."""
-    from roofline.layout.layout import layout_named
-    from roofline.layout.shard import shard
     from roofline.show.analysis import Named
     from roofline.work.analysis import analyze as run
 
-    rank = shard(model, layout_named(layout))
+    rank = model if layout is None else _rank(model, layout)
     return [Named(name, run(rank, s, **options)) for name, s in steps]
+
+
+def _rank(model: Model, layout: str) -> Model:
+    """What one rank of a layout holds; nothing of layouts is loaded where none is asked for."""
+    from roofline.layout.layout import layout_named
+    from roofline.layout.shard import shard
+
+    return shard(model, layout_named(layout))
 
 
 def _timed(

@@ -193,12 +193,11 @@ class CsvRow:
 
 
 def _write_csv(path: Path, table: Sequence[Row]) -> None:
+    from roofline.show.files import whole_file
     from roofline.show.tables import csv_text
 
-    try:
-        path.write_text(csv_text(COLUMNS, [row.cells for row in table]), encoding="utf-8")
-    except OSError as error:
-        raise InputError("output_csv_path", str(path), f"a file that can be written ({error.strerror})") from None
+    text = csv_text(COLUMNS, [row.cells for row in table])
+    whole_file(path, lambda beside: beside.write_text(text, encoding="utf-8"), "output_csv_path")
 
 
 NEEDED = (("Phase", "Operation", "FLOPs", "Total Bytes"), ("step", "op", "flops", "bytes"))

@@ -37,33 +37,19 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Fit:
-    """Memory of the fullest chip of a layout, in bytes, and what goes into it.
+class Room:
+    """What the fullest rank of a layout holds, in bytes, and what the engine's rule leaves for the cache.
 
-    `cache`: the KV cache of the batch in whole blocks, with recurrent state; `budget`: what the engine's rule leaves
-    for it. `chunk`: new tokens of the step that the activations are for. `largest_batch` at this context,
-    `longest_context` at this batch (None: beyond every limit), both over all replicas. `fewest`: the layout of the
-    fewest chips.
+    `cache`: the KV cache of the batch in whole blocks, with recurrent state, `per_sequence` that of one sequence.
+    `budget`: what the engine's rule leaves for it.
     """
 
-    chip: Chip
-    engine: Engine
-    precision: Precision
-    batch: int
-    context: int
-    capacity: float
     weights: float
-    cache: float
     activations: float
-    overhead: float
+    cache: float
     budget: float
-    largest_batch: int
-    longest_context: int | None
-    fewest_chips: int | None
-    changes: tuple[Change, ...]
-    chunk: int
-    layout: Layout
-    fewest: Layout | None
+    per_sequence: float
+    overhead: float
 
     @property
     def needed(self) -> float:
@@ -74,6 +60,29 @@ class Fit:
     def fits(self) -> bool:
         """Whether the cache stays within the engine's budget."""
         return self.cache <= self.budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit(Room):
+    """Memory of the fullest chip of a layout, in bytes, and what goes into it.
+
+    `chunk`: new tokens of the step that the activations are for. `largest_batch` at this context, `longest_context` at
+    this batch (None: beyond every limit), both over all replicas. `fewest`: the layout of the fewest chips.
+    """
+
+    chip: Chip
+    engine: Engine
+    precision: Precision
+    batch: int
+    context: int
+    capacity: float
+    largest_batch: int
+    longest_context: int | None
+    fewest_chips: int | None
+    changes: tuple[Change, ...]
+    chunk: int
+    layout: Layout
+    fewest: Layout | None
 
 
 def activation_bytes(model: Model, precision: Precision, tokens: int, sequences: int) -> float:
@@ -92,28 +101,6 @@ def cache_bytes(model: Model, precision: Precision, engine: Engine, batch: Count
     """KV cache of `batch` sequences of `context` tokens in whole blocks, and their recurrent state."""
     held = model.kv_elements(engine.cached_tokens(context))
     return batch * (precision.kv.bytes(held) + model.state_bytes(precision))
-
-
-@dataclass(frozen=True)
-class Room:
-    """What the fullest rank of a layout holds, in bytes, and what the engine's rule leaves for the cache."""
-
-    weights: float
-    activations: float
-    cache: float
-    budget: float
-    per_sequence: float
-    overhead: float
-
-    @property
-    def needed(self) -> float:
-        """Sum of the terms."""
-        return self.weights + self.cache + self.activations + self.overhead
-
-    @property
-    def fits(self) -> bool:
-        """Whether the cache stays within the budget."""
-        return self.cache <= self.budget
 
 
 def room(
@@ -179,9 +166,10 @@ def fit(
     fewest = next((s for s in spreads() if _fits(state, formats, s)), None)
     changes = () if here.fits else tuple(_changes(formats, partial(_room, state, spread), largest, longest, fewest))
     return Fit(
-        chip, how, formats, sequences, length, chip.capacity, here.weights, here.cache, here.activations,
-        how.overhead_bytes, here.budget, largest, None if longest == LONGEST else longest,
-        None if fewest is None else int(fewest.chips), changes, min(most, mine * length), spread, fewest,
+        **vars(here), chip=chip, engine=how, precision=formats, batch=sequences, context=length,
+        capacity=chip.capacity, largest_batch=largest, longest_context=None if longest == LONGEST else longest,
+        fewest_chips=None if fewest is None else int(fewest.chips), changes=changes, chunk=min(most, mine * length),
+        layout=spread, fewest=fewest,
     )  # fmt: skip
 
 

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 
 from roofline.model.model import Model
 from roofline.model.modules import Part
-from roofline.model.precision import Precision, format_named, part_of
-
-ROLES: tuple[Part, ...] = ("attention", "ffn", "experts")
+from roofline.model.precision import WEIGHTS, Precision, format_named, part_of
 
 
 @dataclass(frozen=True)
 class Narrower:
     """Formats with some weights in fewer bits.
 
-    `what`: those weights in words; `bytes`: stored bytes of the matrices
-    of attention, feed-forwards and experts over those before.
+    `what`: those weights in words; `bytes`: stored bytes of the matrices of attention, feed-forwards and experts over
+    those before.
     """
 
     precision: Precision
@@ -39,7 +37,7 @@ def narrower_weights(model: Model, formats: Precision, name: str) -> Narrower | 
     spec = f"weights={name}" if every else ",".join(f"{role}={name}" for role in wide)
 
     def size(p: Precision) -> float:
-        return sum(float(p.weights(part).bytes(n)) for part, n in parts if part in ROLES)
+        return sum(float(p.weights(part).bytes(n)) for part, n in parts if part in WEIGHTS)
 
     narrow = formats.merged(spec)
     what = "weights" if every else f"{' and '.join(wide)} weights"
@@ -54,4 +52,4 @@ def weights_text(model: Model, formats: Precision) -> str:
 def _stored(model: Model) -> list[Part]:
     """The parts that have matrices."""
     found = {part_of(x) for x, _ in model.modules() if x.matrix}
-    return [role for role in ROLES if role in found]
+    return [role for role in WEIGHTS if role in found]

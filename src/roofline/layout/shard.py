@@ -34,6 +34,11 @@ class Shard(Model):
     layout: Layout = ONE_CHIP
     whole: Model | None = None
 
+    @property
+    def layout_text(self) -> str:
+        """The layout of which this is one rank, in words."""
+        return self.layout.text()
+
     @cached_property
     def resident(self) -> tuple[Model, ...]:
         """The ranks of the stages that a pass goes through, one after another; an average one for arrays of degrees."""
@@ -118,11 +123,6 @@ def shard(model: Model, layout: Layout, stage: int | None = None) -> Model:
     given |= {"embedding": embedding, "head": head, "layers": ()}
     passing = model if stage is None and here.several(layout.pp) else None
     return Shard(**given, counted=tuple(counted), layout=layout, whole=passing)
-
-
-def layout_of(model: Model) -> Layout:
-    """The layout of which a model is one rank."""
-    return model.layout if isinstance(model, Shard) else ONE_CHIP
 
 
 def stages(model: Model, layout: Layout) -> tuple[Model, ...]:

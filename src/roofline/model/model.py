@@ -58,6 +58,11 @@ class Model:
         return ()
 
     @property
+    def layout_text(self) -> str:
+        """The layout of which it is one rank, in words; nothing for a whole model."""
+        return ""
+
+    @property
     def resident(self) -> tuple[Model, ...]:
         """What chips hold, each that differs once: the model, or every stage of a pipeline."""
         return (self,)
@@ -110,9 +115,7 @@ class Model:
             width = getattr(module, "cache_width", None)
             if width is None:
                 continue
-            limit = getattr(module, "window", None) or getattr(module, "chunk", None)
-            kept = tokens if limit is None else least(tokens, limit)
-            total = total + n * width * kept
+            total = total + n * width * kept(module, tokens)
         return total
 
     def kv_bytes(self, tokens: Count, precision: Precision | None = None) -> Count:
@@ -139,6 +142,12 @@ class Model:
         """All weights as stored, group scales included, bytes; a tied table once."""
         precision = precision or self.precision
         return sum(n * precision.weight_bytes(m) for m, n in self.modules())
+
+
+def kept(module: Module, tokens: Count) -> Count:
+    """Of so many tokens those that a module caches: its window or chunk at most."""
+    limit = getattr(module, "window", None) or getattr(module, "chunk", None)
+    return tokens if limit is None else least(tokens, limit)
 
 
 def chosen(experts: Experts) -> int:

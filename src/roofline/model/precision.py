@@ -124,7 +124,7 @@ def format_named(name: object, field: str = "format") -> Format:
     raise InputError(field, name, "a number format", nearest(text, known) or ["bf16", "fp8", "int4"])
 
 
-WEIGHTS = ("attention", "ffn", "experts")
+WEIGHTS: tuple[Part, ...] = ("attention", "ffn", "experts")
 """The roles that `weights` stands for."""
 
 

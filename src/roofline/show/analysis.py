@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from roofline.layout.shard import layout_of
 from roofline.model.model import Model
-from roofline.model.precision import Precision
+from roofline.model.precision import WEIGHTS, Precision
 from roofline.show.tables import Column, Table
 from roofline.show.units import ratio, share, si, whole
 from roofline.work.analysis import Analysis, OpCost
@@ -52,8 +51,8 @@ def precision_text(precision: Precision) -> str:
         name = getattr(precision, field.name).name
         if name != base:
             groups.setdefault(name, []).append(field.name)
-    matrices = ["attention", "ffn", "experts"]
-    groups = {n: ["weights", *r[3:]] if r[:3] == matrices else r for n, r in groups.items()}
+    many = len(WEIGHTS)
+    groups = {n: ["weights", *r[many:]] if tuple(r[:many]) == WEIGHTS else r for n, r in groups.items()}
     return ", ".join([base, *(f"{'/'.join(roles)} {name}" for name, roles in groups.items())])
 
 
@@ -64,8 +63,7 @@ def step_text(step: Step) -> str:
 
 def rank_text(a: Analysis) -> str:
     """Whose work it is, where a layout shares it out."""
-    layout = layout_of(a.model)
-    return "" if layout.alone else f" · one rank of {layout.text()}"
+    return f" · one rank of {a.model.layout_text}" if a.model.layout_text else ""
 
 
 def op_table(named: Named) -> Table:
@@ -145,7 +143,7 @@ def _step_json(named: Named) -> dict[str, Any]:
         "name": named.name,
         "queries": [{"cached": q.cached, "new": q.new, "count": q.count} for q in a.step.queries],
         "logits": a.step.logits,
-        "layout": layout_of(a.model).text(),
+        "layout": a.model.layout_text or "one chip",
         "counting": a.counting.name,
         "traffic": a.traffic.name,
         "precision": precision_json(a.precision),

@@ -340,63 +340,67 @@ def _collective(c: m.Collective, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
+def _state(size: Count, step: Step) -> dict[str, Count]:
+    """Recurrent state of `size` elements a sequence: read where a sequence goes on, written for each."""
+    return {"cache_read": size * step.continued, "cache_write": size * step.sequences}
+
+
 @lowers(m.Conv)
 def _conv(v: m.Conv, step: Step) -> Iterator[o.Op]:
-    moved, state = v.channels * step.tokens, v.state * step.sequences
+    moved = v.channels * step.tokens
     yield o.Convolve(
         name=v.name, store="activations", tokens=step.tokens, sequences=step.sequences, channels=v.channels,
         kernel=v.kernel,
-        vector=v.parameters, input=moved, output=moved, cache_read=v.state * step.continued, cache_write=state,
+        vector=v.parameters, input=moved, output=moved, **_state(v.state, step),
     )  # fmt: skip
 
 
 @lowers(m.SelectiveScan)
 def _selective(s: m.SelectiveScan, step: Step) -> Iterator[o.Op]:
-    t, state = step.tokens, s.state * step.sequences
+    t = step.tokens
     yield o.Selective(
         name=s.name, store="state", step=step, channels=s.channels, state_size=s.state_size, vector=s.parameters,
         input=(2 * s.channels + 2 * s.state_size) * t, output=s.channels * t,
-        scratch=s.state * t, cache_read=s.state * step.continued, cache_write=state,
+        scratch=s.state * t, **_state(s.state, step),
     )  # fmt: skip
 
 
 @lowers(m.StateSpace)
 def _dual(s: m.StateSpace, step: Step) -> Iterator[o.Op]:
-    t, state, inner = step.tokens, s.state * step.sequences, s.heads * s.head_dim
+    t, inner = step.tokens, s.heads * s.head_dim
     yield o.Dual(
         name=s.name, store="state", step=step, heads=s.heads, head_dim=s.head_dim, state_size=s.state_size,
         groups=s.groups, chunk=s.chunk, vector=s.parameters, input=(inner + 2 * s.groups * s.state_size + s.heads) * t,
-        output=inner * t, scratch=s.heads * s.chunk * t, cache_read=s.state * step.continued, cache_write=state,
+        output=inner * t, scratch=s.heads * s.chunk * t, **_state(s.state, step),
     )  # fmt: skip
 
 
 @lowers(m.DeltaRule)
 def _delta(r: m.DeltaRule, step: Step) -> Iterator[o.Op]:
-    t, state = step.tokens, r.state * step.sequences
+    t = step.tokens
     keys, values = r.key_heads * r.key_dim, r.value_heads * r.value_dim
     yield o.Delta(
         name=r.name, store="state", step=step, heads=r.value_heads, key_heads=r.key_heads, key_dim=r.key_dim,
         value_dim=r.value_dim,
         chunk=r.chunk, vector=r.parameters, input=(2 * keys + values + r.value_heads + r.decays) * t, output=values * t,
-        scratch=r.value_heads * r.chunk * t, cache_read=r.state * step.continued, cache_write=state,
+        scratch=r.value_heads * r.chunk * t, **_state(r.state, step),
     )  # fmt: skip
 
 
 @lowers(m.LinearAttention)
 def _linear_attention(a: m.LinearAttention, step: Step) -> Iterator[o.Op]:
-    t, state, width = step.tokens, a.state * step.sequences, a.heads * a.head_dim
+    t, width = step.tokens, a.heads * a.head_dim
     yield o.LinearAttend(
         name=a.name, store="state", step=step, heads=a.heads, dim=a.head_dim, chunk=a.chunk,
-        input=3 * width * t, output=width * t, scratch=a.heads * a.chunk * t, cache_read=a.state * step.continued,
-        cache_write=state,
+        input=3 * width * t, output=width * t, scratch=a.heads * a.chunk * t, **_state(a.state, step),
     )  # fmt: skip
 
 
 @lowers(m.GatedRecurrence)
 def _recurrence(r: m.GatedRecurrence, step: Step) -> Iterator[o.Op]:
     """The stream and its two gates come in."""
-    t, state = step.tokens, r.state * step.sequences
+    t = step.tokens
     yield o.Recur(
         name=r.name, store="state", step=step, channels=r.channels, vector=r.parameters,
-        input=3 * r.channels * t, output=r.channels * t, cache_read=r.state * step.continued, cache_write=state,
+        input=3 * r.channels * t, output=r.channels * t, **_state(r.state, step),
     )  # fmt: skip

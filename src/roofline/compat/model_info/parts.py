@@ -10,7 +10,7 @@ from roofline.model import modules as m
 from roofline.model.checks import count
 from roofline.model.errors import InputError
 from roofline.model.maths import ceil_div, distinct
-from roofline.model.model import Block, Model, chosen
+from roofline.model.model import Block, Model, chosen, kept
 
 Mixer: TypeAlias = m.Attention | m.LatentAttention
 
@@ -100,8 +100,7 @@ def widths(a: Mixer) -> tuple[int, int]:
 
 def seen(a: Mixer, length: int) -> int:
     """Tokens that a query sees, and that the cache holds, of a sequence of `length`: its window or chunk at most."""
-    limit = getattr(a, "window", None) or getattr(a, "chunk", None)
-    return length if limit is None else min(length, limit)
+    return int(kept(a, length))
 
 
 def scores(a: Mixer, length: int) -> int:

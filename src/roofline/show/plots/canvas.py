@@ -10,7 +10,7 @@ from math import isclose, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from roofline.show.plots.labels import extent
+from roofline.show.plots.labels import extent, text_box
 from roofline.show.plots.style import Style
 from roofline.show.units import binary, brief
 
@@ -75,19 +75,11 @@ def folded(figure: Figure, text: str, room: float, most: int, **font: Any) -> li
     """The lines of a text, none wider than `room` inches nor of more than so many characters."""
     while text:
         lines = textwrap.wrap(text, most, break_on_hyphens=False)
-        widest = max(wide(figure, line, **font) for line in lines)
+        widest = max(text_box(figure, line, **font).width / figure.dpi for line in lines)
         if widest <= room or most == 1:
             return lines
         most = min(most - 1, max(1, int(most * room / widest)))
     return []
-
-
-def wide(figure: Figure, text: str, **font: Any) -> float:
-    """Inches that a line of text takes across."""
-    probe = figure.text(0, 0, text, **font)
-    pixels: float = probe.get_window_extent().width
-    probe.remove()
-    return pixels / figure.dpi
 
 
 def axes(figure: Figure, style: Style, left: float, bottom: float, width: float, height: float) -> Axes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top in pixels."""
@@ -211,12 +212,16 @@ def write(ax: Axes, x: float, y: float, text: str, colour: str, size: float, hal
 
 def extent(ax: Axes, text: str, size: float) -> tuple[float, float]:
     """Pixels across and up that a text takes, with a little room."""
-    figure: Any = ax.figure
-    probe = ax.text(0, 0, text, size=size, transform=None)
-    box = probe.get_window_extent(figure.canvas.get_renderer())
-    probe.remove()
-    room = figure.dpi / 72
+    box, room = text_box(ax, text, size=size), ax.figure.dpi / 72
     return box.width + 2 * room, box.height + 2 * room
+
+
+def text_box(where: Axes | Figure, text: str, **font: Any) -> Any:
+    """The box of a text, in pixels, that is not drawn."""
+    probe = where.text(0, 0, text, transform=None, **font)
+    box = probe.get_window_extent()
+    probe.remove()
+    return box
 
 
 def fitting(ax: Axes, text: str, size: float, room: float) -> float:
