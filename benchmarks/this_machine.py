@@ -30,7 +30,7 @@ from roofline.estimates.estimate import estimate
 from roofline.machine.calibrate import chip_toml, clock_for, fit, measure
 from roofline.machine.chip import Chip, chip_named
 from roofline.show.tables import Column, Table, plain
-from roofline.show.units import seconds
+from roofline.units import seconds
 
 LONGEST = 5.0
 """Points predicted to take longer than this many seconds are left out."""

@@ -27,14 +27,14 @@ PICTURES = (
 def formulas() -> str:
     """Every convention's formula of every kind of op, in the words of its docstring."""
     from roofline.work.counting import COUNTINGS
-    from roofline.work.ops import KIND_NAMES
+    from roofline.work.ops import NAMES
 
     lines = ["# Formulas", "", "From the docstrings of the very functions that count."]
     for counting in COUNTINGS.values():
         lines += ["", f"## Counting `{counting.name}`", "", f"{counting.about}.", "", "| op | FLOPs |", "|---|---|"]
         for kind, formula in counting.formulas.items():
             text = " ".join((formula.__doc__ or "").split()).replace("|", "\\|")
-            lines.append(f"| {KIND_NAMES[kind]} ({kind.__name__}) | {text} |")
+            lines.append(f"| {NAMES[kind]} ({kind.__name__}) | {text} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,10 @@
-"""The site: every command and snippet of its pages runs as printed, and its pages can be built."""
+"""The site: every command and snippet of its pages runs as printed, with what the page says to install, and its pages
+can be built.
+"""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import shlex
@@ -11,41 +14,80 @@ from pathlib import Path
 
 import pytest
 
+from documented import PAGES, ROOT, Told, commands, installed, installs, modules, snippets
 from roofline.cli.main import main
 
-ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
-OWN = {"chip.md", "cluster.md", "plots.md"}
-"""Pages with tests of their own, which need a file first or look at the pictures."""
-COMMANDS = [
-    (page.name, command)
-    for page in PAGES
-    if page.name not in OWN
-    for command in re.findall(r"^\$ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-]
-
-
-@pytest.mark.parametrize(("page", "command"), COMMANDS)
-def test_commands(
-    page: str, command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    program, *argv = shlex.split(command)
-    assert program == "roofline"
-    main(argv)
-    assert capsys.readouterr().out
+OWN = {"plots.md"}
+"""A page with tests of its own, which look at the pictures."""
 
 
 @pytest.mark.parametrize(
-    "page", [p for p in PAGES if "```python" in p.read_text(encoding="utf-8")], ids=lambda p: p.name
+    "told", [t for p in PAGES if p.name not in OWN for t in commands(p)], ids=lambda t: f"{t.page}: {t.text}"
 )
+def test_commands(
+    told: Told, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / told.page).read_text(encoding="utf-8")
+    for toml in re.findall(r"```toml\n(.*?)```", text, re.DOTALL):  # a file that the page shows, by its table's name
+        Path(f"{re.findall(r'[a-z-]+', toml)[0]}.toml").write_text(toml, encoding="utf-8")
+    program, *argv = shlex.split(told.text)
+    assert program == "roofline"
+    with installed(told.extras):
+        main(argv)
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name not in OWN and snippets(p)], ids=lambda p: p.name)
 def test_snippets(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     session: dict[str, object] = {}
-    for snippet in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-        exec(compile(snippet, page.name, "exec"), session)
+    for told in snippets(page):
+        with installed(told.extras):
+            exec(compile(told.text, page.name, "exec"), session)
 
 
+# -- what is installed ---------------------------------------------------------------------------------------------
+def test_an_install_line_names_extras_and_those_for_developers_do_not_count() -> None:
+    lean = "    python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/roofline chips\n"
+    tests = "    .venv/bin/pip install -q -e '.[test]' && .venv/bin/python -m pytest\n"
+    assert installs(lean) == installs(lean + tests) == installs("Say `pip install '.[web]'`.") == frozenset()
+    assert installs(lean + "```console\n$ pip install '.[web,test]'\n```\n") == {"web"}
+
+
+def test_what_only_an_extra_brings_is_hidden() -> None:
+    assert {"plotly", "playwright"} <= modules(()) - {"roofline", "numpy", "pytest", "packaging"}
+    assert "plotly" not in modules(["web"])
+    assert not {"numpy", "matplotlib", "polars", "huggingface_hub", "roofline", "pytest"} & modules(())
+    plotly = pytest.importorskip("plotly", reason="plotly, of the web extra, is not installed")
+    with installed([]), pytest.raises(ModuleNotFoundError, match="plotly"):
+        importlib.import_module("plotly.io")
+    with installed(["web"]):
+        importlib.import_module("plotly.io")
+    assert sys.modules["plotly"] is plotly
+
+
+def test_a_command_that_needs_an_extra_fails_without_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["plot", "openai-community/gpt2", "--kind", "parameters", "--output", str(tmp_path / "a.html")]
+    with installed([]), pytest.raises(SystemExit) as stop:
+        main(command)
+    assert stop.value.code == 2
+    assert "roofline[web]" in capsys.readouterr().err
+    with installed(["web"]):
+        main(command)
+
+
+def test_no_module_needs_an_extra_to_be_imported() -> None:
+    code = (
+        "import importlib, pkgutil, sys\nsys.path.insert(0, sys.argv[1])\nfrom documented import installed\n"
+        "with installed([]):\n    import roofline\n"
+        "    for module in pkgutil.walk_packages(roofline.__path__, 'roofline.'):\n"
+        "        importlib.import_module(module.name)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(ROOT / "tests")], check=True, capture_output=True)
+
+
+# -- the site ------------------------------------------------------------------------------------------------------
 def test_every_page_is_in_the_navigation_and_every_link_leads_somewhere() -> None:
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     made = {"formulas.md", "accuracy.md", "gallery.md"}

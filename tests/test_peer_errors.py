@@ -15,7 +15,7 @@ import roofline as rl
 from roofline.machine.chip import chip_named, chips
 from roofline.model.errors import InputError
 from roofline.model.modules import Experts
-from roofline.show.units import si
+from roofline.units import si
 
 V3 = "deepseek-ai/DeepSeek-V3"
 

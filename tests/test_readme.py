@@ -1,4 +1,4 @@
-"""The README's commands and snippets run as printed."""
+"""The README's commands and snippets run as printed, with what its own install line brings."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+import documented
+from documented import Told, installed
 from roofline.cli.main import main
 from roofline.compat import transformer_roofline_analyzer
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
-COMMANDS = re.findall(r"^\$ (.+)$", README, re.MULTILINE)
-SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+README = documented.README.read_text(encoding="utf-8")
 
 
 def test_the_first_screen_has_exactly_two_commands() -> None:
@@ -21,21 +21,23 @@ def test_the_first_screen_has_exactly_two_commands() -> None:
     assert len(re.findall(r"^    \S", first, re.MULTILINE)) == 2
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("told", documented.commands(documented.README), ids=lambda t: t.text)
 def test_commands(
-    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    told: Told, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where a command writes its file
-    program, *argv = shlex.split(command)
-    {"roofline": main, "transformer-roofline-analyzer": transformer_roofline_analyzer.main}[program](argv)
+    program, *argv = shlex.split(told.text)
+    with installed(told.extras):
+        {"roofline": main, "transformer-roofline-analyzer": transformer_roofline_analyzer.main}[program](argv)
     assert capsys.readouterr().out
 
 
 def test_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     session: dict[str, object] = {}
-    for snippet in SNIPPETS:
-        exec(compile(snippet, "README.md", "exec"), session)
+    for told in documented.snippets(documented.README):
+        with installed(told.extras):
+            exec(compile(told.text, "README.md", "exec"), session)
 
 
 def test_the_sample_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,20 +49,7 @@ def test_the_sample_is_what_the_command_prints(capsys: pytest.CaptureFixture[str
         assert line == "…" or line.rstrip() in [p.rstrip() for p in printed]
 
 
-@pytest.mark.parametrize("kind", ["chip", "cluster"])
-def test_a_machine_of_ones_own(
-    kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = (Path(__file__).parents[1] / "docs" / f"{kind}.md").read_text(encoding="utf-8")
-    (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    (tmp_path / f"my-{kind}.toml").write_text(toml, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    for command in re.findall(r"^\$ roofline (.+)$", page, re.MULTILINE):
-        main(shlex.split(command))
-        assert capsys.readouterr().out
-
-
 def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         if not target.startswith("http"):
-            assert (Path(__file__).parents[1] / target).exists(), target
+            assert (documented.ROOT / target).exists(), target

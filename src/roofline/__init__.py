@@ -1,4 +1,4 @@
-"""Roofline: how much work a transformer is, from its config.json alone.
+"""Roofline: how much work a transformer is, from its config.json alone, and how long it takes on a machine.
 
 >>> import roofline as rl
 >>> model = rl.load({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,
@@ -15,63 +15,92 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roofline.estimates.deployment import Deployment as Deployment
     from roofline.estimates.estimate import estimate as estimate
+    from roofline.estimates.fit import Fit as Fit
+    from roofline.estimates.fit import fit as fit
+    from roofline.estimates.generate import Generation as Generation
+    from roofline.estimates.generate import Speculation as Speculation
     from roofline.estimates.generate import generate as generate
-    from roofline.estimates.latency import Estimate as Estimate
-    from roofline.estimates.memory import fit as fit
+    from roofline.estimates.memory import Memory as Memory
+    from roofline.estimates.pools import Pools as Pools
     from roofline.estimates.pools import pools as pools
+    from roofline.estimates.run import Run as Run
+    from roofline.estimates.run import run as run
+    from roofline.estimates.serve import Serving as Serving
     from roofline.estimates.serve import serve as serve
+    from roofline.estimates.span import Span as Span
+    from roofline.estimates.step import Estimate as Estimate
+    from roofline.estimates.train import TrainingEstimate as TrainingEstimate
+    from roofline.estimates.train import train as train
+    from roofline.explore.difference import Difference as Difference
+    from roofline.explore.difference import diff as diff
     from roofline.layout.layout import Layout as Layout
     from roofline.layout.shard import shard as shard
     from roofline.layout.shard import stages as stages
+    from roofline.machine.calibrate import Calibration as Calibration
+    from roofline.machine.calibrate import calibrate as calibrate
     from roofline.machine.chip import Chip as Chip
     from roofline.machine.chip import chips as chips
+    from roofline.machine.engine import Engine as Engine
+    from roofline.machine.engine import engines as engines
+    from roofline.machine.fabric import Cluster as Cluster
     from roofline.machine.fabric import clusters as clusters
     from roofline.model.errors import InputError as InputError
     from roofline.model.load import catalog as catalog
     from roofline.model.load import load as load
     from roofline.model.model import Model as Model
     from roofline.model.precision import Precision as Precision
+    from roofline.result import Grid as Grid
+    from roofline.result import Result as Result
     from roofline.show.plots.make import plot as plot
     from roofline.show.report.make import report as report
     from roofline.work.analysis import Analysis as Analysis
     from roofline.work.analysis import analyze as analyze
+    from roofline.work.explain import Explanation as Explanation
+    from roofline.work.explain import explain as explain
     from roofline.work.step import Queries as Queries
     from roofline.work.step import Step as Step
     from roofline.work.step import decode as decode
     from roofline.work.step import prefill as prefill
-    from roofline.work.training import train as train
+    from roofline.work.training import Training as Training
+    from roofline.work.training import training as training
 
 __version__ = "0.1.0"
 
-_WHERE = {
-    "generate": "estimates.generate",
-    "Estimate": "estimates.latency",
-    "estimate": "estimates.estimate",
-    "fit": "estimates.memory",
-    "serve": "estimates.serve",
-    "pools": "estimates.pools",
-    "Chip": "machine.chip",
-    "chips": "machine.chip",
-    "InputError": "model.errors",
-    "catalog": "model.load",
-    "load": "model.load",
-    "Model": "model.model",
-    "Precision": "model.precision",
-    "plot": "show.plots.make",
-    "report": "show.report.make",
-    "Analysis": "work.analysis",
-    "analyze": "work.analysis",
-    "Queries": "work.step",
-    "Step": "work.step",
-    "decode": "work.step",
-    "prefill": "work.step",
-    "train": "work.training",
-    "Layout": "layout.layout",
-    "shard": "layout.shard",
-    "stages": "layout.shard",
-    "clusters": "machine.fabric",
+_PLACES = {
+    "model.load": "load catalog",
+    "model.model": "Model",
+    "model.precision": "Precision",
+    "model.errors": "InputError",
+    "result": "Result Grid",
+    "work.step": "Step Queries prefill decode",
+    "work.training": "Training training",
+    "work.analysis": "Analysis analyze",
+    "work.explain": "Explanation explain",
+    "layout.layout": "Layout",
+    "layout.shard": "shard stages",
+    "machine.chip": "Chip chips",
+    "machine.fabric": "Cluster clusters",
+    "machine.engine": "Engine engines",
+    "machine.calibrate": "Calibration calibrate",
+    "estimates.span": "Span",
+    "estimates.deployment": "Deployment",
+    "estimates.memory": "Memory",
+    "estimates.estimate": "estimate",
+    "estimates.step": "Estimate",
+    "estimates.generate": "Generation Speculation generate",
+    "estimates.serve": "Serving serve",
+    "estimates.pools": "Pools pools",
+    "estimates.fit": "Fit fit",
+    "estimates.train": "TrainingEstimate train",
+    "estimates.run": "Run run",
+    "explore.difference": "Difference diff",
+    "show.plots.make": "plot",
+    "show.report.make": "report",
 }
+"""Module → the names that it lends, each imported when it is used."""
+_WHERE = {name: module for module, names in _PLACES.items() for name in names.split()}
 __all__ = ["__version__", *_WHERE]
 
 

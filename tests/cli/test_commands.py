@@ -48,7 +48,7 @@ def test_nothing_is_cut_where_stdout_is_not_a_terminal() -> None:
 def test_json_says_what_the_library_says(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = run(capsys, "analyze", LLAMA, "--decode", "4096", "--batch", "32", "--traffic", "unfused", "--json")
     data = json.loads(out)
-    assert data["schema"] == "roofline.analyze/1"
+    assert data["schema"] == "roofline.analyze/2"
     assert data["model"]["parameters"] == 8_030_261_248
     (step,) = data["steps"]
     analysis = rl.analyze(rl.load(LLAMA), rl.decode(batch=32, context=4096), traffic="unfused")
@@ -90,9 +90,49 @@ def test_without_a_step_it_stays_within_the_context(capsys: pytest.CaptureFixtur
 
 def test_what_does_not_fit_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("Qwen/Qwen3-32B", "--on", "l4", "--input", "9", "--output", "9")
-    assert "does not fit" in run(capsys, "generate", *words)[0]
-    assert "does not fit" in run(capsys, "analyze", *words[:3])[0]
+    for command in (
+        ["generate", *words], ["generate", *words, "--engine", "vllm"], ["serve", *words, "--concurrency", "2"],
+        ["analyze", *words[:3]], ["fit", *words[:3], "--context", "18"],
+    ):  # fmt: skip
+        with pytest.raises(SystemExit) as stop:
+            main(command)
+        assert stop.value.code == 1
+        out, err = capsys.readouterr()
+        assert "does not fit, " in out.splitlines()[0]
+        assert len(out.splitlines()) > 10
+        assert err == ""
     assert "does not fit" not in run(capsys, "generate", LLAMA, *words[1:])[0]
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv", "--md"])
+def test_what_does_not_fit_is_written_all_the_same(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str
+) -> None:
+    path = tmp_path / f"a.{form[2:]}"
+    with pytest.raises(SystemExit) as stop:
+        main(["analyze", "Qwen/Qwen3-32B", "--on", "l4", form, "--output", str(path)])
+    assert stop.value.code == 1
+    assert "qkv_proj" in path.read_text(encoding="utf-8")
+    assert "does not fit, " in capsys.readouterr().err
+
+
+def test_a_cluster_is_used_whole_and_says_so_first(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = [LLAMA, "--on", "8xh100-sxm"]
+    for words in (
+        ["analyze", *argv], ["fit", *argv], ["generate", *argv, "--input", "9", "--output", "9"],
+        ["serve", *argv, "--input", "9", "--output", "9", "--concurrency", "2"],
+    ):  # fmt: skip
+        assert run(capsys, *words)[0].startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as tp=8)\n")
+    trained = run(capsys, "train", *argv, "--batch", "8", "--tokens", "512")[0]
+    assert trained.startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as dp=8, zero=1)\n")
+
+
+def test_replicas_that_have_less_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = [LLAMA, "--on", "8xh100-sxm", "--layout", "tp=2,dp=4", "--input", "64", "--output", "8"]
+    out = run(capsys, "generate", *argv, "--batch", "10")[0]
+    assert "10 sequences over 4 replicas: 3 on the busiest, 2 replicas with fewer" in out
+    data = json.loads(run(capsys, "generate", *argv, "--batch", "10", "--json")[0])
+    assert (data["batch"], data["batch_per_replica"], data["idle_replicas"]) == (10, 3, 2)
 
 
 def test_the_first_page_says_what_every_command_does(capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,7 +221,7 @@ def test_explain_shows_formula_numbers_and_source(capsys: pytest.CaptureFixture[
     assert "1,610,612,736" in out
     assert "counting standard" in out
     data = json.loads(run(capsys, "explain", LLAMA, "attention", "--prefill", "64", "--json")[0])
-    assert data["schema"] == "roofline.explain/1"
+    assert data["schema"] == "roofline.explain/2"
     assert data["steps"][0]["figures"][0]["per_layer"] == 4 * 32 * 128 * (64 * 65 // 2)
 
 
@@ -238,7 +278,7 @@ def test_analyze_on_a_chip_adds_times(capsys: pytest.CaptureFixture[str]) -> Non
     data = json.loads(run(capsys, "analyze", LLAMA, "--on", "h100-sxm", "--decode", "4096", "--json")[0])
     estimate = data["steps"][0]["estimate"]
     expected = rl.estimate(rl.load(LLAMA), rl.decode(batch=1, context=4096), on="h100-sxm")
-    assert estimate["seconds"]["expected"] == expected.time
+    assert estimate["time"]["expected"] == expected.time
     assert estimate["bound"] == "memory"
     assert len(estimate["ops"]) == len(expected.ops)
 
@@ -250,9 +290,9 @@ def test_generate_prints_each_figure_with_its_definition(capsys: pytest.CaptureF
         assert word in out
     data = json.loads(run(capsys, *argv, "--json")[0])
     latency = rl.generate(rl.load(LLAMA), on="h100-sxm", batch=4, input=512, output=64).latency
-    assert data["latency_seconds"]["expected"] == latency.expected
+    assert data["latency"]["expected"] == latency.expected
     drafted = json.loads(run(capsys, *argv, "--json", "--draft", "none", "--draft-length", "4")[0])
-    assert drafted["latency_seconds"]["expected"] < latency.expected
+    assert drafted["latency"]["expected"] < latency.expected
 
 
 def test_serve(capsys: pytest.CaptureFixture[str]) -> None:
@@ -269,16 +309,17 @@ def test_pools_of_prefill_and_decode(capsys: pytest.CaptureFixture[str]) -> None
         rl.load(LLAMA), on="8xh100-sxm", chips=8, prefill_layout="tp=2", decode_layout="tp=4", input=900, output=90,
         concurrency=4,
     )  # fmt: skip
-    assert (data["prefill_replicas"], data["decode_replicas"]) == (p.prefills, p.decodes)
-    assert data["tpot_seconds"]["expected"] == p.tpot.expected
+    assert (data["prefills"], data["decodes"]) == (p.prefills, p.decodes)
+    assert data["tpot"]["expected"] == p.tpot.expected
     assert data["prefill_requests_per_second"] == p.prefills * p.prefill_rate
     assert f"{p.tokens_per_second / p.chips:,.1f} per chip; {p.bottleneck}" in run(capsys, *words)[0]
 
 
 def test_fit_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    data = json.loads(run(capsys, "fit", LLAMA, "--on", "l4", "--batch", "4", "--context", "8192", "--json")[0])
-    f = rl.fit(rl.load(LLAMA), on="l4", batch=4, context=8192)
-    assert (data["needed_bytes"], data["budget_bytes"], data["fits"]) == (f.needed, f.budget, f.fits)
+    data = json.loads(run(capsys, "fit", LLAMA, "--on", "l4", "--batch", "4", "--context", "4096", "--json")[0])
+    f = rl.fit(rl.load(LLAMA), on="l4", batch=4, context=4096)
+    memory = data["memory"]
+    assert (memory["total"], memory["budget"], data["fits"]) == (f.memory.total, f.memory.budget, f.fits)
     assert (data["largest_batch"], data["longest_context"]) == (f.largest_batch, f.longest_context)
 
 
@@ -300,14 +341,14 @@ def test_chips(capsys: pytest.CaptureFixture[str]) -> None:
     assert "h100-sxm" in run(capsys, "chips")[0]
     assert "295" in run(capsys, "chips", "h100-sxm")[0]
     (chip,) = json.loads(run(capsys, "chips", "H100 SXM", "--json")[0])["chips"]
-    assert chip["peaks_flops"]["bf16"] == 989.4e12
+    assert chip["peaks"]["bf16"] == 989.4e12
 
 
 def test_one_cluster(capsys: pytest.CaptureFixture[str]) -> None:
-    (found,) = json.loads(run(capsys, "chips", "--clusters", "dgx-h100", "--json")[0])["clusters"]
+    (shown,) = json.loads(run(capsys, "chips", "--clusters", "dgx-h100", "--json")[0])["clusters"]
     cluster = rl.clusters()["dgx-h100"]
-    assert (found["id"], found["chip"], found["chips"]) == ("dgx-h100", cluster.chip, cluster.chips)
-    assert [level["bandwidth_bytes_per_second"] for level in found["levels"]] == [x.bandwidth for x in cluster.levels]
+    assert (shown["name"], shown["chip"], shown["chips"]) == ("dgx-h100", cluster.chip, cluster.chips)
+    assert [level["bandwidth"] for level in shown["levels"]] == [x.bandwidth for x in cluster.levels]
 
 
 def test_parquet_has_the_columns_of_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,28 +15,27 @@ from roofline.explore.difference import measured, side
 LLAMA = "meta-llama/Llama-3.1-8B"
 
 
-def made(capsys: pytest.CaptureFixture[str], a: str, b: str) -> dict[tuple[str, str], tuple[float, float]]:
+def changed(capsys: pytest.CaptureFixture[str], a: str, b: str) -> dict[tuple[str, str], tuple[float, float]]:
     main(["diff", a, b, "--json"])
     data = json.loads(capsys.readouterr().out)
-    assert data["schema"] == "roofline.diff/1"
-    return {(c["phase"], c["figure"]): (c["a"], c["b"]) for c in data["changes"]}
+    assert data["schema"] == "roofline.diff/2"
+    return {(c["phase"], c["name"]): (c["a"], c["b"]) for c in data["changes"]}
 
 
 def test_two_chips(capsys: pytest.CaptureFixture[str]) -> None:
-    found = made(capsys, f"{LLAMA}@a100-sxm-80gb:batch=8,context=2048", f"{LLAMA}@h100-sxm:batch=8,context=2048")
+    figures = changed(capsys, f"{LLAMA}@a100-sxm-80gb:batch=8,context=2048", f"{LLAMA}@h100-sxm:batch=8,context=2048")
     model, step = rl.load(LLAMA), rl.decode(8, 2048)
     times = tuple(rl.estimate(model, step, on=chip).time for chip in ("a100-sxm-80gb", "h100-sxm"))
-    assert found["decode", "time"] == pytest.approx(times)
-    assert found["decode", "FLOPs"] == (rl.analyze(model, step).flops,) * 2
+    assert figures["decode", "time"] == pytest.approx(times)
+    assert figures["decode", "FLOPs"] == (rl.analyze(model, step).flops,) * 2
 
 
 def test_two_formats_and_layouts(capsys: pytest.CaptureFixture[str]) -> None:
-    found = made(capsys, f"{LLAMA}@h100-sxm:precision=[weights=int4,kv=fp8]", f"{LLAMA}@8xh100-sxm:layout=[tp=8,sp]")
+    figures = changed(capsys, f"{LLAMA}@h100-sxm:precision=[weights=int4,kv=fp8]", f"{LLAMA}@8xh100-sxm:layout=[tp=8,sp]")
     model = rl.load(LLAMA)
-    assert found["model", "KV cache per token"] == (65536, 131072)
-    assert (
-        found["decode", "memory"][1] == rl.estimate(model, rl.decode(1, 1024), on="8xh100-sxm", layout="tp=8,sp").memory
-    )
+    assert figures["model", "KV cache per token"] == (65536, 131072)
+    e = rl.estimate(model, rl.decode(1, 1024), on="8xh100-sxm", layout="tp=8,sp")
+    assert figures["decode", "memory"][1] == e.memory.total
 
 
 def test_two_models_without_a_chip(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +56,7 @@ def test_the_settings_factors_multiply_to_the_change(capsys: pytest.CaptureFixtu
     data = whole(capsys, a, b)
     for phase in ("prefill", "decode"):
         factors = [t["factor"] for t in data["turns"] if t["phase"] == phase]
-        (time,) = (c["ratio"] for c in data["changes"] if (c["phase"], c["figure"]) == (phase, "time"))
+        (time,) = (c["ratio"] for c in data["changes"] if (c["phase"], c["name"]) == (phase, "time"))
         assert math.prod(factors) == pytest.approx(time, rel=1e-12)
     order = [t["settings"] for t in data["turns"] if t["phase"] == "decode"]
     assert order[:2] == [["model"], ["on"]]
@@ -78,9 +77,9 @@ def test_settings_that_cannot_be_turned_alone_turn_together(capsys: pytest.Captu
 
 def test_what_differs_of_two_models(capsys: pytest.CaptureFixture[str]) -> None:
     data = whole(capsys, LLAMA, "meta-llama/Llama-3.1-70B")
-    found = {f["property"]: (f["a"], f["b"]) for f in data["facts"]}
-    assert found["width"] == ("4,096", "8,192")
-    assert "vocabulary" not in found
+    facts = {f["property"]: (f["a"], f["b"]) for f in data["facts"]}
+    assert facts["width"] == ("4,096", "8,192")
+    assert "vocabulary" not in facts
 
 
 def test_a_prefill_beside_a_decode(capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +87,7 @@ def test_a_prefill_beside_a_decode(capsys: pytest.CaptureFixture[str]) -> None:
         capsys, f"{LLAMA}@h100-sxm:step=prefill,prompt=2048", f"{LLAMA}@h100-sxm:step=decode,context=2048,batch=8"
     )
     model = rl.load(LLAMA)
-    (time,) = (c for c in data["changes"] if c["figure"] == "time")
+    (time,) = (c for c in data["changes"] if c["name"] == "time")
     assert time["phase"] == "prefill → decode"
     assert time["a"] == rl.estimate(model, rl.prefill(1, 2048), on="h100-sxm").time
     assert time["b"] == rl.estimate(model, rl.decode(8, 2048), on="h100-sxm").time
@@ -98,9 +97,9 @@ def test_a_prefill_beside_a_decode(capsys: pytest.CaptureFixture[str]) -> None:
 def test_two_layouts_of_training(capsys: pytest.CaptureFixture[str]) -> None:
     side = f"{LLAMA}@8xh100-sxm:train=4096,batch=16,step=training,layout="
     data = whole(capsys, f"{side}[tp=8]", f"{side}[tp=2,dp=4,zero=1]")
-    t = rl.estimate(rl.load(LLAMA), rl.train(16, 4096), on="8xh100-sxm", layout="tp=2,dp=4,zero=1")
-    found = {c["figure"]: c["b"] for c in data["changes"] if c["phase"] == "training"}
-    assert (found["time"], found["memory"], found["MFU"]) == (t.time, t.memory, 100 * t.mfu)
+    t = rl.train(LLAMA, batch=16, tokens=4096, on="8xh100-sxm", layout="tp=2,dp=4,zero=1")
+    figures = {c["name"]: c["b"] for c in data["changes"] if c["phase"] == "training"}
+    assert (figures["time"], figures["memory"], figures["MFU"]) == (t.time, t.memory.total, t.mfu)
     assert {c["op"] for c in data["causes"]} & {"forward", "backward"}
 
 
@@ -126,19 +125,25 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], words: list[str], said: s
 
 
 def test_training_takes_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
-    spec = f"{LLAMA}@8xh100-sxm:layout=[dp=8],train=2048,batch=8"
-    found = made(capsys, spec, f"{spec},engine=none")["training", "time"]
-    times = tuple(
-        rl.estimate(rl.load(LLAMA), rl.train(8, 2048), on="8xh100-sxm", layout="dp=8", engine=e).time
-        for e in ("megatron", "none")
-    )
-    assert found == pytest.approx(times)
+    spec = f"{LLAMA}@8xh100-sxm:layout=[dp=8,zero=1],train=2048,batch=8"
+    seconds = changed(capsys, spec, f"{spec},engine=none")["training", "time"]
+    settings = {"batch": 8, "tokens": 2048, "on": "8xh100-sxm", "layout": "dp=8,zero=1"}
+    assert seconds == pytest.approx(tuple(rl.train(LLAMA, **settings, engine=e).time for e in ("megatron", "none")))
+
+
+def test_what_does_not_fit_is_said_first(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["diff", "Qwen/Qwen3-32B@l4", "Qwen/Qwen3-32B@h100-sxm"])
+    assert stop.value.code == 1
+    out = capsys.readouterr().out
+    assert out.startswith("prefill of Qwen/Qwen3-32B on l4: does not fit, ")
+    assert "decode: mostly " in out
 
 
 def test_without_a_chip_a_layout_is_one_ranks(capsys: pytest.CaptureFixture[str]) -> None:
-    found = made(capsys, LLAMA, f"{LLAMA}:layout=[tp=8]")["prefill", "FLOPs"]
+    flops = changed(capsys, LLAMA, f"{LLAMA}:layout=[tp=8]")["prefill", "FLOPs"]
     rank = rl.analyze(rl.shard(rl.load(LLAMA), rl.Layout(tp=8)), rl.prefill(1, 1024))
-    assert found == (rl.analyze(rl.load(LLAMA), rl.prefill(1, 1024)).flops, rank.flops)
+    assert flops == (rl.analyze(rl.load(LLAMA), rl.prefill(1, 1024)).flops, rank.flops)
 
 
 @pytest.mark.parametrize(

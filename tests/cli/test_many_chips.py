@@ -35,14 +35,12 @@ def test_train_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, *TRAIN, "--layout", "tp=2,pp=2,dp=2,zero=1", "--json")
     data = json.loads(out)
     assert code == 0
-    assert (data["schema"], data["chips"], data["micro_batches"]) == ("roofline.train/1", 8, 8)
+    assert (data["schema"], data["deployment"]["chips"], data["micro_batches"]) == ("roofline.train/2", 8, 8)
     assert [s["layers"] for s in data["stages"]] == [16, 16]
     memory = data["stages"][0]["memory"]
-    terms = ("weight_bytes", "gradient_bytes", "optimizer_bytes", "activation_bytes", "working_bytes")
-    assert memory["allocated_bytes"] == pytest.approx(sum(memory[t] for t in terms))
-    assert data["mfu"] == pytest.approx(
-        data["model_flops"] / (8 * 989.4e12 * data["step_seconds"]["expected"]), rel=0.01
-    )
+    terms = ("weights", "gradients", "optimizer", "activations", "working")
+    assert memory["allocated"] == pytest.approx(sum(memory[t] for t in terms))
+    assert data["mfu"] == pytest.approx(data["model_flops"] / (8 * 989.4e12 * data["time"]["expected"]), rel=0.01)
 
 
 def test_train_that_does_not_fit_exits_with_one_and_says_what_would(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,26 +90,15 @@ def test_analyze_shows_the_ops_of_one_rank(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_more_chips_are_faster_and_hold_more(capsys: pytest.CaptureFixture[str]) -> None:
-    found = []
-    for layout in ("tp=1", "tp=2", "tp=8"):
-        words = [
-            "generate",
-            LLAMA,
-            "--on",
-            "dgx-h100",
-            "--layout",
-            layout,
-            "--input",
-            "512",
-            "--output",
-            "32",
-            "--json",
-        ]
-        found.append(json.loads(run(capsys, *words)[1])["latency_seconds"]["expected"])
-    assert found[0] > found[1] > found[2]
+    generated = ["generate", LLAMA, "--on", "dgx-h100", "--input", "512", "--output", "32", "--json"]
+    seconds = [
+        json.loads(run(capsys, *generated, "--layout", layout)[1])["latency"]["expected"]
+        for layout in ("tp=1", "tp=2", "tp=8")
+    ]
+    assert seconds[0] > seconds[1] > seconds[2]
     words = ["serve", LLAMA, "--on", "dgx-h100", "--input", "512", "--output", "32", "--concurrency", "64", "--json"]
     served = [json.loads(run(capsys, *words, "--layout", layout)[1]) for layout in ("dp=1", "dp=8")]
-    assert served[1]["held"] == 8 * served[0]["held"]
+    assert served[1]["capacity"] == 8 * served[0]["capacity"]
     assert served[1]["tokens_per_second"] > 3 * served[0]["tokens_per_second"]
 
 
@@ -125,4 +112,4 @@ def test_a_cluster_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     code, out, _ = run(capsys, "train", LLAMA, "--on", str(path), "--batch", "16", "--tokens", "2048", "--layout",
                        "tp=4,dp=4,zero=1", "--json")  # fmt: skip
     assert code == 0
-    assert json.loads(out)["cluster"] == "mine"
+    assert json.loads(out)["deployment"]["cluster"] == "mine"

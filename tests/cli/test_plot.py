@@ -10,27 +10,27 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
+from documented import ROOT, Told, commands, installed, snippets
 from roofline.cli.main import main
 
-PAGE = (Path(__file__).parents[2] / "docs" / "plots.md").read_text(encoding="utf-8")
+PAGE = ROOT / "docs" / "plots.md"
 LLAMA = "meta-llama/Llama-3.1-8B"
-
-
-COMMANDS = re.findall(r"^\$ roofline (.+)$", PAGE, re.MULTILINE)
-TABLE = next(c for c in COMMANDS if c.startswith("analyze"))
+(TABLE,) = (t for t in commands(PAGE) if t.text.startswith("roofline analyze"))
 """What writes the table that another command draws."""
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c != TABLE])
+@pytest.mark.parametrize("told", [t for t in commands(PAGE) if t != TABLE], ids=lambda t: t.text)
 def test_the_pages_commands(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = set()
+    command = told.text
     if "ops.csv" in command:
-        main(shlex.split(TABLE))
+        main(shlex.split(TABLE.text)[1:])
         before = {"ops.csv"}
-    main(shlex.split(command))
+    with installed(told.extras):
+        main(shlex.split(command)[1:])
     output = re.search(r"--output (\S+)", command)
     assert output
     assert capsys.readouterr().out == f"{output[1]}\n"
@@ -41,8 +41,9 @@ def test_the_pages_commands(
 
 def test_the_pages_snippet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for snippet in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
-        exec(compile(snippet, "plots.md", "exec"), {})
+    for told in snippets(PAGE):
+        with installed(told.extras):
+            exec(compile(told.text, "plots.md", "exec"), {})
     assert {p.name for p in tmp_path.iterdir()} == {
         "llama.csv", "llama.png", "llama_roofline.png", "llama_roofline_legend.png"
     }  # fmt: skip
@@ -51,7 +52,7 @@ def test_the_pages_snippet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_page_names_every_kind() -> None:
     from roofline.show.plots.make import KINDS
 
-    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == set(KINDS)
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)) == set(KINDS)
 
 
 @pytest.mark.parametrize(

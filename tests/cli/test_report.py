@@ -43,10 +43,10 @@ def llama() -> Finished:
     return rl.report(model, on=["h100-sxm", "l40s", "v100-sxm2-32gb"], batch=4, input=512, output_tokens=64)
 
 
-def sheet(f: Finished, name: str) -> list[dict[str, object]]:
-    """The rows of a sheet, by column."""
-    (found,) = (s for part in f.sections for s in part.sheets if s.name == name)
-    return [dict(zip((c.name for c in found.fields), row, strict=True)) for row in found.rows]
+def table(f: Finished, name: str) -> list[dict[str, object]]:
+    """The rows of a table, by column."""
+    (one,) = (t for part in f.sections for t in part.tables if t.name == name)
+    return [dict(zip((c.name for c in one.columns), row, strict=True)) for row in one.rows]
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -80,9 +80,9 @@ def test_the_page_stands_alone(page: Path) -> None:
 
 
 def test_every_table_of_the_page_can_be_saved(page: Path) -> None:
-    found = dict(re.findall(r'download="(\w+)\.csv" href="data:text/csv;base64,([^"]+)"', page.read_text("utf-8")))
-    assert {"guidance", "terms", "regimes", "sensitivity", "grid", "fingerprint"} <= set(found)
-    rows = list(csv.reader(io.StringIO(base64.b64decode(found["grid"]).decode())))
+    saved = dict(re.findall(r'download="(\w+)\.csv" href="data:text/csv;base64,([^"]+)"', page.read_text("utf-8")))
+    assert {"guidance", "terms", "regimes", "sensitivity", "grid", "fingerprint"} <= set(saved)
+    rows = list(csv.reader(io.StringIO(base64.b64decode(saved["grid"]).decode())))
     assert rows[0][:4] == ["Weights", "Cache", "Experts per token", "Keys and values"]
     assert len(rows) > 300
 
@@ -108,7 +108,7 @@ def test_tables_as_files_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[
     words = ["report", LLAMA, "--on", "h100-sxm", *SHORT]
     main([*words, "--tables", str(folder), "--tables-form", "parquet", "--json"])
     data = json.loads(capsys.readouterr().out)
-    assert data["schema"] == "roofline.report/1"
+    assert data["schema"] == "roofline.report/2"
     tables = {t["name"]: t for s in data["sections"] for t in s["tables"]}
     assert {p.stem for p in folder.glob("*.parquet")} == set(tables)
     grid = polars.read_parquet(folder / "grid.parquet")
@@ -142,18 +142,18 @@ def test_mermaid_has_every_module_once(llama: Finished) -> None:
 # -- figures -------------------------------------------------------------------------------------------------------
 def test_regimes_are_the_librarys(llama: Finished) -> None:
     model = llama.of.model
-    by = {row["Phase"]: row for row in sheet(llama, "regimes")}
+    by = {row["Phase"]: row for row in table(llama, "regimes")}
     for name, step in (("prefill", rl.prefill(4, 512)), ("decode", rl.decode(4, 544))):
         e = rl.estimate(model, step, on="h100-sxm")
         assert (by[name]["FLOPs"], by[name]["Expected"], by[name]["Bound"]) == (e.analysis.flops, e.time, e.bound)
         assert by[name]["Tokens/s"] == pytest.approx(step.tokens / e.time)
         assert by[name]["MFU"] == pytest.approx(e.analysis.flops / e.time / e.chip.peak("bf16"))
-    t = rl.estimate(model, rl.train(4, 512), on="h100-sxm")
+    t = rl.train(model, batch=4, tokens=512, on="h100-sxm")
     assert (by["training"]["Expected"], by["training"]["MFU"]) == (t.time, t.mfu)
 
 
 def test_places_are_compared_and_what_cannot_run_says_why(llama: Finished) -> None:
-    first, second, third = sheet(llama, "chips")
+    first, second, third = table(llama, "chips")
     g = rl.generate(llama.of.model, on="l40s", batch=4, input=512, output=64)
     assert first["Chip"] == "NVIDIA H100 SXM5 80GB"
     assert second["TPOT"] == g.tpot.expected
@@ -164,11 +164,11 @@ def test_places_are_compared_and_what_cannot_run_says_why(llama: Finished) -> No
 def test_guidance_is_computed_and_sorted() -> None:
     model = rl.load(LLAMA)
     now = served(model, on="h100-sxm", batch=4, input=512, output=64)
-    base = now.of(model)
-    found = advice(model, now, base)
-    gains = [a.per_chip for a in found]
+    base = now.generation
+    every = advice(now)
+    gains = [a.per_chip for a in every]
     assert gains == sorted(gains, reverse=True)
-    by = {a.option: a for a in found}
+    by = {a.option: a for a in every}
     narrow = rl.generate(model, on="h100-sxm", batch=4, input=512, output=64, precision="weights=fp8")
     fp8 = by["--precision weights=fp8"]
     assert fp8.per_chip == pytest.approx(narrow.tokens_per_second / base.tokens_per_second)
@@ -181,9 +181,9 @@ def test_guidance_is_computed_and_sorted() -> None:
 
 
 def test_guidance_has_three_levers_a_phase_none_that_loses() -> None:
-    made = finished(report_on(rl.load("Qwen/Qwen3-1.7B"), ["h100-sxm"], batch=4, input=512, output=64))
-    rows = sheet(made, "guidance")
-    lever = {a.option: a.lever for a in (*made.of.advice, *made.of.training_advice)}
+    done = finished(report_on(rl.load("Qwen/Qwen3-1.7B"), ["h100-sxm"], batch=4, input=512, output=64))
+    rows = table(done, "guidance")
+    lever = {a.option: a.lever for a in (*done.of.advice, *done.of.training_advice)}
     for phase in ("training", "prefill", "decode"):
         mine = [row for row in rows if row["Phase"] == phase]
         gains = [float(str(row["Tokens/s per chip"])) for row in mine]
@@ -197,36 +197,36 @@ def test_guidance_has_three_levers_a_phase_none_that_loses() -> None:
 def test_training_that_does_not_fit_is_told_what_would_make_it(llama: Finished) -> None:
     guidance = next(s for s in llama.sections if s.title == "Guidance")
     (line,) = (x for x in guidance.text if x.startswith("A training step does not fit"))
-    fixed = rl.estimate(llama.of.model, rl.train(4, 512), on="h100-sxm", layout="pp=2")
+    fixed = rl.train(llama.of.model, batch=4, tokens=512, on="h100-sxm", layout="pp=2")
     assert "pp=2" in line
     assert fixed.fits
 
 
 def test_training_is_in_the_chips_main_format() -> None:
     model = rl.load("google/gemma-3-270m")
-    made = report_on(model, ["xeon-platinum"], batch=2, input=64, output=8, precision="fp32").training
-    assert not isinstance(made, rl.InputError)
-    assert made.time == rl.estimate(model, rl.train(2, 64, recipe="fp32"), on="xeon-platinum").time
+    trained = report_on(model, ["xeon-platinum"], batch=2, input=64, output=8, precision="fp32").training
+    assert not isinstance(trained, rl.InputError)
+    assert trained.time == rl.train(model, batch=2, tokens=64, recipe="fp32", on="xeon-platinum").time
     none = report_on(model, ["fp64=1T,fp32=2T,bw=1T,mem=99G"], batch=2, input=64, output=8, precision="fp32").training
     assert isinstance(none, rl.InputError)
     assert none.field == "recipe"
 
 
 def test_what_does_not_fit_is_told_what_would_make_it() -> None:
-    made = finished(report_on(rl.load("deepseek-ai/DeepSeek-V3"), ["h200-sxm"], batch=4))
-    guidance = next(s for s in made.sections if s.title == "Guidance")
+    done = finished(report_on(rl.load("deepseek-ai/DeepSeek-V3"), ["h200-sxm"], batch=4))
+    guidance = next(s for s in done.sections if s.title == "Guidance")
     assert any("8 chips" in line for line in guidance.text)
-    options = [str(row["Option"]) for row in sheet(made, "changes")]
+    options = [str(row["Option"]) for row in table(done, "changes")]
     assert options == ["--layout tp=8"]
 
 
 def test_replicas_share_the_batch() -> None:
-    made = report_on(rl.load(LLAMA), ["8xh100-sxm"], layout="dp=4,tp=2", batch=16, input=512, output=64)
-    assert made.batch == 4
-    (_, first), _ = made.estimates
+    report = report_on(rl.load(LLAMA), ["8xh100-sxm"], layout="dp=4,tp=2", batch=16, input=512, output=64)
+    assert report.batch == 4
+    (_, first), _ = report.estimates
     assert first.analysis.step.tokens == 4 * 512
-    done = finished(made)
-    by = {row["Phase"]: row for row in sheet(done, "regimes")}
+    done = finished(report)
+    by = {row["Phase"]: row for row in table(done, "regimes")}
     assert by["prefill"]["Tokens/s"] == pytest.approx(16 * 512 / first.time)
 
 
@@ -234,10 +234,10 @@ def test_replicas_share_the_batch() -> None:
 def test_prefill_is_compute_bound_and_decode_memory_bound(chip: str) -> None:
     """The conclusion of the note on prefill and decode, out of the report's own figures."""
     model = rl.load("meta-llama/Meta-Llama-3-8B")
-    report = Report(model, served(model, on=chip, batch=32, input=1024, output=64, precision="fp16"))
+    report = Report(served(model, on=chip, batch=32, input=1024, output=64, precision="fp16"))
     (_, first), (_, then) = report.estimates
     assert (first.bound, then.bound) == ("compute", "memory")
-    assert first.analysis.intensity > report.where.chip.ridge("fp16") > then.analysis.intensity
+    assert first.analysis.intensity > report.deployment.chip.ridge("fp16") > then.analysis.intensity
 
 
 @pytest.mark.parametrize("name", ["state-spaces/mamba-2.8b-hf", "ai21labs/Jamba-v0.1", "openai-community/gpt2"])

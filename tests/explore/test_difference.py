@@ -18,10 +18,10 @@ def test_causes_are_the_ops_times_on_either_side() -> None:
     d = differ(side(f"{LLAMA}@a100-sxm-80gb:batch=8"), side(f"{LLAMA}@h100-sxm:batch=8"), most=100)
     on = {chip: rl.estimate(MODEL, rl.decode(8, 1024), on=chip) for chip in ("a100-sxm-80gb", "h100-sxm")}
     times = [{op.name: op.expected for op in e.ops} for e in on.values()]
-    found = [c for c in d.causes if c.phase == "decode"]
-    assert {c.op: (c.a, c.b, c.unit) for c in found} == {op: (times[0][op], times[1][op], "s") for op in times[0]}
-    assert [abs(c.change) for c in found] == sorted((abs(c.change) for c in found), reverse=True)
-    assert sum(c.change for c in found) == pytest.approx(on["h100-sxm"].time - on["a100-sxm-80gb"].time)
+    causes = [c for c in d.causes if c.phase == "decode"]
+    assert {c.op: (c.a, c.b, c.unit) for c in causes} == {op: (times[0][op], times[1][op], "s") for op in times[0]}
+    assert [abs(c.change) for c in causes] == sorted((abs(c.change) for c in causes), reverse=True)
+    assert sum(c.change for c in causes) == pytest.approx(on["h100-sxm"].time - on["a100-sxm-80gb"].time)
 
 
 def test_without_a_chip_causes_are_flops() -> None:
@@ -34,7 +34,7 @@ def test_without_a_chip_causes_are_flops() -> None:
 def test_mfu_is_a_share() -> None:
     spec = f"{LLAMA}@8xh100-sxm:train=2048,batch=8,step=training,layout="
     d = differ(side(f"{spec}[tp=8]"), side(f"{spec}[tp=2,dp=4,zero=1]"))
-    t = rl.estimate(MODEL, rl.train(8, 2048), on="8xh100-sxm", layout="tp=8")
+    t = rl.train(MODEL, batch=8, tokens=2048, on="8xh100-sxm", layout="tp=8")
     (mfu,) = (c for c in d.changes if c.name == "MFU")
     assert (mfu.unit, mfu.a) == ("share", t.mfu)
     (rate,) = (c for c in d.changes if c.name == "tokens/s per chip")

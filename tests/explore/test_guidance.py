@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.estimates.memory import fit
+from roofline.estimates.fit import fit
 from roofline.explore.guidance import Advice, Served, advice, changes, served, training_advice
 
 
 def advised(name: str, **how: Any) -> tuple[rl.Model, Served, tuple[Advice, ...]]:
     model = rl.load(name)
     now = served(model, **how)
-    return model, now, advice(model, now, now.of(model))
+    return model, now, advice(now)
 
 
 CASES = [
@@ -28,10 +28,10 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "how"), CASES, ids=[f"{n} {h['on']}" for n, h in CASES])
 def test_the_options_give_what_is_promised(name: str, how: dict[str, Any]) -> None:
-    model, now, found = advised(name, **how)
-    assert found
-    base = now.of(model)
-    for a in found:
+    model, now, every = advised(name, **how)
+    assert every
+    base = now.generation
+    for a in every:
         words = a.option.split()
         options = dict(zip(words[::2], words[1::2], strict=True))
         again = served(
@@ -39,33 +39,33 @@ def test_the_options_give_what_is_promised(name: str, how: dict[str, Any]) -> No
             output=how.get("output"), batch=int(options.get("--batch", how["batch"])),
             precision=options.get("--precision", how.get("precision")),
         )  # fmt: skip
-        g = again.of(model)
-        gain = (g.tokens_per_second / g.where.chips) / (base.tokens_per_second / base.where.chips)
+        g = again.generation
+        gain = (g.tokens_per_second / g.deployment.chips) / (base.tokens_per_second / base.deployment.chips)
         assert gain == pytest.approx(a.per_chip), a.option
         there = fit(
-            model, on=how["on"], layout=again.layout, batch=again.batch, context=again.input + again.output,
-            precision=again.precision, engine="none",
+            model, on=how["on"], layout=again.asked.layout, batch=again.batch, context=again.input + again.output,
+            precision=again.asked.formats, engine="none",
         )  # fmt: skip
         assert there.fits, a.option
-        assert there.needed == a.memory, a.option
+        assert there.memory.total == a.memory, a.option
 
 
 def test_a_replica_without_a_sequence_gains_nothing() -> None:
     """Of one sequence the second replica has none: half the tokens per chip in either phase."""
-    _, _, found = advised("google/gemma-3-270m", on="xeon-8480", batch=1)
-    (twice,) = (a for a in found if a.what == "twice the DP")
+    _, _, every = advised("google/gemma-3-270m", on="xeon-8480", batch=1)
+    (twice,) = (a for a in every if a.what == "twice the DP")
     assert (twice.prefill, twice.decode) == pytest.approx((0.5, 0.5))
 
 
 def test_a_model_without_a_cache_is_not_told_to_narrow_it() -> None:
-    _, _, found = advised("state-spaces/mamba-130m-hf", on="h100-sxm", batch=4)
-    assert not [a for a in found if "cache" in a.what]
+    _, _, every = advised("state-spaces/mamba-130m-hf", on="h100-sxm", batch=4)
+    assert not [a for a in every if "cache" in a.what]
 
 
 def test_a_lever_is_what_is_turned_in_any_layout() -> None:
     model = rl.load("Qwen/Qwen3-30B-A3B")
-    found = {c.what: c.lever for c in changes(model, served(model, on="8xh100-sxm", layout="tp=2,dp=2", batch=4))}
-    assert found == {
+    levers = {c.what: c.lever for c in changes(served(model, on="8xh100-sxm", layout="tp=2,dp=2", batch=4))}
+    assert levers == {
         "weights in 8 bits": "weights", "weights in 4 bits": "weights", "KV cache in 8 bits": "cache",
         "a batch of 8": "batch", "a batch of 16": "batch", "twice the TP": "tp", "half the TP": "tp",
         "twice the DP": "dp", "attention data parallel, experts apart": "ep",
@@ -73,27 +73,27 @@ def test_a_lever_is_what_is_turned_in_any_layout() -> None:
 
 
 def test_of_one_token_there_is_no_decode_to_gain_in() -> None:
-    _, _, found = advised("google/gemma-3-270m", on="l4", batch=2, input=64, output=1)
-    assert found
-    assert {(a.decode, a.tpot) for a in found} == {(None, None)}
-    (more,) = (a for a in found if a.what == "a batch of 4")
+    _, _, every = advised("google/gemma-3-270m", on="l4", batch=2, input=64, output=1)
+    assert every
+    assert {(a.decode, a.tpot) for a in every} == {(None, None)}
+    (more,) = (a for a in every if a.what == "a batch of 4")
     assert more.prefill == pytest.approx(2 / more.ttft)
 
 
 def test_the_options_of_training_give_what_is_promised() -> None:
     model, layout = rl.load("meta-llama/Llama-3.1-8B"), "tp=2,dp=2,zero=1"
-    now = rl.estimate(model, rl.train(8, 1024), on="8xh200-sxm", layout=layout)
-    found = training_advice(now, "8xh200-sxm")
-    assert {a.lever for a in found} == {"recipe", "batch", "micro-batch", "loss", "sp", "dp", "tp"}
-    assert [a.per_chip for a in found] == sorted((a.per_chip for a in found), reverse=True)
-    for a in found:
+    now = rl.train(model, batch=8, tokens=1024, on="8xh200-sxm", layout=layout)
+    every = training_advice(now, "8xh200-sxm")
+    assert {a.lever for a in every} == {"recipe", "batch", "micro-batch", "loss", "sp", "dp", "tp"}
+    assert [a.per_chip for a in every] == sorted((a.per_chip for a in every), reverse=True)
+    for a in every:
         option, _, value = a.option.partition(" ")
         given: dict[str, Any] = {
             "--recipe": {"recipe": value}, "--micro-batch": {"micro_batch": int(value or 0)} if value.isdigit() else {},
             "--fused-loss": {"fused_loss": True},
         }.get(option, {})  # fmt: skip
-        step = rl.train(int(value) if option == "--batch" else 8, 1024, **given)
-        e = rl.estimate(model, step, on="8xh200-sxm", layout=value if option == "--layout" else layout)
+        batch, spread = int(value) if option == "--batch" else 8, value if option == "--layout" else layout
+        e = rl.train(model, batch=batch, tokens=1024, on="8xh200-sxm", layout=spread, **given)
         assert e.fits
         assert a.per_chip == pytest.approx((e.tokens / e.time / e.chips) / (8 * 1024 / now.time / 4)), a.option
 
@@ -101,5 +101,5 @@ def test_the_options_of_training_give_what_is_promised() -> None:
 @pytest.mark.parametrize(("name", "sparse"), [("meta-llama/Llama-3.1-8B", False), ("Qwen/Qwen3-30B-A3B", True)])
 def test_experts_are_put_apart_where_there_are_some(name: str, sparse: bool) -> None:
     model = rl.load(name)
-    levers = {trial.lever for trial in changes(model, served(model, on="8xh100-sxm", layout="tp=4"))}
+    levers = {trial.lever for trial in changes(served(model, on="8xh100-sxm", layout="tp=4"))}
     assert ("ep" in levers) == sparse

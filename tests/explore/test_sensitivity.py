@@ -5,44 +5,44 @@ import math
 import pytest
 
 import roofline as rl
-from roofline.estimates.place import placed
+from roofline.estimates.settings import setup
 from roofline.explore.regimes import dominance
-from roofline.explore.sensitivity import Point, answers
+from roofline.explore.sensitivity import OperatingPoint, answers
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 
 
 def at(id: str = "meta-llama/Llama-3.1-8B", batch: int = 4) -> dict[tuple[str, str], float]:
     model = rl.load(id)
-    point = Point(model, placed("h100-sxm"), model.precision, batch, 2048)
+    point = OperatingPoint(setup(model, on="h100-sxm"), batch, 2048)
     return {(a.phase, a.knob): a.elasticity for a in answers(point)}
 
 
 def test_decode_answers_to_bandwidth_and_prefill_to_the_peak() -> None:
-    found = at()
-    assert found["decode", "memory bandwidth"] < -0.7 < found["prefill", "memory bandwidth"]
-    assert found["prefill", "peak"] < -0.6 < found["decode", "peak"]
-    assert found["decode", "layers"] == pytest.approx(0.95, abs=0.05)
+    elasticity = at()
+    assert elasticity["decode", "memory bandwidth"] < -0.7 < elasticity["prefill", "memory bandwidth"]
+    assert elasticity["prefill", "peak"] < -0.6 < elasticity["decode", "peak"]
+    assert elasticity["decode", "layers"] == pytest.approx(0.95, abs=0.05)
     times = [rl.estimate(LLAMA, rl.decode(4, 2048), on="h100-sxm", precision=p).time for p in (None, "weights=fp8")]
-    assert found["decode", "weights in fp8"] == pytest.approx(math.log2(times[0] / times[1]))
-    assert 0 < found["decode", "cache in fp8"] < 0.3
+    assert elasticity["decode", "weights in fp8"] == pytest.approx(math.log2(times[0] / times[1]))
+    assert 0 < elasticity["decode", "cache in fp8"] < 0.3
 
 
 def test_a_mixture_answers_to_its_experts() -> None:
-    found = at("Qwen/Qwen3-30B-A3B")
-    assert 0.2 < found["decode", "experts per token"] < 1
+    elasticity = at("Qwen/Qwen3-30B-A3B")
+    assert 0.2 < elasticity["decode", "experts per token"] < 1
     assert ("decode", "experts per token") not in at()
 
 
 def test_the_elasticity_is_the_slope_between_the_ends() -> None:
-    point = Point(LLAMA, placed("h100-sxm"), LLAMA.precision, 8, 1024)
+    point = OperatingPoint(setup(LLAMA, on="h100-sxm"), 8, 1024)
     answer = next(a for a in answers(point) if (a.phase, a.knob) == ("decode", "batch"))
     times = [rl.estimate(LLAMA, rl.decode(b, 1024), on="h100-sxm").time for b in (4, 8, 16)]
     assert (answer.at_low, answer.at_high) == pytest.approx((times[0] / times[1], times[2] / times[1]))
 
 
 def test_a_prefill_is_of_the_prompt_and_a_decode_after_the_context() -> None:
-    point = Point(LLAMA, placed("h100-sxm"), LLAMA.precision, 4, 2176, prompt=128)
+    point = OperatingPoint(setup(LLAMA, on="h100-sxm"), 4, 2176, prompt=128)
     assert point.time("prefill") == rl.estimate(LLAMA, rl.prefill(4, 128), on="h100-sxm").time
     assert point.time("decode") == rl.estimate(LLAMA, rl.decode(4, 2176), on="h100-sxm").time
     tests = {(t.phase, t.term): t.share for t in dominance(point)}
@@ -54,5 +54,5 @@ def test_a_prefill_is_of_the_prompt_and_a_decode_after_the_context() -> None:
 
 
 def test_the_law_is_the_points() -> None:
-    point = Point(LLAMA, placed("h100-sxm"), LLAMA.precision, 4, 1024, law="ideal")
+    point = OperatingPoint(setup(LLAMA, on="h100-sxm", law="ideal"), 4, 1024)
     assert point.time("decode") == rl.estimate(LLAMA, rl.decode(4, 1024), on="h100-sxm", law="ideal").time

@@ -20,14 +20,14 @@ def at(batch: int, context: int = 256) -> rl.Estimate:
 def test_crossings_are_exact() -> None:
     """On a grid of powers of two, the first batch whose limit is another."""
     swept = sweep_steps(LLAMA, on="h100-sxm", context=256)
-    found = {c.of: c for c in swept.crossings}
-    assert set(found) == {"floor", "expected"}
+    crossed = {c.of: c for c in swept.crossings}
+    assert set(crossed) == {"floor", "expected"}
     for of, bound in (("floor", floor_bound), ("expected", binding)):
-        c = found[of]
+        c = crossed[of]
         assert (c.before, c.after) == ("memory", "compute")
         assert bound(at(c.at - 1)) == "memory"
         assert bound(at(c.at)) == "compute"
-    assert at(found["floor"].at).compute_time >= at(found["floor"].at).memory_time
+    assert at(crossed["floor"].at).compute_time >= at(crossed["floor"].at).memory_time
 
 
 def test_the_floor_crosses_where_the_algebra_says() -> None:
@@ -64,8 +64,8 @@ def test_crossings_between_far_neighbours() -> None:
     def names(v: np.ndarray) -> np.ndarray:
         return np.where(np.asarray(v) >= 777_777, "b", "a")
 
-    (found,) = crossings("floor", np.array([1, 10, 10**6]), names)
-    assert (found.at, found.before, found.after) == (777_777, "a", "b")
+    (one,) = crossings("floor", np.array([1, 10, 10**6]), names)
+    assert (one.at, one.before, one.after) == (777_777, "a", "b")
     assert crossings("floor", np.array([1, 2]), names) == ()
 
 
@@ -92,10 +92,10 @@ def test_memory_terms_are_those_of_fit() -> None:
     terms = dict(curve.terms)
     assert list(terms) == ["weights", "activations and overhead", "KV cache"]
     fit = rl.fit(LLAMA, on="a100-sxm-40gb", batch=8, context=int(curve.context[-1]), engine=None)
-    assert terms["weights"][-1] == fit.weights
-    assert terms["activations and overhead"][-1] == fit.activations + fit.overhead
-    assert terms["KV cache"][-1] == fit.cache
-    assert curve.total[-1] == pytest.approx(fit.needed)
+    assert terms["weights"][-1] == fit.memory.weights
+    assert terms["activations and overhead"][-1] == fit.memory.activations + fit.memory.overhead
+    assert terms["KV cache"][-1] == fit.memory.cache
+    assert curve.total[-1] == pytest.approx(fit.memory.total)
     assert [limit.longest for limit in curve.limits] == [fit.longest_context, None]
 
 

@@ -68,6 +68,62 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "usable_mib", "nominal_gib"),
+    [
+        ("t4", 15360, 16), ("a10", 23028, 24), ("a10g", 23028, 24), ("l4", 23034, 24), ("a40", 46068, 48),
+        ("l40", 46068, 48), ("l40s", 46068, 48), ("w7900", 46064, 48), ("b200", 183359, 180), ("gb200", 189471, 186),
+        ("tpu-v4", 31488, 32), ("tpu-v5e", 16128, 16), ("tpu-v6e", 31996, 32), ("tpu-v7", 194048, 192),
+    ],
+)  # fmt: skip
+def test_memory_is_what_programs_can_use(name: str, usable_mib: int, nominal_gib: int) -> None:
+    chip = chip_named(name)
+    assert (chip.capacity, chip.nominal_capacity) == (usable_mib * 2**20, nominal_gib * 2**30)
+
+
+@pytest.mark.parametrize(
+    "name", ["v100-sxm2-16gb", "a100-sxm-80gb", "h100-sxm", "rtx-a6000", "rtx-6000-ada", "rtx-4090"]
+)
+def test_memory_of_hbm_and_of_cards_without_ecc_is_the_datasheets(name: str) -> None:
+    chip = chip_named(name)
+    assert chip.nominal_capacity is None
+    assert chip.capacity % 2**30 == 0
+
+
+def test_what_is_usable_has_source_and_date_and_is_less() -> None:
+    less = [c for c in chips().values() if c.nominal_capacity]
+    assert len(less) == 14
+    for chip in less:
+        assert chip.nominal_capacity
+        assert 0.9 < chip.capacity / chip.nominal_capacity < 0.995, chip.id
+        assert chip.usable_source, chip.id
+        assert re.fullmatch(r"\d{4}(-\d\d)?", chip.usable_date), chip.id
+
+
+def test_what_ecc_takes_is_not_there_for_the_cache() -> None:
+    model = rl.load("meta-llama/Llama-3.1-8B")
+    usable, nominal = (rl.fit(model, on=on, batch=4, context=8192) for on in ("l4", "like=l4,mem=24GiB"))
+    assert (usable.capacity, nominal.capacity) == (23034 * 2**20, 24 * 2**30)
+    assert usable.largest_batch < nominal.largest_batch
+
+
+@pytest.mark.parametrize(
+    ("line", "usable"), [("usable_gb = 90", 90e9), ("usable_gib = 90", 90 * 2**30), ("usable_mib = 9000", 9000 * 2**20)]
+)
+def test_a_file_says_what_is_usable(tmp_path: Path, line: str, usable: float) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD + line + '\n[mine.sources]\nusable = "a tool"\nusable_date = "2026-01"\n')
+    chip = chip_named(path)
+    assert (chip.capacity, chip.nominal_capacity) == (usable, 100e9)
+    assert (chip.usable_source, chip.usable_date) == ("a tool", "2026-01")
+
+
+def test_figures_take_the_place_of_what_is_usable() -> None:
+    chip = chip_named("like=l4,mem=20GB")
+    assert (chip.capacity, chip.nominal_capacity, chip.usable_source) == (20e9, None, "")
+    assert chip_named("like=l4,bw=1T").nominal_capacity == 24 * 2**30
+
+
+@pytest.mark.parametrize(
     ("change", "field"),
     [
         ("bandwidth_gbs = 4000", "mine.memory.bandwidth_gbs"),
@@ -101,6 +157,11 @@ def test_an_impossible_figure(tmp_path: Path, key: str, value: str) -> None:
         (GOOD.replace("bandwidth_gbs", "bandwidth_gb"), "nearest: memory.bandwidth_gbs"),
         (GOOD.replace('"hopper"', '"hopper"\nkind = "gpus"'), "nearest: gpu"),
         (GOOD + "capacity_gib = 10\n", "one figure for capacity"),
+        (GOOD + "usable_gb = 100.1\n", "mine.memory.usable_gb: expected at most the capacity, got 100.1"),
+        (GOOD + "usable_mib = 0\n", "mine.memory.usable_mib: expected a positive number"),
+        (GOOD + "usable_gib = -1\n", "mine.memory.usable_gib: expected a positive number"),
+        (GOOD + "usable_gib = 80\nusable_gb = 80\n", "one figure for usable"),
+        (GOOD + "usable = 80\n", "nearest: memory.usable_"),
         ("not toml", "a TOML file"),
         (GOOD + GOOD.replace("mine", "other"), "one chip"),
         ("x = 1", "a table"),

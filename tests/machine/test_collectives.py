@@ -9,21 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.machine.collectives import (
-    ALGORITHMS,
-    FILE,
-    KNOTS,
-    OPS,
-    Link,
-    _tables,
-    bytes_moved,
-    collective,
-    hierarchical_bytes,
-    link_of,
-    measured,
-    steps,
-)
+from roofline.machine.collectives import ALGORITHMS, OPS, bytes_moved, collective, hierarchical_bytes, steps
 from roofline.machine.fabric import Cluster, Level, cluster_named
+from roofline.machine.links import FILE, KNOTS, Link, _tables, link_of, measured
 from roofline.model.errors import InputError
 
 RANKS = st.integers(1, 64)

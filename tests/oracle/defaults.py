@@ -13,16 +13,23 @@ FILE = Path(__file__).with_name("default.json")
 SHAPES = {"1x64": (1, 64), "2x128": (2, 128)}  # sequences x tokens
 
 # What the bare defaults of a type lack to be built, or counted, and why.
-LACKING: dict[str, tuple[str, dict[str, int]]] = {
+LACKING: dict[str, tuple[str, dict[str, Any]]] = {
+    "dbrx": ("the settings of attention are not set", {"attn_config": {"rope_theta": 10000.0, "clip_qkv": 8}}),
     "deepseek_v2": (
         "how many experts a token has is not set; and 1407 wide experts are refused by the grouped matmul",
         {"num_experts_per_tok": 6, "moe_intermediate_size": 1408},
+    ),
+    "dots1": (
+        "how many experts there are, and how many a token has, is not set",
+        {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6},
     ),
     "hunyuan_v1_dense": ("the head size is not set, and is not derived", {"head_dim": 128}),
     "hunyuan_v1_moe": (
         "the head size is not set, and is not derived",
         {"head_dim": 128, "num_experts": 16, "moe_topk": 4, "intermediate_size": 3072},
     ),
+    "lfm2_moe": ("which layers attend is not set", {"layer_types": ["conv", "full_attention"] * 16}),
+    "ministral": ("the head size is not set, and is not derived", {"head_dim": 128}),
     "nemotron": ("the number of key and value heads is not set, and is not derived", {"num_key_value_heads": 8}),
 }
 

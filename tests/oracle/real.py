@@ -24,13 +24,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+import transformers
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 logging.getLogger("transformers").setLevel(logging.ERROR)
 
 # No attention layer: these take a mask over tokens or none, as does a model that makes its ALiBi bias from the mask.
-WITHOUT_MASK = {"bloom", "falcon_mamba", "mamba", "mamba2"}
+WITHOUT_MASK = {"bloom", "falcon_mamba", "mamba", "mamba2", "openai-gpt"}
+
+# Experts looked up by the values of the router, which the meta device lacks: these run on empty weights in memory.
+BY_VALUES = {"dbrx"}
+
+# Causal language models that AutoModelForCausalLM does not list.
+UNLISTED = {"mistral4": "Mistral4ForCausalLM"}
 
 
 def build(config: Mapping[str, Any]) -> PreTrainedModel:
@@ -42,9 +49,12 @@ def build(config: Mapping[str, Any]) -> PreTrainedModel:
     settings = {key: _plain(value) for key, value in config.items() if key != "model_type"}
     with _bfloat16(), torch.device("meta"):
         described = AutoConfig.for_model(config["model_type"], **settings)
-        model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
-            described, attn_implementation="eager"
-        )
+        if config["model_type"] in UNLISTED:
+            model = getattr(transformers, UNLISTED[config["model_type"]])(described)
+        else:
+            model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+                described, attn_implementation="eager"
+            )
     assert isinstance(model, PreTrainedModel)
     model.train(False)
     return model
@@ -61,13 +71,14 @@ def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts:
     `experts` adds the formula that torch lacks: rows x in x out multiply-adds for the grouped matmul of routed experts.
     """
     model = build(config)
+    if model.config.model_type in BY_VALUES:
+        model = model.to(torch.float32).to_empty(device="cpu").requires_grad_(False)
     takes = inspect.signature(model.forward).parameters
-    meta = torch.device("meta")
     inputs: dict[str, Any] = {
-        "input_ids": torch.zeros(batch, tokens, dtype=torch.long, device=meta),
+        "input_ids": torch.zeros(batch, tokens, dtype=torch.long, device=model.device),
         "use_cache": False,
-        "position_ids": torch.arange(tokens, device=meta).expand(batch, tokens),
-        "attention_mask": torch.zeros(batch, 1, tokens, tokens, dtype=torch.bfloat16, device=meta),
+        "position_ids": torch.arange(tokens, device=model.device).expand(batch, tokens),
+        "attention_mask": torch.zeros(batch, 1, tokens, tokens, dtype=torch.bfloat16, device=model.device),
     }
     if model.config.model_type in WITHOUT_MASK or getattr(model.config, "alibi", False):
         del inputs["attention_mask"]

@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from roofline.estimates.schedule import StageTimes, simulate
+from roofline.estimates.schedule import StageTimes, timeline
 from roofline.show.timeline import chrome_trace, timeline_text
 
-LINE = simulate("1f1b", [StageTimes(1, 1, 1)] * 2, 2)
+LINE = timeline("1f1b", [StageTimes(1, 1, 1)] * 2, 2)
 
 
 def test_the_schedule_as_text() -> None:
@@ -21,7 +21,7 @@ def test_the_schedule_as_text() -> None:
 
 
 def test_a_long_schedule_shows_its_beginning() -> None:
-    text = timeline_text(simulate("1f1b", [StageTimes(1, 1, 1)] * 2, 50), 60)
+    text = timeline_text(timeline("1f1b", [StageTimes(1, 1, 1)] * 2, 50), 60)
     assert "the first" in text
     assert max(len(line) for line in text.splitlines()[:2]) <= 60
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ from roofline.cli.common import (
     deliver,
     form_of,
     keep,
+    refuse,
     warn,
     warn_below,
     warn_beyond,
@@ -29,9 +31,10 @@ from roofline.cli.common import (
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
-    from roofline.estimates.latency import Estimate
+    from roofline.estimates.step import Estimate
     from roofline.model.model import Model
-    from roofline.show.analysis import Named
+    from roofline.show.analysis import NamedStep, Steps
+    from roofline.show.tables import Table
     from roofline.work.step import Step
 
 
@@ -40,7 +43,7 @@ def analyze(
     /,
     *,
     step: StepOptions = StepOptions(),  # noqa: B008
-    on: Annotated[str | None, Parameter(help=f"Also how long it takes, on {FIGURES}")] = None,
+    on: Annotated[str | None, Parameter(help=f"Also how long it takes, on {FIGURES[:-1]}, or a cluster.")] = None,
     layout: LayoutText = None,
     law: LawName = "calibrated",
     counting: CountingName = "standard",
@@ -55,7 +58,7 @@ def analyze(
 ) -> None:
     """Op by op: FLOPs, bytes and arithmetic intensity of a step; on a chip its time and what limits it.
 
-    Without a step: a prefill and a decode of 1024 tokens.
+    Without a step: a prefill and a decode of 1024 tokens. Exits with 1 where it does not fit on the chip.
 
     Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm --decode 4096 --batch 32`
 
@@ -80,77 +83,102 @@ def analyze(
     form = form_of(output, {"json": json, "csv": csv, "md": md})
     built = load(model, revision=revision)
     options = {"counting": counting, "traffic": traffic, "precision": precision}
-    steps = step.steps(built.context)
-    timed = _timed(built, steps, on, {**options, "law": law, "layout": layout})
-    named = [views.Named(name, e.analysis) for name, e in timed] or _counted(built, steps, layout, options)
+    asked = step.steps(built.context)
+    if on is None:
+        steps = _counted(built, asked, layout, options)
+    else:
+        steps = _timed(built, asked, {**options, "on": on, "law": law, "layout": layout})
+    result = views.Steps(built, steps)
     if form == "json":
         from roofline.show.tables import json_text
 
-        data = views.as_json(built, named)
-        for entry, (_, e) in zip(data["steps"], timed, strict=False):
-            from roofline.show.estimate import estimate_json
-
-            entry["estimate"] = estimate_json(e)
-        deliver(json_text(data) + "\n", output, force)
+        deliver(json_text(result.to_dict()) + "\n", output, force)
     elif form in ("csv", "parquet"):
-        header: tuple[str, ...] = views.CSV_HEADER
-        rows = views.csv_rows(named)
-        if timed:
-            from roofline.show.estimate import TIMED_CSV_HEADER, timed_csv_rows
-
-            header, rows = TIMED_CSV_HEADER, timed_csv_rows(timed)
         from roofline.show.tables import csv_text, parquet
 
+        header, rows = _rows(steps)
         if form == "parquet" and output is not None:
             keep(parquet(header, rows), output, force)
         else:
             deliver(csv_text(header, rows), output, force)
     else:
-        tables = [(views.op_table(n), "") for n in named]
-        if timed:
-            from roofline.show import estimate as times
-
-            tables = [(times.time_table(n, e), times.summary(e)) for n, e in timed]
-        head = views.headline(built, named[0].analysis.precision)
+        head, tables = _page(result)
         if form == "md":
             from roofline.show.tables import markdown
 
-            parts = [head, *(text for table, note in tables for text in (markdown(table), note) if text)]
+            parts = [*head, *(text for table, note in tables for text in (markdown(table), note) if text)]
             deliver("\n\n".join(parts) + "\n", output, force)
         else:
             from roofline.show.tables import print_line, print_tables, print_text
 
-            print_text(head)
+            print_text("\n".join(head))
             print_line("")
             print_tables(*tables)
     warn(built)
-    warn_beyond(built, steps)
-    warn_below((n.name, n.analysis) for n in named)
+    warn_beyond(built, asked)
+    warn_below((s.name, s.analysis) for s in steps)
+    refuse(result.fits is not False, "" if form == "" else _misfit(steps))
 
 
-def _counted(model: Model, steps: list[tuple[str, Step]], layout: str | None, options: dict[str, Any]) -> list[Named]:
+def _counted(
+    model: Model, steps: list[tuple[str, Step]], layout: str | None, options: dict[str, Any]
+) -> tuple[NamedStep, ...]:
     """The steps' analyses, of one rank of the layout."""
-    from roofline.show.analysis import Named
+    from roofline.show.analysis import NamedStep
     from roofline.work.analysis import analyze as run
 
-    rank = model if layout is None else _rank(model, layout)
-    return [Named(name, run(rank, s, **options)) for name, s in steps]
-
-
-def _rank(model: Model, layout: str) -> Model:
-    """What one rank of a layout holds; nothing of layouts is loaded where none is asked for."""
+    if layout is None:
+        return tuple(NamedStep(name, run(model, s, **options)) for name, s in steps)
     from roofline.layout.layout import layout_named
     from roofline.layout.shard import shard
 
-    return shard(model, layout_named(layout))
+    spread = layout_named(layout)
+    rank = shard(model, spread)
+    return tuple(NamedStep(name, run(rank, s.of_replica(spread.dp), **options)) for name, s in steps)
 
 
-def _timed(
-    model: Model, steps: list[tuple[str, Step]], on: str | None, options: dict[str, Any]
-) -> list[tuple[str, Estimate]]:
-    """The steps' estimates where a chip is given."""
-    if on is None:
-        return []
+def _timed(model: Model, steps: list[tuple[str, Step]], options: dict[str, Any]) -> tuple[NamedStep, ...]:
+    """The steps' estimates, and their analyses."""
     from roofline.estimates.estimate import estimate
+    from roofline.show.analysis import NamedStep
 
-    return [(name, estimate(model, s, on=on, **options)) for name, s in steps]
+    estimates = [(name, estimate(model, s, **options)) for name, s in steps]
+    return tuple(NamedStep(name, e.analysis, e) for name, e in estimates)
+
+
+def _rows(steps: Sequence[NamedStep]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """The ops of all steps as a file has them, with times where there is a chip."""
+    if steps[0].estimate is not None:
+        from roofline.show.estimate import TIMED_CSV_HEADER, timed_csv_rows
+
+        return TIMED_CSV_HEADER, timed_csv_rows(steps)
+    from roofline.show.analysis import CSV_HEADER, csv_rows
+
+    return CSV_HEADER, csv_rows(steps)
+
+
+def _page(result: Steps) -> tuple[list[str], list[tuple[Table, str]]]:
+    """The lines above, and a table for each step with the note below it."""
+    from roofline.show.analysis import headline, op_table
+
+    steps, head = result.steps, [headline(result.model, result.steps[0].analysis.precision)]
+    if steps[0].estimate is None:
+        return head, [(op_table(s), "") for s in steps]
+    from roofline.show.estimate import first_line, summary, time_table
+
+    fullest = _fullest(steps)
+    lines = [first_line(fullest.deployment, fullest.memory), *head]
+    return lines, [(time_table(s.name, s.estimate), summary(s.estimate)) for s in steps if s.estimate is not None]
+
+
+def _fullest(steps: Sequence[NamedStep]) -> Estimate:
+    """The step that leaves least memory."""
+    return min((s.estimate for s in steps if s.estimate is not None), key=lambda e: float(e.memory.room))
+
+
+def _misfit(steps: Sequence[NamedStep]) -> str:
+    if steps[0].estimate is None:
+        return ""
+    from roofline.show.estimate import misfit
+
+    return misfit(_fullest(steps).memory)

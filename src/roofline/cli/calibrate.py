@@ -51,7 +51,8 @@ def calibrate(
     force:
         Overwrite the file.
     """
-    from roofline.machine.calibrate import chip_toml, fit, measure
+    from roofline.machine.calibrate import calibrate as run
+    from roofline.machine.calibrate import chip_toml
     from roofline.show import calibrate as views
     from roofline.show.files import check_ending, check_file
 
@@ -59,11 +60,11 @@ def calibrate(
         check_ending(output, (".toml",), "--output")
         check_file(output, force, "--output")
     least = None if threads is None else count("--threads", threads, 1)
-    calibration = fit(measure(device, dtype, quick, cpu_clock, least, progress=_progress))
+    calibration = run(device=device, dtypes=dtype, quick=quick, cpu_clock=cpu_clock, threads=least, progress=_progress)
     if json:
         from roofline.show.tables import print_json
 
-        print_json(views.calibration_json(calibration))
+        print_json(calibration.to_dict())
     else:
         from roofline.show.tables import print_line, print_table
 

@@ -38,11 +38,11 @@ def chips(
     if clusters:
         _clusters(name, json, md)
         return
-    found = dict(catalog()) if name is None else {name: chip_named(name)}
+    shown = dict(catalog()) if name is None else {name: chip_named(name)}
     if json:
-        print_json({"schema": "roofline.chips/1", "chips": [views.chip_json(c) for c in found.values()]})
+        print_json(views.Chips(tuple(views.ChipFacts(c) for c in shown.values())).to_dict())
         return
-    table = views.chips_table(found) if name is None else views.chip_table(found[name])
+    table = views.chips_table(shown) if name is None else views.chip_table(shown[name])
     if md:
         print_line(markdown(table))
     else:
@@ -53,13 +53,13 @@ def _clusters(name: str | None, json: bool, md: bool) -> None:
     """The presets, or one cluster."""
     from roofline.machine.fabric import cluster_named
     from roofline.machine.fabric import clusters as presets
-    from roofline.show.chips import cluster_json, clusters_table
+    from roofline.show.chips import ClusterFacts, Clusters, clusters_table
     from roofline.show.tables import markdown, print_json, print_line, print_table
 
-    found = list(presets().values()) if name is None else [cluster_named(name)]
+    shown = list(presets().values()) if name is None else [cluster_named(name)]
     if json:
-        print_json({"schema": "roofline.clusters/1", "clusters": [cluster_json(c) for c in found]})
+        print_json(Clusters(tuple(map(ClusterFacts, shown))).to_dict())
     elif md:
-        print_line(markdown(clusters_table(found)))
+        print_line(markdown(clusters_table(shown)))
     else:
-        print_table(clusters_table(found))
+        print_table(clusters_table(shown))

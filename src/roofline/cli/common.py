@@ -89,7 +89,8 @@ LayoutText = Annotated[
     str | None,
     Parameter(
         help="How it is spread over chips: degrees such as `tp=8,pp=4,dp=2`, with `ep`, `etp`, `cp`, `vp`, `zero`, "
-        "`shard`, `sp`, `stages=20+22+22`, `exchange=ring|all_gather|ulysses`. One chip where not given."
+        "`shard`, `sp`, `stages=20+22+22`, `exchange=ring|all_gather|ulysses`. Where not given one chip, of a cluster "
+        "all of it."
     ),
 ]
 Revision = Annotated[str | None, Parameter(help="A branch, tag or commit on the Hub.")]
@@ -105,7 +106,7 @@ class StepOptions:
     decode: Whole = None
     "Context length: one new token for each sequence after that many cached ones."
     batch: Whole = None
-    "Sequences in the batch (1), or a multiple of the length of --cached and --new, which then repeat."
+    "Sequences of all replicas together (1), or a multiple of the length of --cached and --new, which then repeat."
     cached: Wholes = None
     "Cached tokens of each query of a mixed batch."
     new: Wholes = None
@@ -168,6 +169,15 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
             bar.update(task, completed=number, total=total, description=f"{title}: {part}")
 
         yield done
+
+
+def refuse(fits: object, said: str = "") -> None:
+    """Exits with 1 where what was asked for does not fit, after `said` on stderr."""
+    if not fits:
+        sys.stdout.flush()
+        if said:
+            print(said, file=sys.stderr)
+        raise SystemExit(1)
 
 
 def warn_below(analyses: Iterable[tuple[str, Analysis]]) -> None:

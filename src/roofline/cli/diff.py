@@ -6,13 +6,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import Flag, warn
+from roofline.cli.common import Flag, refuse, warn
 
 Spec = Annotated[
     str,
     Parameter(
-        help="`MODEL`, `MODEL@CHIP`, either with `:key=value,…` of on, layout, precision, engine, batch (of a replica, "
-        "in training of all), context (of the decode), prompt (of the prefill), train (tokens of a sequence), step "
+        help="`MODEL`, `MODEL@CHIP`, either with `:key=value,…` of on, layout, precision, engine, batch (of all "
+        "replicas), context (of the decode), prompt (of the prefill), train (tokens of a sequence), step "
         "(`prefill`, `decode` or `training` alone); values with commas in brackets: `:layout=[tp=8,sp],batch=32`."
     ),
 ]
@@ -21,6 +21,8 @@ Spec = Annotated[
 def diff(a: Spec, b: Spec, /, *, json: Flag = False) -> None:
     """Two models, chips, formats, layouts or steps side by side: what changes, and what the change comes from.
 
+    Exits with 1 where a side does not fit.
+
     Example: `roofline diff meta-llama/Llama-3.1-8B@a100-sxm-80gb meta-llama/Llama-3.1-8B@h100-sxm:precision=fp8`
 
     Parameters
@@ -28,20 +30,23 @@ def diff(a: Spec, b: Spec, /, *, json: Flag = False) -> None:
     json:
         JSON, as docs/json.md has it.
     """
-    from roofline.explore.difference import differ, side
-    from roofline.show.difference import causes_text, difference_json, difference_table, facts_table
+    from roofline.explore.difference import diff as run
+    from roofline.show.difference import causes_text, difference_table, facts_table, misfit_text
     from roofline.show.tables import print_json, print_line, print_tables
 
-    found = differ(side(a), side(b))
+    result = run(a, b)
     if json:
-        print_json(difference_json(found))
+        print_json(result.to_dict())
     else:
-        print_tables((difference_table(found), ""))
+        if not result.fits:
+            print_line(f"{misfit_text(result)}\n")
+        print_tables((difference_table(result), ""))
         print_line("")
-        if found.a.model.name != found.b.model.name:
-            print_tables((facts_table(found), ""))
+        if result.a.model.name != result.b.model.name:
+            print_tables((facts_table(result), ""))
             print_line("")
-        print_line(causes_text(found))
-    warn(found.a.model)
-    if found.b.model.name != found.a.model.name:
-        warn(found.b.model)
+        print_line(causes_text(result))
+    warn(result.a.model)
+    if result.b.model.name != result.a.model.name:
+        warn(result.b.model)
+    refuse(result.fits, misfit_text(result) if json else "")

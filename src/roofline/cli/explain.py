@@ -32,10 +32,10 @@ def explain(
         JSON, as docs/json.md has it.
     """
     from roofline.model.load import load
-    from roofline.show import explain as views
+    from roofline.show.explain import Explanations, NamedExplanation, text
     from roofline.show.tables import print_json, print_text
     from roofline.work.analysis import analyze as run
-    from roofline.work.explain import explain as work
+    from roofline.work.explain import explained
 
     built = load(model, revision=revision)
     analyses = [
@@ -46,9 +46,11 @@ def explain(
         names = list(dict.fromkeys(row.name for _, a in analyses for row in a.ops))
         raise InputError("op", "nothing", f"an op of this model: {', '.join(names)}")
     has = [(name, a) for name, a in analyses if any(row.name == op for row in a.ops)] or analyses[:1]
-    explained = [(name, a.step, work(a, op)) for name, a in has]
+    result = Explanations(built, tuple(NamedExplanation(name, explained(a, op)) for name, a in has))
     if json:
-        print_json(views.as_json(built, [(name, e) for name, _, e in explained]))
+        print_json(result.to_dict())
     else:
-        print_text("\n\n".join(views.text(name, s, e) for name, s, e in explained))
+        print_text(
+            "\n\n".join(text(s.name, a.step, s.explanation) for s, (_, a) in zip(result.steps, has, strict=True))
+        )
     warn(built)

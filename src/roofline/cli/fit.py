@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from roofline.cli.common import ChipName, Flag, Formats, LayoutText, ModelArgument, Needed, Revision, Whole, warn
+from roofline.cli.common import (
+    ChipName,
+    Flag,
+    Formats,
+    LayoutText,
+    ModelArgument,
+    Needed,
+    Revision,
+    Whole,
+    refuse,
+    warn,
+)
 
 
 def fit(
@@ -23,12 +34,12 @@ def fit(
 
     Exits with 1 where it does not, and says what would make it fit.
 
-    Example: `roofline fit meta-llama/Llama-3.1-8B --on l4 --batch 4 --context 8192`
+    Example: `roofline fit meta-llama/Llama-3.1-8B --on l4 --batch 4 --context 4096`
 
     Parameters
     ----------
     batch:
-        Sequences held at once.
+        Sequences held at once, those of all replicas.
     context:
         Tokens of each (the model's context).
     engine:
@@ -38,10 +49,11 @@ def fit(
     json:
         JSON, as docs/json.md has it.
     """
-    from roofline.estimates.memory import fit as run
+    from roofline.estimates.fit import fit as run
     from roofline.model.load import load
-    from roofline.show import fit as views
     from roofline.show.analysis import headline
+    from roofline.show.estimate import first_line
+    from roofline.show.fit import fit_text
     from roofline.show.tables import print_json, print_text
 
     built = load(model, revision=revision)
@@ -49,9 +61,9 @@ def fit(
         built, on=on, layout=layout, batch=batch, context=context, engine=engine, precision=precision, chunk=chunk
     )
     if json:
-        print_json(views.fit_json(built, result))
+        print_json(result.to_dict())
     else:
-        print_text(f"{headline(built, result.precision)}\n\n{views.fit_text(result)}")
+        first = first_line(result.deployment, result.memory)
+        print_text(f"{first}\n{headline(built, result.formats)}\n\n{fit_text(result)}")
     warn(built)
-    if not result.fits:
-        raise SystemExit(1)
+    refuse(result.fits)

@@ -12,6 +12,7 @@ from roofline.cli.common import (
     Needed,
     Revision,
     Whole,
+    refuse,
     warn,
 )
 
@@ -36,6 +37,8 @@ def generate(
 ) -> None:
     """A static batch from prompt to last token: TTFT, TPOT, latency, tokens per second.
 
+    Exits with 1 where it does not fit.
+
     Example: `roofline generate meta-llama/Llama-3.1-8B --on h100-sxm --batch 16 --input 1024 --output 256`
 
     Parameters
@@ -45,7 +48,7 @@ def generate(
     output:
         Generated tokens of each sequence.
     batch:
-        Sequences that start together.
+        Sequences that start together, those of all replicas.
     engine:
         Adds its host time and memory rule: `vllm`, `trtllm`, `sglang`; `none` is kernels only.
     draft:
@@ -60,8 +63,9 @@ def generate(
     from roofline.estimates.generate import Speculation
     from roofline.estimates.generate import generate as run
     from roofline.model.load import load
-    from roofline.show import generate as views
     from roofline.show.analysis import headline
+    from roofline.show.estimate import first_line, misfit
+    from roofline.show.generate import generation_text
     from roofline.show.tables import print_json, print_text
 
     built = load(model, revision=revision)
@@ -74,8 +78,9 @@ def generate(
         law=law, speculation=speculation,
     )  # fmt: skip
     if json:
-        print_json(views.generation_json(result))
+        print_json(result.to_dict())
     else:
-        formats = result.waves[0].prefill.analysis.precision
-        print_text(f"{headline(built, formats)}\n\n{views.generation_text(result)}")
+        first = first_line(result.deployment, result.memory)
+        print_text(f"{first}\n{headline(built, result.formats)}\n\n{generation_text(result)}")
     warn(built)
+    refuse(result.fits, misfit(result.memory) if json else "")

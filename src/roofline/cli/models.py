@@ -40,22 +40,23 @@ def models(
 
     if types and name is not None:
         raise InputError("--types", name, "no model beside it")
-    shown = None
+    result: views.ModelTypes | views.Catalog | views.ModelAnswer
     if types:
         from roofline.model.families import FAMILIES
 
-        data, table = views.types_json(FAMILIES), views.types_table(FAMILIES)
+        result = views.ModelTypes(tuple(sorted(FAMILIES)))
+        table = views.types_table(result)
     elif name is None:
-        entries = catalog()
-        data, table = views.catalog_json(entries), views.catalog_table(entries)
+        result = views.Catalog(tuple(catalog().values()))
+        table = views.catalog_table(result)
     else:
-        shown = model = load(name, revision=revision)
-        data, table = views.model_json(model), views.module_table(model)
+        result = views.ModelAnswer(load(name, revision=revision))
+        table = views.module_table(result)
     if json:
-        print_json(data)
+        print_json(result.to_dict())
     elif md:
         print_line(markdown(table))
     else:
         print_table(table)
-    if shown is not None:
-        warn(shown)
+    if isinstance(result, views.ModelAnswer):
+        warn(result.model)

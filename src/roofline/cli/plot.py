@@ -22,6 +22,7 @@ from roofline.cli.common import (
     StepOptions,
     TrafficName,
     Whole,
+    refuse,
     warn,
     warn_beyond,
 )
@@ -67,7 +68,7 @@ def plot(
     Without a step: a prefill and a decode of 1024 tokens. --decode (of a prefill sweep --prefill) and --batch are also
     the context and the batch at which sweeps, memory and tornado are drawn. Instead of a model, a table (`.csv`) as
     `analyze --csv` or LLM-para write it: its roofline at the chips' speed of light, the peak that of --precision; of a
-    step, a layout or a law it takes no option.
+    step, a layout or a law it takes no option. Exits with 1 where what is timed does not fit.
 
     Example: `roofline plot meta-llama/Llama-3.1-8B --on h100-sxm a100-sxm-80gb --output roofline.png --force`
 
@@ -76,7 +77,7 @@ def plot(
     output:
         The file: `.png`, `.svg`, `.pdf`, or `.html` to zoom and point at (Plotly, `pip install 'roofline[web]'`).
     layout:
-        Work, bytes and times are then those of one rank, the batch of a step that of one replica.
+        Work and bytes are then those of one rank; the batch is that of all replicas.
     kind:
         `roofline`: performance over intensity; `shares`: of FLOPs, bytes and time; `sweep`: a phase over batch or
         context; `memory`: over context; `parameters`: by part; `map`: decode over batch × context; `tornado`: what
@@ -113,7 +114,7 @@ def plot(
     from roofline.model.load import load
     from roofline.show.plots.make import plot as run
     from roofline.show.plots.style import Style
-    from roofline.work.training import train as training
+    from roofline.work.training import training
 
     if output is None and not json:
         raise InputError("--output", "nothing", "a file that ends in .png, .svg, .pdf or .html, or --json")
@@ -138,7 +139,7 @@ def plot(
         steps["training"] = training(size, train)
     if sys.stderr.isatty() and output is not None:
         print(f"drawing {output} …", file=sys.stderr)
-    made = run(
+    picture = run(
         built, steps, on=on or (), layout=layout, kind=kind, output=output, force=force, points=points, links=links,
         over=over, phase=phase, batch=size, context=step.prefill if phase == "prefill" else step.decode,
         most_batch=most_batch, most_context=most_context, theme=theme, legend=legend, broken=broken,
@@ -146,15 +147,15 @@ def plot(
         engine=engine,
     )  # fmt: skip
     if json:
-        from roofline.show.plots.data import plot_json
         from roofline.show.tables import print_json
 
-        print_json(plot_json(kind, made))
+        print_json(picture.to_dict())
     else:
         sys.stdout.write(f"{output}\n")
     warn(built)
     if kind in ("roofline", "shares"):
         warn_beyond(built, list(steps.items()))
+    refuse(picture.fits, "does not fit; what is timed is as on chips with more memory")
 
 
 STEPS = frozenset(f.name for f in fields(StepOptions))
@@ -192,7 +193,6 @@ def _table(
     """The roofline of a table on chips."""
     from roofline.compat.llm_para import table_roofline
     from roofline.machine.chip import chip_named
-    from roofline.show.plots.data import plot_json
     from roofline.show.plots.write import check_output, write
     from roofline.show.tables import print_json
 
@@ -200,10 +200,10 @@ def _table(
         raise InputError("--on", "nothing", "a chip, for a table")
     if output is not None:
         check_output(output, style, True, force)
-    made = table_roofline(table, [chip_named(c) for c in on], fmt)
+    picture = table_roofline(table, [chip_named(c) for c in on], fmt)
     if output is not None:
-        write(made, output, style, force)
+        write(picture, output, style, force)
     if json:
-        print_json(plot_json("roofline", made))
+        print_json(picture.to_dict())
     else:
         sys.stdout.write(f"{output}\n")

@@ -19,6 +19,7 @@ from roofline.cli.common import (
     Revision,
     Whole,
     progress_bar,
+    refuse,
     warn,
 )
 from roofline.model.errors import InputError
@@ -49,6 +50,8 @@ def report(
 ) -> None:
     """The whole story of a model on a machine: one HTML page, or Markdown with pictures and tables beside it.
 
+    Exits with 1 where it does not fit.
+
     Example: `roofline report meta-llama/Llama-3.1-8B --on h100-sxm --output report.html`
 
     Parameters
@@ -61,7 +64,7 @@ def report(
     tables_form:
         What they are written as.
     batch:
-        Sequences together.
+        Sequences together, those of all replicas.
     input:
         Prompt tokens of each (1024, or what the model's context leaves).
     output_tokens:
@@ -74,22 +77,23 @@ def report(
         Overwrite files.
     """
     from roofline.model.load import load
+    from roofline.show.estimate import misfit
     from roofline.show.report.make import report as run
 
     if output is None and tables is None and not json:
         raise InputError("--output", "nothing", "a file that ends in .html, .md or .json, or --tables, or --json")
     built = load(model, revision=revision)
     with progress_bar("report") if sys.stderr.isatty() else nullcontext() as progress:
-        made = run(
+        result = run(
             built, on=on, output=output, tables=tables, tables_form=tables_form, force=force, progress=progress,
             layout=layout, batch=batch, input=input, output_tokens=output_tokens, precision=precision,
             engine=None if engine == "none" else engine,
         )  # fmt: skip
     if json:
-        from roofline.show.report.write import as_json
         from roofline.show.tables import print_json
 
-        print_json(as_json(made))
+        print_json(result.to_dict())
     else:
         sys.stdout.writelines(f"{path}\n" for path in (output, tables) if path is not None)
     warn(built)
+    refuse(result.fits, misfit(result.of.fit.memory))

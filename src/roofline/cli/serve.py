@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from roofline.cli.common import (
     ChipName,
     Flag,
@@ -12,9 +14,14 @@ from roofline.cli.common import (
     Needed,
     Revision,
     Whole,
+    refuse,
     warn,
 )
 from roofline.model.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.estimates.pools import Pools
+    from roofline.estimates.serve import Serving
 
 
 def serve(
@@ -38,6 +45,8 @@ def serve(
 ) -> None:
     """A server in steady state, at a concurrency or a request rate: TTFT, TPOT, throughput.
 
+    Exits with 1 where it does not fit.
+
     Example: `roofline serve meta-llama/Llama-3.1-8B --on h100-sxm --input 1024 --output 256 --concurrency 32`
 
     Parameters
@@ -47,7 +56,7 @@ def serve(
     output:
         Generated tokens of a request.
     concurrency:
-        Requests always in flight.
+        Requests always in flight, those of all replicas.
     rate:
         Requests a second, arriving at random; instead of a concurrency.
     prefix:
@@ -64,9 +73,7 @@ def serve(
     """
     from roofline.estimates.serve import serve as run
     from roofline.model.load import load
-    from roofline.show import serve as views
-    from roofline.show.analysis import headline
-    from roofline.show.tables import print_json, print_text
+    from roofline.show.serve import pools_text, serving_text
 
     if (concurrency is None) == (rate is None):
         got = "neither" if rate is None else "both"
@@ -88,19 +95,25 @@ def serve(
             built, on=on, chips=chips, prefill_layout=prefill_layout, decode_layout=layout, input=input, output=output,
             concurrency=concurrency, engine=engine, precision=precision, law=law,
         )  # fmt: skip
-        if json:
-            print_json(views.pools_json(built, both))
-        else:
-            print_text(f"{headline(built, built.precision.merged(precision))}\n\n{views.pools_text(both)}")
-        warn(built)
+        _print(both, pools_text(both), json)
         return
     result = run(
         built, on=on, layout=layout, input=input, output=output, concurrency=concurrency, rate=rate, prefix=prefix,
         engine=engine, precision=precision, law=law,
     )  # fmt: skip
+    _print(result, serving_text(result), json)
+
+
+def _print(result: Pools | Serving, text: str, json: bool) -> None:
+    """The answer in either form, then warnings, and the exit."""
+    from roofline.show.analysis import headline
+    from roofline.show.estimate import first_line, misfit
+    from roofline.show.tables import print_json, print_text
+
     if json:
-        print_json(views.serving_json(result))
+        print_json(result.to_dict())
     else:
-        formats = result.decode.analysis.precision
-        print_text(f"{headline(built, formats)}\n\n{views.serving_text(result)}")
-    warn(built)
+        first = first_line(result.deployment, result.memory)
+        print_text(f"{first}\n{headline(result.model, result.formats)}\n\n{text}")
+    warn(result.model)
+    refuse(result.fits, misfit(result.memory) if json else "")

@@ -18,6 +18,7 @@ from roofline.cli.common import (
     Revision,
     Whole,
     deliver,
+    refuse,
     warn,
 )
 from roofline.model.errors import InputError
@@ -102,45 +103,44 @@ def train(
     force:
         Overwrite the trace.
     """
-    from roofline.estimates.training import MTBF_HOURS, estimate_training
+    from roofline.estimates.run import MTBF_HOURS
+    from roofline.estimates.run import run as run_of
+    from roofline.estimates.train import train as estimate
     from roofline.estimates.training_changes import fixes
-    from roofline.model.adapters import with_drafts, with_lora
     from roofline.model.load import load
     from roofline.show import training as views
     from roofline.show.analysis import headline
+    from roofline.show.estimate import first_line, misfit
     from roofline.show.tables import print_json, print_line, print_tables, print_text
-    from roofline.work.training import RECOMPUTE
-    from roofline.work.training import train as step_of
 
     if mtbf_hours is not None and run_tokens is None:
         raise InputError("--mtbf-hours", mtbf_hours, "--run-tokens beside it: it is of a whole run")
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
     built = load(model, revision=revision)
-    learner = built if drafts is None else with_drafts(built, drafts)
-    learner = learner if lora is None else with_lora(learner, lora)
-    step = step_of(
-        batch, tokens, recompute=recompute if recompute in RECOMPUTE else recompute.split(","), recipe=recipe,
-        optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss, micro_batch=micro_batch, schedule=schedule,
-        overlap=not no_overlap, offload=offload or (),
+    result = estimate(
+        built, batch=batch, tokens=tokens, lora=lora, drafts=drafts, on=on, layout=layout, engine=engine, law=law,
+        recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss,
+        micro_batch=micro_batch, schedule=schedule, overlap=not no_overlap, offload=",".join(offload or ()),
     )  # fmt: skip
-    result = estimate_training(learner, step, on=on, layout=layout, engine=engine, law=law)
     run = None
     if run_tokens is not None:
-        run = result.run(run_tokens, MTBF_HOURS if mtbf_hours is None else mtbf_hours)
+        run = run_of(result, run_tokens, MTBF_HOURS if mtbf_hours is None else mtbf_hours)
     if not result.fits and sys.stderr.isatty():
         print("does not fit; looking for what would …", file=sys.stderr)
-    ways = () if result.fits else fixes(result, on, engine=engine, law=law)
+    ways = () if result.fits else fixes(result, on)
     if trace is not None:
         from json import dumps
 
         from roofline.show.timeline import chrome_trace
 
-        deliver(dumps(chrome_trace(result.timeline, f"{learner.name}, {result.where.layout.text()}")), trace, force)
+        name = f"{result.model.name}, {result.deployment.text}"
+        deliver(dumps(chrome_trace(result.timeline, name)), trace, force)
     if json:
-        print_json(views.training_json(result, run, ways))
+        print_json(views.Trained(result, ways, run).to_dict())
     else:
-        print_text(f"{headline(built, step.precision)}\n{views.setting_text(result)}")
+        first = first_line(result.deployment, result.memory)
+        print_text(f"{first}\n{headline(built, result.formats)}\n{views.setting_text(result)}")
         print_line("")
         print_tables((views.memory_table(result), ""))
         print_line("")
@@ -157,6 +157,5 @@ def train(
         if ways or not result.fits:
             print_line("")
             print_text(views.fixes_text(ways))
-    warn(learner)
-    if not result.fits:
-        raise SystemExit(1)
+    warn(result.model)
+    refuse(result.fits, misfit(result.memory) if json else "")

@@ -161,7 +161,7 @@ def _positive(config: Mapping[str, Any], key: str) -> float:
 
 def _summary(model: Model, analyses: Mapping[str, Analysis], batch: int, tokens: int, generated: int) -> list[str]:
     """FLOPs and bytes of each phase over all layers, parameters, weights and KV cache."""
-    from roofline.show.units import brief, whole
+    from roofline.units import brief, whole
 
     each = batch * model.kv_bytes(1)
     lines = [f"{len(model.layers)} layers, {batch} × {tokens} tokens, {generated} generated"]

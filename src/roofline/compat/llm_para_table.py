@@ -12,9 +12,8 @@ from typing import Any
 
 from roofline.model.checks import real
 from roofline.model.errors import InputError
-from roofline.model.families.parts import Modules
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Attention, Experts, Linear, Rope, Router
+from roofline.model.modules import Activation, Attention, Experts, Linear, Modules, Rope, Router
 from roofline.model.precision import Format, Precision
 from roofline.work.analysis import Analysis, OpCost
 from roofline.work.ops import ExpertMatMul

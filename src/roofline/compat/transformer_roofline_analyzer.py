@@ -16,10 +16,13 @@ from typing import Any
 
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.errors import InputError, nearest
-from roofline.model.families.parts import Modules, layer, mlp, rms, split
+from roofline.model.families.blocks.feed_forward import mlp
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import rms
+from roofline.model.families.blocks.sizes import split
 from roofline.model.load import config_of
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Attention, Linear, Norm, Rope
+from roofline.model.modules import Add, Attention, Linear, Modules, Norm, Rope
 from roofline.model.precision import Format, Precision, format_named, uniform
 from roofline.show.stdout import printing
 from roofline.work.analysis import Analysis, analyze

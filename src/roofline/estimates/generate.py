@@ -2,84 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar, Unpack
 
-from roofline.estimates.latency import Estimate, check_context, held_bytes, time_of
-from roofline.estimates.memory import activation_bytes, cache_bytes
-from roofline.estimates.place import Place, Placed, placed
-from roofline.layout.shard import distinct, stages
-from roofline.machine.chip import Chip
-from roofline.machine.engine import Engine, engine_named
-from roofline.machine.timing import Mode
-from roofline.model.checks import count
+import numpy as np
+
+from roofline.estimates.deployment import deploy
+from roofline.estimates.memory import Memory
+from roofline.estimates.plan import Plan, Total, grade_of
+from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, plan_of, setup
+from roofline.estimates.span import NOTHING, Span
+from roofline.estimates.step import Estimate, check_context, step_estimate
+from roofline.model.checks import count, real
 from roofline.model.errors import InputError
-from roofline.model.maths import ceil_div
+from roofline.model.load import model_of
+from roofline.model.maths import Count, ceil_div, is_array, least, most, where
 from roofline.model.model import Model
-from roofline.model.precision import Precision
-from roofline.work.step import decode, prefill
+from roofline.result import Figured, Flag, Units, Word
+from roofline.work.step import Step, decode, prefill
+from roofline.work.step import replace as changed
 
 
 @dataclass(frozen=True)
-class Span:
-    """Seconds: speed of light, expected, and the 80 % interval."""
-
-    floor: float
-    expected: float
-    low: float
-    high: float
-
-    def __add__(self, other: Span) -> Span:
-        pairs = zip(self._all(), other._all(), strict=True)
-        return Span(*(a + b for a, b in pairs))
-
-    def times(self, factor: float) -> Span:
-        """The span of `factor` times the work."""
-        return Span(*(factor * v for v in self._all()))
-
-    def minus(self, other: Span) -> Span:
-        """What is beyond the other, nothing where it is more."""
-        return Span(*(max(0.0, a - b) for a, b in zip(self._all(), other._all(), strict=True)))
-
-    def most(self, other: Span) -> Span:
-        """The greater of both, field by field."""
-        return Span(*(max(a, b) for a, b in zip(self._all(), other._all(), strict=True)))
-
-    def _all(self) -> tuple[float, float, float, float]:
-        return self.floor, self.expected, self.low, self.high
-
-
-NOTHING = Span(0.0, 0.0, 0.0, 0.0)
-
-
-def span(e: Estimate, host: Any = 0.0) -> Span:
-    """The sum over an estimate's elements, with host seconds for each; launching its kernels takes a while too."""
-    import numpy
-
-    def total(value: Any) -> float:
-        return float(numpy.sum(value))
-
-    low, high = e.interval
-    least = e.launches * e.target.engine.launch_s
-    waits = numpy.maximum(0.0, least - e.time) + host
-    return Span(total(e.serial_floor), total(e.time + waits), total(low + waits), total(high + waits))
-
-
-@dataclass(frozen=True)
-class Speculation:
+class Speculation(Figured):
     """Drafted decoding (arXiv:2211.17192): `length` tokens proposed a step, each right with probability `acceptance`.
 
     `draft`: the model that proposes them, None where proposing is free (n-grams). Raises InputError out of range.
     """
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("draft", "length", "acceptance", "tokens_per_step"), "")
 
     acceptance: float
     length: int
     draft: Model | None = None
 
     def __post_init__(self) -> None:
-        number = isinstance(self.acceptance, (int, float)) and not isinstance(self.acceptance, bool)
-        if not number or not 0 <= self.acceptance <= 1:
+        acceptance = real(self.acceptance)
+        if acceptance is None or not 0 <= acceptance <= 1:
             raise InputError("acceptance", self.acceptance, "a probability from 0 to 1")
         if not isinstance(self.length, int) or isinstance(self.length, bool) or not 1 <= self.length <= 64:
             raise InputError("draft length", self.length, "a whole number from 1 to 64")
@@ -93,167 +54,325 @@ class Speculation:
 
 @dataclass(frozen=True)
 class Wave:
-    """The sequences of the batch that run together, because no more fit: their prompt and their decode steps."""
+    """The sequences of a replica that run together, because no more fit: their prompt and their decode steps."""
 
-    sequences: int
-    prefill: Estimate
-    decode: Estimate | None
+    sequences: Count
     first: Span
     rest: Span
 
 
-@dataclass(frozen=True)
-class Generation:
-    """A static batch of `batch` prompts of `input` tokens that each generate `output` tokens.
+@dataclass(frozen=True, repr=False)
+class Generation(Deployed):
+    """A static batch of `batch` prompts, of all replicas, of `input` tokens that each generate `output` tokens.
 
     ttft: until the first token of the first wave, prefill and host. tpot: (latency − ttft) / (output − 1) of a wave,
     the time between tokens. latency: until the last token of the last wave. All spans of seconds.
     """
 
-    where: Placed
-    engine: Engine
-    batch: int
-    input: int
-    output: int
-    waves: tuple[Wave, ...]
+    SCHEMA: ClassVar[str] = "roofline.generate/2"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "batch": "", "input": "", "output": "",
+        "batch_per_replica": "", "idle_replicas": "", "waves": "", "first_wave": "", "ttft": "s", "tpot": "s",
+        "latency": "s", "memory": "B", "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "tokens/s",
+        "tokens_per_second_per_chip": "tokens/s", "usd_per_million_tokens": "USD", "grade": "",
+        "prefill_shares": "share", "decode_shares": "share", "speculation": "",
+    }  # fmt: skip
+
+    asked: Setup
+    batch: Count
+    input: Count
+    output: Count
     speculation: Speculation | None = None
 
+    # -- what and where --------------------------------------------------------------------------------------------
     @property
-    def chip(self) -> Chip:
-        """The chip it runs on, or many of."""
-        return self.where.chip
+    def idle_replicas(self) -> Count:
+        """Replicas that have fewer sequences than the busiest."""
+        return self.deployment.idle(self.batch)
 
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The broadcast shape of batch, input, output and the layout's degrees."""
+        return np.broadcast_shapes(*map(np.shape, (self.batch, self.input, self.output)), self.asked.layout.shape)
+
+    # -- waves -----------------------------------------------------------------------------------------------------
+    @cached_property
+    def batch_per_replica(self) -> Count:
+        """Sequences of the busiest replica."""
+        return self.deployment.share(self.batch)
+
+    @cached_property
+    def together(self) -> Count:
+        """Sequences of a replica that run at once: as many as fit by the engine's rule, kernels alone have none.
+
+        All of them where not even one fits: the times are then those of chips with more memory.
+        """
+        if self.engine.id == "none":
+            return self.batch_per_replica
+        most = self.asked.holding.most_sequences(self.input + self.output, self.batch_per_replica)
+        return where(most < 1, self.batch_per_replica, most)
+
+    @cached_property
+    def first_wave(self) -> Count:
+        """Sequences of a replica in the first wave."""
+        return least(self.together, self.batch_per_replica)
+
+    @cached_property
+    def waves(self) -> Count:
+        """So many waves run one after another."""
+        return ceil_div(self.batch_per_replica, self.together)
+
+    @cached_property
+    def _whole(self) -> Wave:
+        return self._wave(self.first_wave)
+
+    @cached_property
+    def _last(self) -> Wave | None:
+        """The sequences that are left over; None where there are none."""
+        left = self.batch_per_replica % self.first_wave
+        return None if not np.any(np.asarray(left)) else self._wave(left)
+
+    def _wave(self, size: Count) -> Wave:
+        """A wave of so many sequences, in as many groups as there are pipeline stages, one behind the other."""
+        engine, depth, new = self.engine, self.asked.layout.pp, self.input
+        groups = most(1, least(depth, size))
+        group, plan = ceil_div(size, groups), self.asked.plan
+        chunks, longest = ceil_div(size * new, engine.chunk), least(size * new, engine.chunk)
+        host = engine.prefill_s + chunks * engine.host(size, longest)
+        first = launched(plan, changed_step(prefill(1, 1), 0, new, group), 0.0)
+        first = first.times((depth + groups - 1) / depth) + Span(0.0, host, host, host)
+        rest = self._decoded(plan, group, engine.host(size))
+        speculation = self.speculation
+        if speculation is not None and speculation.draft is not None:
+            draft = self._draft(speculation.draft)
+            rest = rest + self._decoded(draft, size, engine.host(size), verified=1).times(speculation.length)
+        return Wave(size, first, rest)
+
+    def _draft(self, draft: Model) -> Plan:
+        """The draft's plan, on one chip of the deployment."""
+        asked = self.asked
+        return plan_of(draft, deploy(self.chip), draft.precision, asked.engine, asked.law)
+
+    def _decoded(self, plan: Plan, batch: Count, host: Count, verified: int | None = None) -> Span:
+        """All decode steps of a wave: from a context of `input` to one token before the last."""
+        yields, new = 1.0, 1
+        if self.speculation is not None:
+            yields, new = self.speculation.tokens_per_step, self.speculation.length + 1
+        return decode_steps(plan, batch, self.input, self.output - 1, host, yields, verified or new)
+
+    # -- figures ---------------------------------------------------------------------------------------------------
     @cached_property
     def ttft(self) -> Span:
         """Time to first token."""
-        return self.waves[0].first
+        return self._whole.first.shaped(self.shape)
 
     @cached_property
     def tpot(self) -> Span:
         """Time per output token after the first; nothing where only one is asked for."""
-        return self.waves[0].rest.times(1 / max(1, self.output - 1))
+        return self._whole.rest.times(1 / most(1, self.output - 1)).shaped(self.shape)
 
     @cached_property
     def latency(self) -> Span:
         """End to end."""
-        total = NOTHING
-        for wave in self.waves:
-            total = total + wave.first + wave.rest
-        return total
+        whole, last = self._whole, self._last
+        full = self.batch_per_replica // self.first_wave
+        total = (whole.first + whole.rest).times(full)
+        if last is not None:
+            total = total + (last.first + last.rest).where(last.sequences > 0, NOTHING)
+        return total.shaped(self.shape)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """What the fullest rank needs for the first wave at its last token, by the engine's rule; no draft's."""
+        return self.asked.holding.memory(((self.first_wave, self.input + self.output),)).shaped(self.shape)
 
     @property
-    def memory(self) -> float:
-        """Bytes of weights, KV cache and state of the largest wave at its last step, of the fullest rank.
+    def fits(self) -> Flag:
+        """Whether that is there."""
+        return self.memory.fits
 
-        A draft's are not among them.
-        """
-        first = self.waves[0].prefill.analysis
-        last = decode(self.waves[0].sequences, self.input + self.output - 2)
-        return float(held_bytes(first.model, first.precision, last))
+    @cached_property
+    def prompts(self) -> Estimate:
+        """The step that prefills the first wave."""
+        batch = self.first_wave * self.asked.layout.dp
+        return step_estimate(self.asked, changed_step(prefill(1, 1), 0, self.input, batch), within=False)
+
+    @cached_property
+    def middle(self) -> Estimate:
+        """A decode step of the first wave in the middle of the answer."""
+        batch = self.first_wave * self.asked.layout.dp
+        step = changed_step(decode(1, 1), self.input + self.output // 2, 1, batch)
+        return step_estimate(self.asked, step, within=False)
 
     @property
-    def grade(self) -> str:
+    def prefill_shares(self) -> Mapping[str, float]:
+        """Kind of op → share of the expected time of the first wave's prefill, largest first."""
+        return dict(self.prompts.shares)
+
+    @property
+    def decode_shares(self) -> Mapping[str, float]:
+        """The same of a decode step in the middle of the answer; nothing where one token alone is generated."""
+        return dict(self.middle.shares) if np.any(np.asarray(self.output) > 1) else {}
+
+    @cached_property
+    def grade(self) -> Word:
         """The worse of the two phases' grades."""
-        return max(e.grade for e in (self.waves[0].prefill, self.waves[0].decode) if e is not None)
+        plan, group = self.asked.plan, ceil_div(self.first_wave, most(1, least(self.asked.layout.pp, self.first_wave)))
+        steps = (changed_step(prefill(1, 1), 0, self.input, group), changed_step(decode(1, 1), self.input, 1, group))
+        grades = [grade_of(t.graded, t.expected) for t in (plan.total(step) for step in steps)]
+        worst = np.where(np.asarray(self.output) > 1, np.maximum(*map(_rank, grades)), _rank(grades[0]))
+        letters = _LETTERS[worst]
+        return np.broadcast_to(letters, self.shape) if self.shape else str(letters)
 
-    @property
-    def tokens_per_second(self) -> float:
+    @cached_property
+    def tokens_per_second(self) -> Count:
         """Generated tokens of all sequences per expected second."""
         return self.batch * self.output / self.latency.expected
 
     @property
-    def tokens_per_second_per_chip(self) -> float:
+    def tokens_per_second_per_chip(self) -> Count:
         """Generated tokens of all sequences per expected second, over the chips of the layout."""
-        return self.tokens_per_second / self.where.chips
+        return self.tokens_per_second / self.asked.layout.chips
 
     @property
-    def usd_per_million_tokens(self) -> float | None:
+    def usd_per_million_tokens(self) -> Count | None:
         """USD per 10⁶ generated tokens: chips · price of a second / tokens per second · 10⁶; None without a price."""
         price = self.chip.price
         if price is None:
             return None
-        return self.where.chips * price.usd_per_hour / 3600 / self.tokens_per_second * 1e6
+        return self.asked.layout.chips * price.usd_per_hour / 3600 / self.tokens_per_second * 1e6
 
     @property
-    def tokens_per_second_per_user(self) -> float | None:
+    def tokens_per_second_per_user(self) -> Count | None:
         """Tokens a sequence receives per second while it decodes: 1 / TPOT; None where it gets one token alone."""
-        return 1 / self.tpot.expected if self.output > 1 else None
+        if not is_array(self.tpot.expected):
+            return 1 / self.tpot.expected if self.output > 1 else None
+        return np.divide(1, self.tpot.expected, out=np.full(self.shape, np.nan), where=self.tpot.expected > 0)
 
 
-def concurrent(
-    model: Model, formats: Precision, where: Placed, engine: Engine, batch: int, tokens: int, prompt: int
-) -> int:
-    """How many of `batch` sequences of `tokens` tokens, `prompt` of them given, one replica holds at once.
+_LETTERS = np.array(["-", "A", "B", "C"])
 
-    Raises InputError where not even one fits.
+
+def _rank(grade: Any) -> Any:
+    """Grades as numbers, the worst the largest."""
+    return np.searchsorted(_LETTERS, grade)
+
+
+def changed_step(step: Step, cached: Count, new: Count, batch: Count) -> Step:
+    """The same kind of step with one kind of query, unchecked: arrays of a sweep, of which some may be nothing."""
+    (query,) = step.queries
+    return changed(step, (type(query)(cached, new, batch),))
+
+
+def launched(plan: Plan, step: Step, host: Count) -> Span:
+    """A step with its host's seconds; launching its kernels takes a while too."""
+    return of_total(plan.total(step), plan, host)
+
+
+def of_total(t: Total, plan: Plan, host: Count) -> Span:
+    """The same of sums that are there."""
+    waits = most(0.0, t.launches * plan.target.engine.launch_s - t.expected) + host
+    return Span(t.floor, t.expected + waits, t.low + waits, t.high + waits)
+
+
+# -- many decode steps ---------------------------------------------------------------------------------------------
+def decode_steps(plan: Plan, batch: Count, start: Count, tokens: Count, host: Count, yields: float, new: int) -> Span:
+    """The sum of the decode steps that yield `tokens` tokens after a context of `start`, each step by itself.
+
+    Contexts are start, start + yields, … (rounded down), for every element of the arrays. Steps of several elements
+    that are the same are timed once: those of one batch are the sums between two places of one row of contexts.
     """
-    if engine.id == "none":
-        return batch
-    step = min(engine.chunk, batch * prompt)
-    limit = batch
-    for rank in distinct(stages(model, where.layout)):
-        weights, acts = rank.weight_bytes(formats), activation_bytes(rank, formats, step, min(batch, step))
-        budget = engine.cache_budget(where.chip.capacity, weights, acts)
-        per = float(cache_bytes(rank, formats, engine, 1, tokens))
-        limit = limit if per == 0 else min(limit, int(max(0.0, float(budget)) // per))
-        if limit < 1:
-            need = f"{(weights + acts + per) / 1e9:.1f} GB"
-            raise InputError("memory", need, f"at most what {where.chip.name} leaves a sequence; see `roofline fit`")
-    return limit
+    shape = np.broadcast_shapes(np.shape(batch), np.shape(start), np.shape(tokens), plan.rank.shape)
+    flat = [np.broadcast_to(v, shape).reshape(-1).astype(np.int64) for v in (batch, start, tokens)]
+    steps = np.ceil(flat[2] / yields).astype(np.int64)
+    hosts = np.broadcast_to(host, shape).reshape(-1)
+    if not np.any(steps > 0):
+        return NOTHING.shaped(shape)
+    if yields != 1 or plan.rank.shape:
+        return _every_step(plan, shape, flat[0], flat[1], steps, hosts, yields, new)
+    return _rows(plan, shape, flat[0], flat[1], steps, hosts, new)
+
+
+def _rows(plan: Plan, shape: tuple[int, ...], batch: Any, start: Any, steps: Any, hosts: Any, new: int) -> Span:
+    """One row of contexts for each batch, over the union of what its elements need; sums are differences of its own."""
+    order = np.lexsort((start, batch))
+    runs = list(_runs(batch[order], start[order], (start + steps)[order]))
+    contexts = np.concatenate([np.arange(low, high) for _, low, high, _ in runs])
+    sizes = np.concatenate([np.full(high - low, size) for size, low, high, _ in runs])
+    span = of_total(plan.total(decode_of(sizes, contexts, new)), plan, 0.0)
+    begins = np.empty(len(order), dtype=np.int64)
+    place = 0
+    for _, low, high, members in runs:
+        begins[order[members]] = place + start[order[members]] - low
+        place += high - low
+
+    def between(values: Count) -> Any:
+        row = np.concatenate([[0.0], np.cumsum(np.broadcast_to(values, contexts.shape), dtype=np.longdouble)])
+        return (row[begins + steps] - row[begins]).astype(float).reshape(shape)
+
+    added = np.reshape(hosts * steps, shape)
+    floor, expected, low_end, high_end = (between(v) for v in span.ends())
+    return Span(floor, expected + added, low_end + added, high_end + added).shaped(shape)
+
+
+def _runs(batch: Any, start: Any, end: Any) -> Iterator[tuple[int, int, int, slice]]:
+    """Of elements sorted by batch and start: the batch, the union of ranges that overlap, and whose they are."""
+    first, low, high = 0, int(start[0]), int(end[0])
+    for i in range(1, len(batch)):
+        if batch[i] == batch[first] and start[i] <= high:
+            high = max(high, int(end[i]))
+            continue
+        yield int(batch[first]), low, high, slice(first, i)
+        first, low, high = i, int(start[i]), int(end[i])
+    yield int(batch[first]), low, high, slice(first, len(batch))
+
+
+def _every_step(
+    plan: Plan, shape: tuple[int, ...], batch: Any, start: Any, steps: Any, hosts: Any, yields: float, new: int
+) -> Span:
+    """Every step of every element as an element of its own."""
+    element = np.repeat(np.arange(len(steps)), steps)
+    within = np.arange(len(element)) - np.repeat(np.cumsum(steps) - steps, steps)
+    contexts = (start[element] + within * yields).astype(np.int64)
+    sums = []
+    for piece in np.array_split(np.arange(len(element)), max(1, len(element) // 2**18)):
+        span = of_total(plan.total(decode_of(batch[element[piece]], contexts[piece], new)), plan, hosts[element[piece]])
+        sums.append([np.bincount(element[piece], np.broadcast_to(v, piece.shape), len(steps)) for v in span.ends()])
+    return Span(*(sum(column).reshape(shape) for column in zip(*sums, strict=True))).shaped(shape)
+
+
+def decode_of(batch: Count, context: Count, new: int) -> Step:
+    """A decode step, unchecked."""
+    return changed_step(decode(1, 1, new=new), context, new, batch)
 
 
 def generate(
-    model: Model,
-    *,
-    on: Place,
-    layout: object = None,
-    batch: int = 1,
-    input: int,
-    output: int,
-    engine: str | Engine | None = None,
-    precision: object = None,
-    law: str | Mode = "calibrated",
-    speculation: Speculation | None = None,
-) -> Generation:
-    """How long a static batch takes, in seconds: every step by itself, as one array over the growing context.
+    model: Any, *, batch: Count = 1, input: Count, output: Count, speculation: Speculation | None = None,
+    **settings: Unpack[Settings],
+) -> Any:  # fmt: skip
+    """How long a static batch takes, in seconds, every step by itself: a `Generation`, of lists of settings a `Grid`.
 
-    `batch` prompts of `input` tokens each generate `output` tokens: the prefill makes the first, output − 1 decode
-    steps the others; with `speculation` fewer steps that verify drafts.
-    `on`: a chip or a cluster; `layout`: how the model is spread over its chips (`tp=8`). Replicas (dp) share out the
-    batch; with pipeline stages it runs in as many groups, one behind the other. `engine` (`vllm`, `trtllm`, `sglang`,
-    None for kernels alone) adds its host's time and its memory rule: sequences beyond what fits run in a further wave.
-    `precision`: changes to the checkpoint's formats. `law`: as in `estimate`.
+    `batch` prompts, of all replicas together, of `input` tokens each generate `output` tokens: the prefill makes the
+    first, output − 1 decode steps the others; with `speculation` fewer steps that verify drafts. With pipeline stages
+    the batch runs in as many groups, one behind the other. An `engine` adds its host's time and its memory rule:
+    sequences beyond what fits run in a further wave. `model`: a Model, its name, path or config; the settings are those
+    of `Settings`. Numbers may be arrays, which broadcast.
     Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
-    degree that does not divide, and where an engine's memory holds not even one sequence.
+    degree that does not divide. Where an engine's memory holds not even one sequence, `fits` says so.
     """
-    import numpy
 
-    where, how, formats = placed(on, layout), engine_named(engine), model.precision.merged(precision)
-    rank = where.rank(model)
+    def one(model: Any, batch: Count, input: Count, output: Count, speculation: Any, **where: Any) -> Generation:
+        return generation(setup(model_of(model), **where), batch, input, output, speculation)
+
+    options = {"model": model, "batch": batch, "input": input, "output": output, "speculation": speculation}
+    return each(one, {**options, **settings})
+
+
+def generation(
+    asked: Setup, batch: Count, input: Count, output: Count, speculation: Speculation | None = None
+) -> Generation:
+    """The same of settings that are understood."""
     sequences, new, out = count("batch", batch, 1), count("input", input, 1), count("output", output, 1)
-    check_context(model, prefill(1, new + out - 1))
-    mine, depth = ceil_div(sequences, where.layout.dp), where.layout.pp
-    held = concurrent(model, formats, where, how, mine, new + out, new)
-    sizes = [held] * (mine // held) + ([mine % held] if mine % held else [])
-    made: dict[int, Wave] = {}
-    at = partial(time_of, where=where, law=law, engine=how)
-    for size in set(sizes):
-        groups = min(depth, size)
-        group = ceil_div(size, groups)
-        first = at(rank, prefill(group, new), precision=formats)
-        chunks = ceil_div(size * new, how.chunk)
-        host = how.prefill_s + chunks * how.host(size, min(size * new, how.chunk))
-        begun = span(first).times((depth + groups - 1) / depth) + Span(0.0, host, host, host)
-        rest, steps = NOTHING, None
-        if out > 1:
-            yields, verified = 1.0, 1
-            if speculation is not None:
-                yields, verified = speculation.tokens_per_step, speculation.length + 1
-            contexts = numpy.arange(new, new + out - 1, yields).astype(numpy.int64)
-            steps = at(rank, decode(group, contexts, new=verified), precision=formats)
-            rest = span(steps, how.host(size))
-            if speculation is not None and speculation.draft is not None:
-                drafted = time_of(speculation.draft, decode(size, contexts), placed(where.chip), law, engine=how)
-                rest = rest + span(drafted, how.host(size)).times(speculation.length)
-        made[size] = Wave(size, first, steps, begun, rest)
-    return Generation(where, how, sequences, new, out, tuple(made[s] for s in sizes), speculation)
+    broadcast(batch=sequences, input=new, output=out)
+    check_context(asked.model, prefill(1, new + out - 1))
+    return Generation(asked, sequences, new, out, speculation)

@@ -1,225 +1,210 @@
-"""Does it fit: weights, KV cache by the engine's rule, activations, overhead; the largest batch and longest context."""
+"""What a rank of a deployment needs of its memory, by term, and whether it has it: one rule for every estimate.
+
+For inference the rule is the engine's: weights, the KV cache in whole blocks, recurrent state, the activations of a
+step of at most `chunk` new tokens, overhead; the cache may take what the engine leaves it. The fullest rank counts.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, reduce
+from typing import Any, ClassVar, TypeAlias
 
-from roofline.estimates.place import Place, placed
-from roofline.layout.layout import Layout
-from roofline.layout.shard import distinct, stages
-from roofline.machine.chip import Chip
-from roofline.machine.engine import Engine, engine_named
-from roofline.model.checks import count
-from roofline.model.errors import InputError
-from roofline.model.maths import Count, ceil_div
+import numpy as np
+
+from roofline.distinct import distinct
+from roofline.estimates.deployment import Deployment
+from roofline.estimates.span import shaped
+from roofline.machine.engine import Engine
+from roofline.model.maths import Count, is_array, least, most, where
 from roofline.model.model import Model
 from roofline.model.precision import Precision
-from roofline.work.analysis import analyze
+from roofline.result import Figured, Flag, Units
+from roofline.work.lower import lower
 from roofline.work.step import prefill
 
-CHIPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-"""Numbers of chips that `fit` tries."""
-LONGEST = 2**31
-NODE = 8
-"""Chips that tensor parallelism spans at most where `fit` looks for the fewest."""
+TERMS = ("weights", "cache", "state", "activations", "gradients", "optimizer", "overhead")
 
 
 @dataclass(frozen=True)
-class Change:
-    """A change that makes it fit: what, its options in words, and the bytes it then needs on a chip."""
+class Memory(Figured):
+    """Bytes of the fullest rank: numbers or arrays.
 
-    what: str
-    detail: str
-    needed: float
-
-
-@dataclass(frozen=True)
-class Room:
-    """What the fullest rank of a layout holds, in bytes, and what the engine's rule leaves for the cache.
-
-    `cache`: the KV cache of the batch in whole blocks, with recurrent state, `per_sequence` that of one sequence.
-    `budget`: what the engine's rule leaves for it.
+    `cache`: the KV cache in whole blocks; `state`: recurrent state. `budget`: what the rule of the engine leaves for
+    both, None where all terms may fill the `capacity`. `overhead`: the runtime and what an allocator cannot use.
     """
 
-    weights: float
-    activations: float
-    cache: float
-    budget: float
-    per_sequence: float
-    overhead: float
+    FIGURES: ClassVar[Units] = {**dict.fromkeys((*TERMS, "total", "capacity", "budget"), "B"), "fits": ""}
 
-    @property
-    def needed(self) -> float:
-        """Sum of the terms."""
-        return self.weights + self.cache + self.activations + self.overhead
-
-    @property
-    def fits(self) -> bool:
-        """Whether the cache stays within the engine's budget."""
-        return self.cache <= self.budget
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fit(Room):
-    """Memory of the fullest chip of a layout, in bytes, and what goes into it.
-
-    `chunk`: new tokens of the step that the activations are for. `largest_batch` at this context, `longest_context` at
-    this batch (None: beyond every limit), both over all replicas. `fewest`: the layout of the fewest chips.
-    """
-
-    chip: Chip
-    engine: Engine
-    precision: Precision
-    batch: int
-    context: int
     capacity: float
-    largest_batch: int
-    longest_context: int | None
-    fewest_chips: int | None
-    changes: tuple[Change, ...]
+    weights: Count = 0
+    cache: Count = 0
+    state: Count = 0
+    activations: Count = 0
+    gradients: Count = 0
+    optimizer: Count = 0
+    overhead: Count = 0
+    budget: Count | None = None
+
+    @property
+    def total(self) -> Count:
+        """Sum of the terms."""
+        return sum(getattr(self, name) for name in TERMS)
+
+    @property
+    def room(self) -> Count:
+        """Bytes that are left, negative where it does not fit."""
+        return self.capacity - self.total if self.budget is None else self.budget - self.cache - self.state
+
+    @property
+    def fits(self) -> Flag:
+        """Whether there is room."""
+        enough = self.room >= 0
+        return np.asarray(enough) if is_array(enough) and enough.ndim else bool(enough)
+
+    @property
+    def terms(self) -> tuple[tuple[str, Count], ...]:
+        """The terms by name."""
+        return tuple((name, getattr(self, name)) for name in TERMS)
+
+    def leaves(self, name: str, unit: str) -> Iterator[tuple[str, Any, str]]:
+        """As columns."""
+        yield from ((f"{name}_{term}", amount, unit) for term, amount in self.terms)
+        yield from ((f"{name}_{end}", getattr(self, end), unit) for end in ("total", "capacity"))
+        yield "fits", self.fits, ""
+
+    def fuller(self, other: Memory) -> Memory:
+        """That of two ranks which has less room, element by element."""
+        mine = self.room <= other.room
+        if not is_array(mine):
+            return self if mine else other
+        return replace(self, **{name: where(mine, getattr(self, name), getattr(other, name)) for name in _NUMBERS})
+
+    def shaped(self, shape: tuple[int, ...]) -> Memory:
+        """Plain numbers where the shape is (), else arrays of that shape."""
+        numbers = {name: getattr(self, name) for name in _NUMBERS if getattr(self, name) is not None}
+        return replace(self, **{name: shaped(value, shape) for name, value in numbers.items()})
+
+
+_NUMBERS = tuple(f.name for f in fields(Memory) if f.name != "capacity")
+
+
+Sequences: TypeAlias = Sequence[tuple[Count, Count]]
+"""So many sequences of so many tokens, of each kind."""
+REMEMBERED = 2**14
+"""Steps whose activations are remembered."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What holds the sequences: the ranks of a deployment that differ, formats, the engine and its chunk."""
+
+    deployment: Deployment
+    ranks: tuple[Model, ...]
+    formats: Precision
+    engine: Engine
     chunk: int
-    layout: Layout
-    fewest: Layout | None
+    _known: dict[tuple[int, Count, Count], Count] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def memory(self, groups: Sequences, new: Count = 0) -> Memory:
+        """The memory of the fullest rank of a replica that holds so many sequences of so many tokens, of each kind.
+
+        `new`: new tokens of the step that is asked for, where it is larger than the engine's.
+        """
+        return reduce(Memory.fuller, (self._of(rank, groups, new) for rank in self.ranks))
+
+    def _of(self, rank: Model, groups: Sequences, new: Count) -> Memory:
+        sequences, tokens = sum(n for n, _ in groups), sum(n * length for n, length in groups)
+        weights, step = rank.weight_bytes(self.formats), most(least(self.chunk, tokens), new)
+        active = self.activations(rank, step, least(sequences, step))
+        capacity, overhead = self.deployment.chip.capacity, self.engine.overhead_bytes
+        cache = sum(cache_bytes(rank, self.formats, self.engine, n, length) for n, length in groups)
+        return Memory(
+            capacity, weights=weights, cache=cache, state=sequences * rank.state_bytes(self.formats),
+            activations=active, overhead=overhead, budget=self.engine.cache_budget(capacity, weights, active),
+        )  # fmt: skip
+
+    def activations(self, rank: Model, tokens: Count, sequences: Count) -> Count:
+        """Bytes of activations of a step, remembered."""
+        if is_array(tokens) or is_array(sequences) or rank.shape:
+            return activation_bytes(rank, self.formats, tokens, sequences)
+        key = (id(rank), tokens, sequences)
+        if key not in self._known:
+            if len(self._known) > REMEMBERED:
+                self._known.clear()
+            self._known[key] = activation_bytes(rank, self.formats, tokens, sequences)
+        return self._known[key]
+
+    def fits(self, batch: Count, tokens: Count) -> Any:
+        """Whether so many sequences a replica fit."""
+        return self.memory(((batch, tokens),)).fits
+
+    def most_sequences(self, tokens: Count, limit: Count) -> Count:
+        """Sequences of so many tokens that a replica holds at once, at most `limit`; 0 where not one fits."""
+        return largest(lambda batch: self.fits(batch, tokens), limit)
+
+    def most_tokens(self, batch: Count, limit: Count) -> Count:
+        """Tokens that each of so many sequences may have, at most `limit`; 0 where not one fits."""
+        return largest(lambda tokens: self.fits(batch, tokens), limit)
+
+    @cached_property
+    def growing(self) -> bool:
+        """Whether sequences need memory of their own at all."""
+        return any(rank.kv_elements(1) or rank.state_bytes(self.formats) for rank in self.ranks)
 
 
-def activation_bytes(model: Model, precision: Precision, tokens: int, sequences: int) -> float:
+def holding(
+    model: Model, deployment: Deployment, formats: Precision, engine: Engine, chunk: int | None = None
+) -> Holding:
+    """What holds sequences of a model under a deployment; `chunk`: most new tokens of a step, the engine's own."""
+    return Holding(deployment, deployment.ranks(model), formats, engine, engine.chunk if chunk is None else chunk)
+
+
+def cache_bytes(rank: Model, precision: Precision, engine: Engine, batch: Count, tokens: Count) -> Count:
+    """KV cache of `batch` sequences of so many tokens in whole blocks, bytes."""
+    return batch * precision.kv.bytes(rank.kv_elements(engine.cached_tokens(tokens)))
+
+
+def activation_bytes(rank: Model, precision: Precision, tokens: Count, sequences: Count) -> Count:
     """The largest set of activations alive at once in a step of `tokens` new tokens, an upper estimate.
 
     max over ops of (input + output), the residual stream beside it, and the logits in fp32. Scores stay on the chip.
     """
-    each = max(1, tokens // sequences)
-    analysis = analyze(model, prefill(sequences, each), precision=precision)
-    widest = max(precision.activations.bytes(row.op.input + row.op.output) for row in analysis.ops)
-    stream = precision.activations.bytes(2 * model.hidden * tokens)
-    return float(widest + stream + 4 * model.vocab * sequences)
+    arrays = [v for v in (tokens, sequences) if is_array(v)]
+    kinds = distinct(arrays) if arrays and not rank.shape else None
+    if kinds is not None:
+        tokens, sequences = (kinds.take(v) if is_array(v) else v for v in (tokens, sequences))
+    step = prefill(sequences, most(1, tokens // sequences))
+    widest: Count = 0
+    for module in dict.fromkeys(x for x, _ in rank.modules()) if not rank.shape else (x for x, _ in rank.modules()):
+        for op in lower(module, step):
+            widest = most(widest, op.input + op.output)
+    stream = precision.activations.bytes(2 * rank.hidden * tokens)
+    active = precision.activations.bytes(widest) + stream + 4 * rank.vocab * sequences
+    return active if kinds is None else active[kinds.index]
 
 
-def cache_bytes(model: Model, precision: Precision, engine: Engine, batch: Count, context: Count) -> Count:
-    """KV cache of `batch` sequences of `context` tokens in whole blocks, and their recurrent state."""
-    held = model.kv_elements(engine.cached_tokens(context))
-    return batch * (precision.kv.bytes(held) + model.state_bytes(precision))
+# -- searching -----------------------------------------------------------------------------------------------------
+SECTIONS = 256
+"""Values that a search looks at together."""
 
 
-def room(
-    model: Model, layout: Layout, formats: Precision, chip: Chip, engine: Engine, batch: int, context: int, chunk: int
-) -> Room:
-    """The room of the stage that has least, under a layout; `batch` is shared out over its replicas.
+def largest(allowed: Callable[[Count], Any], limit: Count) -> Count:
+    """The largest whole number from 1 to `limit` that is allowed, 0 where none is; if one is, so are all below it.
 
-    `chunk`: new tokens of a step, of all sequences of a replica.
+    For every element of an array `limit` or of what `allowed` gives.
     """
-    mine = ceil_div(batch, layout.dp)
-    step = min(chunk, mine * context)
-
-    def of(rank: Model) -> Room:
-        weights = float(rank.weight_bytes(formats))
-        acts = activation_bytes(rank, formats, step, min(mine, step))
-        per = float(cache_bytes(rank, formats, engine, 1, context))
-        cache = float(cache_bytes(rank, formats, engine, mine, context))
-        return Room(
-            weights, acts, cache, float(engine.cache_budget(chip.capacity, weights, acts)), per, engine.overhead_bytes
-        )
-
-    return min((of(rank) for rank in distinct(stages(model, layout))), key=lambda r: r.budget - r.cache)
-
-
-def fit(
-    model: Model,
-    *,
-    on: Place,
-    layout: object = None,
-    batch: int = 1,
-    context: int | None = None,
-    engine: str | Engine | None = "vllm",
-    precision: object = None,
-    chunk: int | None = None,
-) -> Fit:
-    """Whether `batch` sequences of `context` tokens fit on a chip beside the weights, in bytes, and what would.
-
-    `on`: a chip or a cluster; `layout`: how the model is spread over its chips (`tp=8`), the figures then being
-    those of the fullest rank, `batch` that of all replicas. `context`: the model's own where not given, 4096 where it
-    has none. `engine`: whose memory rule, `vllm`, `trtllm`, `sglang`, or None for all of the memory. `precision`:
-    changes to the checkpoint's formats. `chunk`: most new tokens of a step (the engine's own).
-    Raises InputError for what is not understood, and for a degree that does not divide what it shares out.
-    """
-    where, how, formats = placed(on, layout), engine_named(engine), model.precision.merged(precision)
-    chip, spread = where.chip, where.layout
-    length = count("context", model.context or 4096 if context is None else context, 1)
-    sequences = count("batch", batch, 1)
-    most = count("chunk", how.chunk if chunk is None else chunk, 1)
-
-    def state(formats: Precision, spread: Layout, many: int = sequences, tokens: int = length) -> Room:
-        return room(model, spread, formats, chip, how, many, tokens, most)
-
-    here = state(formats, spread)
-    mine = ceil_div(sequences, spread.dp)
-
-    def fits(tokens: int) -> bool:
-        ranks = distinct(stages(model, spread))
-        caches = (float(cache_bytes(rank, formats, how, mine, tokens)) for rank in ranks)
-        return max(caches) <= here.budget
-
-    largest = int(max(0.0, here.budget) // here.per_sequence) * spread.dp if here.per_sequence else 0
-    longest = _longest(fits, model.context or LONGEST)
-    fewest = next((s for s in spreads() if _fits(state, formats, s)), None)
-    changes = () if here.fits else tuple(_changes(formats, partial(_room, state, spread), largest, longest, fewest))
-    return Fit(
-        **vars(here), chip=chip, engine=how, precision=formats, batch=sequences, context=length,
-        capacity=chip.capacity, largest_batch=largest, longest_context=None if longest == LONGEST else longest,
-        fewest_chips=None if fewest is None else int(fewest.chips), changes=changes, chunk=min(most, mine * length),
-        layout=spread, fewest=fewest,
-    )  # fmt: skip
-
-
-def spreads() -> Iterator[Layout]:
-    """Layouts of more and more chips: tensor parallel within a node, pipeline stages of nodes beyond."""
-    for n in CHIPS:
-        tp = min(n, NODE)
-        yield Layout(tp=tp, pp=n // tp)
-        if n > 1:
-            yield Layout(tp=1, dp=n, ep=n)
-
-
-def _room(state: Callable[[Precision, Layout], Room], spread: Layout, formats: Precision) -> Room:
-    return state(formats, spread)
-
-
-def _fits(state: Callable[[Precision, Layout], Room], formats: Precision, spread: Layout) -> bool:
-    try:
-        return state(formats, spread).fits
-    except InputError:  # a degree that does not divide
-        return False
-
-
-def _longest(fits: Callable[[int], bool], limit: int) -> int:
-    """The longest context up to `limit` that fits, by bisection; 0 where none does."""
-    return bisect_left(range(limit + 1), True, lo=1, key=lambda tokens: not fits(tokens)) - 1
-
-
-def _changes(
-    formats: Precision, state: Callable[[Precision], Room], largest: int, longest: int, fewest: Layout | None
-) -> list[Change]:
-    """What would make it fit, cheapest first: an 8-bit cache, fewer or shorter sequences, smaller weights, chips."""
-    found: list[Change] = []
-
-    def tried(what: str, detail: str, other: Precision) -> None:
-        there = state(other)
-        if there.fits:
-            found.append(Change(what, detail, there.weights + there.activations + there.cache))
-
-    if formats.kv.bits > 8:
-        tried("cache", "kv=fp8", formats.merged({"kv": "fp8"}))
-    if largest >= 1:
-        found.append(Change("batch", f"batch {largest}", 0.0))
-    if longest >= 1:
-        found.append(Change("context", f"context {longest}", 0.0))
-    for name in ("fp8", "int4"):
-        if formats.ffn.bits > (8 if name == "fp8" else 4):
-            tried("weights", f"weights={name}", formats.merged({"weights": name}))
-    if not any(c.what == "weights" for c in found) and formats.kv.bits > 8:
-        tried("weights and cache", "weights=int4,kv=fp8", formats.merged({"weights": "int4", "kv": "fp8"}))
-    if fewest is not None:
-        found.append(Change("chips", f"{fewest.chips} chips", 0.0))
-    return found
+    shape = np.broadcast_shapes(np.shape(limit), np.shape(allowed(1)))
+    low, high = np.zeros(shape), np.broadcast_to(limit, shape) + 1.0
+    sections = max(1, SECTIONS // max(1, low.size))
+    steps = np.arange(1, sections + 1).reshape(-1, *(1 for _ in shape))
+    while (high - low > 1).any():
+        tried = low + np.maximum(1, (high - low) * steps // (sections + 1))
+        tried = np.minimum(tried, np.maximum(high - 1, 1))  # in float64, which no product of sizes overflows
+        passed = np.broadcast_to(allowed(tried), tried.shape)
+        low = np.maximum(low, np.where(passed, tried, 0).max(axis=0))
+        high = np.maximum(np.minimum(high, np.where(passed, high, tried).min(axis=0)), low + 1)
+    whole = low.astype(np.int64)
+    whole = np.where((whole > 0) & ~np.asarray(allowed(np.maximum(whole, 1))), whole - 1, whole)
+    return whole if shape else int(whole)

@@ -1,28 +1,34 @@
-"""Pipeline schedules: in which order stages take micro-batches, and when everything happens.
+"""Pipeline schedules: in which order stages take micro-batches, and how long that takes.
 
 A micro-batch runs forward (F) through all stages, then its input gradients (B) run back; a stage's weight gradients (W)
-need only its own B. GPipe (arXiv:1811.06965), 1F1B (arXiv:1806.03377), interleaved 1F1B (arXiv:2104.04473 §2.2) have a
-fixed order. Zero-bubble H1 and H2 (arXiv:2401.10241) and DualPipe (arXiv:2412.19437 §3.2.1) are run as the greedy rule
-behind them: gradients first, then a forward where memory allows one more, weight gradients where nothing else can run.
+need only its own B. Every schedule is a fixed order of work on each stage: GPipe (arXiv:1811.06965), 1F1B
+(arXiv:1806.03377), interleaved 1F1B (arXiv:2104.04473 §2.2), zero-bubble H1 and H2 (arXiv:2401.10241), DualPipe
+(arXiv:2412.19437 §3.2.1). A stage starts an item as soon as it is free and what the item needs has arrived. Stage times
+may be arrays, and numbers of micro-batches too: the orders of fewer micro-batches are parts of that of most.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, TypeAlias
+from functools import cached_property, lru_cache, reduce
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
+from roofline.distinct import distinct, everyone
 from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, ceil_div, least
+from roofline.model.maths import Count, ceil_div, is_array, least, most, where
 from roofline.work.training import SCHEDULES
 
 Kind: TypeAlias = Literal["F", "B", "W"]
-KINDS: tuple[Kind, ...] = ("B", "F", "W")
-"""What a free stage of a greedy schedule takes first."""
+ROUNDS = 2
+"""So many times the stages' number of micro-batches run before a schedule is looked at for its period."""
+MOST_ITEMS = 2**18
+"""Items that are played out at most; beyond them a schedule goes on as its slowest stage does."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +38,36 @@ class StageTimes:
     `send`: exposed seconds until the neighbour has the stream or its gradient.
     """
 
-    forward: float
-    backward: float
-    weight: float
-    send: float = 0.0
+    forward: Count
+    backward: Count
+    weight: Count
+    send: Count = 0.0
 
-    def of(self, kind: Kind) -> float:
+    def of(self, kind: Kind) -> Count:
         """Seconds of one kind of work."""
         return {"F": self.forward, "B": self.backward, "W": self.weight}[kind]
+
+    @property
+    def busy(self) -> Count:
+        """Seconds of all three."""
+        return self.forward + self.backward + self.weight
+
+    def at(self, take: Callable[[Any], Any]) -> StageTimes:
+        """The times at some elements."""
+        numbers = (self.forward, self.backward, self.weight, self.send)
+        return StageTimes(*(take(v) if is_array(v) else v for v in numbers))
+
+
+def side_by_side(one: StageTimes, other: StageTimes, axes: int) -> StageTimes:
+    """Two times of one stage, numbers or arrays of so many axes, as one along a first axis of their own."""
+
+    def pair(a: Count, b: Count) -> Count:
+        if is_array(a) or is_array(b):
+            return np.stack(np.broadcast_arrays(a, b))
+        return a if a == b else np.reshape([a, b], (2, *(1 for _ in range(axes))))
+
+    names = ("forward", "backward", "weight", "send")
+    return StageTimes(*(pair(getattr(one, name), getattr(other, name)) for name in names))
 
 
 @dataclass(frozen=True)
@@ -75,10 +103,10 @@ class Timeline:
             total[item.stage] += item.end - item.start
         return tuple(total)
 
-    @cached_property
+    @property
     def bubble(self) -> float:
-        """Share of the time that a stage waits, on average."""
-        return 1 - sum(self.busy) / (self.stages * self.length) if self.length else 0.0
+        """Share of the time in which a stage waits, on average."""
+        return 1 - sum(self.busy) / (self.stages * self.length)
 
     @cached_property
     def in_flight(self) -> tuple[float, ...]:
@@ -103,200 +131,309 @@ def _peak(changes: list[tuple[float, int]]) -> int:
     return most
 
 
-def check_micro_batches(schedule: str, stages: int, micro_batches: int, chunks: int) -> None:
+def check_micro_batches(schedule: str, stages: int, micro_batches: Count, chunks: int) -> None:
     """Raises InputError where a schedule cannot take that many micro-batches, stages or chunks, naming what it can."""
     if schedule not in SCHEDULES:
         raise not_one_of("schedule", schedule, SCHEDULES)
+    if chunks > 1 and stages == 1:
+        raise InputError("layout.vp", chunks, "1 without pipeline stages: only stages are cut in chunks", ["1"])
     if (chunks > 1) != (schedule == "interleaved") and stages > 1:
         expected = "more than 1 for an interleaved schedule" if schedule == "interleaved" else "1 but for interleaved"
         raise InputError("layout.vp", chunks, expected)
-    if schedule == "interleaved" and micro_batches % stages:
-        near = sorted({max(1, micro_batches // stages) * stages, ceil_div(micro_batches, stages) * stages})
-        raise InputError("micro-batches", micro_batches, f"a multiple of the {stages} stages", [str(n) for n in near])
-    if schedule == "dualpipe" and stages > 1 and (stages % 2 or micro_batches % 2 or micro_batches < stages):
-        expected = f"an even number of at least {stages}, and an even number of stages"
-        raise InputError("micro-batches", micro_batches, expected, [str(max(stages, micro_batches + 1) // 2 * 2)])
+    numbers = np.atleast_1d(micro_batches)
+    if schedule == "interleaved" and (numbers % stages).any():
+        wrong = int(numbers[numbers % stages > 0].flat[0])
+        near = sorted({max(1, wrong // stages) * stages, ceil_div(wrong, stages) * stages})
+        raise InputError("micro-batches", wrong, f"a multiple of the {stages} stages", [str(n) for n in near])
+    uneven = (numbers % 2 > 0) | (numbers < 2 * stages)
+    if schedule == "dualpipe" and stages > 1 and (stages % 2 or uneven.any()):
+        wrong = int(numbers[uneven].flat[0]) if uneven.any() else int(numbers.flat[0])
+        expected = f"an even number of at least {2 * stages}, and an even number of stages"
+        raise InputError("micro-batches", wrong, expected, [str(max(2 * stages, wrong + 1) // 2 * 2)])
 
 
-def simulate(schedule: str, stages: Sequence[StageTimes], micro_batches: int, chunks: int = 1) -> Timeline:
-    """The timeline of `micro_batches` through the stages; with chunks a stage's times are those of one of them.
-
-    Raises InputError for a schedule there is not, or a number of micro-batches it cannot take.
-    """
-    p = len(stages)
-    check_micro_batches(schedule, p, micro_batches, chunks)
-    if schedule in ("zb-h1", "zb-h2", "dualpipe") and p > 1:
-        return Timeline(p, 1, tuple(_greedy(schedule, stages, micro_batches)))
-    orders = [_order(schedule, i, p, micro_batches, chunks) for i in range(p)]
-    return Timeline(p, chunks, tuple(_in_order(orders, stages, chunks)))
+# -- orders --------------------------------------------------------------------------------------------------------
+Work: TypeAlias = tuple[Kind, int, int]
+"""Kind, micro-batch, and place: which of the model's chunks it is, along the model (of DualPipe, from which end)."""
 
 
-# -- fixed orders --------------------------------------------------------------------------------------------------
-def _order(schedule: str, stage: int, p: int, m: int, v: int) -> list[tuple[Kind, int, int]]:
-    """The work of one stage in order: kind, micro-batch, chunk. A weight gradient follows its input gradient."""
-    total = m * v
-    warm = {"gpipe": total, "interleaved": 2 * (p - stage - 1) + (v - 1) * p}.get(schedule, p - stage - 1)
-    warm = min(total, warm)
+def warm_up(schedule: str, stage: int, p: int, v: int) -> int:
+    """Forwards of a stage before its first gradient, where there are enough micro-batches; GPipe's are all of them."""
+    return {"interleaved": 2 * (p - stage - 1) + (v - 1) * p, "zb-h2": 2 * (p - stage - 1)}.get(schedule, p - stage - 1)
 
-    def forward(k: int) -> tuple[Kind, int, int]:
-        return "F", k // (p * v) * p + k % p if v > 1 else k, k // p % v if v > 1 else 0
 
-    def backward(k: int) -> list[tuple[Kind, int, int]]:
-        _, micro, chunk = forward(k)
-        micro, chunk = (m - 1 - k, 0) if schedule == "gpipe" else (micro, v - 1 - chunk)
-        return [("B", micro, chunk), ("W", micro, chunk)]
+def lag(schedule: str, stage: int) -> int:
+    """Micro-batches by which a stage's weight gradients stay behind: as its neighbours' in-flight forwards allow."""
+    return {"zb-h1": stage, "zb-h2": 2 * stage}.get(schedule, 0)
 
-    order = [forward(k) for k in range(warm)]
+
+def order(schedule: str, stage: int, p: int, m: int, v: int) -> Iterator[Work]:
+    """The work of one stage in order. Chunks take turns of p micro-batches, forwards first to last, gradients back."""
+    total, behind = m * v, lag(schedule, stage)
+    warm = total if schedule == "gpipe" else min(total, warm_up(schedule, stage, p, v))
+
+    def forward(k: int) -> Work:
+        return ("F", k // (p * v) * p + k % p, k // p % v * p + stage) if v > 1 else ("F", k, stage)
+
+    def gradient(kind: Kind, k: int) -> Work:
+        if schedule == "gpipe":
+            return kind, m - 1 - k, stage
+        _, micro, place = forward(k)
+        return kind, micro, (v - 1) * p + 2 * stage - place
+
+    yield from (forward(k) for k in range(warm))
     for k in range(total):
         if warm + k < total:
-            order.append(forward(warm + k))
-        order += backward(k)
-    return order
+            yield forward(warm + k)
+        yield gradient("B", k)
+        if k >= behind:
+            yield gradient("W", k - behind)
+    yield from (gradient("W", k) for k in range(max(0, total - behind), total))
 
 
-def _in_order(orders: list[list[tuple[Kind, int, int]]], stages: Sequence[StageTimes], v: int) -> list[Item]:
-    """Starts every item as soon as its stage is free and what it needs has arrived."""
-    p = len(stages)
-    done: dict[tuple[Kind, int, int], float] = {}
-    place, free = [0] * p, [0.0] * p
-    items: list[Item] = []
-    waiting = deque(range(p))
-    idle = 0
-    while waiting:
-        stage = waiting.popleft()
+@lru_cache(maxsize=256)
+def sequence(schedule: str, p: int, m: int, v: int) -> tuple[tuple[int, Work, Work | None, int], ...]:
+    """All work in an order in which it can be played out: the stage, the work, what must have arrived, and from where.
+
+    `from`: the stage whose send lies between, −1 where there is none.
+    """
+    two_ends = schedule == "dualpipe"
+    orders = _dualpipe(p, m) if two_ends else [list(order(schedule, i, p, m, v)) for i in range(p)]
+    whole = frozenset[Work]() if schedule in ("zb-h1", "zb-h2") else _together(orders)
+    place, played = [0] * p, set[Work]()
+    items: list[tuple[int, Work, Work | None, int]] = []
+    moved = True
+    while moved:
         moved = False
-        while place[stage] < len(orders[stage]):
-            kind, micro, chunk = orders[stage][place[stage]]
-            ready = _ready(done, kind, micro, chunk * p + stage, p * v, stages)
-            if ready is None:
-                break
-            start = max(free[stage], ready)
-            free[stage] = end = start + stages[stage].of(kind)
-            done[kind, micro, chunk * p + stage] = end
-            items.append(Item(stage, kind, micro, chunk, start, end))
-            place[stage] += 1
-            moved = True
-        if place[stage] < len(orders[stage]):
-            waiting.append(stage)
-        idle = 0 if moved else idle + 1
-        if idle > p:
-            raise AssertionError("the order of a schedule waits for itself")
-    return items
+        for stage in range(p):
+            while place[stage] < len(orders[stage]):
+                work = orders[stage][place[stage]]
+                needed, sender = _needed(work, p, v, two_ends)
+                if needed in whole:  # its stream is ready where the whole backward pass is
+                    needed = ("W", *needed[1:])
+                if needed is not None and needed not in played:
+                    break
+                items.append((stage, work, needed, sender))
+                played.add(work)
+                place[stage] += 1
+                moved = True
+    if len(items) < sum(map(len, orders)):
+        raise AssertionError(f"the order of {schedule} waits for itself")
+    return tuple(items)
 
 
-def _ready(
-    done: dict[tuple[Kind, int, int], float],
-    kind: Kind,
-    micro: int,
-    place: int,
-    last: int,
-    stages: Sequence[StageTimes],
-) -> float | None:
-    """When what an item needs is there; None where that is not known yet. `place` counts chunks along the model."""
-    p = len(stages)
-    if kind == "W":
-        return done.get(("B", micro, place))
-    if kind == "F":
-        if place == 0:
-            return 0.0
-        before = done.get(("F", micro, place - 1))
-        return None if before is None else before + stages[(place - 1) % p].send
-    own = done.get(("F", micro, place))
-    if own is None or place == last - 1:
-        return own
-    after = done.get(("W", micro, place + 1))  # one backward pass makes both gradients
-    return None if after is None else max(own, after + stages[place % p].send)
+def _needed(work: Work, p: int, v: int, two_ends: bool) -> tuple[Work | None, int]:
+    """What an item needs of another stage: the stream of the place before it, or the gradient of the one behind."""
+    kind, micro, place = work
+    if kind == "F" and place:
+        return ("F", micro, place - 1), _along(micro, place - 1, p) if two_ends else (place - 1) % p
+    if kind == "B" and place < p * v - 1:
+        return ("B", micro, place + 1), _along(micro, place, p) if two_ends else place % p
+    return None, -1
 
 
-# -- greedy --------------------------------------------------------------------------------------------------------
-def ahead(schedule: str, stage: int, way: int, p: int) -> int:
-    """How many forwards a stage may be ahead of its gradients: p − i as in 1F1B, counted from the end a way comes in.
+# -- DualPipe ------------------------------------------------------------------------------------------------------
+def _dualpipe(p: int, m: int) -> list[list[Work]]:
+    """The order of each stage where half of the micro-batches come in at either end, as it is published.
 
-    ZB-H2 lets it be 2(p − i) − 1.
+    Stage i and its mirror image do the same with the ends exchanged. With h = m/2 and i < p/2: forwards of the own end,
+    h − p + i + 1 rounds of a forward and a gradient of either end, gradients. Weight gradients stand apart while the
+    pipeline fills and empties (arXiv:2412.19437, fig. 5; github.com/deepseek-ai/DualPipe). `place` counts stages along
+    the way of a micro-batch; odd ones begin at the last stage.
     """
-    left = p - stage if way == 0 else stage + 1
-    return 2 * left - 1 if schedule == "zb-h2" else left
+    return [_mirrored(min(i, p - 1 - i), i >= p // 2, p, m) for i in range(p)]
 
 
-def most_kept(schedule: str, p: int) -> int:
-    """Micro-batches whose activations a stage may keep for weight gradients: p (H1), 2p − 1 (H2), p + 1 (DualPipe)."""
-    return {"zb-h1": p, "zb-h2": 2 * p - 1, "dualpipe": p + 1}[schedule]
+def _mirrored(i: int, far: bool, p: int, m: int) -> list[Work]:
+    counts = {(kind, end): 0 for kind in "FBW" for end in (0, 1)}
+    works: list[Work] = []
+    apart: deque[int] = deque()  # gradients whose weights' gradients stand apart, by the end they came in at
+
+    def add(kind: Kind, end: int) -> None:
+        way = end ^ far
+        works.append((kind, 2 * counts[kind, end] + way, i if end == 0 else p - 1 - i))
+        counts[kind, end] += 1
+
+    def gradients(end: int, alone: bool) -> None:
+        add("B", end)
+        if alone:
+            apart.append(end)
+        else:
+            add("W", end)
+
+    outer = p // 2 - i - 1
+    for _ in range(2 * outer):
+        add("F", 0)
+    for _ in range(i + 1):
+        add("F", 0)
+        add("F", 1)
+    for _ in range(outer):
+        gradients(1, True)
+        add("W", apart.popleft())
+        add("F", 1)
+    for _ in range(m // 2 - p + i + 1):
+        add("F", 0)
+        gradients(1, False)
+        add("F", 1)
+        gradients(0, False)
+    for _ in range(outer):
+        gradients(1, False)
+        add("F", 1)
+        gradients(0, False)
+    for n in range(2 * (i + 1)):
+        gradients(1 - n % 2, n > i)
+    for _ in range(outer):
+        add("W", apart.popleft())
+        gradients(0, True)
+    while apart:
+        add("W", apart.popleft())
+    return works
 
 
-def _greedy(schedule: str, stages: Sequence[StageTimes], m: int) -> list[Item]:
-    """A free stage takes a gradient that has arrived, else a forward if it may keep one more, else a weight gradient.
+def _together(orders: Sequence[Sequence[Work]]) -> frozenset[Work]:
+    """The gradients that one backward pass makes with those of the weights, which follow at once."""
+    pairs = (pair for works in orders for pair in pairwise(works))
+    return frozenset(one for one, other in pairs if one[0] == "B" and other == ("W", *one[1:]))
 
-    DualPipe's micro-batches come in at either end, half of them each; a stage then holds the weights of two places.
+
+def _along(micro: int, place: int, p: int) -> int:
+    """The stage at a place of a micro-batch's way."""
+    return place if micro % 2 == 0 else p - 1 - place
+
+
+# -- time ----------------------------------------------------------------------------------------------------------
+def play(
+    schedule: str, stages: Sequence[StageTimes], m: Count, v: int, longest: int
+) -> tuple[Count, dict[Work, tuple[int, Count, Count]]]:
+    """Seconds that the busiest stage takes from its first start to its last end, and when everything happens.
+
+    `m` micro-batches, at most `longest`, of which all elements together are played: those that an element does not have
+    take no time and are not waited for. ZB-H2 lets a stage begin the next step while others end this one, so that the
+    longest span of a stage counts (arXiv:2401.10241 §4); of the others the first stage's is the whole.
     """
+    p, several = len(stages), is_array(m)
+    begins: list[Count] = [None] * p
+    free: list[Count] = [0.0] * p
+    times: dict[Work, tuple[int, Count, Count]] = {}
+    fewest = int(m.min()) if several else m
+    present = {k: (k < m) * 1.0 for k in range(fewest, longest)} if several else {}
+    for stage, work, needed, sender in sequence(schedule, p, longest, v):
+        seconds = stages[stage].of(work[0])
+        if work[1] in present:
+            seconds = present[work[1]] * seconds
+        start = free[stage]
+        if needed is not None:
+            ready = times[needed][2] + stages[sender].send
+            start = most(start, present[work[1]] * ready if work[1] in present else ready)
+        end = start + seconds
+        begins[stage] = start if begins[stage] is None else begins[stage]
+        free[stage] = end
+        times[work] = (stage, start, end)
+    spans = [end - begin for begin, end in zip(begins, free, strict=True)]
+    return reduce(most, spans if schedule == "zb-h2" else free), times
+
+
+def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, chunks: int = 1) -> Count:
+    """Seconds of `micro_batches` through the stages; with chunks a stage's times are those of one of them.
+
+    A schedule repeats itself once its slowest stage never waits: what comes then is added period by period. Until it
+    does, everything is played out. Raises InputError for what a schedule cannot take.
+    """
+    check_micro_batches(schedule, len(stages), micro_batches, chunks)
     p = len(stages)
-    ways = 2 if schedule == "dualpipe" else 1
-    arrived: list[list[tuple[Kind, int, int]]] = [[] for _ in range(p)]
-    for way in range(ways):
-        arrived[way * (p - 1)] += [("F", k, way) for k in range(way, m, ways)]
-    kept, free, serial = [0] * p, [True] * p, itertools.count()
-    leading = [[0] * ways for _ in range(p)]
-    items: list[Item] = []
-    events: list[tuple[float, int, Item | None, tuple[int, Kind, int, int] | None]] = []
-
-    def tell(when: float, finished: Item | None, arrival: tuple[int, Kind, int, int] | None) -> None:
-        heapq.heappush(events, (when, next(serial), finished, arrival))
-
-    def may(stage: int, kind: Kind, way: int) -> bool:
-        """Whether memory allows it."""
-        room = kept[stage] < most_kept(schedule, p) and leading[stage][way] < ahead(schedule, stage, way, p)
-        return kind != "F" or room
-
-    def begin(stage: int, now: float) -> None:
-        if not free[stage]:
-            return
-        ready = [work for work in arrived[stage] if may(stage, work[0], work[2])]
-        if not ready:
-            return
-        kind, micro, way = work = min(ready, key=lambda w: KINDS.index(w[0]))
-        arrived[stage].remove(work)
-        kept[stage] += kind == "F"
-        leading[stage][way] += kind == "F"
-        free[stage] = False
-        items.append(Item(stage, kind, micro, way, now, now + stages[stage].of(kind)))
-        tell(items[-1].end, items[-1], None)
-
-    def follow(item: Item) -> None:
-        """What an item's end lets begin: W and the neighbour's B after B, the next stage's F or the own B after F."""
-        free[item.stage] = True
-        step, first, last = (1, 0, p - 1) if item.chunk == 0 else (-1, p - 1, 0)
-        if item.kind == "W":
-            kept[item.stage] -= 1
-            return
-        if item.kind == "B":
-            leading[item.stage][item.chunk] -= 1
-            arrived[item.stage].append(("W", item.micro_batch, item.chunk))
-        ends = last if item.kind == "F" else first
-        if item.stage == ends:
-            if item.kind == "F":
-                arrived[item.stage].append(("B", item.micro_batch, item.chunk))
-            return
-        goes = item.stage + (step if item.kind == "F" else -step)
-        sent = stages[min(item.stage, goes)].send
-        tell(item.end + sent, None, (goes, item.kind, item.micro_batch, item.chunk))
-
-    for stage in range(p):
-        begin(stage, 0.0)
-    while events:
-        now, touched = events[0][0], set()
-        while events and events[0][0] == now:
-            _, _, finished, arrival = heapq.heappop(events)
-            if finished is not None:
-                follow(finished)
-                touched.add(finished.stage)
-            if arrival is not None:
-                arrived[arrival[0]].append(arrival[1:])
-                touched.add(arrival[0])
-        for stage in touched:
-            begin(stage, now)
-    return items
+    if p == 1:
+        return micro_batches * stages[0].busy
+    if not is_array(micro_batches) and not any(is_array(v) for s in stages for v in (s.forward, s.backward, s.weight)):
+        return _length(schedule, stages, micro_batches, chunks)
+    kinds = {id(s): s for s in stages}
+    numbers = [v for s in kinds.values() for v in (s.forward, s.backward, s.weight, s.send)]
+    shape = np.broadcast_shapes(*map(np.shape, (micro_batches, *numbers)))
+    alike = distinct([v for v in (micro_batches, *numbers) if is_array(v)]) or everyone(shape)
+    few = {key: s.at(alike.take) for key, s in kinds.items()}
+    flat, m = [few[id(s)] for s in stages], alike.take(np.asarray(micro_batches))
+    if schedule != "dualpipe":
+        return _length(schedule, flat, m, chunks)[alike.within(shape)].reshape(shape)
+    lengths = np.zeros(m.shape)  # its order for fewer micro-batches is no part of that for more
+    for number in np.unique(m):
+        places = np.flatnonzero(m == number)
+        some = [s.at(itemgetter(places)) for s in flat]
+        lengths[places] = _length(schedule, some, int(number), chunks)
+    return lengths[alike.within(shape)].reshape(shape)
 
 
-# -- closed forms --------------------------------------------------------------------------------------------------
+def _length(schedule: str, stages: Sequence[StageTimes], m: Count, v: int) -> Count:
+    """Plays micro-batches until every element has its period, or all of them have been played."""
+    p = len(stages)
+    rounds = ROUNDS * p
+    longest = int(m.max()) if is_array(m) else m
+    if longest <= rounds + 2 * p:
+        return play(schedule, stages, m, v, longest)[0]
+    pace = _pace(stages, v)
+    lengths: Count = 0.0 if not is_array(m) else np.zeros(m.shape)
+    pending: Any = True if not is_array(m) else np.ones(m.shape, dtype=bool)
+    while np.any(pending):
+        last = 3 * p * rounds * v >= MOST_ITEMS
+        size = least(m, rounds + m % p)
+        one, more = _both(schedule, stages, size, least(m, size + p), v)
+        each = most((more - one) / p, pace) if last else (more - one) / p
+        settled = (size >= m) | (each >= pace * (1 - 1e-12)) | last
+        lengths = where(pending & settled, one + (m - size) * each, lengths)
+        pending = pending & ~settled if is_array(m) else not settled
+        rounds *= 4
+    return lengths
+
+
+def _both(schedule: str, stages: Sequence[StageTimes], few: Count, more: Count, v: int) -> tuple[Count, Count]:
+    """The lengths with fewer and with more micro-batches; of arrays played together."""
+    if not is_array(few):
+        return play(schedule, stages, few, v, few)[0], play(schedule, stages, more, v, more)[0]
+    twice = {id(s): s.at(lambda v: np.concatenate([v, v])) for s in stages}
+    numbers = np.concatenate([few, more])
+    lengths = play(schedule, [twice[id(s)] for s in stages], numbers, v, int(numbers.max()))[0]
+    return np.split(lengths, 2)  # type: ignore[return-value]
+
+
+def _pace(stages: Sequence[StageTimes], v: int) -> Count:
+    """Seconds a micro-batch takes in the long run: the slowest stage's, or of neighbours that wait for each other's.
+
+    Of a range of stages: (Σ (F + B) + W of its first + 2·Σ sends within) / their number.
+    """
+    pace: Count = 0.0
+    for i in range(len(stages)):
+        around = stages[i].busy
+        pace = most(pace, v * around)
+        for j in range(i + 1, len(stages)):
+            around = around + stages[j].forward + stages[j].backward + 2 * stages[j - 1].send
+            pace = most(pace, around / (j - i + 1))
+    return pace
+
+
+def timeline(schedule: str, stages: Sequence[StageTimes], micro_batches: int, chunks: int = 1) -> Timeline:
+    """Everything that happens to `micro_batches`. Raises InputError for what a schedule cannot take."""
+    check_micro_batches(schedule, len(stages), micro_batches, chunks)
+    p = len(stages)
+    _, times = play(schedule, stages, micro_batches, chunks, micro_batches)
+    items = (
+        Item(stage, kind, micro, micro % 2 if schedule == "dualpipe" and p > 1 else place // p, start, end)
+        for (kind, micro, place), (stage, start, end) in times.items()
+    )
+    return Timeline(p, chunks, tuple(items))
+
+
+def in_flight(schedule: str, stage: int, stages: int, micro_batches: Count, chunks: int = 1) -> Count:
+    """Micro-batches whose activations a stage keeps at most: its warm-up, one more, and those whose W stays behind.
+
+    GPipe m; 1F1B p − i; interleaved (2(p−i−1) + (v−1)·p + 1)/v (arXiv:2104.04473 §2.2); ZB-H1 p; ZB-H2 2p − 1;
+    DualPipe p + 1. Never more than m.
+    """
+    if schedule == "gpipe":
+        return micro_batches
+    if schedule == "dualpipe":
+        return least(micro_batches, stages + 1 if stages > 1 else 1)
+    kept = warm_up(schedule, stage, stages, chunks) + 1 + lag(schedule, stage)
+    return least(micro_batches * chunks, kept) / chunks if chunks > 1 else least(micro_batches, kept)
+
+
 def closed_length(
     schedule: str,
     forward: Count,
@@ -323,21 +460,3 @@ def closed_length(
         "dualpipe": (stages / 2 - 1) * (forward + 2 * backward - weight),
     }[schedule]
     return micro_batches * whole + bubble * (bubble > 0)
-
-
-def closed_in_flight(schedule: str, stage: Count, stages: Count, micro_batches: Count, chunks: Count = 1) -> Count:
-    """Micro-batches whose activations a stage keeps, at most m: GPipe m; 1F1B p − i.
-
-    Interleaved (2(p−i−1) + (v−1)·p + 1)/v, the warm-up of Megatron-LM and one more (arXiv:2104.04473 §2.2). ZB-H1 p,
-    ZB-H2 2p − 1, DualPipe p + 1: what they may keep.
-    """
-    if schedule == "interleaved":
-        return least(micro_batches * chunks, 2 * (stages - stage - 1) + (chunks - 1) * stages + 1) / chunks
-    kept = {
-        "gpipe": micro_batches,
-        "1f1b": stages - stage,
-        "zb-h1": stages,
-        "zb-h2": 2 * stages - 1,
-        "dualpipe": stages + 1,
-    }[schedule]
-    return least(micro_batches, kept)

@@ -11,59 +11,104 @@ A request costs the server Δ + (output − 1)·t(B)/B, so its throughput never 
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
+from typing import Any, ClassVar, Unpack
 
-from roofline.estimates.generate import NOTHING, Span, concurrent, span
-from roofline.estimates.latency import Estimate, check_context, held_bytes, time_of
-from roofline.estimates.place import Place, Placed, placed
-from roofline.machine.chip import Chip
-from roofline.machine.engine import Engine, engine_named
-from roofline.machine.timing import Mode
-from roofline.model.checks import count
+import numpy as np
+
+from roofline.estimates.generate import changed_step, launched
+from roofline.estimates.memory import Memory
+from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
+from roofline.estimates.span import NOTHING, Span, exactly, shaped
+from roofline.estimates.step import Estimate, check_context, step_estimate
+from roofline.model.checks import count, numbers
 from roofline.model.errors import InputError
-from roofline.model.maths import ceil_div
-from roofline.model.model import Model
-from roofline.work.step import Step, decode, prefill
+from roofline.model.load import model_of
+from roofline.model.maths import Count, ceil_div, is_array, least, most, where
+from roofline.result import Flag, Units, Word
+from roofline.work.step import Queries, decode, prefill
+from roofline.work.step import replace as changed
+
+MOST_IN_FLIGHT = 2**20
+"""No server is looked at with more requests of a replica in its memory."""
 
 
-@dataclass(frozen=True)
-class Serving:
-    """Steady state. Spans are in seconds.
+@dataclass(frozen=True, repr=False)
+class Serving(Deployed):
+    """Steady state. Spans are in seconds; numbers or arrays.
 
     ttft: from arrival to the first token: the wait for the step under way, queueing behind other prompts (M/G/1) or
     for a place, and the own prefill. tpot: mean time between a request's tokens after the first. latency:
     ttft + (output − 1)·tpot.
-    `in_flight`: requests decoding or prefilling; `held`: how many the memory allows at once. `prefill_share`: the part
-    of the server's work that is prompts.
+    `in_flight`: requests decoding or prefilling; `capacity`: how many the memory of all replicas holds at once.
+    `prefill_share`: the part of the server's work that is prompts.
     """
 
-    where: Placed
-    engine: Engine
-    input: int
-    output: int
-    cached_prefix: int
-    in_flight: int
-    held: int
-    decode: Estimate
+    SCHEMA: ClassVar[str] = "roofline.serve/2"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "input": "", "output": "",
+        "cached_prefix": "", "in_flight": "", "in_flight_per_replica": "", "capacity": "", "idle_replicas": "",
+        "ttft": "s", "tpot": "s", "latency": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
+        "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
+        "decode_shares": "share", "memory": "B", "grade": "",
+    }  # fmt: skip
+
+    asked: Setup
+    input: Count
+    output: Count
+    cached_prefix: Count
+    in_flight: Count
+    capacity: Count
     ttft: Span
     tpot: Span
-    prefill_share: float
+    prefill_share: Count
+
+    # -- what and where --------------------------------------------------------------------------------------------
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The broadcast shape of everything asked."""
+        return np.shape(self.ttft.expected)
 
     @property
-    def chip(self) -> Chip:
-        """The chip it runs on, or many of."""
-        return self.where.chip
+    def in_flight_per_replica(self) -> Count:
+        """Requests of the busiest replica."""
+        return self.deployment.share(self.in_flight)
 
     @property
-    def memory(self) -> float:
-        """Bytes of weights, KV cache and state of the fullest rank while every request decodes."""
-        a, depth = self.decode.analysis, int(self.where.layout.pp)
-        (query,) = a.step.queries
-        return float(held_bytes(a.model, a.precision, decode(depth * int(query.count), query.cached)))
+    def decode_shares(self) -> Mapping[str, float]:
+        """Kind of op → share of the expected time of a decode step, largest first."""
+        return dict(self.decode.shares)
+
+    @property
+    def idle_replicas(self) -> Count:
+        """Replicas that have fewer requests than the busiest."""
+        return self.deployment.idle(self.in_flight)
+
+    # -- figures ---------------------------------------------------------------------------------------------------
+    @cached_property
+    def running(self) -> Count:
+        """Requests of the busiest replica that its memory holds; all of them where it holds not one."""
+        share = self.deployment.share(self.in_flight)
+        return where(self.capacity < 1, share, least(share, self.capacity // self.asked.layout.dp))
+
+    @cached_property
+    def decode(self) -> Estimate:
+        """The decode step of one group of requests, at the mean context."""
+        group = ceil_div(self.running, self.asked.layout.pp) * self.asked.layout.dp
+        step = changed_step(decode(1, 1), self.input + self.output // 2, 1, group)
+        return step_estimate(self.asked, step, within=False)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """What the fullest rank needs where every request in its memory is at its last token, by the engine's rule."""
+        return self.asked.holding.memory(((self.running, self.input + self.output),)).shaped(self.shape)
+
+    @property
+    def fits(self) -> Flag:
+        """Whether that is there."""
+        return self.memory.fits
 
     @property
     def latency(self) -> Span:
@@ -71,111 +116,155 @@ class Serving:
         return self.ttft + self.tpot.times(self.output - 1)
 
     @property
-    def requests_per_second(self) -> float:
+    def requests_per_second(self) -> Count:
         """Requests in flight over the time each takes (Little's law)."""
         return self.in_flight / self.latency.expected
 
     @property
-    def tokens_per_second(self) -> float:
-        """Generated tokens of all users per second, on this chip."""
+    def tokens_per_second(self) -> Count:
+        """Generated tokens of all users per second, on all chips."""
         return self.requests_per_second * self.output
 
     @property
-    def tokens_per_second_per_user(self) -> float:
+    def tokens_per_second_per_chip(self) -> Count:
+        """Generated tokens of all users per second, over the chips of the layout."""
+        return self.tokens_per_second / self.asked.layout.chips
+
+    @property
+    def tokens_per_second_per_user(self) -> Count:
         """1 / TPOT."""
         return 1 / self.tpot.expected
 
+    @property
+    def grade(self) -> Word:
+        """The grade of the decode step."""
+        return self.decode.grade
+
 
 def serve(
-    model: Model,
-    *,
-    on: Place,
-    layout: object = None,
-    input: int,
-    output: int,
-    concurrency: int | None = None,
-    rate: float | None = None,
-    engine: str | Engine | None = "vllm",
-    prefix: float = 0.0,
-    precision: object = None,
-    law: str | Mode = "calibrated",
-) -> Serving:
-    """A server in steady state; times in seconds, rates per second.
+    model: Any, *, input: Count, output: Count, concurrency: Count = None, rate: Count = None, prefix: Count = 0.0,
+    **settings: Unpack[Settings],
+) -> Any:  # fmt: skip
+    """A server in steady state; times in seconds, rates per second: a `Serving`, of lists of settings a `Grid`.
 
-    It always has `concurrency` requests, or receives `rate` requests a second, at random. Each has a prompt of `input`
-    tokens and generates `output` tokens.
-    `on`: a chip or a cluster; `layout`: how the model is spread over its chips (`tp=8`). `engine`: `vllm`, `trtllm`,
-    `sglang`, or None for kernels alone. `prefix`: share of a prompt found in the prefix cache, which is attended to
-    but not computed again. `precision`: changes to the checkpoint's formats. `law`: as in `estimate`. Requests beyond
-    what memory holds wait in the queue.
+    It always has `concurrency` requests, or receives `rate` requests a second, at random; those of all replicas
+    together. Each has a prompt of `input` tokens and generates `output` tokens. `prefix`: share of a prompt found in
+    the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the queue.
+    `model`: a Model, its name, path or config; the settings are those of `Settings`, the engine vLLM where not given.
+    Numbers may be arrays, which broadcast.
     Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
-    degree that does not divide, memory that holds not one request, a rate beyond what the server can take, or both or
-    neither of concurrency and rate.
+    degree that does not divide, a rate beyond what the server can take, or both or neither of concurrency and rate.
+    Where memory holds not one request, `fits` says so, and the times are those of chips with more.
     """
-    if (concurrency is None) == (rate is None):
-        raise InputError("concurrency", concurrency, "either a concurrency or a rate")
-    if not 0 <= prefix < 1:
-        raise InputError("prefix", prefix, "a share from 0 up to, but not including, 1")
-    where, how, formats = placed(on, layout), engine_named(engine), model.precision.merged(precision)
-    new, out = count("input", input, 1), count("output", output, 1)
-    check_context(model, prefill(1, new + out - 1))
-    cached = int(new * prefix)
-    held = concurrent(model, formats, where, how, 4096, new + out, new) * where.layout.dp
-    at = partial(time_of, where=where, law=law, precision=formats, engine=how)
-    rank = where.rank(model)
 
-    def state(b: int) -> Serving:
-        return _steady(rank, where, how, new, out, cached, b, held, at)
+    def one(model: Any, input: Count, output: Count, concurrency: Any, rate: Any, prefix: Any, **where: Any) -> Serving:
+        if (concurrency is None) == (rate is None):
+            raise InputError("concurrency", concurrency, "either a concurrency or a rate")
+        asked = setup(model_of(model), **{"engine": "vllm", **where})
+        new, out = count("input", input, 1), count("output", output, 1)
+        shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
+        check_context(asked.model, prefill(1, new + out - 1))
+        server = Server(asked, new, out, whole(new * shared))
+        if concurrency is not None:
+            requests = count("concurrency", concurrency, 1)
+            broadcast(input=new, output=out, prefix=shared, concurrency=requests)
+            return server.at(requests)
+        arriving = numbers("rate", rate, 0.0, np.inf, "requests a second, more than 0", above=True)
+        broadcast(input=new, output=out, prefix=shared, rate=arriving)
+        return server.at_rate(arriving)
 
-    if concurrency is not None:
-        return state(count("concurrency", concurrency, 1))
-    if not isinstance(rate, (int, float)) or not math.isfinite(rate) or rate <= 0:
-        raise InputError("rate", rate, "requests a second, more than 0")
-    return _at_rate(state, float(rate), held)
-
-
-def _at_rate(state: Callable[[int], Serving], rate: float, held: int) -> Serving:
-    """The smallest number in flight that serves `rate`."""
-    best = state(held)
-    if best.requests_per_second < rate:
-        most = best.requests_per_second
-        raise InputError(
-            "rate", rate, f"at most {most:.3g} requests a second, what this chip serves with {held} in flight"
-        )
-    fewest = bisect_left(range(held), rate, lo=1, hi=held, key=lambda n: state(n).requests_per_second)
-    return state(fewest)
+    options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}
+    return each(one, {"model": model, **options, **settings})
 
 
-def _steady(
-    model: Model, where: Placed, engine: Engine, new: int, out: int, cached: int, everyone: int, places: int,
-    at: Callable[[Model, Step], Estimate],
-) -> Serving:  # fmt: skip
-    """One group of requests: replicas share them out, and pipeline stages take as many groups in turn."""
-    groups = where.layout.dp * where.layout.pp
-    asked, held = ceil_div(everyone, groups), max(1, places // groups)
-    running = min(asked, held)
-    context, fresh = new + out // 2, new - cached
-    steps = at(model, decode(running, context))
-    alone = span(steps, engine.host(running))
-    prompts = min(max(1, round(running / out)), max(1, engine.chunk // fresh))
-    others = round((running - 1) * (out - 1) / out)  # of the other requests, those past their first token
-    company = span(at(model, decode(others, context)), engine.host(others)) if others else NOTHING
-    queries = [(cached, fresh, prompts), *([(context, 1, others)] if others else [])]
-    mixed = at(model, Step(queries))
-    both = span(mixed, engine.host(others + prompts, prompts * fresh))
-    extra = both.minus(company).times(1 / prompts)
-    tpot = alone + extra.times((running - 1) / out)
-    busy = min(0.99, extra.expected * (running - 1) / out / tpot.expected)
-    wait = extra.times(busy / (2 * (1 - busy))) + (alone.times(0.5) if running > 1 else NOTHING)
-    decoding = tpot.times(out - 1)
-    begun = wait + both
-    # No server does more than one thing at a time, or multiplies faster than its peak: a request costs it its prompt
-    # and its share of out − 1 steps. Who finds no place waits: latency ≥ asked · work.
-    least = float(mixed.compute_time) / prompts + (out - 1 - others / prompts) * float(steps.compute_time) / running
-    work = (extra + alone.times((out - 1) / running)).most(Span(least, least, least, least))
-    turn = (begun + decoding).times(asked / running)
-    latency = turn.most(work.times(asked))
-    return Serving(
-        where, engine, new, out, cached, everyone, places, steps, begun.most(latency.minus(decoding)), tpot,
-        min(1.0, extra.expected / work.expected),
-    )  # fmt: skip
+def whole(value: Count) -> Count:
+    """A number rounded down."""
+    return np.floor(value).astype(np.int64) if is_array(value) else int(value)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A deployment that answers requests of `input` tokens, `cached` of them known, with `output` tokens."""
+
+    asked: Setup
+    input: Count
+    output: Count
+    cached: Count
+
+    @cached_property
+    def capacity(self) -> Count:
+        """Requests that the memory of all replicas holds at once, 0 where not one; kernels alone have no rule."""
+        if self.asked.engine.id == "none":
+            return MOST_IN_FLIGHT * self.asked.layout.dp
+        return self.asked.holding.most_sequences(self.input + self.output, MOST_IN_FLIGHT) * self.asked.layout.dp
+
+    @cached_property
+    def places(self) -> Count:
+        """Requests that run at once: those that memory holds, or as on chips with more where it holds not one."""
+        return where(self.capacity < 1, MOST_IN_FLIGHT * self.asked.layout.dp, self.capacity)
+
+    def at_rate(self, rate: Count) -> Serving:
+        """The fewest requests in flight that serve a rate."""
+        most = self.at(self.places)
+        if np.any(np.asarray(most.requests_per_second < rate)):
+            best, asked = np.min(np.asarray(most.requests_per_second)), np.max(np.asarray(rate))
+            flight = np.max(np.asarray(self.places))
+            expected = f"at most {best:.3g} requests a second, what this server takes with {flight} in flight"
+            raise InputError("rate", asked.item(), expected)
+        return self.at(fewest(lambda n: self.at(n).requests_per_second >= rate, self.places))
+
+    def at(self, everyone: Count) -> Serving:
+        """One group of requests: replicas share them out, and pipeline stages take as many groups in turn."""
+        asked, engine, out = self.asked, self.asked.engine, self.output
+        plan, groups = asked.plan, asked.layout.dp * asked.layout.pp
+        mine, places = ceil_div(everyone, groups), most(1, self.places // groups)
+        running = least(mine, places)
+        context, fresh = self.input + out // 2, self.input - self.cached
+        one = decode(1, 1)
+        alone = launched(plan, changed_step(one, context, 1, running), engine.host(running))
+        prompts = least(most(1, rounded(running / out)), most(1, engine.chunk // fresh))
+        others = rounded((running - 1) * (out - 1) / out)  # of the other requests, those past their first token
+        company = launched(plan, changed_step(one, context, 1, others), engine.host(others)).where(others > 0, NOTHING)
+        mixed = changed(one, (Queries(self.cached, fresh, prompts), Queries(context, 1, others)))
+        both = launched(plan, mixed, engine.host(others + prompts, prompts * fresh))
+        extra = both.minus(company).times(1 / prompts)
+        tpot = alone + extra.times((running - 1) / out)
+        busy = least(0.99, extra.expected * (running - 1) / out / tpot.expected)
+        wait = extra.times(busy / (2 * (1 - busy))) + alone.times(0.5).where(running > 1, NOTHING)
+        decoding = tpot.times(out - 1)
+        begun = wait + both
+        # No server does more than one thing at a time, or multiplies faster than its peak: a request costs it its
+        # prompt and its share of out − 1 steps. Who finds no place waits: latency ≥ everyone · work.
+        steps, both_steps = plan.total(changed_step(one, context, 1, running)), plan.total(mixed)
+        floor = both_steps.compute / prompts + (out - 1 - others / prompts) * steps.compute / running
+        work = (extra + alone.times((out - 1) / running)).most(exactly(floor))
+        turn = (begun + decoding).times(mine / running)
+        latency = turn.most(work.times(mine))
+        shape = np.broadcast_shapes(np.shape(latency.expected), np.shape(everyone))
+        return Serving(
+            asked, self.input, out, self.cached, everyone, self.capacity,
+            begun.most(latency.minus(decoding)).shaped(shape), tpot.shaped(shape),
+            shaped(least(1.0, extra.expected / work.expected), shape),
+        )  # fmt: skip
+
+
+def rounded(value: Count) -> Count:
+    """The nearest whole number, an even one where two are as near."""
+    return np.rint(value).astype(np.int64) if is_array(value) else round(value)
+
+
+def fewest(enough: Callable[[Count], Any], most: Count) -> Count:
+    """The least number from 1 to `most` that is enough, for every element, by bisection; `most` is."""
+    if not is_array(most) and not is_array(enough(1)):
+        low, high = 0, most
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
+    shape = np.broadcast_shapes(np.shape(most), np.shape(enough(1)))
+    lows, highs = np.zeros(shape, dtype=np.int64), np.broadcast_to(most, shape).astype(np.int64)
+    while (highs - lows > 1).any():
+        middles = np.maximum((lows + highs) // 2, 1)
+        passed = enough(middles)
+        lows, highs = np.where(passed, lows, middles), np.where(passed, middles, highs)
+    return highs

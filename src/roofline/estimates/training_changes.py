@@ -5,26 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
-from roofline.estimates.place import Place
-from roofline.estimates.training import TrainingEstimate, estimate_training, has_room
+from roofline.estimates.deployment import Machine, deploy
+from roofline.estimates.train import TrainingEstimate, has_room, train_step
 from roofline.layout.layout import Layout
 from roofline.model.errors import InputError
+from roofline.model.maths import Count
+from roofline.result import Figured, Units
 from roofline.work.training import Training, with_options
 
 
 @dataclass(frozen=True)
-class Fix:
+class Fix(Figured):
     """Changes that make it fit, in words, and the estimate with them. `cost`: expected chip-seconds of a step."""
+
+    FIGURES: ClassVar[Units] = {"detail": "", "chips": "", "time": "s", "cost": ""}
 
     detail: str
     estimate: TrainingEstimate
 
     @property
+    def chips(self) -> Count:
+        """Chips of the layout with them."""
+        return self.estimate.chips
+
+    @property
+    def time(self) -> Count:
+        """Expected seconds of a step with them."""
+        return self.estimate.time
+
+    @property
     def cost(self) -> float:
         """Expected chip-seconds of one step."""
-        return self.estimate.time * self.estimate.chips
+        return float(self.estimate.time * self.estimate.chips)
 
 
 Change = tuple[str, dict[str, Any], dict[str, Any]]
@@ -57,31 +71,33 @@ def changes(step: Training, layout: Layout) -> Iterator[Change]:
             yield f"{degree}={size}", {degree: size}, {}
 
 
-def fixes(estimate: TrainingEstimate, on: Place, most: int = 3, **options: Any) -> tuple[Fix, ...]:
+def fixes(estimate: TrainingEstimate, on: Machine, most: int = 3) -> tuple[Fix, ...]:
     """The least expensive changes that make an estimate fit, one alone or two together."""
-    step, layout = estimate.step, estimate.where.layout
-    known = list(changes(step, layout))
-    found: dict[str, Fix] = {}
+    known = list(changes(estimate.step, estimate.deployment.layout))
+    fitting: dict[str, Fix] = {}
     for together in (1, 2):
         for chosen in combinations(known, together):
             names = [n for _, spread, run in chosen for n in (*spread, *run)]
-            if len(set(names)) < len(names) or any(c[0] in found for c in chosen):
+            if len(set(names)) < len(names) or any(c[0] in fitting for c in chosen):
                 continue  # twice the same, or more than is needed
-            tried = _tried(estimate, on, chosen, options)
+            tried = _tried(estimate, on, chosen)
             if tried is not None and tried.fits:
                 detail = ", ".join(c[0] for c in chosen)
-                found[detail] = Fix(detail, tried)
-    return tuple(sorted(found.values(), key=lambda f: f.cost)[:most])
+                fitting[detail] = Fix(detail, tried)
+    return tuple(sorted(fitting.values(), key=lambda f: f.cost)[:most])
 
 
-def _tried(estimate: TrainingEstimate, on: Place, chosen: tuple[Change, ...], options: Any) -> TrainingEstimate | None:
-    layout, step = estimate.where.layout, estimate.step
+def _tried(estimate: TrainingEstimate, on: Machine, chosen: tuple[Change, ...]) -> TrainingEstimate | None:
+    asked, layout, step = estimate.asked, estimate.deployment.layout, estimate.step
     try:
         for _, spread, run in chosen:
             layout = replace(layout, **spread)
             step = with_options(step, **run)
-        if not has_room(estimate.model, step, on=on, layout=layout):
+        if not has_room(asked.model, step, deploy(on, layout)):
             return None
-        return estimate_training(estimate.model, step, on=on, layout=layout, **options)
+        other: TrainingEstimate = train_step(
+            asked.model, step, on=on, layout=layout, engine=asked.engine, law=asked.law
+        )
     except InputError:  # a degree that does not divide, or more chips than the cluster has
         return None
+    return other

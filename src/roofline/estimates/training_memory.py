@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
+from roofline.estimates.memory import Memory
+from roofline.estimates.span import shaped
 from roofline.layout.layout import Layout
 from roofline.model import modules as m
-from roofline.model.maths import Count, ceil_div, is_array, least, most
+from roofline.model.maths import Count, ceil_div, is_array, least, most, where
 from roofline.model.model import Model
 from roofline.model.precision import FORMATS, Format
+from roofline.result import Figured, Units
 from roofline.work import ops as o
 from roofline.work.lower import lower
 from roofline.work.training import Training, kept_by
@@ -24,8 +28,8 @@ RESERVED = 0.96
 
 
 @dataclass(frozen=True)
-class TrainingMemory:
-    """Bytes on one rank of a stage.
+class TrainingMemory(Figured):
+    """Bytes on one rank of a stage: numbers or arrays.
 
     `weights`, `gradients`, `optimizer`: a rank's share of what ZeRO shares out. `activations`: kept by the
     micro-batches in flight; `each` of them keeps that much. `working`: what the peak of the backward pass needs
@@ -33,6 +37,11 @@ class TrainingMemory:
     gradient of the embedding before it is added up. `context`: the runtime and its communicators, outside the
     allocator.
     """
+
+    FIGURES: ClassVar[Units] = {
+        **dict.fromkeys(("weights", "gradients", "optimizer", "activations", "working", "allocated", "context"), "B"),
+        "total": "B", "each": "B", "in_flight": "",
+    }  # fmt: skip
 
     weights: Count
     gradients: Count
@@ -53,9 +62,31 @@ class TrainingMemory:
         """What the device must have: reserved by the allocator, and outside it."""
         return self.allocated / RESERVED + self.context
 
+    def keeping(self, in_flight: Count, micro: Training) -> TrainingMemory:
+        """The same with so many micro-batches in flight; all but one of them in the host's memory where offloaded."""
+        resident = least(in_flight, OFFLOADED) if "activations" in micro.offload else in_flight
+        return replace(self, activations=resident * self.each, in_flight=in_flight)
+
+    def on(self, capacity: float) -> Memory:
+        """By the terms of every estimate: what is reserved beyond what is allocated is overhead."""
+        return Memory(
+            capacity, weights=self.weights, activations=self.activations + self.working, gradients=self.gradients,
+            optimizer=self.optimizer, overhead=self.total - self.allocated,
+        )  # fmt: skip
+
+    def fuller(self, other: TrainingMemory) -> TrainingMemory:
+        """The larger of two, element by element."""
+        mine = self.total >= other.total
+        names = [f.name for f in fields(self)]
+        return TrainingMemory(**{name: where(mine, getattr(self, name), getattr(other, name)) for name in names})
+
+    def shaped(self, shape: tuple[int, ...]) -> TrainingMemory:
+        """Plain numbers where the shape is (), else arrays of that shape."""
+        return TrainingMemory(**{f.name: shaped(getattr(self, f.name), shape) for f in fields(self)})
+
 
 @dataclass(frozen=True)
-class Held:
+class Parameters:
     """Parameters of a rank: those of experts apart, because fewer ranks hold copies of them."""
 
     dense: Count
@@ -69,7 +100,7 @@ class Held:
         return fmt.bytes(dense) + fmt.bytes(experts)
 
 
-def held(modules: Iterable[tuple[m.Module, Count]]) -> Held:
+def parameters(modules: Iterable[tuple[m.Module, Count]]) -> Parameters:
     """The parameters of modules, each with the number of times it stands there."""
     dense: Count = 0
     experts: Count = 0
@@ -78,12 +109,12 @@ def held(modules: Iterable[tuple[m.Module, Count]]) -> Held:
             experts = experts + n * module.parameters
         else:
             dense = dense + n * module.parameters
-    return Held(dense, experts)
+    return Parameters(dense, experts)
 
 
-def trained(rank: Model) -> Held:
+def trained(rank: Model) -> Parameters:
     """The parameters that learn."""
-    return held((module, n) for module, n in rank.modules() if not module.frozen)
+    return parameters((module, n) for module, n in rank.modules() if not module.frozen)
 
 
 def kept_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
@@ -114,31 +145,51 @@ def widest_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
     return step.precision.activations.bytes(widest)
 
 
-def memory_of(rank: Model, micro: Training, layout: Layout, in_flight: Count) -> TrainingMemory:
+@dataclass(frozen=True)
+class LayerBytes:
+    """Of one micro-batch: bytes that a layer keeps, of the stream that comes in, and of its widest op's streams."""
+
+    kept: Count
+    input: Count
+    widest: Count
+
+    def mapped(self, each: Callable[[Count], Count]) -> LayerBytes:
+        """The same with every number put through `each`."""
+        return LayerBytes(each(self.kept), each(self.input), each(self.widest))
+
+
+def layer_bytes(modules: tuple[m.Module, ...], micro: Training) -> LayerBytes:
+    """What one layer keeps and needs."""
+    return LayerBytes(kept_bytes(modules, micro), input_bytes(modules, micro), widest_bytes(modules, micro))
+
+
+def memory_of(
+    rank: Model, micro: Training, layout: Layout, in_flight: Count, known: Mapping[int, LayerBytes] | None = None
+) -> TrainingMemory:
     """Memory of a rank that keeps `in_flight` micro-batches' activations.
 
     With Ψ parameters a rank, N ranks with copies, and bytes w, g, s of a parameter's weight, gradient and state:
     Ψ·(w + g + s) without ZeRO, Ψ·(w + g + s/N), Ψ·(w + (g + s)/N), Ψ·(w + g + s)/N in stages 1, 2, 3
     (arXiv:1910.02054 §5). Activations: in flight · Σ over layers of what their ops keep, arXiv:2205.05198 made general.
+    `known`: what the blocks keep, by their identity, where it has been worked out for several stages.
     """
     precision, zero, full = micro.precision, layout.zero, micro.recompute == "full"
-    stored, learning, everything = FORMATS[micro.recipe.weights], trained(rank), held(rank.modules())
+    stored, learning, everything = FORMATS[micro.recipe.weights], trained(rank), parameters(rank.modules())
     each: Count = 0
     working: Count = 0
     for block, n in rank.blocks:
-        kept = kept_bytes(block.modules, micro)
-        each = each + n * (input_bytes(block.modules, micro) if full else kept)
+        layer = layer_bytes(block.modules, micro) if known is None else known[id(block)]
+        each = each + n * (layer.input if full else layer.kept)
         gathered = 2 * stored.bytes(block.parameters) if zero >= 3 else 0
-        working = most(working, widest_bytes(block.modules, micro) + (kept if full else 0) + gathered)
+        working = most(working, layer.widest + (layer.kept if full else 0) + gathered)
     working = working + kept_bytes(rank.head, micro) + (0 if zero >= 2 else stored.bytes(table(rank)))
     groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
     state = 0 if "optimizer" in micro.offload else learning.bytes(precision.optimizer, layout, zero >= 1)
-    here = least(in_flight, OFFLOADED) if "activations" in micro.offload else in_flight
-    return TrainingMemory(
+    memory = TrainingMemory(
         everything.bytes(stored, layout, zero >= 3), learning.bytes(precision.gradients, layout, zero >= 2),
-        state, here * each, working,
-        CONTEXT + COMMUNICATOR * groups, each, in_flight,
+        state, 0, working, CONTEXT + COMMUNICATOR * groups, each, 0,
     )  # fmt: skip
+    return memory.keeping(in_flight, micro)
 
 
 def table(rank: Model) -> Count:

@@ -9,11 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
-from roofline.estimates.latency import check_context, time_of
-from roofline.estimates.place import placed
-from roofline.estimates.training import TrainingEstimate, estimate_training
+from roofline.estimates.deployment import is_several
+from roofline.estimates.estimate import estimate
+from roofline.estimates.memory import Memory
+from roofline.estimates.settings import setup
+from roofline.estimates.step import Estimate
+from roofline.estimates.train import TrainingEstimate, train_step
+from roofline.explore.anatomy import fingerprint
 from roofline.layout.layout import Layout, layout_named
 from roofline.layout.shard import ONE_CHIP, shard
 from roofline.machine.engine import TRAINER, engine_named
@@ -21,9 +26,11 @@ from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.load import load
 from roofline.model.model import Model
 from roofline.model.precision import Precision
+from roofline.result import Figured, Result, Units
+from roofline.units import written
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.step import Step, step_of
-from roofline.work.training import Training, train
+from roofline.work.training import Training, training
 
 KEYS = ("on", "layout", "precision", "engine", "batch", "context", "prompt", "train", "step")
 NUMBERS = ("batch", "context", "prompt", "train")
@@ -33,16 +40,20 @@ SETTINGS = ("model", "step", *KEYS[:-1])
 
 
 @dataclass(frozen=True)
-class Side:
+class Side(Figured):
     """One of two: a model, and where and how it runs. Without a chip there are no times.
 
-    `context`: cached tokens of the decode; `prompt`: tokens of the prefill; `train`: tokens of a sequence of a training
-    step, None for none. `step`: the one phase that is compared, None for all.
+    `layout`: None for one chip, of a cluster all of it. `batch`: sequences of all replicas. `context`: cached tokens of
+    the decode; `prompt`: tokens of the prefill; `train`: tokens of a sequence of a training step, None for none.
+    `step`: the one phase that is compared, None for all.
     """
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("model", *KEYS), "")
+    NAMES: ClassVar[Mapping[str, str]] = {"layout": "spread"}
 
     model: Model
     on: str | None = None
-    layout: Layout = ONE_CHIP
+    layout: Layout | None = None
     precision: str | None = None
     engine: str | None = None
     batch: int = 1
@@ -59,13 +70,20 @@ class Side:
     def of(self, phase: str) -> Step:
         """The step of a phase."""
         if phase == "training":
-            return train(self.batch, self.trained)
+            return training(self.batch, self.trained)
         return step_of(phase, self.batch, self.prompt if phase == "prefill" else self.context)
 
     @property
     def formats(self) -> Precision:
         """The checkpoint's formats with the changes asked for."""
         return self.model.precision.merged(self.precision)
+
+    @cached_property
+    def spread(self) -> Layout:
+        """The layout of inference; of a cluster as a whole where none is given."""
+        if self.layout is not None or self.on is None or not is_several(self.on):
+            return self.layout or ONE_CHIP
+        return setup(self.model, on=self.on, engine=self.engine, precision=self.precision).layout
 
     @property
     def label(self) -> str:
@@ -78,7 +96,7 @@ class Side:
         if setting == "model":
             return self.model.name
         if setting == "layout":
-            return self.layout.text()
+            return self.spread.text()
         if setting == "train":
             return str(self.trained)
         return {"on": "no chip", "precision": "the checkpoint's", "engine": "the default", "step": "all"}.get(
@@ -87,8 +105,10 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(Figured):
     """A figure of both sides. `ratio` is b over a, None where a is nothing."""
+
+    FIGURES: ClassVar[Units] = {"phase": "", "name": "", "unit": "", "a": "", "b": "", "ratio": ""}
 
     phase: str
     name: str
@@ -131,14 +151,54 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Fact:
+    """A property in which the models differ, with both values in words."""
+
+    property: str
+    a: str
+    b: str
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A phase of a side (a or b) that has not the memory it needs: its times are those of chips with more."""
+
+    side: str
+    phase: str
+    memory: Memory
+
+
+@dataclass(frozen=True, repr=False)
+class Difference(Result):
     """Everything that differs, and what it comes from; the largest causes of each phase first."""
+
+    SCHEMA: ClassVar[str] = "roofline.diff/2"
+    FIGURES: ClassVar[Units] = dict.fromkeys(
+        ("a", "b", "fits", "misfits", "facts", "changes", "turns", "causes"), "",
+    )  # fmt: skip
 
     a: Side
     b: Side
+    misfits: tuple[Misfit, ...]
     changes: tuple[Change, ...]
     turns: tuple[Turn, ...]
     causes: tuple[Cause, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether both sides have the memory for every phase that is timed."""
+        return not self.misfits
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """Properties in which the two models differ."""
+        one, other = (dict(fingerprint(side.model)) for side in (self.a, self.b))
+        names = (name for name in one | other if one.get(name) != other.get(name))
+        return tuple(Fact(name, one.get(name, ""), other.get(name, "")) for name in names)
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The changes, for people."""
+        return [(f"{c.phase}, {c.name}", f"{written(c.a, c.unit)} → {written(c.b, c.unit)}") for c in self.changes]
 
 
 def side(spec: str) -> Side:
@@ -176,30 +236,38 @@ def side(spec: str) -> Side:
     return Side(load(name), **given)
 
 
+def diff(a: str | Side, b: str | Side) -> Difference:
+    """Two sides, each as `side` reads it or as it is, phase by phase."""
+    return differ(a if isinstance(a, Side) else side(a), b if isinstance(b, Side) else side(b))
+
+
 def differ(a: Side, b: Side, most: int = 3) -> Difference:
     """Both sides' figures phase by phase, what each setting changes, and the ops most of the change comes from.
 
     In time where both have a chip, else in FLOPs. Raises InputError where a side cannot be.
     """
     changes = [
-        Change("model", "parameters", "", a.model.parameters, b.model.parameters),
-        Change("model", "active parameters", "", a.model.active_parameters, b.model.active_parameters),
+        Change("model", "parameters", "count", a.model.parameters, b.model.parameters),
+        Change("model", "active parameters", "count", a.model.active_parameters, b.model.active_parameters),
         Change("model", "weights", "B", *(float(s.model.weight_bytes(s.formats)) for s in (a, b))),
         Change("model", "KV cache per token", "B", *(float(s.model.kv_bytes(1, s.formats)) for s in (a, b))),
     ]
     turns: list[Turn] = []
     causes: list[Cause] = []
+    misfits: list[Misfit] = []
     timed = a.on is not None and b.on is not None
     for one, other in _phases(a, b):
         phase = one if one == other else f"{one} → {other}"
         first, second = measured(a, one, timed), measured(b, other, timed)
+        sides = (("a", one, first.memory), ("b", other, second.memory))
+        misfits += [Misfit(which, at, memory) for which, at, memory in sides if memory is not None and not memory.fits]
         by_name = {f.name: f.value for f in second.figures}
         changes += [Change(phase, f.name, f.unit, f.value, by_name[f.name]) for f in first.figures if f.name in by_name]
         turns += _turns(a, b, (one, other), phase, timed, (first.cost, second.cost))
         x, y = first.by_op, second.by_op
-        found = [Cause(phase, op, x.get(op, 0.0), y.get(op, 0.0), first.unit) for op in {**x, **y}]
-        causes += sorted((c for c in found if c.change), key=lambda c: -abs(c.change))[:most]
-    return Difference(a, b, tuple(changes), tuple(turns), tuple(causes))
+        differing = (Cause(phase, op, x.get(op, 0.0), y.get(op, 0.0), first.unit) for op in {**x, **y})
+        causes += sorted((c for c in differing if c.change), key=lambda c: -abs(c.change))[:most]
+    return Difference(a, b, tuple(misfits), tuple(changes), tuple(turns), tuple(causes))
 
 
 def _phases(a: Side, b: Side) -> list[tuple[str, str]]:
@@ -214,22 +282,22 @@ def _turns(
     a: Side, b: Side, phases: tuple[str, str], phase: str, timed: bool, costs: tuple[float, float]
 ) -> list[Turn]:
     """From a to b, whose costs are given, one setting after another; one without effect on the phase is left out."""
-    here, found = a, []
+    side, turns = a, []
     (one, other), (before, last) = phases, costs
     waiting: list[str] = []
     differing = [s for s in SETTINGS if getattr(a, s) != getattr(b, s)]
     for setting in differing:
-        here = replace(here, **{setting: getattr(b, setting)})
+        side = replace(side, **{setting: getattr(b, setting)})
         waiting.append(setting)
         try:
             at_b = setting == differing[-1]
-            now = last if at_b else measured(here, one if here.step == a.step else other, timed).cost
+            now = last if at_b else measured(side, one if side.step == a.step else other, timed).cost
         except InputError:
             continue
         if now != before:
-            found.append(Turn(phase, tuple(waiting), now / before))
+            turns.append(Turn(phase, tuple(waiting), now / before))
         before, waiting = now, []
-    return found
+    return turns
 
 
 # -- one side ------------------------------------------------------------------------------------------------------
@@ -250,37 +318,38 @@ class Measured:
     unit: str
     cost: float
     by_op: Mapping[str, float]
+    memory: Memory | None = None
 
 
 def measured(s: Side, phase: str, timed: bool = True) -> Measured:
     """The figures of a phase, without times where not `timed`. Raises InputError where the side cannot be."""
     step = s.of(phase)
     if s.on is None or not timed:
-        a = analyze(shard(s.model, s.layout), step, precision=s.precision)
+        share = step if isinstance(step, Training) else step.of_replica(s.spread.dp)
+        a = analyze(shard(s.model, s.spread), share, precision=s.precision)
         return Measured(_counted(a), "FLOP", float(a.flops), _by_op((c.name, float(c.flops)) for c in a.ops))
-    check_context(s.model, step)
     if isinstance(step, Training):
         engine = s.engine or TRAINER
-        t = estimate_training(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=engine)
-        return _trained(t)
-    where = placed(s.on, s.layout)
-    e = time_of(where.rank(s.model), step, where, precision=s.precision, engine=s.engine)
-    time = float(e.time)
-    added = (
-        Figure("time", "s", time),
-        Figure("speed of light", "s", float(e.serial_floor)),
-        Figure("memory", "B", float(e.memory)),
-    )
+        return _trained(train_step(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=engine))
+    return _timed(estimate(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=s.engine))
+
+
+def _timed(e: Estimate) -> Measured:
+    """A step of inference: its ops one after another."""
+    times = (
+        Figure("time", "s", e.time), Figure("speed of light", "s", e.serial_floor),
+        Figure("memory", "B", float(e.memory.total)),
+    )  # fmt: skip
     by_op = _by_op((op.name, float(op.expected)) for op in e.ops)
-    return Measured((*_counted(e.analysis), *added), "s", time, by_op)
+    return Measured((*_counted(e.analysis), *times), "s", e.time, by_op, e.memory)
 
 
 def _trained(t: TrainingEstimate) -> Measured:
     """A training step: its passes on the slowest stage, waiting, and what is done once a step."""
     figures = (
         Figure("FLOPs", "FLOP", float(t.hardware_flops)), Figure("time", "s", t.time),
-        Figure("speed of light", "s", t.floor), Figure("memory", "B", t.memory), Figure("MFU", "share", t.mfu),
-        Figure("tokens/s per chip", "", t.tokens_per_second_per_chip),
+        Figure("speed of light", "s", t.floor), Figure("memory", "B", float(t.memory.total)),
+        Figure("MFU", "share", t.mfu), Figure("tokens/s per chip", "tokens/s", t.tokens_per_second_per_chip),
     )  # fmt: skip
     slowest = t.slowest.passes
     spans = {"forward": slowest.forward, "backward": slowest.backward, "weight gradients": slowest.weight}
@@ -290,7 +359,7 @@ def _trained(t: TrainingEstimate) -> Measured:
         "gradients between replicas": t.reduction.expected, "weights between replicas": t.gathering.expected,
         "optimizer": t.update.expected,
     }  # fmt: skip
-    return Measured(figures, "s", t.time, times)
+    return Measured(figures, "s", t.time, times, t.memory)
 
 
 def _counted(a: Analysis) -> tuple[Figure, ...]:
@@ -301,7 +370,7 @@ def _counted(a: Analysis) -> tuple[Figure, ...]:
 
 
 def _by_op(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    sums: dict[str, float] = {}
     for name, value in pairs:
-        found[name] = found.get(name, 0.0) + value
-    return found
+        sums[name] = sums.get(name, 0.0) + value
+    return sums

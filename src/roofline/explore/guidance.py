@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
-from roofline.estimates.generate import Generation, generate
-from roofline.estimates.memory import Room, room
-from roofline.estimates.place import Place
-from roofline.estimates.training import TrainingEstimate, estimate_training
-from roofline.explore.narrower import narrower_weights
-from roofline.layout.layout import Layout, layout_named
-from roofline.machine.engine import Engine
+from roofline.estimates.deployment import Machine, deploy
+from roofline.estimates.generate import Generation, generation
+from roofline.estimates.settings import Setup, setup
+from roofline.estimates.train import TrainingEstimate, train_step
+from roofline.explore.quantized_weights import quantized_weights
+from roofline.layout.layout import Layout
 from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.model.modules import Experts
@@ -21,39 +22,42 @@ from roofline.work.training import Training, with_batch, with_options
 
 @dataclass(frozen=True)
 class Served:
-    """A way of serving: batch, prompt and answer, layout, formats."""
+    """A way of serving: a model as it is set up on a machine; batch, of all replicas, prompt and answer.
 
-    on: Place
-    layout: Layout
+    `layout`: as given, None for the whole machine.
+    """
+
+    on: Machine
+    layout: object
+    asked: Setup
     batch: int
     input: int
     output: int
-    precision: Precision
-    engine: str | Engine | None = None
 
-    def of(self, model: Model) -> Generation:
-        """The generation."""
-        return generate(
-            model, on=self.on, layout=self.layout, batch=self.batch, input=self.input, output=self.output,
-            precision=self.precision, engine=self.engine,
-        )  # fmt: skip
+    @cached_property
+    def generation(self) -> Generation:
+        """What it takes. Raises InputError where it cannot be."""
+        return generation(self.asked, self.batch, self.input, self.output)
 
-    def room(self, model: Model, g: Generation) -> Room:
-        """Memory of its fullest chip, by the rule of `fit`, while the largest wave runs."""
-        batch = min(self.batch, g.waves[0].sequences * int(self.layout.dp))
-        return room(
-            model, self.layout, self.precision, g.chip, g.engine, batch, self.input + self.output, g.engine.chunk
-        )
+    def under(self, layout: Layout) -> Served:
+        """The same under another layout. Raises InputError where the machine has too few chips."""
+        return replace(self, layout=layout, asked=replace(self.asked, deployment=deploy(self.on, layout)))
+
+    def at(self, on: Machine) -> Served:
+        """The same on another machine. Raises InputError where it cannot be."""
+        a = self.asked
+        asked = setup(a.model, on=on, layout=self.layout, precision=a.formats, engine=a.engine, law=a.law)
+        return replace(self, on=on, asked=asked)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A change to make: the lever it turns (weights, batch, tp …), in words, its option, and what is then served."""
+    """A change to make: the lever it turns (weights, batch, tp …), in words, its option, and how it is then served."""
 
     lever: str
     what: str
     option: str
-    then: Served
+    then: Callable[[], Served]
 
 
 @dataclass(frozen=True)
@@ -77,28 +81,27 @@ class Advice:
     ttft: float
 
 
-def advice(model: Model, now: Served, base: Generation, fewest: Layout | None = None) -> tuple[Advice, ...]:
+def advice(now: Served, fewest: Layout | None = None) -> tuple[Advice, ...]:
     """Every change that can be made, by what it gains in tokens per second and chip, largest first.
 
     `fewest`: the layout of the fewest chips, a change too where it does not fit now. What does not fit is left out.
     """
-    found = []
-    for trial in changes(model, now, fewest):
+    every = []
+    for trial in changes(now, fewest):
         try:
-            g = trial.then.of(model)
-        except InputError:  # the chip lacks a format, the memory room, or a degree does not divide
+            changed = trial.then().generation
+            if changed.fits:
+                every.append(_advice(trial, changed, now.generation))
+        except InputError:  # the chip lacks a format, the machine the chips, or a degree does not divide
             continue
-        held = trial.then.room(model, g)
-        if held.fits:
-            found.append(_advice(trial, g, base, held.needed))
-    return tuple(sorted(found, key=lambda a: -a.per_chip))
+    return tuple(sorted(every, key=lambda a: -a.per_chip))
 
 
-def _advice(trial: Trial, g: Generation, base: Generation, memory: float) -> Advice:
+def _advice(trial: Trial, g: Generation, base: Generation) -> Advice:
     """What a change gives: the generation with it over that without it."""
     decodes = base.output > 1
     return Advice(
-        trial.lever, trial.what, trial.option, g, memory,
+        trial.lever, trial.what, trial.option, g, g.memory.total,
         per_chip=g.tokens_per_second_per_chip / base.tokens_per_second_per_chip,
         prefill=_rate(g, g.input, g.ttft.expected) / _rate(base, base.input, base.ttft.expected),
         decode=_rate(g, 1, g.tpot.expected) / _rate(base, 1, base.tpot.expected) if decodes else None,
@@ -109,44 +112,44 @@ def _advice(trial: Trial, g: Generation, base: Generation, memory: float) -> Adv
 
 def _rate(g: Generation, tokens: int, seconds: float) -> float:
     """Tokens per second and chip of the first wave of every replica: each sequence's `tokens` in so many seconds."""
-    sequences = min(g.batch, g.waves[0].sequences * int(g.where.layout.dp))
-    return sequences * tokens / (seconds * g.where.chips)
+    sequences = min(g.batch, g.first_wave * g.deployment.layout.dp)
+    return float(sequences * tokens / (seconds * g.deployment.chips))
 
 
-def changes(model: Model, now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
+def changes(now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
     """What may be changed of how a model is served: formats, batch, layout, an engine's kernels."""
-    formats = now.precision
+    model, formats, layout = now.asked.model, now.asked.formats, now.asked.layout
 
     def narrowed(lever: str, what: str, precision: Precision) -> Trial:
         spec = precision.spec(model.precision)
-        return Trial(
-            lever, what, f"--precision {spec}" if spec else "no --precision", replace(now, precision=precision)
-        )
+        option = f"--precision {spec}" if spec else "no --precision"
+        return Trial(lever, what, option, lambda: replace(now, asked=replace(now.asked, formats=precision)))
 
-    def spread(lever: str, what: str, layout: Layout) -> Trial:
-        return Trial(lever, what, _option(layout), replace(now, layout=layout))
+    def spread(lever: str, what: str, other: Layout) -> Trial:
+        return Trial(lever, what, _option(other), lambda: now.under(other))
+
+    def larger(size: int) -> Trial:
+        return Trial("batch", f"a batch of {size}", f"--batch {size}", lambda: replace(now, batch=size))
 
     if formats.ffn.bits > 16:
         yield narrowed("formats", "everything in 16 bits", formats.merged("bf16"))
     for name, bits in (("fp8", 8), ("int4", 4)):
-        narrow = narrower_weights(model, formats, name)
+        narrow = quantized_weights(model, formats, name)
         if narrow is not None:
             yield narrowed("weights", f"{narrow.what} in {bits} bits", narrow.precision)
     if formats.kv.bits > 8 and model.kv_bytes(1):
         yield narrowed("cache", "KV cache in 8 bits", formats.merged("kv=fp8"))
-    for factor in (2, 4):
-        size = factor * now.batch
-        yield Trial("batch", f"a batch of {size}", f"--batch {size}", replace(now, batch=size))
+    yield from (larger(factor * now.batch) for factor in (2, 4))
     for degree in ("tp", "dp"):
-        size = 2 * getattr(now.layout, degree)
-        yield spread(degree, f"twice the {degree.upper()}", replace(now.layout, **{degree: size}))
-    if now.layout.tp > 1:
-        yield spread("tp", "half the TP", replace(now.layout, tp=now.layout.tp // 2))
+        size = 2 * getattr(layout, degree)
+        yield spread(degree, f"twice the {degree.upper()}", replace(layout, **{degree: size}))
+    if layout.tp > 1:
+        yield spread("tp", "half the TP", replace(layout, tp=layout.tp // 2))
     sparse = any(isinstance(x, Experts) for x, _ in model.modules())
-    if sparse and now.layout.tp > 1 and now.layout.ep == 1 and now.batch % now.layout.tp == 0:
-        apart = replace(now.layout, tp=1, dp=now.layout.dp * now.layout.tp, ep=now.layout.ranks)
+    if sparse and layout.tp > 1 and layout.ep == 1:
+        apart = replace(layout, tp=1, dp=layout.dp * layout.tp, ep=layout.ranks)
         yield spread("ep", "attention data parallel, experts apart", apart)
-    if fewest is not None and fewest != now.layout:
+    if fewest is not None and fewest != layout:
         yield spread("chips", f"{fewest.chips} chips", fewest)
 
 
@@ -155,17 +158,17 @@ def _option(layout: Layout) -> str:
 
 
 def served(
-    model: Model, *, on: Place, layout: object = None, batch: int = 16, input: int | None = None,
-    output: int | None = None, precision: object = None, engine: str | Engine | None = None,
+    model: Model, *, on: Machine, layout: object = None, batch: int = 16, input: int | None = None,
+    output: int | None = None, **settings: Any,
 ) -> Served:  # fmt: skip
-    """A way of serving, its layout and formats understood. Raises InputError for what is not.
+    """A way of serving, its settings understood. Raises InputError for what is not.
 
     Prompts of 1024 and answers of 256 tokens where not given, less where the model's context is shorter.
     """
     longest = model.context or 4096
     answer = max(1, min(256, longest // 4)) if output is None else output
     prompt = max(1, min(1024, longest - answer)) if input is None else input
-    return Served(on, layout_named(layout), batch, prompt, answer, model.precision.merged(precision), engine)
+    return Served(on, layout, setup(model, on=on, layout=layout, **settings), batch, prompt, answer)
 
 
 # -- training ------------------------------------------------------------------------------------------------------
@@ -194,18 +197,18 @@ class TrainingAdvice:
     per_chip: float
 
 
-def training_advice(now: TrainingEstimate, on: Place) -> tuple[TrainingAdvice, ...]:
+def training_advice(now: TrainingEstimate, on: Machine) -> tuple[TrainingAdvice, ...]:
     """Every change that fits, by what it gains in tokens per second and chip, largest first."""
-    found = []
-    for trial in training_changes(now.step, now.where.layout):
+    every = []
+    for trial in training_changes(now.step, now.deployment.layout):
         try:
-            e = estimate_training(now.model, trial.step, on=on, layout=trial.layout)
+            e = train_step(now.model, trial.step, on=on, layout=trial.layout, engine=now.engine, law=now.asked.law)
         except InputError:  # a size that does not divide, a format that the chip lacks
             continue
         if e.fits:
             gain = e.tokens_per_second_per_chip / now.tokens_per_second_per_chip
-            found.append(TrainingAdvice(trial.lever, trial.what, trial.option, e, gain))
-    return tuple(sorted(found, key=lambda a: -a.per_chip))
+            every.append(TrainingAdvice(trial.lever, trial.what, trial.option, e, gain))
+    return tuple(sorted(every, key=lambda a: -a.per_chip))
 
 
 def training_changes(step: Training, layout: Layout) -> Iterator[TrainingTrial]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from roofline.estimates.latency import Estimate, time_of
-from roofline.explore.sensitivity import Point
+import numpy as np
+
+from roofline.estimates.step import Estimate
+from roofline.explore.sensitivity import OperatingPoint
 from roofline.explore.sweep import Array, first_true, longest_context
-from roofline.work.analysis import analyze
 from roofline.work.step import PHASES, Phase, Step, decode, prefill
 
 MOST = 2**20
@@ -17,51 +18,47 @@ MOST = 2**20
 
 @dataclass(frozen=True)
 class Critical:
-    """Where compute at full peak takes as long as memory, and links, at full bandwidth, in one place.
+    """Where compute at full peak takes as long as memory, and links, at full bandwidth, under one deployment.
 
-    `batch`: the first at which a decode at the point's context is compute bound, None where none is up to MOST.
-    `balance`: Σ compute / max(Σ memory, Σ network) of MOST sequences there: below 1 no batch suffices. `reach`: the
-    context from which on no batch suffices, None where one does throughout. `prompt`: the first length at which a
-    prefill of the point's batch is compute bound. `cache`: the first context at which a decode of that batch moves
-    more bytes of cache than of weights. Each None where there is none up to `longest`.
+    `batch`: the first at which a decode at the point's context is compute bound, of all replicas; None where none is up
+    to MOST a replica. `balance`: Σ compute / max(Σ memory, Σ network) of MOST sequences there: below 1 no batch
+    suffices. `beyond`: the context from which on no batch suffices, None where one does throughout. `prompt`: the first
+    length at which a prefill of the point's batch is compute bound. `cache`: the first context at which a decode of
+    that batch moves more bytes of cache than of weights. Each None where there is none up to `longest`.
     """
 
     batch: int | None
     balance: float
-    reach: int | None
+    beyond: int | None
     prompt: int | None
     cache: int | None
     longest: int
 
 
-def critical(p: Point) -> Critical:
+def critical(p: OperatingPoint) -> Critical:
     """The critical batch and lengths about a point."""
-    import numpy
-
-    longest, rank = longest_context(p.model), p.where.rank(p.model)
-
-    def of(step: Step) -> Estimate:
-        return time_of(rank, step, p.where, p.law, p.precision, p.engine)
+    longest, replicas = longest_context(p.model), int(p.asked.layout.dp)
 
     def traffic(e: Estimate) -> Array:
-        return numpy.maximum(e.memory_time, e.network_time)
+        return np.maximum(e.memory_time, e.network_time)
 
-    def balanced(make: Callable[[Array], Step]) -> Callable[[Array], Array]:
+    def balanced(step_of: Callable[[Array], Step]) -> Callable[[Array], Array]:
         def computes(values: Array) -> Array:
-            e = of(make(values))
-            return numpy.asarray(e.compute_time) >= traffic(e)
+            e = p.at(step_of(values))
+            return np.asarray(e.compute_time) >= traffic(e)
 
         return computes
 
     def cached(values: Array) -> Array:
-        moved = analyze(rank, decode(p.batch, values), precision=p.precision).moved
-        return numpy.asarray(moved.cache >= moved.weights)
+        moved = p.at(decode(p.batch, values)).analysis.moved
+        return np.asarray(moved.cache >= moved.weights)
 
-    most = of(decode(MOST, p.context))
-    reached = balanced(lambda n: decode(MOST, n))
+    most = p.at(decode(MOST * replicas, p.context))
+    of_most = balanced(lambda n: decode(MOST * replicas, n))
+    batch = first_true(1, MOST, balanced(lambda b: decode(b * replicas, p.context)))
     return Critical(
-        first_true(1, MOST, balanced(lambda b: decode(b, p.context))), float(most.compute_time / traffic(most)),
-        first_true(1, longest, lambda n: ~reached(n)), first_true(1, longest, balanced(lambda n: prefill(p.batch, n))),
+        None if batch is None else batch * replicas, float(most.compute_time / traffic(most)),
+        first_true(1, longest, lambda n: ~of_most(n)), first_true(1, longest, balanced(lambda n: prefill(p.batch, n))),
         first_true(1, longest, cached), longest,
     )  # fmt: skip
 
@@ -100,12 +97,11 @@ TESTS = (
 """Term of the bytes, the traffic it is a part of, and the share from which it dominates."""
 
 
-def dominance(p: Point) -> Iterator[Dominance]:
+def dominance(p: OperatingPoint) -> Iterator[Dominance]:
     """The tests of both phases, of one rank."""
-    rank = p.where.rank(p.model)
 
     def shares(phase: Phase, longer: int, traffic: str) -> dict[str, float]:
-        a = analyze(rank, p.step(phase, longer), traffic=traffic, precision=p.precision)
+        a = p.at(p.step(phase, longer), traffic=traffic).analysis
         terms = {
             "weights": a.moved.weights, "cache": a.moved.cache, "scratch": a.moved.scratch,
             "activations": a.moved.input + a.moved.output,
@@ -113,7 +109,7 @@ def dominance(p: Point) -> Iterator[Dominance]:
         return {name: float(value) / float(a.bytes) for name, value in terms.items()}
 
     for phase in PHASES:
-        here = {t: (shares(phase, 1, t), shares(phase, 2, t)) for t in ("fused", "unfused")}
+        terms = {t: (shares(phase, 1, t), shares(phase, 2, t)) for t in ("fused", "unfused")}
         for term, traffic, threshold in TESTS:
-            now, twice = (found[term] for found in here[traffic])
+            now, twice = (parts[term] for parts in terms[traffic])
             yield Dominance(phase, term, traffic == "unfused", now, threshold, twice)

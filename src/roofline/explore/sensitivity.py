@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal, TypeAlias
 
-from roofline.estimates.latency import Estimate, time_of
-from roofline.estimates.place import Placed
+import numpy as np
+
+from roofline.estimates.settings import Setup
+from roofline.estimates.step import Estimate, step_estimate
 from roofline.explore import variants
-from roofline.explore.narrower import narrower_weights, weights_text
-from roofline.machine.engine import Engine
-from roofline.machine.timing import Mode
+from roofline.explore.quantized_weights import quantized_weights, weights_text
 from roofline.model import modules as m
 from roofline.model.errors import InputError
 from roofline.model.model import Model
@@ -32,20 +32,26 @@ MATTERS = 0.8
 
 
 @dataclass(frozen=True)
-class Point:
-    """Where the knobs are turned: a model, its place and formats, `batch` sequences a replica.
+class OperatingPoint:
+    """Where the knobs are turned: a model as it is set up, and `batch` sequences of all replicas.
 
     `context`: tokens in the cache of a decode; `prompt`: tokens of a prefill, as many where None.
     """
 
-    model: Model
-    where: Placed
-    precision: Precision
+    asked: Setup
     batch: int
     context: int
-    engine: str | Engine | None = None
     prompt: int | None = None
-    law: str | Mode = "calibrated"
+
+    @property
+    def model(self) -> Model:
+        """The whole model."""
+        return self.asked.model
+
+    @property
+    def formats(self) -> Precision:
+        """The format of every role."""
+        return self.asked.formats
 
     @property
     def prompted(self) -> int:
@@ -56,13 +62,21 @@ class Point:
         """A prefill of the prompt or one token after the context, either so many times as long."""
         return step_of(phase, self.batch, longer * (self.prompted if phase == "prefill" else self.context))
 
-    def estimate(self, phase: Phase) -> Estimate:
-        """The phase's times."""
-        return time_of(self.where.rank(self.model), self.step(phase), self.where, self.law, self.precision, self.engine)
+    def at(self, step: Step, traffic: str = "fused") -> Estimate:
+        """The estimate of a step, however long."""
+        return step_estimate(self.asked, step, traffic=traffic, within=False)
 
     def time(self, phase: Phase) -> float:
-        """Expected seconds of it."""
-        return float(self.estimate(phase).time)
+        """Expected seconds of a phase."""
+        return float(self.at(self.step(phase)).time)
+
+    def under(self, **changes: Any) -> OperatingPoint:
+        """The same with another model or other formats."""
+        return replace(self, asked=replace(self.asked, **changes))
+
+    def on(self, **changes: Any) -> OperatingPoint:
+        """The same on another chip or cluster."""
+        return self.under(deployment=replace(self.asked.deployment, **changes))
 
 
 @dataclass(frozen=True)
@@ -88,38 +102,35 @@ class Answer:
         return abs(self.at_high - self.at_low)
 
 
-def answers(p: Point) -> tuple[Answer, ...]:
+def answers(p: OperatingPoint) -> tuple[Answer, ...]:
     """Every knob's answer in either phase, the largest swing first; none of a knob that its place does not allow."""
-    found: list[Answer] = []
+    every: list[Answer] = []
     for phase in PHASES:
-        here = p.time(phase)
+        now = p.time(phase)
         for knob, kind, ((low, one), (high, other)) in knobs(p, phase):
             try:
-                times = one.time(phase) / here, other.time(phase) / here
+                times = one.time(phase) / now, other.time(phase) / now
             except InputError:  # a size that no longer divides, a format that the chip lacks
                 continue
-            found.append(Answer(knob, kind, phase, low, high, *times))
-    return tuple(sorted(found, key=lambda a: (a.phase != "prefill", -a.swing)))
+            every.append(Answer(knob, kind, phase, low, high, *times))
+    return tuple(sorted(every, key=lambda a: (a.phase != "prefill", -a.swing)))
 
 
-End: TypeAlias = tuple[float, Point]
+End: TypeAlias = tuple[float, OperatingPoint]
 Knob: TypeAlias = tuple[str, Kind, tuple[End, End]]
 
 
-def knobs(p: Point, phase: Phase) -> Iterator[Knob]:
+def knobs(p: OperatingPoint, phase: Phase) -> Iterator[Knob]:
     """The knobs that a model in a place has, each turned down and up."""
     yield from _deployment(p, phase)
     yield from _architecture(p)
 
 
-def _deployment(p: Point, phase: Phase) -> Iterator[Knob]:
-    def turned(make: Callable[[float], Point]) -> tuple[End, End]:
-        return (0.5, make(0.5)), (2.0, make(2.0))
+def _deployment(p: OperatingPoint, phase: Phase) -> Iterator[Knob]:
+    def turned(by: Callable[[float], OperatingPoint]) -> tuple[End, End]:
+        return (0.5, by(0.5)), (2.0, by(2.0))
 
-    def on(**changes: Any) -> Point:
-        return replace(p, where=replace(p.where, **changes))
-
-    chip, cluster = p.where.chip, p.where.cluster
+    chip, cluster = p.asked.deployment.chip, p.asked.deployment.cluster
     if p.batch > 1:
         sizes = (p.batch // 2, replace(p, batch=p.batch // 2)), (2 * p.batch, replace(p, batch=2 * p.batch))
         (less, fewer), (more, many) = sizes
@@ -133,41 +144,41 @@ def _deployment(p: Point, phase: Phase) -> Iterator[Knob]:
             ((half / tokens, replace(p, prompt=half) if phase == "prefill" else replace(p, context=half)), (1.0, p)),
         )
 
-    def faster(factor: float) -> Point:
-        return on(chip=replace(chip, bandwidth=factor * chip.bandwidth))
+    def faster(factor: float) -> OperatingPoint:
+        return p.on(chip=replace(chip, bandwidth=factor * chip.bandwidth))
 
-    def stronger(factor: float) -> Point:
-        return on(chip=replace(chip, peaks={f: factor * v for f, v in chip.peaks.items()}))
+    def stronger(factor: float) -> OperatingPoint:
+        return p.on(chip=replace(chip, peaks={f: factor * v for f, v in chip.peaks.items()}))
 
-    def linked(factor: float) -> Point:
+    def linked(factor: float) -> OperatingPoint:
         levels = tuple(replace(level, bandwidth=factor * level.bandwidth) for level in cluster.levels)
-        return on(cluster=replace(cluster, levels=levels))
+        return p.on(cluster=replace(cluster, levels=levels))
 
     yield "memory bandwidth", "deployment", turned(faster)
     yield "peak", "deployment", turned(stronger)
-    if p.where.chips > 1:
+    if p.asked.deployment.chips > 1:
         yield "link bandwidth", "deployment", turned(linked)
-    weights = narrower_weights(p.model, p.precision, eight_bits(p))
+    weights = quantized_weights(p.model, p.formats, eight_bits(p))
     if weights is not None and weights.bytes <= MATTERS:
         yield (
             f"weights in {eight_bits(p)}",
             "deployment",
-            ((weights.bytes, replace(p, precision=weights.precision)), (1.0, p)),
+            ((weights.bytes, p.under(formats=weights.precision)), (1.0, p)),
         )
-    cache = p.precision.kv.bits
+    cache = p.formats.kv.bits
     if cache >= 16 and p.model.kv_bytes(1):
-        narrow = replace(p, precision=p.precision.merged("kv=fp8"))
+        narrow = p.under(formats=p.formats.merged("kv=fp8"))
         yield "cache in fp8", "deployment", ((float(8 / cache), narrow), (1.0, p))
 
 
-def eight_bits(p: Point) -> str:
+def eight_bits(p: OperatingPoint) -> str:
     """The 8-bit format of weights there: fp8 where the chip multiplies it, else int8, for memory alone."""
-    return "fp8" if "fp8" in p.where.chip.peaks else "int8"
+    return "fp8" if "fp8" in p.asked.deployment.chip.peaks else "int8"
 
 
-def _architecture(p: Point) -> Iterator[Knob]:
-    def other(model: Model) -> Point:
-        return replace(p, model=model)
+def _architecture(p: OperatingPoint) -> Iterator[Knob]:
+    def other(model: Model) -> OperatingPoint:
+        return p.under(model=model)
 
     layers = len(p.model.layers)
     if layers > 1:
@@ -220,34 +231,31 @@ class GridPoint:
     memory: float
 
 
-def grid(p: Point) -> Iterator[GridPoint]:
+def grid(p: OperatingPoint) -> Iterator[GridPoint]:
     """Decode steps at every combination of formats, experts per token, KV heads or rank, width, batch and context.
 
     Of one rank: `flops`, `bytes` and `memory`; `time` expected seconds, `floor` the speed of light, `bound` what
     limits the step. A combination that the place does not allow is left out.
     """
-    import numpy
-
-    formats = [p.precision]
-    weights = narrower_weights(p.model, p.precision, eight_bits(p))
+    formats = [p.formats]
+    weights = quantized_weights(p.model, p.formats, eight_bits(p))
     if weights is not None:
         formats.append(weights.precision)
     formats += [f.merged({"kv": "fp8"}) for f in formats if f.kv.bits > 8]
     k = experts_per_token(p.model)
     chosen = [n for n in (k // 2, k) if n] if k else [0]
-    sizes = numpy.array(sorted({max(1, p.batch // 2), p.batch, 2 * p.batch, 4 * p.batch}))
+    sizes = np.array(sorted({max(1, p.batch // 2), p.batch, 2 * p.batch, 4 * p.batch}))
     last = p.model.context or 8 * p.context
-    lengths = numpy.array(
-        sorted({n for n in (p.context // 2, p.context, 2 * p.context, 4 * p.context) if 0 < n < last})
-    )
+    lengths = np.array(sorted({n for n in (p.context // 2, p.context, 2 * p.context, 4 * p.context) if 0 < n < last}))
     step = decode(sizes[:, None], lengths[None, :])
     for top_k, kv, width in product(chosen, (1.0, 0.5), (0.75, 1.0, 1.25)):
         model = _variant(p.model, top_k, kv, width)
         if model is None:
             continue
         try:
-            rank = p.where.rank(model)
-            timed = [(f, time_of(rank, step, p.where, p.law, f, p.engine)) for f in formats]
+            timed = [(f, p.under(model=model, formats=f).at(step)) for f in formats]
+            for _, e in timed:
+                e.time  # noqa: B018 - raises here what the place does not allow
         except InputError:  # a size that no longer divides, a format that the chip lacks
             continue
         for f, e in timed:
@@ -256,15 +264,15 @@ def grid(p: Point) -> Iterator[GridPoint]:
                     weights_text(model, f), f.kv.name, top_k, kv, width, int(sizes[i]), int(lengths[j]),
                     float(e.analysis.flops[i, j]), float(e.analysis.bytes[i, j]), float(e.time[i, j]),
                     float(e.serial_floor[i, j]), str(e.bound[i, j]), float(e.tokens_per_second[i, j]),
-                    float(e.memory[i, j]),
+                    float(e.memory.total[i, j]),
                 )  # fmt: skip
 
 
 def _variant(model: Model, top_k: int, kv: float, width: float) -> Model | None:
     """One architecture of the grid, None where the keys and values do not divide."""
-    made: Model | None = model if kv == 1.0 else variants.with_kv(model, round(1 / kv))
-    if made is None:
+    variant: Model | None = model if kv == 1.0 else variants.with_kv(model, round(1 / kv))
+    if variant is None:
         return None
     if top_k and top_k != experts_per_token(model):
-        made = variants.with_experts_per_token(made, top_k)
-    return made if width == 1.0 else variants.with_width(made, width)
+        variant = variants.with_experts_per_token(variant, top_k)
+    return variant if width == 1.0 else variants.with_width(variant, width)

@@ -6,19 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from roofline.estimates.estimate import estimate
-from roofline.estimates.latency import Estimate
-from roofline.estimates.memory import fit
-from roofline.estimates.place import Place
-from roofline.layout.layout import layout_named
+import numpy as np
+
+from roofline.estimates.deployment import Machine
+from roofline.estimates.fit import Fit
+from roofline.estimates.settings import setup
+from roofline.estimates.step import Estimate, step_estimate
 from roofline.model.checks import count
 from roofline.model.errors import not_one_of
 from roofline.model.model import Model
 from roofline.model.modules import Attention, Compressor
 from roofline.work.step import PHASES, Phase, Step, decode, step_of
 
-Axis: TypeAlias = Literal["batch", "context"]
-AXES: tuple[Axis, ...] = ("batch", "context")
+Swept: TypeAlias = Literal["batch", "context"]
+AXES: tuple[Swept, ...] = ("batch", "context")
 Array: TypeAlias = Any
 MOST_BATCH, MOST_CONTEXT = 1024, 131072
 MOST_CHUNKS = 256
@@ -45,7 +46,7 @@ class StepSweep:
     """Steps of a phase over one axis in one place. `values` [n] and every figure of `estimate` [n]."""
 
     phase: Phase
-    over: Axis
+    over: Swept
     values: Array
     estimate: Estimate
     crossings: tuple[Crossing, ...]
@@ -66,7 +67,7 @@ class DecodeMap:
     batch: Array
     context: Array
     estimate: Estimate
-    longest: tuple[int, ...]
+    longest: Array
 
     @property
     def tokens_per_second(self) -> Array:
@@ -76,9 +77,7 @@ class DecodeMap:
     @property
     def fits(self) -> Array:
         """Whether the batch's cache fits at that context, [b, c]."""
-        import numpy
-
-        return self.context[None, :] <= numpy.array(self.longest)[:, None]
+        return self.context[None, :] <= self.longest[:, None]
 
 
 def spread(least: int, most: int, each: int = 4) -> Array:
@@ -87,10 +86,8 @@ def spread(least: int, most: int, each: int = 4) -> Array:
     >>> spread(1, 8, 1).tolist()
     [1, 2, 4, 8]
     """
-    import numpy
-
-    steps = max(1, round(each * numpy.log2(most / least)))
-    return numpy.unique(numpy.round(numpy.geomspace(least, most, steps + 1)).astype(numpy.int64))
+    steps = max(1, round(each * np.log2(most / least)))
+    return np.unique(np.round(np.geomspace(least, most, steps + 1)).astype(np.int64))
 
 
 def longest_context(model: Model, most: int | None = None) -> int:
@@ -105,17 +102,15 @@ def lengths(model: Model, last: int, phase: Phase) -> Array:
     Where attention starts afresh at each chunk they have every chunk's last and first token. The steps that complete a
     compressed entry are left out for their neighbours: see `rates`.
     """
-    import numpy
-
-    found = spread(1, last, 8)
+    values = spread(1, last, 8)
     if phase == "prefill":
-        return found
+        return values
     for chunk in {x.chunk for x, _ in model.modules() if isinstance(x, Attention) and x.chunk}:
-        starts = numpy.arange(chunk, last + 1, max(1, last // chunk // MOST_CHUNKS) * chunk)
-        found = numpy.union1d(found, numpy.concatenate([starts - 1, starts]))
+        starts = np.arange(chunk, last + 1, max(1, last // chunk // MOST_CHUNKS) * chunk)
+        values = np.union1d(values, np.concatenate([starts - 1, starts]))
     for rate in rates(model):
-        found = numpy.unique(numpy.maximum(1, found - ((found + 1) % rate == 0)))
-    return found
+        values = np.unique(np.maximum(1, values - ((values + 1) % rate == 0)))
+    return values
 
 
 def rates(model: Model) -> tuple[int, ...]:
@@ -126,18 +121,20 @@ def rates(model: Model) -> tuple[int, ...]:
 def sweep_steps(
     model: Model,
     *,
-    on: Place,
+    on: Machine,
     phase: Phase = "decode",
-    over: Axis = "batch",
+    over: Swept = "batch",
     batch: int = 1,
     context: int = 1024,
     most: int | None = None,
+    counting: str = "standard",
+    traffic: str = "fused",
     **options: Any,
 ) -> StepSweep:
     """Steps over batch (1 … `most`, 1024 where not given, at `context`) or over context (1 … `most` at `batch`).
 
-    Contexts are those of `lengths`. Of a decode `context` is what is cached, of a prefill the prompt. With a layout the
-    batch is that of one replica. `options` are those of `estimate`.
+    Contexts are those of `lengths`. Of a decode `context` is what is cached, of a prefill the prompt. The batch is that
+    of all replicas. `counting`, `traffic` and the settings in `options` are those of `estimate`.
     Raises InputError for what is not understood.
     """
     for name, value, known in (("over", over, AXES), ("phase", phase, PHASES)):
@@ -147,11 +144,13 @@ def sweep_steps(
     last = count("batch", MOST_BATCH if most is None else most, 1) if over == "batch" else longest_context(model, most)
     values = spread(1, last, 8) if over == "batch" else lengths(model, last, phase)
 
+    asked = setup(model, on=on, **options)
+
     def step(points: Array) -> Step:
         return step_of(phase, points, length) if over == "batch" else step_of(phase, size, points)
 
     def at(points: Array) -> Estimate:
-        return estimate(model, step(points), on=on, **options)
+        return step_estimate(asked, step(points), counting=counting, traffic=traffic)
 
     drawn = at(values)
     floor = crossings("floor", values, lambda points: floor_bound(at(points)), floor_bound(drawn))
@@ -162,57 +161,42 @@ def sweep_steps(
 def map_decode(
     model: Model,
     *,
-    on: Place,
-    layout: object = None,
+    on: Machine,
     most_batch: int | None = None,
     most_context: int | None = None,
-    engine: str | None = None,
+    counting: str = "standard",
+    traffic: str = "fused",
     **options: Any,
 ) -> DecodeMap:
     """Decode over batch (powers of two up to `most_batch`, 1024) × context (powers of two from 256 up, and the last).
 
-    With a layout the batch is that of one replica. What fits is what `fit` says for the engine.
-    Raises InputError for what is not understood.
+    The batch is that of all replicas. What fits is what `fit` says for the engine. The settings in `options` are those
+    of `estimate`. Raises InputError for what is not understood.
     """
-    import numpy
-
     last = longest_context(model, most_context)
     sizes = spread(1, count("batch", MOST_BATCH if most_batch is None else most_batch, 1), 1)
     powers = [2**k for k in range(8, last.bit_length()) if 3 * 2**k <= 2 * last]
-    lengths = numpy.array([*powers, last])
-    step = decode(sizes[:, None], lengths[None, :])
-    timed = estimate(model, step, on=on, layout=layout, engine=engine, **options)
-    spread_over = layout_named(layout)
-    of: dict[str, Any] = {
-        "on": on,
-        "layout": spread_over,
-        "context": last,
-        "engine": engine,
-        "precision": timed.analysis.precision,
-    }
-    fits = (fit(model, batch=int(b) * int(spread_over.dp), **of) for b in sizes)
-    longest = tuple(last if f.longest_context is None else f.longest_context for f in fits)
+    lengths = np.array([*powers, last])
+    asked = setup(model, on=on, **options)
+    timed = step_estimate(asked, decode(sizes[:, None], lengths[None, :]), counting=counting, traffic=traffic)
+    longest = Fit(asked, sizes, last, asked.engine.chunk).longest_context
     return DecodeMap(sizes, lengths, timed, longest)
 
 
 # -- what limits a step --------------------------------------------------------------------------------------------
 def floor_bound(e: Estimate) -> Array:
     """Of the sums at the speed of light the longest: network, compute or memory."""
-    import numpy
-
-    compute, memory = numpy.asarray(e.compute_time), numpy.asarray(e.memory_time)
-    on_chip = numpy.where(compute >= memory, "compute", "memory")
-    return numpy.where(e.network_time > numpy.maximum(compute, memory), "network", on_chip)
+    compute, memory = np.asarray(e.compute_time), np.asarray(e.memory_time)
+    on_chip = np.where(compute >= memory, "compute", "memory")
+    return np.where(e.network_time > np.maximum(compute, memory), "network", on_chip)
 
 
 def binding(e: Estimate) -> Array:
     """The bound (compute, memory, network, latency) of the ops that take most of the expected time together."""
-    import numpy
-
-    names = numpy.array(["compute", "memory", "network", "latency"])
-    total = [sum(op.expected * (numpy.asarray(op.bound) == name) for op in e.ops) for name in names]
-    shape = numpy.shape(e.time)
-    return names[numpy.argmax(numpy.stack([numpy.broadcast_to(t, shape) for t in total]), axis=0)]
+    names = np.array(["compute", "memory", "network", "latency"])
+    total = [sum(op.expected * (np.asarray(op.bound) == name) for op in e.ops) for name in names]
+    shape = np.shape(e.time)
+    return names[np.argmax(np.stack([np.broadcast_to(t, shape) for t in total]), axis=0)]
 
 
 def crossings(
@@ -222,21 +206,20 @@ def crossings(
 
     `known`: names(values), where they are known already.
     """
-    here = names(values) if known is None else known
-    changes = [i for i in range(1, len(values)) if here[i] != here[i - 1]]
+    named = names(values) if known is None else known
+    changes = [i for i in range(1, len(values)) if named[i] != named[i - 1]]
     return tuple(
-        Crossing(of, _first(int(values[i - 1]), int(values[i]), names), str(here[i - 1]), str(here[i])) for i in changes
+        Crossing(of, _first(int(values[i - 1]), int(values[i]), names), str(named[i - 1]), str(named[i]))
+        for i in changes
     )
 
 
 def _first(low: int, high: int, names: Callable[[Array], Array]) -> int:
     """The first whole number in (low, high] whose name is not that of `low`; array by array."""
-    import numpy
-
     while high - low > 1:
-        points = numpy.unique(numpy.linspace(low, high, min(PIECES, high - low + 1)).astype(numpy.int64))
-        found = names(points)
-        place = int(numpy.argmax(found != found[0]))
+        points = np.unique(np.linspace(low, high, min(PIECES, high - low + 1)).astype(np.int64))
+        named = names(points)
+        place = int(np.argmax(named != named[0]))
         low, high = int(points[place - 1]), int(points[place])
     return high
 
@@ -247,11 +230,9 @@ def first_true(low: int, high: int, holds: Callable[[Array], Array]) -> int | No
     Looked for between points four to a doubling, then to the exact number: a stretch that lies between two of them
     with what does not hold on both sides is passed over.
     """
-    import numpy
-
     values = spread(low, high)
-    found = numpy.asarray(holds(values))
-    if not found.any():
+    holding = np.asarray(holds(values))
+    if not holding.any():
         return None
-    i = int(numpy.argmax(found))
+    i = int(np.argmax(holding))
     return low if i == 0 else _first(int(values[i - 1]), int(values[i]), holds)

@@ -9,36 +9,46 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeAlias, get_args
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from roofline.model.errors import InputError, nearest, not_one_of
-from roofline.model.maths import Count, ceil_div, is_array, least
+from roofline.model.maths import Count, ceil_div, is_array, least, some
+from roofline.result import Figured, Units
 
 Exchange: TypeAlias = Literal["ring", "all_gather", "ulysses"]
 EXCHANGES: tuple[Exchange, ...] = get_args(Exchange)
 MOST = 2**20
 DEGREES = ("tp", "pp", "dp", "cp", "ep")
+DISCRETE = ("pp", "vp", "zero", "sp", "stages", "exchange")
+"""What makes another plan where it differs, and is no array."""
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(Figured):
     """Degrees of parallelism. Ints, or arrays for many layouts at once.
 
     tp: tensor; pp: pipeline stages; dp: data (replicas; with ep, attention data parallelism beside experts); cp:
-    context; ep: expert. `etp`: tensor parallelism inside an expert (tp where ep is 1, else 1). `sp`: sequence
-    parallelism, norms and residuals on 1/tp of the tokens (arXiv:2205.05198 §4.2.2). `zero`: 0 nothing, 1 optimizer
-    state, 2 also gradients, 3 also weights shared out over the data and context ranks (arXiv:1910.02054); `shard`: over
-    that many of them, the rest being copies (HSDP). `vp`: model chunks a stage holds (interleaving). `stages`: layers
-    of each stage where they are not equal. `exchange`: how context parallelism brings keys and values together.
-    `imbalance`: tokens that the experts of the busiest rank get over the mean; `capacity`: the most they take of them,
-    over the mean, the rest being dropped.
+    context; ep: expert. All of them may be arrays but pp. `etp`: tensor parallelism inside an expert (tp where ep is 1,
+    else 1). `sp`: sequence parallelism, norms and residuals on 1/tp of the tokens (arXiv:2205.05198 §4.2.2). `zero`: 0
+    nothing, 1 optimizer state, 2 also gradients, 3 also weights shared out over the data and context ranks
+    (arXiv:1910.02054); `shard`: over that many of them, the rest being copies (HSDP). `vp`: model chunks a stage holds
+    (interleaving). `stages`: layers of each stage where they are not equal. `exchange`: how context parallelism brings
+    keys and values together. `imbalance`: tokens that the experts of the busiest rank get over the mean; `capacity`:
+    the most they take of them, over the mean, the rest being dropped; either may be an array.
 
     >>> Layout(tp=8, pp=4, dp=2).chips
     64
     """
 
+    FIGURES: ClassVar[Units] = dict.fromkeys(
+        ("tp", "pp", "dp", "cp", "ep", "etp", "sp", "zero", "shard", "vp", "stages", "exchange", "imbalance",
+         "capacity"), "",
+    )  # fmt: skip
+    NAMES: ClassVar[Mapping[str, str]] = {"etp": "expert_tp", "shard": "sharers"}
+
     tp: Count = 1
-    pp: Count = 1
+    pp: int = 1
     dp: Count = 1
     cp: Count = 1
     ep: Count = 1
@@ -49,10 +59,14 @@ class Layout:
     vp: int = 1
     stages: tuple[int, ...] = ()
     exchange: Exchange = "ring"
-    imbalance: float = 1.0
-    capacity: float | None = None
+    imbalance: Count = 1.0
+    capacity: Count = None
 
     def __post_init__(self) -> None:
+        for name in DISCRETE:
+            value = getattr(self, name)
+            if is_array(value) or (name != "stages" and isinstance(value, (list, tuple))):
+                raise InputError(f"layout.{name}", value, f'one value; several as layout={{"{name}": [...]}}')
         for name in DEGREES:
             object.__setattr__(self, name, _degree(name, getattr(self, name)))
         for name in ("etp", "shard"):
@@ -65,11 +79,9 @@ class Layout:
             raise InputError("layout.sp", self.sp, "true or false")
         if self.exchange not in EXCHANGES:
             raise not_one_of("layout.exchange", self.exchange, EXCHANGES)
-        for name, value in (("imbalance", self.imbalance), ("capacity", self.capacity)):
-            if value is None and name == "capacity":
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value < float("inf"):
-                raise InputError(f"layout.{name}", value, "a number of at least 1")
+        for name in ("imbalance", "capacity"):
+            if name == "imbalance" or self.capacity is not None:
+                object.__setattr__(self, name, _at_least_one(name, getattr(self, name)))
         try:
             stages = tuple(self.stages)
         except TypeError:
@@ -77,25 +89,25 @@ class Layout:
         if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in stages):
             raise InputError("layout.stages", self.stages, "whole numbers of layers")
         object.__setattr__(self, "stages", stages)
-        if stages and (is_array(self.pp) or len(stages) != self.pp * self.vp):
+        if stages and len(stages) != self.pp * self.vp:
             expected = f"{self.pp}·{self.vp} numbers, one for each stage and chunk"
             raise InputError("layout.stages", list(stages), expected)
-        if _some(self.ranks % (self.ep * self.expert_tp)):
+        if some(self.ranks % (self.ep * self.expert_tp)):
             raise does_not_divide("ep", self.ep, "tp·cp·dp / etp", ceil_div(self.ranks, self.expert_tp))
-        if self.shard is not None and _some((self.dp * self.cp) % self.shard):
+        if self.shard is not None and some((self.dp * self.cp) % self.shard):
             raise does_not_divide("shard", self.shard, "dp·cp", self.dp * self.cp)
 
-    @property
+    @cached_property
     def ranks(self) -> Count:
         """Chips of one pipeline stage: tp·cp·dp."""
         return self.tp * self.cp * self.dp
 
-    @property
+    @cached_property
     def chips(self) -> Count:
         """All chips: tp·cp·dp·pp."""
         return self.ranks * self.pp
 
-    @property
+    @cached_property
     def expert_tp(self) -> Count:
         """Tensor parallelism inside an expert: as given, else tp where experts are not shared out, 1 where they are."""
         if self.etp is not None:
@@ -103,12 +115,12 @@ class Layout:
         alone = (self.ep == 1) * 1
         return alone * self.tp + (1 - alone)
 
-    @property
+    @cached_property
     def sharers(self) -> Count:
         """Ranks that ZeRO shares the state of one copy of the weights out over."""
         return self.dp * self.cp if self.shard is None else self.shard
 
-    @property
+    @cached_property
     def expert_sharers(self) -> Count:
         """The same for the weights of experts, of which fewer ranks hold copies."""
         copies = self.ranks // (self.ep * self.expert_tp)
@@ -125,22 +137,22 @@ class Layout:
             "pp": self.ranks,
         }[axis]
 
-    @property
-    def load(self) -> float:
+    @cached_property
+    def load(self) -> Count:
         """Rows of the busiest expert-parallel rank over the mean."""
-        return self.imbalance if self.capacity is None else min(self.imbalance, self.capacity)
+        return self.imbalance if self.capacity is None else least(self.imbalance, self.capacity)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """The broadcast shape of degrees that are arrays, () where none are."""
-        degrees = (*(getattr(self, name) for name in DEGREES), self.expert_tp, self.sharers)
+        degrees = (*(getattr(self, name) for name in DEGREES), self.expert_tp, self.sharers, self.load)
         if not any(is_array(d) for d in degrees):
             return ()
         import numpy
 
         return numpy.broadcast_shapes(*(numpy.shape(d) for d in degrees))
 
-    @property
+    @cached_property
     def alone(self) -> bool:
         """Whether it is one chip."""
         return not is_array(self.chips) and self.chips == 1
@@ -165,13 +177,22 @@ class Layout:
     def text(self) -> str:
         """In one line, degrees of 1 left out: `tp=8, pp=4, zero=1`."""
         numbers = (*DEGREES, "etp", "shard", "vp", "zero")
-        shown = [f"{n}={getattr(self, n)}" for n in numbers if getattr(self, n) not in (None, 0 if n == "zero" else 1)]
+        values = {n: getattr(self, n) for n in numbers}
+        plain = {n: v for n, v in values.items() if is_array(v) or v not in (None, 0 if n == "zero" else 1)}
+        shown = [f"{n}={_short(v)}" for n, v in plain.items()]
         words = ["sp"] if self.sp else []
         words += [f"stages={'+'.join(map(str, self.stages))}"] if self.stages else []
-        words += [f"imbalance={self.imbalance:g}"] if self.imbalance != 1 else []
-        words += [f"capacity={self.capacity:g}"] if self.capacity is not None else []
+        words += [f"imbalance={_short(self.imbalance)}"] if is_array(self.imbalance) or self.imbalance != 1 else []
+        words += [f"capacity={_short(self.capacity)}"] if self.capacity is not None else []
         words += [f"exchange={self.exchange}"] if self.exchange != "ring" else []
         return ", ".join(shown + words) or "one chip"
+
+
+def _short(value: Count) -> str:
+    """A number, or the least and the most of an array."""
+    if not is_array(value):
+        return f"{value:g}"
+    return f"{value.min():g}…{value.max():g}"
 
 
 def _spread(layers: int, chunks: int) -> list[int]:
@@ -206,8 +227,8 @@ def layout_named(spec: Any) -> Layout:
 def _pair(word: str) -> tuple[str, Any]:
     if word == "sp":
         return "sp", True
-    found = re.fullmatch(r"([a-z]+)=?(.*)", word)
-    name, text = (found[1], found[2]) if found else (word, "")
+    pair = re.fullmatch(r"([a-z]+)=?(.*)", word)
+    name, text = (pair[1], pair[2]) if pair else (word, "")
     if name == "exchange":
         return name, text
     if name == "sp":
@@ -228,7 +249,10 @@ def _degree(name: str, value: Any) -> Count:
     if is_array(value) or isinstance(value, (list, tuple)):
         import numpy
 
-        array = numpy.asarray(value)
+        try:
+            array = numpy.asarray(value)
+        except ValueError:
+            raise InputError(f"layout.{name}", value, "numbers, not lists of several lengths") from None
         if array.dtype.kind not in "iu" or array.size == 0 or (array < 1).any() or (array > MOST).any():
             raise InputError(f"layout.{name}", value, f"whole numbers from 1 to {MOST}")
         return array.astype(numpy.int64)
@@ -237,9 +261,17 @@ def _degree(name: str, value: Any) -> Count:
     return value
 
 
-def _some(value: Count) -> bool:
-    """Whether any element is not 0."""
-    return bool(value.any()) if is_array(value) else bool(value)
+def _at_least_one(name: str, value: Any) -> Count:
+    if is_array(value) or isinstance(value, (list, tuple)):
+        import numpy
+
+        array = numpy.asarray(value)
+        if array.dtype.kind not in "iuf" or array.size == 0 or not (numpy.isfinite(array) & (array >= 1)).all():
+            raise InputError(f"layout.{name}", value, "numbers of at least 1")
+        return array.astype(float)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value < float("inf"):
+        raise InputError(f"layout.{name}", value, "a number of at least 1")
+    return value
 
 
 def does_not_divide(degree: str, value: Count, what: str, size: Count) -> InputError:
@@ -253,5 +285,5 @@ def does_not_divide(degree: str, value: Count, what: str, size: Count) -> InputE
 
 def check_divides(degree: str, value: Count, what: str, size: Count) -> None:
     """Raises InputError where `value` does not divide `size`, naming both and the nearest degrees that do."""
-    if _some(size % value):
+    if some(size % value):
         raise does_not_divide(degree, value, what, size)

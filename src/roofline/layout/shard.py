@@ -9,7 +9,7 @@ and an all-gather before the next product that needs all tokens (Megatron-LM, ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -17,22 +17,33 @@ from typing import Any
 from roofline.layout.layout import Layout, check_divides
 from roofline.model import modules as m
 from roofline.model.errors import InputError
-from roofline.model.maths import Count, ceil_div, is_array, least, most
+from roofline.model.maths import Count, ceil_div, is_array, least, most, some
 from roofline.model.model import Block, Model
+from roofline.model.table import Table
 
 ONE_CHIP = Layout()
+PIPELINE = "pipeline"
+"""The block of what a stage hands to the next."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shard(Model):
     """What one rank holds, a model like any other; `counted`: its blocks, each with its number of layers.
 
-    `whole`: the model, where this is a pass through all stages of a pipeline.
+    `stands_for`: the model's own blocks that they are shares of. `whole`: the model, where this is a pass through all
+    stages of a pipeline.
     """
 
-    counted: tuple[tuple[Block, Count], ...] = ()
+    counted: tuple[tuple[Block, int], ...] = ()
+    stands_for: tuple[tuple[Block, int], ...] = ()
     layout: Layout = ONE_CHIP
     whole: Model | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
 
     @property
     def layout_text(self) -> str:
@@ -41,12 +52,8 @@ class Shard(Model):
 
     @cached_property
     def resident(self) -> tuple[Model, ...]:
-        """The ranks of the stages that a pass goes through, one after another; an average one for arrays of degrees."""
-        if self.whole is None:
-            return (self,)
-        if is_array(self.layout.pp):
-            return (shard(self.whole, self.layout, 0),)
-        return distinct(stages(self.whole, self.layout))
+        """The ranks of the stages that a pass goes through, one after another."""
+        return (self,) if self.whole is None else distinct(stages(self.whole, self.layout))
 
     def kv_elements(self, tokens: Count) -> Count:
         """Cached elements of one sequence: those of this rank's share of the tokens, or of its heads (Ulysses)."""
@@ -54,7 +61,7 @@ class Shard(Model):
         return whole if self.layout.exchange == "ulysses" else ceil_div(whole, self.layout.cp)
 
     @cached_property
-    def blocks(self) -> tuple[tuple[Block, Count], ...]:
+    def blocks(self) -> tuple[tuple[Block, int], ...]:
         """The blocks of this rank's layers."""
         return self.counted
 
@@ -92,47 +99,96 @@ def shard(model: Model, layout: Layout, stage: int | None = None) -> Model:
     """The model that a rank of `stage` holds: the first stage has the embedding, the last the head.
 
     `stage` None: all layers on one rank, and the hand-overs between stages as modules, for the latency of one pass.
-    A layout of one chip gives the model itself. Degrees in arrays give sizes in arrays; a stage is then an average one.
+    A layout of one chip gives the model itself. Degrees in arrays (tp, dp, cp, ep, …) give sizes in arrays.
     Raises InputError for a degree that does not divide what it shares out, naming it and the nearest that do.
     """
-    if layout.alone:
-        return model
-    here = _Rank(layout, model.hidden, model.vocab)
-    embedding, head = tuple(_spread(here, model.embedding)), tuple(_spread(here, model.head))
-    if is_array(layout.pp):
-        share = ceil_div(len(model.layers), layout.pp) / len(model.layers)
-        counted = [(here.block(block), n * (1 if stage is None else share)) for block, n in model.blocks]
-    else:
-        held = layout.layers_of(len(model.layers))
-        layers = range(len(model.layers)) if stage is None else held[stage]
-        counted = [(here.block(b), n) for b, n in Counter(model.layers[i] for i in layers).items()]
-        if stage is not None:
-            embedding = embedding if stage == 0 else ()
-            if layout.pp > 1:
-                embedding, head = _untied(embedding), _untied(head)
-            head = head if stage == layout.pp - 1 else ()
-    if here.several(layout.pp):
-        handed = m.Collective(
-            name="send", op="p2p", width=model.hidden, ranks=layout.pp, stride=layout.ranks, axis="pp",
-            split=here.scattered,
-        )  # fmt: skip
-        passes = layout.pp - 1 if stage is None or is_array(layout.pp) else int(stage < layout.pp - 1)
-        if not isinstance(passes, int) or passes:
-            counted.append((Block("pipeline", (handed,)), passes if stage is None else 1))
-    given = {f.name: getattr(model, f.name) for f in fields(Model)}
-    given |= {"embedding": embedding, "head": head, "layers": ()}
-    passing = model if stage is None and here.several(layout.pp) else None
-    return Shard(**given, counted=tuple(counted), layout=layout, whole=passing)
+    return model if layout.alone else _cut(model, layout).of(stage)
 
 
 def stages(model: Model, layout: Layout) -> tuple[Model, ...]:
     """The models of a rank of every pipeline stage, first to last. Raises InputError as `shard` does."""
-    return tuple(shard(model, layout, i) for i in range(layout.pp))
+    if layout.alone:
+        return (model,)
+    return _cut(model, layout).stages()
+
+
+def pipeline(model: Model, layout: Layout) -> tuple[Model, tuple[Model, ...]]:
+    """One layer of each block with the ends, and the models of a rank of every stage, which share those blocks.
+
+    Raises InputError as `shard` does.
+    """
+    if layout.alone:
+        return replace(model, layers=tuple(block for block, _ in model.blocks)), (model,)
+    parts = _cut(model, layout)
+    whole = parts.of(None)
+    assert isinstance(whole, Shard)
+    return replace(whole, counted=tuple((block, 1) for block, _ in whole.counted)), parts.stages()
+
+
+def handing(rank: Model) -> Model:
+    """Of a rank, what it hands to the next stage and nothing else."""
+    blocks = tuple((block, n) for block, n in rank.blocks if block.name == PIPELINE)
+    if not isinstance(rank, Shard):
+        return replace(rank, embedding=(), head=(), layers=())
+    return replace(rank, embedding=(), head=(), counted=blocks)
+
+
+def _cut(model: Model, layout: Layout) -> _Parts:
+    rank = _Rank(layout, model.hidden, model.vocab)
+    handed = m.Collective(
+        name="send", op="p2p", width=model.hidden, ranks=layout.pp, stride=layout.ranks, axis="pp",
+        split=rank.scattered,
+    )  # fmt: skip
+    return _Parts(
+        model, layout, tuple(_spread(rank, model.embedding)), tuple(_spread(rank, model.head)),
+        {block: rank.block(block) for block, _ in model.blocks}, Block(PIPELINE, (handed,)),
+        layout.layers_of(len(model.layers)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A model cut for a rank: its ends, its blocks by what they are shares of, and the layers of each stage."""
+
+    model: Model
+    layout: Layout
+    embedding: tuple[m.Module, ...]
+    head: tuple[m.Module, ...]
+    blocks: Mapping[Block, Block]
+    handed: Block
+    layers: tuple[tuple[int, ...], ...]
+
+    def stages(self) -> tuple[Model, ...]:
+        """What a rank of every stage holds."""
+        return tuple(self.of(i) for i in range(self.layout.pp))
+
+    def of(self, stage: int | None) -> Model:
+        """What a rank of a stage holds, or of all stages as one."""
+        model, layout = self.model, self.layout
+        layers = range(len(model.layers)) if stage is None else self.layers[stage]
+        stands_for = tuple(Counter(model.layers[i] for i in layers).items())
+        counted = [(self.blocks[b], n) for b, n in stands_for]
+        embedding, head = self.embedding, self.head
+        if layout.pp > 1:
+            embedding, head = (embedding, head) if stage is None else (_untied(embedding), _untied(head))
+            sends = layout.pp - 1 if stage is None else int(stage < layout.pp - 1)
+            counted += [(self.handed, sends)] if sends else []
+        given = {f.name: getattr(model, f.name) for f in fields(Model)}
+        given["embedding"] = embedding if stage in (None, 0) else ()
+        given["head"] = head if stage in (None, layout.pp - 1) else ()
+        given |= {"layers": (), "counted": tuple(counted), "stands_for": stands_for}
+        return Shard(**given, layout=layout, whole=model if stage is None and layout.pp > 1 else None)
 
 
 def distinct(ranks: Iterable[Model]) -> tuple[Model, ...]:
-    """The ranks that differ in what they hold."""
-    return tuple({(rank.embedding, rank.blocks, rank.head): rank for rank in ranks}.values())
+    """The ranks that differ in what they hold; stages differ in their number of layers and in their ends."""
+    return tuple({(contents(rank), len(rank.blocks)): rank for rank in ranks}.values())
+
+
+def contents(rank: Model) -> tuple[object, ...]:
+    """What a stage of one layout holds, as a key: whose blocks, in how many layers, and which ends."""
+    blocks = rank.stands_for if isinstance(rank, Shard) else rank.blocks
+    return blocks, bool(rank.embedding), bool(rank.head)
 
 
 def _untied(modules: tuple[m.Module, ...]) -> tuple[m.Module, ...]:
@@ -148,11 +204,12 @@ def _untied(modules: tuple[m.Module, ...]) -> tuple[m.Module, ...]:
 
 @dataclass(frozen=True)
 class _Rank:
-    """What cutting a module needs to know: the degrees, and the width of the stream."""
+    """What cutting a module needs to know: the degrees, the width of the stream, and the mixer of its layer."""
 
     layout: Layout
     hidden: int
     vocab: int
+    mixer: m.Module | None = None
 
     @staticmethod
     def several(degree: Count) -> bool:
@@ -178,11 +235,74 @@ class _Rank:
 
 
 # -- one module ----------------------------------------------------------------------------------------------------
-Cutter = Callable[[Any, _Rank, str], dict[str, Count]]
+@dataclass(frozen=True)
+class Stream:
+    """What flows out of a module of a layer, as the ranks of a tensor-parallel group have it.
+
+    `pieces`: each rank has its own heads or inner neurons of it. `partial`: sums that wait for their reduction.
+    `gathered`: widths of the streams whose tokens an all-gather has brought together.
+    """
+
+    pieces: bool = False
+    partial: Count = 0
+    gathered: frozenset[int] = frozenset()
+
+
+Rule = Callable[[Any, _Rank, Stream], tuple[Iterable[m.Module], Stream]]
+"""A module, its rank and the stream that comes in → its modules on the rank, collectives included, and the stream."""
+SHARDING: Table[Rule] = Table("sharding")
+Cut = Callable[[Any, _Rank, str], dict[str, Count]]
 """A module, the rank and what to call the module in errors → the sizes that change."""
 
 
-def _linear(l: m.Linear, r: _Rank, what: str) -> dict[str, Count]:
+def cut(module: m.Module, rank: _Rank, sizes: Cut) -> m.Module:
+    """The rank's share of a module."""
+    changed = sizes(module, rank, module.name)
+    return replace(module, **changed, split=rank.layout.cp, copies=rank.layout.cp * rank.layout.dp)
+
+
+def whole(module: m.Module, rank: _Rank) -> m.Module:
+    """The module as every rank has it."""
+    return replace(module, split=rank.scattered, copies=rank.layout.ranks)
+
+
+def replicated(module: m.Module, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """Every rank has the module whole, and what it makes."""
+    return (whole(module, rank),), replace(stream, pieces=False)
+
+
+SHARDING.add(replicated, m.Router, m.Indexer, m.Compressor, m.Mix, m.Collective)
+
+
+def follows(sizes: Cut) -> Rule:
+    """A module that is shared out where what it reads is."""
+
+    def rule(module: m.Module, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+        return ((cut(module, rank, sizes),), stream) if stream.pieces else replicated(module, rank, stream)
+
+    return rule
+
+
+def _width(a: m.Activation, r: _Rank, what: str) -> dict[str, Count]:
+    check_divides("tp", r.layout.tp, f"{what} width", a.width)
+    return {"width": a.width // r.layout.tp}
+
+
+def _gate(g: m.Gate, r: _Rank, what: str) -> dict[str, Count]:
+    return {"width": g.width // r.layout.tp, "gates": ceil_div(g.gates, r.layout.tp)}
+
+
+def _conv(c: m.Conv, r: _Rank, what: str) -> dict[str, Count]:
+    return {"channels": r.groups(c.channels, c.kv, c.kv_groups), "kv": c.kv // least(r.layout.tp, c.kv_groups)}
+
+
+SHARDING.add(follows(_width), m.Activation)
+SHARDING.add(follows(_gate), m.Gate)
+SHARDING.add(follows(_conv), m.Conv)
+
+
+# -- products ------------------------------------------------------------------------------------------------------
+def _linear_sizes(l: m.Linear, r: _Rank, what: str) -> dict[str, Count]:
     tp = r.layout.tp
     if l.part == "head":
         return {"outputs": ceil_div(l.outputs, tp)}  # the vocabulary is padded
@@ -196,11 +316,113 @@ def _linear(l: m.Linear, r: _Rank, what: str) -> dict[str, Count]:
     return {"inputs": l.inputs // tp}
 
 
+@SHARDING.of(m.Linear)
+def _linear(l: m.Linear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """Columns need all tokens of what they read; rows leave partial sums, which wait where they join the stream."""
+    if l.cut == "none":
+        return replicated(l, rank, stream)
+    before: tuple[m.Module, ...] = ()
+    after: tuple[m.Module, ...] = ()
+    tp, several = rank.layout.tp, rank.several(rank.layout.tp)
+    if l.cut == "columns" and (not stream.pieces or l.inputs == rank.hidden):
+        before, stream = gather(l.name, l.inputs, rank, stream)
+        l = replace(l, gathered=tp if rank.layout.sp else 1)
+    if l.cut == "rows" and several and l.outputs == rank.hidden:
+        stream = replace(stream, partial=stream.partial + (tp > 1) * 1)
+    elif l.cut == "rows" and several:
+        after = (
+            m.Collective(name=f"{l.name}_reduce", op="all_reduce", width=l.outputs, ranks=tp, split=rank.layout.cp),
+        )
+    return (*before, cut(l, rank, _linear_sizes), *after), replace(stream, pieces=l.cut != "rows")
+
+
+@SHARDING.of(m.Embedding)
+def _embedding(e: m.Embedding, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """The vocabulary's rows are shared out and their sums reduced; other tables every rank has whole."""
+    if e.rows != rank.vocab:
+        return replicated(e, rank, stream)
+    mine = cut(e, rank, lambda e, r, what: {"rows": ceil_div(e.rows, r.layout.tp)})
+    return (mine, *reduction(e.name, rank)), stream
+
+
+# -- the stream ----------------------------------------------------------------------------------------------------
+def reduction(name: str, rank: _Rank, where: Count = 1) -> tuple[m.Module, ...]:
+    """The reduction of the stream's partial sums, `where` (0 or 1) there are any; it scatters the tokens under sp."""
+    layout = rank.layout
+    if not rank.several(layout.tp) or (isinstance(where, int) and where == 0):
+        return ()
+    op, split = ("reduce_scatter", rank.scattered) if layout.sp else ("all_reduce", layout.cp)
+    ranks = layout.tp if isinstance(where, int) else _if(where, layout.tp, 1)
+    return (m.Collective(name=f"{name}_reduce", op=op, width=rank.hidden, ranks=ranks, split=split),)
+
+
+def gather(name: str, width: int, rank: _Rank, stream: Stream) -> tuple[tuple[m.Module, ...], Stream]:
+    """The all-gather of scattered tokens of a stream of that width, once for all that read it."""
+    layout = rank.layout
+    if not rank.several(layout.tp) or not layout.sp or width in stream.gathered:
+        return (), stream
+    collective = m.Collective(
+        name=f"{name}_gather", op="all_gather", width=width, ranks=layout.tp, split=rank.scattered
+    )
+    return (collective,), replace(stream, gathered=stream.gathered | {width})
+
+
+@SHARDING.of(m.Add)
+def _add(a: m.Add, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """A residual sum needs the whole sum; two branches that are both partial sums are added up first."""
+    before = reduction(a.name, rank, (stream.partial == 1) * 1)
+    return (*before, whole(a, rank)), Stream(partial=most(stream.partial - 1, 0))
+
+
+@SHARDING.of(m.Norm)
+def _norm(n: m.Norm, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """A norm of the stream needs the whole sum; one inside the pieces is over each head, or a share of the width."""
+    if not stream.pieces:
+        return (*reduction(n.name, rank, (stream.partial > 0) * 1), whole(n, rank)), Stream()
+    layout, kv_heads = rank.layout, getattr(rank.mixer, "kv_heads", 0)
+    size = n.repeats if n.repeats > 1 else n.width
+    per_kv = kv_heads and (n.repeats == kv_heads or n.name == "k_norm")
+    part = size // least(layout.tp, kv_heads) if per_kv else ceil_div(size, layout.tp)
+    copies = layout.ranks if n.repeats > 1 and not n.per_repeat else layout.cp * layout.dp
+    if per_kv and n.repeats == 1:
+        copies = layout.ranks // least(layout.tp, kv_heads)
+    sizes = {"repeats": part} if n.repeats > 1 else {"width": part}
+    return (replace(n, **sizes, split=layout.cp, copies=copies),), stream
+
+
+@SHARDING.of(m.Rope)
+def _rope(r: m.Rope, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """Heads of queries, and of keys as the attention beside it has them."""
+    keys = max(0, r.heads - getattr(rank.mixer, "heads", r.heads))
+    kept = rank.kv(keys) if keys > 1 else keys
+    heads = ceil_div(r.heads - keys, rank.layout.tp) + kept
+    return (replace(r, heads=heads, split=rank.layout.cp),), stream
+
+
+# -- mixers --------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Mixes:
+    """The rule of a module made of heads or channels, which are always shared out.
+
+    `latent`: it makes keys and values of the stream itself, and so needs all tokens of its cached entries.
+    """
+
+    sizes: Cut
+    latent: bool = False
+
+    def __call__(self, module: Any, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+        before: tuple[m.Module, ...] = ()
+        if self.latent:
+            before, stream = gather(module.name, module.cache_width, rank, stream)
+        mine = _exchanged(module.name, cut(module, rank, self.sizes), rank)
+        return (*before, *mine), replace(stream, pieces=True)
+
+
 def _attention(a: m.Attention, r: _Rank, what: str) -> dict[str, Count]:
     tp = r.layout.tp
     check_divides("tp", tp, f"{what} heads", a.heads)
     many, few = most(tp, a.kv_heads), least(tp, a.kv_heads)
-    if (many % few).any() if is_array(many % few) else many % few:
+    if some(many % few):
         raise InputError("layout.tp", tp, f"a divisor or a multiple of the {a.kv_heads} key/value heads")
     return {"heads": a.heads // tp, "kv_heads": r.kv(a.kv_heads)}
 
@@ -226,155 +448,52 @@ def _channels(s: m.SelectiveScan | m.GatedRecurrence, r: _Rank, what: str) -> di
     return {"channels": s.channels // r.layout.tp}
 
 
-def _conv(c: m.Conv, r: _Rank, what: str) -> dict[str, Count]:
-    return {"channels": r.groups(c.channels, c.kv, c.kv_groups), "kv": c.kv // least(r.layout.tp, c.kv_groups)}
+SHARDING.add(Mixes(_attention), m.Attention)
+SHARDING.add(Mixes(_heads, latent=True), m.LatentAttention, m.CompressedAttention)
+SHARDING.add(Mixes(_heads), m.LinearAttention)
+SHARDING.add(Mixes(_state_space), m.StateSpace)
+SHARDING.add(Mixes(_delta), m.DeltaRule)
+SHARDING.add(Mixes(_channels), m.SelectiveScan, m.GatedRecurrence)
 
 
-def _width(a: m.Activation, r: _Rank, what: str) -> dict[str, Count]:
-    check_divides("tp", r.layout.tp, f"{what} width", a.width)
-    return {"width": a.width // r.layout.tp}
+def _exchanged(name: str, mixer: m.Module, rank: _Rank) -> Iterator[m.Module]:
+    """A rank's mixer, with the exchange that context parallelism needs before it (and Ulysses also after it)."""
+    layout = rank.layout
+    keys = getattr(mixer, "kv_width", getattr(mixer, "cache_width", None))
+    if not rank.several(layout.cp) or keys is None:
+        yield mixer
+        return
+    place = {"stride": layout.tp, "axis": "cp", "split": layout.cp, "ranks": layout.cp}
+    if layout.exchange == "ulysses" and isinstance(mixer, m.Attention):
+        check_divides("cp", layout.cp, "the attention heads of a tensor-parallel rank", mixer.heads)
+        queries, values = mixer.heads * mixer.head_dim, mixer.heads * mixer.v_head_dim
+        yield m.Collective(name=f"{name}_spread", op="all_to_all", width=queries + keys, **place)
+        few = least(layout.cp, mixer.kv_heads)
+        yield replace(mixer, heads=mixer.heads // layout.cp, kv_heads=mixer.kv_heads // few, split=1)
+        yield m.Collective(name=f"{name}_return", op="all_to_all", width=values, **place)
+        return
+    if layout.exchange == "ulysses":
+        raise InputError("layout.exchange", layout.exchange, f"ring or all_gather for {type(mixer).__name__}")
+    ring = "ring" if layout.exchange == "ring" else "keys"
+    yield m.Collective(name=f"{name}_{ring}", op="all_gather", width=keys, **place)
+    yield mixer
 
 
-def _gate(g: m.Gate, r: _Rank, what: str) -> dict[str, Count]:
-    return {"width": g.width // r.layout.tp, "gates": ceil_div(g.gates, r.layout.tp)}
+# -- experts -------------------------------------------------------------------------------------------------------
+@SHARDING.of(m.Experts)
+def _experts(e: m.Experts, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """Shared out over ep ranks, each of them over etp; what stays within a tensor-parallel group is a partial sum."""
+    partial = stream.partial + _stays(rank.layout)
+    return _exchanged_experts(e, rank), replace(stream, pieces=False, partial=partial)
 
 
-def _embedding(e: m.Embedding, r: _Rank, what: str) -> dict[str, Count]:
-    return {"rows": ceil_div(e.rows, r.layout.tp)}
-
-
-CUTTERS: dict[type[m.Module], Cutter] = {
-    m.Linear: _linear, m.Attention: _attention, m.LatentAttention: _heads, m.CompressedAttention: _heads,
-    m.LinearAttention: _heads, m.StateSpace: _state_space, m.DeltaRule: _delta, m.SelectiveScan: _channels,
-    m.GatedRecurrence: _channels, m.Conv: _conv, m.Activation: _width, m.Gate: _gate, m.Embedding: _embedding,
-}  # fmt: skip
-MIXERS = (
-    m.Attention, m.LatentAttention, m.CompressedAttention, m.LinearAttention, m.StateSpace, m.DeltaRule,
-    m.SelectiveScan, m.GatedRecurrence,
-)  # fmt: skip
-"""Modules made of heads or channels, which are always shared out."""
-FOLLOWERS = (m.Norm, m.Rope, m.Activation, m.Gate, m.Conv)
-"""Modules that are shared out where what they read is."""
-
-
-def _cut(module: m.Module, rank: _Rank) -> m.Module:
-    sizes = CUTTERS[type(module)](module, rank, module.name)
-    return replace(module, **sizes, split=rank.layout.cp, copies=rank.layout.cp * rank.layout.dp)
-
-
-def _whole(module: m.Module, rank: _Rank) -> m.Module:
-    return replace(module, split=rank.scattered, copies=rank.layout.ranks)
-
-
-def _norm(n: m.Norm, rank: _Rank, mixer: m.Module | None) -> m.Module:
-    """A norm inside the pieces: over each head, or over the width that the ranks share out."""
-    kv_heads = getattr(mixer, "kv_heads", 0)
-    size = n.repeats if n.repeats > 1 else n.width
-    per_kv = kv_heads and (n.repeats == kv_heads or n.name == "k_norm")
-    part = size // least(rank.layout.tp, kv_heads) if per_kv else ceil_div(size, rank.layout.tp)
-    weights = rank.layout.ranks if n.repeats > 1 and not n.per_repeat else rank.layout.cp * rank.layout.dp
-    if per_kv and n.repeats == 1:
-        weights = rank.layout.ranks // least(rank.layout.tp, kv_heads)
-    sizes = {"repeats": part} if n.repeats > 1 else {"width": part}
-    return replace(n, **sizes, split=rank.layout.cp, copies=weights)
-
-
-def _rope(r: m.Rope, rank: _Rank, mixer: m.Module | None) -> m.Module:
-    """Heads of queries, and of keys as the attention beside it has them."""
-    heads = getattr(mixer, "heads", r.heads)
-    keys = max(0, r.heads - heads)
-    held = rank.kv(keys) if keys > 1 else keys
-    return replace(r, heads=ceil_div(r.heads - keys, rank.layout.tp) + held, split=rank.layout.cp)
-
-
-# -- a layer -------------------------------------------------------------------------------------------------------
-def _spread(rank: _Rank, modules: Iterable[m.Module]) -> Iterator[m.Module]:
-    """The modules of a layer on one rank, in order, with the collectives between them."""
-    layout, modules = rank.layout, tuple(modules)
-    several, mixer = rank.several(layout.tp), next((x for x in modules if isinstance(x, MIXERS)), None)
-    if mixer is not None:
-        _cut(mixer, rank)  # an error names heads rather than the products around them
-    pieces = False  # whether the last module's output is shared out
-    partial: Count = 0  # partial sums that wait for their reduction
-    everywhere: set[Count] = set()  # widths of the streams that an all-gather has brought together
-
-    def reduced(name: str, some: Count = 1) -> Iterator[m.Module]:
-        if several and not (isinstance(some, int) and some == 0):
-            op, split = ("reduce_scatter", rank.scattered) if layout.sp else ("all_reduce", layout.cp)
-            ranks = layout.tp if isinstance(some, int) else _if(some, layout.tp, 1)
-            yield m.Collective(name=f"{name}_reduce", op=op, width=rank.hidden, ranks=ranks, split=split)
-
-    def gather(name: str, width: Count) -> Iterator[m.Module]:
-        if several and layout.sp and width not in everywhere:
-            everywhere.add(width)
-            name = f"{name}_gather"
-            yield m.Collective(name=name, op="all_gather", width=width, ranks=layout.tp, split=rank.scattered)
-
-    for module in modules:
-        stream = isinstance(module, m.Norm) and not pieces
-        if isinstance(module, m.Add) or stream:
-            now = (partial == 1) * 1 if isinstance(module, m.Add) else (partial > 0) * 1
-            yield from reduced(module.name, now)
-            partial = most(partial - 1, 0) if isinstance(module, m.Add) else 0
-            everywhere.clear()
-        if isinstance(module, m.Experts):
-            yield from _experts(module, rank)
-            pieces, partial = False, partial + _stays(layout)
-        elif isinstance(module, m.Linear) and module.cut != "none":
-            if module.cut == "columns" and (not pieces or module.inputs == rank.hidden):
-                yield from gather(module.name, module.inputs)
-                module = replace(module, gathered=layout.tp if layout.sp else 1)
-            yield _cut(module, rank)
-            pieces = module.cut != "rows"
-            if module.cut == "rows" and several and module.outputs == rank.hidden:
-                partial = partial + (layout.tp > 1) * 1
-            elif module.cut == "rows" and several:
-                yield m.Collective(
-                    name=f"{module.name}_reduce", op="all_reduce", width=module.outputs, ranks=layout.tp,
-                    split=layout.cp,
-                )  # fmt: skip
-        elif isinstance(module, MIXERS):
-            if isinstance(module, (m.LatentAttention, m.CompressedAttention)):
-                yield from gather(module.name, module.cache_width)
-            yield from _context(module, rank)
-            pieces = True
-        elif isinstance(module, m.Rope):
-            yield _rope(module, rank, mixer)
-        elif isinstance(module, m.Norm) and pieces:
-            yield _norm(module, rank, mixer)
-        elif isinstance(module, FOLLOWERS) and pieces:
-            yield _cut(module, rank)
-        elif isinstance(module, m.Embedding) and module.rows == rank.vocab:
-            yield _cut(module, rank)
-            yield from reduced(module.name)
-        else:
-            yield _whole(module, rank)
-            pieces = False
-    yield from reduced("layer", (partial > 0) * 1)
-
-
-def _if(condition: Count, then: Count, other: Count) -> Count:
-    return condition * then + (1 - condition) * other
-
-
-def _stays(layout: Layout) -> Count:
-    """1 where the ranks of an expert group are those of a tensor-parallel group, which have the same tokens anyway.
-
-    Their experts' outputs are then partial sums like any other, and nothing is dispatched.
-    """
-    if layout.sp:
-        return 0
-    group = layout.ep * layout.expert_tp
-    return ((group == layout.tp) & (layout.tp > 1)) * 1
-
-
-def _experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
-    """Experts shared out over ep ranks, each of them over etp; tokens are sent to them and their outputs back."""
+def _exchanged_experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
+    """A rank's experts; tokens are sent to them and their outputs back."""
     layout, etp = rank.layout, rank.layout.expert_tp
     check_divides("ep", layout.ep, "experts", e.experts)
     check_divides("etp" if layout.etp is not None else "tp", etp, "the experts' inner size", e.inner)
     stays, owned = _stays(layout), layout.cp * layout.tp
-    held = replace(
+    mine = replace(
         e, inner=e.inner // etp, ranks=layout.ep, gathered=layout.ep * etp, split=owned,
         copies=layout.ranks // (layout.ep * etp), load=layout.load,
     )  # fmt: skip
@@ -395,7 +514,7 @@ def _experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
 
     yield from exchange("dispatch")
     yield from within("all_gather")
-    yield held
+    yield mine
     yield from within("reduce_scatter")
     yield from exchange("combine")
     if not layout.sp and rank.several(layout.tp) and not (isinstance(stays, int) and stays):
@@ -403,24 +522,30 @@ def _experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
         yield m.Collective(name=f"{e.name}_gather", op="all_gather", width=width, ranks=ranks, split=owned)
 
 
-def _context(module: m.Module, rank: _Rank) -> Iterator[m.Module]:
-    """A mixer on one rank, with the exchange that context parallelism needs before it (and Ulysses also after it)."""
-    layout, cut = rank.layout, _cut(module, rank)
-    keys = getattr(cut, "kv_width", getattr(cut, "cache_width", None))
-    if not rank.several(layout.cp) or keys is None:
-        yield cut
-        return
-    place = {"stride": layout.tp, "axis": "cp", "split": layout.cp, "ranks": layout.cp}
-    if layout.exchange == "ulysses" and isinstance(cut, m.Attention):
-        check_divides("cp", layout.cp, "the attention heads of a tensor-parallel rank", cut.heads)
-        queries, values = cut.heads * cut.head_dim, cut.heads * cut.v_head_dim
-        yield m.Collective(name=f"{module.name}_spread", op="all_to_all", width=queries + keys, **place)
-        few = least(layout.cp, cut.kv_heads)
-        yield replace(cut, heads=cut.heads // layout.cp, kv_heads=cut.kv_heads // few, split=1)
-        yield m.Collective(name=f"{module.name}_return", op="all_to_all", width=values, **place)
-        return
-    if layout.exchange == "ulysses":
-        raise InputError("layout.exchange", layout.exchange, f"ring or all_gather for {type(module).__name__}")
-    name = "ring" if layout.exchange == "ring" else "keys"
-    yield m.Collective(name=f"{module.name}_{name}", op="all_gather", width=keys, **place)
-    yield cut
+def _stays(layout: Layout) -> Count:
+    """1 where the ranks of an expert group are those of a tensor-parallel group, which have the same tokens anyway.
+
+    Their experts' outputs are then partial sums like any other, and nothing is dispatched.
+    """
+    if layout.sp:
+        return 0
+    group = layout.ep * layout.expert_tp
+    return ((group == layout.tp) & (layout.tp > 1)) * 1
+
+
+def _if(condition: Count, then: Count, other: Count) -> Count:
+    return condition * then + (1 - condition) * other
+
+
+# -- a layer -------------------------------------------------------------------------------------------------------
+def _spread(rank: _Rank, modules: Iterable[m.Module]) -> Iterator[m.Module]:
+    """The modules of a layer on one rank, in order, with the collectives between them."""
+    modules = tuple(modules)
+    mixer = next((x for x in modules if isinstance(SHARDING[type(x)], Mixes)), None)
+    rank, stream = replace(rank, mixer=mixer), Stream()
+    if mixer is not None:
+        SHARDING[type(mixer)](mixer, rank, stream)  # an error names heads rather than the products around them
+    for module in modules:
+        mine, stream = SHARDING[type(module)](module, rank, stream)
+        yield from mine
+    yield from reduction("layer", rank, (stream.partial > 0) * 1)

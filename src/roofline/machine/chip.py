@@ -1,7 +1,7 @@
 """A chip: peaks for each format, memory, links, power, price. SI inside; catalog files in the units of datasheets.
 
 Peaks are dense, link bandwidth is per direction, 1 GB = 10⁹ bytes, 1 GiB = 2³⁰. Every figure of the catalog stands
-beside its source and date in `catalog/*.toml`.
+beside its source and date in `catalog/*.toml`. Memory is what programs can use: ECC on GDDR takes 1/16 of it away.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Chip:
     """One accelerator as software sees it.
 
     `peaks` and `vector`: FLOP/s of the matrix units and of ordinary arithmetic, by format. `bandwidth` bytes/s and
-    `capacity` bytes of main memory, `cache` bytes of the last level on the chip, `units` its cores (SMs, CUs).
+    `capacity` usable bytes of main memory, `cache` bytes of the last level on the chip, `units` its cores (SMs, CUs).
+    `nominal_capacity`: bytes on the datasheet where fewer are usable, as `usable_source` says on `usable_date`.
     `link` and `host`: bytes/s in one direction to its peers and to the host. Powers in watts. `like`: the catalog
     chip this one was derived from; `constants`: its own fitted laws, from a calibrated chip file.
     """
@@ -51,6 +52,9 @@ class Chip:
     peaks: Mapping[str, float]
     bandwidth: float
     capacity: float
+    nominal_capacity: float | None = None
+    usable_source: str = ""
+    usable_date: str = ""
     vector: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     cache: float | None = None
     units: int | None = None
@@ -72,6 +76,10 @@ class Chip:
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    def plain(self) -> str:
+        """How results call it."""
+        return self.id
 
     def peak(self, fmt: str) -> float:
         """Dense FLOP/s of the matrix units in a format.
@@ -104,14 +112,16 @@ class Chip:
 # key in the file: (field of Chip, factor to SI)
 _NUMBERS: Mapping[str, tuple[str, float]] = MappingProxyType({
     "memory.bandwidth_gbs": ("bandwidth", 1e9), "memory.capacity_gb": ("capacity", 1e9),
-    "memory.capacity_gib": ("capacity", 2.0**30), "memory.l2_mb": ("cache", 1e6), "memory.l2_mib": ("cache", 2.0**20),
-    "memory.units": ("units", 1), "memory.clock_mhz": ("clock", 1e6), "link.scale_up_gbs": ("link", 1e9),
-    "link.host_gbs": ("host", 1e9), "power.tdp_w": ("tdp", 1), "power.idle_w": ("idle", 1),
+    "memory.capacity_gib": ("capacity", 2.0**30), "memory.usable_gb": ("usable", 1e9),
+    "memory.usable_gib": ("usable", 2.0**30), "memory.usable_mib": ("usable", 2.0**20),
+    "memory.l2_mb": ("cache", 1e6), "memory.l2_mib": ("cache", 2.0**20), "memory.units": ("units", 1),
+    "memory.clock_mhz": ("clock", 1e6), "link.scale_up_gbs": ("link", 1e9), "link.host_gbs": ("host", 1e9),
+    "power.tdp_w": ("tdp", 1), "power.idle_w": ("idle", 1),
 })  # fmt: skip
 _WORDS: Mapping[str, str] = MappingProxyType({
     "name": "name", "vendor": "vendor", "generation": "generation", "kind": "kind", "note": "note",
     "memory.kind": "memory_kind", "link.scale_up": "link_kind", "link.host": "host_kind", "sources.figures": "source",
-    "sources.date": "date",
+    "sources.date": "date", "sources.usable": "usable_source", "sources.usable_date": "usable_date",
 })  # fmt: skip
 _MARKS = ("power.idle_assumed", "power.tdp_assumed", "memory.capacity_assumed", "price.assumed")
 _PRICE = ("price.usd_per_hour", "price.date", "price.source")
@@ -147,6 +157,8 @@ def chip_from(id: str, table: object) -> Chip:
     for name, key in (("bandwidth", "memory.bandwidth_gbs"), ("capacity", "memory.capacity_gb")):
         if name not in values:
             raise InputError(f"{id}.{key}", "nothing (missing key)", "a positive number")
+    if "usable" in values:
+        values |= _usable(id, flat, values.pop("usable"), values["capacity"])
     peaks = {f: _positive(f"{id}.peak.{f}", flat[f"peak.{f}"]) * 1e12 for f in FORMATS if f"peak.{f}" in flat}
     if not peaks:
         raise InputError(f"{id}.peak", "nothing (missing key)", f"TFLOP/s of at least one of {', '.join(FORMATS)}")
@@ -166,6 +178,14 @@ def chip_from(id: str, table: object) -> Chip:
         id=id, peaks=MappingProxyType(peaks), vector=MappingProxyType(vector), aliases=tuple(aliases),
         constants=fitted, **{**defaults, **values},
     )  # fmt: skip
+
+
+def _usable(id: str, flat: Mapping[str, Any], usable: float, nominal: float) -> dict[str, Any]:
+    """The capacities, in bytes, of a chip of which not all memory can be used."""
+    if usable > nominal:
+        key = next(key for key in flat if key.startswith("memory.usable_"))
+        raise InputError(f"{id}.{key}", flat[key], "at most the capacity")
+    return {"capacity": usable, "nominal_capacity": nominal}
 
 
 def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -332,6 +352,8 @@ def _from_figures(spec: str) -> Chip:
     if base is not None:
         values["peaks"] = MappingProxyType({**base.peaks, **peaks})
         values["vector"] = MappingProxyType({**base.vector, **vector})
+        if "capacity" in values:
+            values |= {"nominal_capacity": None, "usable_source": "", "usable_date": ""}
         return replace(base, id=spec, name=spec, aliases=(), like=base.id, **values)
     for key, name in (("peak", ""), ("bw", "bandwidth"), ("mem", "capacity")):
         if not (peaks if key == "peak" else name in values):

@@ -2,49 +2,30 @@
 
 `size` is what nccl-tests prints as its size, in bytes: for all-reduce, all-to-all, broadcast and point to point the
 buffer of one rank; for all-gather everything that a rank has in the end; for reduce-scatter everything it had at the
-start. Sizes may be numbers or arrays; a group has a whole number of ranks.
+start. Sizes, ranks and strides may be numbers or arrays.
 
-The law of one level, per op, chip, link and number of ranks, is
-
-    t = (A^p + B^p)^(1/p),   A = α·(1 + Σ_k c_k·u_k²/(1 + u_k²)),   u_k = size/2^k,   B = f·size/(e·W)
-
-A is the latency, which rises each time the library changes to a protocol for larger messages (c ≥ 0, so time never
-falls as size grows); B is the bytes a rank sends at the share e of its bandwidth W. Where nothing was measured, c = 0
-and p = 0.7: the exponent stands for the protocols. `collective_constants.toml` holds α, e and c, fitted by
-`benchmarks/fit_collectives.py`, with the error on rows that took no part.
+Which links a group crosses and by which algorithms is worked out once for each group, as a `Route`; its time is then
+arithmetic on the size, for one group or for many.
 """
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache, lru_cache, reduce
+from math import comb
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from roofline.machine.chip import chip_named
-from roofline.machine.constants import UNKNOWN, places
-from roofline.machine.fabric import Cluster, Level, Part, part_of
-from roofline.machine.law import smooth_max
+from roofline.machine.constants import UNKNOWN, Grade, worse
+from roofline.machine.fabric import MOST, Cluster, Part, part_of
+from roofline.machine.links import LAUNCH, SHARE, Link, assumed, measured
 from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count
+from roofline.model.maths import Count, ceil_div, is_array, least, most, where
 
-FILE = Path(__file__).with_name("collective_constants.toml")
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "p2p", "dispatch", "combine")
-KNOTS = tuple(float(2**k) for k in range(12, 26, 2))
-"""Sizes, bytes, about which the latency may rise."""
-SHARP = 0.7
-"""The exponent p where the rises were not measured: of 0.6 to 1, the best on 56 NCCL tables without rises."""
-LAUNCH = 5e-6
-"""Seconds to start a collective where none was measured: an assumption, as is SHARE."""
-SHARE = 0.75
-"""Share of the link's bandwidth where none was measured."""
-WIDER = 1.15
-"""Factor on the interval for each doubling of the ranks beyond those measured."""
 
 
 # -- closed forms --------------------------------------------------------------------------------------------------
@@ -151,94 +132,7 @@ def _algorithm(op: str, algorithm: str) -> tuple[Bytes, Steps]:
     return known[algorithm]
 
 
-# -- the law -------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Link:
-    """Constants of one op among some number of ranks at one level.
-
-    alpha: s.  share: of the bandwidth, for the bytes of the ring algorithm.  sharp: exponent p.  rises: c_k at KNOTS.
-    grade: A fitted on this chip, B on its generation or beyond the numbers of ranks measured, C on others or not at
-    all.  small, large: factors of the interval that holds 80 % of measurements, where latency rules and where not.
-    """
-
-    alpha: Count
-    share: Count
-    sharp: float = SHARP
-    rises: tuple[Count, ...] = ()
-    grade: str = "C"
-    small: tuple[float, float] = UNKNOWN
-    large: tuple[float, float] = UNKNOWN
-
-    def seconds(self, size: Count, moved: Count, bandwidth: Count) -> Count:
-        """The law: `size` as nccl-tests counts it, `moved` the bytes a rank sends, bandwidth in bytes/s."""
-        latency = self.alpha * (1 + sum(c * (size / k) ** 2 / (1 + (size / k) ** 2) for c, k in self._rises))
-        return smooth_max(self.sharp, latency + 0.0 * size, moved / (self.share * bandwidth))
-
-    @property
-    def _rises(self) -> list[tuple[Count, float]]:
-        return list(zip(self.rises, KNOTS, strict=False))
-
-    def interval(self, seconds: Count) -> tuple[Count, Count]:
-        """Factors of the 80 % interval."""
-        short = np.asarray(seconds) < 3 * self.alpha
-        low, high = (np.where(short, self.small[i], self.large[i]) for i in (0, 1))
-        return low, high
-
-
-@cache
-def _tables() -> Mapping[str, Any]:
-    return tomllib.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
-
-
-def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link | None:
-    """The fitted constants: the chip's, its generation's, those of the kind of link; None where none were fitted.
-
-    An engine's release that was not measured, `vllm 0.15.0`, has the constants of the newest that was.
-
-    Between the numbers of ranks measured, α, e and c follow log₂ n; above them α goes on rising as it did, e and c
-    stay.
-    """
-    for place, grade in places(chip_named(chip)):
-        node = _tables().get(place, {}).get(kind, {}).get(op, {})
-        entry = node.get(software) or node.get(software.partition(" ")[0])
-        if entry:
-            return link_of(entry, ranks, grade)
-    return None
-
-
-def link_of(entry: Mapping[str, Any], ranks: int, grade: str) -> Link:
-    """The constants of an entry at a number of ranks; grade B at best beyond those measured.
-
-    The interval is wider by a tenth between the numbers of ranks measured, and by WIDER for each doubling beyond: four
-    ranks from two and eight, and eight from two and four, are 8 and 15 points worse than the rows themselves.
-    """
-    known = [float(np.log2(n)) for n in entry["ranks"]]
-    here = float(np.log2(ranks))
-
-    def at(values: list[float], grows: bool = False) -> float:
-        value = float(np.interp(here, known, values))
-        if grows and here > known[-1]:
-            slope = (values[-1] - values[-2]) / (known[-1] - known[-2]) if len(known) > 1 else values[-1] / known[-1]
-            value += max(0.0, slope) * (here - known[-1])
-        return value
-
-    most = entry.get("measured", entry["ranks"][-1])
-    doublings = max(0.0, float(np.log2(ranks / most)))
-    wide = WIDER**doublings * (1.0 if ranks in entry["ranks"] else 1.1)
-    low, high, low_small, high_small = (entry[k] for k in ("low", "high", "low_small", "high_small"))
-    rises = tuple(at(list(column)) for column in zip(*entry["rises"], strict=True)) if entry.get("rises") else ()
-    return Link(
-        at(entry["alpha"], grows=True), at(entry["share"]), entry["sharp"], rises,
-        "B" if grade == "A" and (doublings or ranks < entry["ranks"][0]) else grade,
-        (low_small / wide, high_small * wide), (low / wide, high * wide),
-    )  # fmt: skip
-
-
-def assumed(level: Level, op: str, algorithm: str, ranks: int) -> Link:
-    """Constants where nothing was measured: α = LAUNCH + steps·latency of the level, e = SHARE, p = 0.7."""
-    return Link(LAUNCH + steps(op, algorithm, ranks) * level.latency, SHARE)
-
-
+# -- one level -----------------------------------------------------------------------------------------------------
 RING: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("all_to_all", "p2p", "dispatch", "combine"), "direct")
     | dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "broadcast"), "ring")
@@ -252,7 +146,286 @@ CHOICES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType({
 """What a library may choose from on a kind of level that nobody measured; elsewhere the ring, or direct."""
 
 
-# -- one level -----------------------------------------------------------------------------------------------------
+def least_bytes(op: str, part: Part) -> float:
+    """Bytes over the links of the busiest rank, of one of size, by the algorithm that needs fewest; with its relays."""
+    n = part.count
+    if op == "all_reduce":
+        ring = bytes_moved(op, "ring", 1.0, n)
+        if not part.level.in_switch:
+            return float(ring)
+        switched = "in_network" if part.level.kind == "network" else "in_switch"
+        return min(float(ring), float(bytes_moved(op, switched, 1.0, n)))
+    if op == "all_to_all" and part.axes and part.level.kind in ("torus", "ring"):
+        return _crossing(part)
+    return float(bytes_moved(op, RING[op], 1.0, n))
+
+
+def _crossing(part: Part) -> float:
+    """Bytes of an all-to-all of size 1 on a torus or ring, so that over the bandwidth they are its busiest axis's time.
+
+    A byte travels ⌊d²/4⌋/d steps on average along a closed axis of d chips, over the two links that a rank has on it.
+    The middle link of an open axis carries twice as much; the bandwidth of a part that is open is halved already.
+    """
+    return max((d * d // 4) / d for d in part.axes) * len(part.axes)
+
+
+@dataclass(frozen=True)
+class Hop:
+    """An op on one level: `share` of the collective's size goes through it, by the faster of `ways`.
+
+    A way: the constants, and the bytes that a rank sends of one byte of size. `bandwidth`: bytes/s.
+    """
+
+    share: Count
+    ways: tuple[tuple[Link, Count], ...]
+    bandwidth: Count
+
+    def timed(self, size: Count) -> Timed:
+        """Its seconds for a collective of `size` bytes; the interval is that of the first way."""
+        size = size * self.share
+        seconds = reduce(least, (link.seconds(size, sent * size, self.bandwidth) for link, sent in self.ways))
+        link = self.ways[0][0]
+        low, high = link.interval(seconds)
+        return Timed(seconds, low * seconds, high * seconds, link.alpha, link.grade)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds expected, the interval's ends, the latency in them; the grade."""
+
+    expected: Count
+    low: Count
+    high: Count
+    fixed: Count
+    grade: Grade
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Level by level, in pieces that follow one another: latencies add up, the levels' transfers overlap.
+
+    So t = Σ fixed + max over levels of (t − fixed). NCCL on 4 nodes of 8 B200, 400 Gb/s each: 22 ms for 4 GiB, which is
+    the outer level's 21.5 ms and not the sum of 31.
+    """
+
+    inside: tuple[Hop, ...]
+    outside: Hop | Levels
+
+    def timed(self, size: Count) -> Timed:
+        """Its seconds for a collective of `size` bytes."""
+        inner, outer = [hop.timed(size) for hop in self.inside], self.outside.timed(size)
+        fixed, grade = outer.fixed, outer.grade
+        for t in inner:
+            fixed, grade = t.fixed + fixed, worse(grade, t.grade)
+
+        def joined(end: Callable[[Timed], Count]) -> Count:
+            within: Count = 0.0
+            for t in inner:
+                within = within + most(end(t) - t.fixed, 0.0)
+            return fixed + most(within, most(end(outer) - outer.fixed, 0.0))
+
+        short = 0.5 * fixed  # a low end below the latency: half of it, as where nothing was measured
+        return Timed(
+            joined(lambda t: t.expected), joined(lambda t: t.low) - short, joined(lambda t: t.high) + fixed, fixed,
+            grade,
+        )  # fmt: skip
+
+
+def hop(op: str, share: float, part: Part, chip: str, software: str = "nccl") -> Hop:
+    """An op on one level, by the constants that serve it."""
+    n, kind = part.count, part.level.kind
+    algorithm = RING[op]
+    speed = part.pair if op == "p2p" else part.bandwidth
+    link = measured(chip, kind, op, software, n) or measured(chip, kind, op, "nccl", n)
+    if link is None and op in ("broadcast", "p2p") and kind != "torus":
+        near = measured(chip, kind, "all_gather", "nccl", n)
+        link = near and replace(near, grade="C", small=UNKNOWN, large=UNKNOWN)
+    if link is not None:
+        return Hop(share, ((link, float(bytes_moved(op, algorithm, 1.0, n))),), speed)
+    if kind in ("torus", "ring"):
+        hops = sum(d // 2 if part.wrapped else d - 1 for d in part.axes) if op != "p2p" else 1
+        link = Link(LAUNCH + (2 if op == "all_reduce" else 1) * hops * part.level.latency, SHARE)
+        factor = _crossing(part) if op == "all_to_all" else float(bytes_moved(op, algorithm, 1.0, n))
+        return Hop(share, ((link, factor),), speed)
+    names = CHOICES.get(kind, {}).get(op, (algorithm,))
+    ways = ((assumed(part.level, steps(op, name, n)), float(bytes_moved(op, name, 1.0, n))) for name in names)
+    return Hop(share, tuple(ways), speed)
+
+
+# -- a group of chips ----------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Routing:
+    """Where the tokens of expert parallelism go: each to `top_k` of `experts` experts, in `top_groups` of `groups`."""
+
+    top_k: int = 1
+    experts: int = 1
+    groups: int = 1
+    top_groups: int = 1
+
+    def sent(self, places: int) -> float:
+        """Nodes, or ranks, that a token is sent to: to each once, however many of its experts are there; over top_k.
+
+        N·(1 − C(E − E/N, k)/C(E, k)) of N places, at most as many as its groups of experts span.
+        """
+        if places <= 1 or self.top_k < 1 or self.experts % places:
+            return 1.0
+        absent = comb(self.experts - self.experts // places, self.top_k) / comb(self.experts, self.top_k)
+        most = places if self.groups <= 1 else self.top_groups * ceil_div(places, self.groups)
+        return float(min(places * (1 - absent), most) / self.top_k)
+
+
+@dataclass(frozen=True)
+class Route:
+    """How one group does one op: the ways it may take, and what no way can beat.
+
+    `floor`: seconds at full bandwidth, `moved`: bytes a rank sends at each level, both for a byte of size.
+    """
+
+    floor: Count
+    moved: tuple[tuple[str, Count], ...]
+    ways: tuple[Hop | Levels, ...]
+
+
+@lru_cache(maxsize=4096)
+def route(op: str, ranks: int, stride: int, cluster: Cluster, software: str, routing: Routing | None) -> Route | None:
+    """The route of a group of every `stride`-th chip of a cluster; None for one rank."""
+    parts = cluster.span(ranks, stride)
+    if not parts:
+        return None
+    crossing, landing = 1.0, 0.0
+    if routing is not None:
+        crossing, landing = routing.sent(ranks // parts[0].count), routing.sent(ranks)
+    floor, moved = _floor(op, parts, crossing, landing)
+    return Route(floor, moved, tuple(_ways(op, parts, cluster.chip, software, crossing)))
+
+
+def _floor(
+    op: str, parts: tuple[Part, ...], crossing: float, landing: float
+) -> tuple[float, tuple[tuple[str, Count], ...]]:
+    """The busiest level's least bytes at full bandwidth, and the bytes at each level, for a byte of size."""
+    names, counts = [p.level.name for p in parts], tuple(p.count for p in parts)
+    if op in ("dispatch", "combine"):
+        sent = hierarchical_bytes("all_to_all", 1.0, counts)
+        inner, nodes = parts[0], _count(parts[1:])
+        inside = landing * (inner.count - 1) / inner.count / inner.bandwidth
+        slow = min(p.bandwidth for p in parts[1:]) if nodes > 1 else 1.0
+        across = (landing > 0) * crossing * (nodes - 1) / nodes / slow
+        return max(inside, across), tuple(zip(names, sent, strict=True))
+    if op == "p2p":
+        return 1.0 / parts[-1].level.bandwidth, ((names[-1], 1.0),)
+    floor, inside, outside = 0.0, 1, _count(parts)
+    for part in parts:
+        outside //= part.count
+        share = 1.0 / outside if op == "all_to_all" else 1.0 if op == "broadcast" else 1.0 / inside
+        floor = max(floor, share * least_bytes(op, part) / part.bandwidth)
+        inside *= part.count
+    return floor, tuple(zip(names, hierarchical_bytes(op, 1.0, counts), strict=True))
+
+
+def _count(parts: tuple[Part, ...]) -> int:
+    total = 1
+    for part in parts:
+        total *= part.count
+    return total
+
+
+def _ways(op: str, parts: tuple[Part, ...], chip: str, software: str, crossing: float) -> Iterator[Hop | Levels]:
+    """The ways to do it, of which the fastest is taken; an engine's own outside a CUDA graph is the only one."""
+    if op in ("dispatch", "combine"):
+        link = measured(chip, parts[0].level.kind, op, "deepep", _count(parts))
+        if link is not None:
+            yield Hop(1.0, ((link, 1.0),), parts[0].level.bandwidth)
+            return
+        op = "all_to_all"
+    if op == "p2p":
+        yield hop(op, 1.0, replace(parts[-1], count=2), chip)
+    elif len(parts) > 1:
+        everyone = part_of(replace(parts[-1].level, kind="network", axes=(), in_switch=False), _count(parts))
+        yield hop(op, 1.0, replace(everyone, bandwidth=min(p.bandwidth for p in parts)), chip)
+        yield _by_level(op, 1.0, parts, chip, software, crossing)
+    else:
+        own = None
+        if op == "all_reduce" and software != "nccl":
+            own = measured(chip, parts[0].level.kind, op, software, parts[0].count)
+        if own is None or "-eager" not in software:
+            yield hop(op, 1.0, parts[0], chip)
+        if own is not None:
+            yield Hop(1.0, ((own, float(bytes_moved(op, "ring", 1.0, parts[0].count))),), parts[0].bandwidth)
+
+
+def _by_level(
+    op: str, share: float, parts: tuple[Part, ...], chip: str, software: str, crossing: float = 1.0
+) -> Levels:
+    """A reduce-scatter and an all-gather inside around an all-reduce outside, and so on."""
+    inner, rest = parts[0], parts[1:]
+    if op == "all_to_all":
+        phases, beyond = [(op, share / _count(rest))], crossing * share
+    else:
+        names = ("reduce_scatter", "all_gather") if op == "all_reduce" else (op,)
+        phases, beyond = [(name, share) for name in names], share if op == "broadcast" else share / inner.count
+    inside = tuple(hop(name, part, inner, chip) for name, part in phases)
+    outside = _by_level(op, beyond, rest, chip, software) if len(rest) > 1 else hop(op, beyond, rest[0], chip, software)
+    return Levels(inside, outside)
+
+
+# -- many groups ---------------------------------------------------------------------------------------------------
+Tree = TypeVar("Tree")
+
+
+def leaves(tree: object) -> Iterator[float]:
+    """The numbers of a tree of dataclasses and tuples, in order; a grade is its letter's number."""
+    if isinstance(tree, str):
+        yield float(ord(tree))
+    elif isinstance(tree, tuple):
+        for branch in tree:
+            yield from leaves(branch)
+    elif is_dataclass(tree):
+        for name in _names(tree.__class__):
+            yield from leaves(getattr(tree, name))
+    else:
+        yield float(tree)  # type: ignore[arg-type]
+
+
+def form(tree: object) -> object:
+    """What trees have in common whose numbers differ alone."""
+    if isinstance(tree, tuple):
+        return tuple(form(branch) for branch in tree)
+    if is_dataclass(tree):
+        return type(tree), *(form(getattr(tree, field.name)) for field in fields(tree))
+    return None
+
+
+def rebuilt(tree: Tree, numbers: Iterator[Any]) -> Tree:
+    """The tree with other numbers, arrays for instance, in the order of `leaves`."""
+    if isinstance(tree, str):
+        return next(numbers).astype(np.uint32).view("<U1")  # type: ignore[no-any-return]
+    if isinstance(tree, tuple):
+        return tuple([rebuilt(branch, numbers) for branch in tree])  # type: ignore[return-value]
+    if is_dataclass(tree):
+        kind: Any = tree.__class__
+        return kind(*[rebuilt(getattr(tree, name), numbers) for name in _names(kind)])  # type: ignore[no-any-return]
+    return next(numbers)  # type: ignore[no-any-return]
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+@lru_cache(maxsize=4096)
+def _flat(way: Route) -> tuple[object, tuple[float, ...]]:
+    """The form and the numbers of a route, but for the bytes at each level, whose names differ."""
+    plain = replace(way, moved=())
+    return form(plain), tuple(leaves(plain))
+
+
+def many(routes: Sequence[Route], index: Any) -> Route:
+    """Routes of one form as one whose numbers are arrays: element i has those of routes[index[i]]."""
+    numbers = np.array([_flat(r)[1] for r in routes]).T[:, index]
+    return rebuilt(replace(routes[0], moved=()), iter(numbers))
+
+
+# -- time ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Transfer:
     """A collective's time, seconds.
@@ -268,80 +441,39 @@ class Transfer:
     high: Count
     fixed: Count
     moved: tuple[tuple[str, Count], ...]
-    grade: str
+    grade: Grade
 
 
-def least_bytes(op: str, size: Count, part: Part) -> Count:
-    """Bytes over the links of the busiest rank by the algorithm that needs fewest; a torus counts its relays."""
-    n = part.count
-    if op == "all_reduce":
-        ring = bytes_moved(op, "ring", size, n)
-        if not part.level.in_switch:
-            return ring
-        switched = "in_network" if part.level.kind == "network" else "in_switch"
-        return np.minimum(ring, bytes_moved(op, switched, size, n))
-    if op == "all_to_all" and part.axes and part.level.kind in ("torus", "ring"):
-        return _crossing(size, part)
-    if op in ("dispatch", "combine"):
-        return 0.0 * size  # how much stays on a rank is up to the router
-    return bytes_moved(op, RING[op], size, n)
+NOTHING = Transfer(0.0, 0.0, 0.0, 0.0, 0.0, (), "A")
 
 
-def _crossing(size: Count, part: Part) -> Count:
-    """Bytes of an all-to-all on a torus or ring, so that bytes over the bandwidth is the time of its busiest axis.
-
-    A byte travels ⌊d²/4⌋/d steps on average along a closed axis of d chips, over the two links that a rank has on it.
-    The middle link of an open axis carries twice as much; the bandwidth of a part that is open is halved already.
-    """
-    return size * max((d * d // 4) / d for d in part.axes) * len(part.axes)
-
-
-def floor_of(op: str, size: Count, part: Part) -> Count:
-    """Seconds of the least bytes at the full bandwidth of the level, without latency."""
-    return least_bytes(op, size, part) / part.bandwidth
-
-
-def on_level(op: str, size: Count, part: Part, chip: str, software: str) -> tuple[Count, Link]:
-    """Seconds at one level, and the constants that gave them."""
-    n, kind = part.count, part.level.kind
-    algorithm = RING[op]
-    speed = part.pair if op == "p2p" else part.bandwidth
-    found = measured(chip, kind, op, software, n) or measured(chip, kind, op, "nccl", n)
-    if found is None and op in ("broadcast", "p2p") and kind != "torus":
-        near = measured(chip, kind, "all_gather", "nccl", n)
-        found = near and replace(near, grade="C", small=UNKNOWN, large=UNKNOWN)
-    if kind in ("torus", "ring") and found is None:
-        hops = sum(d // 2 if part.wrapped else d - 1 for d in part.axes) if op != "p2p" else 1
-        link = Link(LAUNCH + (2 if op == "all_reduce" else 1) * hops * part.level.latency, SHARE)
-        moved = _crossing(size, part) if op == "all_to_all" else bytes_moved(op, algorithm, size, n)
-        return link.seconds(size, moved, speed), link
-    if found is not None:
-        return found.seconds(size, bytes_moved(op, algorithm, size, n), speed), found
-    best: tuple[Count, Link] | None = None
-    for name in CHOICES.get(kind, {}).get(op, (algorithm,)):
-        link = assumed(part.level, op, name, n)
-        seconds = link.seconds(size, bytes_moved(op, name, size, n), speed)
-        best = (seconds, link) if best is None else (np.minimum(best[0], seconds), best[1])
-    assert best is not None
-    return best
-
-
-# -- a cluster -----------------------------------------------------------------------------------------------------
-Timed = tuple[Count, Count, Count, Count, str]
-"""Seconds: expected, low, high, fixed; and the grade."""
+def timed(way: Route, size: Count) -> Transfer:
+    """The time of a route for a size, that of its fastest way; zero bytes take no time."""
+    first, *others = (w.timed(size) for w in way.ways)
+    expected, low, high, fixed, grade = first.expected, first.low, first.high, first.fixed, first.grade
+    for other in others:
+        faster = other.expected < expected
+        low, high, fixed, expected, grade = (
+            where(faster, getattr(other, name), value)
+            for name, value in (
+                ("low", low),
+                ("high", high),
+                ("fixed", fixed),
+                ("expected", expected),
+                ("grade", grade),
+            )
+        )
+    floor, any_bytes = way.floor * size, size > 0
+    expected = where(any_bytes, most(expected, floor), 0.0)
+    low, high = where(any_bytes, most(low, floor), 0.0), where(any_bytes, most(high, expected), 0.0)
+    fixed = where(any_bytes, least(fixed, expected), 0.0)  # of another way, it may be longer than the faster one
+    return Transfer(floor, expected, low, high, fixed, tuple((n, f * size) for n, f in way.moved), grade)
 
 
 def collective(
-    op: str,
-    size: Count,
-    ranks: int,
-    cluster: Cluster,
-    *,
-    stride: int = 1,
-    software: str = "nccl",
-    crossing: float = 1.0,
-    landing: float = 0.0,
-) -> Transfer:
+    op: str, size: Count, ranks: Count, cluster: Cluster, *, stride: Count = 1, software: str = "nccl",
+    routing: Routing | None = None,
+) -> Transfer:  # fmt: skip
     """The time of one collective among `ranks` chips of a cluster, every `stride`-th; sizes as nccl-tests counts them.
 
     Within one level it is the law. Across levels it is the faster of one ring over all at the slowest bandwidth and
@@ -349,127 +481,65 @@ def collective(
     faster than NCCL's (vllm, trtllm, sglang; `vllm-eager` outside a CUDA graph; `vllm 0.14.0` for one release).
     Outside a CUDA graph it has no choice: the host's launches are in its time, and not in NCCL's. `dispatch` and
     `combine` are expert parallelism's exchanges by DeepEP, size the bytes that a rank's tokens have for all their
-    experts; `crossing` is the share of them that goes from node to node, where a token is sent once, `landing` the
-    share that goes to distinct ranks: with evenly loaded experts no exchange moves less. Where it is 0, how much stays
-    on a rank is up to the router, and the floor is 0. Zero bytes or one rank take no time.
+    experts; `routing` says how many ranks and nodes a token goes to, to each once: with evenly loaded experts no
+    exchange moves less. Where it is not given, how much stays on a rank is up to the router, and the floor is 0. Zero
+    bytes or one rank take no time. Arrays broadcast, and each group of ranks is understood once.
 
     Raises InputError for an op or a group there is not, or a negative size.
     """
     if op not in OPS:
         raise not_one_of("collective", op, OPS)
-    if isinstance(size, bool) or np.any(np.asarray(size) < 0) or not np.all(np.isfinite(np.asarray(size, dtype=float))):
+    if isinstance(size, bool) or not np.all(np.isfinite(size)) or np.any(np.asarray(size) < 0):
         raise InputError("size", size, "bytes, zero or more")
-    size = np.asarray(size, dtype=float)
-    parts = cluster.span(_ranks(ranks), stride)
-    if not parts:
-        zero = 0.0 * size
-        return Transfer(zero, zero, zero, zero, zero, (), "A")
-    floor, moved = _floor(op, size, parts, crossing, landing)
-    options = _options(op, size, parts, cluster.chip, software, crossing)
-    expected, low, high, fixed, grade = options[0]
-    for other in options[1:]:
-        faster = other[0] < expected
-        grade = other[4] if np.all(faster) else grade if not np.any(faster) else max(grade, other[4])
-        low, high, fixed = (np.where(faster, o, b) for o, b in zip(other[1:4], (low, high, fixed), strict=True))
-        expected = np.where(faster, other[0], expected)
-    some = size > 0
-    expected = np.where(some, np.maximum(expected, floor), 0.0)
-    low = np.where(some, np.maximum(low, floor), 0.0)
-    high = np.where(some, np.maximum(high, expected), 0.0)
-    fixed = np.where(some, np.minimum(fixed, expected), 0.0)  # of another way, it may be longer than the faster one
-    return Transfer(floor, expected, low, high, fixed, moved, grade)
+    if not is_array(ranks) and not is_array(stride):
+        alone = route(op, _ranks(ranks), _ranks(stride), cluster, software, routing)
+        return NOTHING if alone is None else timed(alone, size)
+    arrays = np.broadcast_arrays(size, ranks, stride)
+    if arrays[0].size > SMALL:
+        return _of_many(op, arrays[0], arrays[1], arrays[2], cluster, software, routing)
+    sizes, counts, strides = (a.astype(float) for a in arrays)
+    key = (sizes.tobytes(), counts.tobytes(), strides.tobytes(), sizes.shape)
+    return _of_few(op, *key, cluster, software, routing)
 
 
-def _floor(
-    op: str, size: Count, parts: tuple[Part, ...], crossing: float, landing: float
-) -> tuple[Count, tuple[tuple[str, Count], ...]]:
-    """The busiest level's least bytes at full bandwidth, and the bytes at each level."""
-    names = [p.level.name for p in parts]
-    if op in ("dispatch", "combine"):
-        sent = hierarchical_bytes("all_to_all", size, tuple(p.count for p in parts))
-        inner, nodes = parts[0], _count(parts[1:])
-        inside = landing * size * (inner.count - 1) / inner.count / inner.bandwidth
-        slow = min(p.bandwidth for p in parts[1:]) if nodes > 1 else 1.0
-        across = (landing > 0) * crossing * size * (nodes - 1) / nodes / slow
-        return np.maximum(inside, across), tuple(zip(names, sent, strict=True))
-    if op == "p2p":
-        return size / parts[-1].level.bandwidth, ((names[-1], size),)
-    moved = hierarchical_bytes(op, size, tuple(p.count for p in parts))
-    floor = 0.0 * size
-    inside, outside = 1, _count(parts)
-    for part in parts:
-        outside //= part.count
-        held = size / outside if op == "all_to_all" else size if op == "broadcast" else size / inside
-        floor = np.maximum(floor, floor_of(op, held, part))
-        inside *= part.count
-    return floor, tuple(zip(names, moved, strict=True))
+SMALL = 512
+"""Arrays of up to so many elements are remembered: layers repeat the collectives of a step."""
 
 
-def _count(parts: tuple[Part, ...]) -> int:
-    total = 1
-    for part in parts:
-        total *= part.count
-    return total
+@lru_cache(maxsize=1024)
+def _of_few(
+    op: str, sizes: bytes, ranks: bytes, strides: bytes, shape: tuple[int, ...], cluster: Cluster, software: str,
+    routing: Routing | None,
+) -> Transfer:  # fmt: skip
+    size, count, stride = (np.frombuffer(v).reshape(shape) for v in (sizes, ranks, strides))
+    return _of_many(op, size, count, stride, cluster, software, routing)
 
 
-def _options(
-    op: str, size: Count, parts: tuple[Part, ...], chip: str, software: str, crossing: float = 1.0
-) -> list[Timed]:
-    """The ways to do it, of which the fastest is taken."""
-    if op in ("dispatch", "combine"):
-        link = measured(chip, parts[0].level.kind, op, "deepep", _count(parts))
-        if link is not None:
-            return [_timed(link.seconds(size, size, parts[0].level.bandwidth), link)]
-        op = "all_to_all"
-    if op == "p2p":
-        return [_timed(*on_level(op, size, replace(parts[-1], count=2), chip, "nccl"))]
-    if len(parts) > 1:
-        everyone = part_of(replace(parts[-1].level, kind="network", axes=(), in_switch=False), _count(parts))
-        slowest = min(p.bandwidth for p in parts)
-        flat = on_level(op, size, replace(everyone, bandwidth=slowest), chip, "nccl")
-        return [_timed(*flat), _by_level(op, size, parts, chip, software, crossing)]
-    ways = [_timed(*on_level(op, size, parts[0], chip, "nccl"))]
-    if op == "all_reduce" and software != "nccl":
-        own = measured(chip, parts[0].level.kind, op, software, parts[0].count)
-        if own is not None:
-            moved = bytes_moved(op, "ring", size, parts[0].count)
-            timed = _timed(own.seconds(size, moved, parts[0].bandwidth), own)
-            ways = [timed] if "-eager" in software else [*ways, timed]
-    return ways
+def _of_many(
+    op: str, size: Any, ranks: Any, stride: Any, cluster: Cluster, software: str, routing: Routing | None
+) -> Transfer:
+    """The times of the collectives of many groups."""
+    groups, index = np.unique(ranks.ravel() * (MOST + 1) + stride.ravel(), return_inverse=True)
+    numbers = (divmod(int(group), MOST + 1) for group in groups)
+    routes = [route(op, _ranks(count), _ranks(step), cluster, software, routing) for count, step in numbers]
+    return _merged(routes, index.ravel(), size)
 
 
-def _timed(seconds: Count, link: Link) -> Timed:
-    low, high = link.interval(seconds)
-    return seconds, low * seconds, high * seconds, link.alpha + 0.0 * np.asarray(seconds), link.grade
-
-
-def _by_level(op: str, size: Count, parts: tuple[Part, ...], chip: str, software: str, crossing: float = 1.0) -> Timed:
-    """Level by level, in pieces that follow one another: latencies add up, the levels' transfers overlap.
-
-    So t = Σ fixed + max over levels of (t − fixed). NCCL on 4 nodes of 8 B200, 400 Gb/s each: 22 ms for 4 GiB, which is
-    the outer level's 21.5 ms and not the sum of 31.
-    """
-    inner, rest = parts[0], parts[1:]
-    if op == "all_to_all":
-        phases, held = [(op, size / _count(rest))], crossing * size
-    else:
-        held = size if op == "broadcast" else size / inner.count
-        names = ("reduce_scatter", "all_gather") if op == "all_reduce" else (op,)
-        phases = [(name, size) for name in names]
-    inside = [_timed(*on_level(name, part, inner, chip, "nccl")) for name, part in phases]
-    outside = _outside(op, held, rest, chip, software)
-    fixed = sum(t[3] for t in inside) + outside[3]
-
-    def joined(i: int) -> Count:
-        within = sum(np.maximum(t[i] - t[3], 0.0) for t in inside)
-        return fixed + np.maximum(within, np.maximum(outside[i] - outside[3], 0.0))
-
-    grade = max(outside[4], *(t[4] for t in inside))
-    short = 0.5 * fixed  # a low end below the latency: half of it, as where nothing was measured
-    return joined(0), joined(1) - short, joined(2) + fixed, fixed, grade
-
-
-def _outside(op: str, size: Count, parts: tuple[Part, ...], chip: str, software: str) -> Timed:
-    if len(parts) > 1:
-        return _by_level(op, size, parts, chip, software)
-    return _timed(*on_level(op, size, parts[0], chip, "nccl"))
+def _merged(routes: Sequence[Route | None], index: Any, size: Any) -> Transfer:
+    """The times of many groups, element i those of routes[index[i]]: routes of one form are timed together."""
+    flat, names = size.ravel().astype(float), ("floor", "expected", "low", "high", "fixed")
+    results = {name: np.zeros(flat.shape) for name in names}
+    grade = np.full(flat.shape, "A")
+    forms: dict[object, list[int]] = {}
+    for number, way in enumerate(routes):
+        if way is not None:
+            forms.setdefault(_flat(way)[0], []).append(number)
+    for numbers in forms.values():
+        position = np.full(len(routes), -1)
+        position[numbers] = range(len(numbers))
+        mine = np.flatnonzero(position[index] >= 0)
+        t = timed(many([routes[n] for n in numbers], position[index[mine]]), flat[mine])  # type: ignore[misc]
+        for name in names:
+            results[name][mine] = getattr(t, name)
+        grade[mine] = t.grade
+    return Transfer(**{n: v.reshape(size.shape) for n, v in results.items()}, moved=(), grade=grade.reshape(size.shape))

@@ -8,17 +8,25 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from roofline.machine.chip import Chip
 from roofline.machine.law import RECORDS
-from roofline.model.maths import Count
+from roofline.model.maths import Count, where
 
 FOLDER = Path(__file__).with_name("constants")
 UNKNOWN = (0.5, 2.0)
 """The interval of a law nobody has measured on anything like this chip."""
+Grade: TypeAlias = Any
+"""How well constants are known, a letter or an array of them: A fitted on this chip, B on its generation, C on others;
+"-" where there are none."""
+
+
+def worse(a: Grade, b: Grade) -> Grade:
+    """The worse of two grades, element by element."""
+    return max(a, b) if isinstance(a, str) and isinstance(b, str) else where(a > b, a, b)
 
 
 @dataclass(frozen=True)
@@ -32,13 +40,44 @@ class Constants:
     mape: float | None = None
     rows: int = 0
 
-    def interval(self, seconds: Count, thin: Count = False) -> tuple[Count, Count]:
-        """Factors of the 80 % interval: the wider ones for `thin` products and ops under three launch floors."""
-        import numpy
+    @cached_property
+    def launch(self) -> float:
+        """The launch floor of the law, seconds."""
+        return float(self.record.t0)
 
-        short = thin | (seconds < 3 * (self.record.t0 + getattr(self.record, "quantise_t0", 0.0)))
-        low, high = (numpy.where(short, self.small[i], self.large[i]) for i in (0, 1))
-        return low, high
+    @cached_property
+    def short(self) -> float:
+        """Seconds under which an op is a short one: three launch floors."""
+        return 3 * float(self.record.t0 + getattr(self.record, "quantise_t0", 0.0))
+
+    def interval(self, seconds: Count) -> tuple[Count, Count]:
+        """Factors of the 80 % interval of an op that takes so long."""
+        short = seconds < self.short
+        return where(short, self.small[0], self.large[0]), where(short, self.small[1], self.large[1])
+
+
+@dataclass(frozen=True)
+class Either:
+    """The constants `one` where `first` is true, element by element, and `other` elsewhere."""
+
+    first: Count
+    one: Constants | Either
+    other: Constants | Either
+
+    @property
+    def launch(self) -> Count:
+        """The launch floor, seconds."""
+        return where(self.first, self.one.launch, self.other.launch)
+
+    @property
+    def grade(self) -> Grade:
+        """How well they are known."""
+        return where(self.first, self.one.grade, self.other.grade)
+
+    def interval(self, seconds: Count) -> tuple[Count, Count]:
+        """Factors of the 80 % interval."""
+        one, other = self.one.interval(seconds), self.other.interval(seconds)
+        return where(self.first, one[0], other[0]), where(self.first, one[1], other[1])
 
 
 @cache
@@ -61,13 +100,13 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
     none of its own; another dtype that nobody measured has them too, with grade C.
     """
     if chip.constants is not None:
-        found = _record(chip.constants.get(dtype, {}).get(kind, {}), kind, software, "A")
-        if found:
-            return found
+        own = _record(chip.constants.get(dtype, {}).get(kind, {}), kind, software, "A")
+        if own:
+            return own
     for place, grade in places(chip):
-        found = _record(_table(place).get(dtype, {}).get(kind, {}), kind, software, grade)
-        if found:
-            return found if grade != "C" else _foreign(found, chip)
+        known = _record(_table(place).get(dtype, {}).get(kind, {}), kind, software, grade)
+        if known:
+            return known if grade != "C" else _foreign(known, chip)
     if dtype not in ("bf16", "bf16_kv_bf16"):
         base = constants_for(chip, "bf16_kv_bf16" if kind.startswith("latent") else "bf16", _plain(kind), software)
         if dtype == "fp16" or kind == "stream":
@@ -76,12 +115,12 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
     return Constants(RECORDS[kind](), "C", UNKNOWN, UNKNOWN)
 
 
-def _foreign(found: Constants, chip: Chip) -> Constants:
+def _foreign(generic: Constants, chip: Chip) -> Constants:
     """Generic constants on a chip nobody measured: products in rows of 16, and off GPUs the widest interval."""
-    record = replace(found.record, height=16.0) if hasattr(found.record, "height") else found.record
+    record = replace(generic.record, height=16.0) if hasattr(generic.record, "height") else generic.record
     if chip.kind == "gpu":
-        return replace(found, record=record)
-    return replace(found, record=record, small=UNKNOWN, large=UNKNOWN)
+        return replace(generic, record=record)
+    return replace(generic, record=record, small=UNKNOWN, large=UNKNOWN)
 
 
 def _plain(kind: str) -> str:

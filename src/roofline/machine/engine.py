@@ -52,6 +52,13 @@ class Engine:
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     source: str = ""
 
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def plain(self) -> str:
+        """How results call it."""
+        return self.id
+
     def host(self, sequences: Count, new: Count = 1) -> Count:
         """Host seconds of a step of that many sequences and new tokens."""
         return self.step_s + self.sequence_s * sequences + self.token_s * new

@@ -114,6 +114,10 @@ class Cluster:
         if self.chips > MOST:
             raise InputError(f"{self.name}.levels", self.chips, f"at most {MOST} chips")
 
+    def plain(self) -> str:
+        """How results call it."""
+        return self.name
+
     @property
     def chips(self) -> int:
         """How many chips there are: the product of the sizes."""
@@ -269,6 +273,13 @@ def clusters() -> Mapping[str, Cluster]:
 @cache
 def _names() -> Mapping[str, str]:
     return MappingProxyType({plain_name(alias): c.name for c in clusters().values() for alias in (*c.aliases, c.name)})
+
+
+@cache
+def catalogued() -> frozenset[str]:
+    """The names and aliases of all chips and clusters that come with the package, plain."""
+    names = (plain_name(name) for chip in chips().values() for name in (*chip.aliases, chip.name, chip.id))
+    return frozenset((*names, *_names()))
 
 
 def is_cluster(spec: object) -> bool:

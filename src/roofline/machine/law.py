@@ -12,12 +12,15 @@ and tiles of one element it is the roofline.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number: TypeAlias = float | NDArray[np.float64]
+from roofline.model.maths import ceil, is_array, least, most, root, where
+
+Number: TypeAlias = Any
+"""A float, or an array of floats."""
 
 TILES = (64, 128, 256)  # edge of the square output tile one block of a GEMM computes
 SPLITS = (1, 2, 4, 8, 16)  # how many blocks may share the k loop of one tile
@@ -25,6 +28,7 @@ QUERY_TILE = 64  # query rows are computed in multiples of this
 LONG_TILE = 128  # rows of the block that ends last in causal attention
 SINGLE_REACH = 256.0  # cached tokens after which a kernel that serves one query head per block shares the walk
 HEAD_TILE = 16  # query heads of MLA decode are computed in multiples of this
+UNBOUNDED = 1e18  # keys that no query is too far from
 
 
 @dataclass(frozen=True)
@@ -188,30 +192,32 @@ RECORDS: Mapping[str, type[Any]] = {
 
 def smooth_max(p: Number, *terms: Number) -> Number:
     """(Σ terms^p)^(1/p), scaled by the largest term so that no power overflows."""
-    top = np.maximum(terms[0], 1e-30)
-    for term in terms[1:]:
-        top = np.maximum(top, term)
+    top: Number = 1e-30
+    for term in terms:
+        top = most(top, term)
     total: Number = 0.0
     for term in terms:
         total = total + (term / top) ** p
-    return np.asarray(top * total ** (1 / p))
+    return top * total ** (1 / p)
 
 
 def waves(blocks: Number, units: Number) -> Number:
     """Time of `blocks` equal blocks on `units` units, in blocks: √(1 + (blocks/units)²), a ceiling made smooth."""
-    return np.sqrt(1 + (blocks / units) ** 2)
+    return root(1 + (blocks / units) ** 2)
 
 
 def padded(count: Number, tile: Number) -> Number:
     """`count` rounded up to whole tiles."""
-    return np.ceil(count / tile) * tile
+    return ceil(count / tile) * tile
 
 
 def resident(footprint: Number, chip: Roof, full: float, none: float) -> Number:
     """Share of a working set of `footprint` bytes still in L2 when it is used again: chip.keeps while the footprint is
     under `full` L2s, falling to 0 at `none` L2s.  Cyclic reuse under LRU falls at once (1 to 1.12); a tensor handed
     from kernel to kernel falls slowly (0.5 to 1.5)."""
-    return chip.keeps * np.clip((none - footprint / chip.l2) / (none - full), 0.0, 1.0)
+    if isinstance(chip.keeps, float) and chip.keeps == 0:
+        return 0.0
+    return chip.keeps * least(most((none - footprint / chip.l2) / (none - full), 0.0), 1.0)
 
 
 def transfer(size: Number, hit: Number, chip: Roof, memory: Number, l2: Number) -> Number:
@@ -222,33 +228,36 @@ def transfer(size: Number, hit: Number, chip: Roof, memory: Number, l2: Number) 
 def causal_pairs(new: Number, cached: Number, window: Number) -> Number:
     """Query-key pairs of `new` queries after `cached` tokens, each seeing itself and what precedes within `window`
     (0 = no window): Σ_{i=1..new} min(cached + i, window)."""
-    span = np.where(np.asarray(window) > 0, window, np.inf)
-    inside = np.clip(span - cached, 0, new)
-    outside = new - inside
-    return inside * cached + inside * (inside + 1) / 2 + np.where(outside > 0, outside * np.minimum(span, 1e18), 0.0)
+    span = where(window > 0, window, UNBOUNDED)
+    inside = most(least(span - cached, new), 0.0)
+    return inside * cached + inside * (inside + 1) / 2 + (new - inside) * span
 
 
 def tiled(m: Number, n: Number, k: Number, groups: Number, memory: Number, chip: Roof, c: Matmul) -> Number:
-    """Seconds of `groups` products [m,k]·[k,n] in the best of the tilings, given the seconds of their traffic.
+    """Seconds of `groups` products [m,k]·[k,n] in the best of the tilings, given the seconds of their traffic."""
+    tiles = (c.tile,) if c.tile else TILES
+    splits = SPLITS[:1] if c.split == np.inf else SPLITS
+    if not any(is_array(v) for v in (m, n, k, groups, memory)):
+        return min(tiling(float(t), float(s), m, n, k, groups, memory, chip, c) for t in tiles for s in splits)
+    axes = (-1, *(1 for _ in np.broadcast_shapes(*(np.shape(v) for v in (m, n, k, groups, memory)))))
+    tile, split = (np.array(v, float).reshape(axes) for v in zip(*product(tiles, splits), strict=True))
+    return np.asarray(tiling(tile, split, m, n, k, groups, memory, chip, c).min(axis=0))
+
+
+def tiling(
+    tile: Number, split: Number, m: Number, n: Number, k: Number, groups: Number, memory: Number, chip: Roof, c: Matmul
+) -> Any:
+    """Seconds in output tiles of edge τ = `tile` whose k loops s = `split` blocks share.
 
     blocks = groups·⌈m/τ⌉·⌈n/τ⌉·s;  arithmetic = waves(blocks)·2·τ·η·(k/s)·units/(compute·peak), η = min(τ, ⌈m⌉_height);
     latency = waves(blocks)·(k/s)·step;  a split (s > 1) adds its price and the traffic of s partial sums in fp32.
     """
-    best: Number = np.inf
-    splits = SPLITS[:1] if np.all(np.isinf(c.split)) else SPLITS
-    rows = padded(m, c.height)
-    for tile in (c.tile,) if c.tile else TILES:
-        tall = tile if c.tile else np.maximum(tile, c.height)
-        height = np.minimum(tall, rows)
-        blocks = groups * np.ceil(m / tall) * np.ceil(n / tile)
-        for s in splits:
-            turns = waves(blocks * s, chip.units) * k / s
-            arithmetic = turns * 2 * tile * height * chip.units / (c.compute * chip.peak)
-            time = smooth_max(c.sharp, arithmetic, memory, turns * c.step)
-            if s > 1:
-                time = time + c.split + groups * m * n * 4 * s / (c.l2 * chip.bandwidth)
-            best = np.minimum(best, time)
-    return best
+    tall = tile if c.tile else most(tile, c.height)
+    blocks = groups * ceil(m / tall) * ceil(n / tile)
+    turns = waves(blocks * split, chip.units) * k / split
+    arithmetic = turns * 2 * tile * least(tall, padded(m, c.height)) * chip.units / (c.compute * chip.peak)
+    price = where(split > 1, c.split + groups * m * n * 4 * split / (c.l2 * chip.bandwidth), 0.0)
+    return smooth_max(c.sharp, arithmetic, memory, turns * c.step) + price
 
 
 def matmul(
@@ -262,7 +271,7 @@ def matmul(
     """
     size = groups * (x * m * k + w * n * k + y * m * n)
     hit = resident(cycle + groups * (x * m * k + y * m * n), chip, 1.0, 1.12)
-    packed = np.where(np.asarray(m) > 1, groups * w * n * k / (c.pack * chip.bandwidth), 0.0)
+    packed = where(m > 1, groups * w * n * k / (c.pack * chip.bandwidth), 0.0)
     return c.t0 + packed + tiled(m, n, k, groups, transfer(size, hit, chip, c.memory, c.l2), chip, c)
 
 
@@ -277,7 +286,7 @@ def quantised_matmul(
 
 def quantise_pass(m: Number, k: Number, each: Number, chip: Roof, c: Quantised) -> Number:
     """Seconds of the pass that quantises x[m,k] from 16 bits and moves `each` bytes per element; 0 where each is 0."""
-    fixed = np.where(np.asarray(each) > 0, c.quantise_t0 + c.quantise_row * m, 0.0)
+    fixed = where(each > 0, c.quantise_t0 + c.quantise_row * m, 0.0)
     return fixed + transfer(each * m * k, resident(2 * m * k, chip, 0.5, 1.5), chip, c.quantise_memory, c.l2)
 
 
@@ -300,20 +309,19 @@ def prefill(
     size; longest = the same for one block of 128 queries that sees every key, on one unit.
     """
     total = new + cached
-    windowed = (np.asarray(window) > 0) & (window < total)
-    span = np.where(windowed, window, total) if reach is None else reach
-    held = total if reach is None else np.minimum(total, new + span)
-    size = batch * ((new * heads) * q + (held * kv_heads) * kv) * (key + value)
+    span = where((window > 0) & (window < total), window, total) if reach is None else reach
+    context = total if reach is None else least(total, new + span)
+    size = batch * ((new * heads) * q + (context * kv_heads) * kv) * (key + value)
     hit = resident(size, chip, 0.5, 1.5)
     d = (key + value) / 2
-    pair = 4 * d * ((1 - c.fixed) + c.fixed * 128 / d) / (c.compute * chip.peak) * np.where(d == 128, 1.0, c.other)
+    pair = 4 * d * ((1 - c.fixed) + c.fixed * 128 / d) / (c.compute * chip.peak) * where(d == 128, 1.0, c.other)
     seen = causal_pairs(new, cached, window) if pairs is None else pairs
     keys = seen / new + c.pad * (1 + (span < total))
-    keys = np.minimum(keys, total) if c.capped else keys
+    keys = least(keys, total) if c.capped else keys
     work = batch * heads * padded(new, QUERY_TILE) * keys * pair
-    last = np.minimum(LONG_TILE, padded(new, QUERY_TILE)) * np.minimum(total + c.pad, span + 2 * c.pad)
+    last = least(LONG_TILE, padded(new, QUERY_TILE)) * least(total + c.pad, span + 2 * c.pad)
     longest = c.tail * last * pair * chip.units
-    return c.t0 + transfer(size, hit, chip, c.memory, c.l2) + np.sqrt(work**2 + longest**2)
+    return c.t0 + transfer(size, hit, chip, c.memory, c.l2) + root(work**2 + longest**2)
 
 
 def decode(
@@ -326,18 +334,18 @@ def decode(
     t = t0 + r·walk·L/(1 + L/reach) + smooth_max(memory, blocks), memory = KV and Q/O bytes over memory·W,
     blocks = batch·kv_heads/units · r·block, r = √(head/128).
     """
-    span = np.where(np.asarray(window) > 0, np.minimum(length, window), length)
+    span = where(window > 0, least(length, window), length)
     group = heads / kv_heads
     alone = group > c.group
     cache = 2 * batch * span * kv_heads * head * kv
     size = cache + 4 * batch * heads * head
-    again = np.where(alone, cache * (group - 1), 0.0)
+    again = where(alone, cache * (group - 1), 0.0)
     traffic = transfer(size, resident(size, chip, 0.5, 1.5), chip, c.memory, c.l2)
     traffic = traffic + again / ((c.again or c.l2) * chip.bandwidth)
     single = alone | (group == 1)
-    size_factor = np.sqrt(head / 128)
-    blocks = batch * np.where(alone, heads, kv_heads) / chip.units * np.where(single, c.head, c.block)
-    walk = c.walk * span / (1 + span / np.where(single, SINGLE_REACH, c.reach))
+    size_factor = root(head / 128)
+    blocks = batch * where(alone, heads, kv_heads) / chip.units * where(single, c.head, c.block)
+    walk = c.walk * span / (1 + span / where(single, SINGLE_REACH, c.reach))
     return c.t0 + walk * size_factor + smooth_max(c.sharp, traffic, blocks * size_factor)
 
 
@@ -352,7 +360,7 @@ def latent_decode(
     size = batch * (length * (rank + rope) * kv + heads * (2 * rank + rope) * 2)
     traffic = transfer(size, resident(size, chip, 0.5, 1.5), chip, c.memory, c.l2)
     work = 2 * batch * length * padded(heads, HEAD_TILE) * (2 * rank + rope) / (c.compute * chip.peak)
-    blocks = batch * np.ceil(heads / 64) / chip.units * c.block
+    blocks = batch * ceil(heads / 64) / chip.units * c.block
     return c.t0 + c.walk * length / (1 + length / c.reach) + smooth_max(c.sharp, traffic, work, blocks)
 
 
@@ -367,15 +375,15 @@ def experts(
     matrices, 0 for two; x, w: bytes per element of activations and weights.  t = t0 + touched·expert + two grouped
     GEMMs of rows/touched rows that share one traffic term (the weights of the experts touched) + activation passes.
     """
-    touched = np.maximum(touched, 1.0)
+    touched = most(touched, 1.0)
     weights = touched * (2 + gated) * hidden * inner * w
     passes = 4 * tokens * hidden + moved * hidden * (2 * x + 4) + 2 * moved * inner * x
     again = resident(cycle + passes, chip, 1.0, 1.12)
     per = rows / touched
     work: Number = 0.0
     for n, k in (((1 + gated) * inner, hidden), (hidden, inner)):
-        blocks = touched * np.ceil(per / c.tile) * np.ceil(n / c.tile)
-        tile = 2 * c.tile * np.minimum(c.tile, padded(per, c.height)) * k
+        blocks = touched * ceil(per / c.tile) * ceil(n / c.tile)
+        tile = 2 * c.tile * least(c.tile, padded(per, c.height)) * k
         work = work + waves(blocks, chip.units) * tile * chip.units / (c.compute * chip.peak)
     gemm = smooth_max(c.sharp, work, transfer(weights, again, chip, c.memory, c.l2))
     handed = transfer(passes, resident(passes, chip, 0.5, 1.5), chip, c.passes, c.l2)
@@ -393,5 +401,5 @@ def scan(
     """
     flops = 2 * batch * padded(tokens, 64) * value_heads * (64 * (key + value) + 3 * key * value)
     size = 4 * batch * tokens * (2 * key_heads * key + 2 * value_heads * value)
-    serial = np.ceil(tokens / 64) * c.chunk * waves(batch * value_heads, chip.units)
+    serial = ceil(tokens / 64) * c.chunk * waves(batch * value_heads, chip.units)
     return c.t0 + flops / (c.compute * chip.peak) + size / (c.memory * chip.bandwidth) + serial

@@ -64,3 +64,26 @@ def real(value: object) -> float | None:
         return float(value)
     except OverflowError:
         return None
+
+
+def numbers(field: str, value: Count, low: float, high: float, expected: str, above: bool = False) -> Count:
+    """A number from `low` up to, but not including, `high`, or an array of such; `above`: not `low` itself either.
+
+    Raises InputError naming `field`, and what was `expected`, for anything else.
+    """
+    number = real(value)
+    if number is not None:
+        if not low <= number < high or (above and number == low):
+            raise InputError(field, value, expected)
+        return number
+    if isinstance(value, (list, tuple)) or is_array(value):
+        import numpy
+
+        try:
+            array = numpy.asarray(value, dtype=float)
+        except (ValueError, TypeError):
+            raise InputError(field, value, expected) from None
+        inside = (array >= low) & (array < high) & ((array > low) | (not above))
+        if array.size and inside.all():
+            return array
+    raise InputError(field, value, expected)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.model.errors import InputError, nearest, not_one_of
@@ -21,21 +22,64 @@ LARGEST_CONTEXT = 2**40
 MOST_LAYERS = 8192
 
 
+@dataclass(frozen=True)
+class Record:
+    """What reading a config leaves behind: the keys that were read, and notes for the model's warnings."""
+
+    read: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
 class Config:
     """A config.json with checked, remembered access.
 
-    `path` prefixes field names in errors (`text_config.hidden_size`).
+    `path` prefixes field names in errors (`text_config.hidden_size`). Its values never change; `with_values` and
+    `with_defaults` give a config with others, and both write to one `record`.
     """
 
-    def __init__(self, raw: Mapping[str, Any], path: str = "", parent: Config | None = None) -> None:
-        self.raw = raw
-        self.path = path
-        self.parent = parent
-        self.read: set[str] = set()
-        self.notes: list[str] = []
-        for key in raw:
+    raw: Mapping[str, Any]
+    path: str = ""
+    parent: Config | None = None
+    record: Record = field(default_factory=Record, repr=False)
+
+    def __post_init__(self) -> None:
+        for key in self.raw:
             if not isinstance(key, str) or not key.isprintable():
-                raise InputError(path or "config", key, "keys that are printable text")
+                raise InputError(self.path or "config", key, "keys that are printable text")
+
+    def with_values(self, **values: Any) -> Config:
+        """This config with these values, where the architecture says them in another way; one record for both."""
+        return replace(self, raw={**self.raw, **values})
+
+    def with_defaults(self, defaults: Mapping[str, int]) -> Config:
+        """This config with an architecture's own value for each key that it leaves out, and a note for each."""
+        missing = {key: value for key, value in defaults.items() if key not in self.raw}
+        for key, value in missing.items():
+            self._note_assumed(key, value)
+        return self.with_values(**missing)
+
+    # -- the record ------------------------------------------------------------------------------------------------
+    @property
+    def read(self) -> set[str]:
+        """The keys that were read."""
+        return self.record.read
+
+    def mark_read(self, *keys: str) -> None:
+        """These keys need no warning: the architecture ignores them, or what they say is read in another way."""
+        self.record.read.update(keys)
+
+    @property
+    def notes(self) -> list[str]:
+        """What to say about the values that were used, and those that were not."""
+        return self.record.notes
+
+    def note(self, *texts: str) -> None:
+        """Adds to the notes."""
+        self.record.notes.extend(texts)
+
+    def _note_assumed(self, key: str, value: object) -> None:
+        self.note(f"{self.field(key)} is missing; {value}, the default of this model_type, was used")
 
     # -- access ----------------------------------------------------------------------------------------------------
     def field(self, key: str) -> str:
@@ -49,7 +93,7 @@ class Config:
     def value(self, keys: str, default: Any = _REQUIRED, expected: str = "a value") -> tuple[str, Any]:
         """The first of `keys` ("n_embd|hidden_size") that is there, else the default; null counts as not there."""
         names = keys.split("|")
-        self.read.update(names)
+        self.mark_read(*names)
         for name in names:
             if self.raw.get(name) is not None:
                 return name, self.raw[name]
@@ -70,7 +114,7 @@ class Config:
             if self.has(name) and not valid(self.raw[name]):
                 raise InputError(self.field(name), self.raw[name], expected)
             if self.has(name) and self.raw[name] != value:
-                self.notes.append(f"{self.field(name)} = {self.raw[name]} was not used, {used} = {value} was")
+                self.note(f"{self.field(name)} = {self.raw[name]} was not used, {used} = {value} was")
         return value
 
     def error(self, key: str, expected: str, near: Iterable[str] = ()) -> InputError:
@@ -86,15 +130,9 @@ class Config:
         """A size whose absence means the architecture's own default; using it leaves a note. null is None."""
         if key in self.raw:
             return self.size(key, None, least=least)
-        self.read.add(key)
-        self.notes.append(f"{self.field(key)} is missing; {default}, the default of this model_type, was used")
+        self.mark_read(key)
+        self._note_assumed(key, default)
         return default
-
-    def fill(self, key: str, default: int) -> None:
-        """Puts in the architecture's own default for a key that published configs leave out, with a note."""
-        if key not in self.raw:
-            self.raw = {**self.raw, key: default}
-            self.notes.append(f"{self.field(key)} is missing; {default}, the default of this model_type, was used")
 
     def per_layer_size(self, keys: str, layers: int, default: int) -> list[int]:
         """One size for every layer, or a list with one for each."""
@@ -171,7 +209,7 @@ class Config:
 
         A key that is null sets nothing, and is passed over.
         """
-        found = []
+        warnings = []
         for key, value in self.raw.items():
             if key in self.read or value is None or (key in neutral and _same(value, neutral[key])):
                 continue
@@ -179,12 +217,12 @@ class Config:
                 harmless[key](self.field(key), value)
                 continue
             if key in neutral:
-                found.append(f"{self.field(key)} was not counted; only {neutral[key]!r} is understood here")
+                warnings.append(f"{self.field(key)} was not counted; only {neutral[key]!r} is understood here")
                 continue
             near = _misspelt(key, [*self.read, *harmless, *neutral])
             hint = f"; nearest known: {', '.join(near)}" if near else ""
-            found.append(f"{self.field(key)} is not understood and was not counted{hint}")
-        return found
+            warnings.append(f"{self.field(key)} is not understood and was not counted{hint}")
+        return warnings
 
 
 def _misspelt(key: str, known: Iterable[str]) -> list[str]:

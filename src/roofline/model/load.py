@@ -53,14 +53,14 @@ class HubError(InputError):
 class Entry:
     """A model of the catalog.
 
-    `parameters` is exact, `published` the size its makers give, `active` the exact parameters a token meets (None
-    where all do), `source` where config and size come from, `scope` what the count covers.
+    `parameters` is exact, `published` the size its makers give, `active` the parameters a token meets as they give them
+    (None where all do), `source` where config and size come from, `scope` what the count covers.
     """
 
     id: str
     parameters: int
     published: str
-    active: int | None
+    active: str | None
     source: str
     scope: str
 
@@ -80,6 +80,15 @@ def load(source: Source, *, revision: str | None = None) -> Model:
     """
     name, raw = config_of(source, revision=revision)
     return build(raw, name)
+
+
+def model_of(model: Model | Source) -> Model:
+    """A model as it is, or by its name, path or config. Raises InputError for what is none."""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, (str, os.PathLike, Mapping)):
+        return load(model)
+    raise InputError("model", model, "a Model, or its name, path or config")
 
 
 def config_of(source: Source, *, revision: str | None = None) -> tuple[str, dict[str, Any]]:

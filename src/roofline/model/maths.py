@@ -6,42 +6,91 @@ imported only when a value of theirs arrives.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
-Count: TypeAlias = Any
-"""A number of something: an `int` (exact), a NumPy array (a sweep) or a SymPy expression."""
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from sympy import Expr
+
+    Count: TypeAlias = int | float | NDArray[Any] | Expr
+else:
+
+    class Count:
+        """A number of something: an `int` (exact), a `float`, a NumPy array (a sweep) or a SymPy expression."""
 
 
-def is_symbol(value: Count) -> bool:
+PLAIN = frozenset({int, float, bool})
+"""Types of numbers that Python's own arithmetic serves."""
+_SYMBOLS: dict[type, bool] = dict.fromkeys(PLAIN, False)
+_ARRAYS: dict[type, bool] = dict.fromkeys(PLAIN, False)
+"""Whether values of a type are expressions, or arrays: what was found for the types seen so far."""
+
+
+def is_symbol(value: object) -> bool:
     """Whether it is a SymPy expression."""
-    return hasattr(value, "free_symbols")
+    kind = type(value)
+    known = _SYMBOLS.get(kind)
+    if known is None:
+        known = _SYMBOLS[kind] = hasattr(value, "free_symbols")
+    return known
 
 
-def is_array(value: Count) -> bool:
+def is_array(value: object) -> TypeGuard[NDArray[Any]]:
     """Whether it is a NumPy array (or scalar)."""
-    return hasattr(value, "__array_interface__") or hasattr(value, "ndim")
+    kind = type(value)
+    known = _ARRAYS.get(kind)
+    if known is None:
+        known = _ARRAYS[kind] = hasattr(value, "__array_interface__") or hasattr(value, "ndim")
+    return known
 
 
-def _dispatch(builtin: Any, numpy_name: str, sympy_name: str, a: Count, b: Count) -> Count:
-    if is_symbol(a) or is_symbol(b):
-        import sympy
+def _dispatch(numpy_name: str, sympy_name: str, *values: Count) -> Count:
+    for value in values:
+        if is_symbol(value):
+            import sympy
 
-        return getattr(sympy, sympy_name)(a, b)
-    if is_array(a) or is_array(b):
-        import numpy
+            return getattr(sympy, sympy_name)(*values)
+    import numpy
 
-        return getattr(numpy, numpy_name)(a, b)
-    return builtin(a, b)
+    return getattr(numpy, numpy_name)(*values)
 
 
 def least(a: Count, b: Count) -> Count:
     """min(a, b), element by element."""
-    return _dispatch(min, "minimum", "Min", a, b)
+    if type(a) in PLAIN and type(b) in PLAIN:
+        return b if b < a else a
+    return _dispatch("minimum", "Min", a, b)
 
 
 def most(a: Count, b: Count) -> Count:
     """max(a, b), element by element."""
-    return _dispatch(max, "maximum", "Max", a, b)
+    if type(a) in PLAIN and type(b) in PLAIN:
+        return b if b > a else a
+    return _dispatch("maximum", "Max", a, b)
+
+
+def root(value: Count) -> Count:
+    """The square root."""
+    return math.sqrt(value) if type(value) in PLAIN else _dispatch("sqrt", "sqrt", value)
+
+
+def ceil(value: Count) -> Count:
+    """The next whole number, as a float."""
+    return float(-(-value // 1)) if type(value) in PLAIN else _dispatch("ceil", "ceiling", value)
+
+
+def where(condition: Count, then: Count, other: Count) -> Count:
+    """`then` where the condition holds, else `other`, element by element."""
+    if type(condition) in PLAIN:
+        return then if condition else other
+    if is_symbol(condition) or is_symbol(then) or is_symbol(other):
+        import sympy
+
+        return sympy.Piecewise((then, condition), (other, True))
+    import numpy
+
+    return numpy.where(condition, then, other)
 
 
 def half(even: Count) -> Count:
@@ -65,6 +114,11 @@ def no_more(a: Count, b: Count) -> Count:
 
         return sympy.Piecewise((1, a <= b), (0, True))
     return (a <= b) * 1
+
+
+def some(count: Count) -> bool:
+    """Whether any element of a number is, or may be, not 0."""
+    return is_symbol(count) or bool(count.any() if is_array(count) else count)
 
 
 def distinct(experts: Count, top_k: Count, tokens: Count) -> Count:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from roofline.model.errors import InputError
@@ -23,6 +23,13 @@ class Block:
     @cached_property
     def parameters(self) -> int:
         return sum(m.parameters for m in self.modules)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.modules))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __post_init__(self) -> None:
         twice = [n for n, c in Counter(m.name for m in self.modules).items() if c > 1]
@@ -51,6 +58,23 @@ class Model:
     warnings: tuple[str, ...] = field(default=(), compare=False)
     not_counted: tuple[str, ...] = field(default=(), compare=False)
     drafts: tuple[Block, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = _names_apart(self.layers)
+        if names:
+            layers = tuple(replace(b, name=names[id(b)]) if id(b) in names else b for b in self.layers)
+            object.__setattr__(self, "layers", layers)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.model_type, self.vocab, self.hidden, len(self.layers), self.precision))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def plain(self) -> str:
+        """How results call it."""
+        return self.name
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -142,6 +166,20 @@ class Model:
         """All weights as stored, group scales included, bytes; a tied table once."""
         precision = precision or self.precision
         return sum(n * precision.weight_bytes(m) for m, n in self.modules())
+
+
+def _names_apart(layers: tuple[Block, ...]) -> dict[int, str]:
+    """New names for blocks that are called as another is, which differs: `dense`, `dense 2`; by their identity."""
+    known: dict[str, list[Block]] = {}
+    names: dict[int, str] = {}
+    for block in {id(b): b for b in layers}.values():
+        alike = known.setdefault(block.name, [])
+        number = next((i for i, other in enumerate(alike) if other == block), len(alike))
+        if number == len(alike):
+            alike.append(block)
+        if number:
+            names[id(block)] = f"{block.name} {number + 1}"
+    return names
 
 
 def kept(module: Module, tokens: Count) -> Count:

@@ -44,6 +44,9 @@ class Module:
         return 0
 
 
+Modules: TypeAlias = tuple[Module, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Embedding(Module):
     """A table [rows, width], one row looked up for each token. `shared`: the head multiplies by the same table."""
@@ -352,7 +355,7 @@ class Experts(Module):
     top_groups: int = 1
     ranks: Count = 1
     gathered: Count = 1
-    load: float = 1.0
+    load: Count = 1.0
 
     @property
     def each(self) -> int:

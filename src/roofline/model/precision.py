@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import get_args
+from typing import Any, get_args
 
+from roofline.model import modules as m
 from roofline.model.errors import InputError, nearest
 from roofline.model.maths import Count, ceil_div
-from roofline.model.modules import (
-    PARTS,
-    Embedding,
-    Experts,
-    LatentAttention,
-    Linear,
-    Module,
-    Part,
-    Router,
-)
+from roofline.model.modules import Part
+from roofline.model.table import Table
 
 
 @dataclass(frozen=True)
@@ -35,6 +29,13 @@ class Format:
     """The format a matrix unit multiplies in; None: that of the activations (weight-only)."""
 
     @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.bits, self.overhead, self.compute))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
     def stored_bits(self) -> Fraction:
         """Bits a value takes in memory, scales included."""
         return self.bits + self.overhead
@@ -43,6 +44,10 @@ class Format:
     def stored_bytes(self) -> Fraction:
         """The same in bytes."""
         return self.stored_bits / 8
+
+    def plain(self) -> str:
+        """How results call it."""
+        return self.name
 
     def bytes(self, elements: Count) -> Count:
         """Bytes of `elements` stored values: ⌈elements · stored_bits / 8⌉, exact for ints."""
@@ -148,12 +153,42 @@ class Precision:
     kv: Format
     state: Format
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, f.name) for f in fields(self)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def plain(self) -> dict[str, str]:
+        """The name of the format of every role."""
+        return {f.name: getattr(self, f.name).name for f in fields(self)}
+
+    def leaves(self, name: str, unit: str) -> Iterator[tuple[str, str, str]]:
+        """The same in a word."""
+        yield name, self.text(), unit
+
+    def text(self) -> str:
+        """The formats in use: one name, or each role that differs from the activations.
+
+        >>> uniform(FORMATS["bf16"]).merged("fp8").text()
+        'bf16, weights fp8'
+        """
+        base = self.activations.name
+        groups: dict[str, list[str]] = {}
+        for role, fmt in self.plain().items():
+            if fmt != base:
+                groups.setdefault(fmt, []).append(role)
+        many = len(WEIGHTS)
+        groups = {n: ["weights", *r[many:]] if tuple(r[:many]) == WEIGHTS else r for n, r in groups.items()}
+        return ", ".join([base, *(f"{'/'.join(roles)} {name}" for name, roles in groups.items())])
+
     def weights(self, part: Part) -> Format:
         """The format of a part's weights."""
         chosen: Format = getattr(self, part)
         return chosen
 
-    def weight_bytes(self, module: Module) -> Count:
+    def weight_bytes(self, module: m.Module) -> Count:
         """Stored bytes of a module's parameters: matrices in their part's format, the rest in that of `other`."""
         rest = module.parameters - module.matrix
         return self.weights(part_of(module)).bytes(module.matrix) + self.other.bytes(rest)
@@ -218,21 +253,23 @@ def uniform(chosen: Format) -> Precision:
     return Precision(**{f.name: chosen for f in fields(Precision)})
 
 
-def part_of(module: Module) -> Part:
+PARTS_OF: Table[Callable[[Any], Part]] = Table("roles")
+"""Kind of module → the role of its weights."""
+PARTS_OF.add(lambda x: x.part, m.Linear)
+PARTS_OF.add(lambda _: "experts", m.Experts)
+PARTS_OF.add(lambda _: "router", m.Router)
+PARTS_OF.add(lambda _: "attention", m.LatentAttention)
+PARTS_OF.add(lambda _: "embedding", m.Embedding)
+PARTS_OF.add(
+    lambda _: "other", m.Norm, m.Rope, m.Attention, m.Indexer, m.Compressor, m.CompressedAttention, m.Activation, m.Add,
+    m.Gate, m.Mix, m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence,
+    m.Collective,
+)  # fmt: skip
+
+
+def part_of(module: m.Module) -> Part:
     """The role of a module's weights."""
-    match module:
-        case Linear():
-            return module.part
-        case Experts():
-            return "experts"
-        case Router():
-            return "router"
-        case LatentAttention():
-            return "attention"
-        case Embedding():
-            return "embedding"
-        case _:
-            return "other"
+    return PARTS_OF[type(module)](module)
 
 
-assert set(PARTS) == set(get_args(Part))
+assert set(m.PARTS) == set(get_args(Part))

@@ -54,30 +54,30 @@ def checkpoint_precision(c: Config) -> Precision:
             roles[role] = weights
             if spared:
                 part = f"the {role} weights of {len(spared)} of {layers} layers"
-                c.notes.append(f"{q.path} leaves {part} unquantised; all were counted as {weights.name}")
+                c.note(f"{q.path} leaves {part} unquantised; all were counted as {weights.name}")
     if method == "mxfp4":
         roles = {"experts": weights}
     if method in ("gptq",) and q.flag("lm_head", False):
         roles["head"] = weights
     kv = _kv_format(q)
-    c.notes += [*q.notes, *q.leftovers(HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION)]
+    c.note(*q.notes, *q.leftovers(HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION))
     return base.with_roles(**roles, **({"kv": kv} if kv else {}))
 
 
 def _dtype(c: Config) -> Format:
-    found: list[tuple[str, object, Format]] = []
+    stated: list[tuple[str, object, Format]] = []
     for x in (c, c.parent):
-        if x is None or found:
+        if x is None or stated:
             continue
         for key in ("dtype", "torch_dtype"):
             x.read.add(key)
             if x.has(key):
-                found.append((x.field(key), x.raw[key], _stored(x.field(key), x.raw[key])))
-    if not found:
-        c.notes.append(f"{c.field('dtype')} is missing; bf16 was used")
+                stated.append((x.field(key), x.raw[key], _stored(x.field(key), x.raw[key])))
+    if not stated:
+        c.note(f"{c.field('dtype')} is missing; bf16 was used")
         return FORMATS["bf16"]
-    (name, value, chosen), *others = found
-    c.notes += [f"{n} = {v} was not used, {name} = {value} was" for n, v, other in others if other != chosen]
+    (name, value, chosen), *others = stated
+    c.note(*(f"{n} = {v} was not used, {name} = {value} was" for n, v, other in others if other != chosen))
     return chosen
 
 
@@ -141,9 +141,8 @@ def _compressed(q: Config) -> Format:
         raise InputError(q.field("config_groups"), groups.raw, "at least one group")
     first, *others = (groups.section(name) for name in groups.raw)
     weights = first.section("weights")
-    q.notes += [
-        f"{g.path} was not counted, {first.path} was for all" for g in others if g.raw.get("weights") != weights.raw
-    ]
+    ignored = [g for g in others if g.raw.get("weights") != weights.raw]
+    q.note(*(f"{g.path} was not counted, {first.path} was for all" for g in ignored))
     bits = weights.size("num_bits", least=2, most=8)
     kind = weights.text("type", "int", ("int", "float"))
     group = _group(weights, "group_size", -1)
@@ -179,15 +178,15 @@ _KINDS = {"attention": ("attn", "attention"), "ffn": ("mlp", "feed_forward"), "e
 
 def _excluded(q: Config) -> list[str]:
     """Module name patterns the method leaves unquantised."""
-    found: list[str] = []
+    patterns: list[str] = []
     for key in ("modules_to_not_convert", "ignore", "llm_int8_skip_modules", "ignored_layers", "exclude_modules"):
         value: Any = q.value(key, None)[1]
         if value is None:
             continue
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
             raise InputError(q.field(key), value, "a list of module names")
-        found += value
-    return found
+        patterns += value
+    return patterns
 
 
 def _spared_layers(patterns: list[str], marks: tuple[str, ...]) -> set[str] | None:

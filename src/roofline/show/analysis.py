@@ -1,20 +1,22 @@
-"""Views of an analysis: table, CSV, JSON."""
+"""Views of an analysis: the table of its ops, its CSV, and the answer of `analyze`, which may be of several steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from roofline.model.model import Model
-from roofline.model.precision import WEIGHTS, Precision
+from roofline.model.precision import Precision
+from roofline.result import Figured, Result, Units
 from roofline.show.tables import Column, Table
-from roofline.show.units import ratio, share, si, whole
+from roofline.units import share, si, whole
 from roofline.work.analysis import Analysis, OpCost
 from roofline.work.step import Step
-from roofline.work.traffic import Moved
 
-SCHEMA = "roofline.analyze/1"
+if TYPE_CHECKING:
+    from roofline.estimates.step import Estimate
+
 CSV_HEADER = (
     "step", "op", "kind", "block", "layers", "flops", "weight_bytes", "vector_bytes", "input_bytes", "output_bytes",
     "cache_read_bytes", "cache_write_bytes", "scratch_bytes", "bytes", "intensity",
@@ -22,38 +24,145 @@ CSV_HEADER = (
 
 
 @dataclass(frozen=True)
-class Named:
-    """An analysis and what to call its step."""
+class ModelFacts(Figured):
+    """What is said of a model: its sizes, and its bytes in the checkpoint's formats."""
+
+    FIGURES: ClassVar[Units] = {
+        "name": "", "model_type": "", "parameters": "", "active_parameters": "", "layers": "", "hidden": "",
+        "vocab": "", "context": "", "weight_bytes": "B", "kv_bytes_per_token": "B", "state_bytes": "B", "formats": "",
+    }  # fmt: skip
+
+    of: Model
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.of.name
+
+    @property
+    def model_type(self) -> str:
+        """The family, as configs name it."""
+        return self.of.model_type
+
+    @property
+    def parameters(self) -> int:
+        """All of them."""
+        return self.of.parameters
+
+    @property
+    def active_parameters(self) -> int:
+        """All but those of the routed experts that a token does not visit."""
+        return self.of.active_parameters
+
+    @property
+    def layers(self) -> int:
+        """How many layers it has."""
+        return len(self.of.layers)
+
+    @property
+    def hidden(self) -> int:
+        """Width of the residual stream."""
+        return self.of.hidden
+
+    @property
+    def vocab(self) -> int:
+        """Size of the vocabulary."""
+        return self.of.vocab
+
+    @property
+    def context(self) -> int | None:
+        """Most tokens of a sequence; null where the config does not say."""
+        return self.of.context
+
+    @property
+    def weight_bytes(self) -> int:
+        """Stored bytes of the weights."""
+        return int(self.of.weight_bytes())
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Bytes of the KV cache that a token adds at first."""
+        return int(self.of.kv_bytes(1))
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of a sequence's recurrent state."""
+        return int(self.of.state_bytes())
+
+    @property
+    def formats(self) -> Precision:
+        """The format of every role in the checkpoint."""
+        return self.of.precision
+
+
+class OfModel(Result):
+    """An answer with the figures of a model, and what its config leaves open."""
+
+    NAMES: ClassVar[Mapping[str, str]] = {"model": "facts"}
+
+    model: Model
+
+    @property
+    def facts(self) -> ModelFacts:
+        """The model's own figures."""
+        return ModelFacts(self.model)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Keys of the config that were not understood, defaults that were taken."""
+        return self.model.warnings
+
+    @property
+    def not_counted(self) -> tuple[str, ...]:
+        """Parts of the model that are not its language model."""
+        return self.model.not_counted
+
+
+@dataclass(frozen=True)
+class NamedStep(Figured):
+    """A step with a name: its work, and on a chip its time."""
+
+    FIGURES: ClassVar[Units] = {"name": "", **Analysis.FIGURES, "estimate": ""}
+    OF: ClassVar[type] = Analysis
 
     name: str
     analysis: Analysis
+    estimate: Estimate | None = None
+
+    def figure(self, name: str) -> Any:
+        """The step's name and estimate; else the analysis' own."""
+        return getattr(self, name) if name in ("name", "estimate") else self.analysis.figure(name)
 
 
-def headline(model: Model, precision: Precision | None = None) -> str:
+@dataclass(frozen=True, repr=False)
+class Steps(OfModel):
+    """The answer of `analyze`: a model, and the steps that were asked for."""
+
+    SCHEMA: ClassVar[str] = "roofline.analyze/2"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("model", "fits", "steps", "warnings", "not_counted"), "")
+
+    model: Model
+    steps: tuple[NamedStep, ...]
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether every step has the memory that it needs; null without a chip."""
+        known = [bool(s.estimate.fits) for s in self.steps if s.estimate is not None]
+        return all(known) if known else None
+
+
+def headline(model: Model, formats: Precision | None = None) -> str:
     """Name, parameters, stored size and cache, in a line; in the checkpoint's formats where no others are given."""
-    formats = precision or model.precision
+    chosen = formats or model.precision
     parts = [model.name, model.model_type, f"{whole(model.parameters)} parameters"]
     if model.active_parameters != model.parameters:
         parts.append(f"{whole(model.active_parameters)} active")
-    parts.append(f"weights {si(model.weight_bytes(formats), 'B')} ({precision_text(formats)})")
+    parts.append(f"weights {si(model.weight_bytes(chosen), 'B')} ({chosen.text()})")
     if model.kv_bytes(1):
-        parts.append(f"KV cache {si(model.kv_bytes(1, formats), 'B')} per token")
+        parts.append(f"KV cache {si(model.kv_bytes(1, chosen), 'B')} per token")
     if model.state_bytes():
-        parts.append(f"state {si(model.state_bytes(formats), 'B')} per sequence")
+        parts.append(f"state {si(model.state_bytes(chosen), 'B')} per sequence")
     return " · ".join(parts)
-
-
-def precision_text(precision: Precision) -> str:
-    """The formats in use: one name, or each role that differs from the activations."""
-    base = precision.activations.name
-    groups: dict[str, list[str]] = {}
-    for field in fields(precision):
-        name = getattr(precision, field.name).name
-        if name != base:
-            groups.setdefault(name, []).append(field.name)
-    many = len(WEIGHTS)
-    groups = {n: ["weights", *r[many:]] if tuple(r[:many]) == WEIGHTS else r for n, r in groups.items()}
-    return ", ".join([base, *(f"{'/'.join(roles)} {name}" for name, roles in groups.items())])
 
 
 def step_text(step: Step) -> str:
@@ -66,104 +175,33 @@ def rank_text(a: Analysis) -> str:
     return f" · one rank of {a.model.layout_text}" if a.model.layout_text else ""
 
 
-def op_table(named: Named) -> Table:
+def op_table(named: NamedStep) -> Table:
     """One line for each op of each distinct block, over all the layers it stands in."""
     a = named.analysis
     columns = (
-        Column("Op", False), Column("Block", False), Column("Layers", drop=2), Column("FLOPs"),
-        Column("% FLOPs", drop=1), Column("Weights", drop=3), Column("Activations", drop=5), Column("Cache", drop=4),
-        Column("Bytes"), Column("% bytes"), Column("FLOP/B"),
+        Column("Op"), Column("Block"), Column("Layers", "count", drop=2), Column("FLOPs", "FLOP"),
+        Column("% FLOPs", "share", drop=1), Column("Weights", "B", drop=3), Column("Activations", "B", drop=5),
+        Column("Cache", "B", drop=4), Column("Bytes", "B"), Column("% bytes", "share"), Column("FLOP/B", "FLOP/B"),
     )  # fmt: skip
-    rows = tuple((c.name, c.block, str(c.layers), *_cells(c, a)) for c in a.ops)
-    total = (("Total", "", "", *_cells(a, a)),)
+    rows = tuple((c.name, c.block, c.layers, *_cells(c, a)) for c in a.ops)
+    total = (("Total", "", None, *_cells(a, a)),)
     title = f"{named.name}: {step_text(a.step)}{rank_text(a)} · counting {a.counting.name} · traffic {a.traffic.name}"
     return Table(columns, rows, total, title)
 
 
-def _cells(c: OpCost | Analysis, a: Analysis) -> tuple[str, ...]:
+def _cells(c: OpCost | Analysis, a: Analysis) -> tuple[object, ...]:
     return (
-        si(c.flops, "FLOP"), share(c.flops, a.flops), si(c.moved.weights, "B"), si(c.moved.activations, "B"),
-        si(c.moved.cache, "B"), si(c.bytes, "B"), share(c.bytes, a.bytes), ratio(c.intensity),
+        c.flops, share(c.flops, a.flops), c.moved.weights, c.moved.activations, c.moved.cache, c.bytes,
+        share(c.bytes, a.bytes), c.intensity,
     )  # fmt: skip
 
 
-def csv_rows(analyses: Sequence[Named]) -> list[tuple[object, ...]]:
+def csv_rows(steps: Sequence[NamedStep]) -> list[tuple[object, ...]]:
     """The rows under CSV_HEADER."""
-    return [csv_row(n.name, c) for n in analyses for c in n.analysis.ops]
+    return [csv_row(s.name, c) for s in steps for c in s.analysis.ops]
 
 
 def csv_row(step: str, c: OpCost) -> tuple[object, ...]:
     """One op; no intensity where nothing moves."""
-    intensity = c.intensity if c.bytes else None
-    return (step, c.name, c.kind, c.block, c.layers, c.flops, *_roles(c.moved).values(), c.bytes, intensity)
-
-
-def _roles(moved: Moved) -> dict[str, Any]:
-    return {f.name: getattr(moved, f.name) for f in fields(moved)}
-
-
-def as_json(model: Model, analyses: Sequence[Named]) -> dict[str, Any]:
-    """The documented schema (docs/json.md)."""
-    return {
-        "schema": SCHEMA,
-        "model": model_json(model),
-        "steps": [_step_json(n) for n in analyses],
-        "warnings": list(model.warnings),
-        "not_counted": list(model.not_counted),
-    }
-
-
-def model_json(model: Model) -> dict[str, Any]:
-    """The model's own figures."""
-    return {
-        "name": model.name,
-        "model_type": model.model_type,
-        "parameters": model.parameters,
-        "active_parameters": model.active_parameters,
-        "layers": len(model.layers),
-        "hidden": model.hidden,
-        "vocab": model.vocab,
-        "context": model.context,
-        "weight_bytes": model.weight_bytes(),
-        "kv_bytes_per_token": model.kv_bytes(1),
-        "state_bytes": model.state_bytes(),
-        "precision": precision_json(model.precision),
-    }
-
-
-def precision_json(precision: Precision) -> dict[str, Any]:
-    """Format and stored bits of each role."""
-    formats = {f.name: getattr(precision, f.name) for f in fields(precision)}
-    return {role: {"format": f.name, "bits": float(f.stored_bits)} for role, f in formats.items()}
-
-
-def _step_json(named: Named) -> dict[str, Any]:
-    a = named.analysis
-    return {
-        "name": named.name,
-        "queries": [{"cached": q.cached, "new": q.new, "count": q.count} for q in a.step.queries],
-        "logits": a.step.logits,
-        "layout": a.model.layout_text or "one chip",
-        "counting": a.counting.name,
-        "traffic": a.traffic.name,
-        "precision": precision_json(a.precision),
-        "flops": a.flops,
-        "bytes": a.bytes,
-        "bytes_by_role": _roles(a.moved),
-        "intensity": a.intensity,
-        "ops": [_op_json(c) for c in a.ops],
-    }
-
-
-def _op_json(c: OpCost) -> dict[str, Any]:
-    return {
-        "name": c.name,
-        "kind": c.kind,
-        "block": c.block,
-        "layers": c.layers,
-        "flops": c.flops,
-        "flops_per_layer": c.each_flops,
-        "bytes": c.bytes,
-        "bytes_by_role": _roles(c.moved),
-        "intensity": c.intensity if c.bytes else None,
-    }
+    moved = (getattr(c.moved, f.name) for f in fields(c.moved))
+    return (step, c.name, c.kind, c.block, c.layers, c.flops, *moved, c.bytes, c.intensity if c.bytes else None)

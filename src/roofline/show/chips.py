@@ -2,31 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
+from roofline.result import Figured, Result, Units
 from roofline.show.tables import Column, Table
-from roofline.show.units import seconds, si
+from roofline.units import si
+
+
+@dataclass(frozen=True)
+class ChipFacts(Figured):
+    """Everything known of a chip, in SI units: `capacity` is usable memory, links are of one direction."""
+
+    FIGURES: ClassVar[Units] = {
+        "id": "", "name": "", "vendor": "", "generation": "", "kind": "", "peaks": "FLOP/s", "vector": "FLOP/s",
+        "ridge": "FLOP/B", "bandwidth": "B/s", "capacity": "B", "nominal_capacity": "B", "cache": "B", "units": "",
+        "link": "B/s", "host": "B/s", "tdp": "", "idle": "", "price": "", "aliases": "", "source": "", "date": "",
+        "note": "",
+    }  # fmt: skip
+    OF: ClassVar[type] = Chip
+
+    of: Chip
+
+    @property
+    def ridge(self) -> Mapping[str, float]:
+        """Peak over bandwidth, by format."""
+        return {f: self.of.ridge(f) for f in self.of.peaks}
+
+    def figure(self, name: str) -> Any:
+        """The chip's own, but for the ridge points."""
+        return getattr(self if name == "ridge" else self.of, name)
+
+
+@dataclass(frozen=True, repr=False)
+class Chips(Result):
+    """The answer of `chips`."""
+
+    SCHEMA: ClassVar[str] = "roofline.chips/2"
+    FIGURES: ClassVar[Units] = {"chips": ""}
+
+    chips: tuple[ChipFacts, ...]
+
+
+@dataclass(frozen=True)
+class ClusterFacts(Figured):
+    """Chips of one kind and the levels that join them, from the inside out."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("name", "chip", "chips", "levels", "aliases", "source", "date"), "")
+    OF: ClassVar[type] = Cluster
+
+    of: Cluster
+
+    def figure(self, name: str) -> Any:
+        """The cluster's own."""
+        return getattr(self.of, name)
+
+
+@dataclass(frozen=True, repr=False)
+class Clusters(Result):
+    """The answer of `chips --clusters`."""
+
+    SCHEMA: ClassVar[str] = "roofline.clusters/2"
+    FIGURES: ClassVar[Units] = {"clusters": ""}
+
+    clusters: tuple[ClusterFacts, ...]
 
 
 def chips_table(chips: dict[str, Chip]) -> Table:
     """One line for each chip of the catalog."""
     columns = (
-        Column("Chip", False), Column("Name", False, drop=5), Column("bf16 or fp16"), Column("fp8", drop=3),
-        Column("Memory"), Column("Bandwidth"), Column("Ridge", drop=2), Column("TDP", drop=4), Column("$/h", drop=1),
+        Column("Chip"), Column("Name", drop=5), Column("bf16 or fp16", "FLOP/s"), Column("fp8", "FLOP/s", drop=3),
+        Column("Memory", "B"), Column("Bandwidth", "B/s"), Column("Ridge", "plain", drop=2), Column("TDP", "W", drop=4),
+        Column("$/h", "USD", drop=1),
     )  # fmt: skip
-    rows = []
-    for c in chips.values():
-        main = c.main_format
-        rows.append((
-            c.id, c.name, si(c.peak(main), "FLOP/s"), si(c.peaks["fp8"], "FLOP/s") if "fp8" in c.peaks else "",
-            si(c.capacity, "B"), si(c.bandwidth, "B/s"), f"{c.ridge(main):.0f}", f"{c.tdp:.0f} W" if c.tdp else "",
-            f"{c.price.usd_per_hour:.2f}" if c.price else "",
-        ))  # fmt: skip
-    return Table(columns, tuple(rows))
+    rows = tuple(
+        (
+            c.id, c.name, c.peak(c.main_format), c.peaks.get("fp8"), c.capacity, c.bandwidth,
+            f"{c.ridge(c.main_format):.0f}", c.tdp, c.price.usd_per_hour if c.price else None,
+        )
+        for c in chips.values()
+    )  # fmt: skip
+    return Table(columns, rows)
 
 
 def chip_table(c: Chip) -> Table:
@@ -36,6 +95,7 @@ def chip_table(c: Chip) -> Table:
     rows += [(f"vector {f}", si(p, "FLOP/s")) for f, p in c.vector.items()]
     rows += [("memory", " ".join([si(c.capacity, "B"), *c.memory_kind.split(), "at", si(c.bandwidth, "B/s")]))]
     pairs = (
+        ("memory on the datasheet", f"{si(c.nominal_capacity, 'B')}; {_usable(c)}" if c.nominal_capacity else None),
         ("last-level cache", si(c.cache, "B") if c.cache else None), ("cores", str(c.units) if c.units else None),
         ("link, one direction", f"{c.link_kind} {si(c.link, 'B/s')}" if c.link else None),
         ("host link, one direction", f"{c.host_kind} {si(c.host, 'B/s')}" if c.host else None),
@@ -45,48 +105,26 @@ def chip_table(c: Chip) -> Table:
         ("note", c.note or None),
     )  # fmt: skip
     rows += [(k, v) for k, v in pairs if v]
-    return Table((Column(c.id, False), Column("", False, wrap=True)), tuple(rows))
+    return Table((Column(c.id), Column("", wrap=True)), tuple(rows))
 
 
-def chip_json(c: Chip) -> dict[str, Any]:
-    """One chip in SI units."""
-    return {
-        "id": c.id, "name": c.name, "vendor": c.vendor, "generation": c.generation, "kind": c.kind,
-        "peaks_flops": dict(c.peaks), "vector_flops": dict(c.vector), "bandwidth_bytes_per_second": c.bandwidth,
-        "capacity_bytes": c.capacity, "cache_bytes": c.cache, "units": c.units, "link_bytes_per_second": c.link,
-        "host_bytes_per_second": c.host, "tdp_watts": c.tdp, "idle_watts": c.idle,
-        "price": asdict(c.price) if c.price else None,
-        "ridge_flops_per_byte": {f: c.ridge(f) for f in c.peaks}, "source": c.source, "date": c.date, "note": c.note,
-    }  # fmt: skip
+def _usable(c: Chip) -> str:
+    """What says how much of the memory is usable."""
+    return ", ".join(["usable is the above", *filter(None, (c.usable_source, c.usable_date))])
 
 
 def clusters_table(clusters: Sequence[Cluster]) -> Table:
     """One line for each level of each cluster."""
     columns = (
-        Column("Cluster", False), Column("Chip", False), Column("Level", False), Column("Size"), Column("Kind", False),
-        Column("Bandwidth, one direction"), Column("Latency", drop=2), Column("Adds in the switch", False, drop=1),
+        Column("Cluster"), Column("Chip"), Column("Level"), Column("Size", "count"), Column("Kind"),
+        Column("Bandwidth, one direction", "B/s"), Column("Latency", "s", drop=2), Column("Adds in the switch", drop=1),
     )  # fmt: skip
     rows = [
         (
-            c.name if i == 0 else "", c.chip if i == 0 else "", level.name, str(level.size), level.kind,
-            si(level.bandwidth, "B/s"), seconds(level.latency), "yes" if level.in_switch else "",
+            c.name if i == 0 else "", c.chip if i == 0 else "", level.name, level.size, level.kind,
+            level.bandwidth, level.latency, "yes" if level.in_switch else "",
         )
         for c in clusters
         for i, level in enumerate(c.levels)
     ]  # fmt: skip
     return Table(columns, tuple(rows))
-
-
-def cluster_json(c: Cluster) -> dict[str, Any]:
-    """One cluster in SI units."""
-    return {
-        "id": c.name, "chip": c.chip, "chips": c.chips, "source": c.source, "date": c.date,
-        "levels": [
-            {
-                "name": level.name, "size": level.size, "kind": level.kind,
-                "bandwidth_bytes_per_second": level.bandwidth, "latency_seconds": level.latency,
-                "in_switch": level.in_switch, "axes": list(level.axes),
-            }
-            for level in c.levels
-        ],
-    }  # fmt: skip

@@ -1,18 +1,18 @@
-"""Views of an estimate: op by op on a chip; and the words and JSON that views of times share."""
+"""Views of an estimate: op by op on a chip; and the words that views of times share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from roofline.estimates.generate import Span
-from roofline.estimates.latency import Estimate, OpTime
-from roofline.estimates.place import Placed
-from roofline.machine.chip import Chip
-from roofline.machine.timing import matrix_format
-from roofline.show.analysis import CSV_HEADER, csv_row, precision_json, precision_text, rank_text, step_text
+from roofline.estimates.deployment import Deployment
+from roofline.estimates.memory import Memory
+from roofline.estimates.span import Span
+from roofline.estimates.step import Estimate, OpTime
+from roofline.machine.kernels import is_matrix, matrix_format
+from roofline.model.maths import Count
+from roofline.show.analysis import CSV_HEADER, NamedStep, csv_row, rank_text, step_text
 from roofline.show.tables import Column, Table
-from roofline.show.units import ratio, seconds, share, si
+from roofline.units import counted, seconds, si
 
 GRADES = {
     "A": "constants fitted on this chip",
@@ -27,70 +27,94 @@ def time_table(name: str, e: Estimate) -> Table:
     """One line for each op: work, time, speed of light, and what limits it."""
     a = e.analysis
     columns = (
-        Column("Op", False), Column("Block", False, drop=1), Column("Layers", drop=4), Column("FLOPs", drop=3),
-        Column("Bytes", drop=2), Column("FLOP/B"), Column("Floor"), Column("Expected"), Column("Share"),
-        Column("Bound", False), Column("Grade", False, drop=5),
+        Column("Op"), Column("Block", drop=1), Column("Layers", "count", drop=5), Column("FLOPs", "FLOP", drop=4),
+        Column("Bytes", "B", drop=3), Column("FLOP/B", "FLOP/B", drop=2), Column("Floor", "s"), Column("Expected", "s"),
+        Column("80 % within", "interval", drop=1), Column("Share", "share"), Column("Bound"), Column("Grade", drop=6),
     )  # fmt: skip
-    rows = tuple(_op_cells(op, e) for op in e.ops)
+    rows = tuple(_op_row(op, e) for op in e.ops)
     total = (
         (
-            "Total", "", "", si(a.flops, "FLOP"), si(a.bytes, "B"), ratio(a.intensity), seconds(e.serial_floor),
-            seconds(e.time), "100.0 %", e.bound, e.grade,
+            "Total", "", None, a.flops, a.bytes, a.intensity, e.serial_floor, e.time, e.interval, 1.0, e.bound, e.grade,
         ),
     )  # fmt: skip
-    title = f"{name}: {step_text(a.step)}{rank_text(a)} · {e.chip.name} · {precision_text(a.precision)}{_ridges(e)}"
+    title = f"{name}: {step_text(a.step)}{rank_text(a)} · {e.chip.name} · {e.formats.text()}{_ridges(e)}"
     return Table(columns, rows, total, title)
 
 
 def _ridges(e: Estimate) -> str:
     """FLOPs per byte from which the formats of the products are compute bound."""
-    formats = dict.fromkeys(matrix_format(op.cost.op, e.target) for op in e.ops if op.kind in ("matmul", "experts"))
+    formats = dict.fromkeys(matrix_format(op.cost.op, e.target) for op in e.ops if is_matrix(op.cost.op))
     return "".join(f" · ridge {e.chip.ridge(f):.0f} FLOP/B in {f}" for f in formats if f in e.chip.peaks)
 
 
-def _op_cells(op: OpTime, e: Estimate) -> tuple[str, ...]:
-    cost, pass_ = op.cost, op.kind == "quantise"
-    work = ("", "", "") if pass_ else (si(cost.flops, "FLOP"), si(cost.bytes, "B"), ratio(cost.intensity))
-    times = seconds(op.floor), seconds(op.expected), share(op.expected, e.time)
-    return (op.name, cost.block, str(cost.layers), *work, *times, op.bound, op.each.grade)
+def _op_row(op: OpTime, e: Estimate) -> tuple[object, ...]:
+    cost, quantises = op.cost, op.kind == "quantise"
+    work = (None, None, None) if quantises else (cost.flops, cost.bytes, cost.intensity)
+    times = (op.floor, op.expected, op.interval, e.part(op))
+    return (op.name, cost.block, cost.layers, *work, *times, op.bound, op.grade)
 
 
-def timed_csv_rows(estimates: Sequence[tuple[str, Estimate]]) -> list[tuple[object, ...]]:
+def timed_csv_rows(steps: Sequence[NamedStep]) -> list[tuple[object, ...]]:
     """The rows under TIMED_CSV_HEADER; a pass that quantises has times alone."""
     rows: list[tuple[object, ...]] = []
-    for name, e in estimates:
-        for op in e.ops:
-            cost = csv_row(name, op.cost)
+    for step in steps:
+        for op in step.estimate.ops if step.estimate is not None else ():
+            cost = csv_row(step.name, op.cost)
             if op.kind == "quantise":
-                cost = (name, op.name, op.kind, op.cost.block, op.cost.layers, *(None for _ in cost[5:]))
-            rows.append((*cost, op.floor, op.expected, *op.interval, op.bound, op.each.grade))
+                cost = (step.name, op.name, op.kind, op.cost.block, op.cost.layers, *(None for _ in cost[5:]))
+            rows.append((*cost, op.floor, op.expected, *op.interval, op.bound, op.grade))
     return rows
 
 
 def summary(e: Estimate) -> str:
-    """The step in two lines."""
+    """The step in a few lines."""
     low, high = e.interval
     return (
         f"expected {seconds(e.time)} (80 % of measurements within {seconds(low)} to {seconds(high)}), {e.bound} bound; "
         f"speed of light {seconds(e.serial_floor)} one op after another, {seconds(e.floor)} overlapped\n"
-        f"memory needed {held(e.memory, e.chip)}; grade {e.grade}: {GRADES[e.grade]}"
+        f"memory needed {memory_text(e.memory)}; grade {e.grade}: {GRADES[e.grade]}"
     )
 
 
-def place_text(where: Placed) -> str:
+# -- words ---------------------------------------------------------------------------------------------------------
+def deployment_text(d: Deployment) -> str:
     """The chip, or how many of them in which layout."""
-    return where.chip.name if where.chips == 1 else f"{where.chips} × {where.chip.name} ({where.layout.text()})"
+    if d.chips == 1:
+        return d.chip.name
+    whole = "the whole machine as " if d.chosen else ""
+    return f"{d.chips} × {d.chip.name} ({whole}{d.text})"
 
 
-def chips_text(where: Placed) -> str:
+def first_line(d: Deployment, memory: Memory) -> str:
+    """Where it runs, and where it does not fit that it does not."""
+    return deployment_text(d) if memory.fits else f"{deployment_text(d)}: {misfit(memory)}"
+
+
+def misfit(memory: Memory) -> str:
+    """That it does not fit, and what the times then mean."""
+    return f"does not fit, {memory_text(memory)} a chip; the times are those of chips with more"
+
+
+def share_text(batch: Count, per_replica: Count, idle: Count, d: Deployment, noun: str = "sequence") -> str:
+    """What one of several replicas gets of a batch; nothing where there is one."""
+    if d.layout.dp == 1:
+        return ""
+    fewer = f", {counted(idle, 'replica')} with fewer" if idle else ""
+    return f"{counted(batch, noun)} over {d.layout.dp} replicas: {per_replica} on the busiest{fewer}"
+
+
+def chips_text(d: Deployment) -> str:
     """Whose rate it is."""
-    return "this chip" if where.chips == 1 else f"all {where.chips} chips"
+    return "this chip" if d.chips == 1 else f"all {d.chips} chips"
 
 
-def held(memory: float, chip: Chip) -> str:
-    """Weights, cache and state beside what the chip has."""
-    beyond = "" if memory <= chip.capacity else ": does not fit, the times are those of a chip with more"
-    return f"{si(memory, 'B')} of {si(chip.capacity, 'B')}{beyond}"
+def memory_text(memory: Memory) -> str:
+    """What is needed, what there is, and what the engine's rule leaves of it for the cache."""
+    wants = memory.cache + memory.state
+    budget = memory.capacity if memory.budget is None else memory.budget
+    over = wants > budget and memory.total <= memory.capacity
+    rule = f", of which the engine leaves the cache {si(max(0.0, budget), 'B')}" if over else ""
+    return f"{si(memory.total, 'B')} of {si(memory.capacity, 'B')}{rule}"
 
 
 def span_text(s: Span) -> str:
@@ -98,54 +122,6 @@ def span_text(s: Span) -> str:
     return f"{seconds(s.expected)} ({seconds(s.low)} to {seconds(s.high)}; speed of light {seconds(s.floor)})"
 
 
-def span_json(s: Span) -> dict[str, float]:
-    """Seconds."""
-    return {"floor": s.floor, "expected": s.expected, "low": s.low, "high": s.high}
-
-
-def estimate_json(e: Estimate) -> dict[str, Any]:
-    """The estimate's part of `roofline.analyze/1`."""
-    low, high = e.interval
-    return {
-        "chip": e.chip.id,
-        "law": e.target.mode.name,
-        "seconds": {"floor": e.floor, "serial_floor": e.serial_floor, "expected": e.time, "low": low, "high": high},
-        "bound": e.bound,
-        "grade": e.grade,
-        "memory_bytes": e.memory,
-        "ops": [
-            {
-                "name": op.name,
-                "kind": op.kind,
-                "block": op.cost.block,
-                "layers": op.cost.layers,
-                "floor": op.floor,
-                "expected": op.expected,
-                "low": op.interval[0],
-                "high": op.interval[1],
-                "bound": op.bound,
-                "grade": op.each.grade,
-            }
-            for op in e.ops
-        ],
-    }
-
-
 def shares_text(e: Estimate, least: float = 0.02) -> str:
     """The kinds of op that take most of the time."""
     return ", ".join(f"{kind} {100 * part:.0f} %" for kind, part in e.shares if part >= least)
-
-
-def setting_json(e: Estimate) -> dict[str, Any]:
-    """What was asked of what."""
-    return {
-        "model": e.analysis.model.name,
-        "precision": precision_json(e.analysis.precision),
-        "chip": e.chip.id,
-        "law": e.target.mode.name,
-    }
-
-
-def spread_json(where: Placed) -> dict[str, Any]:
-    """How many chips, in which layout."""
-    return {"chips": where.chips, "layout": where.layout.text()}

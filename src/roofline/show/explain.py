@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from roofline.model.model import Model
+from roofline.result import Figured, Result, Units
 from roofline.show.analysis import step_text
-from roofline.show.units import ratio, whole
-from roofline.work.explain import Explanation, Figure
+from roofline.units import ratio, whole
+from roofline.work.explain import Explanation, Formula
 from roofline.work.step import Step
 
-SCHEMA = "roofline.explain/1"
+
+@dataclass(frozen=True)
+class NamedExplanation(Figured):
+    """An op explained at a step with a name."""
+
+    FIGURES: ClassVar[Units] = {"name": "", **Explanation.FIGURES}
+    OF: ClassVar[type] = Explanation
+
+    name: str
+    explanation: Explanation
+
+    def figure(self, name: str) -> Any:
+        """The step's name; else the explanation's own."""
+        return self.name if name == "name" else self.explanation.figure(name)
+
+
+@dataclass(frozen=True, repr=False)
+class Explanations(Result):
+    """The answer of `explain`: an op of a model at the steps that were asked for."""
+
+    SCHEMA: ClassVar[str] = "roofline.explain/2"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("model", "steps"), "")
+
+    model: Model
+    steps: tuple[NamedExplanation, ...]
+
+
 MEANING = {"B": "queries in the batch", "P": "cached tokens of each", "T": "new tokens of each"}
 
 
@@ -20,7 +47,7 @@ def text(name: str, step: Step, e: Explanation) -> str:
     cost = e.cost
     many = "once" if cost.layers == 1 else f"in {cost.layers} layers"
     lines = [f"{cost.name} ({cost.kind}), {cost.block}, {many} · {name}: {step_text(step)}", ""]
-    lines += [f"  {k} = {v:,}{f'  ({MEANING[k]})' if k in MEANING else ''}" for k, v in e.symbols]
+    lines += [f"  {k} = {v:,}{f'  ({MEANING[k]})' if k in MEANING else ''}" for k, v in e.symbols.items()]
     for figure in e.figures:
         lines += ["", *_figure(figure, cost.layers)]
     if cost.bytes:
@@ -28,39 +55,10 @@ def text(name: str, step: Step, e: Explanation) -> str:
     return "\n".join(lines)
 
 
-def _figure(f: Figure, layers: int) -> list[str]:
+def _figure(f: Formula, layers: int) -> list[str]:
     lines = [f"{f.name} of one layer", f"  = {f.formula}"]
     if f.filled != str(f.formula):
         lines.append(f"  = {f.filled}")
     value = whole(f.value) if isinstance(f.value, int) else f"{f.value:,.6g}"
     lines.append(f"  = {value}" + (f", × {layers} layers = {f.value * layers:,}" if layers > 1 else ""))
     return [*lines, f"  {f.source}"]
-
-
-def as_json(model: Model, explained: Sequence[tuple[str, Explanation]]) -> dict[str, Any]:
-    """The documented schema (docs/json.md)."""
-    return {
-        "schema": SCHEMA,
-        "model": model.name,
-        "steps": [
-            {
-                "name": name,
-                "op": e.cost.name,
-                "kind": e.cost.kind,
-                "block": e.cost.block,
-                "layers": e.cost.layers,
-                "symbols": dict(e.symbols),
-                "figures": [
-                    {
-                        "name": f.name,
-                        "formula": str(f.formula),
-                        "filled": f.filled,
-                        "per_layer": f.value,
-                        "source": f.source,
-                    }
-                    for f in e.figures
-                ],
-            }
-            for name, e in explained
-        ],
-    }

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from roofline.estimates.memory import Fit
-from roofline.model.model import Model
-from roofline.show.analysis import precision_json, precision_text
-from roofline.show.units import si
+from roofline.estimates.fit import Fit
+from roofline.show.estimate import share_text
+from roofline.units import si
 
 RULES = {
     "vllm": "{share:g} of the memory, less weights, activations and overhead",
@@ -19,15 +16,20 @@ RULES = {
 
 def fit_text(f: Fit) -> str:
     """The terms, the answer, and what would make it fit."""
+    m = f.memory
+    sequences = f"{f.batch_per_replica} × {f.context} tokens"
     rows = [
-        ("weights", f.weights, precision_text(f.precision)),
-        ("KV cache", f.cache, f"{f.batch} × {f.context} tokens in blocks of {f.engine.block}, and any recurrent state"),
-        ("activations", f.activations, f"a step of {f.chunk} tokens: the largest op and the logits"),
-        ("overhead", f.overhead, f.engine.source),
+        ("weights", m.weights, f.formats.text()),
+        ("KV cache", m.cache, f"{sequences} in blocks of {f.engine.block}"),
+        *([("state", m.state, f"recurrent state of {f.batch_per_replica} sequences")] if m.state else []),
+        ("activations", m.activations, f"a step of at most {f.chunk} tokens: the largest op and the logits"),
+        ("overhead", m.overhead, f.engine.source),
     ]
-    lines = [f"{f.batch} × {f.context} tokens on {fit_place(f)}, {f.engine.name}", ""]
+    replicas = share_text(f.batch, f.batch_per_replica, f.idle_replicas, f.deployment)
+    lines = [f"{f.batch} × {f.context} tokens, {f.engine.name}{_whose(f)}"]
+    lines += [*([replicas] if replicas else []), ""]
     lines += [f"{name:<12} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
-    lines += [f"{'sum':<12} {si(f.needed, 'B'):>10}  of {si(f.capacity, 'B')}", ""]
+    lines += [f"{'sum':<12} {si(m.total, 'B'):>10}  of {si(m.capacity, 'B')}", ""]
     lines.append(f"{f.engine.name} leaves the KV cache {budget_text(f, ': ')}")
     answer = "fits" if f.fits else "does not fit"
     lines.append(
@@ -43,37 +45,10 @@ def fit_text(f: Fit) -> str:
 
 def budget_text(f: Fit, link: str) -> str:
     """What the KV cache may have, and the engine's rule behind it."""
-    return f"{si(max(0.0, f.budget), 'B')}{link}{RULES[f.engine.budget].format(share=f.engine.share)}"
+    budget = 0.0 if f.memory.budget is None else f.memory.budget
+    return f"{si(max(0.0, budget), 'B')}{link}{RULES[f.engine.budget].format(share=f.engine.share)}"
 
 
-def fit_place(f: Fit) -> str:
-    """The chip, or the fullest of so many."""
-    return f.chip.name if f.layout.alone else f"the fullest of {f.layout.chips} × {f.chip.name} ({f.layout.text()})"
-
-
-def fit_json(model: Model, f: Fit) -> dict[str, Any]:
-    """`roofline.fit/1`."""
-    return {
-        "schema": "roofline.fit/1",
-        "model": model.name,
-        "precision": precision_json(f.precision),
-        "chip": f.chip.id,
-        "engine": f.engine.id,
-        "batch": f.batch,
-        "context": f.context,
-        "chunk": f.chunk,
-        "fits": f.fits,
-        "capacity_bytes": f.capacity,
-        "weight_bytes": f.weights,
-        "cache_bytes": f.cache,
-        "activation_bytes": f.activations,
-        "overhead_bytes": f.overhead,
-        "needed_bytes": f.needed,
-        "budget_bytes": f.budget,
-        "largest_batch": f.largest_batch,
-        "longest_context": f.longest_context,
-        "fewest_chips": f.fewest_chips,
-        "fewest_layout": None if f.fewest is None else f.fewest.text(),
-        "layout": f.layout.text(),
-        "changes": [{"what": c.what, "detail": c.detail} for c in f.changes],
-    }
+def _whose(f: Fit) -> str:
+    """Whose memory it is, where there are several chips."""
+    return "" if f.asked.layout.alone else ": the fullest chip"

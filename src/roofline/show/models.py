@@ -2,82 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
+from roofline.explore.anatomy import sizes
 from roofline.model.load import Entry
 from roofline.model.model import Model
-from roofline.show import analysis
-from roofline.show.modules import sizes
+from roofline.model.modules import Module
+from roofline.result import Figured, Result, Units
+from roofline.show.analysis import OfModel, headline
 from roofline.show.tables import Column, Table
-from roofline.show.units import share, whole
-
-SCHEMA = "roofline.models/1"
+from roofline.units import share
 
 
-def catalog_table(entries: Mapping[str, Entry]) -> Table:
+@dataclass(frozen=True, repr=False)
+class Catalog(Result):
+    """The answer of `models`: published models that come along. `scope`: what of a model is counted."""
+
+    SCHEMA: ClassVar[str] = "roofline.models/2"
+    FIGURES: ClassVar[Units] = {"models": ""}
+
+    models: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class ModelTypes(Result):
+    """The answer of `models --types`: the families that are understood, as configs name them."""
+
+    SCHEMA: ClassVar[str] = "roofline.model_types/2"
+    FIGURES: ClassVar[Units] = {"model_types": ""}
+
+    model_types: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModuleFacts(Figured):
+    """A module of a block: its kind and sizes, in how many layers it stands, and the parameters of one."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("name", "kind", "block", "layers", "parameters", "sizes"), "")
+
+    of: Module
+    block: str
+    layers: int
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.of.name
+
+    @property
+    def kind(self) -> str:
+        """What kind of module it is."""
+        return type(self.of).__name__
+
+    @property
+    def parameters(self) -> int:
+        """Of one of them."""
+        return self.of.parameters
+
+    @property
+    def sizes(self) -> Mapping[str, Any]:
+        """Its sizes by name."""
+        return {f.name: getattr(self.of, f.name) for f in fields(self.of) if f.name != "name"}
+
+
+@dataclass(frozen=True, repr=False)
+class ModelAnswer(OfModel):
+    """The answer of `models NAME`: a model's figures and its modules."""
+
+    SCHEMA: ClassVar[str] = "roofline.model/2"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("model", "modules", "warnings", "not_counted"), "")
+
+    model: Model
+
+    @property
+    def modules(self) -> tuple[ModuleFacts, ...]:
+        """Every module of every distinct block."""
+        return tuple(ModuleFacts(module, block, layers) for block, module, layers in self.model.placed())
+
+
+def catalog_table(c: Catalog) -> Table:
     """One line for each published model."""
     columns = (
-        Column("Model", False),
-        Column("Parameters"),
-        Column("Published", drop=2),
-        Column("Active"),
-        Column("Scope", False, drop=1),
-    )
-    rows = tuple((e.id, whole(e.parameters), e.published, str(e.active or ""), e.scope) for e in entries.values())
-    return Table(columns, rows)
+        Column("Model"), Column("Parameters", "count"), Column("Published", "plain", drop=2),
+        Column("Active", "plain"), Column("Scope", drop=1),
+    )  # fmt: skip
+    return Table(columns, tuple((e.id, e.parameters, e.published, e.active or None, e.scope) for e in c.models))
 
 
-def catalog_json(entries: Mapping[str, Entry]) -> dict[str, Any]:
-    """The catalog."""
-    return {"schema": SCHEMA, "models": [e.__dict__ for e in entries.values()]}
-
-
-def types_table(types: Iterable[str]) -> Table:
+def types_table(t: ModelTypes) -> Table:
     """The model_types."""
-    return Table((Column("model_type", False),), tuple((t,) for t in sorted(types)))
+    return Table((Column("model_type"),), tuple((name,) for name in t.model_types))
 
 
-def types_json(types: Iterable[str]) -> dict[str, Any]:
-    """The model_types."""
-    return {"schema": SCHEMA, "model_types": sorted(types)}
-
-
-def module_table(model: Model) -> Table:
+def module_table(answer: ModelAnswer) -> Table:
     """Every module of every distinct block, with its sizes and parameters."""
+    model = answer.model
     columns = (
-        Column("Module", False), Column("Kind", False, drop=2), Column("Block", False), Column("Layers"),
-        Column("Parameters each", drop=3), Column("Parameters"), Column("Share", drop=1),
-        Column("Sizes", False, wrap=True),
+        Column("Module"), Column("Kind", drop=2), Column("Block"), Column("Layers", "count"),
+        Column("Parameters each", "count", drop=3), Column("Parameters", "count"), Column("Share", "share", drop=1),
+        Column("Sizes", wrap=True),
     )  # fmt: skip
     rows = tuple(
         (
-            m.name, type(m).__name__, block, str(n), whole(m.parameters), whole(n * m.parameters),
-            share(n * m.parameters, model.parameters), sizes(m),
+            m.name, m.kind, m.block, m.layers, m.parameters, m.layers * m.parameters,
+            share(m.layers * m.parameters, model.parameters), sizes(m.of),
         )
-        for block, m, n in model.placed()
+        for m in answer.modules
     )  # fmt: skip
-    total = (("Total", "", "", str(len(model.layers)), "", whole(model.parameters), "", ""),)
-    return Table(columns, rows, total, analysis.headline(model))
-
-
-def model_json(model: Model) -> dict[str, Any]:
-    """The model's figures and modules."""
-    return {
-        "schema": SCHEMA,
-        "model": analysis.model_json(model),
-        "modules": [
-            {
-                "name": m.name,
-                "kind": type(m).__name__,
-                "block": block,
-                "layers": n,
-                "parameters": m.parameters,
-                "sizes": {f.name: getattr(m, f.name) for f in fields(m) if f.name != "name"},
-            }
-            for block, m, n in model.placed()
-        ],
-        "warnings": list(model.warnings),
-        "not_counted": list(model.not_counted),
-    }
+    total = (("Total", "", "", len(model.layers), None, model.parameters, None, ""),)
+    return Table(columns, rows, total, headline(model))

@@ -7,8 +7,12 @@ import io
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from roofline.result import Figured, Units
+from roofline.units import written
 
 GAP = 2
 """Blanks between two columns."""
@@ -17,31 +21,65 @@ WRAPPED = 24
 
 
 @dataclass(frozen=True)
-class Column:
-    """A heading; numbers stand to the right.
+class Column(Figured):
+    """A heading and the unit of the values below it, one of `roofline.units.TEXTS`; words have none.
 
     `drop`: in a window too narrow for the table the columns with the highest go first, those with 0 never. `wrap`: long
     text that may run over several lines.
     """
 
+    FIGURES: ClassVar[Units] = dict.fromkeys(("name", "unit"), "")
+
     name: str
-    right: bool = True
+    unit: str = ""
     drop: int = 0
     wrap: bool = False
 
+    @property
+    def right(self) -> bool:
+        """Numbers stand to the right."""
+        return bool(self.unit)
+
+    @property
+    def header(self) -> str:
+        """The name in a file, with an SI unit where it has one."""
+        return f"{self.name} ({self.unit})" if self.unit in ("s", "B", "FLOP", "FLOP/B", "USD") else self.name
+
 
 @dataclass(frozen=True)
-class Table:
-    """Rows of text under columns; `total` rows come last, set apart."""
+class Table(Figured):
+    """Rows of values under columns; `total` rows come last, set apart. `name`: of its file; `hidden`: only a file."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("name", "columns", "rows", "total"), "")
 
     columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
-    total: tuple[tuple[str, ...], ...] = ()
+    rows: tuple[tuple[Any, ...], ...]
+    total: tuple[tuple[Any, ...], ...] = ()
     title: str = ""
+    name: str = ""
+    hidden: bool = False
+
+    @cached_property
+    def cells(self) -> tuple[tuple[str, ...], ...]:
+        """The rows as a person reads them."""
+        return tuple(map(self._texts, self.rows))
+
+    @cached_property
+    def total_cells(self) -> tuple[tuple[str, ...], ...]:
+        """The total rows as a person reads them."""
+        return tuple(map(self._texts, self.total))
+
+    def _texts(self, row: tuple[Any, ...]) -> tuple[str, ...]:
+        return tuple(written(v, c.unit) for v, c in zip(row, self.columns, strict=True))
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The columns' names in a file."""
+        return tuple(c.header for c in self.columns)
 
     def widths(self) -> list[int]:
         """Characters each column takes where nothing is wrapped."""
-        body = [[c.name for c in self.columns], *self.rows, *self.total]
+        body = [[c.name for c in self.columns], *self.cells, *self.total_cells]
         return [max(len(row[i]) for row in body) for i in range(len(self.columns))]
 
     def least(self) -> list[int]:
@@ -58,7 +96,15 @@ class Table:
             return row[:first] + row[first + 1 :]
 
         rows, total = tuple(map(rest, self.rows)), tuple(map(rest, self.total))
-        return Table(rest(self.columns), rows, total, self.title).within(width)
+        return replace(self, columns=rest(self.columns), rows=rows, total=total).within(width)
+
+    def csv(self) -> str:
+        """Plain figures, a line for each row."""
+        return csv_text(self.header, [*self.rows, *self.total])
+
+    def parquet(self) -> bytes:
+        """A column of plain figures for each of the table's; the totals are left out."""
+        return parquet(self.header, self.rows)
 
 
 def print_table(table: Table) -> None:
@@ -108,9 +154,9 @@ def plain(table: Table) -> str:
         return (GAP * " ").join(t.rjust(w) if c.right else t.ljust(w) for t, w, c in cells).rstrip()
 
     rule = "─" * (sum(widths) + GAP * (len(widths) - 1))
-    lines = [line(heads), rule, *(line(row) for row in table.rows)]
+    lines = [line(heads), rule, *(line(row) for row in table.cells)]
     if table.total:
-        lines += [rule, *(line(row) for row in table.total)]
+        lines += [rule, *(line(row) for row in table.total_cells)]
     return "\n".join([table.title, *lines] if table.title else lines)
 
 
@@ -127,9 +173,9 @@ def _print_rich(table: Table, width: int) -> None:
     for column, needs in zip(table.columns, least, strict=True):
         fixed: dict[str, Any] = {"overflow": "fold"} if column.wrap else {"no_wrap": True, "min_width": needs}
         drawn.add_column(column.name, justify="right" if column.right else "left", header_style="bold", **fixed)
-    for row in table.rows:
+    for row in table.cells:
         drawn.add_row(*map(Text, row))
-    for i, row in enumerate(table.total):
+    for i, row in enumerate(table.total_cells):
         if i == 0 and table.rows:
             drawn.add_section()
         drawn.add_row(*map(Text, row), style="bold")
@@ -142,7 +188,7 @@ def markdown(table: Table) -> str:
     """A GitHub-style table."""
     heads = [c.name for c in table.columns]
     rule = ["--:" if c.right else ":--" for c in table.columns]
-    lines = [_row(heads), _row(rule), *(_row(r) for r in (*table.rows, *table.total))]
+    lines = [_row(heads), _row(rule), *(_row(r) for r in (*table.cells, *table.total_cells))]
     return "\n".join([f"**{table.title}**\n", *lines] if table.title else lines)
 
 

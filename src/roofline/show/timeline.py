@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.estimates.schedule import Item, Timeline
-from roofline.show.units import seconds
+from roofline.units import seconds
 
 MARKS = {"F": "F", "B": "B", "W": "w"}
 CELL = 3

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import ClassVar
 
 from roofline.model.errors import InputError, nearest
+from roofline.model.load import Source, model_of
 from roofline.model.maths import Count, is_array
 from roofline.model.model import Model
 from roofline.model.precision import Precision
+from roofline.result import Figured, Result, Units
 from roofline.work.counting import Counting, counting_named
 from roofline.work.ops import Op
-from roofline.work.step import Step
+from roofline.work.step import Queries, Step
 from roofline.work.traffic import Moved, Traffic, traffic_named
 from roofline.work.training import Training, step_ops
 
@@ -23,8 +26,14 @@ PIECE = 2**14
 
 
 @dataclass(frozen=True)
-class OpCost:
+class OpCost(Figured):
     """One op in all the layers it stands in. `flops` and `bytes` are over those layers, `each_…` of one layer."""
+
+    FIGURES: ClassVar[Units] = {
+        "name": "", "kind": "", "block": "", "layers": "", "flops": "FLOP", "flops_per_layer": "FLOP", "bytes": "B",
+        "bytes_by_role": "B", "intensity": "FLOP/B",
+    }  # fmt: skip
+    NAMES: ClassVar[Mapping[str, str]] = {"flops_per_layer": "each_flops", "bytes_by_role": "moved"}
 
     block: str
     layers: int
@@ -33,10 +42,12 @@ class OpCost:
 
     @property
     def name(self) -> str:
+        """What it is called, after its module."""
         return self.op.name
 
     @property
     def kind(self) -> str:
+        """What it does: matmul, attention, norm, …"""
         return self.op.kind
 
     @property
@@ -71,18 +82,40 @@ class OpCost:
         return ratio(self.flops, self.bytes)
 
 
-@dataclass(frozen=True)
-class Analysis:
+@dataclass(frozen=True, repr=False)
+class Analysis(Result):
     """What a step of a model costs under a counting, a traffic and a precision.
 
     Every figure has the broadcast shape of the step's arrays: a plain int or float where it has none.
     """
+
+    SCHEMA: ClassVar[str] = "roofline.analysis/2"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "layout": "", "formats": "", "queries": "", "logits": "", "counting": "", "traffic": "",
+        "flops": "FLOP", "bytes": "B", "bytes_by_role": "B", "intensity": "FLOP/B", "ops": "",
+    }  # fmt: skip
+    NAMES: ClassVar[Mapping[str, str]] = {"formats": "precision", "bytes_by_role": "moved"}
 
     model: Model
     step: Step
     counting: Counting
     traffic: Traffic
     precision: Precision
+
+    @property
+    def layout(self) -> str:
+        """Of which one rank's work it is, in words."""
+        return self.model.layout_text or "one chip"
+
+    @property
+    def queries(self) -> tuple[Queries, ...]:
+        """The kinds of query of the step."""
+        return self.step.queries
+
+    @property
+    def logits(self) -> str:
+        """The tokens that the head runs for: last or all."""
+        return self.step.logits
 
     @cached_property
     def ops(self) -> tuple[OpCost, ...]:
@@ -169,14 +202,14 @@ class Analysis:
 
 
 def analyze(
-    model: Model,
+    model: Model | Source,
     step: Step,
     *,
     counting: str | Counting = "standard",
     traffic: str | Traffic = "fused",
     precision: object = None,
 ) -> Analysis:
-    """What `step` costs on `model`.
+    """What `step` costs on `model`: a Model, its name, path or config.
 
     `counting`: standard, torch, original or llm-para. `traffic`: fused, unfused, floor, original or llm-para, with
     factors where wanted (`fused(weights=0.5)`). `precision`: that of the checkpoint, or changes to it (`"fp8"`,
@@ -184,18 +217,17 @@ def analyze(
     Ints give exact ints. Arrays broadcast, and every figure has their shape. Expected numbers of distinct experts
     are floats. Raises InputError for what is not understood.
     """
-    if not isinstance(model, Model):
-        raise InputError("model", model, "a Model; load one with roofline.load(...)")
+    built = model_of(model)
     if not isinstance(step, Step):
         raise InputError("step", step, "a Step such as prefill(batch=1, tokens=1024)")
     how, what = counting_named(counting), traffic_named(traffic)
-    base = step.precision if isinstance(step, Training) else model.precision
+    base = step.precision if isinstance(step, Training) else built.precision
     formats = base.merged(precision)
     if how.all_logits:
         step = step.with_logits("all")
-    if step.shape and not _fits(Analysis(model, step.largest(), how, what, formats)):
+    if step.shape and not _fits(Analysis(built, step.largest(), how, what, formats)):
         step = step.as_floats()
-    return Analysis(model, step, how, what, formats)
+    return Analysis(built, step, how, what, formats)
 
 
 def _fits(largest: Analysis) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 
 from roofline.model.errors import not_one_of
 from roofline.model.maths import Count, ceil_div
+from roofline.model.table import Table
 from roofline.work import ops as o
 from roofline.work.step import Queries
 
@@ -40,14 +41,16 @@ class Counting:
 
     name: str
     about: str
-    formulas: Mapping[type[o.Op], Formula]
+    formulas: Table[Formula]
     all_logits: bool = False
     layers_only: bool = False
 
+    def plain(self) -> str:
+        """How results call it."""
+        return self.name
+
     def flops(self, op: o.Op) -> Count:
-        """FLOPs of one op; a gradient with respect to all inputs costs twice the op."""
-        if isinstance(op, o.Backward):
-            return 2 * self.flops(op.of)
+        """FLOPs of one op."""
         return self.formulas[type(op)](op)
 
 
@@ -157,16 +160,22 @@ def update(op: o.Update) -> Count:
     return op.work * op.elements
 
 
-STANDARD = Counting(
-    "standard",
-    "multiply-add = 2, unmasked pairs only, logits where needed",
-    MappingProxyType({
-        o.MatMul: matmul, o.ExpertMatMul: experts, o.Attend: attend, o.Score: score, o.Normalise: normalise,
-        o.Rotate: rotate, o.Activate: activate, o.Sum: add_up, o.Scale: scale, o.Choose: choose, o.Lookup: nothing,
-        o.Convolve: convolve, o.Selective: selective, o.Dual: dual, o.Delta: delta, o.LinearAttend: linear_attend,
-        o.Recur: recur, o.Communicate: nothing, o.Loss: lose, o.Update: update,
-    }),
-)  # fmt: skip
+def backward(formulas: Table[Formula]) -> Formula:
+    """A gradient with respect to all inputs costs twice the op."""
+    return lambda op: 2 * formulas[type(op.of)](op.of)
+
+
+_STANDARD: Table[Formula] = Table("standard counting")
+for _kind, _formula in (
+    (o.MatMul, matmul), (o.ExpertMatMul, experts), (o.Attend, attend), (o.Score, score), (o.Normalise, normalise),
+    (o.Rotate, rotate), (o.Activate, activate), (o.Sum, add_up), (o.Scale, scale), (o.Choose, choose),
+    (o.Convolve, convolve), (o.Selective, selective), (o.Dual, dual), (o.Delta, delta),
+    (o.LinearAttend, linear_attend), (o.Recur, recur), (o.Loss, lose), (o.Update, update),
+):  # fmt: skip
+    _STANDARD.add(_formula, _kind)
+_STANDARD.add(nothing, o.Lookup, o.Communicate)
+_STANDARD.add(backward(_STANDARD), o.Backward)
+STANDARD = Counting("standard", "multiply-add = 2, unmasked pairs only, logits where needed", _STANDARD)
 
 
 # -- torch.utils.flop_counter --------------------------------------------------------------------------------------
@@ -230,18 +239,22 @@ def torch_linear_attend(op: o.LinearAttend) -> Count:
     return 4 * op.heads * (d * op.step.total(squares) + d * d * op.step.tokens)
 
 
+_TORCH: Table[Formula] = Table("torch counting")
+for _kind, _formula in (
+    (o.MatMul, torch_matmul), (o.ExpertMatMul, torch_experts), (o.Attend, torch_attend), (o.Score, torch_score),
+    (o.Convolve, torch_convolve), (o.Selective, torch_selective), (o.Dual, torch_dual), (o.Delta, torch_delta),
+    (o.LinearAttend, torch_linear_attend),
+):  # fmt: skip
+    _TORCH.add(_formula, _kind)
+_TORCH.add(nothing, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup)
+_TORCH.add(nothing, o.Recur, o.Communicate, o.Loss, o.Update)
+_TORCH.add(backward(_TORCH), o.Backward)
 TORCH = Counting(
     "torch",
     "torch.utils.flop_counter on the published code: matrix products, no masking, all logits",
-    MappingProxyType({
-        **dict.fromkeys((o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup), nothing),
-        **dict.fromkeys((o.Recur, o.Communicate, o.Loss, o.Update), nothing),
-        o.MatMul: torch_matmul, o.ExpertMatMul: torch_experts, o.Attend: torch_attend, o.Score: torch_score,
-        o.Convolve: torch_convolve, o.Selective: torch_selective, o.Dual: torch_dual, o.Delta: torch_delta,
-        o.LinearAttend: torch_linear_attend,
-    }),
+    _TORCH,
     all_logits=True,
-)  # fmt: skip
+)
 
 
 # -- transformer-roofline-analyzer ---------------------------------------------------------------------------------
@@ -270,16 +283,16 @@ def original_activate(op: o.Activate) -> Count:
     return (ACTIVATION_FLOPS[op.function] + op.gated) * op.width + op.rows
 
 
+_ORIGINAL = Table("original counting", base=_STANDARD)
+for _kind, _formula in (
+    (o.MatMul, original_matmul), (o.ExpertMatMul, original_experts), (o.Attend, original_attend),
+    (o.Normalise, original_normalise), (o.Activate, original_activate),
+):  # fmt: skip
+    _ORIGINAL.add(_formula, _kind)
+_ORIGINAL.add(backward(_ORIGINAL), o.Backward)
 ORIGINAL = Counting(
-    "original",
-    "transformer-roofline-analyzer's counts, its slips included; layers only",
-    MappingProxyType({
-        **STANDARD.formulas,
-        o.MatMul: original_matmul, o.ExpertMatMul: original_experts, o.Attend: original_attend,
-        o.Normalise: original_normalise, o.Activate: original_activate,
-    }),
-    layers_only=True,
-)  # fmt: skip
+    "original", "transformer-roofline-analyzer's counts, its slips included; layers only", _ORIGINAL, layers_only=True
+)
 
 
 # -- LLM-para ------------------------------------------------------------------------------------------------------
@@ -293,16 +306,13 @@ def llm_para_activate(op: o.Activate) -> Count:
     return op.width * op.rows if op.gated else 0
 
 
+_LLM_PARA = Table("llm-para counting", base=_TORCH)
+for _kind, _formula in ((o.ExpertMatMul, experts), (o.Rotate, llm_para_rotate), (o.Activate, llm_para_activate)):
+    _LLM_PARA.add(_formula, _kind)
+_LLM_PARA.add(backward(_LLM_PARA), o.Backward)
 LLM_PARA = Counting(
-    "llm-para",
-    "LLM-para's: full square, RoPE and the gate's product; layers only",
-    MappingProxyType({
-        **TORCH.formulas,
-        o.ExpertMatMul: experts, o.Rotate: llm_para_rotate,
-        o.Activate: llm_para_activate,
-    }),
-    layers_only=True,
-)  # fmt: skip
+    "llm-para", "LLM-para's: full square, RoPE and the gate's product; layers only", _LLM_PARA, layers_only=True
+)
 
 COUNTINGS: Mapping[str, Counting] = MappingProxyType({c.name: c for c in (STANDARD, TORCH, ORIGINAL, LLM_PARA)})
 

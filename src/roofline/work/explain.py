@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from roofline.model.errors import InputError
+from roofline.model.load import Source
 from roofline.model.maths import Count
+from roofline.model.model import Model
 from roofline.model.modules import LatentAttention, Module
-from roofline.work.analysis import Analysis, OpCost
+from roofline.result import Figured, Result, Units
+from roofline.work.analysis import Analysis, OpCost, analyze
+from roofline.work.counting import Counting
 from roofline.work.lower import latent_forms, lower
 from roofline.work.ops import Op
 from roofline.work.step import Step
+from roofline.work.traffic import Traffic
 
 
 @dataclass(frozen=True)
-class Figure:
+class Formula(Figured):
     """A figure of the op for one layer: its formula, the formula with the numbers put in, its value, its source."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("name", "formula", "filled", "per_layer", "source"), "")
+    NAMES: ClassVar[Mapping[str, str]] = {"formula": "text", "per_layer": "value"}
 
     name: str
     formula: Any
@@ -26,26 +34,72 @@ class Figure:
     value: Count
     source: str
 
+    @property
+    def text(self) -> str:
+        """The formula in a line."""
+        return str(self.formula)
+
 
 SINGLE = ("groups", "repeats", "split", "copies", "gathered", "ranks", "kv_groups", "top_groups")
 """Sizes that a formula leaves out where they are 1."""
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """One op explained. `symbols`: what each letter stands for here."""
+@dataclass(frozen=True, repr=False)
+class Explanation(Result):
+    """One op explained. `symbols`: what each letter stands for."""
+
+    SCHEMA: ClassVar[str] = "roofline.explanation/2"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("model", "op", "kind", "block", "layers", "symbols", "figures"), "")
 
     cost: OpCost
     module: Module
-    symbols: tuple[tuple[str, int], ...]
-    figures: tuple[Figure, ...]
+    symbols: Mapping[str, int]
+    figures: tuple[Formula, ...]
+
+    @property
+    def model(self) -> Model:
+        """Whose op it is."""
+        return self.cost.analysis.model
+
+    @property
+    def op(self) -> str:
+        """Its name."""
+        return self.cost.name
+
+    @property
+    def kind(self) -> str:
+        """What it does."""
+        return self.cost.kind
+
+    @property
+    def block(self) -> str:
+        """The block that it stands in."""
+        return self.cost.block
+
+    @property
+    def layers(self) -> int:
+        """How many layers have it."""
+        return self.cost.layers
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The formulas, for people."""
+        return [*super().lines(), *((f.name, f"{f.text} = {f.filled} = {f.value:,}") for f in self.figures)]
 
 
-def explain(analysis: Analysis, name: str) -> Explanation:
-    """The formulas of the op called `name`: FLOPs, and bytes for each role that moves anything.
+def explain(
+    model: Model | Source, op: str, step: Step, *, counting: str | Counting = "standard",
+    traffic: str | Traffic = "fused", precision: object = None,
+) -> Explanation:  # fmt: skip
+    """The formulas of an op of a model at a step; the options are those of `analyze`.
 
-    The step must be uniform (one kind of query). Raises InputError for an op the model does not have.
+    FLOPs, and bytes for each role that moves anything. The step must be uniform (one kind of query). Raises InputError
+    for an op the model does not have.
     """
+    return explained(analyze(model, step, counting=counting, traffic=traffic, precision=precision), op)
+
+
+def explained(analysis: Analysis, name: str) -> Explanation:
+    """The same of a step that is analysed."""
     cost = analysis.op(name)
     if len(analysis.step.queries) != 1 or analysis.step.shape:
         raise InputError("step", analysis.step, "queries that are all alike, to be explained")
@@ -63,7 +117,7 @@ def explain(analysis: Analysis, name: str) -> Explanation:
             label = f"{field.name.replace('_', ' ')} bytes"
             figures.append(_figure(label, formula, values, value, f"traffic: {analysis.traffic.about}"))
     used = {str(s) for f in figures for s in getattr(f.formula, "free_symbols", ())}
-    return Explanation(cost, module, tuple((k, v) for k, v in values.items() if k in used), tuple(figures))
+    return Explanation(cost, module, {k: v for k, v in values.items() if k in used}, tuple(figures))
 
 
 def _module(analysis: Analysis, cost: OpCost) -> Module:
@@ -89,13 +143,13 @@ def _symbolic(analysis: Analysis, module: Module, name: str, values: dict[str, i
     return next(op for op in _ops(replace(module, **sizes), step) if op.name == name)
 
 
-def _figure(name: str, formula: Any, values: dict[str, int], value: Count, source: str) -> Figure:
+def _figure(name: str, formula: Any, values: dict[str, int], value: Count, source: str) -> Formula:
     import sympy
 
     if not isinstance(formula, sympy.Basic):
-        return Figure(name, formula, str(formula), value, source)
+        return Formula(name, formula, str(formula), value, source)
     filled = re.sub(r"[A-Za-z_]\w*", lambda word: f"{values.get(word[0], word[0])}", str(formula))
-    return Figure(name, formula, filled, value, source)
+    return Formula(name, formula, filled, value, source)
 
 
 def _source(analysis: Analysis, cost: OpCost) -> str:

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from roofline.model import modules as m
-from roofline.model.maths import Count, ceil_div, distinct, half, least, no_more
+from roofline.model.maths import Count, ceil_div, distinct, half, is_array, least, no_more, some
 from roofline.model.model import chosen
+from roofline.model.table import Table
 from roofline.work import ops as o
-from roofline.work.step import Queries, Step, query_pairs
+from roofline.work.step import Queries, Step, View, everything, lengths_alone, logits_alone, query_pairs, tokens_alone
 
-Lowering = Callable[[Any, Step], Iterator[o.Op]]
-LOWERINGS: dict[type[m.Module], Lowering] = {}
+Ops = Callable[[Any, Step], Iterator[o.Op]]
 
 
-def lowers(kind: type[m.Module]) -> Callable[[Lowering], Lowering]:
-    """Registers the lowering of a kind of module; a second one for the same kind is a ValueError."""
+@dataclass(frozen=True)
+class Lowering:
+    """`ops`: a module at a step → what it does. `sees`: what of a step decides how long that takes (`step.View`)."""
 
-    def register(function: Lowering) -> Lowering:
-        if kind in LOWERINGS:
-            raise ValueError(f"{kind.__name__} is lowered twice")
-        LOWERINGS[kind] = function
+    ops: Ops
+    sees: View[Any]
+
+
+LOWERINGS: Table[Lowering] = Table("lowerings")
+
+
+def lowers(kind: type[m.Module], sees: View[Any] = tokens_alone) -> Callable[[Ops], Ops]:
+    """Registers the lowering of a kind of module, which sees nothing of a step but its new tokens unless told."""
+
+    def register(function: Ops) -> Ops:
+        LOWERINGS.add(Lowering(function, sees), kind)
         return function
 
     return register
@@ -30,7 +40,14 @@ def lowers(kind: type[m.Module]) -> Callable[[Lowering], Lowering]:
 
 def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
     """The ops of one module at a step, in the order they run; on one rank of a layout, of its share of the tokens."""
-    return tuple(LOWERINGS[type(module)](module, step.shared(module.split)))
+    return tuple(LOWERINGS[type(module)].ops(module, step.shared(module.split)))
+
+
+def view_of(module: m.Module) -> View[Any]:
+    """What of a step decides how long the module takes: the head sees the logits, others what their kind does."""
+    if isinstance(module, m.Linear) and module.part == "head":
+        return logits_alone
+    return LOWERINGS[type(module)].sees
 
 
 @lowers(m.Embedding)
@@ -73,7 +90,7 @@ def _rope(r: m.Rope, step: Step) -> Iterator[o.Op]:
     yield o.Rotate(name=r.name, elements=turned, angles=r.dims * places, input=turned, output=turned)
 
 
-@lowers(m.Attention)
+@lowers(m.Attention, everything)
 def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
     """Queries, keys and values of the new tokens come in; older keys and values from the cache."""
     t = step.tokens
@@ -104,15 +121,14 @@ def expands(a: m.LatentAttention, q: Queries) -> Count:
     return no_more(expanded, absorbed)
 
 
-@lowers(m.LatentAttention)
+@lowers(m.LatentAttention, everything)
 def _latent(a: m.LatentAttention, step: Step) -> Iterator[o.Op]:
     """Each query runs expanded or absorbed, whichever takes fewer FLOPs; a step may hold both."""
     for expanded in (True, False):
-        mask = [expands(a, q) if expanded else 1 - expands(a, q) for q in step.queries]
-        counts = [q.count * k for q, k in zip(step.queries, mask, strict=True)]
-        chosen_here = [Queries(q.cached, q.new, c) for q, c in zip(step.queries, counts, strict=True) if _any(c)]
-        if chosen_here:
-            yield from _latent_form(a, step.with_queries(tuple(chosen_here)), expanded)
+        runs = [expands(a, q) if expanded else 1 - expands(a, q) for q in step.queries]
+        queries = [Queries(q.cached, q.new, q.count * k) for q, k in zip(step.queries, runs, strict=True) if some(k)]
+        if queries:
+            yield from _latent_form(a, step.with_queries(tuple(queries)), expanded)
 
 
 def latent_forms(a: m.LatentAttention, step: Step) -> Iterator[o.Op]:
@@ -121,12 +137,8 @@ def latent_forms(a: m.LatentAttention, step: Step) -> Iterator[o.Op]:
     yield from _latent_form(a, step, False)
 
 
-def _any(queries: Count) -> bool:
-    return not (isinstance(queries, int) and queries == 0)
-
-
 def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o.Op]:
-    t, held = step.tokens, step.cached_tokens + step.tokens
+    t, context = step.tokens, step.cached_tokens + step.tokens
     used = no_more(1, step.sequences)  # in a sweep, only the elements that run in this form read its weights
     square, pairs = step.square_pairs, step.pairs(a.select)
     read = step.cache_reads() if a.select is None else step.reads(lambda q: least(q.cached, q.new * a.select))
@@ -144,18 +156,18 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
         # The latents of the whole context become keys and values, then attention is plain multi-head.
         width = a.heads * (a.nope + a.v)
         yield o.MatMul(
-            name="kv_b_proj", part="attention", m=held, k=a.rank, n=width, weight=used * a.parameters,
-            input=a.rank * t, output=width * held, **moved,
+            name=f"{a.name}_kv_b", part="attention", m=context, k=a.rank, n=width, weight=used * a.parameters,
+            input=a.rank * t, output=width * context, **moved,
         )  # fmt: skip
         yield o.Attend(
             name=a.name, form="expanded", heads=a.heads, kv_heads=a.heads, qk_dim=a.nope + a.rope, v_dim=a.v, **shared,
-            input=a.heads * (a.nope + a.rope) * t + width * held + a.rope * t, output=a.heads * a.v * t,
+            input=a.heads * (a.nope + a.rope) * t + width * context + a.rope * t, output=a.heads * a.v * t,
             scratch=2 * a.heads * square,
         )  # fmt: skip
         return
     # The up-projection moves to the queries and to the output; all heads share one latent key and value.
     yield o.MatMul(
-        name="q_absorb", part="attention", m=t, k=a.nope, n=a.rank, groups=a.heads,
+        name=f"{a.name}_q_absorb", part="attention", m=t, k=a.nope, n=a.rank, groups=a.heads,
         weight=used * a.heads * a.nope * a.rank, input=a.heads * a.nope * t, output=a.heads * a.rank * t,
     )  # fmt: skip
     yield o.Attend(
@@ -165,12 +177,12 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
         scratch=2 * a.heads * square, **moved,
     )  # fmt: skip
     yield o.MatMul(
-        name="v_absorb", part="attention", m=t, k=a.rank, n=a.v, groups=a.heads,
+        name=f"{a.name}_v_absorb", part="attention", m=t, k=a.rank, n=a.v, groups=a.heads,
         weight=used * a.heads * a.rank * a.v, input=a.heads * a.rank * t, output=a.heads * a.v * t,
     )  # fmt: skip
 
 
-@lowers(m.Indexer)
+@lowers(m.Indexer, everything)
 def _indexer(i: m.Indexer, step: Step) -> Iterator[o.Op]:
     t, rate = step.tokens, i.rate or 1
     pairs = step.share(step.total(lambda q: _entries_seen(q, rate)))
@@ -199,28 +211,28 @@ def _entries_seen(q: Queries, rate: int, select: int | None = None) -> Count:
     return up_to(q.cached + q.new) - up_to(q.cached)
 
 
-@lowers(m.Compressor)
+@lowers(m.Compressor, everything)
 def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
     """Keys and gates of the new tokens come in; each entry they complete is summed, normed and rotated."""
-    made = step.share(step.total(lambda q: _entries(q, z.rate) - q.cached // z.rate))
-    moved, wide = z.width * made, 2 * (2 if z.overlap else 1) * z.width * step.tokens
+    completed = step.share(step.total(lambda q: _entries(q, z.rate) - q.cached // z.rate))
+    moved, wide = z.width * completed, 2 * (2 if z.overlap else 1) * z.width * step.tokens
     yield o.Sum(
         name=z.name, elements=moved, terms=z.terms, weighted=True, vector=z.terms * z.width, input=wide + moved,
         output=moved, cache_write=moved,
     )  # fmt: skip
     yield o.Normalise(
-        name=f"{z.name}_norm", rows=made, width=z.width, center=False, scaled=True, shifted=False,
+        name=f"{z.name}_norm", rows=completed, width=z.width, center=False, scaled=True, shifted=False,
         vector=z.width, input=moved, output=moved,
     )  # fmt: skip
-    turned = z.rope * made
+    turned = z.rope * completed
     yield o.Rotate(name=f"{z.name}_rope", elements=turned, input=turned, output=turned)
 
 
-@lowers(m.CompressedAttention)
+@lowers(m.CompressedAttention, everything)
 def _compressed_attention(a: m.CompressedAttention, step: Step) -> Iterator[o.Op]:
     """Entries are read from the cache once, or as often as the queries' choices together ask for, if that is less."""
     t, rate, square = step.tokens, a.rate, step.square_pairs
-    read, held = step.cache_reads(a.window), step.cached_tokens + step.new_tokens
+    read, context = step.cache_reads(a.window), step.cached_tokens + step.new_tokens
 
     def each(q: Queries) -> Count:
         return query_pairs(q, a.window) + (0 if rate is None else _entries_seen(q, rate, a.select))
@@ -232,7 +244,7 @@ def _compressed_attention(a: m.CompressedAttention, step: Step) -> Iterator[o.Op
     yield o.Attend(
         name=a.name, step=step, pairs_of=each, form="absorbed", heads=a.heads, kv_heads=1, qk_dim=a.head_dim,
         v_dim=a.head_dim,
-        sequences=step.sequences, tokens=t, kv_tokens=held, pairs=step.share(step.total(each)), square=square,
+        sequences=step.sequences, tokens=t, kv_tokens=context, pairs=step.share(step.total(each)), square=square,
         vector=a.parameters, input=(a.heads + 1) * a.head_dim * t, output=a.heads * a.head_dim * t,
         cache_read=a.head_dim * read, cache_write=a.head_dim * t, scratch=2 * a.heads * square,
     )  # fmt: skip
@@ -321,9 +333,9 @@ def decodes(step: Step) -> Count:
     return prod(no_more(1, q.cached) * no_more(q.new, 1) for q in step.queries)
 
 
-def _loaded(rows: Count, load: float) -> Count:
+def _loaded(rows: Count, load: Count) -> Count:
     """Rows of the busiest rank, rounded up."""
-    return rows if load == 1 else -(-rows * load // 1)
+    return rows if not is_array(load) and load == 1 else -(-rows * load // 1)
 
 
 def _part(value: Count, ranks: Count) -> Count:
@@ -345,7 +357,7 @@ def _state(size: Count, step: Step) -> dict[str, Count]:
     return {"cache_read": size * step.continued, "cache_write": size * step.sequences}
 
 
-@lowers(m.Conv)
+@lowers(m.Conv, lengths_alone)
 def _conv(v: m.Conv, step: Step) -> Iterator[o.Op]:
     moved = v.channels * step.tokens
     yield o.Convolve(
@@ -355,7 +367,7 @@ def _conv(v: m.Conv, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
-@lowers(m.SelectiveScan)
+@lowers(m.SelectiveScan, lengths_alone)
 def _selective(s: m.SelectiveScan, step: Step) -> Iterator[o.Op]:
     t = step.tokens
     yield o.Selective(
@@ -365,7 +377,7 @@ def _selective(s: m.SelectiveScan, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
-@lowers(m.StateSpace)
+@lowers(m.StateSpace, lengths_alone)
 def _dual(s: m.StateSpace, step: Step) -> Iterator[o.Op]:
     t, inner = step.tokens, s.heads * s.head_dim
     yield o.Dual(
@@ -375,7 +387,7 @@ def _dual(s: m.StateSpace, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
-@lowers(m.DeltaRule)
+@lowers(m.DeltaRule, lengths_alone)
 def _delta(r: m.DeltaRule, step: Step) -> Iterator[o.Op]:
     t = step.tokens
     keys, values = r.key_heads * r.key_dim, r.value_heads * r.value_dim
@@ -387,7 +399,7 @@ def _delta(r: m.DeltaRule, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
-@lowers(m.LinearAttention)
+@lowers(m.LinearAttention, lengths_alone)
 def _linear_attention(a: m.LinearAttention, step: Step) -> Iterator[o.Op]:
     t, width = step.tokens, a.heads * a.head_dim
     yield o.LinearAttend(
@@ -396,7 +408,7 @@ def _linear_attention(a: m.LinearAttention, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
-@lowers(m.GatedRecurrence)
+@lowers(m.GatedRecurrence, lengths_alone)
 def _recurrence(r: m.GatedRecurrence, step: Step) -> Iterator[o.Op]:
     """The stream and its two gates come in."""
     t = step.tokens

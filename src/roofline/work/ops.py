@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 
 from roofline.model.maths import Count
 from roofline.model.modules import Axis, Part
+from roofline.model.table import Table
 from roofline.work.step import Queries, Step
 
 Store: TypeAlias = Literal["kv", "state", "activations", "gradients", "optimizer"]
@@ -47,7 +48,12 @@ class Op:
     @property
     def kind(self) -> str:
         """The kind's name, in the words of the tables: matmul, attention, norm, …"""
-        return KIND_NAMES[type(self)]
+        return NAMES[type(self.origin)]
+
+    @property
+    def origin(self) -> Op:
+        """The op whose kind of work it is: itself, of a gradient the op that it is of."""
+        return self
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -284,9 +290,9 @@ class Backward(Op):
     of: Op
 
     @property
-    def kind(self) -> str:
-        """That of the op it is the gradient of."""
-        return self.of.kind
+    def origin(self) -> Op:
+        """The op that it is the gradient of."""
+        return self.of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -305,9 +311,13 @@ class Update(Op):
     work: int
 
 
-KIND_NAMES: dict[type[Op], str] = {
-    MatMul: "matmul", ExpertMatMul: "experts", Attend: "attention", Score: "indexer", Normalise: "norm",
-    Rotate: "rope", Activate: "activation", Sum: "add", Scale: "gate", Choose: "route", Lookup: "embedding",
-    Convolve: "conv", Selective: "scan", Dual: "scan", Delta: "scan", LinearAttend: "scan", Recur: "scan",
-    Communicate: "communication", Loss: "loss", Update: "optimizer",
-}  # fmt: skip
+NAMES: Table[str] = Table("names")
+"""Kind of op → its name in tables: several kinds may share one."""
+for _name, _kinds in (
+    ("matmul", (MatMul,)), ("experts", (ExpertMatMul,)), ("attention", (Attend,)), ("indexer", (Score,)),
+    ("norm", (Normalise,)), ("rope", (Rotate,)), ("activation", (Activate,)), ("add", (Sum,)), ("gate", (Scale,)),
+    ("route", (Choose,)), ("embedding", (Lookup,)), ("conv", (Convolve,)),
+    ("scan", (Selective, Dual, Delta, LinearAttend, Recur)), ("communication", (Communicate,)), ("loss", (Loss,)),
+    ("optimizer", (Update,)),
+):  # fmt: skip
+    NAMES.add(_name, *_kinds)

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from roofline.model.checks import count
@@ -95,6 +95,12 @@ class Step:
     def with_queries(self, queries: tuple[Queries, ...]) -> Step:
         """The same kind of step with other queries."""
         return replace(self, queries)
+
+    def of_replica(self, replicas: Count) -> Step:
+        """What the busiest of so many replicas gets, which share out the queries of each kind, rounded up."""
+        if isinstance(replicas, int) and replicas == 1:
+            return self
+        return replace(self, tuple(Queries(q.cached, q.new, ceil_div(q.count, replicas)) for q in self.queries))
 
     def shared(self, parts: Count) -> Step:
         """What one of `parts` ranks has of the step: its share of the new tokens, all of the cached ones."""
@@ -186,24 +192,24 @@ class Step:
 
         return numpy.broadcast_shapes(*shapes)
 
+    def mapped(self, each: Callable[[Count], Count]) -> Step:
+        """The same step with every number of its queries, and of ranks that share them out, put through `each`."""
+        queries = tuple(Queries(each(q.cached), each(q.new), each(q.count)) for q in self.queries)
+        return replace(self, queries, parts=each(self.parts))
+
     def largest(self) -> Step:
         """The step of the largest value of each array: no element of the sweep costs more."""
-        return replace(
-            self, tuple(Queries(*(_peak(v) for v in (q.cached, q.new, q.count))) for q in self.queries), parts=1
-        )
+        return replace(self.mapped(_peak), parts=1)
 
     def blocks(self, points: int) -> Iterator[tuple[slice, Step]]:
         """The step in flat pieces of at most `points` elements, with their places in the flattened shape."""
         import numpy
 
-        def flat(value: Count) -> Count:
-            return numpy.broadcast_to(value, self.shape).reshape(-1) if is_array(value) else value
-
-        flattened = [tuple(flat(v) for v in (q.cached, q.new, q.count)) for q in self.queries]
+        shape = self.shape
+        flat = self.mapped(lambda v: numpy.broadcast_to(v, shape).reshape(-1) if is_array(v) else v)
         for start in range(0, self.points, points):
-            here = slice(start, start + points)
-            cut = (Queries(*(v[here] if is_array(v) else v for v in q)) for q in flattened)
-            yield here, replace(self, tuple(cut))
+            piece = slice(start, start + points)
+            yield piece, flat.mapped(lambda v, piece=piece: v[piece] if is_array(v) else v)  # type: ignore[misc]
 
     @property
     def points(self) -> int:
@@ -217,11 +223,7 @@ class Step:
 
     def as_floats(self) -> Step:
         """The same step with its arrays in float64, for sweeps beyond 64-bit integers."""
-
-        def convert(value: Count) -> Count:
-            return value.astype("float64") if is_array(value) else value
-
-        return replace(self, tuple(Queries(*(convert(v) for v in (q.cached, q.new, q.count))) for q in self.queries))
+        return self.mapped(lambda v: v.astype("float64") if is_array(v) else v)
 
 
 def prefill(batch: Count = 1, tokens: Count = None, *, cached: Count = 0, logits: Logits = "last") -> Step:
@@ -254,6 +256,33 @@ def step_of(phase: str, batch: Count, tokens: Count) -> Step:
     return prefill(batch, tokens) if phase == "prefill" else decode(batch, tokens)
 
 
+# -- what a module sees of a step ----------------------------------------------------------------------------------
+View = Callable[[AnyStep], AnyStep]
+"""A step → the plainest one in which a module takes as long: steps that look the same to it are timed once."""
+
+
+def tokens_alone(step: AnyStep) -> AnyStep:
+    """The new tokens as one query: all that a product, a norm or a sum sees."""
+    return replace(step, (Queries(0, step.new_tokens, 1),))
+
+
+def logits_alone(step: AnyStep) -> AnyStep:
+    """The tokens whose logits are computed, each a query of its own."""
+    if step.logits == "all":
+        return tokens_alone(step)
+    return replace(step, (Queries(0, 1, step.sequences),))
+
+
+def lengths_alone(step: AnyStep) -> AnyStep:
+    """The queries without what is cached, but for whether anything is: all that a recurrence sees."""
+    return replace(step, tuple(Queries(no_more(1, q.cached), q.new, q.count) for q in step.queries))
+
+
+def everything(step: AnyStep) -> AnyStep:
+    """The step as it is: attention sees all of it."""
+    return step
+
+
 def _is_one(new: Count) -> bool:
     return isinstance(new, int) and new == 1
 
@@ -263,11 +292,17 @@ def replace(
 ) -> AnyStep:
     """The same kind of step with other queries, logits or parts, unchecked; the rest as it was."""
     given = {"queries": None if queries is None else _merged(queries), "logits": logits, "parts": parts}
-    made = object.__new__(type(step))
-    for field in fields(step):
-        value = given.get(field.name)
-        object.__setattr__(made, field.name, getattr(step, field.name) if value is None else value)
-    return made
+    other = object.__new__(type(step))
+    kind: Any = type(step)
+    for name in _field_names(kind):
+        value = given.get(name)
+        object.__setattr__(other, name, getattr(step, name) if value is None else value)
+    return other
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _entry(query: Any) -> Queries:

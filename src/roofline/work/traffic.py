@@ -21,10 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
+from typing import Any
 
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count, half, most
 from roofline.model.precision import Precision
+from roofline.model.table import Table
 from roofline.work import ops as o
 
 
@@ -61,7 +63,7 @@ class Moved:
         return self.weights + self.activations + self.cache
 
 
-Rule = Callable[[o.Op], Moved]
+Rule = Callable[[Any], Moved]
 
 
 @dataclass(frozen=True)
@@ -88,24 +90,32 @@ class Factors:
 
 @dataclass(frozen=True)
 class Traffic:
-    """A convention: its rule, whether it covers the layers only, and factors on what it moves."""
+    """A convention: its rule for each kind of op, whether it covers the layers only, and factors on what it moves."""
 
     name: str
     about: str
-    rule: Rule
+    rules: Table[Rule]
     layers_only: bool = False
     factors: Factors | None = None
+
+    def plain(self) -> str:
+        """How results call it."""
+        return self.name
 
     @property
     def unfused(self) -> bool:
         """Whether every op moves all that it reads and writes."""
-        return self.rule is unfused
+        return self.rules is UNFUSED.rules
+
+    def elements(self, op: o.Op) -> Moved:
+        """Elements of one op by role."""
+        return self.rules[type(op)](op)
 
     def bytes(self, op: o.Op, precision: Precision) -> Moved:
         """Bytes of one op by role: elements moved times the format of the role."""
-        moved, activations = self.rule(op), precision.activations
+        moved, activations = self.elements(op), precision.activations
         cache = getattr(precision, op.store)
-        found = Moved(
+        stored = Moved(
             weight=precision.weights(op.part).bytes(moved.weight),
             vector=precision.other.bytes(moved.vector),
             input=activations.bytes(moved.input),
@@ -114,69 +124,134 @@ class Traffic:
             cache_write=cache.bytes(moved.cache_write),
             scratch=activations.bytes(moved.scratch),
         )
-        return found if self.factors is None else self.factors.of(found)
+        return stored if self.factors is None else self.factors.of(stored)
 
 
+PRODUCTS = (o.MatMul, o.ExpertMatMul)
+SCANS = (o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
 ELEMENTWISE = (o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose)
+REST = (o.Score, o.Lookup, o.Convolve, *SCANS, o.Communicate, o.Backward, o.Loss, o.Update)
+KINDS = (*PRODUCTS, o.Attend, *ELEMENTWISE, *REST)
 
 
-def unfused(op: o.Op) -> Moved:
-    """Everything; scratch is written and read."""
+def everything(op: o.Op) -> Moved:
+    """All that the op reads and writes; scratch is written and read."""
     return Moved(op.weight, op.vector, op.input, op.output, op.cache_read, op.cache_write, 2 * op.scratch)
 
 
-def fused(op: o.Op) -> Moved:
-    """Elementwise work rides on its neighbours: it reads input − output more, and writes nothing."""
-    if isinstance(op, ELEMENTWISE):
-        return Moved(op.weight, op.vector, op.input - op.output)
-    if isinstance(op, o.Attend) and not op.flash:
-        return unfused(op)
+_UNFUSED: Table[Rule] = Table("unfused traffic")
+_UNFUSED.add(everything, *KINDS)
+UNFUSED = Traffic("unfused", "every module reads and writes everything", _UNFUSED)
+
+
+# -- fused ---------------------------------------------------------------------------------------------------------
+def through_memory(op: o.Op) -> Moved:
+    """Inputs and output; scores and the like stay on the chip."""
     return Moved(op.weight, op.vector, op.input, op.output, op.cache_read, op.cache_write)
 
 
-def floor(op: o.Op) -> Moved:
-    """Weights, cache, and the model's own output."""
-    logits = op.output if isinstance(op, o.MatMul) and op.part == "head" else 0
-    weight = 0 if isinstance(op, o.Lookup) and op.shared else op.weight  # the head reads the whole table
-    return Moved(weight, op.vector, output=logits, cache_read=op.cache_read, cache_write=op.cache_write)
+def with_neighbours(op: o.Op) -> Moved:
+    """Elementwise work rides on its neighbours: it reads input − output more, and writes nothing."""
+    return Moved(op.weight, op.vector, op.input - op.output)
 
 
-def original(op: o.Op) -> Moved:
-    """As transformer-roofline-analyzer counts."""
-    match op:
-        case o.Attend():
-            keys = op.kv_heads * (op.qk_dim + op.v_dim) * op.kv_tokens
-            return Moved(input=op.heads * op.qk_dim * op.tokens + keys, output=op.output)
-        case o.Normalise():
-            return Moved(vector=op.width + 1, input=op.input, output=op.output)
-        case o.ExpertMatMul():
-            return Moved(weight=op.k * op.n * op.top_k, input=op.input, output=op.output)
-        case _:
-            return Moved(weight=op.weight, input=op.input, output=op.output)
+def flash(op: o.Attend) -> Moved:
+    """Attention whose scores stay on the chip, or do not."""
+    return through_memory(op) if op.flash else everything(op)
 
 
-def llm_para(op: o.Op) -> Moved:
-    """As LLM-para counts. A product q·kᵀ alone has no v_dim, one with the values alone no qk_dim."""
-    match op:
-        case o.Attend():
-            queries, values = op.heads * op.qk_dim * op.tokens, op.heads * op.v_dim * op.tokens
-            scores = op.heads * op.square
-            return Moved(
-                input=queries + (scores if op.v_dim else 0),
-                output=values + (scores if op.qk_dim else 0),
-                cache_read=op.kv_heads * (op.qk_dim + op.v_dim) * op.kv_tokens,
-            )
-        case o.ExpertMatMul():
-            output = _gated_half(op, op.gated and op.up)
-            return Moved(weight=op.k * op.n * experts_read(op), input=op.input, output=output)
-        case o.MatMul():
-            return Moved(op.weight, op.vector, op.input, _gated_half(op, op.gated))
-        case o.Rotate():
-            return Moved(vector=op.angles, input=op.input, output=op.output)
-        case o.Normalise() | o.Activate() | o.Sum() | o.Scale() | o.Choose():
-            return Moved()
-        case _:
-            return unfused(op)
+_FUSED: Table[Rule] = Table("fused traffic")
+_FUSED.add(through_memory, *PRODUCTS, *REST)
+_FUSED.add(with_neighbours, *ELEMENTWISE)
+_FUSED.add(flash, o.Attend)
+FUSED = Traffic("fused", "flash attention, elementwise work fused into its neighbours", _FUSED)
+
+
+# -- floor ---------------------------------------------------------------------------------------------------------
+def weights_and_cache(op: o.Op) -> Moved:
+    """What no fusion spares."""
+    return Moved(op.weight, op.vector, cache_read=op.cache_read, cache_write=op.cache_write)
+
+
+def and_logits(op: o.MatMul) -> Moved:
+    """The model's own output besides, where it is that."""
+    moved = weights_and_cache(op)
+    return replace(moved, output=op.output) if op.part == "head" else moved
+
+
+def rows_once(op: o.Lookup) -> Moved:
+    """The rows of a table, unless the head reads the whole table anyway."""
+    return replace(weights_and_cache(op), weight=0 if op.shared else op.weight)
+
+
+_FLOOR: Table[Rule] = Table("floor traffic")
+_FLOOR.add(and_logits, o.MatMul)
+_FLOOR.add(rows_once, o.Lookup)
+_FLOOR.add(weights_and_cache, *(kind for kind in KINDS if kind not in _FLOOR))
+FLOOR = Traffic("floor", "each weight, cache entry and logit once", _FLOOR)
+
+
+# -- transformer-roofline-analyzer ---------------------------------------------------------------------------------
+def original_attend(op: o.Attend) -> Moved:
+    """Queries, and keys and values of the whole context as input."""
+    keys = op.kv_heads * (op.qk_dim + op.v_dim) * op.kv_tokens
+    return Moved(input=op.heads * op.qk_dim * op.tokens + keys, output=op.output)
+
+
+def original_norm(op: o.Normalise) -> Moved:
+    """One weight more."""
+    return Moved(vector=op.width + 1, input=op.input, output=op.output)
+
+
+def original_experts(op: o.ExpertMatMul) -> Moved:
+    """Weights once for every routed choice."""
+    return Moved(weight=op.k * op.n * op.top_k, input=op.input, output=op.output)
+
+
+def original_op(op: o.Op) -> Moved:
+    """Matrices, inputs and outputs."""
+    return Moved(weight=op.weight, input=op.input, output=op.output)
+
+
+_ORIGINAL: Table[Rule] = Table("original traffic")
+_ORIGINAL.add(original_attend, o.Attend)
+_ORIGINAL.add(original_norm, o.Normalise)
+_ORIGINAL.add(original_experts, o.ExpertMatMul)
+_ORIGINAL.add(original_op, *(kind for kind in KINDS if kind not in _ORIGINAL))
+ORIGINAL = Traffic("original", "transformer-roofline-analyzer's, layers only", _ORIGINAL, layers_only=True)
+
+
+# -- LLM-para ------------------------------------------------------------------------------------------------------
+def llm_para_attend(op: o.Attend) -> Moved:
+    """Scores leave one kernel and enter the next. A product q·kᵀ alone has no v_dim, one with the values no qk_dim."""
+    queries, values = op.heads * op.qk_dim * op.tokens, op.heads * op.v_dim * op.tokens
+    scores = op.heads * op.square
+    return Moved(
+        input=queries + (scores if op.v_dim else 0),
+        output=values + (scores if op.qk_dim else 0),
+        cache_read=op.kv_heads * (op.qk_dim + op.v_dim) * op.kv_tokens,
+    )
+
+
+def llm_para_experts(op: o.ExpertMatMul) -> Moved:
+    """All experts in a prefill, top-k of them in a decode; of a gate and what it multiplies, half is written."""
+    output = _gated_half(op, op.gated and op.up)
+    return Moved(weight=op.k * op.n * experts_read(op), input=op.input, output=output)
+
+
+def llm_para_matmul(op: o.MatMul) -> Moved:
+    """As fused, but of a gate and what it multiplies half is written."""
+    return Moved(op.weight, op.vector, op.input, _gated_half(op, op.gated))
+
+
+def llm_para_rotate(op: o.Rotate) -> Moved:
+    """RoPE reads its angles."""
+    return Moved(vector=op.angles, input=op.input, output=op.output)
+
+
+def nothing(op: o.Op) -> Moved:
+    """No byte."""
+    return Moved()
 
 
 def experts_read(op: o.ExpertMatMul) -> Count:
@@ -189,11 +264,14 @@ def _gated_half(op: o.Op, gated: bool) -> Count:
     return half(op.output) if gated and op.phase in ("forward", "recompute") else op.output
 
 
-FLOOR = Traffic("floor", "each weight, cache entry and logit once", floor)
-FUSED = Traffic("fused", "flash attention, elementwise work fused into its neighbours", fused)
-UNFUSED = Traffic("unfused", "every module reads and writes everything", unfused)
-ORIGINAL = Traffic("original", "transformer-roofline-analyzer's, layers only", original, layers_only=True)
-LLM_PARA = Traffic("llm-para", "LLM-para's: scores in memory, top-k experts in decode; layers only", llm_para, True)
+_LLM_PARA: Table[Rule] = Table("llm-para traffic")
+_LLM_PARA.add(llm_para_attend, o.Attend)
+_LLM_PARA.add(llm_para_experts, o.ExpertMatMul)
+_LLM_PARA.add(llm_para_matmul, o.MatMul)
+_LLM_PARA.add(llm_para_rotate, o.Rotate)
+_LLM_PARA.add(nothing, o.Normalise, o.Activate, o.Sum, o.Scale, o.Choose)
+_LLM_PARA.add(everything, *REST)
+LLM_PARA = Traffic("llm-para", "LLM-para's: scores in memory, top-k experts in decode; layers only", _LLM_PARA, True)
 
 TRAFFICS: Mapping[str, Traffic] = MappingProxyType({t.name: t for t in (FLOOR, FUSED, UNFUSED, ORIGINAL, LLM_PARA)})
 
@@ -208,9 +286,11 @@ def traffic_named(name: str | Traffic) -> Traffic:
     if not bracket:
         return TRAFFICS[base]
     given = dict(_factor(pair) for pair in rest.removesuffix(")").split(","))
-    made = Factors(**given)
+    factors = Factors(**given)
     text = ",".join(f"{role}={value:g}" for role, value in given.items())
-    return replace(TRAFFICS[base], name=f"{base}({text})", about=f"{TRAFFICS[base].about}; times {text}", factors=made)
+    return replace(
+        TRAFFICS[base], name=f"{base}({text})", about=f"{TRAFFICS[base].about}; times {text}", factors=factors
+    )
 
 
 def _factor(pair: str) -> tuple[str, float]:

@@ -15,6 +15,7 @@ from roofline.model.checks import count
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count
 from roofline.model.modules import Module
+from roofline.model.table import Table
 from roofline.work import ops as o
 from roofline.work.lower import lower
 from roofline.work.recipe import Optimizer, Recipe, TrainingPrecision, optimizer_named, recipe_named
@@ -25,10 +26,6 @@ Recompute: TypeAlias = Literal["none", "selective", "full"]
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 OFFLOADS = ("optimizer", "activations")
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
-MAKERS = (o.Attend, o.ScanOp, o.Activate)
-"""Ops whose output is a stream of its own for the next product."""
-CORE = (o.Attend, o.Score)
-"""What selective recomputation runs again: the core of attention (arXiv:2205.05198 §5)."""
 
 
 @dataclass(frozen=True, init=False)
@@ -48,7 +45,7 @@ class Training(Step):
     fused_loss: bool
     recipe: Recipe
     optimizer: Optimizer
-    micro_batch: int
+    micro_batch: Count
     schedule: str
     overlap: bool
     offload: tuple[str, ...]
@@ -59,7 +56,7 @@ class Training(Step):
         return self.recipe.precision(self.optimizer)
 
 
-def train(
+def training(
     batch: Count = 1,
     tokens: Count = None,
     *,
@@ -68,7 +65,7 @@ def train(
     optimizer: str | Optimizer = "adamw",
     flash: bool = True,
     fused_loss: bool = False,
-    micro_batch: int = 1,
+    micro_batch: Count = 1,
     schedule: str = "1f1b",
     overlap: bool = True,
     offload: str | Sequence[str] = (),
@@ -81,25 +78,35 @@ def train(
     module names.
     """
     entry = Queries(0, count("tokens", tokens, 1), count("batch", batch, 1))
-    if isinstance(recompute, str) and recompute not in RECOMPUTE:
-        raise not_one_of("recompute", recompute, RECOMPUTE)
-    again: Any = recompute if isinstance(recompute, str) else tuple(recompute)
     for name, value in (("flash", flash), ("fused_loss", fused_loss), ("overlap", overlap)):
         if not isinstance(value, bool):
             raise InputError(name, value, "true or false")
     if schedule not in SCHEDULES:
         raise not_one_of("schedule", schedule, SCHEDULES)
-    chosen, how = recipe_named(recipe), optimizer_named(optimizer)
-    made = object.__new__(Training)
-    rest = {"recompute": again, "fused_loss": fused_loss, "recipe": chosen, "optimizer": how, "schedule": schedule}
-    away = (offload,) if isinstance(offload, str) else tuple(offload)
+    again = recompute if recompute in RECOMPUTE else _words("recompute", recompute)
+    away = _words("offload", offload)
+    if isinstance(recompute, str) and again not in RECOMPUTE and len(again) < 2:
+        raise not_one_of("recompute", recompute, RECOMPUTE)
     for name in away:
         if name not in OFFLOADS:
             raise not_one_of("offload", name, OFFLOADS)
-    rest |= {"offload": away, "flash": flash, "micro_batch": count("micro_batch", micro_batch, 1), "overlap": overlap}
-    for name, value in {"queries": (entry,), "logits": "all", "parts": 1, **rest}.items():
-        object.__setattr__(made, name, value)
-    return made
+    given: dict[str, Any] = {
+        "queries": (entry,), "logits": "all", "parts": 1, "recompute": again, "fused_loss": fused_loss,
+        "recipe": recipe_named(recipe), "optimizer": optimizer_named(optimizer), "schedule": schedule, "offload": away,
+        "flash": flash, "micro_batch": count("micro_batch", micro_batch, 1), "overlap": overlap,
+    }  # fmt: skip
+    step = object.__new__(Training)
+    for name, value in given.items():
+        object.__setattr__(step, name, value)
+    return step
+
+
+def _words(field: str, value: Any) -> tuple[str, ...]:
+    """Words listed, or separated by commas. Raises InputError for anything else."""
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+        raise InputError(field, value, "words, or a list of them")
+    return tuple(word.strip() for word in words if word.strip())
 
 
 def with_batch(step: Training, batch: Count) -> Training:
@@ -109,10 +116,10 @@ def with_batch(step: Training, batch: Count) -> Training:
 
 
 def with_options(step: Training, **options: Any) -> Training:
-    """The same sequences with some options of `train` changed."""
+    """The same sequences with some options of `training` changed."""
     (query,) = step.queries
     names = ("recompute", "recipe", "optimizer", "flash", "fused_loss", "micro_batch", "schedule", "overlap", "offload")
-    return train(query.count, query.new, **{**{n: getattr(step, n) for n in names}, **options})
+    return training(query.count, query.new, **{**{n: getattr(step, n) for n in names}, **options})
 
 
 # -- passes --------------------------------------------------------------------------------------------------------
@@ -143,7 +150,7 @@ def run_again(op: o.Op, step: Training, whole: bool) -> bool:
     if step.recompute == "full":
         return whole and not (isinstance(op, o.Communicate) and op.collective == "p2p")
     if step.recompute == "selective":
-        return isinstance(op, CORE)
+        return FLOWS[type(op)].core
     return op.name in step.recompute if isinstance(step.recompute, tuple) else False
 
 
@@ -157,17 +164,16 @@ def loss(head: o.MatMul, step: Training) -> o.Op:
     return o.Loss(name="loss", rows=head.m, width=head.n, input=once * head.output, output=(once - 1) * head.output)
 
 
+Gradients = Callable[[Any], Iterator[o.Op]]
+GRADIENTS: Table[Gradients] = Table("gradients")
+
+
 def backward(op: o.Op) -> Iterator[o.Op]:
     """The ops of one op's backward pass."""
-    for kind in type(op).__mro__:
-        if kind in BACKWARD:
-            yield from BACKWARD[kind](op)
-            return
+    return GRADIENTS[type(op)](op)
 
 
-Rule = Callable[[Any], Iterator[o.Op]]
-
-
+@GRADIENTS.of(o.MatMul, o.ExpertMatMul)
 def _product(op: o.MatMul | o.ExpertMatMul) -> Iterator[o.Op]:
     """dX[m,k] = dY[m,n]·W[n,k]; dW[n,k] = dYᵀ[n,m]·X[m,k], added to the gradient kept so far."""
     shared = {"input": op.output, "output": op.input, "vector": 0, "bias": False}
@@ -185,18 +191,22 @@ def _product(op: o.MatMul | o.ExpertMatMul) -> Iterator[o.Op]:
         yield replace(op, m=op.n, n=op.k, k=op.m, **gradient)
 
 
+@GRADIENTS.of(o.Attend)
 def _attend(op: o.Attend) -> Iterator[o.Op]:
     """Reads q, k, v, the output and its gradient; writes dQ, dK, dV."""
     moved = {"input": op.input + 2 * op.output, "output": op.input, "vector": 0}
     yield o.Backward(name=f"{op.name}_backward", phase="backward", of=op, scratch=2 * op.scratch, **moved)
 
 
-def _other(op: o.Op) -> Iterator[o.Op]:
+@GRADIENTS.of(o.Score, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Convolve, o.Loss)
+@GRADIENTS.of(o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
+def _same_again(op: o.Op) -> Iterator[o.Op]:
     """Reads the inputs and the output's gradient, writes the inputs' gradients."""
     moved = {"input": op.input + op.output, "output": op.input, "vector": 2 * op.vector}
     yield o.Backward(name=f"{op.name}_backward", phase="backward", of=op, rides=op.rides, scratch=op.scratch, **moved)
 
 
+@GRADIENTS.of(o.Lookup)
 def _lookup(op: o.Lookup) -> Iterator[o.Op]:
     """Adds the tokens' gradients to the rows they came from."""
     yield o.Backward(
@@ -210,17 +220,17 @@ OPPOSITE = {
 }  # fmt: skip
 
 
+@GRADIENTS.of(o.Communicate)
 def _communicate(op: o.Communicate) -> Iterator[o.Op]:
     """The adjoint: what was gathered is reduced and scattered, and the other way round."""
     adjoint = OPPOSITE.get(op.collective, op.collective)
     yield replace(op, name=f"{op.name}_backward", phase="backward", collective=adjoint)
 
 
-BACKWARD: dict[type[o.Op], Rule] = {
-    o.MatMul: _product, o.ExpertMatMul: _product, o.Attend: _attend, o.Lookup: _lookup, o.Communicate: _communicate,
-    o.Op: _other,
-}  # fmt: skip
-"""From the kind of op to its backward; a kind not listed has that of its base."""
+@GRADIENTS.of(o.Backward, o.Update)
+def _none(op: o.Op) -> Iterator[o.Op]:
+    """A gradient and an update are of no forward pass."""
+    return iter(())
 
 
 # -- what is kept --------------------------------------------------------------------------------------------------
@@ -233,33 +243,79 @@ class Kept:
     single: Count = 0
 
 
-def kept(op: o.Op) -> Kept:
-    """What an op's backward needs of its forward: its own inputs, where its derivative depends on them.
+Keeping = Callable[[Any], Kept]
+KEPT: Table[Keeping] = Table("kept activations")
 
-    Sums, rotations and lookups need nothing. Attention keeps q, k, v of its own tokens and a log-sum-exp for each row;
-    its output is what the next product keeps. A product after an all-gather keeps its own share of the tokens, one
-    whose weights do not learn nothing.
+
+def kept(op: o.Op) -> Kept:
+    """What an op's backward needs of its forward: its own inputs, where its derivative depends on them."""
+    return KEPT[type(op)](op)
+
+
+@KEPT.of(o.MatMul, o.ExpertMatMul)
+def _inputs_of_product(op: o.MatMul | o.ExpertMatMul) -> Kept:
+    """Its own share of the tokens, where an all-gather came before; nothing where its weights do not learn."""
+    gathered = op.gathered if isinstance(op, o.MatMul) else 1
+    return Kept(products=0 if op.frozen else op.input // gathered)
+
+
+@KEPT.of(o.Attend)
+def _queries_keys_values(op: o.Attend) -> Kept:
+    """q, k, v of its own tokens and a log-sum-exp for each row; its output is what the next product keeps."""
+    each = op.heads * op.qk_dim + op.kv_heads * (op.qk_dim + op.v_dim)
+    if not op.flash:  # softmax and dropout each keep what they produced, dropout a byte of mask
+        return Kept(stream=each * op.tokens + op.scratch, single=op.scratch // 8)
+    return Kept(stream=each * op.tokens, single=op.heads * op.tokens)
+
+
+@KEPT.of(o.Score, o.Normalise, o.Activate, o.Scale, o.Convolve)
+@KEPT.of(o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
+def _inputs(op: o.Op) -> Kept:
+    return Kept(stream=op.input)
+
+
+@KEPT.of(o.Sum)
+def _weighted(op: o.Sum) -> Kept:
+    return Kept(stream=op.input if op.weighted and not op.rides else 0)
+
+
+@KEPT.of(o.Choose)
+def _scores(op: o.Choose) -> Kept:
+    return Kept(single=op.output)
+
+
+@KEPT.of(o.Loss)
+def _logits(op: o.Loss) -> Kept:
+    return Kept(single=op.output // 3)
+
+
+@KEPT.of(o.Rotate, o.Lookup, o.Communicate, o.Backward, o.Update)
+def _nothing(op: o.Op) -> Kept:
+    return Kept()
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What an op does to the streams of a layer: of what the next ones read, which is kept once for all of them.
+
+    `product`: it reads a stream that others may read too. `makes`: its output is a stream of its own, which one product
+    reads. `restarts`: it begins the stream that follows. `core`: it is the core of attention, which selective
+    recomputation runs again (arXiv:2205.05198 §5).
     """
-    match op:
-        case o.MatMul():
-            return Kept(products=0 if op.frozen else op.input // op.gathered)
-        case o.ExpertMatMul():
-            return Kept(products=0 if op.frozen else op.input)
-        case o.Attend():
-            each = op.heads * op.qk_dim + op.kv_heads * (op.qk_dim + op.v_dim)
-            if not op.flash:  # softmax and dropout each keep what they made, dropout a byte of mask
-                return Kept(stream=each * op.tokens + op.scratch, single=op.scratch // 8)
-            return Kept(stream=each * op.tokens, single=op.heads * op.tokens)
-        case o.Loss():
-            return Kept(single=op.output // 3)
-        case o.Choose():
-            return Kept(single=op.output)
-        case o.Sum():
-            return Kept(stream=op.input if op.weighted and not op.rides else 0)
-        case o.Rotate() | o.Lookup() | o.Communicate():
-            return Kept()
-        case _:
-            return Kept(stream=op.input)
+
+    product: bool = False
+    makes: bool = False
+    restarts: bool = False
+    core: bool = False
+
+
+FLOWS: Table[Flow] = Table("streams of a layer")
+FLOWS.add(Flow(product=True), o.MatMul, o.ExpertMatMul)
+FLOWS.add(Flow(makes=True, core=True), o.Attend)
+FLOWS.add(Flow(core=True), o.Score)
+FLOWS.add(Flow(makes=True), o.Activate, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
+FLOWS.add(Flow(restarts=True), o.Normalise, o.Sum)
+FLOWS.add(Flow(), o.Rotate, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Communicate, o.Backward, o.Loss, o.Update)
 
 
 def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, Kept]]:
@@ -270,19 +326,20 @@ def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, K
     nothing; attention's scores are then not kept.
     """
     seen: set[Any] = set()
-    again = made = False
+    again = own = False
     for op in forward_ops(modules, step):
-        if isinstance(op, (o.Normalise, o.Sum)):
+        flow = FLOWS[type(op)]
+        if flow.restarts:
             seen.clear()
-        made_again, again = again, run_again(op, step, whole=False) and not isinstance(op, CORE)
-        core = isinstance(op, CORE) and run_again(op, step, whole=False)
-        if core and isinstance(op, o.Attend):
+        repeated = run_again(op, step, whole=False)
+        behind, again = again, repeated and not flow.core
+        if repeated and isinstance(op, o.Attend):
             op = replace(op, flash=True)
-        if isinstance(op, o.MatMul) and op.groups == 1 and not op.frozen and not made:
+        if isinstance(op, o.MatMul) and op.groups == 1 and not op.frozen and not own:
             key = (op.k if isinstance(op.k, int) else id(op.k), op.part == "head")
             if key in seen:
                 continue
             seen.add(key)
-        made = isinstance(op, MAKERS) or (made and not isinstance(op, (o.MatMul, o.ExpertMatMul)))
+        own = flow.makes or (own and not flow.product)
         needs = kept(op)
-        yield op, replace(needs, products=0) if made_again else needs
+        yield op, replace(needs, products=0) if behind else needs

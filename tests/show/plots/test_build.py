@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.explore.marks import marks
+from roofline.explore.anatomy import in_words
+from roofline.explore.points import points
 from roofline.machine.fabric import cluster_named
 from roofline.model import modules as m
-from roofline.show.modules import in_words
 from roofline.show.plots import data as d
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
@@ -67,13 +67,13 @@ def test_clusters_of_the_same_chips_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("by", ["ops", "layers", "phases"])
-def test_points_are_the_marks(by: Any) -> None:
+def test_points_are_the_points(by: Any) -> None:
     plot = drawn(LLAMA, on=["h100-sxm", "a100-sxm-80gb"], points=by)
     for panel, chip in zip(plot.panels, ("h100-sxm", "a100-sxm-80gb"), strict=True):
         expected = [
             (name, x.intensity, x.performance, x.light, x.share)
             for name, step in STEPS.items()
-            for x in marks(rl.estimate(LLAMA, step, on=chip), by)
+            for x in points(rl.estimate(LLAMA, step, on=chip), by)
         ]
         assert [(p.phase, p.intensity, p.performance, p.light, p.share) for p in panel.points] == expected
 
@@ -82,7 +82,7 @@ def test_the_note_says_what_is_not_drawn() -> None:
     note = drawn(LLAMA, on="h100-sxm").note
     assert "prefill 1 × (0 cached, 2048 new); decode 8 × (2048 cached, 1 new)" in note
     e = rl.estimate(LLAMA, STEPS["decode"], on="h100-sxm")
-    assert f"{100 * (1 - sum(x.share for x in marks(e))):.1f} % of decode" in note
+    assert f"{100 * (1 - sum(x.share for x in points(e))):.1f} % of decode" in note
 
 
 def test_shares_by_quantity_and_phase() -> None:
@@ -168,9 +168,9 @@ def test_a_layout_draws_what_one_rank_does() -> None:
     on, layout = "8xh200-sxm", "tp=8"
     e = rl.estimate(V3, STEPS["decode"], on=on, layout=layout)
     (panel,) = drawn(V3, on=on, layout=layout, points="phases").panels
-    found = next(p for p in panel.points if p.phase == "decode")
-    assert found.intensity == e.analysis.intensity
-    assert found.performance == pytest.approx(e.analysis.flops / e.time)
+    point = next(p for p in panel.points if p.phase == "decode")
+    assert point.intensity == e.analysis.intensity
+    assert point.performance == pytest.approx(e.analysis.flops / e.time)
     shares = drawn(V3, on=on, layout=layout, kind="shares")
     parts = next(dict(b.parts) for b in shares.bars if b.phase == "decode" and b.quantity.startswith("time"))
     assert parts["communication"] == pytest.approx(dict(e.shares)["communication"])
@@ -180,7 +180,7 @@ def test_a_layout_draws_what_one_rank_does() -> None:
 def test_memory_of_a_layout_is_that_of_the_fullest_rank() -> None:
     plot = drawn(V3, on="8xh200-sxm", layout="tp=8", kind="memory", batch=16)
     fit = rl.fit(V3, on="8xh200-sxm", layout="tp=8", batch=16, context=plot.context[-1], engine=None)
-    assert sum(values[-1] for _, values in plot.terms) == pytest.approx(fit.needed)
+    assert sum(values[-1] for _, values in plot.terms) == pytest.approx(fit.memory.total)
     assert plot.capacities[0].longest == fit.longest_context
 
 
@@ -258,9 +258,10 @@ def test_no_box_of_a_diagram_shows_a_field(name: str) -> None:
 
 
 def test_a_training_step_is_a_point_too() -> None:
-    steps = {"training": rl.train(batch=8, tokens=2048)}
+    steps = {"training": rl.training(batch=8, tokens=2048)}
     (panel,) = drawn(LLAMA, steps=steps, on="8xh100-sxm", layout="tp=2,dp=4", points="phases").panels
-    micro = rl.estimate(LLAMA, steps["training"], on="8xh100-sxm", layout="tp=2,dp=4").stages[0].passes.estimate
+    t = rl.estimate(LLAMA, steps["training"], on="8xh100-sxm", layout="tp=2,dp=4")
+    micro = t.micro(t.stages[0])
     (point,) = panel.points
     assert point.intensity == micro.analysis.intensity
     assert point.performance == pytest.approx(micro.analysis.flops / micro.time)
@@ -305,7 +306,7 @@ def test_layers_that_repeat_are_said_once(name: str, stack: list[str]) -> None:
     [
         ({"on": "h100-sxm", "steps": {}}, "steps"),
         ({"on": "h100-sxm", "steps": {"a": rl.decode(batch=[1, 2], context=9)}}, "steps"),
-        ({"on": "h100-sxm", "steps": {"a": rl.train(batch=[1, 2], tokens=9)}}, "steps"),
+        ({"on": "h100-sxm", "steps": {"a": rl.training(batch=[1, 2], tokens=9)}}, "steps"),
         ({"on": "h100-sxm", "kind": "sweep", "phase": "training"}, "phase"), ({"kind": "tornado"}, "on"),
         ({"on": "h100-sxm", "steps": {"a": (0, 9)}}, "steps"), ({"kind": "pie"}, "kind"),
         ({"on": ()}, "on"), ({"on": "h100-sxm", "points": "atoms"}, "points"),
@@ -317,3 +318,9 @@ def test_layers_that_repeat_are_said_once(name: str, stack: list[str]) -> None:
 def test_bad_requests_name_their_field(options: dict[str, Any], field: str) -> None:
     with pytest.raises(rl.InputError, match=rf"^{field}\b"):
         drawn(LLAMA, **options)
+
+
+def test_chips_with_as_much_memory_are_one_line() -> None:
+    same = drawn(LLAMA, on=["h100-sxm", "h20", "a100-sxm-80gb"], kind="memory", most_context=512)
+    assert [c.chip for c in same.levels] == ["NVIDIA H100 SXM5 80GB, NVIDIA A100 SXM4 80GB", "NVIDIA H20 96GB"]
+    assert [c.bytes for c in same.levels] == [80 * 2**30, 96 * 2**30]

@@ -14,9 +14,9 @@ import pytest
 from matplotlib.image import imread
 from matplotlib.transforms import Affine2D
 
-from roofline.explore.marks import GROUPS
+from roofline.explore.points import group_names
 from roofline.show.plots import canvas
-from roofline.show.plots.data import Ceiling, Panel, Plot, Point, Roof, RooflinePlot, Slope
+from roofline.show.plots.data import Ceiling, Panel, Plot, Roof, RooflinePlot, RooflinePoint, Slope
 from roofline.show.plots.draw_roofline import breaks, draw, draw_legend, frame
 from roofline.show.plots.style import DARK, GROUP_ORDER, LIGHT, Style, Theme
 from roofline.show.plots.write import renderers, write
@@ -193,7 +193,7 @@ def test_the_separate_legend_has_every_group_in_every_phase() -> None:
     ("phases", "name", "columns"), [(2, "op", 2), (40, "op", 11), (40, "an op of a long name", 5), (12, 200 * "x", 1)]
 )
 def test_a_separate_legend_is_no_wider_than_a_page(phases: int, name: str, columns: int) -> None:
-    points = tuple(Point(f"{name} {i}", f"{name} {i}", f"p{i % phases}", i + 1, 1, 1, 0.0) for i in range(40))
+    points = tuple(RooflinePoint(f"{name} {i}", f"{name} {i}", f"p{i % phases}", i + 1, 1, 1, 0.0) for i in range(40))
     with canvas.settings():
         figure = draw_legend(roofline(points), Style())
         figure.canvas.draw()
@@ -226,7 +226,7 @@ INTENSITIES = (0.45, 0.49, 1.0, 1.0, 3.9, 119.0, 585.0, 1024.0, 1247.0, 1550.0)
 def test_a_machine_of_any_speed_is_labelled_within_its_frame(machine: str, broken: bool) -> None:
     """No tick's label on another, and the bandwidth's name, at its slant, within the axes."""
     where = INTENSITIES if "short" not in machine else (0.45, 0.6, 3e4, 1e8)
-    points = [Point(f"op {i}", f"op {i}", "step", x, 1, 1, 0.0) for i, x in enumerate(where)]
+    points = [RooflinePoint(f"op {i}", f"op {i}", "step", x, 1, 1, 0.0) for i, x in enumerate(where)]
     with canvas.settings():
         figure = draw(roofline(points, *MACHINES[machine]), Style(broken=broken))
         ticks = [(text, box) for text, box in texts(figure) if not text.startswith("op")]
@@ -302,7 +302,7 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 
 
 def test_every_group_has_a_colour() -> None:
-    assert set(GROUPS.values()) == set(GROUP_ORDER)
+    assert set(group_names()) == set(GROUP_ORDER)
 
 
 @pytest.mark.parametrize("kind", BLINDNESS)

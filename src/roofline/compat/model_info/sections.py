@@ -16,7 +16,7 @@ from roofline.show.plots import build
 from roofline.show.report.mermaid import mermaid
 from roofline.show.report.model_part import fingerprint
 from roofline.show.tables import Column, Table, markdown
-from roofline.show.units import ratio, seconds, share, si, whole
+from roofline.units import ratio, seconds, share, si, whole
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.explain import explain
 from roofline.work.step import decode, prefill

@@ -14,7 +14,7 @@ from roofline.compat.model_info.rules import CATEGORIES, PHASES, Phase, Rules
 from roofline.model import modules as m
 from roofline.show.analysis import precision_text
 from roofline.show.tables import Column, Table
-from roofline.show.units import si, whole
+from roofline.units import si, whole
 from roofline.work import ops as o
 from roofline.work.analysis import OpCost
 

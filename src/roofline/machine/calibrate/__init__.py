@@ -1,16 +1,38 @@
 """Measure this machine, fit the laws to it, write its chip file.
 
-Three steps, each a function of the one before: `plan` says what is timed, `measure` times it (NumPy, or PyTorch where
-it is there), `fit` turns the times into a `Chip` with constants of its own. Nothing here runs a transformer: only
-products, copies, attention and the elementwise work of a layer, each by itself and as eager PyTorch runs it.
+Three steps, each a function of the one before: `planned_cases` says what is timed, `measure` times it (NumPy, or
+PyTorch where it is there), `fit_laws` turns the times into a `Chip` with constants of its own. Nothing here runs a
+transformer: only products, copies, attention and the elementwise work of a layer, each by itself and as eager PyTorch
+runs it.
 """
 
-from roofline.machine.calibrate.cases import SHAPES, Calibration, Case, Fitted, Machine, Measurements, Row, plan
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.machine.calibrate.cases import (
+    SHAPES,
+    Calibration,
+    Case,
+    Fitted,
+    Measured,
+    Measurements,
+    Row,
+    planned_cases,
+)
 from roofline.machine.calibrate.file import chip_toml
-from roofline.machine.calibrate.fitting import fit
+from roofline.machine.calibrate.fitting import fit_laws
 from roofline.machine.calibrate.measuring import clock_for, measure
 
 __all__ = [
-    "SHAPES", "Calibration", "Case", "Fitted", "Machine", "Measurements", "Row", "chip_toml", "clock_for", "fit",
-    "measure", "plan",
+    "SHAPES", "Calibration", "Case", "Fitted", "Measured", "Measurements", "Row", "calibrate", "chip_toml", "clock_for",
+    "fit_laws", "measure", "planned_cases",
 ]  # fmt: skip
+
+
+def calibrate(**options: Any) -> Calibration:
+    """Measures this machine and fits the laws to it; the options are those of `measure`.
+
+    `chip_toml` writes the chip file that `on=` takes.
+    """
+    return fit_laws(measure(**options))

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.machine.chip import Chip
 from roofline.model.errors import not_one_of
+from roofline.result import Figured, Result, Units
 
 Device: TypeAlias = Literal["cpu", "cuda"]
 Array: TypeAlias = NDArray[np.float64]
@@ -53,16 +54,33 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Figured):
     """A case and the seconds it took: the median of the repeats."""
+
+    FIGURES: ClassVar[Units] = {"kind": "", "dtype": "", "shape": "", "seconds": "s", "repeats": ""}
 
     case: Case
     seconds: float
     repeats: int = 1
 
+    @property
+    def kind(self) -> str:
+        """What was timed."""
+        return self.case.kind
+
+    @property
+    def dtype(self) -> str:
+        """In which format."""
+        return self.case.dtype
+
+    @property
+    def shape(self) -> Mapping[str, int]:
+        """Its sizes by name."""
+        return dict(zip(SHAPES[self.case.kind], self.case.shape, strict=True))
+
 
 @dataclass(frozen=True)
-class Machine:
+class Measured:
     """What was measured, as the system describes it. `capacity` and `cache` in bytes; `clock`: whose seconds."""
 
     device: Device
@@ -81,16 +99,24 @@ class Machine:
 class Measurements:
     """A machine and what was timed on it."""
 
-    machine: Machine
+    machine: Measured
     rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Fitted(Figured):
     """How well a law's constants describe the rows of one kind in one dtype. Errors are |predicted/measured − 1|.
 
     `held_out`: mean error on rows that were left out in turn; `median`, `mape`: of the fit to all of them.
     """
+
+    FIGURES: ClassVar[Units] = {
+        "dtype": "", "kind": "", "cases": "", "median_error": "share", "mean_error": "share",
+        "held_out_error": "share", "constants": "",
+    }  # fmt: skip
+    NAMES: ClassVar[Mapping[str, str]] = {
+        "cases": "rows", "median_error": "median", "mean_error": "mape", "held_out_error": "held_out",
+    }  # fmt: skip
 
     dtype: str
     kind: str
@@ -101,16 +127,67 @@ class Fitted:
     constants: Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, repr=False)
+class Calibration(Result):
     """The chip, with constants of its own, and the fits behind them."""
+
+    SCHEMA: ClassVar[str] = "roofline.calibrate/2"
+    FIGURES: ClassVar[Units] = {
+        "chip": "", "units": "", "peaks": "FLOP/s", "bandwidth": "B/s", "capacity": "B", "cache": "B", "software": "",
+        "clock": "", "date": "", "fits": "", "rows": "",
+    }  # fmt: skip
 
     chip: Chip
     fits: tuple[Fitted, ...]
     measurements: Measurements
 
+    @property
+    def units(self) -> int | None:
+        """Cores, or SMs."""
+        return self.chip.units
 
-def plan(
+    @property
+    def peaks(self) -> Mapping[str, float]:
+        """FLOP/s of products as sustained, by format."""
+        return self.chip.peaks
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes/s of main memory."""
+        return self.chip.bandwidth
+
+    @property
+    def capacity(self) -> float:
+        """Bytes of main memory."""
+        return self.chip.capacity
+
+    @property
+    def cache(self) -> float | None:
+        """Bytes of the last-level cache."""
+        return self.chip.cache
+
+    @property
+    def software(self) -> str:
+        """With what it was measured."""
+        return self.measurements.machine.software
+
+    @property
+    def clock(self) -> str:
+        """Whose seconds they are: wall or cpu."""
+        return self.measurements.machine.clock
+
+    @property
+    def date(self) -> str:
+        """When."""
+        return self.measurements.machine.date
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """What was timed."""
+        return self.measurements.rows
+
+
+def planned_cases(
     device: Device = "cpu", dtypes: Sequence[str] | None = None, quick: bool = False, torch: bool = True
 ) -> tuple[Case, ...]:
     """The cases, in the order they run.
@@ -122,20 +199,20 @@ def plan(
     for dtype in dtypes or ():
         if dtype not in known:
             raise not_one_of("--dtype", dtype, known)
-    every = tuple(
+    kinds = tuple(
         dict.fromkeys(
             dtypes or (("bf16", "fp16", "fp32") if device == "cuda" else ("fp32", "bf16") if torch else known)
         )
     )
     sizes = (2**26, 2**28) if quick else (2**22, 2**24, 2**26, 2**28, 2**29)
-    cases = [Case(kind, "fp32", (size,)) for kind, size in product(("read", "copy"), sizes)]
-    for dtype in every:
-        cases += _matmuls(dtype, device, quick)
+    every = [Case(kind, "fp32", (size,)) for kind, size in product(("read", "copy"), sizes)]
+    for dtype in kinds:
+        every += _matmuls(dtype, device, quick)
         if torch and dtype != "fp64":
-            cases += _layers(dtype, device, quick)
+            every += _layers(dtype, device, quick)
     if torch and device == "cpu" and dtypes is None:
-        cases += _matmuls("fp16", device, True)
-    return tuple(cases)
+        every += _matmuls("fp16", device, True)
+    return tuple(every)
 
 
 def _matmuls(dtype: str, device: Device, quick: bool) -> list[Case]:

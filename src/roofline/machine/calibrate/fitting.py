@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from roofline.machine import law
-from roofline.machine.calibrate.cases import BYTES, Array, Calibration, Fitted, Machine, Measurements, Row
+from roofline.machine.calibrate.cases import BYTES, Array, Calibration, Fitted, Measured, Measurements, Row
 from roofline.machine.chip import Chip
 from roofline.machine.law import RECORDS
-from roofline.machine.timing import roof_of
+from roofline.machine.target import roof_of
 from roofline.model.errors import InputError
 
 LAYER_LAUNCHES: Mapping[str, int] = MappingProxyType({"matmul": 4, "stream": 4, "decode": 1})
@@ -57,7 +57,7 @@ FORMAT_KEY = "bf16"
 """The dtype whose tables the laws of attention and elementwise work are looked up in, whatever the activations."""
 
 
-def fit(measured: Measurements, folds: int = 4) -> Calibration:
+def fit_laws(measured: Measurements, folds: int = 4) -> Calibration:
     """The chip and its constants.
 
     Peaks: the fastest product of each dtype. Bandwidth: the fastest read, copy or matrix-vector product from beyond the
@@ -125,7 +125,7 @@ def bare_chip(measured: Measurements) -> Chip:
     )  # fmt: skip
 
 
-def slug(machine: Machine) -> str:
+def slug(machine: Measured) -> str:
     """An id for the file: the name in small letters and hyphens."""
     return "-".join(re.findall(r"[a-z0-9]+", f"{machine.name} {machine.units}".lower())) or "this-machine"
 

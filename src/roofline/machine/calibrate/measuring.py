@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from roofline.machine.calibrate.benches import NumpyBench, TorchBench
-from roofline.machine.calibrate.cases import Device, Measurements, Progress, Row, Run, plan
+from roofline.machine.calibrate.cases import Device, Measurements, Progress, Row, Run, planned_cases
 from roofline.machine.calibrate.host import describe
 from roofline.model.errors import InputError, nearest
 
@@ -90,7 +90,7 @@ def measure(
         raise InputError("--device", device, "cpu or cuda", nearest(device, ("cpu", "cuda")))
     if cpu_clock and device == "cuda":
         raise InputError("--cpu-clock", True, "--device cpu")
-    cases, clock = plan(device, dtypes, quick, torch is not None), clock_for(device, quick, cpu_clock)
+    cases, clock = planned_cases(device, dtypes, quick, torch is not None), clock_for(device, quick, cpu_clock)
     before = torch.get_num_threads() if torch else None
     wanted = 1 if cpu_clock else threads
     if torch and wanted:

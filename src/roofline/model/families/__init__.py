@@ -23,8 +23,8 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     sparse,
     zamba,
 )
+from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.defaults import DEFAULTS
-from roofline.model.families.parts import MOST_DRAFTS, draft_blocks
 from roofline.model.families.registry import FAMILIES, family
 from roofline.model.model import Model
 
@@ -52,42 +52,40 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     """
     if not isinstance(raw, Mapping):
         raise InputError("config", raw, "an object with the keys of a config.json")
-    outer = Config(raw)
-    not_counted: list[str] = []
-    c = outer
-    if isinstance(raw.get("text_config"), Mapping):
-        inside = outer.section("text_config")
-        kind = inside.raw.get("model_type")
-        kind = WRAPPERS.get(str(raw.get("model_type")), raw.get("model_type")) if kind is None else kind
-        keep = {k: raw[k] for k in ("tie_word_embeddings",) if k in raw and k not in inside.raw}
-        c = Config({**keep, **inside.raw, "model_type": kind}, "text_config", outer)
-        not_counted = [
-            f"{key} (not part of the language model)" for key in raw if key.endswith("_config") and key not in _OURS
-        ]
-    elif "text_config" in raw:
-        raise outer.error("text_config", "an object")
-    else:
-        not_counted = [
-            f"{key} (not part of the language model)" for key in raw if key in ("vision_config", "audio_config")
-        ]
-        outer.read.update(("vision_config", "audio_config"))
+    c, not_counted = _language_model(Config(raw))
     model_type = c.text("model_type")
     model_type = SAME.get(model_type, model_type)
-    make = FAMILIES.get(model_type)
-    if make is None:
+    build_family = FAMILIES.get(model_type)
+    if build_family is None:
         raise c.error("model_type", "a known model_type", nearest(model_type, FAMILIES))
     draft = raw.get("num_nextn_predict_layers") or raw.get("num_mtp_modules")
     if draft:
         not_counted.append(f"{draft} multi-token-prediction layer(s), run only when drafting")
-    for key, value in DEFAULTS.get(model_type, {}).items():
-        c.fill(key, value)
-    model = make(c)
+    c = c.with_defaults(DEFAULTS.get(model_type, {}))
+    model = build_family(c)
     drafts = draft_blocks(model, draft) if isinstance(draft, int) and 0 < draft <= MOST_DRAFTS else ()
-    warnings = [*c.notes, *c.leftovers()]
-    return replace(
-        model, name=name or model.name, warnings=tuple(dict.fromkeys(warnings)), not_counted=tuple(not_counted),
-        drafts=drafts,
-    )  # fmt: skip
+    warnings = tuple(dict.fromkeys([*c.notes, *c.leftovers()]))
+    return replace(model, name=name or model.name, warnings=warnings, not_counted=tuple(not_counted), drafts=drafts)
+
+
+def _language_model(outer: Config) -> tuple[Config, list[str]]:
+    """The config of the language model, and the parts beside it: of a wrapper its `text_config`, else the whole."""
+    raw = outer.raw
+    if "text_config" not in raw:
+        outer.mark_read("vision_config", "audio_config")
+        return outer, [_besides(key) for key in raw if key in ("vision_config", "audio_config")]
+    if not isinstance(raw["text_config"], Mapping):
+        raise outer.error("text_config", "an object")
+    c = outer.section("text_config")
+    if c.raw.get("model_type") is None:
+        c = c.with_values(model_type=WRAPPERS.get(str(raw.get("model_type")), raw.get("model_type")))
+    if "tie_word_embeddings" in raw and "tie_word_embeddings" not in c.raw:
+        c = c.with_values(tie_word_embeddings=raw["tie_word_embeddings"])
+    return c, [_besides(key) for key in raw if key.endswith("_config") and key not in _OURS]
+
+
+def _besides(key: str) -> str:
+    return f"{key} (not part of the language model)"
 
 
 _OURS = ("text_config", "quantization_config", "compression_config", "generation_config")

@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roofline.model.config import Config
-from roofline.model.families.parts import (
-    causal_lm,
-    depth,
-    fine_moe,
-    function,
-    kind,
-    latent_attention,
-    layer,
-    mlp,
-    mlp_layer_types,
-    rms,
-    split,
-)
+from roofline.model.families.blocks.attention import latent_attention
+from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types
+from roofline.model.families.blocks.layers import causal_lm, layer, stack
+from roofline.model.families.blocks.norms import rms
+from roofline.model.families.blocks.sizes import depth, split
 from roofline.model.families.registry import family
 from roofline.model.model import Model
 
@@ -32,13 +24,12 @@ def _latent_moe(
     """
     width, layers, bias = c.size("hidden_size"), depth(c), c.flag("attention_bias")
     indexes = index or ("none",) * layers
-    mixers = {i: latent_attention(c, bias=bias, index=i) for i in set(indexes)}
-    dense = mlp(width, c.size("intermediate_size"), function(c), bias=mlp_bias)
+    latent = {i: latent_attention(c, bias=bias, index=i) for i in dict.fromkeys(indexes)}
+    mixers = [("shared index" if i == "shared" else "", latent[i]) for i in indexes]
+    dense = mlp(width, c.size("intermediate_size"), activation(c), bias=mlp_bias)
     experts = (*fine_moe(c, width, shared_bias=mlp_bias), *((rms("experts_norm", width),) if expert_norm else ()))
-    pairs = zip(indexes, mlp_layer_types(c, layers, first_dense, every), strict=True)
-    names = {"none": "", "full": "", "shared": "shared index"}
-    blocks = [layer(kind(s, mixer=names[i]), width, mixers[i], experts if s else dense) for i, s in pairs]
-    return causal_lm(c, width, blocks)
+    sparse = mlp_layer_types(c, layers, first_dense, every)
+    return causal_lm(c, width, stack(width, mixers, dense, experts=experts, sparse=sparse))
 
 
 @family("deepseek_v2")
@@ -97,14 +88,14 @@ def minicpm3(c: Config) -> Model:
     """MiniCPM3: latent attention, dense, value heads of hidden_size / heads."""
     if not c.has("v_head_dim"):
         width, heads = c.size("hidden_size"), c.size("num_attention_heads")
-        c.raw = {**c.raw, "v_head_dim": split(c, "num_attention_heads", width, heads, "hidden_size")}
+        c = c.with_values(v_head_dim=split(c, "num_attention_heads", width, heads, "hidden_size"))
     return _latent_dense(c, mlp_bias=c.flag("mlp_bias"))
 
 
 def _latent_dense(c: Config, *, mlp_bias: bool = False) -> Model:
     """Latent attention and a dense feed-forward, the embedding tied."""
     width = c.size("hidden_size")
-    ffn = mlp(width, c.size("intermediate_size"), function(c), bias=mlp_bias)
+    ffn = mlp(width, c.size("intermediate_size"), activation(c), bias=mlp_bias)
     block = layer("dense", width, latent_attention(c, bias=c.flag("attention_bias")), ffn)
     return causal_lm(c, width, [block] * depth(c), tied=True)
 
@@ -112,5 +103,5 @@ def _latent_dense(c: Config, *, mlp_bias: bool = False) -> Model:
 @family("glm4_moe_lite")
 def glm4_moe_lite(c: Config) -> Model:
     """GLM-4.7-Flash: latent attention, one dense layer."""
-    c.read.add("first_k_dense_replace")
+    c.mark_read("first_k_dense_replace")
     return _latent_moe(c, 1)

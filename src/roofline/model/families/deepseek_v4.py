@@ -5,18 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.parts import (
-    Modules,
-    causal_lm,
-    columns,
-    depth,
-    fine_moe,
-    plain_per_head,
-    plain_rms,
-    rms,
-    rope_section,
-    rows,
-)
+from roofline.model.families.blocks.attention import rope_section
+from roofline.model.families.blocks.feed_forward import fine_moe
+from roofline.model.families.blocks.layers import causal_lm
+from roofline.model.families.blocks.norms import plain_per_head, plain_rms, rms
+from roofline.model.families.blocks.projections import columns, replicated, rows
+from roofline.model.families.blocks.sizes import depth
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
 from roofline.model.modules import (
@@ -29,11 +23,13 @@ from roofline.model.modules import (
     Linear,
     Mix,
     Module,
+    Modules,
     Rope,
 )
 
 SPARSE, HEAVY, SLIDING = "compressed_sparse_attention", "heavily_compressed_attention", "sliding_attention"
 RATES = {SPARSE: 4, HEAVY: 128}
+NAMES = {SPARSE: "sparse", HEAVY: "compressed", SLIDING: "sliding"}
 
 
 @family("deepseek_v4")
@@ -42,23 +38,24 @@ def deepseek_v4(c: Config) -> Model:
     width, streams = c.size("hidden_size"), c.size("hc_mult", 4)
     layers = _layer_types(c, depth(c))
     c.per_layer("mlp_layer_types", len(layers), ("hash_moe", "moe"), ["moe"] * len(layers))
-    experts, mixers = fine_moe(c, width), {name: _attention(c, width, name) for name in set(layers)}
-
-    def block(name: str) -> Block:
-        parts: list[Module] = []
-        for label, inside in (("attn", mixers[name]), ("ffn", experts)):
-            gather, spread = _hyper_connection(f"{label}_hc", width, streams)
-            parts += [*gather, rms(f"{label}_norm", width), *inside, *spread]
-        short = {SPARSE: "sparse", HEAVY: "compressed", SLIDING: "sliding"}
-        return Block(f"{short[name]} moe", tuple(parts))
-
-    c.read.update(("hc_sinkhorn_iters", "hc_eps", "compress_rope_theta", "partial_rotary_factor"))
-    c.read.update(("index_topk", "index_n_heads", "index_head_dim"))
+    experts, mixers = fine_moe(c, width), {name: _attention(c, width, name) for name in dict.fromkeys(layers)}
+    blocks = {name: _block(name, width, mixer, experts, streams) for name, mixer in mixers.items()}
+    c.mark_read("hc_sinkhorn_iters", "hc_eps", "compress_rope_theta", "partial_rotary_factor")
+    c.mark_read("index_topk", "index_n_heads", "index_head_dim")
     last = _collapse("hc_head", width, streams, streams, 1)
-    model = causal_lm(c, width, [block(name) for name in layers], after=last)
+    model = causal_lm(c, width, [blocks[name] for name in layers], after=last)
     if c.text("expert_dtype", "checkpoint", ("checkpoint", "fp4", "fp8")) == "fp4":
         return replace(model, precision=model.precision.with_roles(experts="mxfp4"))
     return model
+
+
+def _block(name: str, width: int, mixer: Modules, experts: Modules, streams: int) -> Block:
+    """Attention, then experts, each between the hyper-connections that sum the streams and mix them."""
+    parts: list[Module] = []
+    for label, inside in (("attn", mixer), ("ffn", experts)):
+        gather, spread = _hyper_connection(f"{label}_hc", width, streams)
+        parts += [*gather, rms(f"{label}_norm", width), *inside, *spread]
+    return Block(f"{NAMES[name]} moe", tuple(parts))
 
 
 def _layer_types(c: Config, layers: int) -> list[str]:
@@ -75,47 +72,47 @@ def _layer_types(c: Config, layers: int) -> list[str]:
 def _attention(c: Config, width: int, name: str) -> Modules:
     """Compressed queries, one head of keys that are the values too, a grouped output projection in two steps."""
     heads, dim, rank = c.size("num_attention_heads"), c.size("head_dim", 512), c.size("q_lora_rank")
-    groups, out_rank, turn = c.size("o_groups", 8), c.size("o_lora_rank", 1024), c.size("qk_rope_head_dim", dim // 8)
+    groups, out_rank, rotated = c.size("o_groups", 8), c.size("o_lora_rank", 1024), c.size("qk_rope_head_dim", dim // 8)
     rates, window = c.section("compress_rates"), c.size("sliding_window", 128)
     c.size("num_key_value_heads", 1, most=1), rope_section(c)
     rate = None if name == SLIDING else rates.size(name, RATES[name])
     select = c.size("index_topk", 512) if name == SPARSE else None
     inner = heads * dim
-    entries = () if rate is None else _compressor("kv_compressor", width, dim, rate, turn, name == SPARSE)
+    entries = () if rate is None else _compressor("kv_compressor", width, dim, rate, rotated, name == SPARSE)
     return (
-        _linear("q_a_proj", width, rank),
+        replicated("q_a_proj", width, rank),
         rms("q_a_norm", rank),
         columns("q_b_proj", rank, inner),
         plain_per_head("q_norm", heads, dim),
-        _linear("kv_proj", width, dim),
+        replicated("kv_proj", width, dim),
         rms("kv_norm", dim),
-        Rope(name="rope", heads=heads + 1, dims=turn),
+        Rope(name="rope", heads=heads + 1, dims=rotated),
         *entries,
-        *(_indexer(c, width, rank, rate, turn) if rate and name == SPARSE else ()),
+        *(_indexer(c, width, rank, rate, rotated) if rate and name == SPARSE else ()),
         CompressedAttention(name="attention", heads=heads, head_dim=dim, window=window, rate=rate, select=select),
-        Rope(name="out_rope", heads=heads, dims=turn),
+        Rope(name="out_rope", heads=heads, dims=rotated),
         Linear(name="o_a_proj", inputs=inner, outputs=groups * out_rank, groups=groups, part="attention", cut="groups"),
         rows("o_b_proj", groups * out_rank, width),
     )
 
 
-def _compressor(name: str, width: int, dim: int, rate: int, turn: int, overlap: bool) -> Modules:
+def _compressor(name: str, width: int, dim: int, rate: int, rotated: int, overlap: bool) -> Modules:
     """One projection makes keys and their gates, twice where the spans of two entries overlap."""
     wide = 2 * dim * (2 if overlap else 1)
     return (
-        _linear(f"{name}_proj", width, wide),
-        Compressor(name=name, width=dim, rate=rate, rope=turn, overlap=overlap),
+        replicated(f"{name}_proj", width, wide),
+        Compressor(name=name, width=dim, rate=rate, rope=rotated, overlap=overlap),
     )
 
 
-def _indexer(c: Config, width: int, rank: int, rate: int, turn: int) -> Modules:
+def _indexer(c: Config, width: int, rank: int, rate: int, rotated: int) -> Modules:
     """A small attention over entries of its own says which entries a query sees."""
     heads, dim = c.size("index_n_heads", 64), c.size("index_head_dim", 128)
     return (
-        *_compressor("index_compressor", width, dim, rate, turn, True),
-        _linear("index_q_proj", rank, heads * dim),
-        Rope(name="index_rope", heads=heads, dims=turn),
-        _linear("index_weights_proj", width, heads),
+        *_compressor("index_compressor", width, dim, rate, rotated, True),
+        replicated("index_q_proj", rank, heads * dim),
+        Rope(name="index_rope", heads=heads, dims=rotated),
+        replicated("index_weights_proj", width, heads),
         Indexer(name="indexer", heads=heads, head_dim=dim, rate=rate),
     )
 
@@ -139,7 +136,3 @@ def _collapse(name: str, width: int, streams: int, outputs: int, scales: int) ->
         Gate(name=f"{name}_gate", width=streams * width, gates=streams, sigmoid=False),
         Add(name=f"{name}_sum", width=(streams - 1) * width),
     )
-
-
-def _linear(name: str, inputs: int, outputs: int) -> Linear:
-    return Linear(name=name, inputs=inputs, outputs=outputs, part="attention")

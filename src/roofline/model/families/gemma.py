@@ -6,26 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from roofline.model.config import Config
-from roofline.model.families.parts import (
-    Dims,
-    Modules,
-    attention,
-    causal_lm,
-    columns,
-    dims,
-    function,
-    kind,
-    layer,
-    mlp,
-    moe,
-    per_head,
-    plain_per_head,
-    rms,
-    rotary,
-    rows,
-    stack,
-    windows,
-)
+from roofline.model.families.blocks.attention import attention, layer_windows, rotary, windowed
+from roofline.model.families.blocks.feed_forward import activation, mlp, moe
+from roofline.model.families.blocks.layers import again, causal_lm, kind, layer, stack
+from roofline.model.families.blocks.norms import per_head, plain_per_head, rms
+from roofline.model.families.blocks.projections import columns, rows
+from roofline.model.families.blocks.sizes import Dims, dims
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
 from roofline.model.modules import (
@@ -36,6 +22,7 @@ from roofline.model.modules import (
     Gate,
     Linear,
     Mix,
+    Modules,
     Norm,
     Rope,
 )
@@ -48,7 +35,7 @@ def gemma(c: Config) -> Model:
     """Gemma 1."""
     d = dims(c, head_dim=256)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c, ACT, GELU))
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c, ACT, GELU))
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers, tied=True)
 
 
@@ -56,33 +43,31 @@ def gemma(c: Config) -> Model:
 def gemma2(c: Config) -> Model:
     """Gemma 2: norms on both sides, every other layer slides."""
     d, bias = dims(c, head_dim=256), c.flag("attention_bias")
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c, ACT, GELU))
-    slides, turn = windows(c, d.layers, lambda i: i % 2 == 0), rotary(c, d.head_dim)
-    mixer = partial(attention, d, rotary=turn, bias=bias)
-    return causal_lm(c, d.width, stack(d.width, slides, mixer, ffn, after=True), tied=True)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c, ACT, GELU))
+    windows = layer_windows(c, d.layers, lambda i: i % 2 == 0)
+    mixer = partial(attention, d, rotary=rotary(c, d.head_dim), bias=bias)
+    return causal_lm(c, d.width, stack(d.width, windowed(windows, mixer), ffn, after=True), tied=True)
 
 
 @family("vaultgemma")
 def vaultgemma(c: Config) -> Model:
     """VaultGemma (arXiv:2510.15001): Gemma 2 with norms before only."""
     d = dims(c, head_dim=256)
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c, ACT, GELU))
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c, ACT, GELU))
     mixer = partial(attention, d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
-    return causal_lm(c, d.width, stack(d.width, windows(c, d.layers, lambda i: i % 2 == 0), mixer, ffn), tied=True)
+    windows = layer_windows(c, d.layers, lambda i: i % 2 == 0)
+    return causal_lm(c, d.width, stack(d.width, windowed(windows, mixer), ffn), tied=True)
 
 
 @family("gemma3_text")
 def gemma3(c: Config) -> Model:
     """Gemma 3: as Gemma 2 with q/k norms, five sliding layers to one full. Published configs leave out defaults."""
-    d, bias, every = (
-        dims(c, head_dim=256),
-        c.flag("attention_bias"),
-        c.size("sliding_window_pattern|_sliding_window_pattern", 6),
-    )
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c, ACT, GELU))
-    slides, turn = windows(c, d.layers, lambda i: (i + 1) % every != 0), rotary(c, d.head_dim)
-    mixer = partial(attention, d, rotary=turn, bias=bias, qk_norm=per_head)
-    return causal_lm(c, d.width, stack(d.width, slides, mixer, ffn, after=True), tied=True)
+    d, bias = dims(c, head_dim=256), c.flag("attention_bias")
+    every = c.size("sliding_window_pattern|_sliding_window_pattern", 6)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c, ACT, GELU))
+    windows = layer_windows(c, d.layers, lambda i: (i + 1) % every != 0)
+    mixer = partial(attention, d, rotary=rotary(c, d.head_dim), bias=bias, qk_norm=per_head)
+    return causal_lm(c, d.width, stack(d.width, windowed(windows, mixer), ffn, after=True), tied=True)
 
 
 @dataclass(frozen=True)
@@ -98,22 +83,21 @@ def _kinds(c: Config, layers: int, every: int, same: bool = False) -> list[_Kind
     """Sliding layers but for each `every`-th and the last; the last `num_kv_shared_layers` borrow."""
     shared = c.size("num_kv_shared_layers", 0, least=0, most=layers - 1)
     if c.raw.get("use_bidirectional_attention") == "vision":
-        c.read.add("use_bidirectional_attention")
-    slides = windows(c, layers, lambda i: (i + 1) % every != 0 and i != layers - 1)
-    return [_Kind(w, i >= layers - shared, same and w is None) for i, w in enumerate(slides)]
+        c.mark_read("use_bidirectional_attention")
+    windows = layer_windows(c, layers, lambda i: (i + 1) % every != 0 and i != layers - 1)
+    return [_Kind(w, i >= layers - shared, same and w is None) for i, w in enumerate(windows)]
 
 
-def _attention(d: Dims, k: _Kind, turn: int, bias: bool) -> Modules:
+def _attention(d: Dims, k: _Kind, rope: int, bias: bool) -> Modules:
     """Attention with norms on q, k and (without weight) v; a layer that borrows makes queries only."""
-    made = 0 if k.borrowed else 1 if k.same else 2
     inner, heads = d.heads * d.head_dim, 0 if k.borrowed else d.kv_heads
     norms = (per_head("k_norm", heads, d.head_dim), plain_per_head("v_norm", heads, d.head_dim)) if heads else ()
-    qkv = inner + made * d.kv_heads * d.head_dim
+    kv = heads * d.head_dim * (1 if k.same else 2)
     return (
-        columns("qkv_proj", d.width, qkv, bias, kv=qkv - inner, kv_groups=d.kv_heads),
+        columns("qkv_proj", d.width, inner + kv, bias, kv=kv, kv_groups=d.kv_heads),
         per_head("q_norm", d.heads, d.head_dim),
         *norms,
-        Rope(name="rope", heads=d.heads + heads, dims=turn),
+        Rope(name="rope", heads=d.heads + heads, dims=rope),
         Attention(
             name="attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=d.head_dim,
             window=k.window, borrowed=k.borrowed,
@@ -123,46 +107,66 @@ def _attention(d: Dims, k: _Kind, turn: int, bias: bool) -> Modules:
 
 
 def _per_layer_embedding(c: Config, d: Dims, inner: int) -> tuple[Modules, Modules]:
-    """Per-layer embeddings: a table with a row of `inner` for each layer; and how a layer takes its share in."""
-    rows, every, act = c.size("vocab_size_per_layer_input", 262144), d.layers * inner, function(c, ACT, GELU)
+    """Per-layer embeddings: a table with a row of `inner` for each layer; and how a layer adds its row."""
+    rows, every, act = c.size("vocab_size_per_layer_input", 262144), d.layers * inner, activation(c, ACT, GELU)
     table = (
         Embedding(name="per_layer_embedding", rows=rows, width=every),
         Linear(name="per_layer_model_proj", inputs=d.width, outputs=every, part="embedding"),
         Norm(name="per_layer_norm", width=inner, repeats=d.layers),
         Add(name="per_layer_add", width=every),
     )
-    taken = (
+    added = (
         Linear(name="per_layer_gate", inputs=d.width, outputs=inner),
         Activation(name="per_layer_act", width=inner, function=act),
         Linear(name="per_layer_proj", inputs=inner, outputs=d.width),
         rms("per_layer_post_norm", d.width),
         Add(name="per_layer_residual", width=d.width),
     )
-    return table, taken
+    return table, added
 
 
-@family("gemma4_text", "gemma4_unified_text")
+@family("gemma4_text")
 def gemma4(c: Config) -> Model:
     """Gemma 4: wider heads on full layers, per-layer embeddings, borrowed keys and values, experts beside the dense."""
+    return _gemma4(c, per_layer_input=256)
+
+
+@family("gemma4_unified_text")
+def gemma4_unified(c: Config) -> Model:
+    """Gemma 4 of one network for all modalities: no per-layer embeddings unless asked for."""
+    return _gemma4(c, per_layer_input=0)
+
+
+def _gemma4(c: Config, *, per_layer_input: int) -> Model:
     same, bias = c.flag("attention_k_eq_v"), c.flag("attention_bias")
-    d, act, wide = dims(c, head_dim=256), function(c, ACT, GELU), c.flag("use_double_wide_mlp")
-    table: Modules = ()
-    taken: Modules = ()
-    if per_layer := c.size("hidden_size_per_layer_input", 256 if c.raw["model_type"] == "gemma4_text" else 0, least=0):
-        table, taken = _per_layer_embedding(c, d, per_layer)
+    d, act, wide = dims(c, head_dim=256), activation(c, ACT, GELU), c.flag("use_double_wide_mlp")
+    per_layer = c.size("hidden_size_per_layer_input", per_layer_input, least=0)
+    table, added = _per_layer_embedding(c, d, per_layer) if per_layer else ((), ())
     c.size("vocab_size_per_layer_input", None)
     experts = _gemma4_experts(c, d, act) if c.flag("enable_moe_block") else ()
 
     def block(i: int, k: _Kind) -> Block:
-        sizes, name = _gemma4_dims(c, d, i, k.window is None), kind(bool(experts), k.window)
-        layer_type = (1.0, "sliding_attention") if k.window else (0.25, "full_attention")
-        mixer = _attention(sizes, k, rotary(c, sizes.head_dim, *layer_type), bias)
+        mixer = _gemma4_attention(c, _gemma4_dims(c, d, i, k.window is None), k, bias)
         ffn = mlp(d.width, c.size("intermediate_size") * (2 if wide and k.borrowed else 1), act)
-        made = layer(f"borrowing {name}" if k.borrowed else name, d.width, mixer, (*ffn, *experts), after=True)
-        return Block(made.name, (*made.modules, *taken))
+        return _layer(d.width, k, mixer, (*ffn, *experts), sparse=bool(experts), last=added)
 
     blocks = [block(i, k) for i, k in enumerate(_kinds(c, d.layers, 6, same))]
     return causal_lm(c, d.width, blocks, tied=True, before=table)
+
+
+def _gemma4_attention(c: Config, d: Dims, k: _Kind, bias: bool) -> Modules:
+    """RoPE on whole heads in sliding layers, on a quarter in full ones."""
+    layer_type = (1.0, "sliding_attention") if k.window else (0.25, "full_attention")
+    return _attention(d, k, rotary(c, d.head_dim, *layer_type), bias)
+
+
+def _layer(
+    width: int, k: _Kind, mixer: Modules, ffn: Modules, *, sparse: bool = False, first: Modules = (), last: Modules = ()
+) -> Block:
+    """A layer with norms on both sides, between what comes `first` and `last` in it."""
+    name = kind(sparse, "sliding" if k.window else "")
+    inside = layer(f"borrowing {name}" if k.borrowed else name, width, mixer, ffn, after=True)
+    return Block(inside.name, (*first, *inside.modules, *last))
 
 
 def _gemma4_dims(c: Config, d: Dims, i: int, full: bool) -> Dims:
@@ -189,38 +193,42 @@ def _gemma4_experts(c: Config, d: Dims, act: str) -> Modules:
 @family("gemma3n_text")
 def gemma3n(c: Config) -> Model:
     """Gemma 3n: four alternating streams (arXiv:2301.13310), a low-rank path beside attention, per-layer embeddings."""
-    d, act, streams = dims(c, head_dim=256), function(c, ACT, GELU), c.size("altup_num_inputs", 4)
-    turn, bias, rank = rotary(c, d.head_dim), c.flag("attention_bias"), c.size("laurel_rank", 64)
+    d, act, streams = dims(c, head_dim=256), activation(c, ACT, GELU), c.size("altup_num_inputs", 4)
+    rope, bias, rank = rotary(c, d.head_dim), c.flag("attention_bias"), c.size("laurel_rank", 64)
     inner = c.per_layer_size("intermediate_size", d.layers, 16384)
-    table, taken = _per_layer_embedding(c, d, c.size("hidden_size_per_layer_input", 256))
-    predict, correct = _altup(d.width, streams)
-    laurel = (
-        Linear(name="laurel_left", inputs=d.width, outputs=rank),
-        Linear(name="laurel_right", inputs=rank, outputs=d.width),
-        rms("laurel_norm", d.width),
-        Add(name="laurel_add", width=d.width),
-        Add(name="laurel_residual", width=d.width),
-    )
+    table, added = _per_layer_embedding(c, d, c.size("hidden_size_per_layer_input", 256))
+    spread, predict, correct, gather = _altup(d.width, streams)
 
-    def block(k: _Kind, width: int) -> Block:
-        mixer, name = (*laurel, *_attention(d, k, turn, bias)), kind(False, k.window)
-        made = layer(f"borrowing {name}" if k.borrowed else name, d.width, mixer, mlp(d.width, width, act), after=True)
-        return Block(made.name, (*predict, *made.modules, *correct, *taken))
+    def block(k: _Kind, inner: int) -> Block:
+        mixer = (*_laurel(d.width, rank), *_attention(d, k, rope, bias))
+        return _layer(d.width, k, mixer, mlp(d.width, inner, act), first=predict, last=(*correct, *added))
 
-    c.read.update(("altup_active_idx", "altup_coef_clip", "altup_correct_scale", "activation_sparsity_pattern"))
-    blocks = [block(k, width) for k, width in zip(_kinds(c, d.layers, 5), inner, strict=True)]
-    spread = Linear(name="altup_proj", inputs=d.width, outputs=(streams - 1) * d.width, part="embedding")
-    gather = Linear(
-        name="altup_unembed", inputs=(streams - 1) * d.width, outputs=(streams - 1) * d.width, part="head",
-        groups=streams - 1,
-    )  # fmt: skip
+    c.mark_read("altup_active_idx", "altup_coef_clip", "altup_correct_scale", "activation_sparsity_pattern")
+    blocks = [block(*each) for each in zip(_kinds(c, d.layers, 5), inner, strict=True)]
     return causal_lm(c, d.width, blocks, tied=True, before=(*table, spread), after=(gather,))
 
 
-def _altup(width: int, streams: int) -> tuple[Modules, Modules]:
-    """Alternating updates: predict every stream from all, and correct each by what the layer changed in the first."""
+def _laurel(width: int, rank: int) -> Modules:
+    """A low-rank path beside attention (arXiv:2411.07501)."""
+    return (
+        Linear(name="laurel_left", inputs=width, outputs=rank),
+        Linear(name="laurel_right", inputs=rank, outputs=width),
+        rms("laurel_norm", width),
+        Add(name="laurel_add", width=width),
+        Add(name="laurel_residual", width=width),
+    )
+
+
+def _altup(width: int, streams: int) -> tuple[Linear, Modules, Modules, Linear]:
+    """Alternating updates: a layer predicts every stream from all, and corrects each by what it changed in the first.
+
+    Before the layers a product spreads the embedding over the streams, behind them one gathers those.
+    """
+    others = (streams - 1) * width
+    spread = Linear(name="altup_proj", inputs=width, outputs=others, part="embedding")
+    gather = Linear(name="altup_unembed", inputs=others, outputs=others, part="head", groups=streams - 1)
     router = (rms("altup_norm", width), Linear(name="altup_router", inputs=width, outputs=streams))
-    again = tuple(replace(m, name=f"{m.name}_again", tied=True) for m in router)
+    second = tuple(replace(m, name=f"{m.name}_again") for m in again(router))
     predict = (
         *router,
         Linear(name="altup_predict_coefs", inputs=streams, outputs=streams * streams),
@@ -228,10 +236,10 @@ def _altup(width: int, streams: int) -> tuple[Modules, Modules]:
         Add(name="altup_predict_residual", width=streams * width),
     )
     correct = (
-        *again,
+        *second,
         Linear(name="altup_correct_coefs", inputs=streams, outputs=streams),
         Gate(name="altup_correct", width=streams * width, gates=streams, sigmoid=False),
         Add(name="altup_correct_residual", width=streams * width),
         Activation(name="altup_scale", width=width, function="linear", gated=False, learned=width),
     )
-    return predict, correct
+    return spread, predict, correct, gather

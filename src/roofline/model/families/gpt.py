@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from roofline.model.config import Config
 from roofline.model.errors import InputError
-from roofline.model.families.parts import (
-    Dims,
-    attention,
-    causal_lm,
-    dims,
-    every_layer_slides,
-    function,
-    layer,
+from roofline.model.families.blocks.attention import attention, layer_windows, rotary, same_window, windowed
+from roofline.model.families.blocks.feed_forward import activation, mlp, moe
+from roofline.model.families.blocks.layers import causal_lm, layer, parallel_layer, position_table, stack
+from roofline.model.families.blocks.norms import (
     layer_norm,
     layer_norm_no_bias,
     layer_norm_of_each_head,
     layer_norm_per_head,
-    mlp,
-    moe,
-    parallel_layer,
     plain_layer_norm,
-    position_table,
-    rotary,
-    split,
-    stack,
-    windows,
 )
+from roofline.model.families.blocks.sizes import Dims, dims, split
 from roofline.model.families.registry import family
-from roofline.model.model import Model
-from roofline.model.modules import Linear
+from roofline.model.model import Block, Model
+from roofline.model.modules import Linear, Modules
 
 
-@family("gpt2", "gpt_bigcode", "gpt-sw3")
+@family("gpt2", "gpt-sw3")
 def gpt2(c: Config) -> Model:
-    """GPT-2 (Radford et al., 2019); StarCoder (arXiv:2305.06161) adds multi-query attention."""
-    shared = c.flag("multi_query", True) if c.raw.get("model_type") == "gpt_bigcode" else False
-    full = dims(c, kv_key="n_head|num_attention_heads")
-    d = Dims(full.layers, full.width, full.heads, 1 if shared else full.heads, full.head_dim)
+    """GPT-2 (Radford et al., 2019) and GPT-SW3."""
+    return _gpt2(c, multi_query=False)
+
+
+@family("gpt_bigcode")
+def gpt_bigcode(c: Config) -> Model:
+    """StarCoder (arXiv:2305.06161): GPT-2 with multi-query attention."""
+    return _gpt2(c, multi_query=c.flag("multi_query", True))
+
+
+def _gpt2(c: Config, *, multi_query: bool) -> Model:
+    d = dims(c, kv_key="n_head|num_attention_heads")
+    d = replace(d, kv_heads=1 if multi_query else d.heads)
     c.size("num_key_value_heads", None)
-    inner, act = c.size("n_inner", 4 * d.width), function(c, "activation_function", "gelu_new")
-    block = layer(
-        "dense",
-        d.width,
-        attention(d, rotary=0, bias=True),
-        mlp(d.width, inner, act, gated=False, bias=True),
-        norm=layer_norm,
-    )
-    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, tied=True, before=(position_table(c, d.width),))
+    inner, act = c.size("n_inner", 4 * d.width), activation(c, "activation_function", "gelu_new")
+    mixer, ffn = attention(d, rotary=0, bias=True), mlp(d.width, inner, act, gated=False, bias=True)
+    block, table = layer("dense", d.width, mixer, ffn, norm=layer_norm), position_table(c, d.width)
+    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, tied=True, before=(table,))
 
 
 @family("gptj", "codegen")
@@ -56,7 +50,7 @@ def gptj(c: Config) -> Model:
     """GPT-J and CodeGen: attention and feed-forward in parallel, RoPE on `rotary_dim`."""
     d = dims(c, kv_key="n_head|num_attention_heads")
     mixer = attention(d, rotary=c.size("rotary_dim", d.head_dim, least=0, most=d.head_dim))
-    inner, act = c.size("n_inner", 4 * d.width), function(c, "activation_function", "gelu_new")
+    inner, act = c.size("n_inner", 4 * d.width), activation(c, "activation_function", "gelu_new")
     block = parallel_layer("dense", d.width, mixer, mlp(d.width, inner, act, gated=False, bias=True))
     return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, head_bias=True)
 
@@ -66,10 +60,16 @@ def gpt_neox(c: Config) -> Model:
     """GPT-NeoX and Pythia (arXiv:2204.06745): two norms a layer, parallel or not."""
     d, parallel = dims(c), c.flag("use_parallel_residual", True)
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.25), bias=c.flag("attention_bias", True))
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c, default="gelu"), gated=False, bias=True)
-    side = parallel_layer("dense", d.width, mixer, ffn, norms=2)
-    block = side if parallel else layer("dense", d.width, mixer, ffn, norm=layer_norm)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"), gated=False, bias=True)
+    block = _dense(d, mixer, ffn, parallel=parallel, norms=2)
     return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm)
+
+
+def _dense(d: Dims, mixer: Modules, ffn: Modules, *, parallel: bool, norms: int = 1) -> Block:
+    """A layer with LayerNorm whose feed-forward stands beside the attention, or behind it."""
+    if parallel:
+        return parallel_layer("dense", d.width, mixer, ffn, norms=norms)
+    return layer("dense", d.width, mixer, ffn, norm=layer_norm)
 
 
 @family("opt")
@@ -77,22 +77,29 @@ def opt(c: Config) -> Model:
     """OPT (arXiv:2205.01068); its position table has two rows more, its 350M an embedding of its own width."""
     d, bias, before = dims(c), c.flag("enable_bias", True), c.flag("do_layer_norm_before", True)
     norm = layer_norm if c.flag("layer_norm_elementwise_affine", True) else plain_layer_norm
-    ffn = mlp(d.width, c.size("ffn_dim"), function(c, "activation_function", "relu"), gated=False, bias=bias)
+    ffn = mlp(d.width, c.size("ffn_dim"), activation(c, "activation_function", "relu"), gated=False, bias=bias)
     block = layer("dense", d.width, attention(d, rotary=0, bias=bias), ffn, norm=norm, before=before, after=not before)
     narrow, last = c.size("word_embed_proj_dim", d.width), not c.flag("_remove_final_layer_norm") and before
-    widen = (Linear(name="project_in", inputs=narrow, outputs=d.width, part="embedding"),) if narrow != d.width else ()
-    shrink = (Linear(name="project_out", inputs=d.width, outputs=narrow, part="head"),) if widen else ()
+    widen, shrink = _opt_projections(narrow, d.width)
     return causal_lm(
         c, d.width, [block] * d.layers, norm=norm if last else None, tied=True, embed=narrow,
         before=(*widen, position_table(c, d.width, 2)), last=shrink,
     )  # fmt: skip
 
 
+def _opt_projections(narrow: int, width: int) -> tuple[Modules, Modules]:
+    """From the width of the embedding to that of the stream and back, where they differ."""
+    if narrow == width:
+        return (), ()
+    widen = Linear(name="project_in", inputs=narrow, outputs=width, part="embedding")
+    return (widen,), (Linear(name="project_out", inputs=width, outputs=narrow, part="head"),)
+
+
 @family("bloom")
 def bloom(c: Config) -> Model:
     """BLOOM (arXiv:2211.05100): ALiBi, a norm on the embedding, feed-forward four times as wide."""
     if c.has("n_embed"):
-        c.raw = {**c.raw, "hidden_size": c.size("n_embed")}
+        c = c.with_values(hidden_size=c.size("n_embed"))
     d = dims(c, kv_key="n_head|num_attention_heads")
     ffn = mlp(d.width, 4 * d.width, "gelu", gated=False, bias=True)
     block = layer("dense", d.width, attention(d, rotary=0, bias=True), ffn, norm=layer_norm)
@@ -105,29 +112,24 @@ def falcon(c: Config) -> Model:
     """Falcon (arXiv:2311.16867): multi-query or grouped attention beside the feed-forward."""
     new, multi = c.flag("new_decoder_architecture"), c.flag("multi_query", True)
     parallel, bias, alibi = c.flag("parallel_attn", True), c.flag("bias"), c.flag("alibi")
-    full = dims(c, kv_key="num_attention_heads|n_head")
-    groups = c.size("num_kv_heads|n_head_kv", full.heads)
-    kv_heads = groups if new else 1 if multi else full.heads
-    if full.heads % kv_heads:
-        raise c.error("num_kv_heads", f"a divisor of num_attention_heads = {full.heads}")
-    d = Dims(
-        full.layers,
-        full.width,
-        full.heads,
-        kv_heads,
-        split(c, "num_attention_heads", full.width, full.heads, "hidden_size"),
-    )
+    d = _falcon_dims(c, grouped=new, multi_query=multi)
     mixer = attention(d, rotary=0 if alibi else rotary(c, d.head_dim), bias=bias)
-    ffn = mlp(
-        d.width, c.size("ffn_hidden_size", 4 * d.width), function(c, "activation", "gelu"), gated=False, bias=bias
-    )
+    inner, act = c.size("ffn_hidden_size", 4 * d.width), activation(c, "activation", "gelu")
+    ffn = mlp(d.width, inner, act, gated=False, bias=bias)
     norms = c.size("num_ln_in_parallel_attn", 2 if new else 1, most=2)
-    block = (
-        parallel_layer("dense", d.width, mixer, ffn, norms=norms)
-        if parallel
-        else layer("dense", d.width, mixer, ffn, norm=layer_norm)
-    )
+    block = _dense(d, mixer, ffn, parallel=parallel, norms=norms)
     return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, tied=True)
+
+
+def _falcon_dims(c: Config, *, grouped: bool, multi_query: bool) -> Dims:
+    """Heads of hidden_size / heads; keys and values for each group, for one head, or for every head."""
+    d = dims(c, kv_key="num_attention_heads|n_head")
+    groups = c.size("num_kv_heads|n_head_kv", d.heads)
+    kv_heads = groups if grouped else 1 if multi_query else d.heads
+    if d.heads % kv_heads:
+        raise c.error("num_kv_heads", f"a divisor of num_attention_heads = {d.heads}")
+    head_dim = split(c, "num_attention_heads", d.width, d.heads, "hidden_size")
+    return replace(d, kv_heads=kv_heads, head_dim=head_dim)
 
 
 @family("mpt")
@@ -143,7 +145,7 @@ def mpt(c: Config) -> Model:
 def _mpt_ignored(c: Config) -> None:
     """MPT settings that its published code reads and never uses."""
     inside = c.section("attn_config")
-    c.read.update(("no_bias", "learned_pos_emb", "norm_type", "embedding_fraction", "expansion_ratio", "loss_fn"))
+    c.mark_read("no_bias", "learned_pos_emb", "norm_type", "embedding_fraction", "expansion_ratio", "loss_fn")
     if inside.value("attn_type", "multihead_attention")[1] != "multihead_attention":
         raise InputError(inside.field("attn_type"), inside.raw["attn_type"], "multihead_attention")
 
@@ -154,7 +156,7 @@ def phi(c: Config) -> Model:
     d = dims(c)
     norm = layer_norm_per_head if c.flag("qk_layernorm") else None
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=True, qk_norm=norm)
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c, default="gelu_new"), gated=False, bias=True)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu_new"), gated=False, bias=True)
     block = parallel_layer("dense", d.width, mixer, ffn)
     return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm, head_bias=True)
 
@@ -163,9 +165,9 @@ def phi(c: Config) -> Model:
 def phi3(c: Config) -> Model:
     """Phi-3 and Phi-4 (arXiv:2404.14219): Llama with fused projections and a sliding window."""
     d = dims(c)
-    ffn, turn = mlp(d.width, c.size("intermediate_size"), function(c)), rotary(c, d.head_dim)
-    slides = every_layer_slides(c, d.layers)
-    return causal_lm(c, d.width, stack(d.width, slides, partial(attention, d, rotary=turn), ffn))
+    ffn, rope = mlp(d.width, c.size("intermediate_size"), activation(c)), rotary(c, d.head_dim)
+    mixers = windowed(same_window(c, d.layers), partial(attention, d, rotary=rope))
+    return causal_lm(c, d.width, stack(d.width, mixers, ffn))
 
 
 @family("phimoe")
@@ -174,9 +176,8 @@ def phimoe(c: Config) -> Model:
     d, bias = dims(c), c.flag("attention_bias")
     top_k = c.size("num_experts_per_tok")
     ffn = moe(c, d.width, c.size("num_local_experts"), top_k, c.size("intermediate_size"))
-    turn, slides = rotary(c, d.head_dim), every_layer_slides(c, d.layers)
-    mixer = partial(attention, d, rotary=turn, bias=bias)
-    blocks = stack(d.width, slides, mixer, experts=ffn, norm=layer_norm)
+    mixer = partial(attention, d, rotary=rotary(c, d.head_dim), bias=bias)
+    blocks = stack(d.width, windowed(same_window(c, d.layers), mixer), experts=ffn, norm=layer_norm)
     return causal_lm(c, d.width, blocks, norm=layer_norm, head_bias=c.flag("lm_head_bias"))
 
 
@@ -186,44 +187,28 @@ def stablelm(c: Config) -> Model:
     d, bias, parallel = dims(c), c.flag("use_qkv_bias"), c.flag("use_parallel_residual")
     norm = layer_norm_of_each_head if c.flag("qk_layernorm") else None
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.25), bias=bias, out_bias=False, qk_norm=norm)
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c))
-    block = (
-        parallel_layer("dense", d.width, mixer, ffn)
-        if parallel
-        else layer("dense", d.width, mixer, ffn, norm=layer_norm)
-    )
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
+    block = _dense(d, mixer, ffn, parallel=parallel)
     return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm)
 
 
 @family("starcoder2")
 def starcoder2(c: Config) -> Model:
     """StarCoder2 (arXiv:2402.19173). `activation_function` is a leftover that its code does not read."""
-    c.read.add("activation_function")
+    c.mark_read("activation_function")
     d, bias = dims(c), c.flag("use_bias", True)
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c, default="gelu_pytorch_tanh"), gated=False, bias=bias)
-    turn, slides = rotary(c, d.head_dim), every_layer_slides(c, d.layers)
-    mixer = partial(attention, d, rotary=turn, bias=bias)
-    blocks = stack(d.width, slides, mixer, ffn, norm=layer_norm)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu_pytorch_tanh"), gated=False, bias=bias)
+    mixer = partial(attention, d, rotary=rotary(c, d.head_dim), bias=bias)
+    blocks = stack(d.width, windowed(same_window(c, d.layers), mixer), ffn, norm=layer_norm)
     return causal_lm(c, d.width, blocks, norm=layer_norm, tied=True)
 
 
 @family("gpt_oss")
 def gpt_oss(c: Config) -> Model:
     """gpt-oss (arXiv:2508.10925): attention sinks, every other layer slides, biased experts."""
-    d, bias, top_k = (
-        dims(c, head_dim=64),
-        c.flag("attention_bias", True),
-        c.size("num_experts_per_tok|experts_per_token"),
-    )
-    ffn = moe(
-        c,
-        d.width,
-        c.size("num_local_experts|num_experts"),
-        top_k,
-        c.size("intermediate_size"),
-        router_bias=True,
-        expert_bias=True,
-    )
-    slides, turn = windows(c, d.layers, lambda i: i % 2 == 0), rotary(c, d.head_dim)
-    mixer = partial(attention, d, rotary=turn, bias=bias, sinks=True)
-    return causal_lm(c, d.width, stack(d.width, slides, mixer, experts=ffn))
+    d, bias = dims(c, head_dim=64), c.flag("attention_bias", True)
+    top_k, count = c.size("num_experts_per_tok|experts_per_token"), c.size("num_local_experts|num_experts")
+    ffn = moe(c, d.width, count, top_k, c.size("intermediate_size"), router_bias=True, expert_bias=True)
+    windows = layer_windows(c, d.layers, lambda i: i % 2 == 0)
+    mixer = partial(attention, d, rotary=rotary(c, d.head_dim), bias=bias, sinks=True)
+    return causal_lm(c, d.width, stack(d.width, windowed(windows, mixer), experts=ffn))

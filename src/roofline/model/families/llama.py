@@ -5,45 +5,49 @@ from __future__ import annotations
 from functools import partial
 
 from roofline.model.config import Config
-from roofline.model.families.parts import (
-    Modules,
+from roofline.model.families.blocks.attention import (
     attention,
-    causal_lm,
-    dims,
-    every_layer_slides,
-    function,
-    kind,
-    layer,
-    mlp,
-    moe,
+    layer_windows,
     pattern_length,
-    per_head,
-    plain_per_head,
-    rms,
     rotary,
-    stack,
-    windows,
+    same_window,
+    windowed,
 )
+from roofline.model.families.blocks.feed_forward import activation, mlp, moe
+from roofline.model.families.blocks.layers import causal_lm, layer, stack
+from roofline.model.families.blocks.norms import layer_norm, per_head, plain_per_head, rms
+from roofline.model.families.blocks.sizes import Dims, dims
 from roofline.model.families.registry import family
 from roofline.model.model import Model
+from roofline.model.modules import Modules
 
 
 @family("llama")
 def llama(c: Config) -> Model:
     """Llama 1–3 (arXiv:2302.13971, 2307.09288, 2407.21783)."""
-    d, bias, act = dims(c), c.flag("attention_bias"), function(c)
+    d, bias, act = dims(c), c.flag("attention_bias"), activation(c)
     ffn = mlp(d.width, c.size("intermediate_size"), act, bias=c.flag("mlp_bias"))
     block = layer("dense", d.width, attention(d, rotary=rotary(c, d.head_dim), bias=bias), ffn)
     return causal_lm(c, d.width, [block] * d.layers)
 
 
-@family("mistral", "ministral3", "ministral")
+@family("mistral", "ministral")
 def mistral(c: Config) -> Model:
-    """Mistral 7B (arXiv:2310.06825) and its successors: no biases, a sliding window where set."""
-    d, act = dims(c, head_dim=128 if c.raw.get("model_type") == "ministral3" else None), function(c)
-    ffn, turn = mlp(d.width, c.size("intermediate_size"), act), rotary(c, d.head_dim)
-    slides = every_layer_slides(c, d.layers)
-    return causal_lm(c, d.width, stack(d.width, slides, partial(attention, d, rotary=turn), ffn))
+    """Mistral 7B (arXiv:2310.06825) and Ministral: no biases, a sliding window where set."""
+    return _mistral(c, dims(c))
+
+
+@family("ministral3")
+def ministral3(c: Config) -> Model:
+    """Ministral 3: Mistral with heads of 128."""
+    return _mistral(c, dims(c, head_dim=128))
+
+
+def _mistral(c: Config, d: Dims) -> Model:
+    act = activation(c)
+    ffn, rope = mlp(d.width, c.size("intermediate_size"), act), rotary(c, d.head_dim)
+    mixers = windowed(same_window(c, d.layers), partial(attention, d, rotary=rope))
+    return causal_lm(c, d.width, stack(d.width, mixers, ffn))
 
 
 @family("mixtral")
@@ -51,64 +55,57 @@ def mixtral(c: Config) -> Model:
     """Mixtral of experts (arXiv:2401.04088)."""
     d, inner = dims(c), c.size("intermediate_size")
     experts = moe(c, d.width, c.size("num_local_experts"), c.size("num_experts_per_tok"), inner)
-    turn, slides = rotary(c, d.head_dim), every_layer_slides(c, d.layers)
-    return causal_lm(c, d.width, stack(d.width, slides, partial(attention, d, rotary=turn), experts=experts))
+    rope, windows = rotary(c, d.head_dim), same_window(c, d.layers)
+    return causal_lm(c, d.width, stack(d.width, windowed(windows, partial(attention, d, rotary=rope)), experts=experts))
 
 
 @family("llama4_text")
 def llama4(c: Config) -> Model:
     """Llama 4: chunked attention with RoPE, full attention without; experts on some layers, one shared."""
-    d, inner, act = dims(c, head_dim=128), c.size("intermediate_size"), function(c)
-    step = c.size("interleave_moe_layer_step", 1)
-    listed = c.layer_set("moe_layers", d.layers)
-    sparse = set(range(step - 1, d.layers, step) if listed is None else listed)
+    d, inner, act = dims(c, head_dim=128), c.size("intermediate_size"), activation(c)
+    step, listed = c.size("interleave_moe_layer_step", 1), c.layer_set("moe_layers", d.layers)
+    routed = set(range(step - 1, d.layers, step) if listed is None else listed)
     dense = mlp(d.width, c.size("intermediate_size_mlp"), act)
     top_k, count = c.size("num_experts_per_tok"), c.size("num_local_experts")
     experts = moe(c, d.width, count, top_k, inner, shared=inner, reference="all")
-    attend = _llama4_attention(c)
-    blocks = [layer(name, d.width, mixer, experts if i in sparse else dense) for i, (name, mixer) in enumerate(attend)]
-    named = [type(b)(f"{b.name} {kind(i in sparse)}", b.modules) for i, b in enumerate(blocks)]
-    return causal_lm(c, d.width, named)
+    sparse = [i in routed for i in range(d.layers)]
+    return causal_lm(c, d.width, stack(d.width, _llama4_mixers(c, d), dense, experts=experts, sparse=sparse))
 
 
-def _llama4_attention(c: Config) -> list[tuple[str, Modules]]:
+def _llama4_mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
     """Layers with RoPE see their own chunk; every fourth has no RoPE and sees everything."""
-    d, bias = dims(c, head_dim=128), c.flag("attention_bias")
-    every = c.size("no_rope_layer_interval", 4)
-    default = [int((i + 1) % every != 0) for i in range(d.layers)]
+    bias, every = c.flag("attention_bias"), c.size("no_rope_layer_interval", 4)
     unsaid = c.raw.get("no_rope_layers") == []
-    c.read.add("no_rope_layers")
-    turns = default if unsaid else c.per_layer("no_rope_layers", d.layers, (0, 1), default)
-    kinds = c.per_layer(
-        "layer_types", d.layers, ("chunked_attention", "full_attention"),
-        ["chunked_attention" if turn else "full_attention" for turn in turns],
-    )  # fmt: skip
-    chunk = c.size("attention_chunk_size", None)
-    plain = plain_per_head if c.flag("use_qk_norm", True) else None
-    turned = rotary(c, d.head_dim)
-    return [
-        (
-            "chunked" if k == "chunked_attention" and chunk else "full",
-            attention(
-                d, rotary=turned if turn else 0, bias=bias, qk_norm=plain if turn else None,
-                chunk=chunk if k == "chunked_attention" else None,
-            ),
-        )
-        for turn, k in zip(turns, kinds, strict=True)
-    ]  # fmt: skip
+    with_rope = _rope_layers(c.with_values(no_rope_layers=None) if unsaid else c, d, every)
+    default = ["chunked_attention" if rope else "full_attention" for rope in with_rope]
+    kinds = c.per_layer("layer_types", d.layers, ("chunked_attention", "full_attention"), default)
+    size, norm = c.size("attention_chunk_size", None), plain_per_head if c.flag("use_qk_norm", True) else None
+    rotated = rotary(c, d.head_dim)
+
+    def mixer(rope: int, chunk: int | None) -> tuple[str, Modules]:
+        modules = attention(d, rotary=rope * rotated, bias=bias, qk_norm=norm if rope else None, chunk=chunk)
+        return "chunked" if chunk else "full", modules
+
+    chunks = [size if kind == "chunked_attention" else None for kind in kinds]
+    return [mixer(*layer) for layer in zip(with_rope, chunks, strict=True)]
+
+
+def _rope_layers(c: Config, d: Dims, every: int) -> list[int]:
+    """1 for each layer with RoPE, 0 for each without: by `no_rope_layers` where given, else 0 on each `every`-th."""
+    return c.per_layer("no_rope_layers", d.layers, (0, 1), [int((i + 1) % every != 0) for i in range(d.layers)])
 
 
 @family("smollm3")
 def smollm3(c: Config) -> Model:
     """SmolLM3: Llama with no RoPE on every fourth layer."""
     d, bias = dims(c), c.flag("attention_bias")
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c), bias=c.flag("mlp_bias"))
-    every, turned = c.size("no_rope_layer_interval", 4), rotary(c, d.head_dim)
-    turns = c.per_layer("no_rope_layers", d.layers, (0, 1), [int((i + 1) % every != 0) for i in range(d.layers)])
-    slides = windows(c, d.layers, lambda i: c.flag("use_sliding_window") and bool(turns[i]))
-    mixers = [attention(d, rotary=t * turned, bias=bias, window=w) for t, w in zip(turns, slides, strict=True)]
-    blocks = [layer(kind(False, w), d.width, m, ffn) for m, w in zip(mixers, slides, strict=True)]
-    return causal_lm(c, d.width, blocks, tied=True)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=c.flag("mlp_bias"))
+    every, rotated = c.size("no_rope_layer_interval", 4), rotary(c, d.head_dim)
+    with_rope = _rope_layers(c, d, every)
+    windows = layer_windows(c, d.layers, lambda i: c.flag("use_sliding_window") and bool(with_rope[i]))
+    pairs = zip(with_rope, windows, strict=True)
+    mixers = [("sliding" if w else "", attention(d, rotary=r * rotated, bias=bias, window=w)) for r, w in pairs]
+    return causal_lm(c, d.width, stack(d.width, mixers, ffn), tied=True)
 
 
 @family("seed_oss")
@@ -117,7 +114,7 @@ def seed_oss(c: Config) -> Model:
     d = dims(c, head_dim=128)
     bias, out = c.flag("attention_bias", True), c.flag("attention_out_bias")
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias, out_bias=out)
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c), bias=c.flag("mlp_bias"))
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=c.flag("mlp_bias"))
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers)
 
 
@@ -126,7 +123,7 @@ def internlm3(c: Config) -> Model:
     """InternLM3: Llama under other names for its bias flags."""
     d = dims(c, head_dim=128)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias|qkv_bias"))
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c), bias=c.flag("mlp_bias|bias"))
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=c.flag("mlp_bias|bias"))
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers)
 
 
@@ -135,14 +132,15 @@ def arcee(c: Config) -> Model:
     """Arcee AFM: Llama with a squared-ReLU feed-forward, not gated."""
     d = dims(c)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c, default="relu2"), gated=False, bias=c.flag("mlp_bias"))
+    inner, act = c.size("intermediate_size"), activation(c, default="relu2")
+    ffn = mlp(d.width, inner, act, gated=False, bias=c.flag("mlp_bias"))
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers)
 
 
 @family("apertus")
 def apertus(c: Config) -> Model:
     """Apertus: q/k norms and xIELU (arXiv:2411.13010), whose two scalars are learned, not gated."""
-    d, act = dims(c), function(c, default="xielu")
+    d, act = dims(c), activation(c, default="xielu")
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=per_head)
     learned = 2 if act == "xielu" else 0
     ffn = mlp(d.width, c.size("intermediate_size"), act, gated=False, learned=learned)
@@ -154,7 +152,7 @@ def helium(c: Config) -> Model:
     """Helium: Llama whose output projection has no bias."""
     d = dims(c, head_dim=128)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), out_bias=False)
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c), bias=c.flag("mlp_bias"))
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=c.flag("mlp_bias"))
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers)
 
 
@@ -164,30 +162,28 @@ def bitnet(c: Config) -> Model:
     d, inner = dims(c), c.size("intermediate_size")
     *heads, out = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
     mixer = (*heads, rms("attn_sub_norm", d.heads * d.head_dim), out)
-    ffn = mlp(d.width, inner, function(c, default="relu2"), middle=(rms("ffn_sub_norm", inner),))
+    ffn = mlp(d.width, inner, activation(c, default="relu2"), middle=(rms("ffn_sub_norm", inner),))
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers)
 
 
 @family("exaone4")
 def exaone4(c: Config) -> Model:
     """EXAONE 4.0 (arXiv:2507.11407): norms after, three sliding layers with RoPE to one full without."""
-    d, every, some = dims(c), pattern_length(c, 4), c.has("sliding_window")
-    ffn, turned = mlp(d.width, c.size("intermediate_size"), function(c)), rotary(c, d.head_dim)
-    slides = windows(c, d.layers, lambda i: some and (i + 1) % every != 0)
+    d, every, has_window = dims(c), pattern_length(c, 4), c.has("sliding_window")
+    ffn, rope = mlp(d.width, c.size("intermediate_size"), activation(c)), rotary(c, d.head_dim)
+    windows = layer_windows(c, d.layers, lambda i: has_window and (i + 1) % every != 0)
 
     def mixer(window: int | None) -> Modules:
-        return attention(d, rotary=turned if window or not some else 0, window=window, qk_norm=per_head)
+        return attention(d, rotary=rope if window or not has_window else 0, window=window, qk_norm=per_head)
 
-    return causal_lm(c, d.width, stack(d.width, slides, mixer, ffn, before=False, after=True))
+    return causal_lm(c, d.width, stack(d.width, windowed(windows, mixer), ffn, before=False, after=True))
 
 
 @family("nemotron")
 def nemotron(c: Config) -> Model:
     """Nemotron-4 (arXiv:2402.16819): LayerNorm1P, half of RoPE, squared ReLU, not gated."""
-    from roofline.model.families.parts import layer_norm
-
     d = dims(c)
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=c.flag("attention_bias"))
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c, default="relu2"), gated=False, bias=c.flag("mlp_bias"))
-    block = layer("dense", d.width, mixer, ffn, norm=layer_norm)
-    return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm)
+    inner, act = c.size("intermediate_size"), activation(c, default="relu2")
+    ffn = mlp(d.width, inner, act, gated=False, bias=c.flag("mlp_bias"))
+    return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn, norm=layer_norm)] * d.layers, norm=layer_norm)

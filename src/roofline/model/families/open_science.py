@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from roofline.model.config import Config
-from roofline.model.families.parts import (
+from roofline.model.families.blocks.attention import attention, layer_windows, rotary, windowed
+from roofline.model.families.blocks.feed_forward import activation, mlp, moe
+from roofline.model.families.blocks.layers import causal_lm, kind, layer, parallel_layer, stack
+from roofline.model.families.blocks.norms import (
     across_heads,
-    attention,
-    causal_lm,
-    dims,
-    function,
-    kind,
-    layer,
     layer_norm_no_bias,
     layer_norm_of_each_head,
-    mlp,
-    moe,
-    parallel_layer,
     per_head,
     plain_layer_norm,
-    rotary,
-    stack,
-    windows,
 )
+from roofline.model.families.blocks.sizes import dims
 from roofline.model.families.registry import family
 from roofline.model.model import Model
+from roofline.model.modules import Modules
 
 
 @family("olmo")
@@ -33,19 +27,29 @@ def olmo(c: Config) -> Model:
     """OLMo (arXiv:2402.00838): LayerNorm without parameters."""
     d = dims(c)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c))
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
     block = layer("dense", d.width, mixer, ffn, norm=plain_layer_norm)
     return causal_lm(c, d.width, [block] * d.layers, norm=plain_layer_norm)
 
 
-@family("olmo2", "olmo3")
+@family("olmo2")
 def olmo2(c: Config) -> Model:
-    """OLMo 2 and 3 (arXiv:2501.00656): norms after, q/k norms over all heads; OLMo 3 slides on three of four layers."""
-    d, bias, third = dims(c), c.flag("attention_bias"), c.raw.get("model_type") == "olmo3"
-    ffn, turn = mlp(d.width, c.size("intermediate_size"), function(c)), rotary(c, d.head_dim)
-    slides = windows(c, d.layers, lambda i: third and (i + 1) % 4 != 0)
-    mixer = partial(attention, d, rotary=turn, bias=bias, qk_norm=across_heads)
-    return causal_lm(c, d.width, stack(d.width, slides, mixer, ffn, before=False, after=True))
+    """OLMo 2 (arXiv:2501.00656): norms after, q/k norms over all heads."""
+    return _olmo2(c, sliding=lambda i: False)
+
+
+@family("olmo3")
+def olmo3(c: Config) -> Model:
+    """OLMo 3 (Allen Institute for AI, 2025): OLMo 2 with a window on three of four layers."""
+    return _olmo2(c, sliding=lambda i: (i + 1) % 4 != 0)
+
+
+def _olmo2(c: Config, sliding: Callable[[int], bool]) -> Model:
+    d, bias = dims(c), c.flag("attention_bias")
+    ffn, rope = mlp(d.width, c.size("intermediate_size"), activation(c)), rotary(c, d.head_dim)
+    mixer = partial(attention, d, rotary=rope, bias=bias, qk_norm=across_heads)
+    mixers = windowed(layer_windows(c, d.layers, sliding), mixer)
+    return causal_lm(c, d.width, stack(d.width, mixers, ffn, before=False, after=True))
 
 
 @family("olmoe")
@@ -62,7 +66,7 @@ def granite(c: Config) -> Model:
     """Granite 3: Llama with scalar multipliers."""
     d = dims(c)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c), bias=c.flag("mlp_bias"))
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=c.flag("mlp_bias"))
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers)
 
 
@@ -82,7 +86,7 @@ def cohere(c: Config) -> Model:
     d = dims(c)
     norm = layer_norm_of_each_head if c.flag("use_qk_norm") else None
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=norm)
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c))
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
     block = parallel_layer("dense", d.width, mixer, ffn, norm=layer_norm_no_bias)
     return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm_no_bias, tied=True)
 
@@ -91,24 +95,36 @@ def cohere(c: Config) -> Model:
 def cohere2(c: Config) -> Model:
     """Command R7B and A: three sliding layers with RoPE to one full layer without."""
     d, bias = dims(c), c.flag("attention_bias")
-    c.read.add("use_qk_norm")
+    c.mark_read("use_qk_norm")
     every = c.size("sliding_window_pattern|_sliding_window_pattern", 4)
-    ffn, turn = mlp(d.width, c.size("intermediate_size"), function(c)), rotary(c, d.head_dim)
-    slides = windows(c, d.layers, lambda i: (i + 1) % every != 0)
-    mixers = [attention(d, rotary=turn if w else 0, bias=bias, window=w) for w in slides]
-    pairs = zip(mixers, slides, strict=True)
-    blocks = [parallel_layer(kind(False, w), d.width, m, ffn, norm=layer_norm_no_bias) for m, w in pairs]
+    ffn, rope = mlp(d.width, c.size("intermediate_size"), activation(c)), rotary(c, d.head_dim)
+    windows = layer_windows(c, d.layers, lambda i: (i + 1) % every != 0)
+
+    def mixer(window: int | None) -> Modules:
+        return attention(d, rotary=rope if window else 0, bias=bias, window=window)
+
+    mixers = windowed(windows, mixer)
+    blocks = [parallel_layer(kind(False, name), d.width, m, ffn, norm=layer_norm_no_bias) for name, m in mixers]
     return causal_lm(c, d.width, blocks, norm=layer_norm_no_bias, tied=True)
 
 
-@family("glm", "glm4")
+@family("glm")
 def glm(c: Config) -> Model:
-    """GLM-4 9B and 32B (arXiv:2406.12793): two key/value heads, half of RoPE; 0414 adds norms after."""
-    d, both = dims(c, head_dim=128), c.raw.get("model_type") == "glm4"
-    bias = c.flag("attention_bias", True)
+    """GLM-4 9B (arXiv:2406.12793): two key/value heads, half of RoPE."""
+    return _glm(c, after=False)
+
+
+@family("glm4")
+def glm4(c: Config) -> Model:
+    """GLM-4 9B and 32B 0414: GLM-4 with norms on both sides."""
+    return _glm(c, after=True)
+
+
+def _glm(c: Config, *, after: bool) -> Model:
+    d, bias = dims(c, head_dim=128), c.flag("attention_bias", True)
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=bias, out_bias=False)
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c))
-    return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn, after=both)] * d.layers)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
+    return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn, after=after)] * d.layers)
 
 
 @family("glm4_moe")
@@ -119,9 +135,9 @@ def glm4_moe(c: Config) -> Model:
     norm = per_head if c.flag("use_qk_norm") else None
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=c.flag("attention_bias"), out_bias=False, qk_norm=norm)
     experts = moe(c, d.width, c.size("n_routed_experts"), top_k, inner, shared=shared)
-    dense, first = mlp(d.width, c.size("intermediate_size"), function(c)), c.size("first_k_dense_replace", 1, least=0)
-    blocks = [layer(kind(i >= first), d.width, mixer, experts if i >= first else dense) for i in range(d.layers)]
-    return causal_lm(c, d.width, blocks)
+    dense, first = mlp(d.width, c.size("intermediate_size"), activation(c)), c.size("first_k_dense_replace", 1, least=0)
+    sparse = [i >= first for i in range(d.layers)]
+    return causal_lm(c, d.width, stack(d.width, [("", mixer)] * d.layers, dense, experts=experts, sparse=sparse))
 
 
 @family("ernie4_5")
@@ -129,7 +145,7 @@ def ernie(c: Config) -> Model:
     """ERNIE 4.5, dense."""
     d, bias = dims(c, head_dim=128), c.flag("use_bias")
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c), bias=bias)
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=bias)
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers, tied=True)
 
 
@@ -138,24 +154,21 @@ def ernie_moe(c: Config) -> Model:
     """ERNIE 4.5 MoE: experts from one layer to another, the router's correction learned."""
     d, bias, inner = dims(c), c.flag("use_bias"), c.size("moe_intermediate_size")
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
-    dense = mlp(d.width, c.size("intermediate_size"), function(c), bias=bias)
+    dense = mlp(d.width, c.size("intermediate_size"), activation(c), bias=bias)
     top_k, shared = c.size("moe_k"), inner * c.size("moe_num_shared_experts", 0, least=0)
     experts = moe(
-        c,
-        d.width,
-        c.size("moe_num_experts"),
-        top_k,
-        inner,
-        shared=shared,
-        shared_bias=bias,
-        correction=True,
+        c, d.width, c.size("moe_num_experts"), top_k, inner, shared=shared, shared_bias=bias, correction=True,
         top_k_key="moe_k",
-    )
-    first, last = c.size("moe_layer_start_index", 1, least=0), c.size("moe_layer_end_index", -1, least=-1)
-    every, end = c.size("moe_layer_interval", 1), d.layers - 1 if last == -1 else last
-    sparse = [(i + 1) % every == 0 and first <= i <= end for i in range(d.layers)]
-    blocks = [layer(kind(s), d.width, mixer, experts if s else dense) for s in sparse]
+    )  # fmt: skip
+    blocks = stack(d.width, [("", mixer)] * d.layers, dense, experts=experts, sparse=_ernie_sparse(c, d.layers))
     return causal_lm(c, d.width, blocks, tied=True, head_bias=bias)
+
+
+def _ernie_sparse(c: Config, layers: int) -> list[bool]:
+    """Which layers hold experts: every `moe_layer_interval`-th from a first to a last one."""
+    first, last = c.size("moe_layer_start_index", 1, least=0), c.size("moe_layer_end_index", -1, least=-1)
+    every, end = c.size("moe_layer_interval", 1), layers - 1 if last == -1 else last
+    return [(i + 1) % every == 0 and first <= i <= end for i in range(layers)]
 
 
 @family("hunyuan_v1_dense")
@@ -163,7 +176,7 @@ def hunyuan(c: Config) -> Model:
     """Hunyuan, dense: q/k norms on each head. `attention_head_dim` repeats `head_dim`."""
     d, _ = dims(c), c.size("attention_head_dim", None)
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=per_head)
-    ffn = mlp(d.width, c.size("intermediate_size"), function(c))
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers)
 
 
@@ -183,8 +196,8 @@ def hunyuan_moe(c: Config) -> Model:
 def minimax_m2(c: Config) -> Model:
     """MiniMax-M2: full attention with q/k norms over all heads, 256 experts."""
     d, top_k = dims(c, head_dim=128), c.size("num_experts_per_tok")
-    turned = c.size("rotary_dim", None, most=d.head_dim) or rotary(c, d.head_dim)
-    mixer = attention(d, rotary=turned, qk_norm=across_heads)
+    rope = c.size("rotary_dim", None, most=d.head_dim) or rotary(c, d.head_dim)
+    mixer = attention(d, rotary=rope, qk_norm=across_heads)
     ffn = moe(c, d.width, c.size("num_local_experts"), top_k, c.size("intermediate_size"))
     c.per_layer("attn_type_list", d.layers, (1,), [1] * d.layers), c.size("mlp_intermediate_size", None)
     return causal_lm(c, d.width, [layer("moe", d.width, mixer, ffn)] * d.layers)

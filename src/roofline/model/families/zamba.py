@@ -5,25 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.parts import (
-    Dims,
-    Modules,
-    again,
-    attention,
-    causal_lm,
-    depth,
-    function,
-    layer,
-    mamba2,
-    mlp,
-    rms,
-    rotary,
-    rows,
-    split,
-)
+from roofline.model.families.blocks.attention import attention, rotary
+from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.layers import again, causal_lm, layer
+from roofline.model.families.blocks.norms import rms
+from roofline.model.families.blocks.projections import rows
+from roofline.model.families.blocks.recurrent import mamba2
+from roofline.model.families.blocks.sizes import Dims, depth, split
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Linear, Module
+from roofline.model.modules import Add, Linear, Module, Modules
 
 
 @family("zamba2")
@@ -31,29 +22,33 @@ def zamba2(c: Config) -> Model:
     """Hybrid layers run one of `num_mem_blocks` shared transformers in turn, then their Mamba-2."""
     width, layers, blocks = c.size("hidden_size"), depth(c), c.size("num_mem_blocks", 1)
     kinds = c.per_layer("layers_block_type", layers, ("mamba", "linear_attention", "hybrid"))
+    scan = _scan(c, width)
+    c.mark_read("kv_channels", "num_query_groups", "attention_hidden_size", "attention_head_dim", "mamba_headdim")
+    c.mark_read("hybrid_layer_ids", "use_long_context", "use_mem_eff_path", "use_conv_bias")
+    plain, first = layer("mamba", width, scan), _shared(c, width, c.flag("add_bias_linear"))
+    hybrid = Block("hybrid", (*first, *_own(c, width), *plain.modules))
+    repeat = Block("hybrid again", (*again(first), *_own(c, width), *plain.modules))
+    places = [i for i, name in enumerate(kinds) if name == "hybrid"]
+    hybrids = {i: hybrid if n < blocks else repeat for n, i in enumerate(places)}
+    return causal_lm(c, width, [hybrids.get(i, plain) for i in range(layers)], tied=True)
+
+
+def _scan(c: Config, width: int) -> Modules:
+    """Mamba-2 by Zamba's keys."""
     heads, inner = c.size("n_mamba_heads", 8), c.size("mamba_expand", 2) * width
     state, groups, kernel = c.size("mamba_d_state", 64), c.size("mamba_ngroups", 1), c.size("mamba_d_conv", 4)
     bias, chunk = c.flag("add_bias_linear"), c.size("chunk_size", 256)
     head_dim = split(c, "n_mamba_heads", inner, heads, "mamba_expand · hidden_size")
-    scan = mamba2(width, heads, head_dim, state, groups, kernel, chunk, conv_bias=True, bias=bias)
-    c.read.update(("kv_channels", "num_query_groups", "attention_hidden_size", "attention_head_dim", "mamba_headdim"))
-    c.read.update(("hybrid_layer_ids", "use_long_context", "use_mem_eff_path", "use_conv_bias"))
-    plain, first = layer("mamba", width, scan), _shared(c, width, bias)
-    hybrid = Block("hybrid", (*first, *_own(c, width), *plain.modules))
-    repeat = Block("hybrid again", (*again(first), *_own(c, width), *plain.modules))
-    places = [i for i, name in enumerate(kinds) if name == "hybrid"]
-    made = {i: hybrid if n < blocks else repeat for n, i in enumerate(places)}
-    return causal_lm(c, width, [made.get(i, plain) for i in range(layers)], tied=True)
+    return mamba2(width, heads, head_dim, state, groups, kernel, chunk, conv_bias=True, bias=bias)
 
 
 def _shared(c: Config, width: int, bias: bool) -> Modules:
     """The shared transformer: attention over the stream beside the embedding, twice as wide, then a feed-forward."""
-    heads, act = c.size("num_attention_heads"), function(c, default="gelu")
+    heads, act = c.size("num_attention_heads"), activation(c, default="gelu")
     head_dim = split(c, "num_attention_heads", 2 * width, heads, "2 · hidden_size")
     d = Dims(1, 2 * width, heads, c.size("num_key_value_heads", heads), head_dim)
-    *attend, out = attention(d, rotary=rotary(c, head_dim) * c.flag("use_mem_rope"))
-    parts: list[Module] = [rms("attn_in_norm", 2 * width), *attend]
-    parts.append(rows(out.name, 2 * width, width))
+    *inside, out = attention(d, rotary=rotary(c, head_dim) * c.flag("use_mem_rope"))
+    parts: list[Module] = [rms("attn_in_norm", 2 * width), *inside, rows(out.name, 2 * width, width)]
     ffn = mlp(width, c.size("intermediate_size", 4 * width), act, bias=bias)
     return tuple(replace(m, name=f"shared_{m.name}") for m in (*parts, rms("ffn_norm", width), *ffn))
 

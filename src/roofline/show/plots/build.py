@@ -7,20 +7,22 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from roofline.estimates.latency import Estimate
-from roofline.estimates.place import Placed
-from roofline.explore.marks import By, formats, marks, time_shares, work_shares
+import numpy as np
+
+from roofline.estimates.deployment import Deployment
+from roofline.estimates.step import Estimate
+from roofline.explore.anatomy import GROUPS, in_words, layer_stack
 from roofline.explore.memory import MemoryCurve
-from roofline.explore.sensitivity import KINDS, Answer, Point
+from roofline.explore.points import By, formats, points, time_shares, work_shares
+from roofline.explore.sensitivity import KINDS, Answer, OperatingPoint
 from roofline.explore.sweep import DecodeMap, StepSweep, rates
 from roofline.machine.chip import Chip
 from roofline.model.model import Model
 from roofline.model.modules import Add, Module
-from roofline.show.analysis import precision_text, step_text
-from roofline.show.estimate import place_text
-from roofline.show.modules import group_of, in_words, layer_stack
+from roofline.show.analysis import step_text
+from roofline.show.estimate import deployment_text
 from roofline.show.plots import data as d
-from roofline.show.units import share, whole
+from roofline.units import share, whole
 from roofline.work.analysis import Analysis
 from roofline.work.step import PHASES
 
@@ -33,60 +35,64 @@ VECTOR_GROUPS = ("norm", "elementwise", "scan")
 
 @dataclass(frozen=True)
 class Timed:
-    """A named step somewhere."""
+    """A named step under a deployment. `fits`: whether it has the memory that it needs."""
 
     name: str
-    where: Placed
     estimate: Estimate
+    fits: bool
+
+    @property
+    def deployment(self) -> Deployment:
+        """Where it runs."""
+        return self.estimate.deployment
 
 
-def place_names(places: Sequence[Placed]) -> list[str]:
-    """What places are called: chips and layout, and the cluster where these are those of another place too."""
-    texts = [place_text(p) for p in places]
-    alike = [{q for q, other in zip(places, texts, strict=True) if other == text} for text in texts]
+def deployment_names(deployments: Sequence[Deployment]) -> list[str]:
+    """What deployments are called: chips and layout, and the cluster where these are those of another one too."""
+    texts = [deployment_text(x) for x in deployments]
+    alike = [{y for y, other in zip(deployments, texts, strict=True) if other == text} for text in texts]
     return [
-        f"{text}, {p.cluster.name}" if len(same) > 1 else text
-        for p, text, same in zip(places, texts, alike, strict=True)
+        f"{text}, {x.cluster.name}" if len(same) > 1 else text
+        for x, text, same in zip(deployments, texts, alike, strict=True)
     ]
 
 
 def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = False) -> d.Roof:
     """A chip's ceilings in the formats used and its memory; its links and ordinary arithmetic where asked."""
-    found = [d.Ceiling(f, chip.peak(f), chip.ridge(f)) for f in used if f in chip.peaks]
+    ceilings = [d.Ceiling(f, chip.peak(f), chip.ridge(f)) for f in used if f in chip.peaks]
     if vector and chip.vector:
         peak = max(chip.vector.values())
         name = next(f for f, value in chip.vector.items() if value == peak)
-        found.append(d.Ceiling(f"{name} vector", peak, peak / chip.bandwidth, vector=True))
+        ceilings.append(d.Ceiling(f"{name} vector", peak, peak / chip.bandwidth, vector=True))
     slopes = [d.Slope(chip.memory_kind or "memory", chip.bandwidth)]
     if links:
         pairs = ((chip.link_kind or "link", chip.link), (chip.host_kind or "host", chip.host))
         slopes += [d.Slope(name, rate, link=True) for name, rate in dict.fromkeys(pairs) if rate]
-    return d.Roof(chip.name, tuple(sorted(found, key=lambda c: -c.peak)), tuple(slopes))
+    return d.Roof(chip.name, tuple(sorted(ceilings, key=lambda c: -c.peak)), tuple(slopes))
 
 
 def roofline(timed: Sequence[Timed], by: By = "ops", links: bool = False) -> d.RooflinePlot:
     """Named steps, in one or several places, as points under the roof of a chip there."""
     panels: list[d.Panel] = []
-    places = list(dict.fromkeys(t.where for t in timed))
-    for where, place in zip(places, place_names(places), strict=True):
-        here = [t for t in timed if t.where == where]
-        found = [(t.name, mark) for t in here for mark in marks(t.estimate, by)]
-        points = tuple(
-            d.Point(name if by == "phases" else m.label, name if by == "phases" else m.group, name, m.intensity,
-                    m.performance, m.light, m.share)
-            for name, m in found
+    deployments = list(dict.fromkeys(t.deployment for t in timed))
+    for deployment, text in zip(deployments, deployment_names(deployments), strict=True):
+        steps = [t for t in timed if t.deployment == deployment]
+        placed = tuple(
+            d.RooflinePoint(t.name if by == "phases" else p.label, t.name if by == "phases" else p.group, t.name,
+                            p.intensity, p.performance, p.light, p.share)
+            for t in steps for p in points(t.estimate, by)
         )  # fmt: skip
-        vector = any(p.group in VECTOR_GROUPS for p in points)
-        whose = place if where.chips == 1 else f"one of {place}"
-        drawn = roof(where.chip, formats(t.estimate for t in here), links, vector)
-        panels.append(d.Panel(replace(drawn, chip=whose), points))
+        vector = any(p.group in VECTOR_GROUPS for p in placed)
+        whose = text if deployment.chips == 1 else f"one of {text}"
+        drawn = roof(deployment.chip, formats(t.estimate for t in steps), links, vector)
+        panels.append(d.Panel(replace(drawn, chip=whose), placed))
     title = _title(timed[0].estimate.analysis)
     alone = f" · {panels[0].roof.chip}" if len(panels) == 1 else ""
-    return d.RooflinePlot(f"{title}{alone}", tuple(panels), _note(timed, by))
+    return d.RooflinePlot(f"{title}{alone}", tuple(panels), _note(timed, by), all(t.fits for t in timed))
 
 
 def _title(a: Analysis) -> str:
-    return f"{a.model.name} · {precision_text(a.precision)}"
+    return f"{a.model.name} · {a.precision.text()}"
 
 
 def _steps(pairs: Sequence[tuple[str, Analysis]]) -> str:
@@ -94,12 +100,12 @@ def _steps(pairs: Sequence[tuple[str, Analysis]]) -> str:
 
 
 def _note(timed: Sequence[Timed], by: By) -> str:
-    where, first = timed[0].where, timed[0].estimate.analysis
+    deployment, first = timed[0].deployment, timed[0].estimate.analysis
     steps = _steps([(t.name, t.estimate.analysis) for t in timed])
     text = f"{steps} · counting {first.counting.name} · traffic {first.traffic.name}"
     if by == "ops":
-        here = [t for t in timed if t.where == where]
-        left = {t.name: share(1.0 - sum(m.share for m in marks(t.estimate, by)), 1.0) for t in here}
+        steps_there = [t for t in timed if t.deployment == deployment]
+        left = {t.name: share(1.0 - sum(p.share for p in points(t.estimate, by)), 1.0) for t in steps_there}
         listed = ", ".join(f"{part} of {name}" for name, part in left.items())
         text += f" · not drawn: what rides on these ops ({listed})"
     if first.traffic.unfused:
@@ -110,56 +116,70 @@ def _note(timed: Sequence[Timed], by: By) -> str:
 def shares(steps: Sequence[tuple[str, Analysis]], timed: Sequence[Timed] = ()) -> d.SharesPlot:
     """Shares of FLOPs and bytes of named steps, and of the expected time in each place."""
     bars: list[d.Bar] = []
-    places = place_names([t.where for t in timed])
+    names = deployment_names([t.deployment for t in timed])
     for name, analysis in steps:
         bars += [d.Bar(name, what, _drawn(parts)) for what, parts in work_shares(analysis).items()]
         bars += [
-            d.Bar(name, f"time, {place}", _drawn(time_shares(t.estimate)))
-            for t, place in zip(timed, places, strict=True)
+            d.Bar(name, f"time, {deployment}", _drawn(time_shares(t.estimate)))
+            for t, deployment in zip(timed, names, strict=True)
             if t.name == name
         ]
     a = steps[0][1]
     note = f"{_steps(steps)} · counting {a.counting.name} · traffic {a.traffic.name}"
-    return d.SharesPlot(_title(a), tuple(bars), note)
+    return d.SharesPlot(_title(a), tuple(bars), note, all(t.fits for t in timed))
 
 
 def _drawn(parts: Any) -> tuple[tuple[str, float], ...]:
     return tuple((group, value) for group, value in parts.items() if value)
 
 
-def sweep(sweeps: Sequence[StepSweep], places: Sequence[Placed]) -> d.SweepPlot:
-    """Steps of a phase over an axis, a curve for each place."""
+def sweep(sweeps: Sequence[StepSweep]) -> d.SweepPlot:
+    """Steps of a phase over an axis, a curve for each deployment."""
     first = sweeps[0]
-    query = first.estimate.analysis.step.queries[0]
+    query = first.estimate.step.queries[0]
     length = query.cached if first.phase == "decode" else query.new
     fixed = f"context {length}" if first.over == "batch" else f"batch {query.count}"
     note = f"{first.phase}, {fixed} · band: 80 % of measurements · dotted: speed of light"
     entries = rates(first.estimate.analysis.model) if (first.phase, first.over) == ("decode", "context") else ()
     if entries:
         note += f" · not drawn: steps that complete a compressed entry of {' or '.join(map(str, entries))} tokens"
-    curves = tuple(map(_curve, sweeps, place_names(places)))
-    return d.SweepPlot(_title(first.estimate.analysis), first.phase, first.over, curves, note)
+    curves = tuple(map(_curve, sweeps, deployment_names([s.estimate.deployment for s in sweeps])))
+    note += "".join(f" · {text}" for text in map(_ends, sweeps) if text)
+    fits = all(bool(np.any(s.estimate.fits)) for s in sweeps)
+    return d.SweepPlot(_title(first.estimate.analysis), first.phase, first.over, curves, note, fits)
 
 
-def _curve(s: StepSweep, place: str) -> d.Curve:
+def _ends(s: StepSweep) -> str:
+    """From where on memory is too small; nothing where it is large enough throughout."""
+    fits = np.asarray(s.estimate.fits)
+    if fits.all():
+        return ""
+    return f"beyond the memory of {s.estimate.chip.name} from {s.over} {whole(int(s.values[fits.argmin()]))}"
+
+
+def _curve(s: StepSweep, name: str) -> d.Curve:
     e = s.estimate
-    found = tuple(d.CrossingMark(c.at, f"{c.after} from {whole(c.at)}", c.of == "floor") for c in s.crossings)
+    labels = tuple(d.CrossingLabel(c.at, f"{c.after} from {whole(c.at)}", c.of == "floor") for c in s.crossings)
     return d.Curve(
-        place, _ints(s.values), _floats(s.tokens_per_second), _floats(e.time), _floats(e.interval[0]),
-        _floats(e.interval[1]), _floats(e.serial_floor), found,
+        name, _ints(s.values), _floats(s.tokens_per_second), _floats(e.time), _floats(e.interval[0]),
+        _floats(e.interval[1]), _floats(e.serial_floor), labels,
     )  # fmt: skip
 
 
-def memory(model: Model, curve: MemoryCurve, places: Sequence[Placed] = ()) -> d.MemoryPlot:
+def memory(model: Model, curve: MemoryCurve) -> d.MemoryPlot:
     """What has to be in memory over the context, and where the chips end."""
     terms = tuple((name, _floats(values)) for name, values in curve.terms)
+    deployments = [limit.deployment for limit in curve.limits]
     whose = (
-        name if where.chips == 1 else f"the fullest of {name}"
-        for where, name in zip(places, place_names(places), strict=True)
+        name if x.chips == 1 else f"the fullest of {name}"
+        for x, name in zip(deployments, deployment_names(deployments), strict=True)
     )
-    limits = tuple(d.Capacity(n, x.chip.capacity, x.longest) for n, x in zip(whose, curve.limits, strict=True))
+    limits = tuple(
+        d.Capacity(name, x.deployment.chip.capacity, x.longest) for name, x in zip(whose, curve.limits, strict=True)
+    )
     note = f"batch {curve.batch} · GB = 10⁹ bytes"
-    return d.MemoryPlot(model.name, _ints(curve.context), terms, limits, note)
+    fits = not limits or any(x.longest != 0 for x in limits)
+    return d.MemoryPlot(model.name, _ints(curve.context), terms, limits, note, fits)
 
 
 def parameters(model: Model) -> d.ParametersPlot:
@@ -171,7 +191,7 @@ def parameters(model: Model) -> d.ParametersPlot:
     return d.ParametersPlot(model.name, parts, total, f"{whole(total)} parameters{active}")
 
 
-def decode_map(m: DecodeMap, where: Placed) -> d.MapPlot:
+def decode_map(m: DecodeMap) -> d.MapPlot:
     """Decode over batch × context."""
     e = m.estimate
     rate, time, bound, fits = m.tokens_per_second, e.time, e.bound, m.fits
@@ -183,27 +203,29 @@ def decode_map(m: DecodeMap, where: Placed) -> d.MapPlot:
         for i, b in enumerate(m.batch)
     )
     return d.MapPlot(
-        f"{_title(e.analysis)} · {place_text(where)}",
+        f"{_title(e.analysis)} · {deployment_text(e.deployment)}",
         rows,
         "decode · tokens/s of the whole batch · a cell's limit is that of the whole step",
+        bool(fits.any()),
     )
 
 
-def tornado(p: Point, found: Sequence[Answer]) -> d.TornadoPlot:
+def tornado(p: OperatingPoint, every: Sequence[Answer]) -> d.TornadoPlot:
     """How a prefill and a decode answer to each knob, deployment apart from architecture."""
     panels = []
     for phase, kind in product(PHASES, KINDS):
-        here = sorted((a for a in found if (a.phase, a.kind) == (phase, kind)), key=lambda a: -a.swing)
+        ranked = sorted((a for a in every if (a.phase, a.kind) == (phase, kind)), key=lambda a: -a.swing)
         swings = tuple(
-            d.Swing(a.knob, f"× {a.low:.3g}", f"× {a.high:.3g}", a.at_low, a.at_high, a.elasticity) for a in here
+            d.Swing(a.knob, f"× {a.low:.3g}", f"× {a.high:.3g}", a.at_low, a.at_high, a.elasticity) for a in ranked
         )
         if swings:
             panels.append(d.TornadoPanel(phase, kind, swings))
     note = (
-        f"prefill of {p.batch} × {p.prompted}, decode after {p.context}, on {place_text(p.where)} · time with one knob "
-        "turned, over that with none · ε: elasticity, d log time / d log knob"
+        f"prefill of {p.batch} × {p.prompted}, decode after {p.context}, on {deployment_text(p.asked.deployment)} · "
+        "time with one knob turned, over that with none · ε: elasticity, d log time / d log knob"
     )
-    return d.TornadoPlot(f"{p.model.name} · {precision_text(p.precision)}", tuple(panels), note)
+    fits = all(bool(p.at(p.step(phase)).fits) for phase in PHASES)
+    return d.TornadoPlot(f"{p.model.name} · {p.formats.text()}", tuple(panels), note, fits)
 
 
 MOST_KINDS = 6
@@ -224,7 +246,7 @@ def diagram(model: Model) -> d.DiagramPlot:
 
 
 def _box(x: Module) -> d.Box:
-    return d.Box(x.name, in_words(x), group_of(x), isinstance(x, Add) and x.name.endswith("residual"))
+    return d.Box(x.name, in_words(x), GROUPS[type(x)], isinstance(x, Add) and x.name.endswith("residual"))
 
 
 def _floats(values: Any) -> tuple[float, ...]:

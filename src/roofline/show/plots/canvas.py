@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from roofline.show.plots.labels import extent, text_box
 from roofline.show.plots.style import Style
-from roofline.show.units import binary, brief
+from roofline.units import binary, brief
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -170,12 +170,17 @@ def tick_boxes(axis: Any) -> list[tuple[float, float]]:
     return found
 
 
+def powers_of_two(low: int, high: int) -> list[int]:
+    """The ticks of an axis of whole numbers: every power of two in it, or every other one where these are many."""
+    powers = [2**k for k in range(41) if low <= 2**k <= high + 1]
+    return powers[:: 2 if len(powers) > 11 else 1]
+
+
 def power_ticks(ax: Axes, low: int, high: int) -> None:
     """An x axis of whole numbers, with ticks at powers of two."""
     from matplotlib.ticker import NullLocator
 
-    powers = [2**k for k in range(41) if low <= 2**k <= high + 1]
-    powers = powers[:: 2 if len(powers) > 11 else 1]
+    powers = powers_of_two(low, high)
     ax.set_xscale("log", base=2)
     ax.set_xlim(low, max(high, low * 2, *powers[-1:]))
     ax.set_xticks(powers, [binary(p) for p in powers])

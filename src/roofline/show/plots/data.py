@@ -5,11 +5,18 @@ SI units. A renderer only places these on paper.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
-from roofline.show.units import counted
+from roofline.result import Result, Units
+from roofline.units import counted
+
+
+class Picture(Result):
+    """What every picture is. `fits`: whether all that is timed has the memory that it needs."""
+
+    SCHEMA: ClassVar[str] = "roofline.plot/2"
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Roof:
 
 
 @dataclass(frozen=True)
-class Point:
+class RooflinePoint:
     """One op, layer or step: FLOP/B, FLOP/s to expect, FLOP/s at the speed of light, share of its step's time."""
 
     label: str
@@ -68,16 +75,20 @@ class Panel:
     """One chip's roof and the points on it."""
 
     roof: Roof
-    points: tuple[Point, ...]
+    points: tuple[RooflinePoint, ...]
 
 
-@dataclass(frozen=True)
-class RooflinePlot:
+@dataclass(frozen=True, repr=False)
+class RooflinePlot(Picture):
     """Performance over arithmetic intensity, a panel for each chip. `note` says what is and is not drawn."""
+
+    kind: ClassVar[Literal["roofline"]] = "roofline"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "panels", "note", "fits"), "")
 
     title: str
     panels: tuple[Panel, ...]
     note: str = ""
+    fits: bool = True
 
 
 @dataclass(frozen=True)
@@ -89,17 +100,21 @@ class Bar:
     parts: tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True)
-class SharesPlot:
+@dataclass(frozen=True, repr=False)
+class SharesPlot(Picture):
     """Where FLOPs, bytes and time go."""
+
+    kind: ClassVar[Literal["shares"]] = "shares"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "bars", "note", "fits"), "")
 
     title: str
     bars: tuple[Bar, ...]
     note: str = ""
+    fits: bool = True
 
 
 @dataclass(frozen=True)
-class CrossingMark:
+class CrossingLabel:
     """A value from which something else limits."""
 
     at: int
@@ -118,18 +133,22 @@ class Curve:
     low: tuple[float, ...]
     high: tuple[float, ...]
     floor: tuple[float, ...]
-    crossings: tuple[CrossingMark, ...]
+    crossings: tuple[CrossingLabel, ...]
 
 
-@dataclass(frozen=True)
-class SweepPlot:
+@dataclass(frozen=True, repr=False)
+class SweepPlot(Picture):
     """Throughput and latency of a phase over batch or context."""
+
+    kind: ClassVar[Literal["sweep"]] = "sweep"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "phase", "axis", "curves", "note", "fits"), "")
 
     title: str
     phase: str
     axis: str
     curves: tuple[Curve, ...]
     note: str = ""
+    fits: bool = True
 
     @property
     def step_label(self) -> str:
@@ -158,25 +177,40 @@ class Capacity:
         return known[self.longest] if self.longest in known else f"up to {counted(self.longest or 0, 'token')}"
 
 
-@dataclass(frozen=True)
-class MemoryPlot:
+@dataclass(frozen=True, repr=False)
+class MemoryPlot(Picture):
     """Bytes over context, stacked from the bottom up."""
+
+    kind: ClassVar[Literal["memory"]] = "memory"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "context", "terms", "capacities", "note", "fits"), "")
 
     title: str
     context: tuple[int, ...]
     terms: tuple[tuple[str, tuple[float, ...]], ...]
     capacities: tuple[Capacity, ...]
     note: str = ""
+    fits: bool = True
+
+    @property
+    def levels(self) -> tuple[Capacity, ...]:
+        """The capacities as they are drawn, lowest first: those of one height are one."""
+        ordered = sorted(self.capacities, key=lambda c: c.bytes)
+        alike = (list(same) for _, same in groupby(ordered, key=lambda c: c.bytes))
+        return tuple(replace(same[0], chip=", ".join(c.chip for c in same)) for same in alike)
 
 
-@dataclass(frozen=True)
-class ParametersPlot:
+@dataclass(frozen=True, repr=False)
+class ParametersPlot(Picture):
     """Parameters by part, largest first, each with its share."""
+
+    kind: ClassVar[Literal["parameters"]] = "parameters"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "parts", "total", "note", "fits"), "")
 
     title: str
     parts: tuple[tuple[str, int, float], ...]
     total: int
     note: str = ""
+    fits: bool = True
 
 
 @dataclass(frozen=True)
@@ -191,13 +225,17 @@ class Cell:
     fits: bool
 
 
-@dataclass(frozen=True)
-class MapPlot:
+@dataclass(frozen=True, repr=False)
+class MapPlot(Picture):
     """Decode over batch (rows) × context (columns) on one chip; `rows[i][j]`."""
+
+    kind: ClassVar[Literal["map"]] = "map"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "rows", "note", "fits"), "")
 
     title: str
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    fits: bool = True
 
 
 @dataclass(frozen=True)
@@ -209,15 +247,19 @@ class BarPanel:
     values: tuple[tuple[float | None, ...], ...]
 
 
-@dataclass(frozen=True)
-class BarsPlot:
+@dataclass(frozen=True, repr=False)
+class BarsPlot(Picture):
     """Quantities of each operation in each phase, side by side."""
+
+    kind: ClassVar[Literal["bars"]] = "bars"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "operations", "phases", "panels", "note", "fits"), "")
 
     title: str
     operations: tuple[str, ...]
     phases: tuple[str, ...]
     panels: tuple[BarPanel, ...]
     note: str = ""
+    fits: bool = True
 
 
 @dataclass(frozen=True)
@@ -246,13 +288,17 @@ class TornadoPanel:
     swings: tuple[Swing, ...]
 
 
-@dataclass(frozen=True)
-class TornadoPlot:
+@dataclass(frozen=True, repr=False)
+class TornadoPlot(Picture):
     """How a step's time answers to each knob."""
+
+    kind: ClassVar[Literal["tornado"]] = "tornado"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "panels", "note", "fits"), "")
 
     title: str
     panels: tuple[TornadoPanel, ...]
     note: str = ""
+    fits: bool = True
 
 
 @dataclass(frozen=True)
@@ -273,21 +319,20 @@ class Stack:
     boxes: tuple[Box, ...]
 
 
-@dataclass(frozen=True)
-class DiagramPlot:
+@dataclass(frozen=True, repr=False)
+class DiagramPlot(Picture):
     """A model from embedding to head, and each kind of its layers."""
+
+    kind: ClassVar[Literal["diagram"]] = "diagram"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "model", "layers", "note", "fits"), "")
 
     title: str
     model: Stack
     layers: tuple[Stack, ...]
     note: str = ""
+    fits: bool = True
 
 
 Plot: TypeAlias = (
     RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot
 )
-
-
-def plot_json(kind: str, plot: Plot) -> dict[str, Any]:
-    """`roofline.plot/1`: everything that is drawn."""
-    return {"schema": "roofline.plot/1", "kind": kind, **asdict(plot)}

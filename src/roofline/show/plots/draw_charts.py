@@ -8,7 +8,7 @@ from roofline.show.plots.canvas import MARGIN, axes, folded, legend, log_axis, p
 from roofline.show.plots.data import BarsPlot, MemoryPlot, ParametersPlot, SharesPlot
 from roofline.show.plots.labels import Box, extent, overlap, write
 from roofline.show.plots.style import HATCHES, Style, colours_of, hatches_of
-from roofline.show.units import brief
+from roofline.units import brief
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -114,18 +114,15 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
     total = max(sum(stack[i] for stack in stacks) for i in range(len(plot.context)))
     ax.set_ylim(0, 1.12 * max([total, *(c.bytes / gigabyte for c in plot.capacities)]))
     power_ticks(ax, plot.context[0], plot.context[-1])
-    same: dict[float, list[Any]] = {}
-    for capacity in plot.capacities:
-        same.setdefault(capacity.bytes, []).append(capacity)
     taken: list[Box] = []
-    for size, group in sorted(same.items()):
-        longest, level = group[0].longest, size / gigabyte
-        ax.axhline(level, color=theme.ink, linewidth=1.1, linestyle="--", zorder=3)
-        text = f"{', '.join(c.chip for c in group)} · {brief(size, 'B')} · {group[0].says}"
-        _name_line(ax, level, "\n".join(folded(figure, text, 0.95 * wide, len(text), size=7.5)), taken, style)
-        if longest:
-            ax.plot([longest] * 2, [0, level], color=theme.ink, linewidth=0.9, linestyle=":", zorder=3)
-            ax.scatter([longest], [level], s=34, color=theme.ink, edgecolor=theme.paper, zorder=4)
+    for c in plot.levels:
+        height = c.bytes / gigabyte
+        ax.axhline(height, color=theme.ink, linewidth=1.1, linestyle="--", zorder=3)
+        text = f"{c.chip} · {brief(c.bytes, 'B')} · {c.says}"
+        _name_line(ax, height, "\n".join(folded(figure, text, 0.95 * wide, len(text), size=7.5)), taken, style)
+        if c.longest:
+            ax.plot([c.longest] * 2, [0, height], color=theme.ink, linewidth=0.9, linestyle=":", zorder=3)
+            ax.scatter([c.longest], [height], s=34, color=theme.ink, edgecolor=theme.paper, zorder=4)
     ax.set_xlabel("Context (tokens)")
     ax.set_ylabel("Memory (GB)")
     if beside:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from roofline.model.maths import ceil_div
 from roofline.show.plots import labels
 from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet, tick_boxes, ticks_in_view
-from roofline.show.plots.data import Ceiling, Panel, Point, Roof, RooflinePlot
+from roofline.show.plots.data import Ceiling, Panel, Roof, RooflinePlot, RooflinePoint
 from roofline.show.plots.style import Style, colours_of, marker_of
-from roofline.show.units import brief
+from roofline.units import brief
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ ROOM = 1.8
 HOLLOW = 4.0
 
 
-def size_of(point: Point) -> float:
+def size_of(point: RooflinePoint) -> float:
     """Area of a mark, points²: by its share of the step's time."""
     return 26.0 + 420.0 * point.share
 
@@ -202,21 +202,21 @@ def lines(roof: Roof, span: Range) -> list[tuple[tuple[tuple[float, float], tupl
     return found
 
 
-def _rings(points: Sequence[Point]) -> list[tuple[Point, float]]:
+def _rings(points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoint, float]]:
     """Points with their sizes, largest first; those at one place get rims around each other, so that all are seen."""
     ordered = sorted(points, key=lambda p: (p.intensity, p.performance, p.light))
-    sized: list[tuple[Point, float]] = []
+    sized: list[tuple[RooflinePoint, float]] = []
     for _, same in groupby(ordered, key=lambda p: (p.intensity, p.performance)):
         for i, point in enumerate(sorted(same, key=lambda p: p.share)):
             sized.append((point, size_of(point) * 2.2**i))
     return sorted(sized, key=lambda item: -item[1])
 
 
-def _merged(ax: Axes, points: Sequence[Point]) -> list[tuple[Point, str]]:
+def _merged(ax: Axes, points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoint, str]]:
     """One label for points whose marks lie on each other, the largest share first."""
     figure: Any = ax.figure
     scale = figure.dpi / 72
-    found: list[tuple[Point, list[str]]] = []
+    found: list[tuple[RooflinePoint, list[str]]] = []
     for point in sorted(points, key=lambda p: -p.share):
         here = ax.transData.transform((point.intensity, point.performance))
         for other, names in found:

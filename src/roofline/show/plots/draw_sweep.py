@@ -11,7 +11,7 @@ from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, power_tic
 from roofline.show.plots.data import MapPlot, SweepPlot
 from roofline.show.plots.draw_charts import on_colour
 from roofline.show.plots.style import MAP_COLOURS, Style
-from roofline.show.units import binary, brief, seconds, whole
+from roofline.units import binary, brief, seconds, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

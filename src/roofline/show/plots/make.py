@@ -7,16 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from roofline.estimates.deployment import Machine, machines
 from roofline.estimates.estimate import estimate
-from roofline.estimates.place import Place, Placed, placed, places
-from roofline.explore.marks import By
+from roofline.estimates.settings import setup
+from roofline.estimates.step import Estimate
 from roofline.explore.memory import memory_over_context
-from roofline.explore.sensitivity import Point, answers
-from roofline.explore.sweep import AXES, Axis, longest_context, map_decode, sweep_steps
-from roofline.layout.layout import Layout, layout_named
+from roofline.explore.points import By
+from roofline.explore.sensitivity import OperatingPoint, answers
+from roofline.explore.sweep import AXES, Swept, longest_context, map_decode, sweep_steps
+from roofline.layout.layout import layout_named
 from roofline.layout.shard import shard
+from roofline.machine.engine import Engine
 from roofline.model.checks import count
 from roofline.model.errors import InputError, not_one_of
+from roofline.model.load import model_of
 from roofline.model.model import Model
 from roofline.show.plots import build
 from roofline.show.plots import data as d
@@ -37,55 +41,55 @@ class Request:
 
     model: Model
     steps: tuple[tuple[str, Step], ...]
-    on: tuple[Place, ...]
-    layout: Layout
+    on: tuple[Machine, ...]
+    layout: object
     points: By
     links: bool
-    over: Axis
+    over: Swept
     phase: Phase
     batch: int
     context: int
     most_batch: int | None
     most_context: int | None
-    engine: str | None
+    engine: str | Engine | None
     precision: object
     work: Mapping[str, Any]
     law: str
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of a step of inference."""
+        return {**self.trained, "precision": self.precision, "engine": self.engine}
+
+    @property
     def timed(self) -> dict[str, Any]:
         """Options of `estimate` for a step of inference."""
-        return {**self.work, **self.trained, "precision": self.precision, "engine": self.engine}
+        return {**self.work, **self.settings}
 
     @property
     def trained(self) -> dict[str, Any]:
         """Those of a training step, whose formats are its recipe's and whose engine is the one for training."""
         return {"law": self.law, "layout": self.layout}
 
-    def places(self, most: int | None = None) -> tuple[Place, ...]:
+    def machines(self, most: int | None = None) -> tuple[Machine, ...]:
         """The chips or clusters, at least one and at most so many."""
         if not self.on or (most is not None and len(self.on) > most):
             raise InputError("on", list(self.on), "one chip" if most == 1 else "at least one chip")
         return self.on
 
-    @property
-    def placed(self) -> list[Placed]:
-        """The layout in each of them."""
-        return [placed(place, self.layout) for place in self.on]
-
 
 def plot(
-    model: Model,
+    model: Any,
     steps: Mapping[str, Step] | None = None,
     *,
-    on: Place | Sequence[Place] = (),
+    on: Machine | Sequence[Machine] = (),
     layout: object = None,
     kind: Kind = "roofline",
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
     points: By = "ops",
     links: bool = False,
-    over: Axis = "batch",
+    over: Swept = "batch",
     phase: Phase = "decode",
     batch: int = 1,
     context: int | None = None,
@@ -99,7 +103,7 @@ def plot(
     traffic: str = "fused",
     precision: object = None,
     law: str = "calibrated",
-    engine: str | None = None,
+    engine: str | Engine | None = None,
 ) -> d.Plot:
     """What the picture shows, drawn into `output` (PNG, SVG, PDF or HTML) where given.
 
@@ -112,18 +116,18 @@ def plot(
       map         decode over batch × context on one chip
       tornado     what each knob does to a prefill and a decode of `batch` sequences of `context` tokens on one chip
       diagram     the model's modules, from embedding to head
-    `steps` without a value: a prefill and a decode of `context` tokens (1024) at `batch`. `layout`: work, bytes and
-    times are those of one rank, a step is that of one replica.
+    `model`: a Model, its name, path or config. `steps` without a value: a prefill and a decode of `context` tokens
+    (1024) at `batch`, which is that of all replicas. With a layout work and bytes are those of one rank.
     `broken`, `legend`: as in `Style`.
     Raises InputError for what is not understood, and for a file that cannot be written.
     """
     for name, value, known in (("kind", kind, KINDS), ("over", over, AXES), ("phase", phase, PHASES)):
         if value not in known:
             raise not_one_of(name, value, known)
-    style = Style(theme, legend, broken, dpi)
+    built, style = model_of(model), Style(theme, legend, broken, dpi)
     if output is not None:
         check_output(output, style, kind == "roofline", force)
-    tokens = longest_context(model, TOKENS) if context is None else count("context", context)
+    tokens = longest_context(built, TOKENS) if context is None else count("context", context)
     default = {"prefill": prefill(batch, max(1, tokens)), "decode": decode(batch, tokens)} if steps is None else steps
     if not default:
         raise InputError("steps", default, "at least one step")
@@ -133,32 +137,32 @@ def plot(
                 f"steps[{name!r}]", step, "a prefill, a decode, a training or a mixed step, without arrays"
             )
     request = Request(
-        model, tuple(default.items()), places(on), layout_named(layout), points, links, over, phase, batch, tokens,
+        built, tuple(default.items()), machines(on), layout, points, links, over, phase, batch, tokens,
         most_batch, most_context, engine, precision, {"counting": counting, "traffic": traffic}, law,
     )  # fmt: skip
-    made = KINDS[kind](request)
-    if not request.layout.alone and kind not in ("parameters", "diagram"):
-        made = replace(made, note=f"{made.note} · {request.layout.text()}: work of one rank, batch of one replica")
+    picture = KINDS[kind](request)
+    several = layout is not None and not layout_named(layout).alone
+    if several and kind not in ("parameters", "diagram"):
+        note = f"{picture.note} · {layout_named(layout).text()}: work of one rank, batch of all replicas"
+        picture = replace(picture, note=note)
     if output is not None:
-        write(made, output, style, force)
-    return made
+        write(picture, output, style, force)
+    return picture
 
 
 def _timed(r: Request) -> list[build.Timed]:
-    """Each step in each place; of a training step one micro-batch on the first stage."""
-    found: list[build.Timed] = []
-    for place in r.on:
+    """Each step on each machine; of a training step one micro-batch on the first stage."""
+    timed: list[build.Timed] = []
+    for machine in r.on:
         for name, step in r.steps:
-            if isinstance(step, Training):
-                e = estimate(r.model, step, on=place, **r.trained).stages[0].passes.estimate
-            else:
-                e = estimate(r.model, step, on=place, **r.timed)
-            found.append(build.Timed(name, placed(place, r.layout), e))
-    return found
+            e = estimate(r.model, step, on=machine, **(r.trained if isinstance(step, Training) else r.timed))
+            one: Estimate = e.micro(e.stages[0]) if isinstance(step, Training) else e
+            timed.append(build.Timed(name, one, bool(e.fits)))
+    return timed
 
 
 def _roofline(r: Request) -> d.Plot:
-    r.places()
+    r.machines()
     return build.roofline(_timed(r), r.points, r.links)
 
 
@@ -167,42 +171,43 @@ def _shares(r: Request) -> d.Plot:
     if timed:
         first = [(t.name, t.estimate.analysis) for t in timed[: len(r.steps)]]
         return build.shares(first, timed)
-    rank = shard(r.model, r.layout)
-    return build.shares([(name, analyze(rank, step, precision=r.precision, **r.work)) for name, step in r.steps])
+    layout = layout_named(r.layout)
+    rank = shard(r.model, layout)
+    steps = ((name, s if isinstance(s, Training) else s.of_replica(layout.dp)) for name, s in r.steps)
+    return build.shares([(name, analyze(rank, step, precision=r.precision, **r.work)) for name, step in steps])
 
 
 def _sweep(r: Request) -> d.Plot:
     most = r.most_batch if r.over == "batch" else r.most_context
     swept = [
         sweep_steps(
-            r.model, on=c, phase=r.phase, over=r.over, batch=r.batch,
+            r.model, on=machine, phase=r.phase, over=r.over, batch=r.batch,
             context=max(r.context, int(r.phase == "prefill")), most=most, **r.timed,
         )
-        for c in r.places()
+        for machine in r.machines()
     ]  # fmt: skip
-    return build.sweep(swept, r.placed)
+    return build.sweep(swept)
 
 
 def _memory(r: Request) -> d.Plot:
     curve = memory_over_context(
         r.model, on=r.on, layout=r.layout, batch=r.batch, most=r.most_context, engine=r.engine, precision=r.precision
     )
-    return build.memory(r.model, curve, r.placed)
+    return build.memory(r.model, curve)
 
 
 def _map(r: Request) -> d.Plot:
-    (place,) = r.places(1)
-    drawn = map_decode(r.model, on=place, most_batch=r.most_batch, most_context=r.most_context, **r.timed)
-    return build.decode_map(drawn, placed(place, r.layout))
+    (machine,) = r.machines(1)
+    return build.decode_map(
+        map_decode(r.model, on=machine, most_batch=r.most_batch, most_context=r.most_context, **r.timed)
+    )
 
 
 def _tornado(r: Request) -> d.Plot:
-    (place,) = r.places(1)
-    formats = r.model.precision.merged(r.precision)
+    (machine,) = r.machines(1)
     first = dict(r.steps).get("prefill")
     prompt = None if first is None else int(first.longest)
-    where, context = placed(place, r.layout), max(1, r.context)
-    point = Point(r.model, where, formats, r.batch, context, r.engine, prompt, r.law)
+    point = OperatingPoint(setup(r.model, on=machine, **r.settings), r.batch, max(1, r.context), prompt)
     return build.tornado(point, answers(point))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from html import escape
 from math import log10
@@ -12,12 +12,18 @@ from typing import Any
 from roofline.model.errors import InputError
 from roofline.model.maths import ceil_div
 from roofline.show.plots import data as d
+from roofline.show.plots.canvas import powers_of_two
+from roofline.show.plots.draw_roofline import Range, frame
 from roofline.show.plots.style import GROUP_ORDER, MAP_COLOURS, PLOTLY_MARKERS, Style, colours_of, marker_of
-from roofline.show.units import binary, brief, seconds, share, whole
+from roofline.units import binary, brief, seconds, share, whole
 
 Figure = Any
 TITLE, NOTE = 100, 150
 """Characters of a line of the title and of the note."""
+PLAIN = ",~r"
+"""D3's format of a number without a prefix."""
+TIMES = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"))
+"""How many of a unit of time a second has."""
 
 
 def page(plot: d.Plot, style: Style) -> str:
@@ -67,10 +73,32 @@ def _lines(text: str, characters: int) -> str:
     return "<br>".join(map(literal, wrap(text, characters)))
 
 
+def _folded(text: str, characters: int, most: int | None = None) -> str:
+    """The lines of a text that is literal already, at most so many."""
+    return "<br>".join(wrap(text, characters, max_lines=most, placeholder=" …", break_long_words=False))
+
+
 def _grid(rows: int, columns: int, **options: Any) -> Figure:
     from plotly.subplots import make_subplots
 
     return make_subplots(rows=rows, cols=columns, **options)
+
+
+def _log_axis(values: Iterable[float], most: int, tickformat: str = "~s") -> dict[str, Any]:
+    """A logarithmic axis of positive values: ticks at 1, 2 and 5 of a decade, or, where these are more than `most`, at
+    its decades alone. On a part that is zoomed into Plotly finds finer ones.
+    """
+    ordered = sorted(values)
+    decades = log10(ordered[-1] / ordered[0])
+    # Of a decade Plotly marks 1 to 9, but 1, 2 and 5 where there are over 0.3 decades a tick, and 1 where over 0.7.
+    each = 0.31 if 3 * decades < most else 0.71
+    return {"type": "log", "nticks": max(4 if decades < 1 else 2, int(decades / each)), "tickformat": tickformat}
+
+
+def _power_axis(low: int, high: int) -> dict[str, Any]:
+    """A logarithmic axis of whole numbers, with ticks at powers of two."""
+    powers = powers_of_two(low, high)
+    return {"type": "log", "tickvals": powers, "ticktext": [binary(p) for p in powers]}
 
 
 # -- roofline ------------------------------------------------------------------------------------------------------
@@ -79,36 +107,42 @@ def roofline(plot: d.RooflinePlot, style: Style) -> Figure:
     columns = 1 if len(plot.panels) == 1 else 2
     rows = ceil_div(len(plot.panels), columns)
     titles = [p.roof.chip for p in plot.panels] if columns > 1 else None
-    figure = _grid(rows, columns, subplot_titles=titles, shared_yaxes="all", shared_xaxes="all")
+    shared = {"shared_xaxes": "all", "shared_yaxes": "all"}
+    figure = _grid(rows, columns, subplot_titles=titles, vertical_spacing=0.28 / rows, **shared)
     points = [p for panel in plot.panels for p in panel.points]
     colours = colours_of((p.group for p in points), style.colours)
     markers = marker_of((p.phase for p in points), PLOTLY_MARKERS)
-    x = [p.intensity for p in points] + [c.ridge for panel in plot.panels for c in panel.roof.ceilings]
-    low, high = min(x) / 2, max(x) * 2
+    across, up = frame(plot)
+    # A range of its own: Plotly finds none for logarithmic axes that match each other.
+    figure.update_xaxes(**_log_axis(across, 14 // columns, PLAIN), range=list(map(log10, across)))
+    figure.update_yaxes(**_log_axis(up, 20 // rows), range=list(map(log10, up)))
+    figure.update_yaxes(title="Performance (FLOP/s)", col=1)
     seen: set[tuple[str, str]] = set()
     for i, panel in enumerate(plot.panels):
         at = {"row": i // columns + 1, "col": i % columns + 1}
-        _roof(figure, panel.roof, (low, high), style, at)
+        if i + columns >= len(plot.panels):
+            figure.update_xaxes(title="Arithmetic intensity (FLOP/B)", showticklabels=True, **at)
+        _roof(figure, panel.roof, across, up[0], style, at)
         for group, phase in dict.fromkeys((p.group, p.phase) for p in panel.points):
-            here = [p for p in panel.points if (p.group, p.phase) == (group, phase)]
+            marks = [p for p in panel.points if (p.group, p.phase) == (group, phase)]
             name = group if group == phase else f"{group} · {phase}"
             shown = (group, phase) not in seen
             seen.add((group, phase))
-            _points(figure, here, name, colours[group], markers[phase], shown, at)
-    figure.update_xaxes(type="log", title="Arithmetic intensity (FLOP/B)", range=[log10(low), log10(high)])
-    figure.update_yaxes(type="log", tickformat="~s")
-    figure.update_yaxes(title="Performance (FLOP/s)", col=1)
+            _points(figure, marks, name, colours[group], markers[phase], shown, at)
     return figure
 
 
-def _roof(figure: Figure, roof: d.Roof, span: tuple[float, float], style: Style, at: Mapping[str, int]) -> None:
+def _roof(figure: Figure, roof: d.Roof, span: Range, low: float, style: Style, at: Mapping[str, int]) -> None:
+    """The lines of a roof in the frame: intensities in `span`, performance from `low` on."""
     theme, top = style.colours, roof.ceilings[0]
     line = {"mode": "lines", "showlegend": False}
     for slope in roof.slopes:
-        end = min(span[1], top.peak / slope.bandwidth)
+        start, end = max(span[0], low / slope.bandwidth), min(span[1], top.peak / slope.bandwidth)
+        if start >= end:
+            continue
         text = f"{slope.label} {brief(slope.bandwidth, 'B/s')}"
         figure.add_scatter(
-            x=[span[0], end], y=[span[0] * slope.bandwidth, end * slope.bandwidth], name=text, hoverinfo="name",
+            x=[start, end], y=[start * slope.bandwidth, end * slope.bandwidth], name=text, hoverinfo="name",
             line={"color": theme.ink, "width": 2, "dash": "dot" if slope.link else "solid"}, **line, **at,
         )  # fmt: skip
     for ceiling in roof.levels:
@@ -124,7 +158,13 @@ def _roof(figure: Figure, roof: d.Roof, span: tuple[float, float], style: Style,
 
 
 def _points(
-    figure: Figure, points: list[d.Point], name: str, colour: str, marker: str, shown: bool, at: Mapping[str, int]
+    figure: Figure,
+    points: list[d.RooflinePoint],
+    name: str,
+    colour: str,
+    marker: str,
+    shown: bool,
+    at: Mapping[str, int],
 ) -> None:
     light_x: list[float | None] = []
     light_y: list[float | None] = []
@@ -173,7 +213,8 @@ def parameters(plot: d.ParametersPlot, style: Style) -> Figure:
     figure = _grid(1, 1)
     figure.add_bar(
         y=[name for name, _, _ in plot.parts], x=[100 * part for _, _, part in plot.parts], orientation="h",
-        marker={"color": style.colours.palette[0]}, text=[whole(n) for _, n, _ in plot.parts], textposition="auto",
+        marker={"color": style.colours.palette[0]}, text=[whole(n) for _, n, _ in plot.parts],
+        textposition=["inside" if part > 0.5 else "outside" for _, _, part in plot.parts], cliponaxis=False,
         hovertemplate="%{y}: %{text}, %{x:.4g} %<extra></extra>", showlegend=False,
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed")
@@ -183,7 +224,8 @@ def parameters(plot: d.ParametersPlot, style: Style) -> Figure:
 
 def bars(plot: d.BarsPlot, style: Style) -> Figure:
     """A panel for each quantity."""
-    figure = _grid(1, len(plot.panels), shared_yaxes=True, subplot_titles=[p.label for p in plot.panels])
+    titles = [f"{p.label} ({p.unit})" if p.unit else p.label for p in plot.panels]
+    figure = _grid(1, len(plot.panels), shared_yaxes=True, subplot_titles=titles)
     for i, panel in enumerate(plot.panels):
         for j, phase in enumerate(plot.phases):
             figure.add_bar(
@@ -191,7 +233,8 @@ def bars(plot: d.BarsPlot, style: Style) -> Figure:
                 showlegend=i == 0, marker={"color": style.colours.palette[j]}, row=1, col=i + 1,
                 hovertemplate=f"%{{y}} · {phase}: %{{x:.4g}} {panel.unit}<extra></extra>",
             )  # fmt: skip
-    figure.update_xaxes(type="log", tickformat="~s")
+        known = [v for row in panel.values for v in row if v] or [1.0]
+        figure.update_xaxes(**_log_axis(known, 12 // len(plot.panels)), row=1, col=i + 1)
     figure.update_yaxes(autorange="reversed")
     return figure
 
@@ -222,7 +265,7 @@ def diagram(plot: d.DiagramPlot, style: Style) -> Figure:
     columns = (plot.model, *plot.layers)
     colours = {b.group: theme.muted for c in columns for b in c.boxes}
     colours |= {g: theme.palette[GROUP_ORDER.index(g)] for g in colours if g in GROUP_ORDER}
-    roomy = len(columns) <= 4
+    roomy, wide = len(columns) <= 4, 150 // len(columns)
     for i, column in enumerate(columns):
         figure.add_annotation(x=i, y=0.6, text=f"<b>{column.title}</b>", showarrow=False, yanchor="bottom")
         start = 0
@@ -236,7 +279,7 @@ def diagram(plot: d.DiagramPlot, style: Style) -> Figure:
             )
         figure.add_scatter(
             x=[i] * len(column.boxes), y=[-j for j in range(len(column.boxes))], mode="text", showlegend=False,
-            text=[f"{'+ ' if b.adds else ''}{b.label}{f' · {b.detail}' if roomy else ''}" for b in column.boxes],
+            text=[_folded(f"{'+ ' * b.adds}{b.label}{f' · {b.detail}' * roomy}", wide, 2) for b in column.boxes],
             textfont={"size": 10, "color": theme.ink},
             hovertext=[f"{b.label}<br>{b.detail}" for b in column.boxes], hoverinfo="text",
         )  # fmt: skip
@@ -250,18 +293,23 @@ def diagram(plot: d.DiagramPlot, style: Style) -> Figure:
 def sweep(plot: d.SweepPlot, style: Style) -> Figure:
     """Throughput above, time per token with its interval and floor below."""
     figure = _grid(2, 1, shared_xaxes=True, vertical_spacing=0.06)
-    for i, c in enumerate(plot.curves):
-        colour = style.colours.palette[i % len(style.colours.palette)]
-        line = {"color": colour, "width": 2.5}
-        group = {"legendgroup": c.chip, "x": list(c.values)}
-        says = {"hovertemplate": f"%{{x}}: %{{y:.4g}}<extra>{c.chip}</extra>"}
-        figure.add_scatter(y=list(c.tokens_per_second), name=c.chip, line=line, row=1, col=1, **says, **group)
+    longest = max(v for c in plot.curves for v in c.latency)
+    second, unit = next((many, unit) for many, unit in TIMES if longest * many >= 1 or unit == "µs")
+    colours = [style.colours.palette[i % len(style.colours.palette)] for i in range(len(plot.curves))]
+    for c, colour in zip(plot.curves, colours, strict=True):  # bands first, so that none dims a line
         band = {"mode": "lines", "line": {"width": 0}, "showlegend": False, "hoverinfo": "skip", "row": 2, "col": 1}
-        figure.add_scatter(y=list(c.high), **band, **group)
-        figure.add_scatter(y=list(c.low), fill="tonexty", fillcolor=_faint(colour), **band, **group)
-        figure.add_scatter(y=list(c.latency), line=line, showlegend=False, row=2, col=1, **says, **group)
-        dotted = {"color": colour, "width": 1, "dash": "dot"}
-        figure.add_scatter(y=list(c.floor), line=dotted, showlegend=False, row=2, col=1, **says, **group)
+        group = {"legendgroup": c.chip, "x": list(c.values)}
+        figure.add_scatter(y=[second * v for v in c.high], **band, **group)
+        figure.add_scatter(y=[second * v for v in c.low], fill="tonexty", fillcolor=_faint(colour), **band, **group)
+    for c, colour in zip(plot.curves, colours, strict=True):
+        line, dotted = {"color": colour, "width": 2.5}, {"color": colour, "width": 1, "dash": "dot"}
+        above = {"legendgroup": c.chip, "x": list(c.values), "row": 1, "col": 1}
+        below = {**above, "row": 2, "showlegend": False}
+        says = {"hovertemplate": f"%{{x}}: %{{y:.4g}} tokens/s<extra>{c.chip}</extra>"}
+        figure.add_scatter(y=list(c.tokens_per_second), name=c.chip, line=line, **says, **above)
+        says = {"hovertemplate": f"%{{x}}: %{{y:.4g}} {unit}<extra>{c.chip}</extra>"}
+        figure.add_scatter(y=[second * v for v in c.latency], line=line, **says, **below)
+        figure.add_scatter(y=[second * v for v in c.floor], line=dotted, **says, **below)
         for crossing in c.crossings:
             dash = "solid" if crossing.floor else "dash"
             figure.add_vline(x=crossing.at, line={"color": colour, "dash": dash, "width": 1}, row=1, col=1)
@@ -269,10 +317,13 @@ def sweep(plot: d.SweepPlot, style: Style) -> Figure:
                 x=log10(crossing.at), y=0, yref="y domain", text=f"{crossing.label} ({c.chip})", textangle=-90,
                 showarrow=False, xanchor="right", yanchor="bottom", font={"size": 10, "color": colour}, row=1, col=1,
             )  # fmt: skip
-    figure.update_xaxes(type="log")
+    swept = plot.curves[0].values
+    figure.update_xaxes(**_power_axis(swept[0], swept[-1]))
     figure.update_xaxes(title=plot.axis_label, row=2)
-    figure.update_yaxes(type="log", title="tokens/s", tickformat="~s", row=1)
-    figure.update_yaxes(type="log", title=f"{plot.step_label} (s)", tickformat="~s", row=2)
+    rates = [v for c in plot.curves for v in c.tokens_per_second]
+    times = [second * v for c in plot.curves for v in (*c.floor, *c.high)]
+    figure.update_yaxes(**_log_axis(rates, 12), title="Throughput (tokens/s)", row=1)
+    figure.update_yaxes(**_log_axis(times, 12, PLAIN), title=f"{plot.step_label} ({unit})", row=2)
     return figure
 
 
@@ -291,17 +342,17 @@ def memory(plot: d.MemoryPlot, style: Style) -> Figure:
             line={"width": 0.5, "color": colours[name]},
             hovertemplate=f"%{{x}} tokens: %{{y:.4s}}B<extra>{name}</extra>",
         )  # fmt: skip
-    for c in plot.capacities:
+    for level in plot.levels:
         figure.add_hline(
-            y=c.bytes, line={"color": style.colours.ink, "dash": "dash"}, annotation_position="top left",
-            annotation={"text": f"{c.chip} · {brief(c.bytes, 'B')} · {c.says}"},
+            y=level.bytes, line={"color": style.colours.ink, "dash": "dash"}, annotation_position="top left",
+            annotation={"text": _folded(f"{level.chip} · {brief(level.bytes, 'B')} · {level.says}", NOTE)},
         )  # fmt: skip
-        if c.longest:
+        if level.longest:
             figure.add_scatter(
-                x=[c.longest], y=[c.bytes], showlegend=False, marker={"size": 9, "color": style.colours.ink}
+                x=[level.longest], y=[level.bytes], showlegend=False, marker={"size": 9, "color": style.colours.ink}
             )
-    figure.update_xaxes(type="log", title="Context (tokens)")
-    figure.update_yaxes(title="Memory (bytes)", tickformat="~s", rangemode="tozero")
+    figure.update_xaxes(**_power_axis(plot.context[0], plot.context[-1]), title="Context (tokens)")
+    figure.update_yaxes(title="Memory", tickformat="~s", ticksuffix="B", rangemode="tozero")
     return figure
 
 

@@ -1,4 +1,4 @@
-"""The first page: the story in one minute, what would help, the places compared."""
+"""The first page: the story in one minute, what would help, the machines compared."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.estimates.place import Place
+from roofline.estimates.deployment import Machine
 from roofline.explore.guidance import Advice
 from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
 from roofline.model.errors import InputError
-from roofline.show.analysis import precision_text
-from roofline.show.estimate import place_text, shares_text, span_text
+from roofline.show.estimate import deployment_text, first_line, memory_text, shares_text, span_text
 from roofline.show.generate import tpot_text
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
-from roofline.show.sheets import Field, Sheet, change, percent
-from roofline.show.units import si, whole
+from roofline.show.tables import Column, Table
+from roofline.units import change, percent, whole
 
 MOST_CHANGES = 3
 LEAST_GAIN = 1.005
@@ -27,11 +26,11 @@ LEAST_GAIN = 1.005
 def summary(r: Report) -> Section:
     """Speed, memory, price, limits, and what would help most."""
     g = r.generation
-    beyond = "" if r.fit.fits else " The times are those of a chip with more memory."
+    m = r.fit.memory
     lines = [
-        f"{g.batch} × ({g.input} in, {g.output} out) on {place_text(g.where)}, {precision_text(r.now.precision)}.",
-        f"It {'fits' if r.fit.fits else 'does not fit'}: {si(r.fit.needed, 'B')} of {si(r.fit.capacity, 'B')} on the "
-        f"fullest chip.{beyond}",
+        f"{first_line(g.deployment, m)}.",
+        f"{g.batch} × ({g.input} in, {g.output} out), {g.formats.text()}.",
+        f"It {'fits' if r.fit.fits else 'does not fit'}: {memory_text(m)} on the fullest chip.",
         f"TTFT {span_text(g.ttft)}; TPOT {tpot_text(g)}.",
         f"{g.tokens_per_second:,.0f} tokens/s, {g.tokens_per_second_per_chip:,.0f} per chip.",
     ]
@@ -98,15 +97,14 @@ def guidance(r: Report) -> Section:
     ]
     t = r.training
     if not isinstance(t, InputError):
-        busy = t.stages[0].passes.estimate
+        busy = t.micro(t.stages[0])
         lines.append(
             f"training: {busy.bound} bound; most of the time is {busy.shares[0][0]}, {percent(busy.shares[0][1])}."
         )
         if not t.fits:
             ways = "; or ".join(f.detail for f in r.training_fixes)
             would = f"It would with {ways}." if ways else "No change that was tried would make it fit."
-            room = si(t.where.chip.capacity, "B")
-            lines.append(f"A training step does not fit: {si(t.memory, 'B')} of {room}. {would}")
+            lines.append(f"A training step does not fit: {memory_text(t.memory)}. {would}")
     if not r.fit.fits:
         ways = "; or ".join(c.detail for c in r.fit.changes)
         lines.append(f"It would fit with {ways}." if ways else "No change that was tried would make it fit.")
@@ -126,51 +124,41 @@ def guidance(r: Report) -> Section:
         for a in r.advice
     )
     gains = ("Tokens/s per chip", "Prefill alone", "Decode alone", "TPOT", "TTFT")
-    sheets = (
-        Sheet(
-            "guidance",
-            (PHASE, Field("Change"), Field("Option"), Field("Tokens/s per chip", "change"), Field("Grade")),
-            best,
+    change_and_option = (Column("Change"), Column("Option"))
+    tables = (
+        Table((PHASE, *change_and_option, Column(gains[0], "change"), Column("Grade")), best, name="guidance"),
+        Table(
+            (*change_and_option, *(Column(n, "change") for n in gains), Column("Memory of a chip", "B"),
+             Column("Grade")), every, name="changes",
         ),
-        Sheet(
-            "changes",
-            (
-                Field("Change"),
-                Field("Option"),
-                *(Field(n, "change") for n in gains),
-                Field("Memory of a chip", "B"),
-                Field("Grade"),
-            ),
-            every,
-        ),
-    )
-    return Section("Guidance", tuple(lines), tuple(s for s in sheets if s.rows))
+    )  # fmt: skip
+    return Section("Guidance", tuple(lines), tuple(t for t in tables if t.rows))
 
 
-def _name(place: Place) -> str:
-    return place.name if isinstance(place, (Chip, Cluster)) else str(place)
+def _name(machine: Machine) -> str:
+    return machine.name if isinstance(machine, (Chip, Cluster)) else str(machine)
 
 
 def chips(r: Report) -> Section | None:
-    """The same in every place, one line each; nothing where there is only one."""
+    """The same on every machine, one line each; nothing where there is only one."""
     if not r.others:
         return None
     rows: list[tuple[Any, ...]] = []
-    for place, other in ((r.now.on, r), *r.elsewhere):
+    for machine, other in ((r.now.on, r), *r.elsewhere):
         if isinstance(other, InputError):
-            rows.append((_name(place), *(None,) * 9, str(other)))
+            rows.append((_name(machine), *(None,) * 9, str(other)))
             continue
         g, bounds = other.generation, [e.bound for _, e in other.estimates]
         between = g.tpot.expected if g.output > 1 else None
         rows.append((
-            place_text(g.where), g.ttft.expected, between, g.tokens_per_second, g.tokens_per_second_per_chip,
-            g.usd_per_million_tokens, *bounds, other.fit.needed, "yes" if other.fit.fits else "no", None,
+            deployment_text(g.deployment), g.ttft.expected, between, g.tokens_per_second, g.tokens_per_second_per_chip,
+            g.usd_per_million_tokens, *bounds, other.fit.memory.total, "yes" if other.fit.fits else "no", None,
         ))  # fmt: skip
     fields = (
-        Field("Chip"), Field("TTFT", "s"), Field("TPOT", "s"), Field("Tokens/s", "tokens/s"),
-        Field("Per chip", "tokens/s"), Field("Price of 10⁶ tokens", "USD"), Field("Prefill bound"),
-        Field("Decode bound"), Field("Memory of a chip", "B"), Field("Fits"), Field("Why not"),
+        Column("Chip"), Column("TTFT", "s"), Column("TPOT", "s"), Column("Tokens/s", "tokens/s"),
+        Column("Per chip", "tokens/s"), Column("Price of 10⁶ tokens", "USD"), Column("Prefill bound"),
+        Column("Decode bound"), Column("Memory of a chip", "B"), Column("Fits"), Column("Why not"),
     )  # fmt: skip
     over = [str(row[0]) for row in rows if row[9] == "no"]
     beyond = (f"The times of {', '.join(over)} are those of chips with more memory.",) if over else ()
-    return Section("Chips", beyond, (Sheet("chips", fields, tuple(rows)),))
+    return Section("Chips", beyond, (Table(fields, tuple(rows), name="chips"),))

@@ -5,31 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from roofline.estimates.place import Place, places
+from roofline.estimates.deployment import Machine, machines
 from roofline.machine.engine import Engine
 from roofline.model.errors import not_one_of
-from roofline.model.model import Model
+from roofline.model.load import model_of
 from roofline.show.files import check_ending, check_file, check_folder, whole_file
 from roofline.show.report.subject import report_on
 from roofline.show.report.write import (
     ENDINGS,
     Finished,
     Progress,
-    SheetForm,
-    as_json,
+    TableForm,
     as_markdown,
     finished,
     html,
-    write_sheets,
+    write_tables,
 )
 
 
 def report(
-    model: Model,
+    model: Any,
     *,
-    on: Place | Sequence[Place],
+    on: Machine | Sequence[Machine],
     layout: object = None,
     batch: int = 16,
     input: int | None = None,
@@ -38,11 +37,11 @@ def report(
     engine: str | Engine | None = None,
     output: str | os.PathLike[str] | None = None,
     tables: str | os.PathLike[str] | None = None,
-    tables_form: SheetForm = "csv",
+    tables_form: TableForm = "csv",
     force: bool = False,
     progress: Progress | None = None,
 ) -> Finished:
-    """The report of a model on the first place of `on`, compared with the others.
+    """The report of a model (a Model, its name, path or config) on the first machine of `on`, beside the others.
 
     `batch` prompts of `input` tokens (1024, or what the context leaves) that each generate `output_tokens` (256), over
     all replicas of `layout`; `precision` and `engine` as in `generate`.
@@ -56,26 +55,25 @@ def report(
         check_file(page, force)
     if tables is not None:
         check_folder(Path(tables), force)
-    if tables_form not in get_args(SheetForm):
-        raise not_one_of("tables_form", tables_form, get_args(SheetForm))
-    subject = report_on(
-        model, places(on), layout=layout, batch=batch, input=input, output=output_tokens, precision=precision,
-        engine=engine,
-    )  # fmt: skip
+    if tables_form not in get_args(TableForm):
+        raise not_one_of("tables_form", tables_form, get_args(TableForm))
+    options = {"layout": layout, "precision": precision, "engine": engine}
+    sizes = {"batch": batch, "input": input, "output": output_tokens}
+    subject = report_on(model_of(model), machines(on), **sizes, **options)
     files = None if page is None or page.suffix.lower() != ".md" else page.with_name(f"{page.stem}_files")
     if files is not None:
         check_folder(files, force)
     done = finished(subject, progress)
     if tables is not None:
-        write_sheets(done.sections, Path(tables), tables_form, force=True)
+        write_tables(done.sections, Path(tables), tables_form, force=True)
     if page is not None:
         if files is not None:
-            write_sheets(done.sections, files, "csv", force=True)
+            write_tables(done.sections, files, "csv", force=True)
             text = as_markdown(done, files)
         elif page.suffix.lower() == ".json":
             from roofline.show.tables import json_text
 
-            text = json_text(as_json(done)) + "\n"
+            text = json_text(done.to_dict()) + "\n"
         else:
             text = html(done)
         whole_file(page, lambda beside: beside.write_text(text, encoding="utf-8"))

@@ -1,20 +1,24 @@
-"""A section of a report: a heading, paragraphs, sheets and pictures."""
+"""A section of a report: a heading, paragraphs, tables and pictures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from roofline.result import Figured, Units
 from roofline.show.plots import data as d
-from roofline.show.sheets import Field, Sheet
+from roofline.show.tables import Column, Table
 
-PHASE = Field("Phase")
+PHASE = Column("Phase")
 
 
 @dataclass(frozen=True)
-class Section:
-    """A heading, paragraphs, sheets and named pictures."""
+class Section(Figured):
+    """A heading, paragraphs, tables and named pictures."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("title", "text", "tables"), "")
 
     title: str
     text: tuple[str, ...] = ()
-    sheets: tuple[Sheet, ...] = ()
+    tables: tuple[Table, ...] = ()
     pictures: tuple[tuple[str, d.Plot], ...] = ()

@@ -21,6 +21,6 @@ MAKERS: tuple[Callable[[Report], Section | None], ...] = (
 def sections(r: Report) -> Iterator[Section]:
     """All of the report, the first page first; each is computed as it is asked for."""
     for make in MAKERS:
-        found = make(r)
-        if found is not None:
-            yield found
+        section = make(r)
+        if section is not None:
+            yield section

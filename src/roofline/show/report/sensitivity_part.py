@@ -6,27 +6,27 @@ from roofline.explore.sensitivity import GridPoint, grid
 from roofline.show.plots import build
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
-from roofline.show.sheets import Field, Sheet
-from roofline.show.units import seconds
+from roofline.show.tables import Column, Table
+from roofline.units import seconds
 
 
 def sensitivity(r: Report) -> Section:
     """Elasticities and swings, deployment apart from architecture, and the grid as a file."""
-    found = r.answers
+    every = r.answers
     fields = (
-        PHASE, Field("Kind"), Field("Knob"), Field("Low", "factor"), Field("High", "factor"),
-        Field("Time at low", "factor"), Field("Time at high", "factor"), Field("Elasticity", "elasticity"),
+        PHASE, Column("Kind"), Column("Knob"), Column("Low", "factor"), Column("High", "factor"),
+        Column("Time at low", "factor"), Column("Time at high", "factor"), Column("Elasticity", "elasticity"),
     )  # fmt: skip
     rows = tuple(
         (a.phase, a.kind, a.knob, a.low, a.high, a.at_low, a.at_high, a.elasticity)
-        for a in sorted(found, key=lambda a: (a.phase, a.kind, -abs(a.elasticity)))
+        for a in sorted(every, key=lambda a: (a.phase, a.kind, -abs(a.elasticity)))
     )
     lines = []
     for phase in ("prefill", "decode"):
         for kind in ("deployment", "architecture"):
-            here = [a for a in found if (a.phase, a.kind) == (phase, kind)]
-            if here:
-                best = max(here, key=lambda a: abs(a.elasticity))
+            some = [a for a in every if (a.phase, a.kind) == (phase, kind)]
+            if some:
+                best = max(some, key=lambda a: abs(a.elasticity))
                 lines.append(f"Of {kind}, {phase} answers most to {best.knob}: elasticity {best.elasticity:+.2f}.")
     points = tuple(grid(r.point))
     if points:
@@ -35,8 +35,8 @@ def sensitivity(r: Report) -> Section:
             f"The grid has {len(points)} decode steps, from {seconds(least.time)} ({_knobs(least)}) to "
             f"{seconds(most.time)} ({_knobs(most)})."
         )
-    picture = ("Tornado", build.tornado(r.point, found))
-    return Section("Sensitivity", tuple(lines), (Sheet("sensitivity", fields, rows), _grid(points)), (picture,))
+    picture = ("Tornado", build.tornado(r.point, every))
+    return Section("Sensitivity", tuple(lines), (Table(fields, rows, name="sensitivity"), _grid(points)), (picture,))
 
 
 def _knobs(p: GridPoint) -> str:
@@ -47,12 +47,12 @@ def _knobs(p: GridPoint) -> str:
     )
 
 
-def _grid(points: tuple[GridPoint, ...]) -> Sheet:
+def _grid(points: tuple[GridPoint, ...]) -> Table:
     fields = (
-        Field("Weights"), Field("Cache"), Field("Experts per token", "count"), Field("Keys and values", "factor"),
-        Field("Width", "factor"), Field("Batch", "count"), Field("Context", "count"), Field("FLOPs", "FLOP"),
-        Field("Bytes", "B"), Field("Expected", "s"), Field("Speed of light", "s"), Field("Bound"),
-        Field("Tokens/s", "tokens/s"), Field("Memory", "B"),
+        Column("Weights"), Column("Cache"), Column("Experts per token", "count"), Column("Keys and values", "factor"),
+        Column("Width", "factor"), Column("Batch", "count"), Column("Context", "count"), Column("FLOPs", "FLOP"),
+        Column("Bytes", "B"), Column("Expected", "s"), Column("Speed of light", "s"), Column("Bound"),
+        Column("Tokens/s", "tokens/s"), Column("Memory", "B"),
     )  # fmt: skip
     rows = tuple(
         (
@@ -61,4 +61,4 @@ def _grid(points: tuple[GridPoint, ...]) -> Sheet:
         )
         for p in points
     )  # fmt: skip
-    return Sheet("grid", fields, rows, hidden=True)
+    return Table(fields, rows, hidden=True, name="grid")

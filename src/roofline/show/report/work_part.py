@@ -4,34 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.explore.marks import work_shares
+from roofline.explore.points import work_shares
 from roofline.explore.regimes import MOST, dominance
 from roofline.explore.sweep import floor_bound
 from roofline.model.errors import InputError
-from roofline.show.analysis import precision_text
 from roofline.show.fit import budget_text
 from roofline.show.plots import data as d
 from roofline.show.plots.make import Kind, plot
 from roofline.show.report.first_page import critical_batch
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
-from roofline.show.sheets import Field, Sheet, percent
-from roofline.show.units import counted, seconds, share, si, whole
+from roofline.show.tables import Column, Table
+from roofline.units import counted, percent, seconds, share, si, whole
 from roofline.work.analysis import Analysis, OpCost, analyze
-from roofline.work.explain import explain
+from roofline.work.explain import explained
 from roofline.work.ops import Communicate
 
 
 def memory(r: Report) -> Section:
     """Memory of the fullest chip, term by term, and over context."""
     f = r.fit
+    m = f.memory
     rows = (
-        ("weights", f.weights, precision_text(f.precision)),
-        ("KV cache", f.cache, f"{r.batch} × {f.context} tokens, and any recurrent state"),
-        ("activations", f.activations, f"a step of {f.chunk} tokens: the largest op and the logits"),
-        ("overhead", f.overhead, f.engine.source),
+        ("weights", m.weights, f.formats.text()),
+        ("KV cache", m.cache, f"{r.batch} × {f.context} tokens"),
+        *((("state", m.state, f"recurrent state of {r.batch} sequences"),) if m.state else ()),
+        ("activations", m.activations, f"a step of at most {f.chunk} tokens: the largest op and the logits"),
+        ("overhead", m.overhead, f.engine.source),
     )
-    total = (("sum", f.needed, f"of {si(f.capacity, 'B')}"),)
+    total = (("sum", m.total, f"of {si(m.capacity, 'B')}"),)
     longest = "any" if f.longest_context is None else whole(f.longest_context)
     fewest = "none that was tried" if f.fewest is None else f"{f.fewest_chips} ({f.fewest.text()})"
     text = (
@@ -40,8 +41,8 @@ def memory(r: Report) -> Section:
         f"{longest}. Fewest chips: {fewest}.",
     )
     curve = _drawn(r, "memory")
-    fields = (Field("Term"), Field("Bytes of the fullest chip", "B"), Field("Of what"))
-    return Section("Memory", text, (Sheet("memory", fields, rows, total),), (("Memory over context", curve),))
+    fields = (Column("Term"), Column("Bytes of the fullest chip", "B"), Column("Of what"))
+    return Section("Memory", text, (Table(fields, rows, total, name="memory"),), (("Memory over context", curve),))
 
 
 def terms(r: Report) -> Section:
@@ -49,13 +50,13 @@ def terms(r: Report) -> Section:
     rows = []
     for name, step in r.steps:
         for traffic in ("unfused", "fused", "floor"):
-            a = analyze(r.rank, step, traffic=traffic, precision=r.now.precision)
+            a = r.point.at(step, traffic).analysis
             moved = a.moved
             terms = (moved.weights, moved.input + moved.output, moved.cache, moved.scratch, a.bytes)
             rows.append((name, traffic, a.flops, *map(float, terms), float(a.intensity)))
     fields = (
-        PHASE, Field("Traffic"), Field("FLOPs", "FLOP"), Field("Weights", "B"), Field("Activations", "B"),
-        Field("KV cache", "B"), Field("Scratch", "B"), Field("All bytes", "B"), Field("Intensity", "FLOP/B"),
+        PHASE, Column("Traffic"), Column("FLOPs", "FLOP"), Column("Weights", "B"), Column("Activations", "B"),
+        Column("KV cache", "B"), Column("Scratch", "B"), Column("All bytes", "B"), Column("Intensity", "FLOP/B"),
     )  # fmt: skip
     tests = tuple(dominance(r.point))
     tested = tuple(
@@ -66,8 +67,8 @@ def terms(r: Report) -> Section:
         for t in tests
     )  # fmt: skip
     heads = (
-        PHASE, Field("Term"), Field("Traffic"), Field("Share of the bytes", "share"), Field("Test: above", "share"),
-        Field("Answer"), Field("Share at twice the context", "share"), Field("Bytes were it half", "factor"),
+        PHASE, Column("Term"), Column("Traffic"), Column("Share of the bytes", "share"), Column("Test: above", "share"),
+        Column("Answer"), Column("Share at twice the context", "share"), Column("Bytes were it half", "factor"),
     )  # fmt: skip
     lines = [
         f"{t.phase}, {'unfused' if t.unfused else 'fused'}: "
@@ -76,18 +77,18 @@ def terms(r: Report) -> Section:
         for t in tests
         if t.dominates
     ]
-    sheets = (Sheet("terms", fields, tuple(rows)), Sheet("dominance", heads, tested))
+    tables = (Table(fields, tuple(rows), name="terms"), Table(heads, tested, name="dominance"))
     picture = ("Shares of FLOPs, bytes and time", _drawn(r, "shares"))
-    return Section("Bytes and FLOPs by term", tuple(lines), sheets, (picture,))
+    return Section("Bytes and FLOPs by term", tuple(lines), tables, (picture,))
 
 
 def regimes(r: Report) -> Section:
     """Training, prefill and decode on the roofline."""
-    chip, stages = r.where.chip, r.now.layout.pp
+    chip, stages = r.deployment.chip, r.layout.pp
     rows: list[tuple[Any, ...]] = []
     t = r.training
     if not isinstance(t, InputError):
-        busy = t.stages[0].passes.estimate
+        busy = t.micro(t.stages[0])
         a = busy.analysis
         rows.append((
             "training", t.hardware_flops, float(a.intensity), t.time, t.floor, t.mfu, t.tokens_per_second, busy.bound,
@@ -100,9 +101,9 @@ def regimes(r: Report) -> Section:
             r.tokens_per_second(e), e.bound, e.grade,
         ))  # fmt: skip
     fields = (
-        PHASE, Field("FLOPs", "FLOP"), Field("Intensity", "FLOP/B"), Field("Expected", "s"),
-        Field("Speed of light", "s"), Field("MFU", "share"), Field("Tokens/s", "tokens/s"), Field("Bound"),
-        Field("Grade"),
+        PHASE, Column("FLOPs", "FLOP"), Column("Intensity", "FLOP/B"), Column("Expected", "s"),
+        Column("Speed of light", "s"), Column("MFU", "share"), Column("Tokens/s", "tokens/s"), Column("Bound"),
+        Column("Grade"),
     )  # fmt: skip
     ridges = ", ".join(f"{f} {chip.ridge(f):.1f}" for f in chip.peaks)
     lines = [f"Ridge of {chip.name}, FLOP/B: {ridges}."]
@@ -114,7 +115,7 @@ def regimes(r: Report) -> Section:
     if not isinstance(t, InputError):
         lines.append(
             "FLOPs of training are those of all chips, of prefill and decode those of one rank; its "
-            f"intensity and bound are those of a micro-batch of {t.step.micro_batch} on the first stage."
+            f"intensity and bound are those of a micro-batch of {t.micro_batch} on the first stage."
         )
     for name, e in r.estimates:
         lines.append(
@@ -122,12 +123,12 @@ def regimes(r: Report) -> Section:
             f"traffic at full bandwidth ({seconds(e.traffic_time)} of fused traffic): {floor_bound(e)} sets its speed "
             f"of light; expected {e.time / e.serial_floor:.2f} times that."
         )
-    sheet = Sheet("regimes", fields, tuple(rows))
+    table = Table(fields, tuple(rows), name="regimes")
     pictures = (
         ("Roofline, op by op", _drawn(r, "roofline")),
         ("Roofline of the phases", _drawn(r, "roofline", points="phases")),
     )
-    return Section("Regimes", tuple(lines), (sheet,), pictures)
+    return Section("Regimes", tuple(lines), (table,), pictures)
 
 
 def tokens(n: int) -> str:
@@ -137,16 +138,18 @@ def tokens(n: int) -> str:
 
 def critical(r: Report) -> Section:
     """Critical batch and lengths, and the sweeps they stand in."""
-    c, sequences = r.critical, counted(r.batch, "sequence")
+    c, sequences = r.critical, counted(r.now.batch, "sequence")
     lines = [
         "Compute bound: arithmetic at full peak takes longer than the least traffic at full bandwidth"
-        f"{'' if r.where.chips == 1 else ' and than what goes between chips'}, on one rank.",
+        f"{'' if r.deployment.chips == 1 else ' and than what goes between chips'}, on one rank.",
         critical_batch(r),
     ]
-    if c.reach == 1:
-        lines.append(f"No batch up to {whole(MOST)} makes decode compute bound at any context.")
-    elif c.reach is not None:
-        lines.append(f"From {tokens(c.reach)} of context on no batch up to {whole(MOST)} makes decode compute bound.")
+    if c.beyond == 1:
+        lines.append(f"No batch up to {whole(MOST)} a replica makes decode compute bound at any context.")
+    elif c.beyond is not None:
+        lines.append(
+            f"From {tokens(c.beyond)} of context on no batch up to {whole(MOST)} a replica makes decode compute bound."
+        )
     if c.prompt is None:
         lines.append(f"No prompt of {sequences} up to {whole(c.longest)} tokens is compute bound.")
     else:
@@ -158,29 +161,30 @@ def critical(r: Report) -> Section:
     else:
         lines.append(f"Decode of {sequences} moves more cache than weights from {tokens(c.cache)} on.")
     rows = (
-        ("decode batch, compute bound", c.batch), ("context beyond any batch", c.reach),
+        ("decode batch, compute bound", c.batch), ("context beyond any batch", c.beyond),
         ("prompt, compute bound", c.prompt), ("context, more cache than weights", c.cache),
     )  # fmt: skip
-    sheet = Sheet("critical", (Field("Critical"), Field("From", "count")), rows)
+    table = Table((Column("Critical"), Column("From", "count")), rows, name="critical")
     pictures = (
         ("Decode over batch", _drawn(r, "sweep")),
         ("Prefill over the prompt", _drawn(r, "sweep", phase="prefill", over="context")),
         ("Decode over context", _drawn(r, "sweep", over="context")),
     )
-    return Section("Critical batch and length", tuple(lines), (sheet,), pictures)
+    return Section("Critical batch and length", tuple(lines), (table,), pictures)
 
 
 def _drawn(r: Report, kind: Kind, **options: Any) -> d.Plot:
-    """A picture of this report's steps in its place, sweeps and memory beside the other places."""
+    """A picture of this report's steps on its machine, sweeps and memory beside the other machines."""
     steps = dict(r.steps)
     if options.get("points") == "phases" and not isinstance(r.training, InputError):
         steps["training"] = r.training.step
     compared = kind in ("sweep", "memory")
-    others = tuple(place for place, found in r.elsewhere if not isinstance(found, InputError))
+    others = tuple(machine for machine, other in r.elsewhere if not isinstance(other, InputError))
+    now = r.now
     return plot(
-        r.model, steps, kind=kind, on=(r.now.on, *others) if compared else r.now.on, layout=r.now.layout,
-        batch=r.now.batch if kind == "memory" else r.batch, precision=r.now.precision,
-        context=r.now.input if options.get("phase") == "prefill" else r.middle, engine=r.engine, **options,
+        r.model, steps, kind=kind, on=(now.on, *others) if compared else now.on, layout=now.layout, batch=now.batch,
+        precision=now.asked.formats, context=now.input if options.get("phase") == "prefill" else r.middle,
+        engine=now.asked.engine, **options,
     )  # fmt: skip
 
 
@@ -192,13 +196,13 @@ def communication(r: Report) -> Section | None:
     rows = tuple(
         (
             name, op.name, work.collective, int(work.ranks), op.cost.layers, float(op.expected), float(op.floor),
-            float(e.share(op)),
+            float(e.part(op)),
         )
         for name, e, op, work in sent
     )  # fmt: skip
     fields = (
-        PHASE, Field("Op"), Field("Collective"), Field("Ranks", "count"), Field("Times", "count"),
-        Field("Expected", "s"), Field("Speed of light", "s"), Field("Share of the step", "share"),
+        PHASE, Column("Op"), Column("Collective"), Column("Ranks", "count"), Column("Times", "count"),
+        Column("Expected", "s"), Column("Speed of light", "s"), Column("Share of the step", "share"),
     )  # fmt: skip
     lines = [
         f"{name}: {seconds(e.communication_time)} of {seconds(e.time)} is communication, "
@@ -206,9 +210,9 @@ def communication(r: Report) -> Section | None:
         for name, e in r.estimates
     ]
     if not isinstance(r.training, InputError) and r.training.exposed:
-        said = ", ".join(f"{axis.upper()} {seconds(value)}" for axis, value in r.training.exposed)
+        said = ", ".join(f"{axis.upper()} {seconds(value)}" for axis, value in r.training.exposed.items())
         lines.append(f"training: {said} of a step of {seconds(r.training.time)} exposed.")
-    return Section("Communication", tuple(lines), (Sheet("communication", fields, rows),))
+    return Section("Communication", tuple(lines), (Table(fields, rows, name="communication"),))
 
 
 def heaviest(r: Report) -> Section:
@@ -216,21 +220,21 @@ def heaviest(r: Report) -> Section:
     rows = tuple(
         (
             name, op.name, op.kind, op.cost.block, float(op.cost.flops), float(op.cost.bytes), float(op.expected),
-            float(op.floor), float(e.share(op)), op.bound,
+            float(op.floor), float(e.part(op)), op.bound,
         )
         for name, e in r.estimates
         for op in sorted(e.ops, key=lambda o: -o.expected)
     )  # fmt: skip
     fields = (
-        PHASE, Field("Op"), Field("Kind"), Field("Block"), Field("FLOPs", "FLOP"), Field("Bytes", "B"),
-        Field("Expected", "s"), Field("Speed of light", "s"), Field("Share", "share"), Field("Bound"),
+        PHASE, Column("Op"), Column("Kind"), Column("Block"), Column("FLOPs", "FLOP"), Column("Bytes", "B"),
+        Column("Expected", "s"), Column("Speed of light", "s"), Column("Share", "share"), Column("Bound"),
     )  # fmt: skip
     shares = {name: work_shares(e.analysis) for name, e in r.estimates}
     lines = [
         f"{name}: the largest share of FLOPs is {_largest(of['FLOPs'])}, of bytes {_largest(of['bytes'])}."
         for name, of in shares.items()
     ]
-    return Section("Where the time goes", tuple(lines), (Sheet("time", fields, rows),))
+    return Section("Where the time goes", tuple(lines), (Table(fields, rows, name="time"),))
 
 
 def _largest(shares: Any) -> str:
@@ -240,21 +244,21 @@ def _largest(shares: Any) -> str:
 
 def _heaviest(a: Analysis) -> list[OpCost]:
     """The three ops of most FLOPs, each name once."""
-    found = {c.name: c for c in sorted(a.ops, key=lambda c: c.flops)}
-    return sorted(found.values(), key=lambda c: -c.flops)[:3]
+    by_name = {c.name: c for c in sorted(a.ops, key=lambda c: c.flops)}
+    return sorted(by_name.values(), key=lambda c: -c.flops)[:3]
 
 
 def formulas(r: Report) -> Section:
     """Formulas of the heaviest ops with their numbers put in."""
-    analyses = [(name, analyze(r.model, step, precision=r.now.precision)) for name, step in r.steps]
+    analyses = [(name, analyze(r.model, step, precision=r.now.asked.formats)) for name, step in r.steps]
     rows = tuple(
         (name, cost.name, figure.name, str(figure.formula), figure.filled, figure.value)
         for name, a in analyses
         for cost in _heaviest(a)
-        for figure in explain(a, cost.name).figures[:2]
+        for figure in explained(a, cost.name).figures[:2]
     )
     fields = (
-        PHASE, Field("Op"), Field("Figure"), Field("Formula"), Field("With numbers"), Field("Of a layer", "count"),
+        PHASE, Column("Op"), Column("Figure"), Column("Formula"), Column("With numbers"), Column("Of a layer", "count"),
     )  # fmt: skip
     about = f"Of the three ops with most FLOPs, of the whole model; `roofline explain {r.model.name}` has every other."
-    return Section("Worked formulas", (about,), (Sheet("formulas", fields, rows),))
+    return Section("Worked formulas", (about,), (Table(fields, rows, name="formulas"),))

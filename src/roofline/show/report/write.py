@@ -1,17 +1,22 @@
-"""The forms of a report: one HTML page, Markdown with pictures and sheets beside it, JSON, sheets as files."""
+"""The forms of a report: one HTML page, Markdown with pictures and tables beside it, JSON, tables as files."""
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
+from roofline.estimates.deployment import Deployment
+from roofline.machine.engine import Engine
 from roofline.model.errors import not_one_of
-from roofline.show.analysis import precision_json
-from roofline.show.estimate import place_text
+from roofline.model.model import Model
+from roofline.model.precision import Precision
+from roofline.result import Units
+from roofline.show.analysis import OfModel
+from roofline.show.estimate import deployment_text
 from roofline.show.files import check_folder, whole_file
 from roofline.show.plots.data import DiagramPlot
 from roofline.show.plots.style import Style
@@ -20,43 +25,89 @@ from roofline.show.report.mermaid import mermaid
 from roofline.show.report.section import Section
 from roofline.show.report.sections import MAKERS, sections
 from roofline.show.report.subject import Report
-from roofline.show.sheets import Sheet
-from roofline.show.tables import markdown
+from roofline.show.tables import Table, markdown
 
 TEMPLATE = Path(__file__).with_name("report.html.j2")
 ENDINGS = (".html", ".md", ".json")
-SheetForm: TypeAlias = Literal["csv", "parquet"]
-FORMS: tuple[SheetForm, ...] = ("csv", "parquet")
+TableForm: TypeAlias = Literal["csv", "parquet"]
+FORMS: tuple[TableForm, ...] = ("csv", "parquet")
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with a section's number, how many there are, and its title."""
 
 
-def title_of(r: Report) -> str:
-    """What it is a report of."""
-    return f"{r.model.name} on {place_text(r.where)}"
-
-
-@dataclass(frozen=True)
-class Finished:
+@dataclass(frozen=True, repr=False)
+class Finished(OfModel):
     """A report and its sections, computed."""
+
+    SCHEMA: ClassVar[str] = "roofline.report/2"
+    FIGURES: ClassVar[Units] = dict.fromkeys(
+        ("title", "model", "deployment", "engine", "formats", "batch", "input", "output", "fits", "sections",
+         "warnings", "not_counted"), "",
+    )  # fmt: skip
+    NAMES: ClassVar[Mapping[str, str]] = {}
 
     of: Report
     sections: tuple[Section, ...]
 
+    @property
+    def title(self) -> str:
+        """What it is a report of."""
+        return f"{self.model.name} on {deployment_text(self.deployment)}"
+
+    @property
+    def model(self) -> Model:  # type: ignore[override]
+        """The whole model."""
+        return self.of.model
+
+    @property
+    def deployment(self) -> Deployment:
+        """Where it runs."""
+        return self.of.deployment
+
+    @property
+    def engine(self) -> Engine:
+        """Whose kernels, host time and memory rule."""
+        return self.of.now.asked.engine
+
+    @property
+    def formats(self) -> Precision:
+        """The format of every role."""
+        return self.of.now.asked.formats
+
+    @property
+    def batch(self) -> int:
+        """Sequences of all replicas together."""
+        return self.of.now.batch
+
+    @property
+    def input(self) -> int:
+        """Tokens of each prompt."""
+        return self.of.now.input
+
+    @property
+    def output(self) -> int:
+        """Tokens of each answer."""
+        return self.of.now.output
+
+    @property
+    def fits(self) -> bool:
+        """Whether it has the memory that it needs."""
+        return bool(self.of.fit.fits)
+
 
 def finished(r: Report, progress: Progress | None = None) -> Finished:
     """Every section, computed."""
-    found = []
+    done = []
     for number, section in enumerate(sections(r), start=1):
-        found.append(section)
+        done.append(section)
         if progress is not None:
             progress(number, len(MAKERS), section.title)
-    return Finished(r, tuple(found))
+    return Finished(r, tuple(done))
 
 
 # -- HTML ----------------------------------------------------------------------------------------------------------
 def html(f: Finished) -> str:
-    """One page with its pictures and sheets inside; nothing is asked of any other."""
+    """One page with its pictures and tables inside; nothing is asked of any other."""
     import tempfile
 
     from jinja2 import Environment
@@ -70,12 +121,12 @@ def html(f: Finished) -> str:
                 path = Path(folder) / f"p{i}-{j}.svg"
                 write(plot, path, letters=True)
                 pictures.append((name, Markup(_inline(path.read_text(encoding="utf-8"), f"p{i}-{j}"))))
-            sheets = [(s, s.table(), _data(s)) for s in part.sheets]
-            shown.append({"title": part.title, "text": part.text, "sheets": sheets, "pictures": pictures})
+            tables = [(table, _data(table)) for table in part.tables]
+            shown.append({"title": part.title, "text": part.text, "tables": tables, "pictures": pictures})
     environment = Environment(autoescape=True)
     environment.filters["anchor"] = anchor
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return template.render(title=title_of(f.of), sections=shown)
+    return template.render(title=f.title, sections=shown)
 
 
 def anchor(title: str) -> str:
@@ -83,9 +134,9 @@ def anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
 
 
-def _data(sheet: Sheet) -> str:
-    """A sheet's CSV as an address that holds it."""
-    return f"data:text/csv;base64,{base64.b64encode(sheet.csv().encode()).decode('ascii')}"
+def _data(table: Table) -> str:
+    """A table's CSV as an address that holds it."""
+    return f"data:text/csv;base64,{base64.b64encode(table.csv().encode()).decode('ascii')}"
 
 
 def _inline(svg: str, prefix: str) -> str:
@@ -96,13 +147,13 @@ def _inline(svg: str, prefix: str) -> str:
 
 # -- Markdown ------------------------------------------------------------------------------------------------------
 def as_markdown(f: Finished, folder: Path) -> str:
-    """Markdown whose pictures (PNG) and sheets (CSV) are written into a folder beside it; diagrams are Mermaid."""
-    lines = [f"# {title_of(f.of)}"]
+    """Markdown whose pictures (PNG) and tables (CSV) are written into a folder beside it; diagrams are Mermaid."""
+    lines = [f"# {f.title}"]
     for part in f.sections:
         lines += [f"## {part.title}", *part.text]
-        for sheet in part.sheets:
-            link = f"[{sheet.name}.csv]({folder.name}/{sheet.name}.csv)"
-            lines += [link] if sheet.hidden else [markdown(sheet.table()), link]
+        for table in part.tables:
+            link = f"[{table.name}.csv]({folder.name}/{table.name}.csv)"
+            lines += [link] if table.hidden else [markdown(table), link]
         for name, plot in part.pictures:
             path = folder / f"{anchor(name)}.png"
             write(plot, path, Style(dpi=110), force=True)
@@ -112,39 +163,17 @@ def as_markdown(f: Finished, folder: Path) -> str:
     return "\n\n".join(lines) + "\n"
 
 
-# -- data ----------------------------------------------------------------------------------------------------------
-def as_json(f: Finished) -> dict[str, Any]:
-    """`roofline.report/1`."""
-    r = f.of
-    return {
-        "schema": "roofline.report/1",
-        "title": title_of(r),
-        "model": r.model.name,
-        "chip": r.where.chip.id,
-        "chips": r.where.chips,
-        "layout": r.now.layout.text(),
-        "precision": precision_json(r.now.precision),
-        "batch": r.now.batch,
-        "input": r.now.input,
-        "output": r.now.output,
-        "sections": [
-            {"title": s.title, "text": list(s.text), "tables": [sheet.json() for sheet in s.sheets]} for s in f.sections
-        ],
-        "warnings": list(r.model.warnings),
-        "not_counted": list(r.model.not_counted),
-    }
-
-
-def write_sheets(parts: Iterable[Section], folder: Path, form: SheetForm = "csv", force: bool = False) -> list[Path]:
-    """Every sheet as a file of a folder, which is made where it is not there. Raises InputError where it cannot be."""
+# -- files ---------------------------------------------------------------------------------------------------------
+def write_tables(parts: Iterable[Section], folder: Path, form: TableForm = "csv", force: bool = False) -> list[Path]:
+    """Every table as a file of a folder, which is made where it is not there. Raises InputError where it cannot be."""
     if form not in FORMS:
         raise not_one_of("tables form", form, FORMS)
     check_folder(folder, force)
     folder.mkdir(exist_ok=True)
-    found = []
-    for sheet in (sheet for part in parts for sheet in part.sheets):
-        path = folder / f"{sheet.name}.{form}"
-        content = sheet.csv().encode() if form == "csv" else sheet.parquet()
+    paths = []
+    for table in (table for part in parts for table in part.tables):
+        path = folder / f"{table.name}.{form}"
+        content = table.csv().encode() if form == "csv" else table.parquet()
         whole_file(path, lambda beside, content=content: beside.write_bytes(content), "tables")  # type: ignore[misc]
-        found.append(path)
-    return found
+        paths.append(path)
+    return paths

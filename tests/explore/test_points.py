@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import roofline as rl
-from roofline.explore.marks import GROUPS, formats, marks, time_shares, work_shares
-from roofline.work.ops import KIND_NAMES
+from roofline.explore.points import GROUPS, formats, group_of, points, time_shares, work_shares
+from roofline.work import ops as o
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 V3 = rl.load("deepseek-ai/DeepSeek-V3")
@@ -15,32 +15,32 @@ PREFILL, DECODE = rl.prefill(batch=1, tokens=2048), rl.decode(batch=8, context=2
 
 def test_a_product_by_hand() -> None:
     e = rl.estimate(LLAMA, PREFILL, on="h100-sxm")
-    mark = next(m for m in marks(e) if m.label == "qkv_proj")
+    point = next(p for p in points(e) if p.label == "qkv_proj")
     flops = 32 * 2 * 2048 * 4096 * 6144
     moved = 32 * 2 * (4096 * 6144 + 2048 * 4096 + 2048 * 6144)
-    assert (mark.flops, mark.bytes, mark.group) == (flops, moved, "matmul")
-    assert mark.intensity == flops / moved
-    assert mark.light == pytest.approx(989.4e12, rel=1e-12)
+    assert (point.flops, point.bytes, point.group) == (flops, moved, "matmul")
+    assert point.intensity == flops / moved
+    assert point.light == pytest.approx(989.4e12, rel=1e-12)
     timed = next(op for op in e.ops if op.name == "qkv_proj")
-    assert mark.performance == flops / timed.expected
-    assert mark.share == pytest.approx(timed.expected / e.time, rel=1e-12)
+    assert point.performance == flops / timed.expected
+    assert point.share == pytest.approx(timed.expected / e.time, rel=1e-12)
 
 
 @pytest.mark.parametrize(("model", "chip"), [(LLAMA, "h100-sxm"), (V3, "h200-sxm")])
 @pytest.mark.parametrize("step", [PREFILL, DECODE])
-def test_every_mark_is_under_the_roof_and_below_its_speed_of_light(model: rl.Model, chip: str, step: rl.Step) -> None:
+def test_every_point_is_under_the_roof_and_below_its_speed_of_light(model: rl.Model, chip: str, step: rl.Step) -> None:
     e = rl.estimate(model, step, on=chip)
     top = max(e.chip.peak(f) for f in formats([e]))
-    for mark in marks(e):
-        assert mark.performance <= mark.light * (1 + 1e-12)
-        assert mark.light <= min(top, mark.intensity * e.chip.bandwidth) * (1 + 1e-12), mark.label
+    for point in points(e):
+        assert point.performance <= point.light * (1 + 1e-12)
+        assert point.light <= min(top, point.intensity * e.chip.bandwidth) * (1 + 1e-12), point.label
 
 
 def test_layers_and_phases_hold_all_of_the_step() -> None:
     e = rl.estimate(V3, DECODE, on="h200-sxm")
-    layers, (phase,) = marks(e, "layers"), marks(e, "phases")
-    assert [m.label for m in layers] == ["dense", "moe", "head"]  # the embedding's look-up has no FLOPs
-    assert sum(m.flops for m in layers) == pytest.approx(e.analysis.flops, rel=1e-12)
+    layers, (phase,) = points(e, "layers"), points(e, "phases")
+    assert [p.label for p in layers] == ["dense", "moe", "head"]  # the embedding's look-up has no FLOPs
+    assert sum(p.flops for p in layers) == pytest.approx(e.analysis.flops, rel=1e-12)
     assert phase.flops == pytest.approx(e.analysis.flops, rel=1e-12)
     assert phase.bytes == pytest.approx(e.analysis.bytes, rel=1e-12)
     assert phase.expected == pytest.approx(e.time, rel=1e-12)
@@ -51,20 +51,23 @@ def test_quantising_counts_with_its_product() -> None:
     e = rl.estimate(V3, PREFILL, on="h200-sxm")
     both = [op for op in e.ops if op.cost.name == "o_proj" and op.cost.block == "moe"]
     assert [op.kind for op in both] == ["quantise", "matmul"]
-    _, moe = (m for m in marks(e) if m.label == "o_proj")
+    _, moe = (p for p in points(e) if p.label == "o_proj")
     assert moe.expected == both[0].expected + both[1].expected
     assert moe.flops == both[1].cost.flops
 
 
 def test_what_rides_is_no_point_under_fused_traffic() -> None:
-    fused = {m.label for m in marks(rl.estimate(LLAMA, DECODE, on="h100-sxm"))}
-    unfused = {m.label for m in marks(rl.estimate(LLAMA, DECODE, on="h100-sxm", traffic="unfused"))}
+    fused = {p.label for p in points(rl.estimate(LLAMA, DECODE, on="h100-sxm"))}
+    unfused = {p.label for p in points(rl.estimate(LLAMA, DECODE, on="h100-sxm", traffic="unfused"))}
     assert fused == {"qkv_proj", "attention", "o_proj", "gate_up_proj", "down_proj", "lm_head"}
     assert unfused - fused == {"attn_norm", "ffn_norm", "final_norm", "rope", "act"}
 
 
-def test_every_kind_of_op_has_a_group() -> None:
-    assert set(KIND_NAMES.values()) | {"quantise"} == set(GROUPS)
+def test_every_kind_of_op_has_a_group_and_so_has_a_gradient() -> None:
+    assert set(o.NAMES) == set(GROUPS)
+    norm = o.Normalise(name="norm", rows=1, width=1, center=False, scaled=True, shifted=False)
+    assert group_of(o.Backward(name="norm_backward", of=norm), "norm") == GROUPS[o.Normalise] == "norm"
+    assert group_of(norm, "quantise") == "elementwise"
 
 
 def test_formats_in_use() -> None:
@@ -83,19 +86,20 @@ def test_shares_are_those_of_the_analysis() -> None:
 
 def test_no_such_points() -> None:
     with pytest.raises(rl.InputError, match="points"):
-        marks(rl.estimate(LLAMA, DECODE, on="h100-sxm"), "kernels")  # type: ignore[arg-type]
+        points(rl.estimate(LLAMA, DECODE, on="h100-sxm"), "kernels")  # type: ignore[arg-type]
 
 
 def test_a_gradient_is_work_of_its_ops_kind() -> None:
-    e = rl.estimate(rl.load("meta-llama/Llama-3.2-1B"), rl.train(1, 1024), on="h100-sxm").stages[0].passes.estimate
-    groups = {m.label: m.group for m in marks(e)}
+    t = rl.train("meta-llama/Llama-3.2-1B", batch=1, tokens=1024, on="h100-sxm")
+    e = t.micro(t.stages[0])
+    groups = {p.label: p.group for p in points(e)}
     assert groups["attention_backward"] == groups["attention"] == "attention"
     assert dict(e.shares)["attention"] > sum(float(op.expected) for op in e.ops if op.name == "attention") / e.time
 
 
 def test_factors_do_not_fuse_what_is_unfused() -> None:
     by = {
-        t: {m.label for m in marks(rl.estimate(LLAMA, PREFILL, on="h100-sxm", traffic=t))}
+        t: {p.label for p in points(rl.estimate(LLAMA, PREFILL, on="h100-sxm", traffic=t))}
         for t in ("unfused", "unfused(weights=0.5)", "fused")
     }
     assert by["unfused"] == by["unfused(weights=0.5)"] > by["fused"]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
 from prefixed import Float
 
 
@@ -96,3 +100,46 @@ def binary(value: int) -> str:
         if value >= unit and value % unit == 0:
             return f"{value // unit} {name}"
     return whole(value)
+
+
+def percent(value: float) -> str:
+    """A share.
+
+    >>> percent(0.125)
+    '12.5 %'
+    """
+    return f"{100 * value:.1f} %"
+
+
+def change(value: float) -> str:
+    """A factor as what it adds.
+
+    >>> change(1.25), change(0.5)
+    ('+25 %', '-50 %')
+    """
+    return f"{100 * (value - 1):+.0f} %"
+
+
+TEXTS: Mapping[str, Callable[[Any], str]] = MappingProxyType({
+    "plain": lambda v: f"{v:g}",
+    "count": lambda v: whole(int(v)) if v == int(v) else f"{v:,.1f}",
+    "s": seconds, "B": lambda v: si(v, "B"), "FLOP": lambda v: si(v, "FLOP"), "J": lambda v: si(v, "J"),
+    "W": lambda v: f"{v:.0f} W", "FLOP/s": lambda v: si(v, "FLOP/s"), "B/s": lambda v: si(v, "B/s"),
+    "FLOP/B": ratio, "share": percent, "factor": lambda v: f"× {v:.3f}", "change": change,
+    "elasticity": lambda v: f"{v:+.2f}", "tokens/s": lambda v: f"{v:,.0f}", "requests/s": lambda v: f"{v:,.3g}",
+    "USD": lambda v: f"{v:,.2f}", "interval": lambda v: f"{seconds(v[0])} – {seconds(v[1])}",
+})  # fmt: skip
+"""Unit → how a person reads a number of it, under a heading that says the unit where the number does not."""
+BARE = frozenset({"tokens/s", "requests/s", "USD"})
+"""Units that a number of them does not say."""
+
+
+def written(value: Any, unit: str = "") -> str:
+    """A number of a unit, or a word, for a person; nothing where there is none, of a change a dash.
+
+    >>> written(1_500_000, "FLOP"), written(None, "s"), written(None, "change"), written("moe")
+    ('1.5 MFLOP', '', '–', 'moe')
+    """
+    if value is None:
+        return "–" if unit == "change" else ""
+    return str(value) if isinstance(value, str) or not unit else TEXTS[unit](value)

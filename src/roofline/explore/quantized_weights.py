@@ -10,7 +10,7 @@ from roofline.model.precision import WEIGHTS, Precision, format_named, part_of
 
 
 @dataclass(frozen=True)
-class Narrower:
+class QuantizedWeights:
     """Formats with some weights in fewer bits.
 
     `what`: those weights in words; `bytes`: stored bytes of the matrices of attention, feed-forwards and experts over
@@ -22,7 +22,7 @@ class Narrower:
     bytes: float
 
 
-def narrower_weights(model: Model, formats: Precision, name: str) -> Narrower | None:
+def quantized_weights(model: Model, formats: Precision, name: str) -> QuantizedWeights | None:
     """Every weight of attention, feed-forwards and experts that takes more bits than format `name`, in that format.
 
     None where there is none.
@@ -41,7 +41,7 @@ def narrower_weights(model: Model, formats: Precision, name: str) -> Narrower | 
 
     narrow = formats.merged(spec)
     what = "weights" if every else f"{' and '.join(wide)} weights"
-    return Narrower(narrow, what, size(narrow) / size(formats))
+    return QuantizedWeights(narrow, what, size(narrow) / size(formats))
 
 
 def weights_text(model: Model, formats: Precision) -> str:
@@ -51,5 +51,5 @@ def weights_text(model: Model, formats: Precision) -> str:
 
 def _stored(model: Model) -> list[Part]:
     """The parts that have matrices."""
-    found = {part_of(x) for x, _ in model.modules() if x.matrix}
-    return [role for role in WEIGHTS if role in found]
+    parts = {part_of(x) for x, _ in model.modules() if x.matrix}
+    return [role for role in WEIGHTS if role in parts]

@@ -1,0 +1,193 @@
+"""Does it fit: the memory of a deployment, the largest batch, the longest context, and what would make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from roofline.estimates.deployment import Deployment
+from roofline.estimates.memory import Holding, Memory
+from roofline.estimates.settings import LISTED, Deployed, Settings, Setup, broadcast, each, holding_of, setup
+from roofline.estimates.span import shaped
+from roofline.layout.layout import Layout
+from roofline.model.checks import LARGEST, count
+from roofline.model.errors import InputError
+from roofline.model.load import model_of
+from roofline.model.maths import Count, is_array
+from roofline.model.precision import Precision
+from roofline.result import Flag, Units
+
+CHIPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+"""Numbers of chips that `fit` tries."""
+LONGEST = 2**31
+NODE = 8
+"""Chips that tensor parallelism spans at most where `fit` looks for the fewest."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that makes it fit: what, its options in words, and the bytes it then needs on a chip."""
+
+    what: str
+    detail: str
+    needed: float
+
+
+@dataclass(frozen=True, repr=False)
+class Fit(Deployed):
+    """Whether `batch` sequences of `context` tokens, those of all replicas together, fit beside the weights.
+
+    `memory`: of the fullest rank. `chunk`: most new tokens of a step. `largest_batch` at this context,
+    `longest_context` at this batch (None: beyond every limit), both over all replicas.
+    """
+
+    SCHEMA: ClassVar[str] = "roofline.fit/2"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "deployment": "", "engine": "", "formats": "", "batch": "", "batch_per_replica": "",
+        "idle_replicas": "", "context": "", "chunk": "", "memory": "B", "fits": "", "largest_batch": "",
+        "longest_context": "", "fewest_chips": "", "fewest_layout": "", "changes": "",
+    }  # fmt: skip
+
+    asked: Setup
+    batch: Count
+    context: Count
+    chunk: int
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The broadcast shape of batch, context and the layout's degrees."""
+        return np.broadcast_shapes(np.shape(self.batch), np.shape(self.context), self.asked.layout.shape)
+
+    @cached_property
+    def _holding(self) -> Holding:
+        return holding_of(self.model, self.deployment, self.formats, self.engine, self.chunk)
+
+    @cached_property
+    def batch_per_replica(self) -> Count:
+        """Sequences of the busiest replica."""
+        return self.deployment.share(self.batch)
+
+    @property
+    def idle_replicas(self) -> Count:
+        """Replicas that have fewer sequences than the busiest."""
+        return self.deployment.idle(self.batch)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The fullest rank's."""
+        return self._holding.memory(((self.batch_per_replica, self.context),)).shaped(self.shape)
+
+    @property
+    def fits(self) -> Flag:
+        """Whether the cache stays within what the engine leaves it."""
+        return self.memory.fits
+
+    @cached_property
+    def largest_batch(self) -> Count:
+        """Sequences of this context that fit, over all replicas; at most 2^40."""
+        most = self._holding.most_sequences(self.context, LARGEST)
+        return shaped_whole(most * self.asked.layout.dp, self.shape)
+
+    @cached_property
+    def longest_context(self) -> Count | None:
+        """Tokens that each sequence of this batch may have, at most the model's context; None beyond every limit."""
+        most = self._holding.most_tokens(self.batch_per_replica, self.model.context or LONGEST)
+        longest = shaped_whole(most, self.shape)
+        return None if not is_array(longest) and longest == LONGEST else longest
+
+    @cached_property
+    def fewest(self) -> Layout | None:
+        """The layout of the fewest chips, None where none of up to 1,024 is enough; of an array, for all elements."""
+        return next((layout for layout in layouts() if np.all(self._fits(layout))), None)
+
+    @property
+    def fewest_chips(self) -> int | None:
+        """Its chips."""
+        return None if self.fewest is None else int(self.fewest.chips)
+
+    @property
+    def fewest_layout(self) -> str | None:
+        """It, in words."""
+        return None if self.fewest is None else self.fewest.text()
+
+    def _fits(self, layout: Layout, formats: Precision | None = None) -> Any:
+        deployment = Deployment(self.chip, self.deployment.cluster, layout)
+        try:
+            chosen = holding_of(self.model, deployment, formats or self.formats, self.engine, self.chunk)
+        except InputError:  # a degree that does not divide
+            return False
+        return chosen.fits(deployment.share(self.batch), self.context)
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """What would make it fit, cheapest first; nothing of an array, or where it fits."""
+        return () if self.shape or self.fits else tuple(_changes(self))
+
+
+def fit(
+    model: Any, *, batch: Count = 1, context: Count = None, chunk: int | None = None, **settings: Unpack[Settings]
+) -> Any:
+    """Whether `batch` sequences of `context` tokens fit beside the weights: a `Fit`, of lists of settings a `Grid`.
+
+    `model`: a Model, its name, path or config. `batch`: of all replicas. `context`: the model's own where not given,
+    4096 where it has none. `engine`: whose memory rule, vLLM's where not given. `chunk`: most new tokens of a step (the
+    engine's own). The other settings are those of `Settings`. Numbers may be arrays, which broadcast.
+    Raises InputError for what is not understood, and for a degree that does not divide what it shares out.
+    """
+
+    def one(model: Any, batch: Count, context: Count, chunk: int | None, **where: Any) -> Fit:
+        asked = setup(model_of(model), **{"engine": "vllm", **where})
+        length = count("context", asked.model.context or 4096 if context is None else context, 1)
+        sequences = count("batch", batch, 1)
+        broadcast(batch=sequences, context=length)
+        return Fit(asked, sequences, length, count("chunk", asked.engine.chunk if chunk is None else chunk, 1))
+
+    options = {"model": model, "batch": batch, "context": context, "chunk": chunk, **settings}
+    return each(one, options, LISTED)
+
+
+def shaped_whole(value: Count, shape: tuple[int, ...]) -> Count:
+    """A whole number where the shape is (), else an array of that shape."""
+    return shaped(value, shape) if shape else int(value)
+
+
+def layouts() -> Iterator[Layout]:
+    """Layouts of more and more chips: tensor parallel within a node, pipeline stages of nodes beyond."""
+    for n in CHIPS:
+        tp = min(n, NODE)
+        yield Layout(tp=tp, pp=n // tp)
+        if n > 1:
+            yield Layout(tp=1, dp=n, ep=n)
+
+
+def _changes(f: Fit) -> Iterator[Change]:
+    """An 8-bit cache, fewer or shorter sequences, smaller weights, chips."""
+    layout, formats = f.asked.layout, f.formats
+
+    def tried(what: str, detail: str, other: Precision) -> Iterator[Change]:
+        chosen = holding_of(f.model, f.deployment, other, f.engine, f.chunk)
+        memory = chosen.memory(((f.batch_per_replica, f.context),))
+        if memory.fits:
+            yield Change(what, detail, float(memory.total - memory.overhead))
+
+    if formats.kv.bits > 8:
+        yield from tried("cache", "kv=fp8", formats.merged({"kv": "fp8"}))
+    if f.largest_batch >= 1:
+        yield Change("batch", f"batch {f.largest_batch}", 0.0)
+    if f.longest_context and f.longest_context >= 1:
+        yield Change("context", f"context {f.longest_context}", 0.0)
+    smaller = False
+    for name in ("fp8", "int4"):
+        if formats.ffn.bits > (8 if name == "fp8" else 4):
+            options = tuple(tried("weights", f"weights={name}", formats.merged({"weights": name})))
+            smaller = smaller or bool(options)
+            yield from options
+    if not smaller and formats.kv.bits > 8:
+        both = formats.merged({"weights": "int4", "kv": "fp8"})
+        yield from tried("weights and cache", "weights=int4,kv=fp8", both)
+    if f.fewest is not None and f.fewest != layout:
+        yield Change("chips", f"{f.fewest.chips} chips", 0.0)

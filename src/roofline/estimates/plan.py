@@ -1,0 +1,377 @@
+"""A model on the ranks of a layout, in formats, with an engine's kernels on a chip: compiled once, timed at any step.
+
+A module is timed at the plainest step that looks the same to it (`roofline.work.step.View`): a product sees the number
+of new tokens and nothing else. Of arrays only the distinct ones of those steps are timed, in pieces that bound memory,
+and what modules that see the same take is added up before it is handed to every element. A single step takes the same
+way, and its plan remembers what it has timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from roofline.distinct import Array, Distinct, distinct, everyone
+from roofline.machine.target import Target
+from roofline.machine.timing import SUMMED, Timing, time_op, time_quantise
+from roofline.model.maths import Count, is_array, most
+from roofline.model.model import Model
+from roofline.model.modules import Module
+from roofline.work import ops as o
+from roofline.work.lower import view_of
+from roofline.work.step import Step, View, logits_alone, tokens_alone
+from roofline.work.training import Training, step_ops
+
+PIECE = 2**13
+"""Elements timed together: the arrays of a law then stay in a core's own cache."""
+REMEMBERED = 2**16
+"""Steps whose times a plan keeps."""
+TABLE = 64
+"""So many numbers of tokens are timed together where one is asked for, and numbers up to TABULATED are so."""
+TABULATED = 512
+ENDS = ("embedding", "head")
+"""The sections of a model that are no layers: full recomputation leaves them alone."""
+
+
+@dataclass(frozen=True)
+class Total:
+    """Sums over ops, in seconds as in `Timing`: numbers or arrays.
+
+    `communication`: expected seconds of collectives. `graded`: expected seconds by the grade of their constants.
+    `launches`: kernels launched.
+    """
+
+    compute: Count = 0.0
+    memory: Count = 0.0
+    expected: Count = 0.0
+    low: Count = 0.0
+    high: Count = 0.0
+    fixed: Count = 0.0
+    network: Count = 0.0
+    floor: Count = 0.0
+    communication: Count = 0.0
+    launches: Count = 0
+    graded: Mapping[str, Count] = field(default_factory=dict)
+
+    def __add__(self, other: Total) -> Total:
+        sums = {name: getattr(self, name) + getattr(other, name) for name in NUMBERS}
+        grades = {**self.graded, **other.graded}
+        return Total(**sums, graded={g: self.graded.get(g, 0.0) + other.graded.get(g, 0.0) for g in grades})
+
+    def times(self, factor: Count) -> Total:
+        """The sums of so many times the ops."""
+        return self.mapped(lambda v: factor * v)
+
+    def at(self, places: Any) -> Total:
+        """The sums at some elements; numbers that all elements share stay what they are."""
+        return self.mapped(lambda v: v[places] if _is_many(v) else v)
+
+    def mapped(self, each: Callable[[Count], Count]) -> Total:
+        """The same with every number put through `each`."""
+        numbers = {name: each(getattr(self, name)) for name in NUMBERS}
+        return Total(**numbers, graded={grade: each(value) for grade, value in self.graded.items()})
+
+
+NUMBERS = tuple(f.name for f in fields(Total) if f.name != "graded")
+EMPTY = Total()
+
+
+def total_of(t: Timing, op: o.Op, layers: Count) -> Total:
+    """One op in so many layers."""
+    sums = {name: layers * getattr(t, name) for name in SUMMED}
+    expected = sums["expected"]
+    sent = expected if isinstance(op, o.Communicate) else 0.0
+    if isinstance(t.grade, str):
+        graded = {t.grade: expected}
+    else:
+        graded = {str(g): np.where(t.grade == g, expected, 0.0) for g in np.unique(t.grade)}
+    return Total(**sums, floor=layers * t.floor, communication=sent, graded=graded)
+
+
+Sorter: TypeAlias = Callable[[str, o.Op, str], Hashable]
+"""A section of the model, an op and its kind (`quantise` for the pass before a product) → the sum it goes into."""
+
+
+def together(section: str, op: o.Op, kind: str) -> Hashable:
+    """All ops in one sum."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A distinct module, and in which sections of the model it stands, in how many layers of each."""
+
+    module: Module
+    whole: bool
+    places: tuple[tuple[str, Count], ...]
+
+    @cached_property
+    def view(self) -> View[Any]:
+        """What it sees of a step."""
+        return view_of(self.module)
+
+    @cached_property
+    def arrays(self) -> dict[str, Array]:
+        """Its sizes that are arrays, on a rank of many layouts."""
+        values = {f.name: getattr(self.module, f.name) for f in fields(self.module) if f.name not in UNTIMED}
+        return {name: value for name, value in values.items() if is_array(value)}
+
+
+UNTIMED = ("name", "copies")
+"""Fields of a module that its time does not hang on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What one rank holds, and the target it runs on. `totals` times a step of that rank."""
+
+    rank: Model
+    target: Target
+    _known: dict[Hashable, Mapping[Hashable, Total]] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """The distinct modules, whatever they are called."""
+        return self._entries(lambda module: _sizes(module, UNTIMED))
+
+    @cached_property
+    def named_entries(self) -> tuple[Entry, ...]:
+        """The distinct modules by name, for steps that treat some of them in a way of their own."""
+        return self._entries(lambda module: _sizes(module, ("copies",)))
+
+    def _entries(self, key_of: Callable[[Module], Hashable]) -> tuple[Entry, ...]:
+        modules: dict[Hashable, Module] = {}
+        places: dict[Hashable, dict[str, Count]] = {}
+        for section, module, layers in self.rank.placed():
+            key = (key_of(module), section not in ENDS)
+            modules.setdefault(key, module)
+            counts = places.setdefault(key, {})
+            counts[section] = counts.get(section, 0) + layers
+        return tuple(Entry(modules[key], key[1], tuple(places[key].items())) for key in modules)  # type: ignore[index]
+
+    @cached_property
+    def _views(self) -> Mapping[View[Any], Sequence[Entry]]:
+        return _by_view(self.entries)
+
+    @cached_property
+    def _named_views(self) -> Mapping[View[Any], Sequence[Entry]]:
+        return _by_view(self.named_entries)
+
+    def totals(self, step: Step, by: Sorter = together) -> Mapping[Hashable, Total]:
+        """Sums of the times of a step's ops, sorted `by` a function: numbers, or arrays of what they see."""
+        views = self._named_views if isinstance(step, Training) else self._views
+        if step.shape or self.rank.shape:
+            step = step.as_floats()
+            return _sums([(entries, view(step)) for view, entries in views.items()], self.target, by)
+        sums: dict[Hashable, Total] = {}
+        for view, entries in views.items():
+            _add(sums, self._seen(view, entries, view(step), by))
+        return sums
+
+    def total(self, step: Step) -> Total:
+        """The sum over all ops of a step."""
+        return self.totals(step).get("", EMPTY)
+
+    def _seen(self, view: View[Any], entries: Sequence[Entry], step: Step, by: Sorter) -> Mapping[Hashable, Total]:
+        """The sums of modules that see the same of a step of numbers."""
+        if isinstance(step, Training):
+            return _at(entries, step, self.target, by)
+        key = (view, by, step.queries, step.logits)
+        if key not in self._known:
+            if len(self._known) > REMEMBERED:
+                self._known.clear()
+            self._known.update(self._near(view, entries, step, by))
+        return self._known[key]
+
+    def _near(
+        self, view: View[Any], entries: Sequence[Entry], step: Step, by: Sorter
+    ) -> Iterator[tuple[Hashable, Mapping[Hashable, Total]]]:
+        """The times of a step, and of its like with other small numbers of tokens, which cost next to nothing more."""
+        query, varying = step.queries[0], "new" if view is tokens_alone or step.logits == "all" else "count"
+        wanted = getattr(query, varying)
+        if view not in (tokens_alone, logits_alone) or not 0 < wanted <= TABULATED:
+            yield (view, by, step.queries, step.logits), _at(entries, step, self.target, by)
+            return
+        first = (wanted - 1) // TABLE * TABLE + 1
+        numbers = np.arange(first, first + TABLE)
+        many = step.with_queries((replace(query, **{varying: numbers}),)).as_floats()
+        sums = _sums([(entries, many)], self.target, by)
+        for i, number in enumerate(numbers.tolist()):
+            one = {key: t.at(i).mapped(_plain) for key, t in sums.items()}
+            yield (view, by, (replace(query, **{varying: number}),), step.logits), one
+
+
+def _by_view(entries: Iterable[Entry]) -> Mapping[View[Any], Sequence[Entry]]:
+    views: dict[View[Any], list[Entry]] = {}
+    for entry in entries:
+        views.setdefault(entry.view, []).append(entry)
+    return views
+
+
+def _sizes(module: Module, without: Iterable[str]) -> Hashable:
+    values = (getattr(module, f.name) for f in fields(module) if f.name not in without)
+    return type(module), *(v.tobytes() if is_array(v) else v for v in values)
+
+
+def _add(sums: dict[Hashable, Total], more: Mapping[Hashable, Total]) -> None:
+    for key, value in more.items():
+        sums[key] = sums[key] + value if key in sums else value
+
+
+# -- arrays --------------------------------------------------------------------------------------------------------
+Seen: TypeAlias = tuple[Sequence[Entry], Step]
+"""Modules, and the step as they see it."""
+Timed: TypeAlias = tuple[Distinct, Mapping[Hashable, Total]]
+"""Distinct elements, and the sums at each of them."""
+
+
+def _sums(views: Iterable[Seen], target: Target, by: Sorter) -> Mapping[Hashable, Total]:
+    """The sums of modules at the steps that they see, each at the distinct elements of what it sees."""
+    groups = [(members, step, _columns(members, step)) for view in views for members, step in _alike(*view)]
+    shape = np.broadcast_shapes(*(a.shape for _, _, columns in groups for a in columns))
+    tables, rest = list[Timed](), list[Seen]()
+    for members, step, columns in groups:
+        kinds = distinct(columns) if columns else None
+        reach = np.broadcast_shapes(*(a.shape for a in columns))
+        if kinds is None and prod(reach) == prod(shape):
+            rest.append((members, step))
+        else:
+            tables.append(_table(members, step, kinds or everyone(reach), target, by))
+    return _put_together(tables, rest, shape, target, by)
+
+
+def _alike(entries: Sequence[Entry], step: Step) -> Iterator[Seen]:
+    """The modules by the arrays among their sizes."""
+    together: dict[tuple[int, ...], list[Entry]] = {}
+    for entry in entries:
+        together.setdefault(tuple(map(id, entry.arrays.values())), []).append(entry)
+    return ((members, step) for members in together.values())
+
+
+def _columns(entries: Sequence[Entry], step: Step) -> list[Array]:
+    """The arrays that decide how long modules take."""
+    return [*_arrays(step), *entries[0].arrays.values()]
+
+
+def _arrays(step: Step) -> list[Array]:
+    numbers = (step.parts, *(v for q in step.queries for v in (q.cached, q.new, q.count)))
+    return [v for v in numbers if is_array(v)]
+
+
+def _table(entries: Sequence[Entry], step: Step, kinds: Distinct, target: Target, by: Sorter) -> Timed:
+    """The sums of modules at the distinct elements of what they see."""
+    seen = _taken(entries, step, kinds.take)
+    return kinds, _put_together([], [seen], (len(kinds.first),), target, by)
+
+
+def _taken(entries: Iterable[Entry], step: Step, take: Callable[[Array], Array]) -> Seen:
+    """Modules and a step whose arrays are those of some elements."""
+
+    def few(entry: Entry) -> Entry:
+        sizes: dict[str, Any] = {name: take(v) for name, v in entry.arrays.items()}
+        return replace(entry, module=replace(entry.module, **sizes)) if sizes else entry
+
+    return [few(entry) for entry in entries], step.mapped(lambda v: take(v) if is_array(v) else v)
+
+
+def _put_together(
+    tables: Sequence[Timed], rest: Sequence[Seen], shape: tuple[int, ...], target: Target, by: Sorter
+) -> Mapping[Hashable, Total]:
+    """What stands in tables, gathered, and the rest, timed, in pieces: only the sums are there for all elements."""
+    size = prod(shape)
+    indices = [kinds.within(shape) for kinds, _ in tables]
+    arrays = (a for entries, step in rest for a in (*_arrays(step), *_all_arrays(entries)))
+    flat = {id(a): np.broadcast_to(a, shape).reshape(-1) for a in arrays}
+    sums: dict[Hashable, dict[str, Any]] = {}
+    for start in range(0, size, PIECE):
+        piece = slice(start, min(start + PIECE, size))
+
+        def cut(a: Array, piece: slice = piece) -> Array:
+            return flat[id(a)][piece]
+
+        parts: dict[Hashable, Total] = {}
+        for index, (_, table) in zip(indices, tables, strict=True):
+            _add(parts, {key: t.at(index[piece]) for key, t in table.items()})
+        for entries, step in rest:
+            _add(parts, _at(*_taken(entries, step, cut), target, by))
+        for key, part in parts.items():
+            _write(sums.setdefault(key, {}), part, piece, size)
+    return {key: _total(numbers, shape) for key, numbers in sums.items()}
+
+
+def _all_arrays(entries: Iterable[Entry]) -> Iterator[Array]:
+    return (a for e in entries for a in e.arrays.values())
+
+
+def _is_many(value: Count) -> bool:
+    return is_array(value) and value.ndim > 0
+
+
+def _plain(value: Count) -> Count:
+    return float(value) if is_array(value) else value
+
+
+def _write(numbers: dict[str, Any], part: Total, piece: slice, size: int) -> None:
+    """A piece's numbers into the arrays of all; a number that all pieces share stays one."""
+    values = {**{name: getattr(part, name) for name in NUMBERS}, **{f"={g}": v for g, v in part.graded.items()}}
+    for name in {**numbers, **values}:
+        value, known = values.get(name, 0.0), numbers.get(name, 0.0 if piece.start else None)
+        if not _is_many(value) and (known is None or (not _is_many(known) and known == value)):
+            numbers[name] = value
+            continue
+        if not _is_many(known):
+            numbers[name] = np.full(size, 0.0 if known is None else known)
+        numbers[name][piece] = value
+
+
+def _total(numbers: Mapping[str, Any], shape: tuple[int, ...]) -> Total:
+    shaped = {name: v.reshape(shape) if _is_many(v) else v for name, v in numbers.items()}
+    graded = {name[1:]: v for name, v in shaped.items() if name[0] == "="}
+    return Total(**{name: v for name, v in shaped.items() if name[0] != "="}, graded=graded)
+
+
+def _at(entries: Iterable[Entry], step: Step, target: Target, by: Sorter) -> dict[Hashable, Total]:
+    """The sums of entries, every element timed as it is."""
+    sums: dict[Hashable, Total] = {}
+    for entry in entries:
+        _add(sums, _entry(entry, step, target, by))
+    return sums
+
+
+def _entry(entry: Entry, step: Step, target: Target, by: Sorter) -> dict[Hashable, Total]:
+    """The times of one module's ops, in all sections where it stands."""
+    sums: dict[Hashable, Total] = {}
+    for op in step_ops((entry.module,), step, entry.whole):
+        timings = [(op.kind, time_op(op, target))]
+        before = time_quantise(op, target)
+        if before is not None:
+            timings.append(("quantise", before))
+        for kind, timing in timings:
+            places: dict[Hashable, Count] = {}
+            for section, layers in entry.places:
+                key = by(section, op, kind)
+                places[key] = places.get(key, 0) + layers
+            _add(sums, {key: total_of(timing, op, layers) for key, layers in places.items()})
+    return sums
+
+
+def grade_of(graded: Mapping[str, Count], expected: Count) -> Any:
+    """The worst grade of constants that, with those of worse grades, make up more than a tenth of the expected time."""
+    worse: Count = 0.0
+    grade: Any = "-" if set(graded) <= {"-"} else "A"
+    bad = {g: graded.get(g, 0.0) for g in ("C", "B")}
+    for letter in ("B", "C"):
+        worse = bad["C"] + (bad["B"] if letter == "B" else 0.0)
+        over = worse > 0.1 * expected
+        grade = np.where(over, letter, grade) if is_array(over) else letter if over else grade
+    return grade if isinstance(grade, str) else np.asarray(grade)
+
+
+def longer(a: Count, b: Count, c: Count = 0.0) -> Count:
+    """The longest of three."""
+    return most(most(a, b), c)

@@ -1,0 +1,239 @@
+"""What every estimate is asked beside its sizes: where, in which formats, with whose kernels; and lists of these.
+
+A setting that is one of several, the model, the machine, a layout that is not numbers alone, formats, the engine, may
+be a list: a plan each, and an axis of the result that says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any, TypedDict
+
+import numpy as np
+
+from roofline.estimates.deployment import Deployment, Machine, deploy, inference_layouts, is_several, whole_machine
+from roofline.estimates.memory import Holding, holding
+from roofline.estimates.plan import Plan
+from roofline.layout.layout import DISCRETE, Layout, layout_named
+from roofline.machine.chip import Chip
+from roofline.machine.engine import Engine, engine_named
+from roofline.machine.fabric import Cluster, catalogued
+from roofline.machine.files import plain_name
+from roofline.machine.target import Mode, Target, mode_named
+from roofline.model.errors import InputError
+from roofline.model.maths import Count
+from roofline.model.model import Model
+from roofline.model.precision import Precision
+from roofline.remember import remembered
+from roofline.result import Axis, Grid, Result
+
+
+class Settings(TypedDict, total=False):
+    """Where a model runs, and how.
+
+    on: a chip of the catalog (`h100-sxm`), a chip file, figures (`peak=1000T,bw=4.8T,mem=141G`), or a cluster
+    (`8xh100-sxm`, a preset, a cluster file), of which all chips are used where no layout is given.
+    layout: degrees such as `tp=8`, a mapping of them, or a Layout; degrees may be arrays.
+    precision: changes to the checkpoint's formats (`fp8`, `weights=int4,kv=fp8`).
+    engine: whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, or None for kernels alone.
+    law: `calibrated` on measurements, `ideal` (the speed of light) or `fixed(mfu,mbu)`.
+    """
+
+    on: Any
+    layout: Any
+    precision: Any
+    engine: Any
+    law: Any
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The settings understood: a model under a deployment, in formats, with an engine and a law."""
+
+    model: Model
+    deployment: Deployment
+    formats: Precision
+    engine: Engine
+    law: Mode
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan of what one rank holds."""
+        return plan_of(self.model, self.deployment, self.formats, self.engine, self.law)
+
+    @cached_property
+    def holding(self) -> Holding:
+        """What holds its sequences, by the engine's rule."""
+        return holding_of(self.model, self.deployment, self.formats, self.engine, None)
+
+    @property
+    def layout(self) -> Layout:
+        """The layout."""
+        return self.deployment.layout
+
+    @cached_property
+    def target(self) -> Target:
+        """The chip as ops meet it."""
+        return Target(self.deployment.chip, self.formats, self.engine, self.law, self.deployment.cluster)
+
+
+class Deployed(Result):
+    """An answer about a model under a deployment: what all of them say of what was asked."""
+
+    asked: Setup
+
+    @property
+    def model(self) -> Model:
+        """The whole model."""
+        return self.asked.model
+
+    @property
+    def deployment(self) -> Deployment:
+        """Where it runs."""
+        return self.asked.deployment
+
+    @property
+    def chip(self) -> Chip:
+        """The chip it runs on, or many of."""
+        return self.asked.deployment.chip
+
+    @property
+    def engine(self) -> Engine:
+        """Whose kernels, host time and memory rule."""
+        return self.asked.engine
+
+    @property
+    def law(self) -> str:
+        """Which law the times follow."""
+        return self.asked.law.name
+
+    @property
+    def formats(self) -> Precision:
+        """The format of every role."""
+        return self.asked.formats
+
+
+@remembered(256)
+def plan_of(model: Model, deployment: Deployment, formats: Precision, engine: Engine, law: Mode) -> Plan:
+    """The plan, compiled once in this process."""
+    return Plan(deployment.rank(model), Target(deployment.chip, formats, engine, law, deployment.cluster))
+
+
+@remembered(256)
+def holding_of(model: Model, deployment: Deployment, formats: Precision, engine: Engine, chunk: int | None) -> Holding:
+    """What holds its sequences; `chunk`: most new tokens of a step, the engine's own where None."""
+    return holding(model, deployment, formats, engine, chunk)
+
+
+def setup(model: Model, **settings: Any) -> Setup:
+    """The settings of an inference estimate, understood; without a layout a machine of several chips is used whole.
+
+    Raises InputError for what is not understood, and a layout of more chips than the cluster has.
+    """
+    on = settings.get("on")
+    known = isinstance(on, str) and plain_name(on) in catalogued()
+    return (_known_setup if known else _setup)(model, **settings)
+
+
+def _setup(
+    model: Model, *, on: Machine, layout: object = None, precision: object = None,
+    engine: str | Engine | None = None, law: str | Mode = "calibrated",
+) -> Setup:  # fmt: skip
+    how, mode, formats = engine_named(engine), mode_named(law), model.precision.merged(precision)
+    return Setup(model, deployment_of(model, on, layout, formats, how), formats, how, mode)
+
+
+_known_setup = remembered(256)(_setup)
+"""Of machines of the catalog, which do not change."""
+
+
+def deployment_of(model: Model, on: Machine, layout: object, formats: Precision, engine: Engine) -> Deployment:
+    """Where the model runs: under the layout given, else on the whole machine."""
+    if layout is not None or not is_several(on):
+        return deploy(on, layout)
+    return _whole_machine(model, on, formats, engine)
+
+
+@remembered(256)
+def _whole_machine(model: Model, on: Machine, formats: Precision, engine: Engine) -> Deployment:
+    def holds(deployment: Deployment) -> bool:
+        return bool(holding_of(model, deployment, formats, engine, None).fits(1, 1))
+
+    return whole_machine(on, lambda cluster: inference_layouts(model, cluster), holds)
+
+
+# -- lists of settings ---------------------------------------------------------------------------------------------
+LISTED = ("model", "on", "layout", "precision", "engine", "law")
+"""Settings of every estimate that may be lists: none of them is a list or a tuple itself."""
+
+
+def each(run: Callable[..., Any], options: Mapping[str, Any], names: Sequence[str] = LISTED) -> Any:
+    """`run(**options)`, or a Grid of it where one of the `names` is a list: one run for each combination.
+
+    In a layout that is a mapping, what is no number (stages, ZeRO, …) may be a list too. Raises InputError for an
+    empty list.
+    """
+    options = dict(options)
+    axes = {name: tuple(v) for name, v in options.items() if name in names and isinstance(v, (list, tuple))}
+    degrees: dict[str, Any] = {}
+    if isinstance(options.get("layout"), Mapping):
+        degrees = dict(options.pop("layout"))
+        axes |= {name: tuple(v) for name, v in degrees.items() if _is_list_of(name, v)}
+    for name, values in axes.items():
+        if not values:
+            raise InputError(name, [], "at least one")
+
+    def one(choice: Sequence[Any]) -> Any:
+        chosen = dict(zip(axes, choice, strict=True))
+        layout = {name: chosen.pop(name, value) for name, value in degrees.items()}
+        return run(**{**options, **chosen, **({"layout": layout_named(layout)} if degrees else {})})
+
+    if not axes:
+        return one(())
+    results = tuple(one(choice) for choice in product(*axes.values()))
+    return Grid(tuple(Axis(name, _labels(values)) for name, values in axes.items()), results)
+
+
+def _is_list_of(name: str, value: object) -> bool:
+    """Whether it is a list of what a layout takes one of."""
+    if name not in DISCRETE or not isinstance(value, (list, tuple)):
+        return False
+    return name != "stages" or any(isinstance(v, (list, tuple)) for v in value)
+
+
+def _labels(values: Sequence[Any]) -> tuple[str, ...]:
+    """What each of a list is called, each name once."""
+    names = [_label(v) for v in values]
+    return tuple(n if names.count(n) == 1 else f"{n} ({i + 1})" for i, n in enumerate(names))
+
+
+def _label(value: Any) -> str:
+    match value:
+        case Model() | Cluster():
+            return value.name
+        case Chip() | Engine():
+            return value.id
+        case Layout():
+            return value.text()
+        case Precision():
+            return value.activations.name
+        case Mapping():
+            return ",".join(f"{k}={v}" for k, v in value.items())
+        case tuple() | list():
+            return "+".join(map(_label, value)) or "none"
+        case None:
+            return "none"
+        case _:
+            return str(value)
+
+
+def broadcast(**numbers: Count) -> tuple[int, ...]:
+    """The shape that numbers and arrays have together. Raises InputError where they do not broadcast."""
+    try:
+        return np.broadcast_shapes(*(np.shape(v) for v in numbers.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {np.shape(v)}" for name, v in numbers.items() if np.shape(v))
+        raise InputError("arrays", shapes, "arrays that broadcast together") from None

@@ -1,0 +1,90 @@
+"""Seconds with what is known of them: speed of light, expected, and the 80 % interval. Numbers or arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import ClassVar
+
+import numpy as np
+
+from roofline.model.maths import Count, is_array, least, most, where
+from roofline.result import Figured, Units
+
+
+@dataclass(frozen=True)
+class Span(Figured):
+    """Seconds: `floor`, the speed of light; `expected`; 80 % of measurements fall between `low` and `high`."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("expected", "floor", "low", "high"), "s")
+
+    floor: Count
+    expected: Count
+    low: Count
+    high: Count
+
+    def __add__(self, other: Span) -> Span:
+        return self._with(other, add)
+
+    def times(self, factor: Count) -> Span:
+        """The span of `factor` times the work."""
+        return Span(*(factor * value for value in self.ends()))
+
+    def minus(self, other: Span) -> Span:
+        """What is beyond the other, nothing where it is more."""
+        return self._with(other, lambda a, b: most(0.0, a - b))
+
+    def most(self, other: Span) -> Span:
+        """The greater of both, end by end."""
+        return self._with(other, most)
+
+    def least(self, other: Span) -> Span:
+        """The smaller of both, end by end."""
+        return self._with(other, least)
+
+    def where(self, condition: Count, other: Span) -> Span:
+        """This span where the condition holds, the other elsewhere."""
+        return self._with(other, lambda a, b: where(condition, a, b))
+
+    def ends(self) -> tuple[Count, Count, Count, Count]:
+        """The four numbers."""
+        return self.floor, self.expected, self.low, self.high
+
+    def _with(self, other: Span, each: Callable[[Count, Count], Count]) -> Span:
+        return Span(*(each(a, b) for a, b in zip(self.ends(), other.ends(), strict=True)))
+
+    @property
+    def interval(self) -> tuple[Count, Count]:
+        """Where 80 % of measurements fall."""
+        return self.low, self.high
+
+    def leaves(self, name: str, unit: str) -> Iterator[tuple[str, Count, str]]:
+        """As columns: the expected one bears the name."""
+        yield name, self.expected, unit
+        yield from ((f"{name}_{end}", getattr(self, end), unit) for end in ("floor", "low", "high"))
+
+    def shaped(self, shape: tuple[int, ...]) -> Span:
+        """Floats where the shape is (), else arrays of that shape."""
+        return Span(*(shaped(value, shape) for value in self.ends()))
+
+
+NOTHING = Span(0.0, 0.0, 0.0, 0.0)
+
+
+def exactly(seconds: Count) -> Span:
+    """A time that is known."""
+    return Span(seconds, seconds, seconds, seconds)
+
+
+def total(spans: Iterable[Span]) -> Span:
+    """One after another."""
+    return reduce(add, spans, NOTHING)
+
+
+def shaped(value: Count, shape: tuple[int, ...]) -> Count:
+    """A float where the shape is (), else an array of that shape."""
+    if not shape:
+        return float(value) if is_array(value) else value
+    return np.broadcast_to(value, shape)

@@ -1,0 +1,356 @@
+"""The time of one step of inference: speed of light, expected, interval, memory, and what limits each op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from roofline.estimates.memory import Memory
+from roofline.estimates.plan import Plan, Total, grade_of
+from roofline.estimates.settings import Deployed, Setup
+from roofline.estimates.span import Span, shaped
+from roofline.machine.kernels import is_matrix, matrix_format
+from roofline.machine.target import Target
+from roofline.machine.timing import Timing, time_op, time_quantise
+from roofline.model.errors import InputError
+from roofline.model.maths import Count, is_array, most
+from roofline.model.model import Model
+from roofline.result import Figured, Flag, Units, Word
+from roofline.work import ops as o
+from roofline.work.analysis import Analysis, OpCost, analyze
+from roofline.work.counting import Counting
+from roofline.work.step import Step
+from roofline.work.traffic import Traffic
+
+Bound: TypeAlias = Literal["compute", "memory", "network", "latency"]
+
+
+@dataclass(frozen=True)
+class OpTime(Figured):
+    """One op in all the layers it stands in, in seconds. `kind` is the op's, or `quantise` for the pass before it."""
+
+    FIGURES: ClassVar[Units] = {
+        "name": "", "kind": "", "block": "", "layers": "", "time": "s", "bound": "", "grade": "",
+    }  # fmt: skip
+    NAMES: ClassVar[Mapping[str, str]] = {"time": "span"}
+
+    cost: OpCost
+    kind: str
+    each: Timing
+    shape: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The op's; of the pass before it with that behind."""
+        return self.cost.name if self.kind != "quantise" else f"{self.cost.name}_quantise"
+
+    @property
+    def block(self) -> str:
+        """The block that it stands in."""
+        return self.cost.block
+
+    @property
+    def layers(self) -> int:
+        """How many layers have it."""
+        return self.cost.layers
+
+    @property
+    def grade(self) -> Word:
+        """How well the constants are known."""
+        return self.each.grade
+
+    def _all(self, value: Count) -> Count:
+        return shaped(self.cost.layers * value, self.shape)
+
+    @property
+    def span(self) -> Span:
+        """Expected time, speed of light and interval."""
+        return Span(self.floor, self.expected, *self.interval)
+
+    @property
+    def expected(self) -> Count:
+        """The time to expect."""
+        return self._all(self.each.expected)
+
+    @property
+    def floor(self) -> Count:
+        """Speed of light."""
+        return self._all(self.each.floor)
+
+    @property
+    def interval(self) -> tuple[Count, Count]:
+        """Where 80 % of measurements fall."""
+        return self._all(self.each.low), self._all(self.each.high)
+
+    @property
+    def fixed(self) -> Count:
+        """Seconds of launches in the expected time."""
+        return self._all(self.each.fixed)
+
+    @property
+    def bound(self) -> Word:
+        """`latency` where launches are more than half of the expected time, else what sets the floor."""
+        return bound(self.each.compute, self.each.memory, self.each.fixed, self.each.expected, self.each.network)
+
+
+def bound(compute: Count, memory: Count, fixed: Count, expected: Count, network: Count = 0.0) -> Any:
+    """What limits an op: compute, memory, network or latency (launches and other fixed costs)."""
+    if not any(is_array(v) for v in (compute, memory, fixed, expected, network)):
+        if 2 * fixed > expected:
+            return "latency"
+        return "network" if network > max(compute, memory) else "compute" if compute >= memory else "memory"
+    limits = np.where(compute >= memory, 0, 1)
+    limits = np.where(network > np.maximum(compute, memory), 2, limits)
+    named = _BOUNDS[np.where(2 * fixed > expected, 3, limits)]
+    return str(named) if named.ndim == 0 else named
+
+
+_BOUNDS = np.array(["compute", "memory", "network", "latency"])
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate(Deployed):
+    """A step on a deployment. Times in seconds, numbers or arrays of the shape of the step's and the layout's.
+
+    `step`: that of all replicas together; the busiest replica's share of it is timed. `time`: kernels one after another
+    (a server adds its host's share: see `generate` and `serve`). `floor`: perfect overlap, max(Σ compute, Σ memory) at
+    full peak and bandwidth. `serial_floor`: Σ max(compute, memory), the speed of light of kernels that run one after
+    another, and the floor of `span`. `grade`: the worst that is needed for nine tenths of the time.
+    """
+
+    SCHEMA: ClassVar[str] = "roofline.estimate/2"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "batch": "", "batch_per_replica": "",
+        "idle_replicas": "", "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "time": "s", "overlap_floor": "s",
+        "compute_time": "s", "memory_time": "s", "network_time": "s", "communication_time": "s", "bound": "",
+        "memory": "B", "mfu": "share", "tokens_per_second": "tokens/s", "grade": "", "ops": "",
+    }  # fmt: skip
+    NAMES: ClassVar[Mapping[str, str]] = {"time": "span", "overlap_floor": "floor"}
+
+    asked: Setup
+    step: Step
+    counting: str | Counting = "standard"
+    traffic: str | Traffic = "fused"
+    stage_plan: Plan | None = None
+    """The plan of one pipeline stage, for a step that is one replica's already."""
+
+    # -- what and where --------------------------------------------------------------------------------------------
+    @property
+    def plan(self) -> Plan:
+        """The plan of what one rank holds."""
+        return self.asked.plan if self.stage_plan is None else self.stage_plan
+
+    @property
+    def target(self) -> Target:
+        """The chip as ops meet it."""
+        return self.plan.target
+
+    @cached_property
+    def share(self) -> Step:
+        """What the busiest replica has of the step."""
+        return self.step if self.stage_plan is not None else self.step.of_replica(self.deployment.layout.dp)
+
+    @property
+    def batch(self) -> Count:
+        """Sequences of all replicas together."""
+        return self.step.sequences
+
+    @property
+    def batch_per_replica(self) -> Count:
+        """Sequences of the busiest replica."""
+        return self.share.sequences
+
+    @property
+    def idle_replicas(self) -> Count:
+        """Replicas that have fewer sequences than the busiest."""
+        return self.deployment.idle(self.batch)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The broadcast shape of the step's arrays and of the layout's."""
+        return np.broadcast_shapes(self.step.shape, self.deployment.layout.shape)
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """The work of the share, op by op."""
+        rank, formats = self.plan.rank, self.asked.formats
+        return analyze(rank, self.share, counting=self.counting, traffic=self.traffic, precision=formats)
+
+    @property
+    def flops(self) -> Count:
+        """FLOPs of one rank."""
+        return self.analysis.flops
+
+    @property
+    def bytes(self) -> Count:
+        """Bytes that cross one chip's memory."""
+        return self.analysis.bytes
+
+    @property
+    def intensity(self) -> Count:
+        """FLOPs a byte."""
+        return self.analysis.intensity
+
+    # -- time ------------------------------------------------------------------------------------------------------
+    @cached_property
+    def total(self) -> Total:
+        """Sums over the ops."""
+        return self.plan.total(self.share)
+
+    def _shaped(self, value: Count) -> Count:
+        return shaped(value, self.shape)
+
+    @cached_property
+    def span(self) -> Span:
+        """Kernels one after another: expected, the sum of the ops' floors, and the interval of all as one."""
+        t = self.total
+        return Span(t.floor, t.expected, t.low, t.high).shaped(self.shape)
+
+    @property
+    def time(self) -> Count:
+        """Expected seconds."""
+        return self.span.expected
+
+    @property
+    def interval(self) -> tuple[Count, Count]:
+        """Sums of the ops' bounds: as wide as if their errors went together."""
+        return self.span.interval
+
+    @property
+    def serial_floor(self) -> Count:
+        """Speed of light of one op after another."""
+        return self.span.floor
+
+    @property
+    def compute_time(self) -> Count:
+        """Seconds of arithmetic at full peak."""
+        return self._shaped(self.total.compute)
+
+    @property
+    def memory_time(self) -> Count:
+        """Seconds of the least traffic at full bandwidth."""
+        return self._shaped(self.total.memory)
+
+    @property
+    def network_time(self) -> Count:
+        """Seconds of the least bytes between chips at full bandwidth."""
+        return self._shaped(self.total.network)
+
+    @property
+    def communication_time(self) -> Count:
+        """Expected seconds of the collectives."""
+        return self._shaped(self.total.communication)
+
+    @property
+    def traffic_time(self) -> Count:
+        """Seconds of the bytes counted, of whatever traffic, at full bandwidth."""
+        return self.analysis.bytes / self.chip.bandwidth
+
+    @property
+    def floor(self) -> Count:
+        """Speed of light with perfect overlap."""
+        return self._shaped(most(most(self.total.compute, self.total.memory), self.total.network))
+
+    @cached_property
+    def bound(self) -> Word:
+        """What limits the step as a whole."""
+        t = self.total
+        limits = bound(t.compute, t.memory, t.fixed, t.expected, t.network)
+        return np.broadcast_to(limits, self.shape) if self.shape else limits
+
+    @cached_property
+    def grade(self) -> Word:
+        """How well the constants are known: A this chip, B its generation, C others."""
+        grade = grade_of(self.total.graded, self.total.expected)
+        return np.broadcast_to(grade, self.shape) if self.shape else grade
+
+    # -- rates -----------------------------------------------------------------------------------------------------
+    @property
+    def tokens_per_second(self) -> Count:
+        """New tokens of the step, of all replicas, over its expected seconds."""
+        return self.step.new_tokens / self.time
+
+    @cached_property
+    def mfu(self) -> Count:
+        """FLOPs over the expected time at the peak of the format that most of the matrix products' FLOPs run in."""
+        sums: dict[str, Count] = {}
+        for cost in (cost for cost in self.analysis.ops if is_matrix(cost.op)):
+            fmt = matrix_format(cost.op, self.target)
+            sums[fmt] = sums.get(fmt, 0) + cost.flops
+        peaks = [self.chip.peak(fmt) for fmt in sums] or [max(self.chip.peaks.values())]
+        flops = list(sums.values()) or [0]
+        peak: Count = peaks[0]
+        most_flops = flops[0]
+        for other, count in zip(peaks[1:], flops[1:], strict=True):
+            peak = np.where(count > most_flops, other, peak) if self.shape else other if count > most_flops else peak
+            most_flops = most(most_flops, count)
+        return self.analysis.flops / (peak * self.time)
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+    @cached_property
+    def memory(self) -> Memory:
+        """What the fullest rank needs for the sequences after the step, by the engine's rule."""
+        groups = tuple((q.count, q.cached + q.new) for q in self.share.queries)
+        return self.asked.holding.memory(groups, self.share.new_tokens).shaped(self.shape)
+
+    @property
+    def fits(self) -> Flag:
+        """Whether that is there."""
+        return self.memory.fits
+
+    # -- op by op --------------------------------------------------------------------------------------------------
+    @cached_property
+    def ops(self) -> tuple[OpTime, ...]:
+        """Every op of the share, in order, with its time."""
+        times: list[OpTime] = []
+        for cost in self.analysis.ops:
+            before = time_quantise(cost.op, self.target)
+            if before is not None:
+                times.append(OpTime(cost, "quantise", before, self.shape))
+            times.append(OpTime(cost, cost.kind, time_op(cost.op, self.target), self.shape))
+        return tuple(times)
+
+    def part(self, op: OpTime) -> Count:
+        """The part of the expected time that an op takes."""
+        return op.expected / self.time
+
+    @cached_property
+    def shares(self) -> tuple[tuple[str, float], ...]:
+        """Where the time goes: kind of op and its share of the expected time (over all elements), largest first."""
+        sums = {str(kind): float(np.sum(shaped(t.expected, self.shape))) for kind, t in self._kinds.items()}
+        total = sum(sums.values())
+        return tuple((kind, value / total) for kind, value in sorted(sums.items(), key=lambda item: -item[1]))
+
+    @property
+    def _kinds(self) -> Mapping[Any, Total]:
+        return self.plan.totals(self.share, by_kind)
+
+    @property
+    def launches(self) -> int:
+        """Kernels launched in a step."""
+        return int(np.max(self.total.launches))
+
+
+def by_kind(section: str, op: o.Op, kind: str) -> str:
+    """A sum for each kind of op."""
+    return kind
+
+
+def step_estimate(
+    asked: Setup, step: Step, *, counting: str | Counting = "standard", traffic: str | Traffic = "fused",
+    within: bool = True,
+) -> Estimate:  # fmt: skip
+    """The estimate of a step of all replicas. `within`: check the step against the model's context."""
+    if within:
+        check_context(asked.model, step)
+    return Estimate(asked, step, counting, traffic)
+
+
+def check_context(model: Model, step: Step) -> None:
+    """An InputError where a query gets longer than the model's context."""
+    if model.context is not None and step.longest > model.context:
+        raise InputError("context", step.longest, f"at most {model.context} tokens, the context of {model.name}")

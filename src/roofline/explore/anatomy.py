@@ -1,0 +1,178 @@
+"""A model in words: its modules' sizes and groups, the order of its layers, its fingerprint."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from itertools import groupby
+from typing import Any
+
+from roofline.model import modules as m
+from roofline.model.model import Model
+from roofline.model.table import Table
+from roofline.units import counted, si, whole
+
+GROUPS: Table[str] = Table("groups of modules")
+"""Kind of module → the group of ops that pictures draw it in."""
+for _group, _kinds in (
+    ("matmul", (m.Linear, m.Router, m.Indexer)),
+    ("attention", (m.Attention, m.LatentAttention, m.CompressedAttention)),
+    ("experts", (m.Experts,)), ("norm", (m.Norm,)), ("embedding", (m.Embedding,)), ("communication", (m.Collective,)),
+    ("elementwise", (m.Activation, m.Add, m.Gate, m.Rope, m.Mix)),
+    ("scan", (m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence, m.Compressor)),
+):  # fmt: skip
+    GROUPS.add(_group, *_kinds)
+WORDS: Table[Callable[[Any], str]] = Table("words")
+"""Kind of module → its sizes as a diagram says them."""
+
+
+def sizes(x: m.Module) -> str:
+    """What is not as usual of a module's sizes, as `name=value`."""
+    shown = []
+    for f in fields(x):
+        value = getattr(x, f.name)
+        if f.name in ("name", "part") or value is None or (f.default is not MISSING and value == f.default):
+            continue
+        shown.append(f.name if value is True else f"{f.name}={value}")
+    return " ".join(shown)
+
+
+def in_words(x: m.Module) -> str:
+    """A module's sizes as a diagram says them."""
+    return WORDS[type(x)](x)
+
+
+def _heads(heads: int, dim: int) -> str:
+    return f"{counted(heads, 'head')} × {dim}"
+
+
+def _of(rate: int | None) -> str:
+    return f", entries of {rate}" if rate else ""
+
+
+def _best(select: int | None) -> str:
+    return f", best {whole(select)}" if select else ""
+
+
+WORDS.add(lambda x: f"{whole(x.inputs)} → {whole(x.outputs)}", m.Linear)
+WORDS.add(lambda x: f"{whole(x.rows)} × {whole(x.width)}", m.Embedding)
+WORDS.add(lambda x: f"{x.heads} heads, latent {x.rank} + {x.rope}{_best(x.select)}", m.LatentAttention)
+WORDS.add(lambda x: f"{whole(x.inputs)} → {x.experts}", m.Router)
+WORDS.add(lambda x: f"{x.repeats} × {x.width}" if x.repeats > 1 else whole(x.width), m.Norm)
+WORDS.add(lambda x: f"{x.heads} × {x.dims}", m.Rope)
+WORDS.add(lambda x: f"{x.function}{' · gate' if x.gated else ''}, {whole(x.width)}", m.Activation)
+WORDS.add(lambda x: whole(x.width), m.Add, m.Gate, m.Mix)
+WORDS.add(lambda x: f"{_heads(x.heads, x.head_dim)}{_of(x.rate)}", m.Indexer)
+WORDS.add(lambda x: f"{whole(x.width)} of {x.rate} tokens{', overlapping' if x.overlap else ''}", m.Compressor)
+WORDS.add(lambda x: f"{counted(x.channels, 'channel')}, kernel {x.kernel}", m.Conv)
+WORDS.add(lambda x: f"{counted(x.channels, 'channel')}, state {x.state_size}", m.SelectiveScan)
+WORDS.add(lambda x: f"{counted(x.heads, 'head')}, state {x.head_dim} × {x.head_dim}", m.LinearAttention)
+WORDS.add(lambda x: counted(x.channels, "channel"), m.GatedRecurrence)
+
+
+@WORDS.of(m.Attention)
+def _attention(x: m.Attention) -> str:
+    ends = f", window {whole(x.window)}" if x.window else f", chunks of {whole(x.chunk)}" if x.chunk else ""
+    shared = "" if x.kv_heads == x.heads else f", {x.kv_heads} KV"
+    return f"{x.heads} heads{shared} × {x.head_dim}{ends}"
+
+
+@WORDS.of(m.CompressedAttention)
+def _compressed(x: m.CompressedAttention) -> str:
+    return f"{_heads(x.heads, x.head_dim)}, window {whole(x.window)}{_of(x.rate)}{_best(x.select)}"
+
+
+@WORDS.of(m.Experts)
+def _experts(x: m.Experts) -> str:
+    every = x.top_k is None or x.top_k == x.experts
+    return f"{'all' if every else x.top_k} of {x.experts}, {whole(x.hidden)} → {whole(x.inner)}"
+
+
+@WORDS.of(m.StateSpace)
+def _state_space(x: m.StateSpace) -> str:
+    return f"{counted(x.heads, 'head')}, {counted(x.groups, 'group')}, state {x.head_dim} × {x.state_size}"
+
+
+@WORDS.of(m.DeltaRule)
+def _delta_rule(x: m.DeltaRule) -> str:
+    keys = "" if x.key_heads == x.value_heads else f", {x.key_heads} key"
+    return f"{counted(x.value_heads, 'head')}{keys}, state {x.key_dim} × {x.value_dim}"
+
+
+@WORDS.of(m.Collective)
+def _collective(x: m.Collective) -> str:
+    return f"{x.op.replace('_', ' ')} of {whole(x.width)}, {counted(x.ranks, 'rank')}"
+
+
+def layer_pattern(model: Model) -> tuple[str, ...]:
+    """The layers in order: runs of equal ones, and what repeats.
+
+    DeepSeek-V3's is `3 dense`, `58 moe`; where a layer in six is global `10 × (5 sliding, 1 dense)`, `2 sliding`.
+    """
+    names = [block.name for block in model.layers]
+    for period in range(2, len(names) // 2 + 1):
+        times = len(names) // period
+        if len(set(names)) > 1 and all(name == names[i % period] for i, name in enumerate(names)):
+            return f"{times} × ({', '.join(_runs(names[:period]))})", *_runs(names[times * period :])
+    return _runs(names)
+
+
+def layer_stack(model: Model, longest: int = 32) -> tuple[tuple[str, str], ...]:
+    """The same for the boxes of a diagram: what stands in each, and below it what a long one is made of."""
+    stack = []
+    for part in layer_pattern(model):
+        if len(part) <= longest:
+            stack.append((part, "layers"))
+            continue
+        times, _, period = part.rpartition("(")
+        kinds = Counter[str]()
+        for run in period.rstrip(")").removesuffix(", mixed").split(", "):
+            count, _, kind = run.partition(" ")
+            kinds[kind] += int(count)
+        stack.append((f"{times}{kinds.total()} layers", ", ".join(f"{n} {kind}" for kind, n in kinds.items())))
+    return tuple(stack)
+
+
+def _runs(names: Sequence[str]) -> tuple[str, ...]:
+    runs = [(name, len(list(run))) for name, run in groupby(names)]
+    if len(runs) > 12:
+        return (", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)) + ", mixed",)
+    return tuple(f"{n} {name}" for name, n in runs)
+
+
+# -- a whole model -------------------------------------------------------------------------------------------------
+def fingerprint(model: Model) -> tuple[tuple[str, str], ...]:
+    """What kind of model it is: properties and their values in words, none that it does not have."""
+    every = [x for x, _ in model.modules()]
+
+    def words(*kinds: type) -> str:
+        return "; ".join(dict.fromkeys(in_words(x) for x in every if isinstance(x, kinds)))
+
+    norms = [x for x in every if isinstance(x, m.Norm)]
+    experts = [x for x in every if isinstance(x, m.Experts)]
+    head = next((x for x in model.head if isinstance(x, m.Linear)), None)
+    attention = "latent attention" if any(isinstance(x, m.LatentAttention) for x in every) else "attention"
+    mixers = (m.Attention, m.LatentAttention, m.CompressedAttention)
+    scans = (m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence)
+    rows = [
+        ("family", model.model_type), ("layers", f"{len(model.layers)}: {', '.join(layer_pattern(model))}"),
+        ("width", whole(model.hidden)), ("vocabulary", whole(model.vocab)),
+        ("context", "the config does not say" if model.context is None else whole(model.context)),
+        (attention, words(*mixers)), ("recurrence", words(*scans)), ("positions", _positions(every)),
+        ("norms", " and ".join(sorted({"LayerNorm" if x.center else "RMSNorm" for x in norms}))),
+        ("feed-forward", words(m.Activation)), ("experts", words(m.Experts)),
+        ("shared experts", "yes" if experts and any(x.name.startswith("shared_") for x in every) else ""),
+        ("head", "" if head is None else "tied to the embedding" if head.tied else "weights of its own"),
+        ("parameters", whole(model.parameters)), ("active parameters", whole(model.active_parameters)),
+        ("weights as published", f"{si(model.weight_bytes(), 'B')}, {model.precision.text()}"),
+        ("KV cache per token", si(model.kv_bytes(1), "B")),
+        ("state per sequence", si(model.state_bytes(), "B") if model.state_bytes() else ""),
+    ]  # fmt: skip
+    return tuple(row for row in rows if row[1])
+
+
+def _positions(every: Sequence[m.Module]) -> str:
+    if any(isinstance(x, m.Rope) for x in every):
+        return "rotary"
+    return "learned" if any(x.name == "position_embedding" for x in every) else ""

@@ -1,0 +1,148 @@
+"""A chip as ops meet it: its peaks, the formats in use, the engine whose kernels run, the cluster it is one of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
+
+from roofline.machine import law
+from roofline.machine.chip import Chip
+from roofline.machine.constants import Constants, constants_for
+from roofline.machine.engine import Engine
+from roofline.machine.fabric import Cluster, of_chips
+from roofline.model.errors import InputError, nearest
+from roofline.model.precision import Format, Precision
+from roofline.work import ops as o
+
+Known = TypeVar("Known")
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How expected times are made: `calibrated`, `ideal` (the floor), or `fixed` shares of peak and bandwidth."""
+
+    name: str
+    mfu: float = 1.0
+    mbu: float = 1.0
+
+
+CALIBRATED, IDEAL = Mode("calibrated"), Mode("ideal")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A chip as ops meet it: the formats in use, the engine whose kernels run, and the cluster it is one of."""
+
+    chip: Chip
+    precision: Precision
+    engine: Engine
+    mode: Mode
+    cluster: Cluster | None = None
+    _known: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def constants(self, dtype: str, kind: str) -> Constants:
+        """The fitted constants, and how well they are known."""
+        return self._once((dtype, kind), lambda: self._constants(dtype, kind))
+
+    def _constants(self, dtype: str, kind: str) -> Constants:
+        fitted = constants_for(self.chip, dtype, kind, self.engine.software)
+        if kind == "decode" and self.engine.rereads:
+            return replace(fitted, record=replace(fitted.record, group=1.0, l2=self.engine.rereads))
+        return fitted
+
+    def roof(self, fmt: str) -> law.Roof:
+        """The chip with the peak of one format."""
+        return self._once(fmt, lambda: roof_of(self.chip, fmt))
+
+    def path(self, product: o.MatMul | o.ExpertMatMul) -> Path:
+        """How a product runs, by the part of the model that its weights are of."""
+        weights, activations = self.precision.weights(product.part), self.precision.activations
+        return self._once(("path", product.part), lambda: path_of(weights, activations))
+
+    @cached_property
+    def joined(self) -> Cluster:
+        """The cluster, or the chip alone."""
+        return self.cluster or of_chips(1, self.chip)
+
+    def _once(self, key: object, make: Callable[[], Known]) -> Known:
+        """What was worked out for a key before, or is now."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]  # type: ignore[return-value]
+
+
+def mode_named(spec: str | Mode) -> Mode:
+    """`calibrated`, `ideal`, or `fixed(mfu,mbu)` such as `fixed(0.5,0.8)`.
+
+    Raises InputError for anything else, and for shares outside (0, 1].
+    """
+    if isinstance(spec, Mode):
+        return spec
+    text = spec.strip().lower().replace(" ", "") if isinstance(spec, str) else ""
+    if text in ("calibrated", "ideal"):
+        return CALIBRATED if text == "calibrated" else IDEAL
+    expected = "calibrated, ideal or fixed(mfu,mbu) with shares in (0, 1]"
+    if text.startswith("fixed(") and text.endswith(")"):
+        parts = [p.partition("=")[2] or p for p in text[6:-1].split(",")]
+        try:
+            mfu, mbu = (float(p) for p in parts)
+        except ValueError:
+            raise InputError("law", spec, expected) from None
+        if 0 < mfu <= 1 and 0 < mbu <= 1:
+            return Mode("fixed", mfu, mbu)
+    raise InputError("law", spec, expected, nearest(text, ("calibrated", "ideal")))
+
+
+def roof_of(chip: Chip, fmt: str) -> law.Roof:
+    """What a law needs to know of a chip that multiplies in a format.
+
+    Data survives from kernel to kernel in one undivided last-level cache (Ada, GB202, CPUs), not in one of two.
+    """
+    keeps = 1.0 if chip.kind == "cpu" or chip.generation in ("ada", "blackwell-rtx") else 0.0
+    return law.Roof(chip.peak(fmt), chip.bandwidth, chip.cache or 1.0, chip.units or 100, keeps)
+
+
+# -- formats -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Path:
+    """How a product runs: the fitted dtype, the format multiplied in, bytes a value of weights and activations.
+
+    `quantise`: bytes a value of the pass that quantises the activations just before, 0 where there is none.
+    """
+
+    dtype: str
+    compute: str
+    weight: float
+    activation: float
+    quantise: float = 0.0
+
+
+WIDE = ("fp32", "bf16", "fp16")
+
+
+def wide_key(fmt: str | None) -> str:
+    """Whose constants a format of 16 bits or more has: its own, bf16's where nobody measured them."""
+    return fmt if fmt in WIDE else "bf16"
+
+
+def path_of(weights: Format, activations: Format) -> Path:
+    """A product's path: weight-only formats multiply at the activations' peak, others quantise the activations."""
+    stored, wide = float(weights.stored_bits) / 8, float(activations.stored_bits) / 8
+    plain = activations.compute or "bf16"
+    if weights.compute is None:
+        dtype = "int8_wo" if weights.bits >= 8 else "w4a16_mxfp4" if weights.name == "mxfp4" else "int4_wo"
+        return Path(dtype, plain, stored, wide)
+    if weights.compute == plain or weights.bits >= 16:
+        return Path(wide_key(plain) if weights.bits >= 16 else weights.compute, plain, stored, wide)
+    fmt = weights.compute
+    if fmt == "fp8" and weights.overhead:
+        return Path("fp8_block", fmt, stored, 1 + 4 / 128, 3 + 4 / 128)
+    if fmt == "fp8":
+        return Path("fp8", fmt, stored, 1.0, 5.0)
+    if fmt == "int8":
+        return Path("sq", fmt, stored, 1.0)
+    if fmt == "fp4":
+        return Path("nvfp4", fmt, stored, 0.5625, 2.5625)
+    return Path(wide_key(plain), plain, stored, wide)

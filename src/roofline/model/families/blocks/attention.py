@@ -1,0 +1,169 @@
+"""Attention: its windows, its rotary embedding, its projections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from roofline.model.config import Config
+from roofline.model.errors import InputError
+from roofline.model.families.blocks.norms import MakeHeadNorm, layer_norm, rms
+from roofline.model.families.blocks.projections import columns, replicated, rows
+from roofline.model.families.blocks.sizes import Dims
+from roofline.model.modules import Attention, Gate, Indexer, LatentAttention, Module, Modules, Rope
+
+
+# -- windows -------------------------------------------------------------------------------------------------------
+def layer_windows(
+    c: Config, layers: int, sliding: Callable[[int], bool], assumed: int | None = None
+) -> list[int | None]:
+    """The attention window of each layer: by `layer_types` where given, else `sliding(i)` says which slide.
+
+    `assumed`: the window that this architecture takes where the key is missing.
+    """
+    default = ["sliding_attention" if sliding(i) else "full_attention" for i in range(layers)]
+    kinds = c.per_layer("layer_types", layers, ("full_attention", "sliding_attention"), default)
+    sliding_layers = "sliding_attention" in kinds
+    if sliding_layers and assumed is not None:
+        window = c.assumed("sliding_window", assumed, least=0)
+    else:
+        window = c.size("sliding_window", None, least=0)
+    if sliding_layers and not window:
+        raise c.error("sliding_window", "the window of the sliding_attention layers, in tokens")
+    return [window if kind == "sliding_attention" else None for kind in kinds]
+
+
+def same_window(c: Config, layers: int) -> list[int | None]:
+    """`sliding_window`, where set, on every layer."""
+    return [c.size("sliding_window", None)] * layers
+
+
+def pattern_length(c: Config, default: int) -> int:
+    """How often a full layer comes among sliding ones: a number, or a pattern such as LLLG."""
+    if isinstance(c.raw.get("sliding_window_pattern"), str):
+        pattern = c.text("sliding_window_pattern")
+        if not pattern or set(pattern) - {"L", "G"}:
+            raise c.error("sliding_window_pattern", "a number, or layers such as LLLG")
+        return len(pattern)
+    length: int = c.size("sliding_window_pattern|_sliding_window_pattern", default)
+    return length
+
+
+def windowed(windows: Iterable[int | None], mixer: Callable[..., Modules]) -> list[tuple[str, Modules]]:
+    """`mixer(window=…)` for each layer under its name for `stack`: sliding, or nothing for full attention."""
+    return [("sliding" if window else "", mixer(window=window)) for window in windows]
+
+
+# -- rotary embedding (arXiv:2104.09864) ---------------------------------------------------------------------------
+def rotary(c: Config, head_dim: int, default: float = 1.0, layer_type: str = "") -> int:
+    """Rotated dimensions of a head: head_dim · partial_rotary_factor, of that type of layer where they differ."""
+    rope = rope_section(c)
+    rope = rope.section(layer_type) if layer_type in rope.raw else rope
+    given = c.number("partial_rotary_factor", c.number("rotary_pct", None, most=1), most=1)
+    inside = rope.number("partial_rotary_factor", None, most=1)
+    factor = inside if inside is not None else given if given is not None else default
+    return int(head_dim * factor)
+
+
+def rope_section(c: Config) -> Config:
+    """`rope_parameters`, or `rope_scaling` as it was called before; its values checked."""
+    rope = c.section("rope_parameters") if c.has("rope_parameters") else c.section("rope_scaling")
+    c.mark_read("rope_parameters", "rope_scaling")
+    _check_rope(rope)
+    return rope
+
+
+def _check_rope(rope: Config) -> None:
+    """RoPE scaling does not change the work; its values still have to be what they claim."""
+    for key, value in rope.raw.items():
+        if isinstance(value, dict):
+            _check_rope(Config(value, rope.field(key)))
+        elif isinstance(value, list):
+            if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in value):
+                raise InputError(rope.field(key), value, "a list of numbers")
+        elif key in ("type", "rope_type"):
+            rope.text(key, "default")
+        elif value is not None and not isinstance(value, (bool, str)):
+            rope.number(key, None)
+        elif isinstance(value, str):
+            raise InputError(rope.field(key), value, "a number")
+
+
+# -- grouped queries -----------------------------------------------------------------------------------------------
+def attention(
+    d: Dims,
+    *,
+    rotary: int,
+    bias: bool = False,
+    out_bias: bool | None = None,
+    qk_norm: MakeHeadNorm | None = None,
+    gate: bool = False,
+    gates: int = 0,
+    v_dim: int | None = None,
+    window: int | None = None,
+    chunk: int | None = None,
+    sinks: bool = False,
+) -> Modules:
+    """Multi-head, grouped-query or multi-query attention with its projections.
+
+    `rotary`: rotated dimensions of a head, 0 for none. `gate`: the query projection also makes an output gate;
+    `gates`: a projection without bias of its own makes that many, one for each value or head. `v_dim`: width of a
+    value head where it is not that of a key. `out_bias` is `bias` unless given.
+    """
+    queries, v_dim = d.heads * d.head_dim, v_dim or d.head_dim
+    kv = d.kv_heads * (d.head_dim + v_dim)
+    qkv = columns("qkv_proj", d.width, queries * (2 if gate else 1) + kv, bias, kv=kv, kv_groups=d.kv_heads)
+    parts: list[Module] = [qkv]
+    if qk_norm:
+        parts += [qk_norm("q_norm", d.heads, d.head_dim), qk_norm("k_norm", d.kv_heads, d.head_dim)]
+    if rotary:
+        parts.append(Rope(name="rope", heads=d.heads + d.kv_heads, dims=rotary))
+    parts.append(
+        Attention(
+            name="attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=v_dim,
+            window=window, chunk=chunk, sinks=sinks,
+        )
+    )  # fmt: skip
+    if gates:
+        parts.append(columns("attention_gate_proj", d.width, gates))
+    if gate or gates:
+        parts.append(Gate(name="attention_gate", width=d.heads * v_dim, gates=gates or queries))
+    return (*parts, rows("o_proj", d.heads * v_dim, d.width, bias if out_bias is None else out_bias))
+
+
+# -- latent --------------------------------------------------------------------------------------------------------
+def latent_attention(c: Config, *, bias: bool, index: str = "none", rope: bool = True) -> Modules:
+    """Multi-head latent attention (arXiv:2405.04434 §2.1), queries compressed where `q_lora_rank` is set.
+
+    `index`: DeepSeek-V3.2's lightning indexer chooses the tokens to attend to, `full` one of this layer's own, `shared`
+    that of an earlier layer.
+    """
+    width, heads = c.size("hidden_size"), c.size("num_attention_heads")
+    rank, nope, rotated = c.size("kv_lora_rank"), c.size("qk_nope_head_dim"), c.size("qk_rope_head_dim")
+    v, q_rank = c.size("v_head_dim"), c.size("q_lora_rank", None) if index == "none" else c.size("q_lora_rank")
+    c.size("num_key_value_heads", heads), c.size("head_dim", None), c.size("qk_head_dim", None)
+    rope_section(c)
+    queries: Modules = (columns("q_proj", width, heads * (nope + rotated)),)
+    if q_rank is not None:
+        queries = (
+            replicated("q_a_proj", width, q_rank, bias),
+            rms("q_a_norm", q_rank),
+            columns("q_b_proj", q_rank, heads * (nope + rotated)),
+        )
+    keys = (replicated("kv_a_proj", width, rank + rotated, bias), rms("kv_a_norm", rank))
+    embedding = (Rope(name="rope", heads=heads + 1, dims=rotated),) if rope else ()
+    select = None if index == "none" else c.size("index_topk")
+    indexer = _lightning_indexer(c, width, q_rank) if index == "full" else ()
+    core = LatentAttention(name="attention", heads=heads, rank=rank, nope=nope, rope=rotated, v=v, select=select)
+    return (*queries, *keys, *embedding, *indexer, core, rows("o_proj", heads * v, width, bias))
+
+
+def _lightning_indexer(c: Config, width: int, q_rank: int) -> Modules:
+    """DeepSeek-V3.2's lightning indexer: small queries and one key, whose weighted scores rank the tokens."""
+    heads, dim = c.size("index_n_heads"), c.size("index_head_dim")
+    return (
+        replicated("index_q_proj", q_rank, heads * dim),
+        replicated("index_k_proj", width, dim),
+        layer_norm("index_k_norm", dim),
+        replicated("index_weights_proj", width, heads),
+        Indexer(name="indexer", heads=heads, head_dim=dim),
+    )

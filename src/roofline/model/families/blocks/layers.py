@@ -1,0 +1,135 @@
+"""Layers, and the decoder they make up: embedding, layers, final norm, head, draft layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from roofline.model.config import Config
+from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms
+from roofline.model.families.blocks.sizes import context_length
+from roofline.model.model import Block, Model
+from roofline.model.modules import Add, Embedding, Linear, Module, Modules, Norm
+from roofline.model.quantization import checkpoint_precision
+
+MOST_DRAFTS = 64
+MOST_POSITIONS = 2**26
+
+
+# -- a layer -------------------------------------------------------------------------------------------------------
+def layer(
+    name: str, width: int, mixer: Modules, ffn: Modules = (), *, norm: MakeNorm = rms, before: bool = True,
+    after: bool = False,
+) -> Block:  # fmt: skip
+    """A residual layer: norm → mixer → add, norm → ffn → add; norms before, after, or on both sides of each."""
+    parts: list[Module] = []
+    for label, inside in (("attn", mixer), ("ffn", ffn)):
+        if not inside:
+            continue
+        parts += [norm(f"{label}_norm", width)] if before else []
+        parts += inside
+        parts += [norm(f"{label}_post_norm", width)] if after else []
+        parts.append(Add(name=f"{label}_residual", width=width))
+    return Block(name, tuple(parts))
+
+
+def parallel_layer(
+    name: str, width: int, mixer: Modules, ffn: Modules, *, norm: MakeNorm = layer_norm, norms: int = 1
+) -> Block:
+    """A layer whose attention and feed-forward read the same stream (GPT-J), through one norm or through two."""
+    second = (norm("ffn_norm", width),) if norms == 2 else ()
+    adds = (Add(name="attn_residual", width=width), Add(name="ffn_residual", width=width))
+    return Block(name, (norm("attn_norm", width), *mixer, *second, *ffn, *adds))
+
+
+def kind(sparse: bool, mixer: str = "") -> str:
+    """A block's name: `dense`, `moe`, `sliding moe`, `linear dense`, …"""
+    return " ".join(part for part in (mixer, "moe" if sparse else "dense") if part)
+
+
+def stack(
+    width: int, mixers: Iterable[tuple[str, Modules]], dense: Modules = (), *, experts: Modules = (),
+    sparse: Sequence[bool] | None = None, norm: MakeNorm = rms, before: bool = True, after: bool = False,
+) -> list[Block]:  # fmt: skip
+    """One layer for each mixer and its name: behind it experts where `sparse` says so, else the dense network.
+
+    Without `sparse` every layer holds experts if there are any.
+    """
+    mixers = list(mixers)
+    flags = [bool(experts)] * len(mixers) if sparse is None else sparse
+    return [
+        layer(kind(s, name), width, mixer, experts if s else dense, norm=norm, before=before, after=after)
+        for s, (name, mixer) in zip(flags, mixers, strict=True)
+    ]
+
+
+def again(modules: Iterable[Module]) -> Modules:
+    """The same modules run once more with the same weights, which are counted where they ran first."""
+
+    def repeated(m: Module) -> Module:
+        match m:
+            case Linear():
+                return replace(m, tied=True, bias=False)
+            case Norm():
+                return replace(m, tied=True)
+            case _:
+                return m
+
+    return tuple(repeated(m) for m in modules)
+
+
+# -- the decoder ---------------------------------------------------------------------------------------------------
+def causal_lm(
+    c: Config,
+    width: int,
+    layers: Iterable[Block],
+    *,
+    norm: MakeNorm | None = rms,
+    tied: bool = False,
+    head_bias: bool = False,
+    embed: int | None = None,
+    before: Modules = (),
+    after: Modules = (),
+    last: Modules = (),
+) -> Model:
+    """The whole decoder: token embedding, `before`, the layers, `after`, the final norm, `last`, the head.
+
+    `tied`: whether the head shares the embedding where the config does not say. `embed`: width of the embedding
+    where it is not that of the stream.
+    """
+    vocab = c.size("vocab_size", most=2**28) if "vocab_size" in c.raw else c.size("vocab_size")
+    shared = c.flag("tie_embedding|tie_word_embeddings", tied)
+    table = Embedding(name="embedding", rows=vocab, width=embed or width, shared=shared)
+    head = Linear(
+        name="lm_head", inputs=embed or width, outputs=vocab, bias=head_bias, part="head", tied=shared, cut="columns"
+    )
+    final = (norm("final_norm", width),) if norm else ()
+    return Model(
+        name=c.text("_name_or_path", "") or c.text("model_type", "model"),
+        model_type=c.text("model_type", "model"),
+        vocab=vocab,
+        hidden=width,
+        embedding=(table, *before),
+        layers=tuple(layers),
+        head=(*after, *final, *last, head),
+        precision=checkpoint_precision(c),
+        context=context_length(c),
+    )
+
+
+def position_table(c: Config, width: int, extra: int = 0) -> Embedding:
+    """Learned absolute positions."""
+    rows = c.size("max_position_embeddings|n_positions", most=MOST_POSITIONS)
+    return Embedding(name="position_embedding", rows=rows + extra, width=width)
+
+
+def draft_blocks(model: Model, count: int) -> tuple[Block, ...]:
+    """Multi-token-prediction layers (arXiv:2412.19437 §2.2): a layer like the last one behind a product of two streams.
+
+    Norms of the stream and of the next token's embedding, a projection of both, the layer, a norm, the shared head.
+    """
+    width, last = model.hidden, model.layers[-1]
+    join = Linear(name="mtp_proj", inputs=2 * width, outputs=width)
+    head = Linear(name="mtp_head", inputs=width, outputs=model.vocab, part="head", tied=True, cut="columns")
+    before = (rms("mtp_stream_norm", width), rms("mtp_token_norm", width), join)
+    return (Block("mtp", (*before, *last.modules, rms("mtp_norm", width), head)),) * count

@@ -1,0 +1,69 @@
+"""A table from a kind of module or op to what it does there: its lowering, its FLOPs, its gradient, its law.
+
+A kind stands in a table because somebody put it there. There is no default: a kind that a table lacks is an error that
+names both, and putting a kind there twice is one too.
+
+>>> sounds: Table[str] = Table("sound")
+>>> sounds.add("moo", bytes)
+>>> sounds[bytes]
+'moo'
+>>> sounds[int]
+Traceback (most recent call last):
+roofline.model.table.MissingKindError: int has no entry in the table of sound
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+Entry = TypeVar("Entry")
+
+
+class MissingKindError(LookupError):
+    """A kind that a table has no entry for."""
+
+
+class Table(Generic[Entry]):
+    """Kind (a class) → entry. `name`: what the entries are of. `base`: the table of which this one changes some."""
+
+    def __init__(self, name: str, base: Table[Entry] | None = None) -> None:
+        self.name = name
+        self.base = base
+        self._entries: dict[type, Entry] = {}
+
+    def add(self, entry: Entry, *kinds: type) -> None:
+        """Puts kinds into the table. Raises ValueError for one that is there already."""
+        for kind in kinds:
+            if kind in self._entries:
+                raise ValueError(f"{kind.__name__} stands in the table of {self.name} twice")
+            self._entries[kind] = entry
+
+    def of(self, *kinds: type) -> Callable[[Entry], Entry]:
+        """A decorator that puts the function below it into the table."""
+
+        def register(entry: Entry) -> Entry:
+            self.add(entry, *kinds)
+            return entry
+
+        return register
+
+    def __getitem__(self, kind: type) -> Entry:
+        entry = self._entries.get(kind)
+        if entry is not None:
+            return entry
+        if self.base is not None:
+            return self.base[kind]
+        raise MissingKindError(f"{kind.__name__} has no entry in the table of {self.name}")
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._entries or (self.base is not None and kind in self.base)
+
+    def __iter__(self) -> Iterator[type]:
+        return iter({**dict.fromkeys(self.base or ()), **self._entries})
+
+
+def kinds(base: type) -> tuple[type, ...]:
+    """All kinds below a base: its subclasses that have none of their own."""
+    below: list[type] = base.__subclasses__()
+    return tuple(kind for sub in below for kind in (kinds(sub) or (sub,)))

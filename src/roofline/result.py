@@ -1,0 +1,282 @@
+"""The one shape of an answer: what was asked and where, figures that are numbers or arrays, and ways to take them away.
+
+A result is a frozen dataclass that lists its figures: attributes, each with the unit of its values. From the list and
+from the attributes' types come its JSON, its JSON Schema, its frame, its text and its HTML. What results call by a word
+says which (`plain`), and what is several figures in one which numbers and words it holds (`leaves`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from html import escape
+from itertools import product
+from math import isfinite, prod
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from roofline.model.errors import InputError
+from roofline.model.maths import is_array
+from roofline.units import BARE, TEXTS
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+Units: TypeAlias = Mapping[str, str]
+"""Attribute → the unit of its values: s, B, FLOP, FLOP/B, share, USD, J, or nothing for plain numbers and words."""
+LINES = 30
+"""Lines of text that a result prints at most."""
+
+if TYPE_CHECKING:
+    Word: TypeAlias = Any
+    Flag: TypeAlias = Any
+else:
+
+    class Word:
+        """A word, or an array of words."""
+
+    class Flag:
+        """Yes or no, or an array of these."""
+
+
+Leaf: TypeAlias = tuple[str, Any, str]
+"""A name, a number or word (or an array of them), and its unit."""
+
+
+class Figured:
+    """What says of itself which of its attributes are figures, with their units."""
+
+    FIGURES: ClassVar[Units]
+    """In order. JSON has all of them, a frame the numbers and words."""
+    NAMES: ClassVar[Mapping[str, str]] = {}
+    """Figures that are attributes of another name."""
+
+    def figure(self, name: str) -> Any:
+        """The value of a figure."""
+        return getattr(self, self.NAMES.get(name, name))
+
+
+class Result(Figured):
+    """What every answer can do. Subclasses are frozen dataclasses with `SCHEMA` and `FIGURES`."""
+
+    SCHEMA: ClassVar[str]
+    """The name and the version of its JSON."""
+
+    def leaves(self) -> Iterator[Leaf]:
+        """The numbers and words of all figures."""
+        return (leaf for name, unit in self.FIGURES.items() for leaf in _leaves(name, self.figure(name), unit))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The broadcast shape of its arrays, () where it has none."""
+        import numpy as np
+
+        return np.broadcast_shapes(*(np.shape(value) for _, value, _ in self.leaves()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of the schema `docs/schema/NAME.json`, as Python's own types."""
+        return {"schema": self.SCHEMA, **{name: plain(self.figure(name)) for name in self.FIGURES}}
+
+    def to_frame(self) -> DataFrame:
+        """A Polars frame: one row for each element, one column for each number and word."""
+        import polars
+
+        return polars.DataFrame(self.columns(), strict=False)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The frame's columns, each with one value for each element."""
+        import numpy as np
+
+        shape = self.shape
+        return {name: np.broadcast_to(value, shape).reshape(-1).tolist() for name, value, _ in self.leaves()}
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The names of figures and their values with units, for people."""
+        return [(name, text(value, unit)) for name, value, unit in _grouped(list(self.leaves()))]
+
+    def __repr__(self) -> str:
+        lines = self.lines()
+        width = max(len(name) for name, _ in lines)
+        shown = [f"{name:<{width}}  {value}" for name, value in lines[: LINES - 2]]
+        more = [f"… {len(lines) - len(shown)} more: to_frame()"] if len(shown) < len(lines) else []
+        shape = f", {' × '.join(map(str, self.shape))} points" if self.shape else ""
+        return "\n".join([f"{type(self).__name__}{shape}", *shown, *more])
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.lines())
+        return f"<table><caption>{escape(type(self).__name__)}</caption>{rows}</table>"
+
+
+def _leaves(name: str, value: Any, unit: str) -> Iterator[Leaf]:
+    """The numbers and words of a figure; lists of things have none."""
+    if hasattr(value, "leaves"):
+        yield from value.leaves(name, unit)
+    elif hasattr(value, "plain"):
+        yield name, value.plain(), unit
+    elif not (isinstance(value, (tuple, list, Mapping, Figured)) or is_dataclass(value)):
+        yield name, value, unit
+
+
+def _grouped(leaves: Sequence[Leaf]) -> Iterator[Leaf]:
+    """Leaves for a person: a span's four numbers in one line, nothing that is nothing."""
+    import numpy as np
+
+    by_name = {name: value for name, value, _ in leaves}
+    for name, value, unit in leaves:
+        base, _, end = name.rpartition("_")
+        if end in ("floor", "low", "high") and base in by_name:
+            continue
+        if f"{name}_low" in by_name:
+            yield name, tuple(by_name[f"{name}{end}"] for end in ("", "_low", "_high", "_floor")), unit
+        elif value is not None and not (name.startswith("memory_") and not np.any(value)):
+            yield name, value, unit
+
+
+# -- JSON ----------------------------------------------------------------------------------------------------------
+def plain(value: Any) -> Any:
+    """A value in the types of JSON. Raises TypeError for what has no such form."""
+    if hasattr(value, "plain"):
+        return plain(value.plain())
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if isfinite(value) else None
+        case Figured():
+            return {name: plain(value.figure(name)) for name in value.FIGURES}
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case tuple() | list():
+            return [plain(item) for item in value]
+    if is_array(value):
+        return _listed(value.tolist())
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_listed(item) for item in value]
+    return plain(value)
+
+
+# -- text ----------------------------------------------------------------------------------------------------------
+def text(value: Any, unit: str) -> str:
+    """A figure for a person: a number with its unit, an interval in brackets, of an array its least and its most."""
+    if isinstance(value, tuple):
+        expected, low, high, floor = value
+        return f"{text(expected, unit)} [{text(low, unit)}, {text(high, unit)}], floor {text(floor, unit)}"
+    if is_array(value) and value.ndim:
+        if value.dtype.kind in "iuf":
+            low, high = value.min(), value.max()
+            return text(low.item(), unit) if low == high else f"{text(low.item(), unit)} … {text(high.item(), unit)}"
+        kinds = sorted(set(value.reshape(-1).tolist()))
+        return ", ".join(map(str, kinds[:6])) + (", …" if len(kinds) > 6 else "")
+    value = value.item() if is_array(value) else value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(dict.fromkeys(map(str, value.values())))
+    if not isinstance(value, (int, float)):
+        return str(value)
+    if unit:
+        return f"{TEXTS[unit](value)} {unit}" if unit in BARE else TEXTS[unit](value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+# -- several plans -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Axis:
+    """A setting of which several were asked for: its name, and what each is called."""
+
+    name: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Grid(Result):
+    """Results of one kind along labelled axes, the last axis fastest; `grid.time` has the axes first, then the points.
+
+    Every attribute of the results that is a number, a word, a span or a memory is the grid's too.
+    """
+
+    SCHEMA: ClassVar[str] = "roofline.grid/2"
+    FIGURES: ClassVar[Units] = {"axes": "", "results": ""}
+
+    axes: tuple[Axis, ...]
+    results: tuple[Any, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The axes' lengths, then the shape of the points."""
+        import numpy as np
+
+        return (*self._lengths, *np.broadcast_shapes(*(r.shape for r in self.results)))
+
+    @property
+    def _lengths(self) -> tuple[int, ...]:
+        return tuple(len(axis.labels) for axis in self.axes)
+
+    def at(self, **labels: str) -> Any:
+        """The result, or the smaller grid, at some labels. Raises InputError for an axis or a label there is not."""
+        known = {axis.name: axis for axis in self.axes}
+        for name, label in labels.items():
+            if name not in known or label not in known[name].labels:
+                expected = known[name].labels if name in known else tuple(known)
+                raise InputError(name, label, f"one of {', '.join(expected)}")
+        every = product(*(axis.labels for axis in self.axes))
+        wanted = [labels.get(axis.name) for axis in self.axes]
+        kept = [
+            result
+            for names, result in zip(every, self.results, strict=True)
+            if all(w is None or w == n for w, n in zip(wanted, names, strict=True))
+        ]
+        axes = tuple(axis for axis in self.axes if axis.name not in labels)
+        return Grid(axes, tuple(kept)) if axes else kept[0]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in ("axes", "results"):
+            raise AttributeError(name)
+        return self._stacked([getattr(result, name) for result in self.results])
+
+    def _stacked(self, values: list[Any], points: tuple[int, ...] = ()) -> Any:
+        """The values of all results as one, of the axes' shape and that of the points."""
+        import numpy as np
+
+        first = values[0]
+        if hasattr(first, "leaves") and is_dataclass(first):
+            columns = {f.name: [getattr(v, f.name) for v in values] for f in fields(first)}
+            known = {name: column for name, column in columns.items() if column[0] is not None}
+            points = np.broadcast_shapes(*(np.shape(v) for column in known.values() for v in column))
+            return replace(first, **{name: self._stacked(column, points) for name, column in known.items()})
+        points = np.broadcast_shapes(points, *(np.shape(v) for v in values))
+        stacked = np.stack([np.broadcast_to(v, points) for v in values])
+        return stacked.reshape(*self._lengths, *points)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The axes' labels and the columns of every result, with a row for each element."""
+        columns: dict[str, list[Any]] = {}
+        for names, result in zip(product(*(axis.labels for axis in self.axes)), self.results, strict=True):
+            rows = result.columns()
+            labels = {a.name: [n] * prod(result.shape) for a, n in zip(self.axes, names, strict=True)}
+            for name, values in {**rows, **labels}.items():
+                columns.setdefault(name, []).extend(values)
+        return columns
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The axes, then the figures over all results."""
+        axes = [(axis.name, ", ".join(axis.labels)) for axis in self.axes]
+        names = {name for axis in self.axes for name in (axis.name, "chip" if axis.name == "on" else axis.name)}
+        leaves = [
+            (parts[0][0], self._flat([value for _, value, _ in parts]), parts[0][2])
+            for parts in zip(*(result.leaves() for result in self.results), strict=True)
+        ]
+        return axes + [(n, text(v, unit)) for n, v, unit in _grouped(leaves) if n not in names]
+
+    def _flat(self, values: list[Any]) -> Any:
+        import numpy as np
+
+        if any(v is None for v in values):
+            return None
+        return np.concatenate([np.asarray(v).reshape(-1) for v in values])

@@ -1,0 +1,192 @@
+"""JSON Schemas of the results, out of their figures and the types of these.
+
+`python -m roofline.schema FOLDER` writes them, one file each.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from itertools import pairwise
+from json import dumps
+from pathlib import Path
+from textwrap import dedent
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+
+from roofline.model.maths import Count
+from roofline.result import Figured, Flag, Result, Word
+
+RESULTS = {
+    "show.analysis": "Steps",
+    "work.analysis": "Analysis",
+    "estimates.step": "Estimate",
+    "work.explain": "Explanation",
+    "show.explain": "Explanations",
+    "estimates.generate": "Generation",
+    "estimates.serve": "Serving",
+    "estimates.pools": "Pools",
+    "estimates.fit": "Fit",
+    "estimates.train": "TrainingEstimate",
+    "estimates.run": "Run",
+    "show.training": "Trained",
+    "explore.difference": "Difference",
+    "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
+    "DiagramPlot",
+    "show.report.write": "Finished",
+    "show.models": "Catalog ModelTypes ModelAnswer",
+    "show.chips": "Chips Clusters",
+    "machine.calibrate.cases": "Calibration",
+    "result": "Grid",
+}
+"""Module → the kinds of result in it."""
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+COUNT = {
+    "description": "A number, or an array of them as nested lists; null where there is none, or it is infinite.",
+    "anyOf": [{"type": ["number", "null"]}, {"type": "array", "items": {"$ref": "#/$defs/Count"}}],
+}
+WORD = {
+    "description": "A word, or an array of them as nested lists.",
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"$ref": "#/$defs/Word"}}],
+}
+FLAG = {
+    "description": "Yes or no, or an array of these as nested lists.",
+    "anyOf": [{"type": "boolean"}, {"type": "array", "items": {"$ref": "#/$defs/Flag"}}],
+}
+MARKERS: Mapping[Any, Mapping[str, Any]] = {Count: COUNT, Word: WORD, Flag: FLAG}
+PLAIN: Mapping[Any, Mapping[str, Any]] = {
+    str: {"type": "string"}, bool: {"type": "boolean"}, int: {"type": "integer"}, float: {"type": ["number", "null"]},
+    NoneType: {"type": "null"}, Any: {},
+}  # fmt: skip
+"""A float is null where it is infinite."""
+
+
+def schemas() -> Mapping[str, Mapping[str, Any]]:
+    """Name of a schema, without its version → the schema."""
+    together: dict[str, list[type[Result]]] = {}
+    for kind in results():
+        together.setdefault(kind.SCHEMA, []).append(kind)
+    return {_short(name): _document(name, kinds) for name, kinds in together.items()}
+
+
+def results() -> Iterator[type[Result]]:
+    """Every kind of result."""
+    for module, names in RESULTS.items():
+        for name in names.split():
+            yield getattr(import_module(f"roofline.{module}"), name)
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("roofline.").partition("/")[0]
+
+
+def _document(name: str, kinds: Sequence[type[Result]]) -> Mapping[str, Any]:
+    definitions: dict[str, Any] = {}
+    bodies = [_object(kind, definitions) for kind in kinds]
+    for body in bodies:
+        body["properties"] = {"schema": {"const": name}, **body["properties"]}
+        body["required"] = ["schema", *body["required"]]
+    whole = bodies[0] if len(bodies) == 1 else {"anyOf": bodies}
+    return {"$schema": DIALECT, "title": name, **whole, "$defs": dict(sorted(definitions.items()))}
+
+
+def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a class: its figures, or the fields of one that has none."""
+    units: Mapping[str, str] = getattr(kind, "FIGURES", None) or dict.fromkeys((f.name for f in fields(kind)), "")
+    properties = {}
+    for name, unit in units.items():
+        type_, says = figure_type(kind, name)
+        extras = {"description": says} if says else {}
+        extras |= {"unit": unit} if unit else {}
+        properties[name] = {**schema_of(type_, definitions), **extras}
+    about = {"description": " ".join(inspect.cleandoc(kind.__doc__).split())} if kind.__doc__ else {}
+    return {**about, "type": "object", "properties": properties, "required": list(properties)}
+
+
+def figure_type(kind: type, name: str) -> tuple[Any, str]:
+    """The type of a figure of a class, and what its docstring says."""
+    attribute = getattr(kind, "NAMES", {}).get(name, name)
+    found = inspect.getattr_static(kind, attribute, None)
+    if isinstance(found, (property, cached_property)):
+        getter: Any = found.fget if isinstance(found, property) else found.func
+        return get_type_hints(getter, localns=_later())["return"], _first(found.__doc__)
+    hints = get_type_hints(kind, localns=_later())
+    if attribute in hints:
+        return hints[attribute], field_docs(kind).get(attribute, "")
+    return figure_type(kind.OF, name)  # type: ignore[attr-defined]
+
+
+def schema_of(type_: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a type; what is an object or a marker goes into the definitions. Raises TypeError for others."""
+    if type_ in MARKERS:
+        definitions[type_.__name__] = MARKERS[type_]
+        return {"$ref": f"#/$defs/{type_.__name__}"}
+    if type_ in PLAIN:
+        return dict(PLAIN[type_])
+    origin, inner = get_origin(type_), get_args(type_)
+    if origin in (Union, UnionType):
+        return {"anyOf": [schema_of(t, definitions) for t in inner]}
+    if origin is ClassVar:
+        return schema_of(inner[0], definitions)
+    if origin is Literal:
+        return {"enum": list(inner)}
+    if origin is tuple and inner[1:] != (...,):
+        return {"type": "array", "prefixItems": [schema_of(t, definitions) for t in inner]}
+    if origin in (tuple, list):
+        return {"type": "array", "items": schema_of(inner[0], definitions)}
+    if origin is not None and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": schema_of(inner[1], definitions)}
+    if hasattr(type_, "plain"):
+        return schema_of(get_type_hints(type_.plain)["return"], definitions)
+    if is_dataclass(type_) or (isinstance(type_, type) and issubclass(type_, Figured)):
+        name = type_.__name__  # type: ignore[union-attr]
+        if name not in definitions:
+            definitions[name] = {}
+            definitions[name] = _object(type_, definitions)  # type: ignore[arg-type]
+        return {"$ref": f"#/$defs/{name}"}
+    raise TypeError(f"{type_} has no form in JSON")
+
+
+@cache
+def _later() -> dict[str, Any]:
+    """Types that modules name without importing them."""
+    from roofline.estimates.step import Estimate
+
+    return {"Estimate": Estimate}
+
+
+@cache
+def field_docs(kind: type) -> Mapping[str, str]:
+    """What the strings below a class's fields say of them."""
+    docs: dict[str, str] = {}
+    for base in kind.__mro__[:-1]:
+        body = ast.parse(dedent(inspect.getsource(base))).body[0].body  # type: ignore[attr-defined]
+        for line, below in pairwise(body):
+            if isinstance(line, ast.AnnAssign) and isinstance(below, ast.Expr):
+                docs.setdefault(ast.unparse(line.target), _first(ast.literal_eval(below.value)))
+    return docs
+
+
+def _first(doc: str | None) -> str:
+    """The first paragraph of a docstring, in a line."""
+    return " ".join(inspect.cleandoc(doc or "").partition("\n\n")[0].split())
+
+
+def write(folder: Path) -> None:
+    """All schemas into a folder, and nothing else of that ending."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {f"{name}.json": dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()}
+    for path in folder.glob("*.json"):
+        if path.name not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,416 @@
+"""Decoders whose layers are attention and a dense feed-forward."""
+
+from oracle.cases.axes import (
+    ABSENT,
+    ATTENTION_BIAS,
+    DENSE,
+    DEPTH,
+    FLAG,
+    HEAD,
+    HEAD_OR_DEFAULT,
+    HEAD_OR_NULL,
+    KV,
+    KV_OR_ALL,
+    MLP_BIAS,
+    MULTI_HEAD_SIZES,
+    PARTIAL_ROTARY,
+    SIZES,
+    TIED,
+    WIDTHS,
+    WINDOW,
+    WINDOWED,
+    WINDOWED_OR_DEFAULT,
+    WINDOWED_SIZES,
+    Axes,
+    Case,
+    without,
+)
+
+GPT_SIZES = {"vocab_size": 1000, "n_positions": 256, "n_embd": 128, "n_layer": 3, "n_head": 8}
+GPT: Axes = {
+    "vocab_size": (1000, 517),
+    "n_positions": (256, 130),
+    "n_embd": (128, 192),
+    "n_layer": (1, 3),
+    "n_head": (4, 8),
+    "n_inner": (ABSENT, None, 200),
+    **TIED,
+}
+
+LLAMA = Case(SIZES, {**DENSE, **KV_OR_ALL, **HEAD_OR_NULL, **ATTENTION_BIAS, **MLP_BIAS})
+MISTRAL = Case(SIZES, {**DENSE, **KV, **HEAD_OR_NULL, **WINDOW})
+OLMO = Case(SIZES, {**DENSE, **KV_OR_ALL, **HEAD_OR_DEFAULT, **ATTENTION_BIAS})
+GLM = Case(SIZES, {**DENSE, **KV, **HEAD_OR_DEFAULT, **ATTENTION_BIAS, **PARTIAL_ROTARY})
+
+PER_LAYER_EMBEDDING = {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 100}
+GEMMA_4_SIZES = {
+    **SIZES,
+    "num_hidden_layers": 4,
+    "head_dim": 16,
+    "global_head_dim": 32,
+    "sliding_window": 8,
+    "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "full_attention"],
+}
+GEMMA_4: Axes = {
+    **WIDTHS,
+    **KV,
+    **ATTENTION_BIAS,
+    "head_dim": (16, 40),
+    "global_head_dim": (32, 48),
+    ("attention_k_eq_v", "num_global_key_value_heads"): ((ABSENT, ABSENT), (False, ABSENT), (True, 1), (True, 4)),
+}
+
+CASES: dict[str, Case] = {
+    "llama": LLAMA,
+    "mistral": MISTRAL,
+    "ministral3": Case(SIZES, {**DENSE, **KV, **HEAD_OR_DEFAULT, **WINDOW}),
+    "qwen2": Case(
+        SIZES,
+        {
+            **DENSE,
+            "num_key_value_heads": (1, 2, 4, None),
+            **HEAD_OR_DEFAULT,
+            ("use_sliding_window", "sliding_window", "max_window_layers"): (
+                (ABSENT, 8, 1),
+                (True, 8, 1),
+                (False, None, 0),
+            ),
+        },
+    ),
+    "qwen3": Case(
+        SIZES,
+        {
+            **DENSE,
+            "num_key_value_heads": (1, 2, 4, None),
+            **HEAD_OR_DEFAULT,
+            **ATTENTION_BIAS,
+            "use_sliding_window": FLAG,
+        },
+    ),
+    "gemma": Case(SIZES, {**DENSE, **KV, **HEAD_OR_DEFAULT, **ATTENTION_BIAS}),
+    "gemma2": Case(WINDOWED_SIZES, {**WIDTHS, **KV, **HEAD_OR_DEFAULT, **ATTENTION_BIAS, **WINDOWED}),
+    "gemma3_text": Case(
+        WINDOWED_SIZES,
+        {**WIDTHS, **KV, **HEAD_OR_DEFAULT, **ATTENTION_BIAS, **WINDOWED, "sliding_window_pattern": (ABSENT, 2)},
+    ),
+    "phi": Case(SIZES, {**DENSE, **KV_OR_ALL, **PARTIAL_ROTARY, "qk_layernorm": FLAG}),
+    "phi3": Case(SIZES, {**DENSE, **KV_OR_ALL, **HEAD_OR_DEFAULT, **WINDOW}),
+    "gpt2": Case(GPT_SIZES, GPT),
+    "gpt_bigcode": Case(GPT_SIZES, {**GPT, "multi_query": FLAG}),
+    "gptj": Case({**GPT_SIZES, "rotary_dim": 8}, {**GPT, "rotary_dim": (8, 16)}),
+    "gpt_neox": Case(
+        MULTI_HEAD_SIZES,
+        {**DENSE, **ATTENTION_BIAS, "use_parallel_residual": FLAG, "rotary_pct": (ABSENT, 0.5)},
+    ),
+    "opt": Case(
+        {
+            "vocab_size": 1000,
+            "hidden_size": 128,
+            "ffn_dim": 352,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 8,
+            "max_position_embeddings": 256,
+            "word_embed_proj_dim": 128,
+        },
+        {
+            "vocab_size": (1000, 517),
+            "hidden_size": (128, 192),
+            "ffn_dim": (352, 96),
+            "num_hidden_layers": (1, 3),
+            "max_position_embeddings": (256, 130),
+            "word_embed_proj_dim": (ABSENT, None, 128, 48),
+            "do_layer_norm_before": FLAG,
+            "_remove_final_layer_norm": FLAG,
+            "enable_bias": FLAG,
+            "layer_norm_elementwise_affine": FLAG,
+            **TIED,
+        },
+    ),
+    "bloom": Case(
+        {"vocab_size": 1000, "hidden_size": 128, "n_layer": 3, "n_head": 8},
+        {
+            "vocab_size": (1000, 517),
+            ("hidden_size", "n_embed", "n_layer", "num_hidden_layers", "n_head", "num_attention_heads"): (
+                (128, ABSENT, 2, ABSENT, 4, ABSENT),
+                (ABSENT, 192, 3, ABSENT, ABSENT, 8),
+                (192, ABSENT, ABSENT, 1, 8, ABSENT),
+            ),
+            **TIED,
+        },
+    ),
+    "falcon": Case(
+        {
+            "vocab_size": 1000,
+            "hidden_size": 128,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 8,
+            "multi_query": True,
+            "new_decoder_architecture": False,
+            "parallel_attn": True,
+        },
+        {
+            "vocab_size": (1000, 517),
+            "hidden_size": (128, 192),
+            "num_hidden_layers": (1, 3),
+            (
+                "new_decoder_architecture",
+                "multi_query",
+                "num_kv_heads",
+                "parallel_attn",
+                "num_ln_in_parallel_attn",
+            ): (
+                (False, True, ABSENT, True, ABSENT),
+                (ABSENT, ABSENT, 4, ABSENT, 1),
+                (False, True, ABSENT, False, ABSENT),
+                (False, False, ABSENT, False, 2),
+                (False, False, None, True, None),
+                (True, True, 2, True, ABSENT),
+                (True, True, 4, True, 1),
+                (True, False, None, True, 2),
+            ),
+            "ffn_hidden_size": (ABSENT, None, 200),
+            "alibi": FLAG,
+            "bias": FLAG,
+            **TIED,
+        },
+    ),
+    "mpt": Case(
+        {"vocab_size": 1000, "d_model": 128, "n_layers": 3, "n_heads": 8, "max_seq_len": 256, "expansion_ratio": 4},
+        {
+            "vocab_size": (1000, 517),
+            "d_model": (128, 192),
+            "n_layers": (1, 3),
+            "n_heads": (4, 8),
+            "max_seq_len": (256, 512),
+            **TIED,
+        },
+    ),
+    "stablelm": Case(
+        SIZES,
+        {
+            **DENSE,
+            **KV,
+            **PARTIAL_ROTARY,
+            "use_qkv_bias": FLAG,
+            "qk_layernorm": FLAG,
+            "use_parallel_residual": FLAG,
+        },
+    ),
+    "starcoder2": Case(SIZES, {**DENSE, **KV, **HEAD_OR_NULL, **WINDOW, "use_bias": FLAG}),
+    "olmo": OLMO,
+    "olmo2": OLMO,
+    "olmo3": Case(WINDOWED_SIZES, {**OLMO.axes, "num_hidden_layers": (3,), **WINDOWED}),
+    "granite": Case(SIZES, {**DENSE, **KV_OR_ALL, **HEAD_OR_DEFAULT, **ATTENTION_BIAS, **MLP_BIAS}),
+    "cohere": Case(SIZES, {**DENSE, **KV_OR_ALL, **HEAD_OR_DEFAULT, **ATTENTION_BIAS, "use_qk_norm": FLAG}),
+    "cohere2": Case(WINDOWED_SIZES, {**WIDTHS, **KV_OR_ALL, **HEAD_OR_DEFAULT, **ATTENTION_BIAS, **WINDOWED}),
+    "glm": GLM,
+    "glm4": GLM,
+    "exaone4": Case(
+        SIZES,
+        {
+            **WIDTHS,
+            **KV,
+            **HEAD_OR_DEFAULT,
+            ("sliding_window", "sliding_window_pattern", "layer_types"): (
+                (8, 4, ABSENT),
+                (8, "LLG", ["sliding_attention", "sliding_attention", "full_attention"]),
+                (None, None, ["full_attention", "full_attention", "full_attention"]),
+            ),
+        },
+    ),
+    "smollm3": Case(
+        SIZES,
+        {
+            **WIDTHS,
+            "num_key_value_heads": (1, 2, 4, None),
+            **HEAD_OR_DEFAULT,
+            **ATTENTION_BIAS,
+            **MLP_BIAS,
+            "no_rope_layers": (ABSENT, [1, 0, 1]),
+            ("use_sliding_window", "sliding_window"): ((ABSENT, ABSENT), (True, 8)),
+        },
+    ),
+    "seed_oss": Case(
+        SIZES,
+        {
+            **DENSE,
+            "num_key_value_heads": (1, 2, 4, None),
+            **HEAD_OR_NULL,
+            **ATTENTION_BIAS,
+            **MLP_BIAS,
+            "attention_out_bias": FLAG,
+        },
+    ),
+    "ernie4_5": Case(SIZES, {**DENSE, "num_key_value_heads": (1, 2, 4, None), **HEAD_OR_NULL, "use_bias": FLAG}),
+    "hunyuan_v1_dense": Case({**SIZES, "head_dim": 16}, {**DENSE, **KV_OR_ALL, **HEAD, **ATTENTION_BIAS}),
+    "bitnet": Case(SIZES, {**DENSE, "num_key_value_heads": (1, 2, 4, None), **ATTENTION_BIAS}),
+    "nemotron": Case(SIZES, {**DENSE, **KV, **HEAD_OR_NULL, **ATTENTION_BIAS, **MLP_BIAS, **PARTIAL_ROTARY}),
+    "internlm3": Case(
+        SIZES,
+        {
+            **DENSE,
+            "num_key_value_heads": (1, 2, 4, None),
+            **HEAD_OR_NULL,
+            ("qkv_bias", "bias"): ((ABSENT, ABSENT), (False, False), (True, True)),
+        },
+    ),
+    "apertus": Case(
+        SIZES, {**DENSE, **KV_OR_ALL, **HEAD_OR_DEFAULT, **ATTENTION_BIAS, "hidden_act": (ABSENT, "xielu", "silu")}
+    ),
+    "arcee": LLAMA,
+    "helium": Case(
+        {**SIZES, "head_dim": 16},
+        {
+            "vocab_size": (1000, 517),
+            "intermediate_size": (352, 96),
+            **DEPTH,
+            **TIED,
+            **KV,
+            **ATTENTION_BIAS,
+            **MLP_BIAS,
+            ("hidden_size", "num_attention_heads", "head_dim"): ((128, 8, 16), (128, 4, 32), (192, 4, 48)),
+        },
+    ),
+    "ministral": Case({**SIZES, "head_dim": 16}, {**DENSE, **KV, **HEAD, **WINDOW}),
+    "cwm": Case(SIZES, {**WIDTHS, **KV, **HEAD_OR_DEFAULT, **MLP_BIAS, **WINDOWED_OR_DEFAULT}),
+    "iquestcoder": Case(SIZES, {**DENSE, **KV, **HEAD_OR_DEFAULT, **ATTENTION_BIAS, **MLP_BIAS}),
+    "hyperclovax": Case(
+        SIZES, {**DENSE, **KV_OR_ALL, **HEAD_OR_DEFAULT, **ATTENTION_BIAS, **MLP_BIAS, "use_post_norm": FLAG}
+    ),
+    "jais2": Case(SIZES, {**DENSE, **KV_OR_ALL, **HEAD_OR_DEFAULT, **ATTENTION_BIAS, **MLP_BIAS}),
+    "nanochat": Case(SIZES, {**DENSE, **KV_OR_ALL, **ATTENTION_BIAS}),
+    "granite_swa": Case(SIZES, {**WIDTHS, **KV, **ATTENTION_BIAS, **MLP_BIAS, **WINDOWED_OR_DEFAULT}),
+    "vaultgemma": Case(WINDOWED_SIZES, {**WIDTHS, **KV, **HEAD_OR_DEFAULT, **ATTENTION_BIAS, **WINDOWED}),
+    "gemma3n_text": Case(
+        {
+            **SIZES,
+            **PER_LAYER_EMBEDDING,
+            "num_hidden_layers": 5,
+            "head_dim": 16,
+            "sliding_window": 8,
+            "laurel_rank": 4,
+            "num_kv_shared_layers": 0,
+        },
+        {
+            "vocab_size": (1000, 517),
+            "hidden_size": (128, 192),
+            "num_attention_heads": (8, 4),
+            **KV,
+            **TIED,
+            **HEAD_OR_DEFAULT,
+            **ATTENTION_BIAS,
+            "intermediate_size": (352, [96, 80, 64, 48, 32]),
+            "laurel_rank": (ABSENT, 4),
+            "altup_num_inputs": (ABSENT, 2, 3),
+            "hidden_size_per_layer_input": (8, 24),
+            ("num_kv_shared_layers", "layer_types"): (
+                (0, ABSENT),
+                (
+                    2,
+                    ["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+                ),
+            ),
+        },
+    ),
+    "gemma4_text": Case(
+        {**GEMMA_4_SIZES, **PER_LAYER_EMBEDDING},
+        {
+            **GEMMA_4,
+            ("hidden_size_per_layer_input", "num_kv_shared_layers", "use_double_wide_mlp"): (
+                (0, ABSENT, ABSENT),
+                (24, ABSENT, True),
+                (8, 1, False),
+                (8, 1, True),
+            ),
+            ("enable_moe_block", "num_experts", "top_k_experts", "moe_intermediate_size"): (
+                (ABSENT, ABSENT, ABSENT, ABSENT),
+                (True, 6, 2, 24),
+                (True, 8, 1, 48),
+            ),
+        },
+    ),
+    "gemma4_unified_text": Case(
+        GEMMA_4_SIZES,
+        {
+            **GEMMA_4,
+            ("num_kv_shared_layers", "use_double_wide_mlp"): ((ABSENT, ABSENT), (1, False), (1, True)),
+        },
+    ),
+    "gpt-sw3": Case(GPT_SIZES, GPT),
+    "codegen": Case({**GPT_SIZES, "rotary_dim": 8}, {**GPT, "rotary_dim": (8, 16)}),
+    "openai-gpt": Case(GPT_SIZES, without("n_inner", of=GPT)),
+    "ctrl": Case(
+        {**GPT_SIZES, "dff": 256},
+        {**without("n_inner", of=GPT), "dff": (256, 100)},
+    ),
+    "gpt_neo": Case(
+        {
+            "vocab_size": 1000,
+            "hidden_size": 128,
+            "num_layers": 4,
+            "num_heads": 8,
+            "max_position_embeddings": 256,
+            "attention_types": [[["global", "local"], 2]],
+            "window_size": 8,
+        },
+        {
+            "vocab_size": (1000, 517),
+            "hidden_size": (128, 192),
+            "num_heads": (8, 4),
+            "max_position_embeddings": (256, 130),
+            ("num_layers", "attention_types"): ((4, [[["global", "local"], 2]]), (3, [[["local"], 3]]), (24, ABSENT)),
+            "intermediate_size": (ABSENT, None, 200),
+            "window_size": (ABSENT, 8),
+            **TIED,
+        },
+    ),
+    "biogpt": Case(MULTI_HEAD_SIZES, {**DENSE, "max_position_embeddings": (256, 130)}),
+    "xglm": Case(
+        {
+            "vocab_size": 1000,
+            "d_model": 128,
+            "ffn_dim": 352,
+            "num_layers": 3,
+            "attention_heads": 8,
+            "max_position_embeddings": 256,
+        },
+        {
+            "vocab_size": (1000, 517),
+            "d_model": (128, 192),
+            "ffn_dim": (352, 96),
+            "num_layers": (1, 3),
+            "attention_heads": (8, 4),
+            **TIED,
+        },
+    ),
+    "gpt_neox_japanese": Case(
+        without("intermediate_size", of=MULTI_HEAD_SIZES),
+        {
+            "vocab_size": (1000, 517),
+            "hidden_size": (128, 192),
+            "num_attention_heads": (8, 4),
+            **DEPTH,
+            "intermediate_multiple_size": (ABSENT, 2),
+            **PARTIAL_ROTARY,
+            **TIED,
+        },
+    ),
+    "persimmon": Case(MULTI_HEAD_SIZES, {**DENSE, **PARTIAL_ROTARY, "qk_layernorm": FLAG}),
+    "modernbert-decoder": Case(
+        {**MULTI_HEAD_SIZES, "num_hidden_layers": 4, "local_attention": 16},
+        {
+            **WIDTHS,
+            **ATTENTION_BIAS,
+            **MLP_BIAS,
+            "norm_bias": FLAG,
+            "classifier_bias": FLAG,
+            "decoder_bias": FLAG,
+            "local_attention": (ABSENT, 16),
+            ("layer_types", "global_attn_every_n_layers"): (
+                (ABSENT, ABSENT),
+                (ABSENT, 2),
+                (["sliding_attention", "full_attention", "full_attention", "sliding_attention"], ABSENT),
+            ),
+        },
+    ),
+}

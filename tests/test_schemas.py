@@ -1,0 +1,125 @@
+"""The JSON of every command has the schema that is published, and nothing that the schema does not name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import roofline as rl
+from roofline import schema
+from roofline.cli.main import main
+
+FOLDER = Path(__file__).parents[1] / "docs" / "schema"
+LLAMA = "meta-llama/Llama-3.1-8B"
+ON = [LLAMA, "--on", "l4"]
+LENGTHS = ["--input", "10", "--output", "4"]
+KINDS = ("roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram")
+SHORT = {
+    **{kind: ["--decode", "64"] for kind in ("roofline", "shares", "tornado", "sweep")},
+    **{kind: ["--most-context", "512"] for kind in ("memory", "map")},
+}
+COMMANDS = [
+    ["analyze", LLAMA], ["analyze", *ON, "--decode", "9"], ["explain", "openai-community/gpt2", "attention"],
+    ["models"], ["models", "openai-community/gpt2"], ["models", "--types"],
+    ["diff", ON[0], "openai-community/gpt2"], ["diff", f"{LLAMA}@l4", "Qwen/Qwen3-32B@l4"], ["chips"],
+    ["chips", "--clusters"], ["generate", *ON, *LENGTHS, "--draft", "openai-community/gpt2"],
+    ["generate", *ON, "--input", "9", "--output", "1"], ["serve", *ON, *LENGTHS, "--concurrency", "2"],
+    ["serve", LLAMA, *"--on 8xh100-sxm --input 9 --output 9 --concurrency 2 --prefill-layout tp=2 --chips 4".split()],
+    ["train", LLAMA, *"--on 8xh100-sxm --batch 8 --tokens 8192 --layout dp=8 --run-tokens 1e9".split()],
+    *(["plot", *ON, "--kind", kind, *SHORT.get(kind, [])] for kind in KINDS),
+    ["report", *ON, "--output-tokens", "4"], ["fit", *ON, "--batch", "400"],
+]  # fmt: skip
+ARRAYS = {
+    "estimate": lambda: rl.estimate(LLAMA, rl.decode([1, 2], [[5], [9]]), on="h100-sxm"),
+    "analysis": lambda: rl.analyze(LLAMA, rl.prefill([1, 2], 9)),
+    "explanation": lambda: rl.explain(LLAMA, "attention", rl.decode(1, 9)),
+    "generate": lambda: rl.generate(LLAMA, on="h100-sxm", batch=[1, 2], input=9, output=3),
+    "serve": lambda: rl.serve(LLAMA, on="h100-sxm", input=9, output=3, concurrency=[1, 2]),
+    "fit": lambda: rl.fit(LLAMA, on="h100-sxm", batch=[1, 900], context=4096),
+    "training": lambda: rl.train(LLAMA, batch=[8, 16], tokens=512, on="8xh100-sxm"),
+    "grid": lambda: rl.fit(LLAMA, on=["l4", "h100-sxm"], context=4096),
+    "run": lambda: rl.run(rl.train(LLAMA, batch=8, tokens=512, on="8xh100-sxm"), 1e12),
+}
+
+
+@pytest.fixture(scope="module")
+def schemas() -> dict[str, Any]:
+    return dict(schema.schemas())
+
+
+def test_the_published_schemas_are_those_of_the_types(schemas: dict[str, Any]) -> None:
+    published = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.json")}
+    assert published == schemas, "run: python -m roofline.schema docs/schema"
+
+
+def test_every_schema_is_one(schemas: dict[str, Any]) -> None:
+    for document in schemas.values():
+        jsonschema.Draft202012Validator.check_schema(document)
+
+
+def test_the_page_names_every_schema(schemas: dict[str, Any]) -> None:
+    page = (FOLDER.parent / "json.md").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\[`([^`]+)`\]\((schema/\w+\.json)\)", page))
+    assert linked == {(schema["title"], f"schema/{name}.json") for name, schema in schemas.items()}
+
+
+def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What a command prints, whatever its exit code."""
+    try:
+        main([*words, "--json"])
+    except SystemExit as stop:
+        assert stop.code == 1  # noqa: PT017 - it does not fit, and is printed all the same
+    return json.loads(capsys.readouterr().out)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_what_a_command_prints(words: list[str], capsys: pytest.CaptureFixture[str], schemas: dict[str, Any]) -> None:
+    check(printed(words, capsys), schemas)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_what_the_library_gives(name: str, schemas: dict[str, Any]) -> None:
+    data = ARRAYS[name]().to_dict()
+    assert data["schema"].partition("/")[0] == f"roofline.{name}"
+    check(json.loads(json.dumps(data, allow_nan=False)), schemas)
+
+
+def check(data: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Valid, and without a key that its schema does not name."""
+    document = schemas[data["schema"].removeprefix("roofline.").partition("/")[0]]
+    jsonschema.validate(data, document, cls=jsonschema.Draft202012Validator)
+    assert list(strangers(data, document, document)) == []
+
+
+def strangers(data: Any, part: dict[str, Any], document: dict[str, Any]) -> Iterator[str]:
+    """Keys of objects that the schema does not name; where it says nothing at all, anything goes."""
+    part = resolved(part, document)
+    if not part:
+        return
+    for choice in part.get("anyOf", ()):
+        if jsonschema.Draft202012Validator({**choice, "$defs": document["$defs"]}).is_valid(data):
+            yield from strangers(data, choice, document)
+            return
+    if isinstance(data, dict):
+        for key, value in data.items():
+            inner = part.get("properties", {}).get(key, part.get("additionalProperties"))
+            if inner is None:
+                yield key
+            else:
+                yield from strangers(value, inner, document)
+    elif isinstance(data, list):
+        for value in data:
+            yield from strangers(value, part.get("items", {}), document)
+
+
+def resolved(part: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """What a reference stands for."""
+    while "$ref" in part:
+        part = document["$defs"][part["$ref"].rpartition("/")[2]]
+    return part
