@@ -14,6 +14,8 @@ from itertools import product
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+import numpy as np
+
 from roofline.model.errors import InputError
 from roofline.model.maths import is_array
 from roofline.units import BARE, TEXTS
@@ -68,8 +70,6 @@ class Result(Figured):
     @property
     def shape(self) -> tuple[int, ...]:
         """The broadcast shape of its arrays, () where it has none."""
-        import numpy as np
-
         return np.broadcast_shapes(*(np.shape(value) for _, value, _ in self.leaves()))
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,8 +84,6 @@ class Result(Figured):
 
     def columns(self) -> dict[str, list[Any]]:
         """The frame's columns, each with one value for each element."""
-        import numpy as np
-
         shape = self.shape
         return {name: np.broadcast_to(value, shape).reshape(-1).tolist() for name, value, _ in self.leaves()}
 
@@ -119,8 +117,6 @@ def _leaves(name: str, value: Any, unit: str) -> Iterator[Leaf]:
 
 def _grouped(leaves: Sequence[Leaf]) -> Iterator[Leaf]:
     """Leaves for a person: a span's four numbers in one line, nothing that is nothing."""
-    import numpy as np
-
     by_name = {name: value for name, value, _ in leaves}
     for name, value, unit in leaves:
         base, _, end = name.rpartition("_")
@@ -210,8 +206,6 @@ class Grid(Result):
     @property
     def shape(self) -> tuple[int, ...]:
         """The axes' lengths, then the shape of the points."""
-        import numpy as np
-
         return (*self._lengths, *np.broadcast_shapes(*(r.shape for r in self.results)))
 
     @property
@@ -242,10 +236,8 @@ class Grid(Result):
 
     def _stacked(self, values: list[Any], points: tuple[int, ...] = ()) -> Any:
         """The values of all results as one, of the axes' shape and that of the points."""
-        import numpy as np
-
         first = values[0]
-        if hasattr(first, "leaves") and is_dataclass(first):
+        if hasattr(first, "leaves") and is_dataclass(first) and not isinstance(first, type):
             columns = {f.name: [getattr(v, f.name) for v in values] for f in fields(first)}
             known = {name: column for name, column in columns.items() if column[0] is not None}
             points = np.broadcast_shapes(*(np.shape(v) for column in known.values() for v in column))
@@ -275,8 +267,6 @@ class Grid(Result):
         return axes + [(n, text(v, unit)) for n, v, unit in _grouped(leaves) if n not in names]
 
     def _flat(self, values: list[Any]) -> Any:
-        import numpy as np
-
         if any(v is None for v in values):
             return None
         return np.concatenate([np.asarray(v).reshape(-1) for v in values])

@@ -182,7 +182,7 @@ def activation_bytes(rank: Model, precision: Precision, tokens: Count, sequences
             widest = most(widest, op.input + op.output)
     stream = precision.activations.bytes(2 * rank.hidden * tokens)
     active = precision.activations.bytes(widest) + stream + 4 * rank.vocab * sequences
-    return active if kinds is None else active[kinds.index]
+    return active if kinds is None else np.asarray(active)[kinds.index]
 
 
 # -- searching -----------------------------------------------------------------------------------------------------

@@ -21,14 +21,16 @@ import numpy as np
 
 from roofline.distinct import distinct, everyone
 from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, ceil_div, is_array, least, most, where
+from roofline.model.maths import Count, ceil_div, is_array, least, most
 from roofline.work.training import SCHEDULES
 
 Kind: TypeAlias = Literal["F", "B", "W"]
-ROUNDS = 2
+ROUNDS = 4
 """So many times the stages' number of micro-batches run before a schedule is looked at for its period."""
+REACH = 3
+"""Rounds of a stage's neighbours that an item may wait for, its own included."""
 MOST_ITEMS = 2**18
-"""Items that are played out at most; beyond them a schedule goes on as its slowest stage does."""
+"""Items that are played out at most; beyond them a schedule goes on as in its last rounds."""
 
 
 @dataclass(frozen=True)
@@ -311,12 +313,11 @@ def play(
     take no time and are not waited for. ZB-H2 lets a stage begin the next step while others end this one, so that the
     longest span of a stage counts (arXiv:2401.10241 §4); of the others the first stage's is the whole.
     """
-    p, several = len(stages), is_array(m)
+    p = len(stages)
     begins: list[Count] = [None] * p
     free: list[Count] = [0.0] * p
     times: dict[Work, tuple[int, Count, Count]] = {}
-    fewest = int(m.min()) if several else m
-    present = {k: (k < m) * 1.0 for k in range(fewest, longest)} if several else {}
+    present = {k: (k < m) * 1.0 for k in range(int(m.min()), longest)} if is_array(m) else {}
     for stage, work, needed, sender in sequence(schedule, p, longest, v):
         seconds = stages[stage].of(work[0])
         if work[1] in present:
@@ -336,8 +337,8 @@ def play(
 def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, chunks: int = 1) -> Count:
     """Seconds of `micro_batches` through the stages; with chunks a stage's times are those of one of them.
 
-    A schedule repeats itself once its slowest stage never waits: what comes then is added period by period. Until it
-    does, everything is played out. Raises InputError for what a schedule cannot take.
+    A schedule is played out until it repeats itself; what comes then is added period by period. Raises InputError for
+    what a schedule cannot take.
     """
     check_micro_batches(schedule, len(stages), micro_batches, chunks)
     p = len(stages)
@@ -351,61 +352,91 @@ def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, ch
     alike = distinct([v for v in (micro_batches, *numbers) if is_array(v)]) or everyone(shape)
     few = {key: s.at(alike.take) for key, s in kinds.items()}
     flat, m = [few[id(s)] for s in stages], alike.take(np.asarray(micro_batches))
+    return np.asarray(_length(schedule, flat, m, chunks))[alike.within(shape)].reshape(shape)
+
+
+def _played(schedule: str, stages: Sequence[StageTimes], m: Count, v: int) -> Count:
+    """The length of `m` micro-batches, all played out; of DualPipe number by number: its orders are no parts of one."""
+    if not is_array(m):
+        return play(schedule, stages, m, v, m)[0]
     if schedule != "dualpipe":
-        return _length(schedule, flat, m, chunks)[alike.within(shape)].reshape(shape)
-    lengths = np.zeros(m.shape)  # its order for fewer micro-batches is no part of that for more
+        return play(schedule, stages, m, v, int(m.max()))[0]
+    lengths = np.zeros(m.shape)
     for number in np.unique(m):
         places = np.flatnonzero(m == number)
-        some = [s.at(itemgetter(places)) for s in flat]
-        lengths[places] = _length(schedule, some, int(number), chunks)
-    return lengths[alike.within(shape)].reshape(shape)
-
-
-def _length(schedule: str, stages: Sequence[StageTimes], m: Count, v: int) -> Count:
-    """Plays micro-batches until every element has its period, or all of them have been played."""
-    p = len(stages)
-    rounds = ROUNDS * p
-    longest = int(m.max()) if is_array(m) else m
-    if longest <= rounds + 2 * p:
-        return play(schedule, stages, m, v, longest)[0]
-    pace = _pace(stages, v)
-    lengths: Count = 0.0 if not is_array(m) else np.zeros(m.shape)
-    pending: Any = True if not is_array(m) else np.ones(m.shape, dtype=bool)
-    while np.any(pending):
-        last = 3 * p * rounds * v >= MOST_ITEMS
-        size = least(m, rounds + m % p)
-        one, more = _both(schedule, stages, size, least(m, size + p), v)
-        each = most((more - one) / p, pace) if last else (more - one) / p
-        settled = (size >= m) | (each >= pace * (1 - 1e-12)) | last
-        lengths = where(pending & settled, one + (m - size) * each, lengths)
-        pending = pending & ~settled if is_array(m) else not settled
-        rounds *= 4
+        some = [s.at(itemgetter(places)) for s in stages]
+        lengths[places] = play(schedule, some, int(number), v, int(number))[0]
     return lengths
 
 
-def _both(schedule: str, stages: Sequence[StageTimes], few: Count, more: Count, v: int) -> tuple[Count, Count]:
-    """The lengths with fewer and with more micro-batches; of arrays played together."""
-    if not is_array(few):
-        return play(schedule, stages, few, v, few)[0], play(schedule, stages, more, v, more)[0]
-    twice = {id(s): s.at(lambda v: np.concatenate([v, v])) for s in stages}
-    numbers = np.concatenate([few, more])
-    lengths = play(schedule, [twice[id(s)] for s in stages], numbers, v, int(numbers.max()))[0]
-    return np.split(lengths, 2)  # type: ignore[return-value]
+def _length(schedule: str, stages: Sequence[StageTimes], m: Count, v: int, rounds: int = ROUNDS) -> Count:
+    """The length of `m` micro-batches, played out only until every element repeats itself."""
+    p = len(stages)
+    longest, enough = int(m.max()) if is_array(m) else m, rounds * p
+    if schedule == "gpipe":  # two flow shops of equal jobs: every further one takes as long as its slowest stage
+        slowest = reduce(most, (s.forward for s in stages)) + reduce(most, (s.backward + s.weight for s in stages))
+        return play(schedule, stages, 1, v, 1)[0] + (m - 1) * slowest
+    if longest <= enough + p:
+        return _played(schedule, stages, m, v)
+    again, seconds = _repeat(schedule, stages, enough, v)
+    if 3 * p * v * enough >= MOST_ITEMS:
+        again = most(again, _shift(schedule, p, v)[1])
+    repeats = again > 0
+    if not is_array(m) and not repeats:
+        return _length(schedule, stages, m, v, 4 * rounds)
+    again = most(again, 1)
+    size = least(m, enough + (m - enough) % again)
+    lengths = _played(schedule, stages, size, v) + (m - size) / again * seconds
+    if is_array(m) and is_array(lengths) and not np.all(repeats):
+        rest = np.flatnonzero(~repeats)
+        lengths[rest] = _length(schedule, [s.at(itemgetter(rest)) for s in stages], m[rest], v, 4 * rounds)
+    return lengths
 
 
-def _pace(stages: Sequence[StageTimes], v: int) -> Count:
-    """Seconds a micro-batch takes in the long run: the slowest stage's, or of neighbours that wait for each other's.
+def _shift(schedule: str, p: int, v: int) -> tuple[int, int]:
+    """After so many rounds, and micro-batches, the order of the work is the same again."""
+    return {"interleaved": (p * v, p), "dualpipe": (1, 2)}.get(schedule, (1, 1))
 
-    Of a range of stages: (Σ (F + B) + W of its first + 2·Σ sends within) / their number.
+
+def _rounds(schedule: str, stage: int, p: int, m: int, v: int) -> tuple[int, int, int]:
+    """Where the rounds of a forward, its gradient and its weights' stand in a stage's order: first, items, number."""
+    if schedule == "dualpipe":
+        i = min(stage, p - 1 - stage)
+        return 5 * (p // 2 - i - 1) + 2 * (i + 1), 6, m // 2 - p + i + 1
+    warm, behind = warm_up(schedule, stage, p, v), lag(schedule, stage)
+    return warm + 2 * behind, 3, m * v - warm - behind
+
+
+def _repeat(schedule: str, stages: Sequence[StageTimes], m: int, v: int) -> tuple[Count, Count]:
+    """After how many more micro-batches the last rounds of `m` come again, all later by the same seconds; 0 if not.
+
+    An item starts at the maximum of what ends before it, plus its time. Whatever it needs stands at most `REACH` rounds
+    back (p + 1 of an interleaved schedule). So where the last rounds of all stages are earlier ones shifted by the same
+    time, all that follow are shifted too (a max-plus linear recurrence: Baccelli et al., Synchronization and Linearity,
+    §3.7).
     """
-    pace: Count = 0.0
-    for i in range(len(stages)):
-        around = stages[i].busy
-        pace = most(pace, v * around)
-        for j in range(i + 1, len(stages)):
-            around = around + stages[j].forward + stages[j].backward + 2 * stages[j - 1].send
-            pace = most(pace, around / (j - i + 1))
-    return pace
+    p = len(stages)
+    ends: list[list[Count]] = [[] for _ in range(p)]
+    for stage, _, end in play(schedule, stages, m, v, m)[1].values():
+        ends[stage].append(end)
+    (rounds, micro_batches), reach = _shift(schedule, p, v), max(REACH, p + 1 if v > 1 else 0)
+    places = [_rounds(schedule, i, p, m, v) for i in range(p)]
+    window = min(number for *_, number in places)
+    items = [
+        ends[i][start + items * (number - window) : start + items * number]
+        for i, (start, items, number) in enumerate(places)
+    ]
+    played = np.stack([np.stack(np.broadcast_arrays(*row)) for row in zip(*items, strict=True)])
+    by_round = played.reshape(window, -1, *played.shape[2:])
+    again, seconds = np.zeros(by_round.shape[2:], dtype=np.int64), np.zeros(by_round.shape[2:])
+    for times in range(1, min(p, (window - reach) // rounds) + 1):
+        later = by_round[window - reach :] - by_round[window - reach - times * rounds : window - times * rounds]
+        low, high = later.min(axis=(0, 1)), later.max(axis=(0, 1))
+        same = (again == 0) & (high - low <= 1e-12 * by_round[-1].max(axis=0))
+        again, seconds = np.where(same, times * micro_batches, again), np.where(same, low, seconds)
+    last = (by_round[-1, 0] - by_round[-1 - rounds, 0]) if window > rounds else np.zeros(again.shape)
+    seconds = np.where(again > 0, seconds, last)
+    return (again, seconds) if again.ndim else (int(again), float(seconds))
 
 
 def timeline(schedule: str, stages: Sequence[StageTimes], micro_batches: int, chunks: int = 1) -> Timeline:

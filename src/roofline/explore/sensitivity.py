@@ -259,12 +259,12 @@ def grid(p: OperatingPoint) -> Iterator[GridPoint]:
         except InputError:  # a size that no longer divides, a format that the chip lacks
             continue
         for f, e in timed:
+            figures = (e.flops, e.bytes, e.time, e.serial_floor, e.bound, e.tokens_per_second, e.memory.total)
+            columns = [np.broadcast_to(values, step.shape) for values in figures]
             for i, j in product(range(len(sizes)), range(len(lengths))):
                 yield GridPoint(
                     weights_text(model, f), f.kv.name, top_k, kv, width, int(sizes[i]), int(lengths[j]),
-                    float(e.analysis.flops[i, j]), float(e.analysis.bytes[i, j]), float(e.time[i, j]),
-                    float(e.serial_floor[i, j]), str(e.bound[i, j]), float(e.tokens_per_second[i, j]),
-                    float(e.memory.total[i, j]),
+                    *(column[i, j].item() for column in columns),
                 )  # fmt: skip
 
 

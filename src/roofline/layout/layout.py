@@ -12,6 +12,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
+import numpy as np
+
 from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.maths import Count, ceil_div, is_array, least, some
 from roofline.result import Figured, Units
@@ -148,9 +150,7 @@ class Layout(Figured):
         degrees = (*(getattr(self, name) for name in DEGREES), self.expert_tp, self.sharers, self.load)
         if not any(is_array(d) for d in degrees):
             return ()
-        import numpy
-
-        return numpy.broadcast_shapes(*(numpy.shape(d) for d in degrees))
+        return np.broadcast_shapes(*(np.shape(d) for d in degrees))
 
     @cached_property
     def alone(self) -> bool:
@@ -247,15 +247,13 @@ def _pair(word: str) -> tuple[str, Any]:
 
 def _degree(name: str, value: Any) -> Count:
     if is_array(value) or isinstance(value, (list, tuple)):
-        import numpy
-
         try:
-            array = numpy.asarray(value)
+            array = np.asarray(value)
         except ValueError:
             raise InputError(f"layout.{name}", value, "numbers, not lists of several lengths") from None
         if array.dtype.kind not in "iu" or array.size == 0 or (array < 1).any() or (array > MOST).any():
             raise InputError(f"layout.{name}", value, f"whole numbers from 1 to {MOST}")
-        return array.astype(numpy.int64)
+        return array.astype(np.int64)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
         raise InputError(f"layout.{name}", value, f"a whole number from 1 to {MOST}")
     return value
@@ -263,10 +261,8 @@ def _degree(name: str, value: Any) -> Count:
 
 def _at_least_one(name: str, value: Any) -> Count:
     if is_array(value) or isinstance(value, (list, tuple)):
-        import numpy
-
-        array = numpy.asarray(value)
-        if array.dtype.kind not in "iuf" or array.size == 0 or not (numpy.isfinite(array) & (array >= 1)).all():
+        array = np.asarray(value)
+        if array.dtype.kind not in "iuf" or array.size == 0 or not (np.isfinite(array) & (array >= 1)).all():
             raise InputError(f"layout.{name}", value, "numbers of at least 1")
         return array.astype(float)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value < float("inf"):

@@ -59,7 +59,7 @@ def with_drafts(model: Model, layers: int | None = None) -> Model:
 
     `layers`: how many of them, all that the checkpoint has where not given. Raises InputError where it has fewer.
     """
-    drafts = len(model.drafts) if layers is None else count("drafts", layers, 1)
+    drafts = len(model.drafts) if layers is None else int(count("drafts", layers, 1))
     if not 1 <= drafts <= len(model.drafts):
         raise InputError("drafts", drafts, f"at most the {len(model.drafts)} draft layers of {model.name}")
     return replace(model, layers=(*model.layers, *model.drafts[:drafts]), drafts=())

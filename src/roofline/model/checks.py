@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from numbers import Real
 from operator import index
 
+import numpy as np
+
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, is_array, is_symbol
 
@@ -26,20 +28,18 @@ def count(field: str, value: Count, least: int = 0) -> Count:
             raise InputError(field, value, f"a whole number from {least} to 2^40")
         return number
     if (isinstance(value, (Sequence, range)) and not isinstance(value, (str, bytes))) or is_array(value):
-        import numpy
-
         try:
-            array = numpy.asarray(value)
+            array = np.asarray(value)
         except (ValueError, OverflowError):
             raise InputError(field, value, "whole numbers") from None
         if array.size == 0 or array.dtype.kind not in "iuf":
             raise InputError(field, value, f"whole numbers from {least}")
-        if not numpy.all(numpy.isfinite(array)) or numpy.any(array != numpy.floor(array)):
+        if not np.all(np.isfinite(array)) or np.any(array != np.floor(array)):
             raise InputError(field, value, "whole numbers")
-        if numpy.any(array < least) or numpy.any(array > LARGEST):
+        if np.any(array < least) or np.any(array > LARGEST):
             raise InputError(field, value, f"whole numbers from {least} to 2^40")
         if array.dtype.kind == "u" or array.dtype.itemsize < 8:
-            array = array.astype(numpy.int64)
+            array = array.astype(np.int64)
         return array if array.ndim else int(array)
     raise InputError(field, value, f"a whole number from {least}")
 
@@ -56,8 +56,8 @@ def integer(value: object) -> int | None:
 
 def real(value: object) -> float | None:
     """The float that a number is, NumPy's too; None for a bool, anything else, and what no float holds."""
-    if is_array(value) and value.ndim == 0:  # type: ignore[attr-defined]
-        value = value.item()  # type: ignore[attr-defined]
+    if is_array(value) and value.ndim == 0:
+        value = value.item()
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
@@ -77,10 +77,8 @@ def numbers(field: str, value: Count, low: float, high: float, expected: str, ab
             raise InputError(field, value, expected)
         return number
     if isinstance(value, (list, tuple)) or is_array(value):
-        import numpy
-
         try:
-            array = numpy.asarray(value, dtype=float)
+            array = np.asarray(value, dtype=float)
         except (ValueError, TypeError):
             raise InputError(field, value, expected) from None
         inside = (array >= low) & (array < high) & ((array > low) | (not above))

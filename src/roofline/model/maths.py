@@ -1,13 +1,15 @@
 """Arithmetic that one formula needs for an int, a NumPy array and a SymPy symbol alike.
 
-Plain `+ - * //` already serve all three. These few functions are the rest. NumPy and SymPy are
-imported only when a value of theirs arrives.
+Plain `+ - * //` already serve all three. These few functions are the rest. SymPy is imported only
+when a value of its arrives.
 """
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,9 +53,7 @@ def _dispatch(numpy_name: str, sympy_name: str, *values: Count) -> Count:
             import sympy
 
             return getattr(sympy, sympy_name)(*values)
-    import numpy
-
-    return getattr(numpy, numpy_name)(*values)
+    return getattr(np, numpy_name)(*values)
 
 
 def least(a: Count, b: Count) -> Count:
@@ -88,9 +88,7 @@ def where(condition: Count, then: Count, other: Count) -> Count:
         import sympy
 
         return sympy.Piecewise((then, condition), (other, True))
-    import numpy
-
-    return numpy.where(condition, then, other)
+    return np.where(condition, then, other)
 
 
 def half(even: Count) -> Count:

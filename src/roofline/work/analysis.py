@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
+
 from roofline.model.errors import InputError, nearest
 from roofline.model.load import Source, model_of
 from roofline.model.maths import Count, is_array
@@ -133,17 +135,13 @@ class Analysis(Result):
         """The broadcast shape of the step's arrays and of the layout's."""
         if not self.model.shape:
             return self.step.shape
-        import numpy
-
-        return numpy.broadcast_shapes(self.step.shape, self.model.shape)
+        return np.broadcast_shapes(self.step.shape, self.model.shape)
 
     def shaped(self, value: Count) -> Count:
         """A figure in that shape."""
         if not self.shape:
             return value
-        import numpy
-
-        return numpy.broadcast_to(value, self.shape)
+        return np.broadcast_to(value, self.shape)
 
     def _total(self, each: Callable[[OpCost], Count]) -> Count:
         """Σ over ops of layers · each(op). A large sweep runs in pieces that stay in the processor's cache."""
@@ -152,15 +150,8 @@ class Analysis(Result):
             for row in self.ops:
                 total = total + row.layers * each(row)
             return self.shaped(total)
-        import numpy
-
-        result = None
-        for place, step in self.step.blocks(PIECE):
-            part = replace(self, step=step)._total(each)
-            if result is None:
-                result = numpy.empty(self.step.points, dtype=part.dtype)
-            result[place] = part
-        return result.reshape(self.step.shape)  # type: ignore[union-attr]
+        pieces = [replace(self, step=step)._total(each) for step in self.step.blocks(PIECE)]
+        return np.concatenate(pieces).reshape(self.step.shape)
 
     @cached_property
     def flops(self) -> Count:
@@ -239,11 +230,9 @@ def _fits(largest: Analysis) -> bool:
 def ratio(flops: Count, moved: Count) -> Count:
     """flops / bytes; infinite where nothing moves but work is done, 0 where neither."""
     if is_array(flops) or is_array(moved):
-        import numpy
-
-        flops, moved = numpy.asarray(flops), numpy.asarray(moved)
-        empty = numpy.where(flops > 0, numpy.inf, 0.0)
-        return numpy.divide(flops, moved, out=empty, where=moved > 0)
+        flops, moved = np.asarray(flops), np.asarray(moved)
+        empty = np.where(flops > 0, np.inf, 0.0)
+        return np.divide(flops, moved, out=empty, where=moved > 0)
     if moved == 0:
         return float("inf") if flops else 0.0
     return flops / moved

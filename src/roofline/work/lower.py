@@ -141,7 +141,8 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
     t, context = step.tokens, step.cached_tokens + step.tokens
     used = no_more(1, step.sequences)  # in a sweep, only the elements that run in this form read its weights
     square, pairs = step.square_pairs, step.pairs(a.select)
-    read = step.cache_reads() if a.select is None else step.reads(lambda q: least(q.cached, q.new * a.select))
+    select = a.select
+    read = step.cache_reads() if select is None else step.reads(lambda q: least(q.cached, q.new * select))
     moved = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
     shared = {
         "step": step,

@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any, Literal, TypeAlias, TypeVar
 
+import numpy as np
+
 from roofline.model.checks import count
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count, ceil_div, half, is_array, least, most, no_more
@@ -188,9 +190,7 @@ class Step:
         shapes = [v.shape for v in values if is_array(v)]
         if not shapes:
             return ()
-        import numpy
-
-        return numpy.broadcast_shapes(*shapes)
+        return np.broadcast_shapes(*shapes)
 
     def mapped(self, each: Callable[[Count], Count]) -> Step:
         """The same step with every number of its queries, and of ranks that share them out, put through `each`."""
@@ -201,15 +201,13 @@ class Step:
         """The step of the largest value of each array: no element of the sweep costs more."""
         return replace(self.mapped(_peak), parts=1)
 
-    def blocks(self, points: int) -> Iterator[tuple[slice, Step]]:
-        """The step in flat pieces of at most `points` elements, with their places in the flattened shape."""
-        import numpy
-
+    def blocks(self, points: int) -> Iterator[Step]:
+        """The step in flat pieces of at most `points` elements, in order."""
         shape = self.shape
-        flat = self.mapped(lambda v: numpy.broadcast_to(v, shape).reshape(-1) if is_array(v) else v)
+        flat = self.mapped(lambda v: np.broadcast_to(v, shape).reshape(-1) if is_array(v) else v)
         for start in range(0, self.points, points):
             piece = slice(start, start + points)
-            yield piece, flat.mapped(lambda v, piece=piece: v[piece] if is_array(v) else v)  # type: ignore[misc]
+            yield flat.mapped(lambda v, piece=piece: v[piece] if is_array(v) else v)  # type: ignore[misc]
 
     @property
     def points(self) -> int:

@@ -194,7 +194,7 @@ def parameters(model: Model) -> d.ParametersPlot:
 def decode_map(m: DecodeMap) -> d.MapPlot:
     """Decode over batch × context."""
     e = m.estimate
-    rate, time, bound, fits = m.tokens_per_second, e.time, e.bound, m.fits
+    rate, time, bound, fits = map(np.asarray, (m.tokens_per_second, e.time, e.bound, m.fits))
     rows = tuple(
         tuple(
             d.Cell(int(b), int(c), float(rate[i, j]), float(time[i, j]), str(bound[i, j]), bool(fits[i, j]))

@@ -8,6 +8,8 @@ from math import cos, hypot, pi, sin
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -137,15 +139,13 @@ class Around:
     @classmethod
     def of(cls, ax: Axes, label: Label, size: tuple[float, float], taken: Taken) -> Around:
         """Of a label of a size in pixels."""
-        import numpy
-
         figure: Any = ax.figure
         frame = ax.get_window_extent()
         bounds = (frame.x0, frame.y0, frame.x1, frame.y1)
         at = ax.transData.transform((label.x, label.y))
         every = _around(at, *size, label.clear, figure.dpi / 72)
         places = tuple((box, radius) for box, radius in every if inside(box, bounds))
-        boxes = numpy.array([box for box, _ in places]).reshape(-1, 4)
+        boxes = np.array([box for box, _ in places]).reshape(-1, 4)
         return cls(at, boxes, places, _hit(boxes, [*taken.texts, *taken.marks]), _hit(boxes, taken.lines))
 
 
@@ -173,26 +173,22 @@ def _placed(labels: Sequence[Label], taken: Taken, around: Mapping[Label, Around
 
 def _spot(label: Label, near: Around, blocked: Any, stops: list[Box], cost: float = 0.0) -> Spot | None:
     """The first place around the label's point that is not `blocked`, [m], its leader hitting none of `stops`."""
-    import numpy
-
     at = near.at
     way = [b for b in stops if not (b[0] <= at[0] <= b[2] and b[1] <= at[1] <= b[3])]
-    for i in numpy.flatnonzero(~blocked):
+    for i in np.flatnonzero(~blocked):
         box, radius = near.places[i]
         edge = (min(max(at[0], box[0]), box[2]), min(max(at[1], box[1]), box[3]))
         leader = straight(at, edge, 1.0) if radius - label.clear >= LEADER else []
-        if not leader or not _hit(numpy.array(leader), way).any():
+        if not leader or not _hit(np.array(leader), way).any():
             return Spot(label, box, leader, [at, edge], cost + radius - label.clear)
     return None
 
 
 def _hit(boxes: Any, others: Sequence[Box]) -> Any:
     """Of boxes [m, 4] whether each shares a place with any of others; those out of reach of all are left out first."""
-    import numpy
-
     if not len(boxes) or not others:
-        return numpy.zeros(len(boxes), dtype=bool)
-    every = numpy.array(others)
+        return np.zeros(len(boxes), dtype=bool)
+    every = np.array(others)
     low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
     near = every[((every[:, 2:] > low) & (every[:, :2] < high)).all(axis=1)]
     mine, theirs = boxes[:, None, :], near[None, :, :]

@@ -1,0 +1,83 @@
+"""Estimates are what they were at version 0.1.0, apart from what was put right; each correction has its reason."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import roofline as rl
+from snapshot.cases import Case
+
+FIGURES = Path(__file__).with_name("figures.json")
+load = lru_cache(rl.load)
+
+
+def span(name: str, s: rl.Span) -> dict[str, float]:
+    """The four numbers of a span."""
+    return {f"{name}.{end}": getattr(s, end) for end in ("expected", "floor", "low", "high")}
+
+
+def step_figures(case: Case, phase: str, batch: int, tokens: int, **options: Any) -> dict[str, Any]:
+    step = rl.decode(batch, tokens) if phase == "decode" else rl.prefill(batch, tokens)
+    e = rl.estimate(load(case.model), step, on=case.on, layout=case.layout, **options)
+    return {
+        **span("time", e.span), "floor": e.floor, "compute": e.compute_time, "memory": e.memory_time,
+        "network": e.network_time, "communication": e.communication_time, "flops": e.flops, "bytes": e.bytes,
+        "bound": e.bound, "grade": e.grade, "mfu": e.mfu, "launches": e.launches, "shares": dict(e.shares),
+    }  # fmt: skip
+
+
+def generate_figures(case: Case, **options: Any) -> dict[str, Any]:
+    g = rl.generate(load(case.model), on=case.on, layout=case.layout, **options)
+    spans = {**span("ttft", g.ttft), **span("tpot", g.tpot), **span("latency", g.latency)}
+    return {**spans, "tokens_per_second": g.tokens_per_second, "waves": g.waves, "grade": g.grade}
+
+
+def serve_figures(case: Case, **options: Any) -> dict[str, Any]:
+    s = rl.serve(load(case.model), on=case.on, layout=case.layout, **options)
+    return {
+        **span("ttft", s.ttft), **span("tpot", s.tpot), **span("latency", s.latency),
+        "requests_per_second": s.requests_per_second, "in_flight": s.in_flight, "capacity": s.capacity,
+        "prefill_share": s.prefill_share, "grade": s.grade,
+    }  # fmt: skip
+
+
+def fit_figures(case: Case, **options: Any) -> dict[str, Any]:
+    f = rl.fit(load(case.model), on=case.on, layout=case.layout, **options)
+    terms = {name: getattr(f.memory, name) for name in ("weights", "activations", "overhead", "capacity")}
+    return {
+        **terms, "cache": f.memory.cache + f.memory.state, "budget": f.memory.budget,
+        "fits": f.fits, "largest_batch": f.largest_batch, "longest_context": f.longest_context,
+        "fewest_chips": f.fewest_chips, "chunk": f.chunk,
+    }  # fmt: skip
+
+
+def pools_figures(case: Case, **options: Any) -> dict[str, Any]:
+    p = rl.pools(load(case.model), on=case.on, **options)
+    spans = {**span("ttft", p.ttft), **span("tpot", p.tpot), **span("transfer", p.transfer)}
+    rate = p.requests_per_second
+    return {**spans, "cache": p.cache, "prefills": p.prefills, "decodes": p.decodes, "requests_per_second": rate,
+            "chips": p.chips}  # fmt: skip
+
+
+def train_figures(case: Case, **options: Any) -> dict[str, Any]:
+    t = rl.train(load(case.model), on=case.on, layout=case.layout, **options)
+    run = rl.run(t, tokens=1e12)
+    parts = {f"{name}.expected": getattr(t, name).expected for name in ("passes", "reduction", "gathering", "update")}
+    return {
+        **span("time", t.span), **parts, "bubble": t.bubble, "mfu": t.mfu, "hfu": t.hfu, "model_flops": t.model_flops,
+        "hardware_flops": t.hardware_flops, "memory": t.memory.total, "fits": t.fits, "grade": t.grade,
+        "days": run.seconds / 86400, "cost": run.cost, "energy": run.energy, "exposed": dict(t.exposed),
+    }  # fmt: skip
+
+
+COMMANDS = {
+    "step": step_figures, "generate": generate_figures, "serve": serve_figures, "fit": fit_figures,
+    "pools": pools_figures, "train": train_figures,
+}  # fmt: skip
+
+
+def figures(case: Case) -> dict[str, Any]:
+    """What a case comes to now."""
+    return COMMANDS[case.command](case, **case.options)
