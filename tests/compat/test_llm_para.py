@@ -243,8 +243,8 @@ def test_the_conventions_serve_our_own_models() -> None:
 def test_slip_a_decode_reads_top_k_experts_whatever_the_batch() -> None:
     model = rl.load("mistralai/Mixtral-8x7B-v0.1")
     row = rl.analyze(model, rl.decode(batch=64, context=1)).op("experts_down_proj")
-    assert TRAFFICS["llm-para"].rule(row.op).weight == 2 * 4096 * 14336
-    assert FUSED.rule(row.op).weight == pytest.approx(8 * 4096 * 14336, rel=1e-6)
+    assert TRAFFICS["llm-para"].elements(row.op).weight == 2 * 4096 * 14336
+    assert FUSED.elements(row.op).weight == pytest.approx(8 * 4096 * 14336, rel=1e-6)
 
 
 def test_experts_by_phase_and_layout() -> None:
@@ -266,7 +266,7 @@ def test_experts_by_phase_and_layout() -> None:
 
 def test_only_the_forward_product_writes_a_gated_half() -> None:
     for name, up in (("meta-llama/Llama-3.1-8B", "gate_up_proj"), ("allenai/OLMoE-1B-7B-0924", "experts_gate_up_proj")):
-        a = rl.analyze(rl.load(name), rl.train(1, 64), traffic="llm-para")
+        a = rl.analyze(rl.load(name), rl.training(1, 64), traffic="llm-para")
         assert 2 * a.op(up).each_moved.output == 2 * a.op(up).op.output
         assert a.op(f"{up}_dgrad").each_moved.output == 2 * a.op(f"{up}_dgrad").op.output
 

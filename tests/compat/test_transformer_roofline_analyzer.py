@@ -164,8 +164,8 @@ def test_slip_experts_are_read_once_per_routed_choice_whatever_the_batch() -> No
     model = rl.load("mistralai/Mixtral-8x7B-v0.1")
     row = rl.analyze(model, rl.decode(batch=64, context=1)).op("experts_gate_up_proj")
     assert isinstance(row.op, ExpertMatMul)
-    assert ORIGINAL_TRAFFIC.rule(row.op).weight == 2 * 4096 * 28672
-    assert FUSED.rule(row.op).weight == pytest.approx(8 * 4096 * 28672, rel=1e-6)
+    assert ORIGINAL_TRAFFIC.elements(row.op).weight == 2 * 4096 * 28672
+    assert FUSED.elements(row.op).weight == pytest.approx(8 * 4096 * 28672, rel=1e-6)
 
 
 def test_slip_no_mask_no_head_no_embedding() -> None:

@@ -252,9 +252,11 @@ RIDING = ("norm", "elementwise", "embedding", "optimizer")
 
 def _group(line: Mapping[str, Any], operation: str) -> str:
     """The group of our own kinds of op; of another table the operation itself."""
-    from roofline.explore.marks import GROUPS
+    from roofline.explore.points import GROUPS
+    from roofline.work.ops import NAMES
 
-    return GROUPS.get(line.get("kind", ""), line[operation])
+    groups = {NAMES[kind]: GROUPS[kind] for kind in GROUPS}
+    return groups.get(line.get("kind", ""), line[operation])
 
 
 def _number(line: int, cells: Mapping[str, Any], column: str) -> float:
@@ -291,12 +293,12 @@ def _draw_charts(path: Path, table: Sequence[Row]) -> None:
 def _roofline_plot(path: Path, marks: Sequence[CsvRow], chip: Chip, fmt: str) -> RooflinePlot:
     """Every operation in every phase at the speed of light of the machine in a format."""
     from roofline.show.plots.build import roof
-    from roofline.show.plots.data import Panel, Point, RooflinePlot
+    from roofline.show.plots.data import Panel, RooflinePlot, RooflinePoint
 
     points = []
     for m in marks:
         light = chip.attainable(m.flops, m.total, fmt)
-        points.append(Point(m.operation, m.group, m.phase, m.flops / m.total, light, light, 0.0))
+        points.append(RooflinePoint(m.operation, m.group, m.phase, m.flops / m.total, light, light, 0.0))
     whose = "one layer" if all(m.group == m.operation for m in marks) else "every layer, what rides on others left out"
     note = f"{whose} · a table knows no times: every point is at the speed of light"
     return RooflinePlot(f"{path.stem} · {chip.name}", (Panel(roof(chip, (fmt,)), tuple(points)),), note)

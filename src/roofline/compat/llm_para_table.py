@@ -161,7 +161,7 @@ def _row(
     moved = [cost.each_moved for cost in costs]
     return Row(
         phase, shown, int(sum(cost.each_flops for cost in costs)),
-        int(sum(costs[0].analysis.traffic.rule(cost.op).weight for cost in costs)),
+        int(sum(costs[0].analysis.traffic.elements(cost.op).weight for cost in costs)),
         int(sum(m.input for m in moved)), int(sum(m.weights + m.cache_read for m in moved)),
         int(sum(m.output for m in moved)), *shapes[name],
     )  # fmt: skip
