@@ -184,7 +184,8 @@ def test_the_parts_of_a_step_add_up() -> None:
 
 def test_more_recomputation_is_slower_and_smaller() -> None:
     made = [
-        rl.estimate(LLAMA, rl.training(8, 4096, recompute=r), on="dgx-h100", layout="tp=2,dp=4,zero=1") for r in RECOMPUTE
+        rl.estimate(LLAMA, rl.training(8, 4096, recompute=r), on="dgx-h100", layout="tp=2,dp=4,zero=1")
+        for r in RECOMPUTE
     ]
     assert made[0].time < made[1].time < made[2].time
     assert made[0].memory >= made[1].memory > made[2].memory
