@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.estimates.training import estimate_training
 from roofline.estimates.training_changes import fixes
-from roofline.estimates.training_memory import held, kept_bytes, memory_of
+from roofline.estimates.training_memory import kept_bytes, memory_of, parameters
 from roofline.model.adapters import with_drafts, with_lora
 from roofline.work.recipe import OPTIMIZERS, RECIPES, newton_schulz_flops
 from roofline.work.training import RECOMPUTE, Training
@@ -111,7 +110,7 @@ def test_zero_divides_what_its_stage_says(zero: int) -> None:
 def test_experts_have_fewer_copies_to_share_out() -> None:
     layout = rl.Layout(dp=8, ep=4, zero=1)
     rank = rl.shard(QWEN, layout)
-    parts = held(rank.modules())
+    parts = parameters(rank.modules())
     memory = memory_of(rank, rl.training(1, 128), layout, 1)
     assert memory.optimizer == 12 * (math.ceil(parts.dense / 8) + math.ceil(parts.experts / 2))
 
@@ -173,7 +172,7 @@ def test_the_parts_of_a_step_add_up() -> None:
     e = rl.estimate(LLAMA, rl.training(64, 4096), on="2xdgx-h100", layout="tp=2,pp=2,dp=4,zero=1,sp")
     assert e.time == pytest.approx(sum(s.expected for s in (e.passes, e.reduction, e.gathering, e.update)))
     assert e.floor < e.interval[0] < e.time < e.interval[1]
-    assert e.passes.expected == e.timeline.length
+    assert e.passes.expected == pytest.approx(e.timeline.length, rel=1e-12)
     assert e.mfu == pytest.approx(e.model_flops / (16 * 989.4e12 * e.time), rel=0.01)
     assert e.hfu == e.mfu
     assert e.model_flops == rl.analyze(LLAMA, rl.training(64, 4096)).flops
@@ -183,13 +182,18 @@ def test_the_parts_of_a_step_add_up() -> None:
 
 
 def test_more_recomputation_is_slower_and_smaller() -> None:
-    made = [
+    estimates = [
         rl.estimate(LLAMA, rl.training(8, 4096, recompute=r), on="dgx-h100", layout="tp=2,dp=4,zero=1")
         for r in RECOMPUTE
     ]
-    assert made[0].time < made[1].time < made[2].time
-    assert made[0].memory >= made[1].memory > made[2].memory
-    assert made[2].hfu > made[2].mfu == pytest.approx(made[2].model_flops / made[2].hardware_flops * made[2].hfu)
+    totals = [e.memory.total for e in estimates]
+    assert estimates[0].time < estimates[1].time < estimates[2].time
+    assert totals[0] >= totals[1] > totals[2]
+    assert (
+        estimates[2].hfu
+        > estimates[2].mfu
+        == pytest.approx(estimates[2].model_flops / estimates[2].hardware_flops * estimates[2].hfu)
+    )
 
 
 def test_overlap_hides_communication_between_replicas() -> None:
@@ -207,7 +211,7 @@ def test_muon_adds_its_products() -> None:
         rl.estimate(LLAMA, rl.training(8, 1024, optimizer=o), on="dgx-h100", layout="tp=8") for o in ("adamw", "muon")
     )
     assert muon.update.expected > 3 * adam.update.expected
-    assert muon.memory < adam.memory
+    assert muon.memory.total < adam.memory.total
 
 
 # -- adapters ------------------------------------------------------------------------------------------------------
@@ -234,14 +238,14 @@ def test_quantised_weights_do_not_learn() -> None:
 # -- runs and changes ----------------------------------------------------------------------------------------------
 def test_a_run_by_hand() -> None:
     e = rl.estimate(LLAMA, rl.training(64, 4096), on="dgx-h100", layout="tp=8")
-    run = e.run(1e12, mtbf_hours=1000, save_seconds=60)
+    run = rl.run(e, 1e12, mtbf_hours=1000, save_seconds=60)
     apart = 3600 * 1000 / 8
     every = math.sqrt(2 * 60 * apart)
     assert run.steps == math.ceil(1e12 / (64 * 4096))
     assert run.checkpoint_interval == pytest.approx(every)
     assert run.progress == pytest.approx(1 - 60 / every - every / (2 * apart) - 600 / apart)
     assert run.seconds == pytest.approx(run.steps * e.time / run.progress)
-    assert run.cost == pytest.approx(8 * run.seconds / 3600 * e.where.chip.price.usd_per_hour)  # type: ignore[union-attr]
+    assert run.cost == pytest.approx(8 * run.seconds / 3600 * e.chip.price.usd_per_hour)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -252,11 +256,11 @@ def test_a_run_by_hand() -> None:
 def test_a_bad_run_is_an_input_error(given: dict[str, Any]) -> None:
     e = rl.estimate(LLAMA, rl.training(8, 128), on="dgx-h100", layout="tp=8")
     with pytest.raises(rl.InputError):
-        e.run(**given)
+        rl.run(e, **given)
 
 
 def test_what_would_make_it_fit_does() -> None:
-    e = estimate_training(LLAMA, rl.training(8, 8192), on="dgx-h100", layout="dp=8")
+    e = rl.train(LLAMA, batch=8, tokens=8192, on="dgx-h100", layout="dp=8")
     assert not e.fits
     ways = fixes(e, "dgx-h100")
     assert ways
@@ -298,18 +302,20 @@ def test_an_estimate_of_many_layouts_is_that_of_each() -> None:
 
 
 def test_many_training_layouts_at_once() -> None:
-    """Memory is the same; the closed form of the pipeline differs from its timeline by the hand-overs, under 2 %."""
-    degrees = [(1, 1, 8), (2, 2, 2), (4, 1, 2), (2, 4, 1)]
-    tp, pp, dp = (np.array(d)[:, None] for d in zip(*degrees, strict=True))
-    batch = np.array([64, 256])[None, :]
-    layout = rl.Layout(tp=tp, pp=pp, dp=dp, zero=1)
-    many = rl.estimate(LLAMA, rl.training(batch=batch, tokens=2048), on="8xh100-sxm", layout=layout)
-    for i, (t, p, d) in enumerate(degrees):
-        for j, b in enumerate((64, 256)):
-            one = rl.estimate(LLAMA, rl.training(b, 2048), on="8xh100-sxm", layout=rl.Layout(tp=t, pp=p, dp=d, zero=1))
-            assert np.broadcast_to(many.memory, (4, 2))[i, j] == pytest.approx(one.memory, rel=1e-9)
-            assert many.time[i, j] == pytest.approx(one.time, rel=0.02)
-            assert bool(np.broadcast_to(many.fits, (4, 2))[i, j]) == one.fits
+    """Stages in a list, the other degrees and the batch in arrays: the steps one by one."""
+    degrees = np.array([(1, 1), (2, 2), (1, 2), (2, 1)])
+    tp, dp, batch = degrees[:, :1], degrees[:, 1:], np.array([64, 256])
+    layout = {"tp": tp, "pp": [1, 2, 4], "dp": dp, "zero": 1}
+    many = rl.estimate(LLAMA, rl.training(batch=batch, tokens=2048), on="16xh100-sxm", layout=layout)
+    assert many.time.shape == many.memory.total.shape == many.fits.shape == (3, 4, 2)
+    for i, p in enumerate((1, 2, 4)):
+        for j, (t, d) in enumerate(degrees.tolist()):
+            for k, b in enumerate((64, 256)):
+                alone = rl.Layout(tp=t, pp=p, dp=d, zero=1)
+                one = rl.estimate(LLAMA, rl.training(b, 2048), on="16xh100-sxm", layout=alone)
+                assert many.memory.total[i, j, k] == pytest.approx(one.memory.total, rel=1e-12)
+                assert many.time[i, j, k] == pytest.approx(one.time, rel=1e-12)
+                assert many.fits[i, j, k] == one.fits
 
 
 def test_degrees_and_batches_in_arrays_together() -> None:
@@ -321,7 +327,7 @@ def test_degrees_and_batches_in_arrays_together() -> None:
             one = rl.estimate(LLAMA, rl.decode(b, 4096), on="8xh100-sxm", layout=rl.Layout(tp=t))
             assert many.time[i, j] == pytest.approx(one.time, rel=1e-12)
             assert many.analysis.flops[i, j] == one.analysis.flops
-            assert np.broadcast_to(many.memory, (4, 3))[i, j] == pytest.approx(one.memory)
+            assert many.memory.total[i, j] == one.memory.total
 
 
 @pytest.mark.parametrize("precision", ["bf16", rl.load("meta-llama/Llama-3.1-8B").precision, "weights=bf16"])
@@ -333,28 +339,27 @@ def test_formats_given_to_a_step_leave_those_of_gradients_and_optimizer(precisio
     assert (formats.gradients, formats.optimizer) == (step.precision.gradients, step.precision.optimizer)  # type: ignore[attr-defined]
 
 
-SWEPT = [
-    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8]}, 1e-6),
-    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8], "zero": 1}, 1e-6),
-    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8], "zero": 3}, 1e-6),
-    ("meta-llama/Llama-3.2-1B", {"tp": 2, "dp": [1, 2, 4]}, 1e-6),
-    ("meta-llama/Llama-3.2-1B", {"cp": [1, 2, 8]}, 1e-6),
-    ("meta-llama/Llama-3.2-1B", {"pp": [1, 2, 4]}, 1e-6),
-    ("meta-llama/Llama-3.2-1B", {"pp": 2, "dp": [1, 2, 4]}, 0.015),
-    ("Qwen/Qwen1.5-MoE-A2.7B", {"dp": 4, "ep": [1, 2, 4]}, 1e-6),
-    ("Qwen/Qwen1.5-MoE-A2.7B", {"tp": 2, "dp": 4, "ep": [1, 2, 4], "zero": 1}, 1e-6),
+SWEPT: list[tuple[str, dict[str, Any]]] = [
+    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8]}),
+    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8], "zero": 1}),
+    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8], "zero": 3}),
+    ("meta-llama/Llama-3.2-1B", {"tp": 2, "dp": [1, 2, 4]}),
+    ("meta-llama/Llama-3.2-1B", {"cp": [1, 2, 8]}),
+    ("meta-llama/Llama-3.2-1B", {"pp": [1, 2, 4]}),
+    ("meta-llama/Llama-3.2-1B", {"pp": 2, "dp": [1, 2, 4]}),
+    ("Qwen/Qwen1.5-MoE-A2.7B", {"dp": 4, "ep": [1, 2, 4]}),
+    ("Qwen/Qwen1.5-MoE-A2.7B", {"tp": 2, "dp": 4, "ep": [1, 2, 4], "zero": 1}),
 ]
 
 
-@pytest.mark.parametrize(("name", "degrees", "rel"), SWEPT, ids=[str(d) for _, d, _ in SWEPT])
+@pytest.mark.parametrize(("name", "degrees"), SWEPT, ids=[str(d) for _, d in SWEPT])
 @pytest.mark.parametrize("precision", [None, "weights=fp8"])
-def test_a_sweep_is_the_steps_one_by_one(name: str, degrees: dict[str, Any], rel: float, precision: str | None) -> None:
-    """To rounding; with stages and replicas both, where only the ends of the pipeline are looked at, within 1.5 %."""
+def test_a_sweep_is_the_steps_one_by_one(name: str, degrees: dict[str, Any], precision: str | None) -> None:
     model, step, on = rl.load(name), rl.training(16, 512), "8xh100-sxm"
-    arrays = {k: np.array(v) if isinstance(v, list) else v for k, v in degrees.items()}
-    swept = rl.estimate(model, step, on=on, layout=rl.Layout(**arrays), precision=precision)
+    arrays = {k: np.array(v) if isinstance(v, list) and k != "pp" else v for k, v in degrees.items()}
+    swept = rl.estimate(model, step, on=on, layout=arrays, precision=precision)
     for i in range(3):
-        here = {k: v[i] if isinstance(v, list) else v for k, v in degrees.items()}
-        one = rl.estimate(model, step, on=on, layout=rl.Layout(**here), precision=precision)
-        assert np.broadcast_to(swept.time, 3)[i] == pytest.approx(one.time, rel=rel)
-        assert np.broadcast_to(swept.memory, 3)[i] == pytest.approx(one.memory, rel=1e-9)
+        layout = rl.Layout(**{k: v[i] if isinstance(v, list) else v for k, v in degrees.items()})
+        one = rl.estimate(model, step, on=on, layout=layout, precision=precision)
+        assert swept.time[i] == pytest.approx(one.time, rel=1e-12)
+        assert swept.memory.total[i] == one.memory.total
