@@ -27,6 +27,8 @@ Units: TypeAlias = Mapping[str, str]
 """Attribute → the unit of its values: s, B, FLOP, FLOP/B, share, USD, J, or nothing for plain numbers and words."""
 LINES = 30
 """Lines of text that a result prints at most."""
+NONE = "–"
+"""The text of a number that there is none of."""
 
 if TYPE_CHECKING:
     Word: TypeAlias = Any
@@ -162,10 +164,15 @@ def text(value: Any, unit: str) -> str:
     """A figure for a person: a number with its unit, an interval in brackets, of an array its least and its most."""
     if isinstance(value, tuple):
         expected, low, high, floor = value
+        if text(expected, unit) == NONE:
+            return NONE
         return f"{text(expected, unit)} [{text(low, unit)}, {text(high, unit)}], floor {text(floor, unit)}"
     if is_array(value) and value.ndim:
         if value.dtype.kind in "iuf":
-            low, high = value.min(), value.max()
+            known = value[value == value]  # what is no number is not there
+            if not known.size:
+                return NONE
+            low, high = known.min(), known.max()
             return text(low.item(), unit) if low == high else f"{text(low.item(), unit)} … {text(high.item(), unit)}"
         kinds = sorted(set(value.reshape(-1).tolist()))
         return ", ".join(map(str, kinds[:6])) + (", …" if len(kinds) > 6 else "")
@@ -176,6 +183,8 @@ def text(value: Any, unit: str) -> str:
         return ", ".join(dict.fromkeys(map(str, value.values())))
     if not isinstance(value, (int, float)):
         return str(value)
+    if value != value:
+        return NONE
     if unit:
         return f"{TEXTS[unit](value)} {unit}" if unit in BARE else TEXTS[unit](value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import roofline as rl
 from roofline.estimates.generate import Speculation, generate
 from roofline.estimates.serve import serve
+from roofline.machine.chip import chip_named
 from roofline.model.errors import InputError
-from roofline.show.generate import generation_json, generation_text
+from roofline.show.generate import generation_text
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 H100 = "h100-sxm"
@@ -46,15 +49,30 @@ def test_what_does_not_fit_runs_in_waves() -> None:
     g = generate(
         rl.load("meta-llama/Llama-2-7b-hf"), on="a100-sxm-40gb", batch=32, input=2048, output=2048, engine="vllm"
     )
-    assert sum(w.sequences for w in g.waves) == 32
-    assert len(g.waves) > 1
-    assert g.latency.expected == pytest.approx(sum(w.first.expected + w.rest.expected for w in g.waves))
+    full, left = divmod(32, g.first_wave)
+    assert g.waves == full + (left > 0) > 1
+    waves = [g.first_wave] * full + [left] * (left > 0)
+    alone = [generate(g.model, on=g.chip, batch=n, input=2048, output=2048, engine="vllm") for n in waves]
+    assert [w.waves for w in alone] == [1] * len(waves)
+    assert g.latency.expected == pytest.approx(sum(w.latency.expected for w in alone))
 
 
-def test_a_model_that_does_not_fit_is_an_error() -> None:
-    with pytest.raises(InputError) as error:
-        generate(rl.load("meta-llama/Llama-3.1-70B"), on=H100, input=10, output=10, engine="vllm")
-    assert error.value.field == "memory"
+def test_what_does_not_fit_says_so_and_takes_what_it_would_with_more_memory() -> None:
+    large, chip = rl.load("meta-llama/Llama-3.1-70B"), chip_named(H100)
+    g = generate(large, on=H100, batch=4, input=10, output=10, engine="vllm")
+    assert not g.fits
+    roomy = generate(large, on=replace(chip, capacity=1e12), batch=4, input=10, output=10, engine="vllm")
+    assert roomy.fits
+    assert (g.waves, g.latency, g.memory.total) == (1, roomy.latency, roomy.memory.total)
+
+
+def test_a_server_that_holds_nothing_says_so_and_takes_what_it_would_with_more_memory() -> None:
+    large, chip = rl.load("meta-llama/Llama-3.1-70B"), chip_named(H100)
+    s = serve(large, on=H100, input=1000, output=10, concurrency=8)
+    assert (s.fits, s.capacity) == (False, 0)
+    roomy = serve(large, on=replace(chip, capacity=1e12), input=1000, output=10, concurrency=8)
+    assert roomy.fits
+    assert (s.latency, s.memory.total) == (roomy.latency, roomy.memory.total)
 
 
 def test_serving_obeys_littles_law() -> None:
@@ -91,9 +109,9 @@ def test_a_rate_gives_the_smallest_concurrency_that_serves_it() -> None:
 
 
 def test_requests_beyond_memory_wait() -> None:
-    held = serve(LLAMA, on=H100, input=8000, output=100, concurrency=1).held
-    s = serve(LLAMA, on=H100, input=8000, output=100, concurrency=4 * held)
-    assert s.ttft.expected > 3 * serve(LLAMA, on=H100, input=8000, output=100, concurrency=held).ttft.expected
+    places = serve(LLAMA, on=H100, input=8000, output=100, concurrency=1).capacity
+    s = serve(LLAMA, on=H100, input=8000, output=100, concurrency=4 * places)
+    assert s.ttft.expected > 3 * serve(LLAMA, on=H100, input=8000, output=100, concurrency=places).ttft.expected
 
 
 @pytest.mark.parametrize(
@@ -162,4 +180,7 @@ def test_one_token_has_no_time_between_tokens() -> None:
     assert g.tokens_per_second_per_user is None
     assert "TPOT     – (one token)" in generation_text(g)
     assert "per user" not in generation_text(g)
-    assert generation_json(g)["tpot_seconds"] is None
+    assert set(g.to_dict()["tpot"].values()) == {None}
+    several = rl.generate("meta-llama/Llama-3.1-8B", on="h100-sxm", input=128, output=np.array([1, 2]))
+    assert [line.split() for line in repr(g).splitlines() if "tpot" in line] == [["tpot", "–"]]
+    assert [tpot is None for tpot in several.to_dict()["tpot"]["expected"]] == [True, False]

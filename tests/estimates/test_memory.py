@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 import roofline as rl
-from roofline.estimates.memory import cache_bytes, fit
+from roofline.estimates.fit import fit
+from roofline.estimates.memory import activation_bytes, cache_bytes
 from roofline.machine.engine import Engine, engines
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
@@ -13,23 +16,35 @@ LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 
 def test_terms() -> None:
     f = fit(LLAMA, on="h100-sxm", batch=4, context=1000)
-    assert f.weights == LLAMA.weight_bytes()
-    assert f.cache == 4 * 1008 * 131_072  # whole blocks of 16 tokens
-    assert f.needed == f.weights + f.cache + f.activations + f.overhead
+    assert f.memory.weights == LLAMA.weight_bytes()
+    assert f.memory.cache == 4 * 1008 * 131_072  # whole blocks of 16 tokens
+    assert f.memory.total == f.memory.weights + f.memory.cache + f.memory.activations + f.memory.overhead
     assert f.fits
 
 
 @pytest.mark.parametrize("engine", [e for e in engines() if e != "none"])
 def test_the_largest_batch_fits_and_one_more_does_not(engine: str) -> None:
+    """The budget is that of the batch itself: every sequence's logits are activations."""
     f = fit(LLAMA, on="h100-sxm", batch=1, context=4096, engine=engine)
-    assert fit(LLAMA, on="h100-sxm", batch=f.largest_batch, context=4096, engine=engine).cache <= f.budget
-    assert float(cache_bytes(LLAMA, LLAMA.precision, f.engine, f.largest_batch + 1, 4096)) > f.budget
+    full, over = (fit(LLAMA, on="h100-sxm", batch=f.largest_batch + n, context=4096, engine=engine) for n in (0, 1))
+    assert (full.fits, over.fits) == (True, False)
+    assert full.memory.cache <= full.memory.budget
+    assert over.memory.cache == cache_bytes(LLAMA, LLAMA.precision, f.engine, f.largest_batch + 1, 4096)
+    assert over.memory.cache > over.memory.budget
 
 
 def test_the_longest_context_fits_and_one_block_more_does_not() -> None:
     f = fit(LLAMA, on="a100", batch=32, context=1000)
-    assert float(cache_bytes(LLAMA, LLAMA.precision, f.engine, 32, f.longest_context)) <= f.budget
-    assert float(cache_bytes(LLAMA, LLAMA.precision, f.engine, 32, f.longest_context + 16)) > f.budget
+    assert float(cache_bytes(LLAMA, LLAMA.precision, f.engine, 32, f.longest_context)) <= f.memory.budget
+    assert float(cache_bytes(LLAMA, LLAMA.precision, f.engine, 32, f.longest_context + 16)) > f.memory.budget
+
+
+@pytest.mark.parametrize("name", ["meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3.2-Exp"])
+def test_activations_are_those_of_exactly_so_many_tokens(name: str) -> None:
+    """More sequences of a chunk of 8,192 tokens need no less: their logits, and what 8,192 tokens need."""
+    model = rl.load(name)
+    needed = [activation_bytes(model, model.precision, 8192, n) for n in range(4090, 4104)]
+    assert all(b - a >= 4 * model.vocab for a, b in pairwise(needed))
 
 
 def test_budget_rules_differ_by_engine() -> None:
@@ -61,4 +76,4 @@ def test_kv_heads_replicate_beyond_their_number_and_a_latent_cache_is_never_divi
 def test_quantised_weights_count_their_scales() -> None:
     f = fit(LLAMA, on="h100-sxm", precision="weights=int4", context=1000)
     inner = sum(n * m.matrix for m, n in LLAMA.modules() if getattr(m, "part", "") in ("attention", "ffn"))
-    assert f.weights == pytest.approx(inner * (4 + 20 / 128) / 8 + 2 * (LLAMA.parameters - inner), rel=1e-6)
+    assert f.memory.weights == pytest.approx(inner * (4 + 20 / 128) / 8 + 2 * (LLAMA.parameters - inner), rel=1e-6)

@@ -7,16 +7,17 @@ import roofline as rl
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 
 
-def made(**changes: object) -> rl.estimates.pools.Pools:  # type: ignore[name-defined]
+def pools_of(**changes: object) -> rl.Pools:
     given = {
         "on": "2xdgx-h100", "chips": 16, "prefill_layout": "tp=2", "decode_layout": "tp=4", "input": 2048,
         "output": 256, "concurrency": 32,
     }  # fmt: skip
-    return rl.pools(LLAMA, **{**given, **changes})  # type: ignore[arg-type]
+    pools: rl.Pools = rl.pools(LLAMA, **{**given, **changes})  # type: ignore[arg-type]
+    return pools
 
 
 def test_the_numbers_of_replicas_let_most_requests_through() -> None:
-    p = made()
+    p = pools_of()
     assert p.chips == 2 * p.prefills + 4 * p.decodes <= 16
     best = max(
         min(x * p.prefill_rate, y * p.decode_rate) for x in range(1, 8) for y in range(1, 4) if 2 * x + 4 * y <= 16
@@ -29,7 +30,7 @@ def test_the_numbers_of_replicas_let_most_requests_through() -> None:
 
 
 def test_a_prompt_is_one_prefill_and_its_cache_travels() -> None:
-    p = made()
+    p = pools_of()
     alone = rl.generate(LLAMA, on="2xdgx-h100", layout="tp=2", input=2048, output=1, engine="vllm")
     assert p.cache == LLAMA.kv_bytes(2048)
     assert p.ttft.expected == pytest.approx(alone.ttft.expected + p.transfer.expected / 32 + p.tpot.expected)
@@ -37,17 +38,26 @@ def test_a_prompt_is_one_prefill_and_its_cache_travels() -> None:
 
 
 def test_per_chip_the_pools_serve_no_more_than_their_balance() -> None:
-    p = made(chips=64, on="8xdgx-h100")
+    p = pools_of(chips=64, on="8xdgx-h100")
     balance = 1 / (2 / p.prefill_rate + 4 / p.decode_rate)
     assert 0.8 * balance < p.requests_per_second / 64 <= balance * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
     ("changes", "field"),
-    [({"chips": 5}, "chips"), ({"concurrency": 10**5}, "concurrency"), ({"input": 2**18}, "context"),
-     ({"chips": 0}, "chips")],
-)  # fmt: skip
+    [
+        ({"chips": 5}, "chips"),
+        ({"concurrency": 0}, "concurrency"),
+        ({"input": 2**18}, "context"),
+        ({"chips": 0}, "chips"),
+    ],
+)
 def test_what_cannot_be_is_an_input_error(changes: dict[str, int], field: str) -> None:
     with pytest.raises(rl.InputError) as caught:
-        made(**changes)
+        pools_of(**changes)
     assert caught.value.field == field
+
+
+def test_requests_that_a_decode_replica_does_not_hold_are_said_not_to_fit() -> None:
+    capacity = rl.serve(LLAMA, on="2xdgx-h100", layout="tp=4", input=2048, output=256, concurrency=1).capacity
+    assert [pools_of(concurrency=n).fits for n in (capacity, capacity + 1, 10**5)] == [True, False, False]

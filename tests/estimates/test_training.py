@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.estimates.training import estimate_training
 from roofline.estimates.training_changes import fixes
-from roofline.estimates.training_memory import held, kept_bytes, memory_of
+from roofline.estimates.training_memory import kept_bytes, memory_of, parameters
 from roofline.model.adapters import with_drafts, with_lora
 from roofline.work.recipe import OPTIMIZERS, RECIPES, newton_schulz_flops
 from roofline.work.training import RECOMPUTE, Training
@@ -36,18 +35,18 @@ def gpt(hidden: int, layers: int, heads: int, tokens: int = 2048) -> rl.Model:
 )  # fmt: skip
 def test_flops_a_token_are_the_published_ones(id: str, tokens: int, published: float) -> None:
     """Model TFLOP/s over tokens/s of Megatron-Bridge's performance summary, in GFLOP per token."""
-    flops = rl.analyze(rl.load(id), rl.train(batch=1, tokens=tokens)).flops / tokens / 1e9
+    flops = rl.analyze(rl.load(id), rl.training(batch=1, tokens=tokens)).flops / tokens / 1e9
     assert flops == pytest.approx(published, rel=0.005)
 
 
 def test_a_token_that_predicts_two_ahead() -> None:
     model = with_drafts(rl.load("deepseek-ai/DeepSeek-V3"))
-    assert rl.analyze(model, rl.train(1, 4096)).flops / 4096 / 1e9 == pytest.approx(260, rel=0.005)
+    assert rl.analyze(model, rl.training(1, 4096)).flops / 4096 / 1e9 == pytest.approx(260, rel=0.005)
 
 
 def test_products_cost_three_times_their_forward_and_so_does_everything() -> None:
     forward = {c.name: c.flops for c in rl.analyze(LLAMA, rl.prefill(1, 512).with_logits("all")).ops}
-    whole = rl.analyze(LLAMA, rl.train(1, 512))
+    whole = rl.analyze(LLAMA, rl.training(1, 512))
     back = {c.name: c.flops for c in whole.ops}
     for name in ("qkv_proj", "down_proj", "lm_head"):
         assert back[f"{name}_dgrad"] == back[f"{name}_wgrad"] == forward[name]
@@ -57,8 +56,8 @@ def test_products_cost_three_times_their_forward_and_so_does_everything() -> Non
 
 @pytest.mark.parametrize("recompute", RECOMPUTE)
 def test_flops_run_again(recompute: str) -> None:
-    plain = rl.analyze(LLAMA, rl.train(1, 512))
-    again = rl.analyze(LLAMA, rl.train(1, 512, recompute=recompute))
+    plain = rl.analyze(LLAMA, rl.training(1, 512))
+    again = rl.analyze(LLAMA, rl.training(1, 512, recompute=recompute))
     ops = [c for c in plain.ops if c.op.phase == "forward" and c.block not in ("embedding", "head")]
     wanted = {
         "none": 0,
@@ -71,8 +70,8 @@ def test_flops_run_again(recompute: str) -> None:
 def test_flops_of_all_ranks_add_up() -> None:
     """Column and row products, attention and what is between them; norms run on every tensor-parallel rank."""
     layout = rl.Layout(tp=4, dp=2, sp=True)
-    mine = rl.analyze(rl.shard(LLAMA, layout), rl.train(2, 512, recompute="full")).flops
-    assert layout.ranks * mine == rl.analyze(LLAMA, rl.train(4, 512, recompute="full")).flops
+    mine = rl.analyze(rl.shard(LLAMA, layout), rl.training(2, 512, recompute="full")).flops
+    assert layout.ranks * mine == rl.analyze(LLAMA, rl.training(4, 512, recompute="full")).flops
 
 
 # -- memory --------------------------------------------------------------------------------------------------------
@@ -87,7 +86,7 @@ def test_activations_are_those_of_the_published_formula(
     The published 10 + 24/t counts 2 bytes of two dropouts' masks that GPT-2's code here does not have.
     """
     model, layout = gpt(hidden, 1, heads), rl.Layout(tp=tp, sp=sp)
-    step = rl.train(batch, tokens, recompute=recompute, recipe="fp16", flash=False)
+    step = rl.training(batch, tokens, recompute=recompute, recipe="fp16", flash=False)
     (block, _), *_ = rl.shard(model, layout).blocks
     sbh, scores = tokens * batch * hidden, 5 * heads * tokens * tokens * batch // tp
     wanted = (8 * sbh // tp if sp else 8 * sbh) + 24 * sbh // tp + (0 if recompute == "selective" else scores)
@@ -102,7 +101,7 @@ def test_zero_divides_what_its_stage_says(zero: int) -> None:
     """arXiv:1910.02054 §5: Ψ(w + g + s), then s, g and w over N in turn; w = 2, g = 4, s = 12."""
     n, psi = 8, LLAMA.parameters
     layout = rl.Layout(dp=n, zero=zero)
-    memory = memory_of(rl.shard(LLAMA, layout), rl.train(1, 128), layout, 1)
+    memory = memory_of(rl.shard(LLAMA, layout), rl.training(1, 128), layout, 1)
     assert memory.weights == 2 * psi // (n if zero >= 3 else 1)
     assert memory.gradients == 4 * psi // (n if zero >= 2 else 1)
     assert memory.optimizer == 12 * psi // (n if zero >= 1 else 1)
@@ -111,8 +110,8 @@ def test_zero_divides_what_its_stage_says(zero: int) -> None:
 def test_experts_have_fewer_copies_to_share_out() -> None:
     layout = rl.Layout(dp=8, ep=4, zero=1)
     rank = rl.shard(QWEN, layout)
-    parts = held(rank.modules())
-    memory = memory_of(rank, rl.train(1, 128), layout, 1)
+    parts = parameters(rank.modules())
+    memory = memory_of(rank, rl.training(1, 128), layout, 1)
     assert memory.optimizer == 12 * (math.ceil(parts.dense / 8) + math.ceil(parts.experts / 2))
 
 
@@ -132,7 +131,7 @@ def test_llama_3_70b_in_four_stages_on_b200() -> None:
         "num_attention_heads": 64, "num_key_value_heads": 8, "num_hidden_layers": 12, "max_position_embeddings": 8192,
         "dtype": "bfloat16",
     }  # fmt: skip
-    e = rl.estimate(rl.load(config), rl.train(16, 4096, overlap=False), on="dgx-b200", layout="pp=2,dp=4,zero=1")
+    e = rl.estimate(rl.load(config), rl.training(16, 4096, overlap=False), on="dgx-b200", layout="pp=2,dp=4,zero=1")
     assert max(s.memory.allocated for s in e.stages) / 2**30 == pytest.approx(66.55, rel=0.02)
     assert e.time == pytest.approx(0.843, rel=0.08)
 
@@ -161,7 +160,7 @@ def test_iterations_on_a100_within_nine_percent(
 ) -> None:
     """arXiv:2205.05198, table 5: seconds an iteration; full recomputation, and selective with sequence parallelism."""
     spread = layout + (",sp" if recompute == "selective" else "")
-    step = rl.train(
+    step = rl.training(
         batch, 2048, recompute=recompute, micro_batch=micro, recipe="fp16", flash=False, overlap=False,
         schedule="interleaved" if "vp" in layout else "1f1b",
     )  # fmt: skip
@@ -170,30 +169,36 @@ def test_iterations_on_a100_within_nine_percent(
 
 
 def test_the_parts_of_a_step_add_up() -> None:
-    e = rl.estimate(LLAMA, rl.train(64, 4096), on="2xdgx-h100", layout="tp=2,pp=2,dp=4,zero=1,sp")
+    e = rl.estimate(LLAMA, rl.training(64, 4096), on="2xdgx-h100", layout="tp=2,pp=2,dp=4,zero=1,sp")
     assert e.time == pytest.approx(sum(s.expected for s in (e.passes, e.reduction, e.gathering, e.update)))
     assert e.floor < e.interval[0] < e.time < e.interval[1]
-    assert e.passes.expected == e.timeline.length
+    assert e.passes.expected == pytest.approx(e.timeline.length, rel=1e-12)
     assert e.mfu == pytest.approx(e.model_flops / (16 * 989.4e12 * e.time), rel=0.01)
     assert e.hfu == e.mfu
-    assert e.model_flops == rl.analyze(LLAMA, rl.train(64, 4096)).flops
+    assert e.model_flops == rl.analyze(LLAMA, rl.training(64, 4096)).flops
     assert e.tokens_per_second == 64 * 4096 / e.time
     assert e.tokens_per_second_per_chip == pytest.approx(64 * 4096 / e.time / 16)
     assert e.slowest.passes.busy.expected == max(s.passes.busy.expected for s in e.stages)
 
 
 def test_more_recomputation_is_slower_and_smaller() -> None:
-    made = [
-        rl.estimate(LLAMA, rl.train(8, 4096, recompute=r), on="dgx-h100", layout="tp=2,dp=4,zero=1") for r in RECOMPUTE
+    estimates = [
+        rl.estimate(LLAMA, rl.training(8, 4096, recompute=r), on="dgx-h100", layout="tp=2,dp=4,zero=1")
+        for r in RECOMPUTE
     ]
-    assert made[0].time < made[1].time < made[2].time
-    assert made[0].memory >= made[1].memory > made[2].memory
-    assert made[2].hfu > made[2].mfu == pytest.approx(made[2].model_flops / made[2].hardware_flops * made[2].hfu)
+    totals = [e.memory.total for e in estimates]
+    assert estimates[0].time < estimates[1].time < estimates[2].time
+    assert totals[0] >= totals[1] > totals[2]
+    assert (
+        estimates[2].hfu
+        > estimates[2].mfu
+        == pytest.approx(estimates[2].model_flops / estimates[2].hardware_flops * estimates[2].hfu)
+    )
 
 
 def test_overlap_hides_communication_between_replicas() -> None:
     hidden, shown = (
-        rl.estimate(LLAMA, rl.train(8, 4096, overlap=o), on="dgx-h100", layout="dp=8,zero=1") for o in (True, False)
+        rl.estimate(LLAMA, rl.training(8, 4096, overlap=o), on="dgx-h100", layout="dp=8,zero=1") for o in (True, False)
     )
     assert hidden.reduction.expected < shown.reduction.expected
     assert hidden.passes == shown.passes
@@ -203,10 +208,10 @@ def test_muon_adds_its_products() -> None:
     """Newton–Schulz on m × n: 5 rounds of X·Xᵀ, its square, both times X; 2·(2s²l + s³) FLOPs each."""
     assert newton_schulz_flops(100, 300, 5) == 5 * 2 * (2 * 100 * 100 * 300 + 100**3)
     adam, muon = (
-        rl.estimate(LLAMA, rl.train(8, 1024, optimizer=o), on="dgx-h100", layout="tp=8") for o in ("adamw", "muon")
+        rl.estimate(LLAMA, rl.training(8, 1024, optimizer=o), on="dgx-h100", layout="tp=8") for o in ("adamw", "muon")
     )
     assert muon.update.expected > 3 * adam.update.expected
-    assert muon.memory < adam.memory
+    assert muon.memory.total < adam.memory.total
 
 
 # -- adapters ------------------------------------------------------------------------------------------------------
@@ -214,33 +219,33 @@ def test_adapters_are_those_of_the_published_code() -> None:
     """Rank 16 on q, k, v, o, gate, up, down of Llama-3.1-8B: 41,943,040 parameters (peft's count)."""
     tuned = with_lora(LLAMA, 16)
     assert tuned.parameters - LLAMA.parameters == 41_943_040
-    memory = memory_of(tuned, rl.train(1, 2048), rl.Layout(), 1)
+    memory = memory_of(tuned, rl.training(1, 2048), rl.Layout(), 1)
     assert memory.gradients == 4 * 41_943_040
     assert memory.weights == 2 * tuned.parameters
-    names = {c.name for c in rl.analyze(tuned, rl.train(1, 128)).ops}
+    names = {c.name for c in rl.analyze(tuned, rl.training(1, 128)).ops}
     assert "qkv_proj_wgrad" not in names
     assert "qkv_proj_lora_b_wgrad" in names
 
 
 def test_quantised_weights_do_not_learn() -> None:
     with pytest.raises(rl.InputError, match="recipe"):
-        rl.estimate(LLAMA, rl.train(1, 128, recipe="qlora"), on="h100-sxm")
-    small = rl.estimate(with_lora(LLAMA, 16), rl.train(1, 128, recipe="qlora"), on="h100-sxm")
-    large = rl.estimate(with_lora(LLAMA, 16), rl.train(1, 128), on="h100-sxm")
+        rl.estimate(LLAMA, rl.training(1, 128, recipe="qlora"), on="h100-sxm")
+    small = rl.estimate(with_lora(LLAMA, 16), rl.training(1, 128, recipe="qlora"), on="h100-sxm")
+    large = rl.estimate(with_lora(LLAMA, 16), rl.training(1, 128), on="h100-sxm")
     assert small.stages[0].memory.weights < 0.3 * large.stages[0].memory.weights
 
 
 # -- runs and changes ----------------------------------------------------------------------------------------------
 def test_a_run_by_hand() -> None:
-    e = rl.estimate(LLAMA, rl.train(64, 4096), on="dgx-h100", layout="tp=8")
-    run = e.run(1e12, mtbf_hours=1000, save_seconds=60)
+    e = rl.estimate(LLAMA, rl.training(64, 4096), on="dgx-h100", layout="tp=8")
+    run = rl.run(e, 1e12, mtbf_hours=1000, save_seconds=60)
     apart = 3600 * 1000 / 8
     every = math.sqrt(2 * 60 * apart)
     assert run.steps == math.ceil(1e12 / (64 * 4096))
     assert run.checkpoint_interval == pytest.approx(every)
     assert run.progress == pytest.approx(1 - 60 / every - every / (2 * apart) - 600 / apart)
     assert run.seconds == pytest.approx(run.steps * e.time / run.progress)
-    assert run.cost == pytest.approx(8 * run.seconds / 3600 * e.where.chip.price.usd_per_hour)  # type: ignore[union-attr]
+    assert run.cost == pytest.approx(8 * run.seconds / 3600 * e.chip.price.usd_per_hour)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -249,13 +254,13 @@ def test_a_run_by_hand() -> None:
     ids=str,
 )
 def test_a_bad_run_is_an_input_error(given: dict[str, Any]) -> None:
-    e = rl.estimate(LLAMA, rl.train(8, 128), on="dgx-h100", layout="tp=8")
+    e = rl.estimate(LLAMA, rl.training(8, 128), on="dgx-h100", layout="tp=8")
     with pytest.raises(rl.InputError):
-        e.run(**given)
+        rl.run(e, **given)
 
 
 def test_what_would_make_it_fit_does() -> None:
-    e = estimate_training(LLAMA, rl.train(8, 8192), on="dgx-h100", layout="dp=8")
+    e = rl.train(LLAMA, batch=8, tokens=8192, on="dgx-h100", layout="dp=8")
     assert not e.fits
     ways = fixes(e, "dgx-h100")
     assert ways
@@ -272,14 +277,14 @@ def test_what_would_make_it_fit_does() -> None:
 )  # fmt: skip
 def test_a_bad_option_is_an_input_error(given: dict[str, Any]) -> None:
     with pytest.raises(rl.InputError):
-        rl.train(**{"batch": 8, "tokens": 128, **given})
+        rl.training(**{"batch": 8, "tokens": 128, **given})
 
 
 @pytest.mark.parametrize(
     ("step", "layout", "field"),
     [
-        (rl.train(7, 128), "dp=2", "batch"), (rl.train(8, 129), "cp=2", "layout.cp"),
-        (rl.train(8, 128), "tp=8,dp=2", "layout"), (rl.train(8, 2**20), "tp=2", "context"),
+        (rl.training(7, 128), "dp=2", "batch"), (rl.training(8, 129), "cp=2", "layout.cp"),
+        (rl.training(8, 128), "tp=8,dp=2", "layout"), (rl.training(8, 2**20), "tp=2", "context"),
     ],
 )  # fmt: skip
 def test_what_does_not_divide_is_an_input_error(step: Training, layout: str, field: str) -> None:
@@ -297,18 +302,20 @@ def test_an_estimate_of_many_layouts_is_that_of_each() -> None:
 
 
 def test_many_training_layouts_at_once() -> None:
-    """Memory is the same; the closed form of the pipeline differs from its timeline by the hand-overs, under 2 %."""
-    degrees = [(1, 1, 8), (2, 2, 2), (4, 1, 2), (2, 4, 1)]
-    tp, pp, dp = (np.array(d)[:, None] for d in zip(*degrees, strict=True))
-    batch = np.array([64, 256])[None, :]
-    layout = rl.Layout(tp=tp, pp=pp, dp=dp, zero=1)
-    many = rl.estimate(LLAMA, rl.train(batch=batch, tokens=2048), on="8xh100-sxm", layout=layout)
-    for i, (t, p, d) in enumerate(degrees):
-        for j, b in enumerate((64, 256)):
-            one = rl.estimate(LLAMA, rl.train(b, 2048), on="8xh100-sxm", layout=rl.Layout(tp=t, pp=p, dp=d, zero=1))
-            assert np.broadcast_to(many.memory, (4, 2))[i, j] == pytest.approx(one.memory, rel=1e-9)
-            assert many.time[i, j] == pytest.approx(one.time, rel=0.02)
-            assert bool(np.broadcast_to(many.fits, (4, 2))[i, j]) == one.fits
+    """Stages in a list, the other degrees and the batch in arrays: the steps one by one."""
+    degrees = np.array([(1, 1), (2, 2), (1, 2), (2, 1)])
+    tp, dp, batch = degrees[:, :1], degrees[:, 1:], np.array([64, 256])
+    layout = {"tp": tp, "pp": [1, 2, 4], "dp": dp, "zero": 1}
+    many = rl.estimate(LLAMA, rl.training(batch=batch, tokens=2048), on="16xh100-sxm", layout=layout)
+    assert many.time.shape == many.memory.total.shape == many.fits.shape == (3, 4, 2)
+    for i, p in enumerate((1, 2, 4)):
+        for j, (t, d) in enumerate(degrees.tolist()):
+            for k, b in enumerate((64, 256)):
+                alone = rl.Layout(tp=t, pp=p, dp=d, zero=1)
+                one = rl.estimate(LLAMA, rl.training(b, 2048), on="16xh100-sxm", layout=alone)
+                assert many.memory.total[i, j, k] == pytest.approx(one.memory.total, rel=1e-12)
+                assert many.time[i, j, k] == pytest.approx(one.time, rel=1e-12)
+                assert many.fits[i, j, k] == one.fits
 
 
 def test_degrees_and_batches_in_arrays_together() -> None:
@@ -320,40 +327,39 @@ def test_degrees_and_batches_in_arrays_together() -> None:
             one = rl.estimate(LLAMA, rl.decode(b, 4096), on="8xh100-sxm", layout=rl.Layout(tp=t))
             assert many.time[i, j] == pytest.approx(one.time, rel=1e-12)
             assert many.analysis.flops[i, j] == one.analysis.flops
-            assert np.broadcast_to(many.memory, (4, 3))[i, j] == pytest.approx(one.memory)
+            assert many.memory.total[i, j] == one.memory.total
 
 
 @pytest.mark.parametrize("precision", ["bf16", rl.load("meta-llama/Llama-3.1-8B").precision, "weights=bf16"])
 def test_formats_given_to_a_step_leave_those_of_gradients_and_optimizer(precision: object) -> None:
-    model, step = rl.load("meta-llama/Llama-3.1-8B"), rl.train(batch=8, tokens=1024)
+    model, step = rl.load("meta-llama/Llama-3.1-8B"), rl.training(batch=8, tokens=1024)
     plain = rl.estimate(model, step, on="8xh100-sxm", layout="dp=8")
     assert rl.estimate(model, step, on="8xh100-sxm", layout="dp=8", precision=precision).time == plain.time
     formats = step.precision.merged(precision)
     assert (formats.gradients, formats.optimizer) == (step.precision.gradients, step.precision.optimizer)  # type: ignore[attr-defined]
 
 
-SWEPT = [
-    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8]}, 1e-6),
-    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8], "zero": 1}, 1e-6),
-    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8], "zero": 3}, 1e-6),
-    ("meta-llama/Llama-3.2-1B", {"tp": 2, "dp": [1, 2, 4]}, 1e-6),
-    ("meta-llama/Llama-3.2-1B", {"cp": [1, 2, 8]}, 1e-6),
-    ("meta-llama/Llama-3.2-1B", {"pp": [1, 2, 4]}, 1e-6),
-    ("meta-llama/Llama-3.2-1B", {"pp": 2, "dp": [1, 2, 4]}, 0.015),
-    ("Qwen/Qwen1.5-MoE-A2.7B", {"dp": 4, "ep": [1, 2, 4]}, 1e-6),
-    ("Qwen/Qwen1.5-MoE-A2.7B", {"tp": 2, "dp": 4, "ep": [1, 2, 4], "zero": 1}, 1e-6),
+SWEPT: list[tuple[str, dict[str, Any]]] = [
+    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8]}),
+    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8], "zero": 1}),
+    ("meta-llama/Llama-3.2-1B", {"dp": [1, 2, 8], "zero": 3}),
+    ("meta-llama/Llama-3.2-1B", {"tp": 2, "dp": [1, 2, 4]}),
+    ("meta-llama/Llama-3.2-1B", {"cp": [1, 2, 8]}),
+    ("meta-llama/Llama-3.2-1B", {"pp": [1, 2, 4]}),
+    ("meta-llama/Llama-3.2-1B", {"pp": 2, "dp": [1, 2, 4]}),
+    ("Qwen/Qwen1.5-MoE-A2.7B", {"dp": 4, "ep": [1, 2, 4]}),
+    ("Qwen/Qwen1.5-MoE-A2.7B", {"tp": 2, "dp": 4, "ep": [1, 2, 4], "zero": 1}),
 ]
 
 
-@pytest.mark.parametrize(("name", "degrees", "rel"), SWEPT, ids=[str(d) for _, d, _ in SWEPT])
+@pytest.mark.parametrize(("name", "degrees"), SWEPT, ids=[str(d) for _, d in SWEPT])
 @pytest.mark.parametrize("precision", [None, "weights=fp8"])
-def test_a_sweep_is_the_steps_one_by_one(name: str, degrees: dict[str, Any], rel: float, precision: str | None) -> None:
-    """To rounding; with stages and replicas both, where only the ends of the pipeline are looked at, within 1.5 %."""
-    model, step, on = rl.load(name), rl.train(16, 512), "8xh100-sxm"
-    arrays = {k: np.array(v) if isinstance(v, list) else v for k, v in degrees.items()}
-    swept = rl.estimate(model, step, on=on, layout=rl.Layout(**arrays), precision=precision)
+def test_a_sweep_is_the_steps_one_by_one(name: str, degrees: dict[str, Any], precision: str | None) -> None:
+    model, step, on = rl.load(name), rl.training(16, 512), "8xh100-sxm"
+    arrays = {k: np.array(v) if isinstance(v, list) and k != "pp" else v for k, v in degrees.items()}
+    swept = rl.estimate(model, step, on=on, layout=arrays, precision=precision)
     for i in range(3):
-        here = {k: v[i] if isinstance(v, list) else v for k, v in degrees.items()}
-        one = rl.estimate(model, step, on=on, layout=rl.Layout(**here), precision=precision)
-        assert np.broadcast_to(swept.time, 3)[i] == pytest.approx(one.time, rel=rel)
-        assert np.broadcast_to(swept.memory, 3)[i] == pytest.approx(one.memory, rel=1e-9)
+        layout = rl.Layout(**{k: v[i] if isinstance(v, list) else v for k, v in degrees.items()})
+        one = rl.estimate(model, step, on=on, layout=layout, precision=precision)
+        assert swept.time[i] == pytest.approx(one.time, rel=1e-12)
+        assert swept.memory.total[i] == one.memory.total

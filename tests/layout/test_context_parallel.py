@@ -34,8 +34,8 @@ def test_a_chunk_of_a_prompt_reads_all_that_is_cached() -> None:
 
 @pytest.mark.parametrize("layout", ["cp=4", "cp=4,exchange=ulysses", "tp=4", "tp=2,cp=2"])
 def test_the_ranks_caches_add_up(layout: str) -> None:
-    rank = rl.fit(LLAMA, on="4xh100-sxm", layout=layout, batch=8, context=8192, engine="none").cache
-    assert 4 * rank == rl.fit(LLAMA, on="h100-sxm", batch=8, context=8192, engine="none").cache
+    rank = rl.fit(LLAMA, on="4xh100-sxm", layout=layout, batch=8, context=8192, engine="none").memory.cache
+    assert 4 * rank == rl.fit(LLAMA, on="h100-sxm", batch=8, context=8192, engine="none").memory.cache
 
 
 def test_a_decode_over_ranks_is_faster_where_the_cache_is_what_it_reads() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.layout.layout import Layout, layout_named
+from roofline.machine.collectives import Routing
 from roofline.model import modules as m
 from roofline.model.load import catalog
 from roofline.model.model import Model
@@ -43,11 +44,11 @@ def padding(model: Model, tp: int) -> int:
 def test_the_weights_of_all_ranks_add_up_to_the_model(id: str, spread: dict[str, Any]) -> None:
     model, layout = rl.load(id), Layout(**spread)
     try:
-        found = total(model, layout)
+        distinct = total(model, layout)
     except rl.InputError as error:
         assert error.field.startswith("layout.")  # noqa: PT017
         return
-    assert found == model.parameters + padding(model, layout.tp)
+    assert distinct == model.parameters + padding(model, layout.tp)
 
 
 def test_one_chip_is_the_identity() -> None:
@@ -59,12 +60,12 @@ def test_one_chip_is_the_identity() -> None:
 @pytest.mark.parametrize("spread", [{"tp": 4}, {"tp": 2, "sp": True}, {"tp": 2, "dp": 2, "ep": 4}], ids=str)
 def test_the_products_of_all_ranks_add_up_to_the_models(model: Model, spread: dict[str, Any]) -> None:
     """What is shared out adds up; what every rank has whole (routers, MLA's down-projections) is counted by ranks."""
-    layout, step = Layout(**spread), rl.train(layout_batch(spread), 512)
-    mine = rl.train(1, 512)
+    layout, step = Layout(**spread), rl.training(layout_batch(spread), 512)
+    mine = rl.training(1, 512)
     products = (o.MatMul, o.ExpertMatMul, o.Attend)
     whole = {(c.block, c.name): c.flops for c in rl.analyze(model, step).ops if isinstance(c.op, products)}
-    held = rl.analyze(rl.shard(model, layout), mine)
-    for cost in held.ops:
+    sharded = rl.analyze(rl.shard(model, layout), mine)
+    for cost in sharded.ops:
         if (cost.block, cost.name) in whole:
             sum_of_ranks, wanted = cost.flops * layout.ranks, whole[cost.block, cost.name]
             copied = cost.name in COPIED and not layout.sp
@@ -104,10 +105,10 @@ def test_norms_and_routers_are_whole_and_sequence_parallelism_shares_out_their_t
 # -- collectives ---------------------------------------------------------------------------------------------------
 def sent(model: Model, layout: Layout, step: rl.Step) -> dict[str, tuple[str, int, int]]:
     """name → (collective, elements, ranks) of the first block."""
-    found = rl.analyze(rl.shard(model, layout), step).ops
+    costs = rl.analyze(rl.shard(model, layout), step).ops
     return {
         c.name: (c.op.collective, int(c.op.elements), int(c.op.ranks))
-        for c in found
+        for c in costs
         if isinstance(c.op, o.Communicate) and c.block not in ("embedding", "head")
     }
 
@@ -128,15 +129,15 @@ def test_sequence_parallelism_gathers_and_scatters_the_same_elements() -> None:
 
 
 def test_tokens_go_to_their_experts_and_back() -> None:
-    found = sent(QWEN, Layout(dp=8, ep=8), rl.prefill(1, 1024))
-    assert found == {
+    exchanges = sent(QWEN, Layout(dp=8, ep=8), rl.prefill(1, 1024))
+    assert exchanges == {
         "experts_dispatch": ("dispatch", 1024 * 8 * 2048, 8), "experts_combine": ("combine", 1024 * 8 * 2048, 8),
     }  # fmt: skip
 
 
 def test_experts_beside_tensor_parallelism_alone_are_partial_sums() -> None:
-    found = sent(QWEN, Layout(tp=4, ep=4), rl.prefill(1, 1024))
-    assert set(found) == {"attn_residual_reduce", "ffn_residual_reduce"}
+    exchanges = sent(QWEN, Layout(tp=4, ep=4), rl.prefill(1, 1024))
+    assert set(exchanges) == {"attn_residual_reduce", "ffn_residual_reduce"}
 
 
 def test_pipeline_stages_hand_over_the_stream() -> None:
@@ -155,12 +156,12 @@ def test_context_parallelism_shares_out_tokens_and_pairs(exchange: str) -> None:
     whole = {c.name: c.flops for c in rl.analyze(LLAMA, step).ops}
     for name in ("qkv_proj", "attention", "down_proj"):
         assert 4 * mine[name] == whole[name]
-    found = sent(LLAMA, layout, step)
+    exchanges = sent(LLAMA, layout, step)
     if exchange == "ulysses":
-        assert found["attention_spread"] == ("all_to_all", 1024 * (4096 + 2048), 4)
-        assert found["attention_return"] == ("all_to_all", 1024 * 4096, 4)
+        assert exchanges["attention_spread"] == ("all_to_all", 1024 * (4096 + 2048), 4)
+        assert exchanges["attention_return"] == ("all_to_all", 1024 * 4096, 4)
     else:
-        assert list(found.values()) == [("all_gather", 4096 * 2048, 4)]
+        assert list(exchanges.values()) == [("all_gather", 4096 * 2048, 4)]
 
 
 # -- errors and forms ----------------------------------------------------------------------------------------------
@@ -218,10 +219,10 @@ def test_uneven_stages_give_the_middle_more() -> None:
 @given(tp=st.sampled_from([1, 2, 4, 8]), pp=st.sampled_from([1, 2, 4]), dp=st.sampled_from([1, 2]), sp=st.booleans())
 def test_arrays_of_degrees_are_many_layouts_at_once(tp: int, pp: int, dp: int, sp: bool) -> None:
     degrees = np.array([1, 2, 4, 8])
-    many = Layout(tp=degrees, pp=np.array([pp]), dp=np.array([dp]), sp=sp)
+    many = Layout(tp=degrees, pp=pp, dp=np.array([dp]), sp=sp)
     one = Layout(tp=tp, pp=pp, dp=dp, sp=sp)
     place = int(np.flatnonzero(degrees == tp)[0])
-    step = rl.train(1, 1024)
+    step = rl.training(1, 1024)
     if one.alone:
         one = Layout(tp=np.array([1]))
     mine = rl.analyze(rl.shard(LLAMA, one), step)
@@ -247,31 +248,20 @@ def test_every_legal_layout_of_64_chips(model: Model) -> None:
     tried = 0
     for layout in legal(64):
         try:
-            found = total(model, layout)
+            distinct = total(model, layout)
         except rl.InputError as error:
             assert "divis" in str(error)  # noqa: PT017
             continue
         tried += 1
-        assert found == model.parameters + padding(model, layout.tp), layout
+        assert distinct == model.parameters + padding(model, layout.tp), layout
     assert tried > 60
 
 
 def test_a_node_gets_a_token_once_and_groups_limit_the_nodes() -> None:
     """N·(1 − C(E − E/N, k)/C(E, k)) of 256 experts, top 8: 3.61 of 4 nodes, 5.29 of 8; groups let at most 4 of 8."""
-    from roofline.machine.timing import sent_share
 
     def share(chips: int, groups: int, top: int) -> float:
-        op = o.Communicate(
-            name="x",
-            collective="dispatch",
-            elements=1,
-            ranks=chips,
-            top_k=8,
-            experts=256,
-            groups=groups,
-            top_groups=top,
-        )
-        return 8 * sent_share(op, chips // 8)
+        return 8 * Routing(top_k=8, experts=256, groups=groups, top_groups=top).sent(chips // 8)
 
     assert [round(share(n, 1, 1), 2) for n in (16, 32, 64)] == [1.99, 3.61, 5.29]
     assert share(8, 1, 1) == 8  # one node: nothing crosses, nothing is saved
@@ -284,11 +274,14 @@ def test_a_node_gets_a_token_once_and_groups_limit_the_nodes() -> None:
 
 
 def test_an_exchange_takes_at_least_its_bytes() -> None:
-    """V3 lets a token go to 4 of 8 groups: 4 of 8 nodes over 50 GB/s each, or 4 of 8 ranks of one over 450 GB/s."""
+    """V3 lets a token go to 4 of 8 groups: 4 of 8 nodes over 50 GB/s each, or 4 of 8 ranks of one over 450 GB/s.
+
+    Every replica has 8 prompts.
+    """
     sent = 2040 * 7168 * 2
 
     def floor(model: Model, on: str, n: int) -> tuple[float, str]:
-        e = rl.estimate(model, rl.prefill(8, 255), on=on, layout=Layout(dp=n, ep=n))
+        e = rl.estimate(model, rl.prefill(8 * n, 255), on=on, layout=Layout(dp=n, ep=n))
         return max(float(op.each.network) for op in e.ops if op.kind == "communication"), e.bound
 
     assert floor(V3, "8xdgx-h200", 64) == (pytest.approx(4 * sent * 7 / 8 / 50e9), "network")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +14,8 @@ from roofline.estimates.deployment import deploy
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan, Total, grade_of
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, plan_of, setup
-from roofline.estimates.span import NOTHING, Span
-from roofline.estimates.step import Estimate, check_context, step_estimate
+from roofline.estimates.span import NOTHING, Span, exactly
+from roofline.estimates.step import Estimate, check_context, check_formats, step_estimate
 from roofline.model.checks import count, real
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
@@ -77,6 +78,7 @@ class Generation(Deployed):
         "tokens_per_second_per_chip": "tokens/s", "usd_per_million_tokens": "USD", "grade": "",
         "prefill_shares": "share", "decode_shares": "share", "speculation": "",
     }  # fmt: skip
+    NAMES: ClassVar[Mapping[str, str]] = {"tpot": "between_tokens"}
 
     asked: Setup
     batch: Count
@@ -170,6 +172,11 @@ class Generation(Deployed):
     def tpot(self) -> Span:
         """Time per output token after the first; nothing where only one is asked for."""
         return self._whole.rest.times(1 / most(1, self.output - 1)).shaped(self.shape)
+
+    @property
+    def between_tokens(self) -> Span:
+        """Time per output token after the first; null where only one is asked for."""
+        return self.tpot.where(self.output > 1, exactly(math.nan))
 
     @cached_property
     def latency(self) -> Span:
@@ -375,4 +382,5 @@ def generation(
     sequences, new, out = count("batch", batch, 1), count("input", input, 1), count("output", output, 1)
     broadcast(batch=sequences, input=new, output=out)
     check_context(asked.model, prefill(1, new + out - 1))
+    check_formats(asked.plan)
     return Generation(asked, sequences, new, out, speculation)

@@ -17,12 +17,13 @@ from roofline.distinct import distinct
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.span import shaped
 from roofline.machine.engine import Engine
-from roofline.model.maths import Count, is_array, least, most, where
+from roofline.model.maths import Count, is_array, least, most, some, where
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.result import Figured, Flag, Units
 from roofline.work.lower import lower
-from roofline.work.step import prefill
+from roofline.work.step import Queries, prefill
+from roofline.work.step import replace as replaced
 
 TERMS = ("weights", "cache", "state", "activations", "gradients", "optimizer", "overhead")
 
@@ -175,7 +176,9 @@ def activation_bytes(rank: Model, precision: Precision, tokens: Count, sequences
     kinds = distinct(arrays) if arrays and not rank.shape else None
     if kinds is not None:
         tokens, sequences = (kinds.take(v) if is_array(v) else v for v in (tokens, sequences))
-    step = prefill(sequences, most(1, tokens // sequences))
+    each, longer = most(1, tokens // sequences), most(0, tokens - sequences) % sequences
+    queries = (Queries(0, each, sequences - longer), Queries(0, each + 1, longer))
+    step = replaced(prefill(1, 1), queries if some(longer) else queries[:1])
     widest: Count = 0
     for module in dict.fromkeys(x for x, _ in rank.modules()) if not rank.shape else (x for x, _ in rank.modules()):
         for op in lower(module, step):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -23,7 +23,8 @@ from roofline.result import Figured, Flag, Units, Word
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.counting import Counting
-from roofline.work.step import Step
+from roofline.work.lower import lower
+from roofline.work.step import Step, decode
 from roofline.work.traffic import Traffic
 
 Bound: TypeAlias = Literal["compute", "memory", "network", "latency"]
@@ -344,9 +345,13 @@ def step_estimate(
     asked: Setup, step: Step, *, counting: str | Counting = "standard", traffic: str | Traffic = "fused",
     within: bool = True,
 ) -> Estimate:  # fmt: skip
-    """The estimate of a step of all replicas. `within`: check the step against the model's context."""
+    """The estimate of a step of all replicas. `within`: check the step against the model's context.
+
+    Raises InputError for a step beyond it, and for a format that the chip lacks.
+    """
     if within:
         check_context(asked.model, step)
+    check_formats(asked.plan)
     return Estimate(asked, step, counting, traffic)
 
 
@@ -354,3 +359,11 @@ def check_context(model: Model, step: Step) -> None:
     """An InputError where a query gets longer than the model's context."""
     if model.context is not None and step.longest > model.context:
         raise InputError("context", step.longest, f"at most {model.context} tokens, the context of {model.name}")
+
+
+@lru_cache(maxsize=256)
+def check_formats(plan: Plan) -> None:
+    """Raises InputError where the chip lacks a format that the plan's products run in."""
+    for op in (op for entry in plan.entries for op in lower(entry.module, decode(1, 1))):
+        if is_matrix(op):
+            plan.target.chip.peak(matrix_format(op, plan.target))

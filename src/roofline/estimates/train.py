@@ -424,9 +424,9 @@ def _replicas(
     everything = [parameters(s.rank.modules()) for s in stages]
     gradient, weight = step.precision.gradients, FORMATS[step.recipe.weights]
     layers = [max(1, sum(int(n) for _, n in s.rank.blocks)) for s in stages]
-    forward = _over([s.passes.forward for s in stages])
-    back = _over([s.passes.backward + s.passes.weight for s in stages])
-    axes = max(np.ndim(forward.expected) - 1, len(layout.shape))
+    axes = max(len(layout.shape), np.ndim(micro_batches), *(np.ndim(v) for s in stages for v in s.passes.busy.ends()))
+    forward = _over([s.passes.forward for s in stages], axes)
+    back = _over([s.passes.backward + s.passes.weight for s in stages], axes)
     many = _along([float(n) for n in layers], axes)
     reduced, gathered = NOTHING, NOTHING
     for part, ranks, stride in (
@@ -456,8 +456,8 @@ def _along(values: Sequence[Count], axes: int) -> Any:
     return stacked.reshape(len(values), *(1 for _ in range(axes + 1 - stacked.ndim)), *stacked.shape[1:])
 
 
-def _over(spans: Sequence[Span]) -> Span:
-    axes = max(np.ndim(v) for span in spans for v in span.ends())
+def _over(spans: Sequence[Span], axes: int) -> Span:
+    """Spans of the stages in the same way."""
     return Span(*(_along([span.ends()[i] for span in spans], axes) for i in range(4)))
 
 

@@ -85,7 +85,7 @@ def test_communication_is_a_share_of_the_time() -> None:
     e = rl.estimate(LLAMA, rl.decode(8, 1024), on="8xh100-sxm", layout="tp=8")
     sent = [op for op in e.ops if op.kind == "communication"]
     assert e.communication_time == pytest.approx(sum(op.expected for op in sent)) != 0
-    assert sum(e.share(op) for op in sent) == pytest.approx(dict(e.shares)["communication"])
+    assert sum(e.part(op) for op in sent) == pytest.approx(dict(e.shares)["communication"])
     assert e.traffic_time == e.analysis.bytes / e.chip.bandwidth
 
 
