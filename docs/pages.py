@@ -32,8 +32,8 @@ def formulas() -> str:
     lines = ["# Formulas", "", "From the docstrings of the very functions that count."]
     for counting in COUNTINGS.values():
         lines += ["", f"## Counting `{counting.name}`", "", f"{counting.about}.", "", "| op | FLOPs |", "|---|---|"]
-        for kind, formula in counting.formulas.items():
-            text = " ".join((formula.__doc__ or "").split()).replace("|", "\\|")
+        for kind in NAMES:
+            text = " ".join((counting.formulas[kind].__doc__ or "").split()).replace("|", "\\|")
             lines.append(f"| {NAMES[kind]} ({kind.__name__}) | {text} |")
     return "\n".join(lines) + "\n"
 

@@ -138,7 +138,7 @@ def written(value: Any, unit: str = "") -> str:
     """A number of a unit, or a word, for a person; nothing where there is none, of a change a dash.
 
     >>> written(1_500_000, "FLOP"), written(None, "s"), written(None, "change"), written("moe")
-    ('1.5 MFLOP', '', '–', 'moe')
+    ('1.50 MFLOP', '', '–', 'moe')
     """
     if value is None:
         return "–" if unit == "change" else ""

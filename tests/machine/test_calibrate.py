@@ -19,7 +19,7 @@ from roofline.machine.constants import constants_for
 from roofline.machine.law import RECORDS
 from roofline.model.errors import InputError
 
-MACHINE = c.Machine("cpu", "Test CPU", "amd", 4, 32e9, 32 * 2.0**20, "PyTorch 0", date="2025-01-01")
+MACHINE = c.Measured("cpu", "Test CPU", "amd", 4, 32e9, 32 * 2.0**20, "PyTorch 0", date="2025-01-01")
 PEAKS = {"fp32": 2e11, "bf16": 8e11}
 BANDWIDTH = 4e10
 TRUE: dict[str, dict[str, float]] = {
@@ -38,7 +38,7 @@ def truth(kind: str) -> Any:
 
 def synthetic(dtypes: tuple[str, ...] = ("fp32", "bf16")) -> c.Measurements:
     """What a machine that follows the laws to the letter would measure."""
-    cases = c.plan("cpu", dtypes)
+    cases = c.planned_cases("cpu", dtypes)
     rows = [c.Row(k, k.size("bytes") / BANDWIDTH) for k in cases if k.kind in ("read", "copy")]
     rows += [c.Row(c.Case("matmul", d, (4096, 4096, 4096)), 2 * 4096**3 / PEAKS[d]) for d in dtypes]
     chip = bare_chip(c.Measurements(MACHINE, tuple(rows)))
@@ -52,21 +52,21 @@ def synthetic(dtypes: tuple[str, ...] = ("fp32", "bf16")) -> c.Measurements:
 
 @pytest.fixture(scope="module")
 def calibration() -> c.Calibration:
-    return c.fit(synthetic(), folds=0)
+    return c.fit_laws(synthetic(), folds=0)
 
 
 def test_the_plan_is_whole_and_smaller_when_quick() -> None:
-    full, quick = c.plan(), c.plan(quick=True)
+    full, quick = c.planned_cases(), c.planned_cases(quick=True)
     assert len(quick) < len(full) / 2
     assert {case.kind for case in quick} == set(c.SHAPES)
     assert {case.dtype for case in full} == {"fp32", "bf16", "fp16"}
-    assert {case.kind for case in c.plan(torch=False)} == {"read", "copy", "matmul"}
-    assert all(len(case.shape) == len(c.SHAPES[case.kind]) for case in c.plan("cuda"))
+    assert {case.kind for case in c.planned_cases(torch=False)} == {"read", "copy", "matmul"}
+    assert all(len(case.shape) == len(c.SHAPES[case.kind]) for case in c.planned_cases("cuda"))
 
 
 def test_an_unknown_dtype_names_the_nearest() -> None:
     with pytest.raises(InputError, match=r"--dtype.*bf16"):
-        c.plan(dtypes=["bf61"])
+        c.planned_cases(dtypes=["bf61"])
 
 
 def test_the_fit_finds_what_made_the_times(calibration: c.Calibration) -> None:
@@ -91,16 +91,16 @@ def test_constants_that_the_times_tell_apart_come_back(
 def test_noise_shows_as_error() -> None:
     random, exact = np.random.default_rng(0), synthetic(("fp32",))
     noisy = [c.Row(r.case, r.seconds * float(random.lognormal(0, 0.1 * (r.case.kind == "stream")))) for r in exact.rows]
-    found = {f.kind: f for f in c.fit(c.Measurements(MACHINE, tuple(noisy))).fits}
-    assert 0.03 < found["stream"].mape < 0.2
-    assert found["stream"].held_out > 0.03
-    assert found["stream"].constants["low"] < 0.97
-    assert found["stream"].constants["high"] > 1.03
+    fitted = {f.kind: f for f in c.fit_laws(c.Measurements(MACHINE, tuple(noisy))).fits}
+    assert 0.03 < fitted["stream"].mape < 0.2
+    assert fitted["stream"].held_out > 0.03
+    assert fitted["stream"].constants["low"] < 0.97
+    assert fitted["stream"].constants["high"] > 1.03
 
 
 def test_a_layer_sets_the_launch_floor_of_elementwise_ops() -> None:
     rows = (*synthetic(("fp32",)).rows, c.Row(c.Case("layer", "fp32", (1, 64, 2, 2, 32, 128)), 5e-4))
-    tables = c.fit(c.Measurements(MACHINE, rows), folds=0).chip.constants
+    tables = c.fit_laws(c.Measurements(MACHINE, rows), folds=0).chip.constants
     assert tables is not None
     t0 = {kind: tables["fp32"][kind]["default"]["t0"] for kind in ("matmul", "decode", "stream")}
     assert 4 * t0["matmul"] + t0["decode"] + 4 * t0["stream"] == pytest.approx(5e-4)
@@ -109,13 +109,13 @@ def test_a_layer_sets_the_launch_floor_of_elementwise_ops() -> None:
 def test_the_file_comes_back(calibration: c.Calibration, tmp_path: Path) -> None:
     path = tmp_path / "this.toml"
     path.write_text(c.chip_toml(calibration), encoding="utf-8")
-    chip, made = chip_named(path), calibration.chip
-    assert (chip.id, chip.name, chip.kind, chip.units, chip.date) == (made.id, made.name, "cpu", 4, made.date)
-    assert chip.bandwidth == pytest.approx(made.bandwidth, rel=1e-4)
-    assert dict(chip.peaks) == pytest.approx(dict(made.peaks), rel=1e-4)
+    chip, written = chip_named(path), calibration.chip
+    assert (chip.id, chip.name, chip.kind, chip.units, chip.date) == (written.id, written.name, "cpu", 4, written.date)
+    assert chip.bandwidth == pytest.approx(written.bandwidth, rel=1e-4)
+    assert dict(chip.peaks) == pytest.approx(dict(written.peaks), rel=1e-4)
     for dtype in PEAKS:
         for kind in FREE:
-            read, kept = constants_for(chip, dtype, kind), constants_for(made, dtype, kind)
+            read, kept = constants_for(chip, dtype, kind), constants_for(written, dtype, kind)
             assert read.grade == "A"
             assert read.rows == kept.rows
             assert read.large == pytest.approx(kept.large, rel=1e-4)
@@ -124,13 +124,13 @@ def test_the_file_comes_back(calibration: c.Calibration, tmp_path: Path) -> None
 
 
 def test_fp32_alone_serves_whatever_is_looked_up() -> None:
-    chip = c.fit(synthetic(("fp32",)), folds=0).chip
+    chip = c.fit_laws(synthetic(("fp32",)), folds=0).chip
     assert constants_for(chip, "bf16", "matmul").grade == "A"
 
 
 def test_nothing_measured_is_an_error() -> None:
     with pytest.raises(InputError, match="measurements"):
-        c.fit(c.Measurements(MACHINE, ()))
+        c.fit_laws(c.Measurements(MACHINE, ()))
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_the_command_overwrites_only_when_told(
         command.calibrate(output=path)
     assert path.read_text(encoding="utf-8") == "mine"
     monkeypatch.setattr(c, "measure", lambda *a, **k: calibration.measurements)
-    monkeypatch.setattr(c, "fit", lambda m: calibration)
+    monkeypatch.setattr(c, "fit_laws", lambda m: calibration)
     command.calibrate(output=path, force=True)
     assert chip_named(path).id == calibration.chip.id
     assert [p.name for p in tmp_path.iterdir()] == ["this.toml"]
@@ -255,12 +255,12 @@ def test_the_command_prints_json_and_says_that_nothing_was_written(
     import json
 
     monkeypatch.setattr(c, "measure", lambda *a, **k: calibration.measurements)
-    monkeypatch.setattr(c, "fit", lambda m: calibration)
+    monkeypatch.setattr(c, "fit_laws", lambda m: calibration)
     command.calibrate(json=True)
     out, err = capsys.readouterr()
     data = json.loads(out)
-    assert data["schema"] == "roofline.calibrate/1"
-    assert len(data["measurements"]) == len(calibration.measurements.rows)
+    assert data["schema"] == "roofline.calibrate/2"
+    assert len(data["rows"]) == len(calibration.measurements.rows)
     assert "nothing written" in err
 
 

@@ -102,7 +102,7 @@ def test_what_is_usable_has_source_and_date_and_is_less() -> None:
 def test_what_ecc_takes_is_not_there_for_the_cache() -> None:
     model = rl.load("meta-llama/Llama-3.1-8B")
     usable, nominal = (rl.fit(model, on=on, batch=4, context=8192) for on in ("l4", "like=l4,mem=24GiB"))
-    assert (usable.capacity, nominal.capacity) == (23034 * 2**20, 24 * 2**30)
+    assert (usable.memory.capacity, nominal.memory.capacity) == (23034 * 2**20, 24 * 2**30)
     assert usable.largest_batch < nominal.largest_batch
 
 

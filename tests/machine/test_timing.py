@@ -13,26 +13,27 @@ import roofline as rl
 from roofline.machine import law
 from roofline.machine.chip import chip_named, chips
 from roofline.machine.constants import FOLDER, constants_for
+from roofline.machine.kernels import KERNELS
 from roofline.machine.law import RECORDS
-from roofline.machine.timing import LAWS, path_of
+from roofline.machine.target import path_of
 from roofline.model.precision import FORMATS
-from roofline.work.ops import KIND_NAMES, Backward, Communicate
+from roofline.work.ops import NAMES, Backward, Communicate
 
 ROOF = law.Roof(peak=1e15, bandwidth=4e12, l2=50e6, units=132)
 
 
 def test_every_kind_of_op_has_a_law() -> None:
-    assert set(LAWS) - {Backward} == set(KIND_NAMES) - {Communicate}  # a collective's is in machine.collectives
+    assert set(KERNELS) - {Backward} == set(NAMES) - {Communicate}  # a collective's is in machine.collectives
 
 
 @pytest.mark.parametrize("chip", ["b200", "h100-sxm", "mi300x", "l4"])
 def test_adding_to_the_experts_gradients_takes_their_bytes(chip: str) -> None:
     """fp32 gradients of every expert that is touched are read and written: no mark of them lies above the roof."""
-    step = rl.train(1, 2048)
-    e = rl.estimate(rl.load("Qwen/Qwen1.5-MoE-A2.7B"), step, on=chip).stages[0].passes.estimate
-    found = [op for op in e.ops if op.name.startswith("experts_") and op.name.endswith("_wgrad")]
-    assert len(found) == 2
-    for op in found:
+    training = rl.train("Qwen/Qwen1.5-MoE-A2.7B", batch=1, tokens=2048, on=chip)
+    e = training.micro(training.stages[0])
+    gradients = [op for op in e.ops if op.name.startswith("experts_") and op.name.endswith("_wgrad")]
+    assert len(gradients) == 2
+    for op in gradients:
         assert float(op.expected) > float(op.cost.bytes) / e.chip.bandwidth
 
 
@@ -54,12 +55,12 @@ def test_laws_take_arrays() -> None:
 @pytest.mark.parametrize("kind", RECORDS)
 def test_every_chip_finds_constants_and_says_how_well_they_are_known(kind: str) -> None:
     for chip in chips().values():
-        found = constants_for(chip, "bf16_kv_bf16" if kind.startswith("latent") else "bf16", kind)
-        assert found.grade in "ABC"
-        assert found.small[0] <= 1.05
-        assert found.large[1] >= 0.95
+        fitted = constants_for(chip, "bf16_kv_bf16" if kind.startswith("latent") else "bf16", kind)
+        assert fitted.grade in "ABC"
+        assert fitted.small[0] <= 1.05
+        assert fitted.large[1] >= 0.95
         assert all(
-            np.isfinite(v) or f in ("split", "group", "pack") for f, v in dataclasses.asdict(found.record).items()
+            np.isfinite(v) or f in ("split", "group", "pack") for f, v in dataclasses.asdict(fitted.record).items()
         )
 
 
@@ -72,10 +73,10 @@ def test_a_chip_of_a_measured_generation_takes_its_constants() -> None:
 
 def test_shipped_constants_carry_their_error() -> None:
     assert list(FOLDER.glob("*.toml"))
-    found = constants_for(chip_named("h100-sxm"), "bf16", "matmul", "trtllm")
-    assert found.rows > 500
-    assert found.mape is not None
-    assert 0 < found.mape < 0.2
+    fitted = constants_for(chip_named("h100-sxm"), "bf16", "matmul", "trtllm")
+    assert fitted.rows > 500
+    assert fitted.mape is not None
+    assert 0 < fitted.mape < 0.2
 
 
 @pytest.mark.parametrize(

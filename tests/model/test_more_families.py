@@ -257,6 +257,8 @@ CASES: list[tuple[str, dict[str, Any], int, int | None]] = [
      "tie_word_embeddings": False, "global_attn_every_n_layers": 2}, 163136, 113418240),
 ]
 # fmt: on
+FORMS = {"attention_kv_b", "attention_q_absorb", "attention_v_absorb", "attention", "attention_absorbed"}
+"""Ops of latent attention, which runs in either of two forms."""
 NAMES = [f"{kind}-{i}" for i, (kind, *_) in enumerate(CASES)]
 
 
@@ -288,8 +290,7 @@ def test_no_traffic_below_the_floor(kind: str, config: dict[str, Any], parameter
 def test_prefill_equals_its_chunks(kind: str, config: dict[str, Any], parameters: int, flops: int | None) -> None:
     """Work on tokens one after the other adds up to the work on all at once, the head apart."""
     model = load(kind, config)
-    latent = {"kv_b_proj", "q_absorb", "v_absorb", "attention", "attention_absorbed"}  # runs in either of two forms
-    skip = latent if "kv_lora_rank" in config else set()
+    skip = FORMS if "kv_lora_rank" in config else set()
 
     def rows(cached: int, tokens: int) -> list[tuple[str, int]]:
         ops = rl.analyze(model, rl.prefill(cached=cached, tokens=tokens)).ops

@@ -15,7 +15,7 @@ from roofline.work.counting import COUNTINGS
 from roofline.work.traffic import TRAFFICS
 
 EACH = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-LATENT = ("kv_b_proj", "attention", "attention_absorbed", "q_absorb", "v_absorb")
+LATENT = ("attention_kv_b", "attention", "attention_absorbed", "attention_q_absorb", "attention_v_absorb")
 batches, tokens, contexts = st.integers(1, 40), st.integers(1, 70), st.integers(0, 90)
 
 
@@ -128,13 +128,13 @@ def test_symbols_give_the_same_figures(model: rl.Model) -> None:
     """Every op explained: the formula with its numbers put in equals the figure."""
     import sympy
 
-    from roofline.work.explain import explain
+    from roofline.work.explain import explained
 
     for step in (rl.prefill(batch=2, tokens=48), rl.decode(batch=3, context=40)):
         for counting in COUNTINGS:
             analysis = cost(model, step, counting=counting)
             for row in analysis.ops:
-                explanation = explain(analysis, row.name)
+                explanation = explained(analysis, row.name)
                 for figure in explanation.figures:
                     values = dict(explanation.symbols)
                     if isinstance(figure.formula, sympy.Basic):

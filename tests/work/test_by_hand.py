@@ -247,13 +247,13 @@ def test_one_more_cached_token_of_absorbed_latent_attention() -> None:
 def test_latents_are_expanded_from_171_new_tokens_on(new: int, expanded: bool) -> None:
     """(2·512 + 64)·T = (128 + 64 + 128)·T + 512·(128 + 128) at T = 131 072/768 = 170.7, after a long context."""
     analysis = rl.analyze(rl.load("deepseek-ai/DeepSeek-V3"), rl.Step([(10**7, new)]))
-    assert ("kv_b_proj" in [row.name for row in analysis.ops]) == expanded
+    assert ("attention_kv_b" in [row.name for row in analysis.ops]) == expanded
 
 
 def test_expanded_latent_attention() -> None:
     """DeepSeek-V3, 1000 tokens: kv_b 2·512·32768 FLOP a token; 2·128·(192 + 128) a pair, 500 500 pairs."""
     analysis = rl.analyze(rl.load("deepseek-ai/DeepSeek-V3"), rl.prefill(1, 1000))
-    assert analysis.op("kv_b_proj").each_flops == 33_554_432_000
+    assert analysis.op("attention_kv_b").each_flops == 33_554_432_000
     assert analysis.op("attention").each_flops == 81_920 * 500_500
 
 

@@ -13,7 +13,7 @@ from roofline.model.model import Model
 from roofline.model.table import Table
 from roofline.units import counted, si, whole
 
-GROUPS: Table[str] = Table("groups of modules")
+GROUPS: Table[str] = Table("groups of modules", m.Module)
 """Kind of module → the group of ops that pictures draw it in."""
 for _group, _kinds in (
     ("matmul", (m.Linear, m.Router, m.Indexer)),
@@ -23,7 +23,7 @@ for _group, _kinds in (
     ("scan", (m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence, m.Compressor)),
 ):  # fmt: skip
     GROUPS.add(_group, *_kinds)
-WORDS: Table[Callable[[Any], str]] = Table("words")
+WORDS: Table[Callable[[Any], str]] = Table("words", m.Module)
 """Kind of module → its sizes as a diagram says them."""
 
 
@@ -153,8 +153,8 @@ def fingerprint(model: Model) -> tuple[tuple[str, str], ...]:
     experts = [x for x in every if isinstance(x, m.Experts)]
     head = next((x for x in model.head if isinstance(x, m.Linear)), None)
     attention = "latent attention" if any(isinstance(x, m.LatentAttention) for x in every) else "attention"
-    mixers = (m.Attention, m.LatentAttention, m.CompressedAttention)
-    scans = (m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence)
+    mixers = [kind for kind in GROUPS if GROUPS[kind] == "attention"]
+    scans = [kind for kind in GROUPS if GROUPS[kind] == "scan" and kind not in (m.Conv, m.Compressor)]
     rows = [
         ("family", model.model_type), ("layers", f"{len(model.layers)}: {', '.join(layer_pattern(model))}"),
         ("width", whole(model.hidden)), ("vocabulary", whole(model.vocab)),

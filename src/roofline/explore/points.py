@@ -12,10 +12,10 @@ from roofline.model.errors import not_one_of
 from roofline.model.table import Table
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, ratio
-from roofline.work.traffic import ELEMENTWISE
+from roofline.work.traffic import FUSED, with_neighbours
 
 By: TypeAlias = Literal["ops", "layers", "phases"]
-GROUPS: Table[str] = Table("groups of a picture")
+GROUPS: Table[str] = Table("groups of a picture", o.Op, without=(o.Backward,))
 """Kind of op → the few groups that a picture can tell apart."""
 for _group, _kinds in (
     ("matmul", (o.MatMul,)), ("experts", (o.ExpertMatMul,)), ("attention", (o.Attend, o.Score)),
@@ -87,7 +87,7 @@ def points(estimate: Estimate, by: By = "ops") -> tuple[Point, ...]:
 
 def _stands_alone(op: OpTime, estimate: Estimate) -> bool:
     work = op.cost.op
-    fused = isinstance(work, ELEMENTWISE) and not estimate.analysis.traffic.unfused
+    fused = FUSED.rules[type(work)] is with_neighbours and not estimate.analysis.traffic.unfused
     return not (work.rides or fused)
 
 

@@ -250,7 +250,7 @@ class Stream:
 
 Rule = Callable[[Any, _Rank, Stream], tuple[Iterable[m.Module], Stream]]
 """A module, its rank and the stream that comes in → its modules on the rank, collectives included, and the stream."""
-SHARDING: Table[Rule] = Table("sharding")
+SHARDING: Table[Rule] = Table("sharding", m.Module)
 Cut = Callable[[Any, _Rank, str], dict[str, Count]]
 """A module, the rank and what to call the module in errors → the sizes that change."""
 
@@ -404,18 +404,43 @@ def _rope(r: m.Rope, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], S
 class Mixes:
     """The rule of a module made of heads or channels, which are always shared out.
 
-    `latent`: it makes keys and values of the stream itself, and so needs all tokens of its cached entries.
+    `keys`: elements of a token's keys and values, which ranks that share out the tokens exchange; None where all that
+    passes from token to token is a state. `latent`: it makes keys and values of the stream itself, and so needs all
+    tokens of its cached entries.
     """
 
     sizes: Cut
+    keys: Callable[[Any], Count] | None
     latent: bool = False
 
     def __call__(self, module: Any, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
         before: tuple[m.Module, ...] = ()
         if self.latent:
             before, stream = gather(module.name, module.cache_width, rank, stream)
-        mine = _exchanged(module.name, cut(module, rank, self.sizes), rank)
+        mine = self._exchanged(module.name, cut(module, rank, self.sizes), rank)
         return (*before, *mine), replace(stream, pieces=True)
+
+    def _exchanged(self, name: str, mixer: Any, rank: _Rank) -> Iterator[m.Module]:
+        """A rank's mixer, with the exchange that context parallelism needs before it (and Ulysses also after it)."""
+        layout = rank.layout
+        if not rank.several(layout.cp) or self.keys is None:
+            yield mixer
+            return
+        keys = self.keys(mixer)
+        place = {"stride": layout.tp, "axis": "cp", "split": layout.cp, "ranks": layout.cp}
+        if layout.exchange == "ulysses" and isinstance(mixer, m.Attention):
+            check_divides("cp", layout.cp, "the attention heads of a tensor-parallel rank", mixer.heads)
+            queries, values = mixer.heads * mixer.head_dim, mixer.heads * mixer.v_head_dim
+            yield m.Collective(name=f"{name}_spread", op="all_to_all", width=queries + keys, **place)
+            few = least(layout.cp, mixer.kv_heads)
+            yield replace(mixer, heads=mixer.heads // layout.cp, kv_heads=mixer.kv_heads // few, split=1)
+            yield m.Collective(name=f"{name}_return", op="all_to_all", width=values, **place)
+            return
+        if layout.exchange == "ulysses":
+            raise InputError("layout.exchange", layout.exchange, f"ring or all_gather for {type(mixer).__name__}")
+        ring = "ring" if layout.exchange == "ring" else "keys"
+        yield m.Collective(name=f"{name}_{ring}", op="all_gather", width=keys, **place)
+        yield mixer
 
 
 def _attention(a: m.Attention, r: _Rank, what: str) -> dict[str, Count]:
@@ -448,35 +473,12 @@ def _channels(s: m.SelectiveScan | m.GatedRecurrence, r: _Rank, what: str) -> di
     return {"channels": s.channels // r.layout.tp}
 
 
-SHARDING.add(Mixes(_attention), m.Attention)
-SHARDING.add(Mixes(_heads, latent=True), m.LatentAttention, m.CompressedAttention)
-SHARDING.add(Mixes(_heads), m.LinearAttention)
-SHARDING.add(Mixes(_state_space), m.StateSpace)
-SHARDING.add(Mixes(_delta), m.DeltaRule)
-SHARDING.add(Mixes(_channels), m.SelectiveScan, m.GatedRecurrence)
-
-
-def _exchanged(name: str, mixer: m.Module, rank: _Rank) -> Iterator[m.Module]:
-    """A rank's mixer, with the exchange that context parallelism needs before it (and Ulysses also after it)."""
-    layout = rank.layout
-    keys = getattr(mixer, "kv_width", getattr(mixer, "cache_width", None))
-    if not rank.several(layout.cp) or keys is None:
-        yield mixer
-        return
-    place = {"stride": layout.tp, "axis": "cp", "split": layout.cp, "ranks": layout.cp}
-    if layout.exchange == "ulysses" and isinstance(mixer, m.Attention):
-        check_divides("cp", layout.cp, "the attention heads of a tensor-parallel rank", mixer.heads)
-        queries, values = mixer.heads * mixer.head_dim, mixer.heads * mixer.v_head_dim
-        yield m.Collective(name=f"{name}_spread", op="all_to_all", width=queries + keys, **place)
-        few = least(layout.cp, mixer.kv_heads)
-        yield replace(mixer, heads=mixer.heads // layout.cp, kv_heads=mixer.kv_heads // few, split=1)
-        yield m.Collective(name=f"{name}_return", op="all_to_all", width=values, **place)
-        return
-    if layout.exchange == "ulysses":
-        raise InputError("layout.exchange", layout.exchange, f"ring or all_gather for {type(mixer).__name__}")
-    ring = "ring" if layout.exchange == "ring" else "keys"
-    yield m.Collective(name=f"{name}_{ring}", op="all_gather", width=keys, **place)
-    yield mixer
+SHARDING.add(Mixes(_attention, lambda a: a.kv_width), m.Attention)
+SHARDING.add(Mixes(_heads, lambda a: a.cache_width, latent=True), m.LatentAttention, m.CompressedAttention)
+SHARDING.add(Mixes(_heads, None), m.LinearAttention)
+SHARDING.add(Mixes(_state_space, None), m.StateSpace)
+SHARDING.add(Mixes(_delta, None), m.DeltaRule)
+SHARDING.add(Mixes(_channels, None), m.SelectiveScan, m.GatedRecurrence)
 
 
 # -- experts -------------------------------------------------------------------------------------------------------

@@ -55,8 +55,12 @@ class Kernel:
     regime: Callable[[Any], Code] = one_kernel
 
 
-KERNELS: Table[Kernel] = Table("kernels")
+KERNELS: Table[Kernel] = Table("kernels", o.Op, without=(o.Communicate,))
 """Every kind of op but Communicate, which the network times."""
+GRADIENT_LAWS: Table[Law] = Table(
+    "laws of gradients", o.Op, without=(o.MatMul, o.ExpertMatMul, o.Communicate, o.Backward, o.Update)
+)
+"""Kind of op → the law of its gradient, a `Backward` of it; those of products and collectives are ops of their kind."""
 
 
 def runs(
@@ -213,7 +217,7 @@ def _unfused(op: o.Attend, target: Target, products: int, passes: float) -> Resu
 @runs(o.Score, matrix=True)
 def _score(op: o.Score, target: Target) -> Result:
     """An indexer: its products at the prefill kernel's share of the peak, its keys at the stream's of the bandwidth."""
-    streamed, constants = _stream(op, target)
+    streamed, constants = one_pass(op, target)
     many = target.constants("bf16", "prefill").record
     compute = STANDARD.flops(op) / target.chip.peak(matrix_format(op, target))
     return streamed + compute / many.compute, constants
@@ -224,7 +228,7 @@ def _score(op: o.Score, target: Target) -> Result:
     o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Selective, o.LinearAttend,
     o.Recur, o.Loss, o.Update,
 )  # fmt: skip
-def _stream(op: o.Op, target: Target) -> Result:
+def one_pass(op: o.Op, target: Target) -> Result:
     """Reads its inputs, writes its output; what rides on a neighbour pays for its bytes and not for a launch."""
     constants = target.constants(wide_key(target.precision.activations.compute), "stream")
     width = float(target.precision.activations.stored_bits) / 8
@@ -247,7 +251,7 @@ def _scan(op: o.Delta | o.Dual, target: Target) -> Result:
     """Chunked over a prompt, one pass over the state for a single token."""
     batch, tokens = op.step.sequences, op.step.tokens
     if not some(tokens > batch):
-        return _stream(op, target)
+        return one_pass(op, target)
     constants = target.constants("bf16", "scan")
     if isinstance(op, o.Dual):
         keys, key, value = op.groups, op.state_size, op.head_dim
@@ -257,18 +261,31 @@ def _scan(op: o.Delta | o.Dual, target: Target) -> Result:
     return law.scan(batch, tokens / batch, keys, op.heads, key, value, roof, constants.record), constants
 
 
+# -- gradients -----------------------------------------------------------------------------------------------------
 @runs(o.Backward, regime=lambda op: KERNELS[type(op.of)].regime(op.of))
 def _backward(op: o.Backward, target: Target) -> Result:
-    """Attention and scans in multiples of their forward; everything else streams its inputs and gradients."""
-    if isinstance(op.of, o.Attend):
-        if not op.of.flash:
-            return _unfused(op.of, target, 4, 6.0)
-        seconds, constants = _attend(op.of, target)
-        return constants.launch + ATTENTION_BACKWARD * (seconds - constants.launch), constants
-    if isinstance(op.of, (o.ScanOp, o.Score)):
-        seconds, constants = KERNELS[type(op.of)].law(op.of, target)
-        return 2 * seconds, constants
-    return _stream(op, target)
+    return GRADIENT_LAWS[type(op.of)](op, target)
+
+
+@GRADIENT_LAWS.of(o.Attend)
+def _attend_backward(op: o.Backward, target: Target) -> Result:
+    assert isinstance(op.of, o.Attend)
+    if not op.of.flash:
+        return _unfused(op.of, target, 4, 6.0)
+    seconds, constants = _attend(op.of, target)
+    return constants.launch + ATTENTION_BACKWARD * (seconds - constants.launch), constants
+
+
+@GRADIENT_LAWS.of(o.Score, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
+def twice(op: o.Backward, target: Target) -> Result:
+    """As long as its forward, for the gradients of what it reads and of what it makes."""
+    seconds, constants = KERNELS[type(op.of)].law(op.of, target)
+    return 2 * seconds, constants
+
+
+GRADIENT_LAWS.add(
+    one_pass, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Loss
+)  # fmt: skip
 
 
 # -- some elements ------------------------------------------------------------------------------------------------

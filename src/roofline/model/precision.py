@@ -253,7 +253,7 @@ def uniform(chosen: Format) -> Precision:
     return Precision(**{f.name: chosen for f in fields(Precision)})
 
 
-PARTS_OF: Table[Callable[[Any], Part]] = Table("roles")
+PARTS_OF: Table[Callable[[Any], Part]] = Table("roles", m.Module)
 """Kind of module → the role of its weights."""
 PARTS_OF.add(lambda x: x.part, m.Linear)
 PARTS_OF.add(lambda _: "experts", m.Experts)

@@ -3,13 +3,13 @@
 A kind stands in a table because somebody put it there. There is no default: a kind that a table lacks is an error that
 names both, and putting a kind there twice is one too.
 
->>> sounds: Table[str] = Table("sound")
->>> sounds.add("moo", bytes)
->>> sounds[bytes]
-'moo'
->>> sounds[int]
+>>> words: Table[str] = Table("words", LookupError, without=(KeyError,))
+>>> words.add("beyond the end", IndexError)
+>>> words[IndexError]
+'beyond the end'
+>>> words[KeyError]
 Traceback (most recent call last):
-roofline.model.table.MissingKindError: int has no entry in the table of sound
+roofline.model.table.MissingKindError: KeyError has no entry in the table of words
 """
 
 from __future__ import annotations
@@ -25,10 +25,18 @@ class MissingKindError(LookupError):
 
 
 class Table(Generic[Entry]):
-    """Kind (a class) → entry. `name`: what the entries are of. `base`: the table of which this one changes some."""
+    """Kind (a class) → entry.
 
-    def __init__(self, name: str, base: Table[Entry] | None = None) -> None:
+    `name`: what the entries are of. `domain`: the class whose kinds it must have, all but those of `without`. `base`:
+    the table of which this one changes some.
+    """
+
+    def __init__(
+        self, name: str, domain: type, without: tuple[type, ...] = (), base: Table[Entry] | None = None
+    ) -> None:
         self.name = name
+        self.domain = domain
+        self.without = without
         self.base = base
         self._entries: dict[type, Entry] = {}
 
@@ -58,6 +66,11 @@ class Table(Generic[Entry]):
 
     def __contains__(self, kind: object) -> bool:
         return kind in self._entries or (self.base is not None and kind in self.base)
+
+    @property
+    def missing(self) -> tuple[type, ...]:
+        """The kinds of its domain that it lacks."""
+        return tuple(kind for kind in kinds(self.domain) if kind not in self and kind not in self.without)
 
     def __iter__(self) -> Iterator[type]:
         return iter({**dict.fromkeys(self.base or ()), **self._entries})

@@ -165,7 +165,7 @@ def backward(formulas: Table[Formula]) -> Formula:
     return lambda op: 2 * formulas[type(op.of)](op.of)
 
 
-_STANDARD: Table[Formula] = Table("standard counting")
+_STANDARD: Table[Formula] = Table("standard counting", o.Op)
 for _kind, _formula in (
     (o.MatMul, matmul), (o.ExpertMatMul, experts), (o.Attend, attend), (o.Score, score), (o.Normalise, normalise),
     (o.Rotate, rotate), (o.Activate, activate), (o.Sum, add_up), (o.Scale, scale), (o.Choose, choose),
@@ -239,7 +239,7 @@ def torch_linear_attend(op: o.LinearAttend) -> Count:
     return 4 * op.heads * (d * op.step.total(squares) + d * d * op.step.tokens)
 
 
-_TORCH: Table[Formula] = Table("torch counting")
+_TORCH: Table[Formula] = Table("torch counting", o.Op)
 for _kind, _formula in (
     (o.MatMul, torch_matmul), (o.ExpertMatMul, torch_experts), (o.Attend, torch_attend), (o.Score, torch_score),
     (o.Convolve, torch_convolve), (o.Selective, torch_selective), (o.Dual, torch_dual), (o.Delta, torch_delta),
@@ -283,7 +283,7 @@ def original_activate(op: o.Activate) -> Count:
     return (ACTIVATION_FLOPS[op.function] + op.gated) * op.width + op.rows
 
 
-_ORIGINAL = Table("original counting", base=_STANDARD)
+_ORIGINAL = Table("original counting", o.Op, base=_STANDARD)
 for _kind, _formula in (
     (o.MatMul, original_matmul), (o.ExpertMatMul, original_experts), (o.Attend, original_attend),
     (o.Normalise, original_normalise), (o.Activate, original_activate),
@@ -306,7 +306,7 @@ def llm_para_activate(op: o.Activate) -> Count:
     return op.width * op.rows if op.gated else 0
 
 
-_LLM_PARA = Table("llm-para counting", base=_TORCH)
+_LLM_PARA = Table("llm-para counting", o.Op, base=_TORCH)
 for _kind, _formula in ((o.ExpertMatMul, experts), (o.Rotate, llm_para_rotate), (o.Activate, llm_para_activate)):
     _LLM_PARA.add(_formula, _kind)
 _LLM_PARA.add(backward(_LLM_PARA), o.Backward)

@@ -25,11 +25,11 @@ class Lowering:
     sees: View[Any]
 
 
-LOWERINGS: Table[Lowering] = Table("lowerings")
+LOWERINGS: Table[Lowering] = Table("lowerings", m.Module)
 
 
-def lowers(kind: type[m.Module], sees: View[Any] = tokens_alone) -> Callable[[Ops], Ops]:
-    """Registers the lowering of a kind of module, which sees nothing of a step but its new tokens unless told."""
+def lowers(kind: type[m.Module], sees: View[Any]) -> Callable[[Ops], Ops]:
+    """Registers the lowering of a kind of module, and what it sees of a step."""
 
     def register(function: Ops) -> Ops:
         LOWERINGS.add(Lowering(function, sees), kind)
@@ -50,7 +50,7 @@ def view_of(module: m.Module) -> View[Any]:
     return LOWERINGS[type(module)].sees
 
 
-@lowers(m.Embedding)
+@lowers(m.Embedding, tokens_alone)
 def _embedding(e: m.Embedding, step: Step) -> Iterator[o.Op]:
     """Each token reads its row; no more rows than the table has."""
     t = step.tokens
@@ -60,7 +60,7 @@ def _embedding(e: m.Embedding, step: Step) -> Iterator[o.Op]:
     )
 
 
-@lowers(m.Linear)
+@lowers(m.Linear, tokens_alone)
 def _linear(l: m.Linear, step: Step) -> Iterator[o.Op]:
     """The head runs for the tokens whose logits are needed, every other layer for all new ones."""
     rows = step.logit_tokens if l.part == "head" else step.tokens
@@ -72,7 +72,7 @@ def _linear(l: m.Linear, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
-@lowers(m.Norm)
+@lowers(m.Norm, tokens_alone)
 def _norm(n: m.Norm, step: Step) -> Iterator[o.Op]:
     rows = n.repeats * step.tokens
     moved = n.width * rows
@@ -82,7 +82,7 @@ def _norm(n: m.Norm, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
-@lowers(m.Rope)
+@lowers(m.Rope, tokens_alone)
 def _rope(r: m.Rope, step: Step) -> Iterator[o.Op]:
     """Turns `dims` of each head; the rest of a head stays where it is. Queries alike share their places' angles."""
     turned = r.heads * r.dims * step.tokens
@@ -260,25 +260,25 @@ def _activate(
     )  # fmt: skip
 
 
-@lowers(m.Activation)
+@lowers(m.Activation, tokens_alone)
 def _activation(a: m.Activation, step: Step) -> Iterator[o.Op]:
     yield _activate(a.name, a.width, step.tokens, a.function, a.gated, a.learned)
 
 
-@lowers(m.Add)
+@lowers(m.Add, tokens_alone)
 def _add(a: m.Add, step: Step) -> Iterator[o.Op]:
     moved = a.width * step.tokens
     yield o.Sum(name=a.name, rides=True, elements=moved, input=2 * moved, output=moved)
 
 
-@lowers(m.Gate)
+@lowers(m.Gate, tokens_alone)
 def _gate(g: m.Gate, step: Step) -> Iterator[o.Op]:
     moved, gates = g.width * step.tokens, g.gates * step.tokens
     squashed = gates if g.sigmoid else 0
     yield o.Scale(name=g.name, elements=moved, gates=squashed, input=moved + gates, output=moved)
 
 
-@lowers(m.Mix)
+@lowers(m.Mix, tokens_alone)
 def _mix(x: m.Mix, step: Step) -> Iterator[o.Op]:
     """A product [width, streams]·[streams, streams] for each token."""
     t = step.tokens
@@ -288,7 +288,7 @@ def _mix(x: m.Mix, step: Step) -> Iterator[o.Op]:
     )
 
 
-@lowers(m.Router)
+@lowers(m.Router, tokens_alone)
 def _router(r: m.Router, step: Step) -> Iterator[o.Op]:
     t = step.tokens
     scores = r.experts * t
@@ -299,7 +299,7 @@ def _router(r: m.Router, step: Step) -> Iterator[o.Op]:
     yield o.Choose(name=f"{r.name}_choice", rows=t, experts=r.experts, input=scores, output=scores)
 
 
-@lowers(m.Experts)
+@lowers(m.Experts, tokens_alone)
 def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     """T tokens make T·top_k rows; only the distinct experts they visit are read.
 
@@ -343,7 +343,7 @@ def _part(value: Count, ranks: Count) -> Count:
     return value if isinstance(ranks, int) and ranks == 1 else value / ranks
 
 
-@lowers(m.Collective)
+@lowers(m.Collective, tokens_alone)
 def _collective(c: m.Collective, step: Step) -> Iterator[o.Op]:
     """The tokens of the rank; those of all ranks where the collective's size counts them all."""
     tokens = step.tokens * (c.ranks if c.op in ("all_gather", "reduce_scatter") else 1)

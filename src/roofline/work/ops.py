@@ -311,8 +311,8 @@ class Update(Op):
     work: int
 
 
-NAMES: Table[str] = Table("names")
-"""Kind of op → its name in tables: several kinds may share one."""
+NAMES: Table[str] = Table("names", Op, without=(Backward,))
+"""Kind of op → its name in tables: several kinds may share one, and a gradient has that of the op it is of."""
 for _name, _kinds in (
     ("matmul", (MatMul,)), ("experts", (ExpertMatMul,)), ("attention", (Attend,)), ("indexer", (Score,)),
     ("norm", (Normalise,)), ("rope", (Rotate,)), ("activation", (Activate,)), ("add", (Sum,)), ("gate", (Scale,)),

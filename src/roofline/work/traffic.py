@@ -139,7 +139,7 @@ def everything(op: o.Op) -> Moved:
     return Moved(op.weight, op.vector, op.input, op.output, op.cache_read, op.cache_write, 2 * op.scratch)
 
 
-_UNFUSED: Table[Rule] = Table("unfused traffic")
+_UNFUSED: Table[Rule] = Table("unfused traffic", o.Op)
 _UNFUSED.add(everything, *KINDS)
 UNFUSED = Traffic("unfused", "every module reads and writes everything", _UNFUSED)
 
@@ -160,7 +160,7 @@ def flash(op: o.Attend) -> Moved:
     return through_memory(op) if op.flash else everything(op)
 
 
-_FUSED: Table[Rule] = Table("fused traffic")
+_FUSED: Table[Rule] = Table("fused traffic", o.Op)
 _FUSED.add(through_memory, *PRODUCTS, *REST)
 _FUSED.add(with_neighbours, *ELEMENTWISE)
 _FUSED.add(flash, o.Attend)
@@ -184,7 +184,7 @@ def rows_once(op: o.Lookup) -> Moved:
     return replace(weights_and_cache(op), weight=0 if op.shared else op.weight)
 
 
-_FLOOR: Table[Rule] = Table("floor traffic")
+_FLOOR: Table[Rule] = Table("floor traffic", o.Op)
 _FLOOR.add(and_logits, o.MatMul)
 _FLOOR.add(rows_once, o.Lookup)
 _FLOOR.add(weights_and_cache, *(kind for kind in KINDS if kind not in _FLOOR))
@@ -213,7 +213,7 @@ def original_op(op: o.Op) -> Moved:
     return Moved(weight=op.weight, input=op.input, output=op.output)
 
 
-_ORIGINAL: Table[Rule] = Table("original traffic")
+_ORIGINAL: Table[Rule] = Table("original traffic", o.Op)
 _ORIGINAL.add(original_attend, o.Attend)
 _ORIGINAL.add(original_norm, o.Normalise)
 _ORIGINAL.add(original_experts, o.ExpertMatMul)
@@ -264,7 +264,7 @@ def _gated_half(op: o.Op, gated: bool) -> Count:
     return half(op.output) if gated and op.phase in ("forward", "recompute") else op.output
 
 
-_LLM_PARA: Table[Rule] = Table("llm-para traffic")
+_LLM_PARA: Table[Rule] = Table("llm-para traffic", o.Op)
 _LLM_PARA.add(llm_para_attend, o.Attend)
 _LLM_PARA.add(llm_para_experts, o.ExpertMatMul)
 _LLM_PARA.add(llm_para_matmul, o.MatMul)

@@ -165,7 +165,7 @@ def loss(head: o.MatMul, step: Training) -> o.Op:
 
 
 Gradients = Callable[[Any], Iterator[o.Op]]
-GRADIENTS: Table[Gradients] = Table("gradients")
+GRADIENTS: Table[Gradients] = Table("gradients", o.Op)
 
 
 def backward(op: o.Op) -> Iterator[o.Op]:
@@ -200,7 +200,7 @@ def _attend(op: o.Attend) -> Iterator[o.Op]:
 
 @GRADIENTS.of(o.Score, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Convolve, o.Loss)
 @GRADIENTS.of(o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
-def _same_again(op: o.Op) -> Iterator[o.Op]:
+def same_again(op: o.Op) -> Iterator[o.Op]:
     """Reads the inputs and the output's gradient, writes the inputs' gradients."""
     moved = {"input": op.input + op.output, "output": op.input, "vector": 2 * op.vector}
     yield o.Backward(name=f"{op.name}_backward", phase="backward", of=op, rides=op.rides, scratch=op.scratch, **moved)
@@ -244,7 +244,7 @@ class Kept:
 
 
 Keeping = Callable[[Any], Kept]
-KEPT: Table[Keeping] = Table("kept activations")
+KEPT: Table[Keeping] = Table("kept activations", o.Op)
 
 
 def kept(op: o.Op) -> Kept:
@@ -270,7 +270,8 @@ def _queries_keys_values(op: o.Attend) -> Kept:
 
 @KEPT.of(o.Score, o.Normalise, o.Activate, o.Scale, o.Convolve)
 @KEPT.of(o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
-def _inputs(op: o.Op) -> Kept:
+def inputs_kept(op: o.Op) -> Kept:
+    """All that it reads."""
     return Kept(stream=op.input)
 
 
@@ -290,7 +291,8 @@ def _logits(op: o.Loss) -> Kept:
 
 
 @KEPT.of(o.Rotate, o.Lookup, o.Communicate, o.Backward, o.Update)
-def _nothing(op: o.Op) -> Kept:
+def nothing_kept(op: o.Op) -> Kept:
+    """Its derivative does not depend on its inputs, or it has none."""
     return Kept()
 
 
@@ -309,7 +311,7 @@ class Flow:
     core: bool = False
 
 
-FLOWS: Table[Flow] = Table("streams of a layer")
+FLOWS: Table[Flow] = Table("streams of a layer", o.Op)
 FLOWS.add(Flow(product=True), o.MatMul, o.ExpertMatMul)
 FLOWS.add(Flow(makes=True, core=True), o.Attend)
 FLOWS.add(Flow(core=True), o.Score)
