@@ -239,12 +239,12 @@ def attention_decode(folder: Path) -> Iterator[Case]:
         bytes_ = np.full_like(b, 1.0 if cache == "fp8" else 2.0)
         args = {"batch": b, "length": p + 1, "heads": h, "kv_heads": kv, "head": d, "window": w, "kv": bytes_}
         span = np.where(w > 0, np.minimum(p + 1, w), p + 1)
-        cache = 2 * b * span * kv * d * bytes_
-        far = cache > last_level(system)
+        cached_bytes = 2 * b * span * kv * d * bytes_
+        far = cached_bytes > last_level(system)
         yield case(
             (file, system, "triton" if hand == "True" else family(software)), "fp8" if cache == "fp8" else "bf16",
-            "decode", args, column(part, "latency_ms") / 1e3, 4 * b * span * h * d, cache + 4 * b * h * d,
-            folds(part, ["batch_size", "past_kv_len", "num_heads"]), footprint=cache,
+            "decode", args, column(part, "latency_ms") / 1e3, 4 * b * span * h * d, cached_bytes + 4 * b * h * d,
+            folds(part, ["batch_size", "past_kv_len", "num_heads"]), footprint=cached_bytes,
             slices={"KV>L2": far, "all": far | True},
         )  # fmt: skip
 
