@@ -95,19 +95,12 @@ def constants_of(case: Case) -> Constants:
 
 def score_case(case: Case) -> Scored:
     """Predictions of the shipped laws and constants."""
-    found, machine = constants_of(case), chip(case.system, case.dtype)
-    predicted = np.asarray(LAWS[case.kind.partition(".")[0]](**case.args, chip=machine, c=found.record), dtype=float)
+    fitted, machine = constants_of(case), chip(case.system, case.dtype)
+    predicted = np.asarray(LAWS[case.kind.partition(".")[0]](**case.args, chip=machine, c=fitted.record), dtype=float)
     plain = np.maximum(case.flops / machine.peak, case.size / machine.bandwidth)
-    low, high = found.interval(predicted, thin(case))
+    low, high = fitted.interval(predicted)
     far = case.footprint > (4.0 if machine.keeps else 1.2) * last_level(case.system)
-    return Scored(predicted, case.seconds, plain, low * predicted, high * predicted, far, found.grade)
-
-
-def thin(case: Case) -> NDArray[np.bool_]:
-    """Products with an edge under 256, whose interval is the wider one."""
-    if "n" not in case.args:
-        return np.zeros(len(case.seconds), dtype=bool)
-    return np.asarray((case.args["n"] < 256) | (case.args["k"] < 256))
+    return Scored(predicted, case.seconds, plain, low * predicted, high * predicted, far, fitted.grade)
 
 
 def served(folder: Path) -> Iterator[tuple[str, str, str, Scored]]:
@@ -213,13 +206,13 @@ SUMMARY = (
 
 def readme(lines: Iterable[Score]) -> str:
     """The README's table."""
-    found = {(s.file, s.system, s.slice): s for s in lines}
+    by_name = {(s.file, s.system, s.slice): s for s in lines}
     rows = [
         "| what | rows | mean error | median | plain roofline | in the 80 % interval |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     for what, *key in SUMMARY:
-        s = found.get((key[0], key[1], key[2]))
+        s = by_name.get((key[0], key[1], key[2]))
         if s is not None:
             figures = f"{s.mape:.1f} % | {s.median:.1f} % | {s.plain_mape:.0f} % | {s.covered:.0f} %"
             rows.append(f"| {what} | {s.n:,} | {figures} |")
@@ -239,12 +232,12 @@ def main(argv: list[str]) -> None:
     constants.FOLDER = options.constants
     if not options.folder.is_dir():
         parser.error(f"{options.folder}: not a folder")
-    found = scores(options.folder, options.fold)
-    print(readme(found) if options.readme else table(found, options.markdown))
+    lines = scores(options.folder, options.fold)
+    print(readme(lines) if options.readme else table(lines, options.markdown))
     left = measured_serving.skipped(options.folder)
     print(f"{left} rows on more than one chip were not scored", file=sys.stderr)
     if options.json:
-        options.json.write_text(json.dumps([asdict(s) for s in found], indent=1) + "\n")
+        options.json.write_text(json.dumps([asdict(s) for s in lines], indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from measured_collectives import CUSTOM, NCCL, VIDUR, Rows, rows, version_key
 from measured_ops import Column, generation
 from roofline.machine import collectives as laws
 from roofline.machine.chip import chip_named
+from roofline.machine.links import FILE, KNOTS, Link
 
 FOLDS = 5
 LEAST = 8  # rows of one number of ranks without which nothing is fitted
@@ -59,16 +60,16 @@ def table(group: list[Rows], fold: str) -> Table:
         moved = r.size if r.op in ("dispatch", "combine") else laws.bytes_moved(r.op, laws.RING[r.op], r.size, r.ranks)
         speed = part.level.bandwidth if r.op in ("dispatch", "combine") else part.bandwidth
         n = len(r.size)
-        held = r.fold if fold == "size" else np.full(n, ids[label])
+        folds = r.fold if fold == "size" else np.full(n, ids[label])
         weight = np.full(n, np.sqrt(sum(per.values()) / len(per) / per[r.system]))
-        parts.append((r.size, moved, np.full(n, speed), r.seconds, held, weight))
+        parts.append((r.size, moved, np.full(n, speed), r.seconds, folds, weight))
     return Table(*(np.concatenate(c) for c in zip(*parts, strict=True)))
 
 
-def fit(t: Table, sharp: float) -> laws.Link:
+def fit(t: Table, sharp: float) -> Link:
     """The constants that fit a table."""
     rate = float(np.log(np.clip(np.max(t.moved / t.seconds / t.bandwidth), 1e-4, 0.99)))
-    start = [float(np.log(t.seconds.min())), rate, *([-2.5] * len(laws.KNOTS) if sharp == 1 else [])]
+    start = [float(np.log(t.seconds.min())), rate, *([-2.5] * len(KNOTS) if sharp == 1 else [])]
     low = [float(np.log(1e-7)), float(np.log(1e-4)), *([-8.0] * (len(start) - 2))]
     high = [float(np.log(1e-2)), float(np.log(1.2)), *([3.0] * (len(start) - 2))]
 
@@ -76,16 +77,16 @@ def fit(t: Table, sharp: float) -> laws.Link:
         log = np.log(laws_seconds(link_at(x, sharp), t) / t.seconds) * t.weight
         return np.concatenate([log, RIDGE * np.exp(x[2:])])
 
-    found = least_squares(residual, start, bounds=(low, high), loss="soft_l1", f_scale=0.05, max_nfev=60)
-    return link_at(found.x, sharp)
+    solution = least_squares(residual, start, bounds=(low, high), loss="soft_l1", f_scale=0.05, max_nfev=60)
+    return link_at(solution.x, sharp)
 
 
-def link_at(x: Column, sharp: float) -> laws.Link:
+def link_at(x: Column, sharp: float) -> Link:
     values = np.exp(x)
-    return laws.Link(float(values[0]), float(values[1]), sharp, tuple(float(c) for c in values[2:]))
+    return Link(float(values[0]), float(values[1]), sharp, tuple(float(c) for c in values[2:]))
 
 
-def laws_seconds(link: laws.Link, t: Table) -> Column:
+def laws_seconds(link: Link, t: Table) -> Column:
     return np.asarray(link.seconds(t.size, t.moved, t.bandwidth), dtype=float)
 
 
@@ -93,7 +94,7 @@ def laws_seconds(link: laws.Link, t: Table) -> Column:
 class Fitted:
     """Constants by number of ranks, and what is known of them on rows that took no part."""
 
-    links: dict[int, laws.Link]
+    links: dict[int, Link]
     predicted: Column
     seconds: Column
     alpha: Column
@@ -121,20 +122,20 @@ def fit_group(group: list[Rows], fold: str) -> Fitted | None:
         by_ranks[r.ranks].append(r)
     best: Fitted | None = None
     for sharp in (1.0, ROUGH):
-        links: dict[int, laws.Link] = {}
+        links: dict[int, Link] = {}
         columns: list[tuple[Column, Column, Column]] = []
-        for n, found in sorted(by_ranks.items()):
-            t = table(found, fold)
+        for n, same_ranks in sorted(by_ranks.items()):
+            t = table(same_ranks, fold)
             if len(t.size) < LEAST:
                 continue
             if len(np.unique(t.fold)) < 2:  # one chip only: its own sizes
-                t = table(found, "size")
-            held = np.empty_like(t.seconds)
+                t = table(same_ranks, "size")
+            held_out = np.empty_like(t.seconds)
             for f in np.unique(t.fold):
                 out = t.fold == f
-                held[out] = laws_seconds(fit(t.take(~out), sharp), t.take(out))
+                held_out[out] = laws_seconds(fit(t.take(~out), sharp), t.take(out))
             links[n] = fit(t, sharp)
-            columns.append((held, t.seconds, np.full(len(held), links[n].alpha)))
+            columns.append((held_out, t.seconds, np.full(len(held_out), links[n].alpha)))
         if links:
             predicted, seconds, alpha = (np.concatenate(c) for c in zip(*columns, strict=True))
             one = Fitted(links, predicted, seconds, alpha, max(links))
@@ -155,13 +156,13 @@ def usable(r: Rows) -> bool:
     return r.op in ("dispatch", "combine") or (r.file in (NCCL, CUSTOM) and r.single)
 
 
-def jobs(found: list[Rows]) -> dict[Key, list[Rows]]:
+def jobs(measured: list[Rows]) -> dict[Key, list[Rows]]:
     """The groups to fit: under the engine's name its newest release on each chip, the others under their own."""
-    chosen = [replace(r, system=r.cluster.chip) for r in found if usable(r)]
+    chosen = [replace(r, system=r.cluster.chip) for r in measured if usable(r)]
     newest: dict[tuple[str, str], str] = {}
     for r in chosen:
-        here = (r.system, r.engine)
-        newest[here] = max(newest.get(here, r.software), r.software, key=version_key)
+        kernel = (r.system, r.engine)
+        newest[kernel] = max(newest.get(kernel, r.software), r.software, key=version_key)
     groups: dict[Key, list[Rows]] = defaultdict(list)
     for r in chosen:
         kind = r.cluster.span(r.ranks, r.stride)[0].level.kind
@@ -184,11 +185,11 @@ def extended(results: dict[Key, Fitted]) -> dict[Key, Fitted]:
         last = max(f.links)
         if wide is None or last not in wide.links:
             continue
-        here, there = f.links[last], wide.links[last]
+        own, others = f.links[last], wide.links[last]
         more = {
-            n: replace(x, alpha=x.alpha / there.alpha * here.alpha, share=x.share / there.share * here.share,
-                       sharp=here.sharp, rises=x.rises if here.rises else ())
-            for n, x in wide.links.items() if n > last and x.sharp == here.sharp
+            n: replace(x, alpha=x.alpha / others.alpha * own.alpha, share=x.share / others.share * own.share,
+                       sharp=own.sharp, rises=x.rises if own.rises else ())
+            for n, x in wide.links.items() if n > last and x.sharp == own.sharp
         }  # fmt: skip
         if more:
             done[key] = replace(f, links=f.links | more)
@@ -249,15 +250,15 @@ def report(results: dict[Key, Fitted]) -> None:
 def main(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(description="Fits the constants of the collectives' law.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--out", type=Path, default=laws.FILE)
+    parser.add_argument("--out", type=Path, default=FILE)
     parser.add_argument("--without-fold", type=int, default=-1, help="leave out this fifth of the sizes altogether")
     options = parser.parse_args(argv)
-    found = rows(options.folder)
+    measured = rows(options.folder)
     if options.without_fold >= 0:
-        kept = ((r, r.fold != options.without_fold) for r in found)
-        found = [replace(r, size=r.size[k], seconds=r.seconds[k], fold=r.fold[k]) for r, k in kept if k.any()]
+        kept = ((r, r.fold != options.without_fold) for r in measured)
+        measured = [replace(r, size=r.size[k], seconds=r.seconds[k], fold=r.fold[k]) for r, k in kept if k.any()]
     results: dict[Key, Fitted] = {}
-    for key, group in jobs(found).items():
+    for key, group in jobs(measured).items():
         lone = len({r.system for r in group}) == 1
         many = len({generation(r.system) for r in group}) > 1
         fold = "size" if lone else "generation" if key[0] == "generic" and many else "system"

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from measured_serving import CHIPS, ENGINES, STATIC, _model, _rows
-from roofline.estimates.generate import generate
+import roofline as rl
+from measured_serving import CHIPS, ENGINES, STATIC, known_model, rows_of
 from roofline.machine.engine import Engine, engine_named
 from roofline.model.errors import InputError
 
@@ -43,8 +43,8 @@ class Sample:
 def samples(folder: Path, framework: str, engine: Engine) -> Iterator[Sample]:
     """The rows of one engine on the chips it is fitted on."""
     bare = replace(engine, step_s=0.0, sequence_s=0.0)
-    for r in _rows(folder, STATIC):
-        chip, model = CHIPS.get(r["hardware"]), _model(r["model"])
+    for r in rows_of(folder, STATIC):
+        chip, model = CHIPS.get(r["hardware"]), known_model(r["model"])
         if r["framework"] != framework or chip not in FITTED_ON or model is None:
             continue
         if r["num_devices"] != "1" or r["consistent"] != "True":
@@ -52,13 +52,13 @@ def samples(folder: Path, framework: str, engine: Engine) -> Iterator[Sample]:
         sizes = {"batch": int(r["batch_size"]), "input": int(r["in_len"]), "output": int(r["out_len"])}
         try:
             runs = [
-                generate(model, on=chip, engine=replace(bare, rereads=x), precision="fp16", **sizes) for x in REREADS
+                rl.generate(model, on=chip, engine=replace(bare, rereads=x), precision="fp16", **sizes) for x in REREADS
             ]
         except InputError:
             continue
-        held = [w.sequences for w in runs[0].waves]
+        waves, sequences = int(runs[0].waves), sizes["batch"]
         yield Sample(
-            tuple(g.latency.expected for g in runs), sizes["output"] * len(held), sizes["output"] * sum(held),
+            tuple(g.latency.expected for g in runs), sizes["output"] * waves, sizes["output"] * sequences,
             float(r["latency_s"]),
         )  # fmt: skip
 
@@ -84,8 +84,8 @@ def main(folder: Path) -> None:
         flat = table.reshape(len(points), len(rows))
         best = points[int(np.argmin(flat.mean(axis=1)))]
         fold = np.arange(len(rows)) % FOLDS
-        held = np.concatenate([flat[np.argmin(flat[:, fold != f].mean(axis=1)), fold == f] for f in range(FOLDS)])
-        print(f"[{name}]  # {len(rows)} rows, held-out median {100 * np.median(np.expm1(held)):.1f} %")
+        held_out = np.concatenate([flat[np.argmin(flat[:, fold != f].mean(axis=1)), fold == f] for f in range(FOLDS)])
+        print(f"[{name}]  # {len(rows)} rows, held-out median {100 * np.median(np.expm1(held_out)):.1f} %")
         print(f"rereads = {best[0]:.1f}\nstep_s = {best[1]:.1e}\nsequence_s = {best[2]:.1e}\n")
 
 

@@ -145,8 +145,10 @@ def solve(rows: Rows, base: Record, free: dict[str, Range]) -> Record:
         record = replace(base, **dict(zip(names, np.exp(point).tolist(), strict=True)))
         return rows.weight * np.log(predict(rows, record) / rows.seconds)
 
-    found = least_squares(residual, start, bounds=(low, high), loss="soft_l1", f_scale=0.1, max_nfev=40, diff_step=1e-3)
-    return replace(base, **dict(zip(names, np.exp(found.x).tolist(), strict=True)))
+    solution = least_squares(
+        residual, start, bounds=(low, high), loss="soft_l1", f_scale=0.1, max_nfev=40, diff_step=1e-3
+    )
+    return replace(base, **dict(zip(names, np.exp(solution.x).tolist(), strict=True)))
 
 
 def free_of(rows: Rows, base: Record) -> dict[str, Range]:
@@ -194,22 +196,22 @@ def fit(rows: Rows) -> Fitted:
     best: tuple[float, Record, Column] | None = None
     for base in variants(rows.kind, rows.dtype):
         free = free_of(rows, base)
-        held = np.empty_like(rows.seconds)
+        held_out = np.empty_like(rows.seconds)
         present = np.unique(rows.fold)
         if len(present) < 2:  # a lone chip: its own shapes
-            held = predict(rows, solve(rows, base, free))
+            held_out = predict(rows, solve(rows, base, free))
         else:
             for fold in present:
                 out = rows.fold == fold
-                held[out] = predict(rows.take(out), solve(rows.take(~out), base, free))
-        error = float(np.average(np.abs(held / rows.seconds - 1), weights=rows.weight**2))
+                held_out[out] = predict(rows.take(out), solve(rows.take(~out), base, free))
+        error = float(np.average(np.abs(held_out / rows.seconds - 1), weights=rows.weight**2))
         if best is None or error < best[0] - 0.002:
-            best = (error, base, held)
+            best = (error, base, held_out)
     assert best is not None
-    error, base, held = best
+    error, base, held_out = best
     record = solve(rows, base, free_of(rows, base))
-    ratio = rows.seconds / held
-    small = minor(rows.args, held, record)
+    ratio = rows.seconds / held_out
+    small = minor(rows.args, held_out, record)
     both = []
     for part in (small, ~small):
         chosen = ratio[part] if part.sum() >= 20 else ratio
@@ -292,10 +294,10 @@ def common(c: Case) -> Case:
     return keep_rows(c, c.args["heads"] / c.args["kv_heads"] <= GROUPED)
 
 
-def jobs(found: list[Case]) -> dict[Key, Rows]:
+def jobs(measured: list[Case]) -> dict[Key, Rows]:
     """What to fit: every group, by chip, by generation and over all; 'default' is all serving software together."""
     groups: dict[Key, list[Case]] = defaultdict(list)
-    for c in found:
+    for c in measured:
         if c.file == "gemm_cross_software_aic.csv" and c.software == "trtllm":
             continue  # the other GEMM files hold these
         kind, _, op = c.kind.partition(".")
@@ -309,14 +311,14 @@ def jobs(found: list[Case]) -> dict[Key, Rows]:
             wide[(f"generation.{generation(system)}", dtype, kind, soft)] += group
             if system != "b60":
                 wide[("generic", dtype, kind, soft)] += group
-    made: dict[Key, Rows] = {}
+    tables: dict[Key, Rows] = {}
     for key, group in distinct(groups).items():
-        made[key] = pool(group, "shape")
+        tables[key] = pool(group, "shape")
     for key, group in distinct(wide).items():
         lone = len({c.system for c in group}) == 1
         many = len({generation(c.system) for c in group}) > 1
-        made[key] = pool(group, "shape" if lone else "generation" if key[0] == "generic" and many else "system")
-    return {k: r for k, r in made.items() if len(r.seconds) >= LEAST}
+        tables[key] = pool(group, "shape" if lone else "generation" if key[0] == "generic" and many else "system")
+    return {k: r for k, r in tables.items() if len(r.seconds) >= LEAST}
 
 
 def distinct(groups: dict[Key, list[Case]]) -> dict[Key, list[Case]]:
@@ -376,12 +378,12 @@ def main(argv: Iterable[str]) -> None:
     parser.add_argument("--fold", type=int, default=-1, help="leave this fold of shapes out")
     options = parser.parse_args(list(argv))
     left, only = set(options.without.split(",")), set(filter(None, options.only.split(",")))
-    found = [c for c in cases(options.folder) if c.system not in left]
+    measured = [c for c in cases(options.folder) if c.system not in left]
     if only:
-        found = [c for c in found if c.kind.partition(".")[0] in only]
+        measured = [c for c in measured if c.kind.partition(".")[0] in only]
     if options.fold >= 0:
-        found = [c for c in (keep_rows(c, c.shape != options.fold) for c in found) if len(c.seconds)]
-    todo = sorted(jobs(found).items(), key=lambda item: -len(item[1].seconds))
+        measured = [c for c in (keep_rows(c, c.shape != options.fold) for c in measured) if len(c.seconds)]
+    todo = sorted(jobs(measured).items(), key=lambda item: -len(item[1].seconds))
     if options.wide:
         todo = [(k, r) for k, r in todo if k[0].startswith("gener")]
     with ProcessPoolExecutor(2) as workers:

@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 
 from measured_ops import Column, column, folds, known
 from roofline.machine import collectives as laws
+from roofline.machine import links
 from roofline.machine.chip import chip_named
+from roofline.machine.constants import Grade
 from roofline.machine.fabric import Cluster, Level, cluster_named
 
 NCCL, CUSTOM, VIDUR, DEEPEP = (
@@ -134,8 +136,8 @@ def vidur(folder: Path) -> Iterator[Rows]:
         if name not in NODES or (name == "a100_pairwise_nvlink" and op == "send_recv"):
             continue
         system = NODES[name]
-        found = chip_named(system)
-        link = float(found.link or 0.0)
+        chip = chip_named(system)
+        link = float(chip.link or 0.0)
         op = OPS.get(op, op)
         if name.endswith("dgx"):
             levels = [Level("node", each, link, 1e-6, "switch", system.startswith("h100"))]
@@ -146,9 +148,9 @@ def vidur(folder: Path) -> Iterator[Rows]:
             pair = min(n, each, 2)
             levels = [Level("bridge", pair, link, 1e-6, "switch")]
             if n > pair:
-                levels.append(Level("node", n // pair, float(found.host or 32e9), 2e-6, "pcie"))
+                levels.append(Level("node", n // pair, float(chip.host or 32e9), 2e-6, "pcie"))
             where = "pair" if n <= pair else "across pairs"
-        cluster = Cluster(f"{name} {n}x{each}", found.id, tuple(levels))
+        cluster = Cluster(f"{name} {n}x{each}", chip.id, tuple(levels))
         seconds, fold = column(part, "latency_ms") / 1e3, folds(part, ["bytes", "num_workers"])
         label = ("all", f"{op},{where}")
         yield Rows(VIDUR, name, op, "nccl", "nccl", n, cluster, column(part, "bytes"), seconds, fold, label)
@@ -189,8 +191,8 @@ def deepep(folder: Path) -> Iterator[Rows]:
 
 def rows(folder: Path) -> list[Rows]:
     """Every row of `folder` that the laws speak of."""
-    found = [*nccl(folder), *custom(folder), *vidur(folder), *llmcompass(folder), *deepep(folder)]
-    return [r for r in found if len(r.seconds)]
+    everything = (*nccl(folder), *custom(folder), *vidur(folder), *llmcompass(folder), *deepep(folder))
+    return [r for r in everything if len(r.seconds)]
 
 
 def predict(r: Rows, software: str) -> laws.Transfer:
@@ -199,7 +201,7 @@ def predict(r: Rows, software: str) -> laws.Transfer:
 
 def collectives(folder: Path, fold: int = -1) -> list[dict[str, Any]]:
     """The lines of the table; the pseudo-system `all` pools the systems of a file. fold: only the rows of that fold."""
-    parts: dict[tuple[str, str, str], list[tuple[NDArray[np.float64], str]]] = defaultdict(list)
+    parts: dict[tuple[str, str, str], list[tuple[NDArray[np.float64], Grade]]] = defaultdict(list)
     for r in rows(folder):
         keep = r.fold == fold if fold >= 0 else np.ones(len(r.size), dtype=bool)
         if not keep.any():
@@ -213,11 +215,11 @@ def collectives(folder: Path, fold: int = -1) -> list[dict[str, Any]]:
                     parts[r.file, system, name].append((columns, t.grade))
             if r.file != CUSTOM:
                 break
-    return [_score(*key, found) for key, found in sorted(parts.items())]
+    return [_score(*key, columns) for key, columns in sorted(parts.items())]
 
 
-def _score(file: str, system: str, name: str, found: list[tuple[NDArray[np.float64], str]]) -> dict[str, Any]:
-    p, m, plain, low, high = np.concatenate([columns for columns, _ in found], axis=1)
+def _score(file: str, system: str, name: str, parts: list[tuple[NDArray[np.float64], Grade]]) -> dict[str, Any]:
+    p, m, plain, low, high = np.concatenate([columns for columns, _ in parts], axis=1)
     error = p / m - 1
     return {
         "file": file,
@@ -230,7 +232,7 @@ def _score(file: str, system: str, name: str, found: list[tuple[NDArray[np.float
         "plain_mape": 100 * float(np.mean(np.abs(plain / m - 1))),
         "floor_exceeds": 100 * float(np.mean(plain > m)),
         "covered": 100 * float(np.mean((m >= low) & (m <= high))),
-        "grade": "".join(sorted({g for _, g in found})),
+        "grade": "".join(sorted({letter for _, grade in parts for letter in np.ravel(grade).tolist()})),
     }
 
 
@@ -240,17 +242,17 @@ def main(argv: list[str]) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", type=Path, help="write the list of objects here")
     parser.add_argument("--fold", type=int, default=-1, help="only the rows of this fifth of the sizes")
-    parser.add_argument("--constants", type=Path, default=laws.FILE, help="a file that fit_collectives.py wrote")
+    parser.add_argument("--constants", type=Path, default=links.FILE, help="a file that fit_collectives.py wrote")
     options = parser.parse_args(argv)
-    laws.FILE = options.constants
-    found = collectives(options.folder, options.fold)
-    width = [max(len(str(s[k])) for s in found) for k in ("file", "system", "slice")]
-    for s in found:
+    links.FILE = options.constants
+    lines = collectives(options.folder, options.fold)
+    width = [max(len(str(s[k])) for s in lines) for k in ("file", "system", "slice")]
+    for s in lines:
         head = "  ".join(str(s[k]).ljust(w) for k, w in zip(("file", "system", "slice"), width, strict=True))
         figures = "  ".join(f"{k} {s[k]:6.1f}" for k in ("mape", "median", "bias", "plain_mape", "covered"))
         print(f"{head}  n {s['n']:5}  {figures}  floor {s['floor_exceeds']:5.2f}  {s['grade']}")
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        options.json.write_text(json.dumps(lines, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from roofline.machine import law as laws
 from roofline.machine.chip import chip_named
 from roofline.machine.law import Roof
-from roofline.machine.timing import roof_of
+from roofline.machine.target import roof_of
 from roofline.model.errors import InputError
 
 Column = NDArray[np.float64]
@@ -57,9 +57,9 @@ def known(system: str) -> bool:
 
 def chip(system: str, dtype: str) -> Roof:
     """The roof of a catalog chip for a dtype of the tables; 16 bits where it has no such peak."""
-    found = chip_named(system)
-    fmt = PEAK[dtype.partition("_kv_")[0]]
-    return roof_of(found, next(f for f in (fmt, "bf16", "fp16", *found.peaks) if f in found.peaks))
+    known_chip = chip_named(system)
+    fmt, peaks = PEAK[dtype.partition("_kv_")[0]], known_chip.peaks
+    return roof_of(known_chip, next(f for f in (fmt, "bf16", "fp16", *peaks) if f in peaks))
 
 
 def last_level(system: str) -> float:
@@ -106,9 +106,9 @@ def case(
 ) -> Case:  # fmt: skip
     """Rows alike, their footprint the bytes of the floor and all of them in one slice where not said otherwise."""
     file, system, software = source
-    held = size if footprint is None else footprint
+    reused = size if footprint is None else footprint
     every = {"all": np.ones(seconds.shape, dtype=bool)} if slices is None else slices
-    return Case(file, system, dtype, kind, software, args, seconds, flops, size, held, shape, every)
+    return Case(file, system, dtype, kind, software, args, seconds, flops, size, reused, shape, every)
 
 
 def product(
@@ -239,12 +239,12 @@ def attention_decode(folder: Path) -> Iterator[Case]:
         bytes_ = np.full_like(b, 1.0 if cache == "fp8" else 2.0)
         args = {"batch": b, "length": p + 1, "heads": h, "kv_heads": kv, "head": d, "window": w, "kv": bytes_}
         span = np.where(w > 0, np.minimum(p + 1, w), p + 1)
-        held = 2 * b * span * kv * d * bytes_
-        far = held > last_level(system)
+        cached_bytes = 2 * b * span * kv * d * bytes_
+        far = cached_bytes > last_level(system)
         yield case(
             (file, system, "triton" if hand == "True" else family(software)), "fp8" if cache == "fp8" else "bf16",
-            "decode", args, column(part, "latency_ms") / 1e3, 4 * b * span * h * d, held + 4 * b * h * d,
-            folds(part, ["batch_size", "past_kv_len", "num_heads"]), footprint=held,
+            "decode", args, column(part, "latency_ms") / 1e3, 4 * b * span * h * d, cached_bytes + 4 * b * h * d,
+            folds(part, ["batch_size", "past_kv_len", "num_heads"]), footprint=cached_bytes,
             slices={"KV>L2": far, "all": far | True},
         )  # fmt: skip
 
@@ -577,7 +577,7 @@ def gdn(folder: Path) -> Iterator[Case]:
 
 def cases(folder: Path) -> list[Case]:
     """Every row of `folder` that a law speaks of."""
-    found = [
+    every = [
         *gemm(folder, "gemm_bf16_aic.csv"),
         *gemm(folder, "gemm_lowprec_aic.csv"),
         *gemm(folder, "gemm_cross_software_aic.csv"),
@@ -593,4 +593,4 @@ def cases(folder: Path) -> list[Case]:
         *llmcompass(folder),
         *gdn(folder),
     ]
-    return [c for c in found if len(c.seconds) and known(c.system)]
+    return [c for c in every if len(c.seconds) and known(c.system)]

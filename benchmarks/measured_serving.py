@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import roofline as rl
-from roofline.estimates.generate import Span, generate
-from roofline.estimates.serve import serve
+from roofline.estimates.span import Span
 from roofline.layout.layout import Layout
 from roofline.machine.chip import chip_named
 from roofline.model.errors import InputError
@@ -55,7 +54,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 @cache
-def _model(name: str) -> rl.Model | None:
+def known_model(name: str) -> rl.Model | None:
     """A published model, None where neither the catalog nor the Hub's cache has it."""
     try:
         return rl.load(name)
@@ -85,11 +84,11 @@ def static_batches(folder: Path) -> Iterator[Row]:
         engine, chip = ENGINES.get(r["framework"]), CHIPS.get(r["hardware"])
         if engine is None or chip is None or r["num_devices"] != "1" or r["consistent"] != "True":
             continue
-        model = _model(r["model"])
+        model = known_model(r["model"])
         if model is None:
             continue
         try:
-            g = generate(
+            g = rl.generate(
                 model,
                 on=chip,
                 batch=int(r["batch_size"]),
@@ -120,7 +119,7 @@ def faster_transformer(folder: Path) -> Iterator[Row]:
             "dtype": "float16",
         }
         try:
-            g = generate(
+            g = rl.generate(
                 rl.load(config),
                 on="a100-sxm-80gb" if tp * pp <= 8 else f"{-(-tp * pp // 8)}xdgx-a100",
                 layout=f"tp={tp},pp={pp}",
@@ -142,11 +141,11 @@ def servers(folder: Path) -> Iterator[Row]:
     for r in rows_of(folder, SERVING):
         layout = _layout(r)
         share = 0.9 if r["origin"] == "inferencex" else 1.0
-        model, chip = _model(r["model"]), _chip(r["system"])
+        model, chip = known_model(r["model"]), _chip(r["system"])
         if model is None or chip is None:
             continue
         try:
-            s = serve(
+            s = rl.serve(
                 model,
                 on=chip if layout.alone else f"{_nodes(layout)}x{chip}",
                 layout=layout,

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import roofline as rl
 from measured_serving import Row, rows_of
-from roofline.estimates.generate import Span
-from roofline.estimates.training import TrainingEstimate, estimate_training
+from roofline.estimates.span import Span
 from roofline.model.adapters import with_drafts
 from roofline.model.errors import InputError
 from roofline.model.load import catalog_config
@@ -29,8 +28,8 @@ def _whole(text: str) -> int:
     return int(float(text)) if text else 1
 
 
-def _row(file: str, e: TrainingEstimate, slices: tuple[str, ...], measured: float) -> Row:
-    return Row(file, e.where.chip.id, slices, e.span, measured)
+def _row(file: str, e: rl.TrainingEstimate, slices: tuple[str, ...], measured: float) -> Row:
+    return Row(file, e.chip.id, slices, e.span, measured)
 
 
 def sliced(name: str, layers: int) -> dict[str, object] | None:
@@ -40,11 +39,11 @@ def sliced(name: str, layers: int) -> dict[str, object] | None:
         "llama370b": LLAMA_70B, "llama3405b": LLAMA_405B, "deepseekv2": "deepseek-ai/DeepSeek-V2",
         "deepseekv3": "deepseek-ai/DeepSeek-V3",
     }  # fmt: skip
-    found = next((config for key, config in known.items() if text.startswith(key)), None)
-    if found is None:
+    config = next((value for key, value in known.items() if text.startswith(key)), None)
+    if config is None:
         return None
-    config = dict(catalog_config(found)) if isinstance(found, str) else found
-    return {**config, "num_hidden_layers": layers, "max_position_embeddings": 2**20}
+    raw = dict(catalog_config(config)) if isinstance(config, str) else config
+    return {**raw, "num_hidden_layers": layers, "max_position_embeddings": 2**20}
 
 
 def gpt(hidden: int, layers: int, heads: int, inner: int, vocab: int, tokens: int) -> rl.Model:
@@ -63,7 +62,7 @@ def megatron(folder: Path) -> Iterator[Row]:
         chunks = size.get("interleaving", 1)
         recompute = r["recompute"].partition("(")[0] or "none"
         layout = rl.Layout(tp=size["tp"], pp=size["pp"], dp=size["dp"], vp=chunks, sp=r["sequence_parallel"] == "True")
-        step = rl.train(
+        step = rl.training(
             size["global_batch"], size["seq_len"], recompute=recompute, micro_batch=size["micro_batch"],
             recipe="fp16" if r["dtype"] == "float16" else "bf16", flash=False, overlap=False,
             schedule="interleaved" if chunks > 1 else "1f1b",
@@ -71,7 +70,7 @@ def megatron(folder: Path) -> Iterator[Row]:
         model = gpt(
             size["hidden"], size["layers"], size["heads"], size["ffn"], size.get("vocab", 51200), size["seq_len"]
         )
-        e = estimate_training(model, step, on=f"{8 * -(-layout.chips // 8)}xa100-sxm-80gb", layout=layout)
+        e = rl.estimate(model, step, on=f"{8 * -(-layout.chips // 8)}xa100-sxm-80gb", layout=layout)
         yield _row(MEGATRON, e, ("iteration",), float(r["iteration_s"]))
 
 
@@ -88,8 +87,8 @@ def simumax(folder: Path) -> Iterator[Row]:
             zero=_whole(r["zero"]),
         )  # fmt: skip
         batch = size["micro_batch"] * size["num_micro_batches"] * size["dp"]
-        step = rl.train(batch, size["seq_len"], micro_batch=size["micro_batch"], overlap=False)
-        e = estimate_training(model, step, on="8xb200", layout=layout)
+        step = rl.training(batch, size["seq_len"], micro_batch=size["micro_batch"], overlap=False)
+        e = rl.estimate(model, step, on="8xb200", layout=layout)
         yield _row(SIMUMAX, e, ("iteration",), float(r["iteration_ms"]) / 1e3)
         peak = max(float(s.memory.allocated) for s in e.stages) / 2**30
         whole = Span(0.0, peak, 0.97 * peak, 1.03 * peak)
@@ -109,14 +108,14 @@ def foundry(folder: Path) -> Iterator[Row]:
             "vocab_size": int(r["vocab_size"]), "max_seq_len": tokens,
         })  # fmt: skip
         sequences = micro * int(r["grad_accum"])
-        step = rl.train(
+        step = rl.training(
             sequences * chips, tokens, micro_batch=micro,
             recompute="full" if r["activation_checkpointing"] == "True" else "none",
         )  # fmt: skip
         on = node if chips <= 8 else f"{chips // 8}x{node}"
         try:
             layout = rl.Layout(dp=chips, zero=SHARDING.get(r["sharding_strategy"], 3))
-            e = estimate_training(model, step, on=on, layout=layout, engine="fsdp")
+            e = rl.estimate(model, step, on=on, layout=layout, engine="fsdp")
         except InputError:
             continue
         seconds = sequences * tokens / float(r["throughput_tok_s_gpu"])
@@ -141,8 +140,9 @@ def flops(folder: Path) -> Iterator[Row]:
             continue
         model, tokens = rl.load(name), int(r["seq_len"])
         model = with_drafts(model) if "deepseek" in name else model
-        counted = rl.analyze(model, rl.train(1, tokens)).flops / tokens / 1e9
-        measured = 1e3 * float(r["model_tflops_per_gpu"]) / float(r["tokens_per_s_per_gpu"])
+        counted = rl.analyze(model, rl.training(1, tokens)).flops / tokens / 1e9
+        tflops, rate = (float(r[k].partition(" ")[0]) for k in ("model_tflops_per_gpu", "tokens_per_s_per_gpu"))
+        measured = 1e3 * tflops / rate
         yield Row(
             BRIDGE, r["model"], ("GFLOP per token",), Span(0.0, counted, 0.99 * counted, 1.01 * counted), measured
         )

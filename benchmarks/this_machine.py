@@ -26,11 +26,9 @@ from transformers.initialization import no_init_weights
 
 import roofline as rl
 from machine_description import describe
-from roofline.estimates.estimate import estimate
-from roofline.machine.calibrate import chip_toml, clock_for, fit, measure
+from roofline.machine.calibrate import chip_toml, clock_for, fit_laws, measure
 from roofline.machine.chip import Chip, chip_named
 from roofline.show.tables import Column, Table, plain
-from roofline.units import seconds
 
 LONGEST = 5.0
 """Points predicted to take longer than this many seconds are left out."""
@@ -137,31 +135,29 @@ def run(chip: Chip, dtypes: Iterable[str], device: str, quick: bool, cpu_clock: 
             real, ours = build(case, dtype, device)
             for phase, batch, tokens in grid(quick):
                 step = rl.prefill(batch, tokens) if phase == "prefill" else rl.decode(batch, tokens)
-                predicted = float(estimate(ours, step, on=chip).time)
+                predicted = float(rl.estimate(ours, step, on=chip).time)
                 if predicted > LONGEST:
                     continue
                 with torch.no_grad():
                     measured, calls = clock(step_of(real, phase, batch, tokens, device))
                 if phase == "decode":
-                    predicted = float(estimate(ours, rl.decode(batch, tokens + calls // 2), on=chip).time)
+                    predicted = float(rl.estimate(ours, rl.decode(batch, tokens + calls // 2), on=chip).time)
                 yield Point(case.family, case.size, ours.parameters, dtype, phase, batch, tokens, measured, predicted)
                 gc.collect()
 
 
-def line(p: Point) -> tuple[str, ...]:
-    return (
-        p.family, p.size, p.dtype, p.phase, str(p.batch), str(p.tokens), seconds(p.predicted), seconds(p.measured),
-        f"{100 * p.error:+.0f} %",
-    )  # fmt: skip
-
-
-COLUMNS = tuple(
-    Column(name, right)
-    for name, right in (
-        ("Family", False), ("Size", False), ("Dtype", False), ("Phase", False), ("Batch", True), ("Tokens", True),
-        ("Predicted", True), ("Measured", True), ("Error", True),
-    )
+COLUMNS = (
+    Column("Family"), Column("Size"), Column("Dtype"), Column("Phase"), Column("Batch", "count"),
+    Column("Tokens", "count"), Column("Predicted", "s"), Column("Measured", "s"), Column("Error", "change"),
 )  # fmt: skip
+
+
+def table(points: Iterable[Point]) -> Table:
+    """A row for each point."""
+    rows = (
+        (p.family, p.size, p.dtype, p.phase, p.batch, p.tokens, p.predicted, p.measured, 1 + p.error) for p in points
+    )
+    return Table(COLUMNS, tuple(rows), title="Predicted and measured")
 
 
 def median_error(points: Iterable[Point]) -> float:
@@ -170,16 +166,16 @@ def median_error(points: Iterable[Point]) -> float:
 
 def summary(points: list[Point]) -> dict[str, float]:
     """Median |error| over everything, and by family, dtype and phase."""
-    found = {"all": median_error(points)}
+    medians = {"all": median_error(points)}
     for field in ("family", "dtype", "phase"):
         for value in dict.fromkeys(getattr(p, field) for p in points):
-            found[value] = median_error(p for p in points if getattr(p, field) == value)
+            medians[value] = median_error(p for p in points if getattr(p, field) == value)
     for dtype in dict.fromkeys(p.dtype for p in points):
         for phase in dict.fromkeys(p.phase for p in points):
             chosen = [p for p in points if p.dtype == dtype and p.phase == phase]
             if chosen:
-                found[f"{phase} {dtype}"] = median_error(chosen)
-    return found
+                medians[f"{phase} {dtype}"] = median_error(chosen)
+    return medians
 
 
 def main() -> None:
@@ -198,7 +194,7 @@ def main() -> None:
         chip = chip_named(options.chip)
     else:
         show: Any = lambda done, all_, what: print(f"\rcalibrating {done}/{all_} {what:20}", end="", file=sys.stderr)  # noqa: E731
-        calibrated = fit(measure(options.device, quick=options.quick, cpu_clock=options.cpu_clock, progress=show))
+        calibrated = fit_laws(measure(options.device, quick=options.quick, cpu_clock=options.cpu_clock, progress=show))
         chip = calibrated.chip
         print(file=sys.stderr)
     if options.cpu_clock:
@@ -211,8 +207,8 @@ def main() -> None:
     points: list[Point] = []
     for point in run(chip, options.dtype, options.device, options.quick, options.cpu_clock):
         points.append(point)
-        print("  ".join(line(point)), file=sys.stderr, flush=True)
-    print(plain(Table(COLUMNS, tuple(line(p) for p in points), title="Predicted and measured")))
+        print("  ".join(table([point]).cells[0]), file=sys.stderr, flush=True)
+    print(plain(table(points)))
     medians = summary(points)
     for name, value in medians.items():
         print(f"median error {name}: {100 * value:.1f} %")
