@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import roofline as rl
-from snapshot.cases import Case
+from snapshot.cases import Case, cases
 
 FIGURES = Path(__file__).with_name("figures.json")
+CORRECTED = Path(__file__).with_name("corrected.json")
 load = lru_cache(rl.load)
 
 
@@ -81,3 +85,77 @@ COMMANDS = {
 def figures(case: Case) -> dict[str, Any]:
     """What a case comes to now."""
     return COMMANDS[case.command](case, **case.options)
+
+
+# -- what was put right --------------------------------------------------------------------------------------------
+Corrections = dict[str, dict[str, dict[str, Any]]]
+"""Reason → case → figure → what it is now; null where it is no longer given."""
+
+
+def kept() -> dict[str, dict[str, Any]]:
+    """The figures of version 0.1.0 by case."""
+    figures: dict[str, dict[str, Any]] = json.loads(FIGURES.read_text())
+    return figures
+
+
+def corrections() -> Corrections:
+    """What was put right since, by reason."""
+    corrected: Corrections = json.loads(CORRECTED.read_text())
+    return corrected
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two figures are equal, numbers to 1e-9."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if isinstance(one, bool) or not isinstance(one, (int, float)) or not isinstance(other, (int, float)):
+        return bool(one == other)
+    return abs(one - other) <= 1e-9 * max(abs(one), abs(other))
+
+
+def now(case: Case) -> dict[str, Any]:
+    """What a case comes to now, errors too."""
+    try:
+        return figures(case)
+    except rl.InputError as error:
+        return {"error": str(error)[:90]}
+
+
+def differences(case: Case, expected: dict[str, Any]) -> dict[str, Any]:
+    """The figures of a case that are not what was expected, as they are now."""
+    current = now(case)
+    names = sorted(expected.keys() | current.keys())
+    return {name: current.get(name) for name in names if not same(expected.get(name), current.get(name))}
+
+
+KEPT = kept()
+CORRECTED_NOW = {
+    key: {name: value for of_reason in corrections().values() for name, value in of_reason.get(key, {}).items()}
+    for key in KEPT
+}
+
+
+def test_the_snapshot_has_at_least_500_estimates() -> None:
+    assert sorted(KEPT) == sorted(case.key for case in cases())
+    assert len(KEPT) >= 500
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_estimates_are_what_they_were_but_for_corrections(command: str) -> None:
+    wrong = {
+        case.key: differing
+        for case in cases()
+        if case.command == command
+        if (differing := differences(case, {**KEPT[case.key], **CORRECTED_NOW[case.key]}))
+    }
+    assert wrong == {}
+
+
+def test_every_correction_has_one_reason_and_changes_something() -> None:
+    for reason, by_case in corrections().items():
+        assert len(reason) > 20
+        for key, names in by_case.items():
+            for name, value in names.items():
+                assert not same(KEPT[key].get(name), value), (reason, key, name)
+                others = [r for r, of_reason in corrections().items() if r != reason and name in of_reason.get(key, {})]
+                assert not others, (reason, others, key, name)
