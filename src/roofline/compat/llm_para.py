@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline.compat.llm_para_table import COLUMNS, Layer, Row, plan, rows
+from roofline.compat.llm_para_table import COLUMNS, Layer, Operation, outline, rows
 from roofline.model.checks import LARGEST, integer, real
 from roofline.model.config import LARGEST_SIZE, MOST_LAYERS
 from roofline.model.errors import InputError
@@ -46,7 +46,7 @@ def compute_and_plot_transformer_analysis(
     use_rope: bool | None = None,
     rope_theta: float | None = None,
     rope_scaling_factor: float | None = None,
-) -> list[Row]:
+) -> list[Operation]:
     """Writes the table of one layer in three phases as CSV and its charts beside it; prints and returns them.
 
     Prefill: `seq_len` new tokens; Decode: one after them; Decode_Last: one after seq_len + max_gen_len − 1.
@@ -66,7 +66,7 @@ def compute_and_plot_transformer_analysis(
         raise InputError("output_csv_path", str(csv), "a name for the CSV that does not end in .png")
     batch, tokens = _size("batch_size", batch_size, LARGEST), _size("seq_len", seq_len, LARGEST)
     generated = _size("max_gen_len", max_gen_len, LARGEST)
-    model = plan(layer, _size("num_layers", num_layers, MOST_LAYERS), quant_config)
+    model = outline(layer, _size("num_layers", num_layers, MOST_LAYERS), quant_config)
     steps = {
         "Prefill": prefill(batch, tokens),
         "Decode": decode(batch, tokens),
@@ -140,16 +140,12 @@ def _path(field: str, value: object) -> Path:
 
 
 def _hardware(config: Mapping[str, Any]) -> Chip:
-    from roofline.machine.chip import Chip
+    from roofline.compat.chips import chip_of
 
     if not isinstance(config, Mapping):
         raise InputError("hardware_config", config, f"a dict with {', '.join(HARDWARE_KEYS)}")
     peak, bandwidth = (_positive(config, key) for key in HARDWARE_KEYS[1:])
-    name = str(config.get("name", "hardware"))
-    return Chip(
-        id=name, name=name, vendor="", generation="", kind="", peaks={PEAK: peak}, bandwidth=bandwidth,
-        capacity=float("inf"),
-    )  # fmt: skip
+    return chip_of(str(config.get("name", "hardware")), PEAK, peak, bandwidth)
 
 
 def _positive(config: Mapping[str, Any], key: str) -> float:
@@ -163,13 +159,12 @@ def _summary(model: Model, analyses: Mapping[str, Analysis], batch: int, tokens:
     """FLOPs and bytes of each phase over all layers, parameters, weights and KV cache."""
     from roofline.units import brief, whole
 
-    each = batch * model.kv_bytes(1)
+    each = int(batch * model.kv_bytes(1))
     lines = [f"{len(model.layers)} layers, {batch} × {tokens} tokens, {generated} generated"]
     for phase, a in analyses.items():
-        table_flops = sum(c.flops for c in a.ops)
-        lines.append(f"{phase:<12} {brief(table_flops, 'FLOP'):>12} {brief(a.bytes, 'B'):>10}")
+        lines.append(f"{phase:<12} {brief(float(a.flops), 'FLOP'):>12} {brief(float(a.bytes), 'B'):>10}")
     lines += [
-        f"parameters   {whole(model.parameters)}, {brief(model.weight_bytes(), 'B')}",
+        f"parameters   {whole(model.parameters)}, {brief(float(model.weight_bytes()), 'B')}",
         f"KV cache     {whole(each)} B per token position (batch of {batch}); prompt {_mib(each * tokens)}, generation "
         f"{_mib(each * generated)}, both {_mib(each * (tokens + generated))}",
     ]
@@ -192,7 +187,7 @@ class CsvRow:
     group: str
 
 
-def _write_csv(path: Path, table: Sequence[Row]) -> None:
+def _write_csv(path: Path, table: Sequence[Operation]) -> None:
     from roofline.show.files import whole_file
     from roofline.show.tables import csv_text
 
@@ -235,12 +230,12 @@ def read_csv(path: str | os.PathLike[str]) -> list[CsvRow]:
     phase, operation, flops, total = needed
     empty = dict.fromkeys(names, "")
     lines = [(i, {**empty, **dict(zip(names, cells, strict=False))}) for i, cells in filled[1:]]
-    found = [
+    operations = [
         CsvRow(line[phase], line[operation], _number(i, line, flops), _number(i, line, total), _group(line, operation))
         for i, line in lines
         if line.get("kind") != "quantise"
     ]
-    working = [row for row in found if row.flops > 0 and row.total > 0 and row.group not in RIDING]
+    working = [row for row in operations if row.flops > 0 and row.total > 0 and row.group not in RIDING]
     if not working:
         raise InputError("csv_path", str(path), "a CSV with at least one operation that has FLOPs and bytes")
     return working
@@ -256,7 +251,7 @@ def _group(line: Mapping[str, Any], operation: str) -> str:
     from roofline.work.ops import NAMES
 
     groups = {NAMES[kind]: GROUPS[kind] for kind in GROUPS}
-    return groups.get(line.get("kind", ""), line[operation])
+    return groups.get(line.get("kind", "")) or str(line[operation])
 
 
 def _number(line: int, cells: Mapping[str, Any], column: str) -> float:
@@ -269,7 +264,7 @@ def _number(line: int, cells: Mapping[str, Any], column: str) -> float:
     return value
 
 
-def _draw_charts(path: Path, table: Sequence[Row]) -> None:
+def _draw_charts(path: Path, table: Sequence[Operation]) -> None:
     """FLOPs, bytes and density by operation and phase."""
     from roofline.show.plots.data import BarPanel, BarsPlot
     from roofline.show.plots.style import Style

@@ -66,11 +66,13 @@ class Account:
         training = self.phase == "training"
         flops, moved = (self.rules.training_flops, self.rules.training_bytes) if training else (1, 1)
         each = [cost.moved for cost in costs]
-        return Term(
-            name, flops * sum(cost.flops for cost in costs), flops * self.convention.realizable(name, costs),
-            moved * sum(x.weights for x in each), moved * sum(x.input + x.output for x in each),
-            moved * sum(x.cache for x in each), moved * sum(x.scratch for x in each),
+        bytes_by_term = (
+            sum(x.weights for x in each), sum(x.input + x.output for x in each), sum(x.cache for x in each),
+            sum(x.scratch for x in each),
         )  # fmt: skip
+        work = float(sum(cost.flops for cost in costs))
+        realizable = self.convention.realizable(name, costs)
+        return Term(name, flops * work, flops * realizable, *(float(moved * v) for v in bytes_by_term))
 
     def term(self, category: str) -> Term:
         """One category, empty where the model has none of it."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
 
 from roofline.compat.model_info.rules import Rules
 from roofline.model.maths import Count, ceil_div, distinct, least, where
+from roofline.model.model import Model
 from roofline.model.modules import Part
 from roofline.model.precision import Format, Precision
 from roofline.model.table import Table
@@ -107,19 +108,19 @@ class Convention:
     # -- time ------------------------------------------------------------------------------------------------------
     def realizable(self, category: str, costs: Sequence[OpCost]) -> float:
         """FLOPs of a category in units of peak: F·e/η + F·(1 − e)/scalar, η = min(1, rows / saturation)."""
-        flops, tensor = sum(cost.flops for cost in costs), dict(self.rules.tensor)[category]
+        flops, tensor = float(sum(cost.flops for cost in costs)), dict(self.rules.tensor)[category]
         busy = min(1.0, self.rows(costs) / self.rules.saturation)
         return flops * tensor / busy + flops * (1 - tensor) / self.rules.scalar
 
     def rows(self, costs: Sequence[OpCost]) -> int:
         """Rows of a category's products, weighted by their FLOPs, rounded; the router's are not among them."""
-        rows = [(cost.flops, self._rows(cost.op)) for cost in costs if self._rows(cost.op)]
+        rows = [(float(cost.flops), self._rows(cost.op)) for cost in costs if self._rows(cost.op)]
         return max(1, round(sum(f * n for f, n in rows) / sum(f for f, _ in rows)))
 
-    def _rows(self, op: o.Op) -> Count:
+    def _rows(self, op: o.Op) -> float:
         if isinstance(op, o.ExpertMatMul):
-            return op.m / self.touched(op)
-        return op.m if isinstance(op, o.MatMul) and op.part != "router" else 0
+            return float(op.m / self.touched(op))
+        return float(op.m) if isinstance(op, o.MatMul) and op.part != "router" else 0.0
 
 
 def seen(op: o.Attend, query: Queries) -> Count:

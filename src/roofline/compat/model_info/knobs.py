@@ -79,8 +79,8 @@ def knob_grid(
         rules, (1, 2), (2, 4, 8), (0.5, 1.0, 1.5), (0.75, 1.0, 1.25), CACHE_LENGTHS
     ):
         step = account(
-            scaled_model(model, hidden, k), "decode", replace(r, cache_bytes=float(bytes_each)), batch=batch, length=length,
-            on=on, ep=ep, attention=hidden * max(hidden, rank), latent=rank,
+            scaled_model(model, hidden, k), "decode", replace(r, cache_bytes=float(bytes_each)), batch=batch,
+            length=length, on=on, ep=ep, attention=hidden * max(hidden, rank), latent=rank,
         )  # fmt: skip
         yield KnobPoint(r.name, bytes_each, k, rank, hidden, length, step)
 

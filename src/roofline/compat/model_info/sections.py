@@ -117,7 +117,7 @@ def _fingerprint(model: Model) -> list[tuple[str, str]]:
     """The report's own fingerprint, and what experts hold of the parameters, with and without the shared ones."""
     rows = list(fingerprint(model))
     if every_experts(model):
-        routed = parameters(model.modules()).experts
+        routed = int(parameters(model.modules()).experts)
         beside = sum(n * x.parameters for x, n in model.modules() if x.name.startswith("shared_"))
         rows += [
             ("routed experts' share of the parameters", share(routed, model.parameters)),
@@ -211,9 +211,8 @@ def _regimes(a: Request) -> str:
             rows.append((phase, one.rules.name, *work, *rate))
         if phase in a.physical:
             p = a.physical[phase]
-            timed = (None, None, "", "")
-            if p.time is not None:
-                timed = (p.time, p.mfu, f"{pair[0].tokens / p.time:,.1f}", p.bound)
+            rate_text = "" if p.time is None else f"{pair[0].tokens / p.time:,.1f}"
+            timed = (p.time, p.mfu, rate_text, p.bound)
             rows.append((phase, "physical", p.flops, p.bytes, ratio(p.flops / p.bytes), *timed))
     names = ("FLOPs|FLOP", "Bytes|B", "FLOP/B|plain", "Time|s", "MFU|share", "Tokens/s|plain", "Bound")
     return why.table(rows, "Phase", "Rules", *names)
@@ -299,7 +298,7 @@ def _memory(a: Request) -> list[tuple[str, str]]:
         "training": training, "memory of the chip": a.capacity,
     }  # fmt: skip
     return [
-        *((name, si(size, "B")) for name, size in sizes.items()),
+        *((name, si(float(size), "B")) for name, size in sizes.items()),
         ("inference fits", "yes" if inference <= a.capacity else "no"),
         ("training fits", "yes" if training <= a.capacity else "no"),
     ]

@@ -97,9 +97,9 @@ def _pairs(a: Request, phase: Phase, p: Physical) -> Iterator[str]:
 
 
 def _logits(p: Physical) -> Iterator[str]:
-    step = p.analysis.step
-    if step.logit_tokens < step.tokens:
-        yield f"the head runs for {whole(step.logit_tokens)} of {whole(step.tokens)} positions, by the rules for all"
+    logits, tokens = int(p.analysis.step.logit_tokens), int(p.analysis.step.tokens)
+    if logits < tokens:
+        yield f"the head runs for {whole(logits)} of {whole(tokens)} positions, by the rules for all"
 
 
 def _latents(a: Request, phase: Phase, p: Physical) -> Iterator[str]:
