@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.compat.llm_para_table import COLUMNS, Layer, Operation, outline, rows
-from roofline.model.checks import LARGEST, integer, real
+from roofline.compat.numbers import number, whole_number
+from roofline.model.checks import real
 from roofline.model.config import LARGEST_SIZE, MOST_LAYERS
 from roofline.model.errors import InputError
 from roofline.model.model import Model
@@ -60,13 +61,13 @@ def compute_and_plot_transformer_analysis(
         use_gate_ffn, rope_theta is not None if use_rope is None else use_rope,
     )  # fmt: skip
     for name, value in (("rope_theta", rope_theta), ("rope_scaling_factor", rope_scaling_factor)):
-        if value is not None and not (real(value) or 0) > 0:
-            raise InputError(name, value, "a positive number")
+        if value is not None:
+            number(name, value)
     if csv.suffix.lower() == ".png":
         raise InputError("output_csv_path", str(csv), "a name for the CSV that does not end in .png")
-    batch, tokens = _size("batch_size", batch_size, LARGEST), _size("seq_len", seq_len, LARGEST)
-    generated = _size("max_gen_len", max_gen_len, LARGEST)
-    model = outline(layer, _size("num_layers", num_layers, MOST_LAYERS), quant_config)
+    batch, tokens = whole_number("batch_size", batch_size), whole_number("seq_len", seq_len)
+    generated = whole_number("max_gen_len", max_gen_len)
+    model = outline(layer, whole_number("num_layers", num_layers, MOST_LAYERS), quant_config)
     steps = {
         "Prefill": prefill(batch, tokens),
         "Decode": decode(batch, tokens),
@@ -105,28 +106,21 @@ def _layer(
     hidden: int, heads: int, inner: int | None, kv_heads: int | None, top_k: int | None, experts: int | None,
     gated: bool, rope: bool,
 ) -> Layer:  # fmt: skip
-    width, queries = _size("hidden_size", hidden), _size("num_heads", heads)
+    width, queries = whole_number("hidden_size", hidden, LARGEST_SIZE), whole_number("num_heads", heads, LARGEST_SIZE)
     if width % queries:
         raise InputError("num_heads", heads, f"a divisor of hidden_size = {width}")
-    keys = queries if kv_heads is None else _size("num_key_value_heads", kv_heads)
+    keys = queries if kv_heads is None else whole_number("num_key_value_heads", kv_heads, LARGEST_SIZE)
     if queries % keys:
         raise InputError("num_key_value_heads", kv_heads, f"a divisor of num_heads = {queries}")
-    wide = 4 * width if inner is None else _size("intermediate_size", inner)
+    wide = 4 * width if inner is None else whole_number("intermediate_size", inner, LARGEST_SIZE)
     if (top_k is None) != (experts is None):
         missing = "num_local_experts" if experts is None else "num_experts_per_tok"
         raise InputError(missing, None, "a whole number, beside its partner")
-    many = None if experts is None else _size("num_local_experts", experts)
-    chosen = None if top_k is None else _size("num_experts_per_tok", top_k)
+    many = None if experts is None else whole_number("num_local_experts", experts, LARGEST_SIZE)
+    chosen = None if top_k is None else whole_number("num_experts_per_tok", top_k, LARGEST_SIZE)
     if chosen is not None and many is not None and chosen > many:
         raise InputError("num_experts_per_tok", top_k, f"at most num_local_experts = {many}")
     return Layer(width, queries, keys, wide, many, chosen, bool(gated), rope)
-
-
-def _size(field: str, value: Any, most: int = LARGEST_SIZE) -> int:
-    number = integer(value)
-    if number is None or not 1 <= number <= most:
-        raise InputError(field, value, f"a whole number from 1 to {most}")
-    return number
 
 
 def _path(field: str, value: object) -> Path:
@@ -144,15 +138,8 @@ def _hardware(config: Mapping[str, Any]) -> Chip:
 
     if not isinstance(config, Mapping):
         raise InputError("hardware_config", config, f"a dict with {', '.join(HARDWARE_KEYS)}")
-    peak, bandwidth = (_positive(config, key) for key in HARDWARE_KEYS[1:])
+    peak, bandwidth = (number(f"hardware_config[{key!r}]", config.get(key)) for key in HARDWARE_KEYS[1:])
     return chip_of(str(config.get("name", "hardware")), PEAK, peak, bandwidth)
-
-
-def _positive(config: Mapping[str, Any], key: str) -> float:
-    value = real(config.get(key))
-    if value is None or not 0 < value < float("inf"):
-        raise InputError(f"hardware_config[{key!r}]", config.get(key), "a positive number")
-    return value
 
 
 def _summary(model: Model, analyses: Mapping[str, Analysis], batch: int, tokens: int, generated: int) -> list[str]:
