@@ -11,6 +11,7 @@ from roofline.compat.model_info.knobs import CACHE_LENGTHS, KnobPoint, ranking
 from roofline.compat.model_info.outline import every_experts
 from roofline.compat.model_info.request import Request
 from roofline.compat.model_info.rules import PHASES, Phase, Rules
+from roofline.compat.model_info.why import table
 from roofline.estimates.training_memory import parameters
 from roofline.explore.anatomy import fingerprint
 from roofline.model import modules as m
@@ -18,7 +19,6 @@ from roofline.model.maths import ceil_div
 from roofline.model.model import Model
 from roofline.show.plots.build import diagram
 from roofline.show.report.mermaid import mermaid
-from roofline.show.tables import Column, Table, markdown
 from roofline.units import ratio, seconds, share, si, whole
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.explain import explained
@@ -86,7 +86,7 @@ def _lines(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _properties(rows: Sequence[tuple[str, str]]) -> str:
-    return why.table(rows, "Property", "Value")
+    return table(rows, dict.fromkeys(("Property", "Value"), ""))
 
 
 # -- the model -----------------------------------------------------------------------------------------------------
@@ -133,11 +133,8 @@ def _parameters(model: Model) -> str:
         if x.parameters
     ]
     rows.sort(key=lambda row: -row[3])
-    columns = (
-        Column("Module"), Column("Instances", "plain"), Column("Each", "count"), Column("Total", "count"),
-        Column("Share", "share"),
-    )  # fmt: skip
-    return markdown(Table(columns, tuple(rows[:MODULES]), (("All", "", "", model.parameters, 1.0),)))
+    units = {"Module": "", "Instances": "plain", "Each": "count", "Total": "count", "Share": "share"}
+    return table(rows[:MODULES], units, (("All", "", "", model.parameters, 1.0),))
 
 
 # -- the rules -----------------------------------------------------------------------------------------------------
@@ -150,11 +147,10 @@ def _assumptions(a: Request) -> Iterator[str]:
         )
         for r in a.rules
     ]  # fmt: skip
-    names = (
-        "Rules", "Weight residency (attention/dense/experts)|plain", "Fusion|plain", "Elementwise|plain", "Attention",
-        "Saturation, rows|plain", "Scalar efficiency|plain", "Experts", "Network",
-    )  # fmt: skip
-    yield why.table(rows, *names)
+    yield table(rows, {
+        "Rules": "", "Weight residency (attention/dense/experts)": "plain", "Fusion": "plain", "Elementwise": "plain",
+        "Attention": "", "Saturation, rows": "plain", "Scalar efficiency": "plain", "Experts": "", "Network": "",
+    })  # fmt: skip
     r = a.rules[0]
     yield (
         f"Bytes of an element: {r.weight_bytes:g} of weights, {r.activation_bytes:g} of activations, "
@@ -180,7 +176,8 @@ def _formulas(a: Request) -> str:
             told = explained(analysis, op)
             figure = told.figures[0]
             rows.append((name, op, told.block, figure.text, figure.filled, figure.value))
-    return why.table(rows, "Phase", "Op", "Layer", "FLOPs of a layer", "With numbers", "FLOPs|count")
+    names = ("Phase", "Op", "Layer", "FLOPs of a layer", "With numbers")
+    return table(rows, {**dict.fromkeys(names, ""), "FLOPs": "count"})
 
 
 def _decomposition(a: Request) -> str:
@@ -188,7 +185,7 @@ def _decomposition(a: Request) -> str:
     for phase, one in _each(a):
         sums = [one.sum(field) for _, field in TERMS]
         rows.append((phase, one.rules.name, *(f"{si(v, 'B')} ({share(v, one.bytes)})" for v in sums), one.bytes))
-    return why.table(rows, "Phase", "Rules", *(f"{name}|plain" for name, _ in TERMS), "All|B")
+    return table(rows, {"Phase": "", "Rules": "", **{name: "plain" for name, _ in TERMS}, "All": "B"})
 
 
 def _each(a: Request) -> Iterator[tuple[Phase, Account]]:
@@ -198,7 +195,7 @@ def _each(a: Request) -> Iterator[tuple[Phase, Account]]:
 def _chips(a: Request) -> str:
     """Peaks, bandwidths and knees of the chip and its targets, in the report's format or the nearest they have."""
     rows = [(c.name, fmt, p.peak, p.bandwidth, f"{p.knee:.2f}") for c, fmt, p in a.chips]
-    return why.table(rows, "Chip", "Format", "Peak|FLOP/s", "Bandwidth|B/s", "Knee, FLOP/B|plain")
+    return table(rows, {"Chip": "", "Format": "", "Peak": "FLOP/s", "Bandwidth": "B/s", "Knee, FLOP/B": "plain"})
 
 
 # -- the steps -----------------------------------------------------------------------------------------------------
@@ -214,8 +211,10 @@ def _regimes(a: Request) -> str:
             rate_text = "" if p.time is None else f"{pair[0].tokens / p.time:,.1f}"
             timed = (p.time, p.mfu, rate_text, p.bound)
             rows.append((phase, "physical", p.flops, p.bytes, ratio(p.flops / p.bytes), *timed))
-    names = ("FLOPs|FLOP", "Bytes|B", "FLOP/B|plain", "Time|s", "MFU|share", "Tokens/s|plain", "Bound")
-    return why.table(rows, "Phase", "Rules", *names)
+    return table(rows, {
+        "Phase": "", "Rules": "", "FLOPs": "FLOP", "Bytes": "B", "FLOP/B": "plain", "Time": "s", "MFU": "share",
+        "Tokens/s": "plain", "Bound": "",
+    })  # fmt: skip
 
 
 def _categories(a: Request) -> str:
@@ -228,12 +227,12 @@ def _categories(a: Request) -> str:
                 phase, term.category, f"{first:.4g}", f"{second:.4g}", f"{100 * (second / first - 1):+.1f} %",
                 term.bytes, other.bytes, term.flops / one.flops, term.bytes / one.bytes,
             ))  # fmt: skip
-    first_name, second_name = (r.name for r in a.rules)
-    return why.table(
-        rows, "Phase", "Category", f"FLOP/B {first_name}|plain", f"FLOP/B {second_name}|plain", "Change|plain",
-        f"Bytes {first_name}|B", f"Bytes {second_name}|B", f"FLOPs share {first_name}|share",
-        f"Bytes share {first_name}|share",
-    )  # fmt: skip
+    names = [r.name for r in a.rules]
+    return table(rows, {
+        "Phase": "", "Category": "", **{f"FLOP/B {name}": "plain" for name in names}, "Change": "plain",
+        **{f"Bytes {name}": "B" for name in names}, f"FLOPs share {names[0]}": "share",
+        f"Bytes share {names[0]}": "share",
+    })  # fmt: skip
 
 
 def _sweep(a: Request, phase: Phase, name: str, values: Sequence[int]) -> str:
@@ -241,8 +240,8 @@ def _sweep(a: Request, phase: Phase, name: str, values: Sequence[int]) -> str:
     for value in values:
         pair = [a.account(phase, r, **{name: value}) for r in a.rules]
         rows.append((value, *(t for p in pair for t in (f"{p.intensity:.2f}", p.time, p.regime))))
-    kinds = [name for r in a.rules for name in (f"FLOP/B {r.name}|plain", f"time {r.name}|s", f"bound {r.name}|plain")]
-    return why.table(rows, f"{name}|count", *kinds)
+    kinds = {"FLOP/B": "plain", "time": "s", "bound": "plain"}
+    return table(rows, {name: "count"} | {f"{kind} {r.name}": kinds[kind] for r in a.rules for kind in kinds})
 
 
 def _critical(a: Request) -> str:
@@ -267,10 +266,10 @@ def _frontier(a: Request) -> Iterator[str]:
         for n in lengths:
             f = frontier(a.model, ep=ep, length=n, on=a.on, rules=a.rules[0])
             rows.append((ep, n, f"{f.memory:.1f}", f.network, _kept_up(f)))
-    yield why.table(
-        rows, "EP|plain", "Length|count", "FLOP/B of cache, batch → ∞|plain", "FLOP/B of dispatch|FLOP/B",
-        "Smallest batch of a rank|plain",
-    )  # fmt: skip
+    yield table(rows, {
+        "EP": "plain", "Length": "count", "FLOP/B of cache, batch → ∞": "plain", "FLOP/B of dispatch": "FLOP/B",
+        "Smallest batch of a rank": "plain",
+    })  # fmt: skip
     if a.on.link is None:
         yield f"The link of {a.chip.name} is not known: no batch is limited by the network."
 
@@ -306,11 +305,11 @@ def _memory(a: Request) -> list[tuple[str, str]]:
 
 def _communication(a: Request) -> str:
     rows = [(phase, one.dispatch_bytes, one.network_bytes, one.network) for phase, (one, _) in a.accounts.items()]
-    return why.table(rows, "Phase", "Dispatched and combined|B", "To other chips|B", "Time|s")
+    return table(rows, {"Phase": "", "Dispatched and combined": "B", "To other chips": "B", "Time": "s"})
 
 
 def _ranking(a: Request, points: Sequence[KnobPoint]) -> Iterator[str]:
-    yield why.table(ranking(points), "Knob", f"Effect on the median decode time, {a.rules[1].name}|share")
+    yield table(ranking(points), {"Knob": "", f"Effect on the median decode time, {a.rules[1].name}": "share"})
     beyond = [n for n in CACHE_LENGTHS if a.model.context is not None and n > a.model.context]
     if beyond:
         yield f"Of the lengths of the cache {', '.join(map(whole, beyond))} are beyond the context, {a.model.context}."

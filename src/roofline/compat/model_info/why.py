@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import TypeAlias
 
 from roofline.compat.model_info.account import Account
 from roofline.compat.model_info.conventions import Convention, square
@@ -14,16 +15,19 @@ from roofline.compat.model_info.physical import Physical
 from roofline.compat.model_info.request import Request
 from roofline.compat.model_info.rules import CATEGORIES, PHASES, Phase, Rules
 from roofline.model import modules as m
+from roofline.result import Units
 from roofline.show.tables import Column, Table, markdown
 from roofline.units import si, whole
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost
 
+Cells: TypeAlias = tuple[object, ...]
 
-def table(rows: Iterable[tuple[object, ...]], *names: str) -> str:
-    """A table in Markdown; `names` of its columns, each with its unit behind a bar where it has one."""
-    columns = (name.partition("|") for name in names)
-    return markdown(Table(tuple(Column(name, unit) for name, _, unit in columns), tuple(rows)))
+
+def table(rows: Iterable[Cells], units: Units, total: Sequence[Cells] = ()) -> str:
+    """A table in Markdown; of every column its name and the unit of its values."""
+    columns = tuple(Column(name, unit) for name, unit in units.items())
+    return markdown(Table(columns, tuple(rows), tuple(total)))
 
 
 def category(cost: OpCost, sparse: bool) -> str:
@@ -66,10 +70,10 @@ def differences(a: Request) -> str:
             one, other, (flops, moved) = first.term(name), second.term(name), real.get(name, (0.0, 0.0))
             if one.bytes or moved or flops:
                 rows.append((phase, name, one.flops, flops, one.bytes, other.bytes, moved))
-    names = [f"Bytes {r.name}|B" for r in a.rules]
-    return table(
-        rows, "Phase", "Category", "FLOPs by the rules|FLOP", "FLOPs physical|FLOP", *names, "Bytes physical|B"
-    )
+    return table(rows, {
+        "Phase": "", "Category": "", "FLOPs by the rules": "FLOP", "FLOPs physical": "FLOP",
+        **{f"Bytes {r.name}": "B" for r in a.rules}, "Bytes physical": "B",
+    })  # fmt: skip
 
 
 # -- sentences -----------------------------------------------------------------------------------------------------
