@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from roofline.compat.chips import H200, Peaks
 from roofline.compat.model_info.conventions import Convention, work
@@ -13,6 +14,7 @@ from roofline.compat.model_info.rules import CATEGORIES, PHASES, Phase, Rules, r
 from roofline.compat.numbers import whole_number
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.model import Model
+from roofline.result import Result, Units
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost
 from roofline.work.step import Step, decode, prefill
@@ -36,17 +38,29 @@ class Term:
         return self.weights + self.activations + self.cache + self.temporary
 
 
-@dataclass(frozen=True)
-class Account:
+@dataclass(frozen=True, repr=False)
+class Account(Result):
     """A step under the rules on a chip. Seconds: `compute`, `memory`, `network`, and their maximum, `time`.
 
     `work`: the outline's ops under the conventions; those of a training step are its prefill's.
     """
 
+    SCHEMA: ClassVar[str] = "roofline.account/1"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "phase": "", "rules": "", "tokens": "count", "flops": "FLOP", "realizable": "FLOP", "bytes": "B",
+        "intensity": "FLOP/B", "dispatch_bytes": "B", "network_bytes": "B", "compute": "s", "memory": "s",
+        "network": "s", "time": "s", "regime": "", "mfu": "share", "tokens_per_second": "tokens/s", "terms": "",
+    }  # fmt: skip
+
     phase: Phase
     convention: Convention
     work: Analysis
     on: Peaks
+
+    @property
+    def model(self) -> Model:
+        """The model, as the tool sees it."""
+        return self.work.model
 
     @property
     def rules(self) -> Rules:

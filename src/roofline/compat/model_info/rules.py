@@ -69,6 +69,10 @@ class Rules:
             raise InputError("rules.tensor", self.tensor, f"a share from 0 to 1 for each of {', '.join(CATEGORIES)}")
         object.__setattr__(self, "tensor", tuple(shares.items()))
 
+    def plain(self) -> str:
+        """How results call it."""
+        return self.name
+
     def at_peak(self) -> Rules:
         """These rules with every FLOP at the peak: F instead of F·e/η + F·(1 − e)/scalar."""
         return replace(self, saturation=1.0, scalar=1.0)
