@@ -14,6 +14,7 @@ import pytest
 import roofline as rl
 from roofline import schema
 from roofline.cli.main import main
+from roofline.compat.model_info import account
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schema"
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -44,6 +45,7 @@ ARRAYS = {
     "fit": lambda: rl.fit(LLAMA, on="h100-sxm", batch=[1, 900], context=4096),
     "training": lambda: rl.train(LLAMA, batch=[8, 16], tokens=512, on="8xh100-sxm"),
     "grid": lambda: rl.fit(LLAMA, on=["l4", "h100-sxm"], context=4096),
+    "account": lambda: account(rl.load(LLAMA), "decode", "naive", batch=8, length=255),
     "run": lambda: rl.run(rl.train(LLAMA, batch=8, tokens=512, on="8xh100-sxm"), 1e12),
 }
 

@@ -42,6 +42,7 @@ RESULTS = {
     "show.models": "Catalog ModelTypes ModelAnswer",
     "show.chips": "Chips Clusters",
     "machine.calibrate.cases": "Calibration",
+    "compat.model_info.account": "Account",
     "result": "Grid",
 }
 """Module → the kinds of result in it."""

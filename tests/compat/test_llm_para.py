@@ -13,7 +13,7 @@ import pytest
 import roofline as rl
 from roofline.compat import llm_para
 from roofline.compat.llm_para import CsvRow, analyze_from_csv, compute_and_plot_transformer_analysis, read_csv
-from roofline.compat.llm_para_table import COLUMNS, Row
+from roofline.compat.llm_para_table import COLUMNS, Operation
 from roofline.model.errors import InputError
 from roofline.work.counting import STANDARD
 from roofline.work.traffic import FUSED, TRAFFICS
@@ -38,11 +38,11 @@ BITNET = {
 A100 = {"name": "NVIDIA A100", "peak_performance": 19.5e12, "memory_bandwidth": 1.555e12}
 
 
-def run(folder: Path, name: str = "table.csv", **options: Any) -> list[Row]:
+def run(folder: Path, name: str = "table.csv", **options: Any) -> list[Operation]:
     return compute_and_plot_transformer_analysis(**options, output_csv_path=folder / name)
 
 
-def cell(table: list[Row], phase: str, operation: str) -> Row:
+def cell(table: list[Operation], phase: str, operation: str) -> Operation:
     (row,) = (r for r in table if (r.phase, r.operation) == (phase, operation))
     return row
 
@@ -216,7 +216,7 @@ def test_rope_only_where_asked(tmp_path: Path) -> None:
 
 
 def test_density_is_a_dash_where_no_byte_moves() -> None:
-    assert Row("Prefill", "x", 5, 0, 0, 0, 0, (), ()).density == "-"
+    assert Operation("Prefill", "x", 5, 0, 0, 0, 0, (), ()).density == "-"
 
 
 def test_two_tables_do_not_run_into_each_other(tmp_path: Path) -> None:

@@ -22,14 +22,14 @@ from roofline.compat.model_info import (
     NAIVE,
     RULES,
     Account,
-    Crossing,
+    CriticalBatch,
     Phase,
     account,
     beyond_floor,
-    crossing,
+    critical_batch,
     dump_model_info,
     frontier,
-    grid,
+    knob_grid,
     ranking,
 )
 from roofline.show.plots.data import RooflinePlot
@@ -131,7 +131,7 @@ def test_network_and_expert_parallelism() -> None:
     ],
 )  # fmt: skip
 def test_the_ranking_of_knobs(ep: int, wanted: list[tuple[str, float]]) -> None:
-    points = list(grid(V3, batch=8, ep=ep))
+    points = list(knob_grid(V3, batch=8, ep=ep))
     assert len(points) == 432
     assert [(knob, round(100 * effect, 1)) for knob, effect in ranking(points)] == wanted
 
@@ -278,10 +278,10 @@ def test_the_critical_batch(given: dict[str, Any], wanted: str) -> None:
 
 
 def test_a_crossing_lies_between_two_batches() -> None:
-    assert crossing([4, 1, 2], float, 3.0) == Crossing(3.0, False)
-    assert crossing([4, 2], float, 2.0) == Crossing(2, True)
-    assert crossing([4, 2], float, 5.0) is None
-    found = crossing((1, 64, 32, 128), lambda b: of("decode", "efficient", 64, b).intensity, H200.knee)
+    assert critical_batch([4, 1, 2], float, 3.0) == CriticalBatch(3.0, False)
+    assert critical_batch([4, 2], float, 2.0) == CriticalBatch(2, True)
+    assert critical_batch([4, 2], float, 5.0) is None
+    found = critical_batch((1, 64, 32, 128), lambda b: of("decode", "efficient", 64, b).intensity, H200.knee)
     assert found is not None
     assert round(found.batch, 3) == 61.928
 
@@ -310,7 +310,7 @@ def test_the_grid_has_the_callers_rules(tmp_path: Path) -> None:
 
 def test_the_ranking_is_of_the_second_rules() -> None:
     renamed = (replace(NAIVE, name="one"), replace(EFFICIENT, name="two"))
-    assert ranking(grid(V3, batch=8, rules=renamed)) == ranking(grid(V3, batch=8))
+    assert ranking(knob_grid(V3, batch=8, rules=renamed)) == ranking(knob_grid(V3, batch=8))
 
 
 # -- ranks ---------------------------------------------------------------------------------------------------------
@@ -318,14 +318,14 @@ def test_physical_rows_are_of_one_rank() -> None:
     text = dump_model_info(V3, **SHORT, ep_size=64)
     regimes = {(r[0], r[1]): r[2:] for r in rows(text, "Regimes")}
     layout = rl.Layout(dp=64, ep=64)
-    e = rl.estimate(V3, rl.decode(8, 255), on="h200-sxm", layout=layout, precision="weights=fp8,kv=fp8")
+    e = rl.estimate(V3, rl.decode(64 * 8, 255), on="h200-sxm", layout=layout, precision="weights=fp8,kv=fp8")
     decode = regimes["decode", "physical"]
     assert decode[0] == f"{e.analysis.flops / 1e9:.2f} GFLOP"
     assert decode[1] == f"{e.analysis.bytes / 1e9:.2f} GB"
     assert float(decode[3].removesuffix(" ms")) == pytest.approx(1e3 * e.time, rel=0.01)
     assert all(regimes["training", "physical"][3:])
     sent = dict(
-        rl.estimate(V3, rl.prefill(8, 255), on="h200-sxm", layout=layout, precision="weights=fp8,kv=fp8").shares
+        rl.estimate(V3, rl.prefill(64 * 8, 255), on="h200-sxm", layout=layout, precision="weights=fp8,kv=fp8").shares
     )
     assert sent["communication"] > 0.5
     assert regimes["prefill", "physical"][-1] == "network"
@@ -435,7 +435,7 @@ def test_no_cause_that_does_not_apply() -> None:
 def test_training_has_times() -> None:
     """On one H200, all sequences in one micro-batch, products in fp8."""
     row = next(r for r in rows(dump_model_info(LLAMA, **SHORT), "Regimes") if r[:2] == ["training", "physical"])
-    e = rl.estimate(rl.load(LLAMA), rl.train(8, 255, recipe="fp8", micro_batch=8), on="h200-sxm")
+    e = rl.estimate(rl.load(LLAMA), rl.training(8, 255, recipe="fp8", micro_batch=8), on="h200-sxm")
     assert float(row[5].removesuffix(" ms")) == pytest.approx(1e3 * e.time, rel=0.01)
     assert float(row[6].removesuffix(" %")) == pytest.approx(100 * e.mfu, rel=0.01)
 
@@ -662,7 +662,7 @@ def test_one_file_for_two_is_refused(tmp_path: Path) -> None:
 # -- the picture ---------------------------------------------------------------------------------------------------
 def drawn(monkeypatch: pytest.MonkeyPatch, path: Path, **given: Any) -> RooflinePlot:
     found: list[RooflinePlot] = []
-    monkeypatch.setattr("roofline.compat.model_info.dump.write", lambda plot, *_, **__: found.append(plot))
+    monkeypatch.setattr("roofline.show.plots.write.write", lambda plot, *_, **__: found.append(plot))
     dump_model_info(V3, path / "r.md", **SHORT, plot_roofline=True, **given)
     return found[0]
 

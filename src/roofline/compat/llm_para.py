@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline.compat.llm_para_table import COLUMNS, Layer, Row, plan, rows
-from roofline.model.checks import LARGEST, integer, real
+from roofline.compat.llm_para_table import COLUMNS, Layer, Operation, outline, rows
+from roofline.compat.numbers import number, whole_number
+from roofline.model.checks import real
 from roofline.model.config import LARGEST_SIZE, MOST_LAYERS
 from roofline.model.errors import InputError
 from roofline.model.model import Model
@@ -46,7 +47,7 @@ def compute_and_plot_transformer_analysis(
     use_rope: bool | None = None,
     rope_theta: float | None = None,
     rope_scaling_factor: float | None = None,
-) -> list[Row]:
+) -> list[Operation]:
     """Writes the table of one layer in three phases as CSV and its charts beside it; prints and returns them.
 
     Prefill: `seq_len` new tokens; Decode: one after them; Decode_Last: one after seq_len + max_gen_len − 1.
@@ -60,13 +61,13 @@ def compute_and_plot_transformer_analysis(
         use_gate_ffn, rope_theta is not None if use_rope is None else use_rope,
     )  # fmt: skip
     for name, value in (("rope_theta", rope_theta), ("rope_scaling_factor", rope_scaling_factor)):
-        if value is not None and not (real(value) or 0) > 0:
-            raise InputError(name, value, "a positive number")
+        if value is not None:
+            number(name, value)
     if csv.suffix.lower() == ".png":
         raise InputError("output_csv_path", str(csv), "a name for the CSV that does not end in .png")
-    batch, tokens = _size("batch_size", batch_size, LARGEST), _size("seq_len", seq_len, LARGEST)
-    generated = _size("max_gen_len", max_gen_len, LARGEST)
-    model = plan(layer, _size("num_layers", num_layers, MOST_LAYERS), quant_config)
+    batch, tokens = whole_number("batch_size", batch_size), whole_number("seq_len", seq_len)
+    generated = whole_number("max_gen_len", max_gen_len)
+    model = outline(layer, whole_number("num_layers", num_layers, MOST_LAYERS), quant_config)
     steps = {
         "Prefill": prefill(batch, tokens),
         "Decode": decode(batch, tokens),
@@ -105,28 +106,21 @@ def _layer(
     hidden: int, heads: int, inner: int | None, kv_heads: int | None, top_k: int | None, experts: int | None,
     gated: bool, rope: bool,
 ) -> Layer:  # fmt: skip
-    width, queries = _size("hidden_size", hidden), _size("num_heads", heads)
+    width, queries = whole_number("hidden_size", hidden, LARGEST_SIZE), whole_number("num_heads", heads, LARGEST_SIZE)
     if width % queries:
         raise InputError("num_heads", heads, f"a divisor of hidden_size = {width}")
-    keys = queries if kv_heads is None else _size("num_key_value_heads", kv_heads)
+    keys = queries if kv_heads is None else whole_number("num_key_value_heads", kv_heads, LARGEST_SIZE)
     if queries % keys:
         raise InputError("num_key_value_heads", kv_heads, f"a divisor of num_heads = {queries}")
-    wide = 4 * width if inner is None else _size("intermediate_size", inner)
+    wide = 4 * width if inner is None else whole_number("intermediate_size", inner, LARGEST_SIZE)
     if (top_k is None) != (experts is None):
         missing = "num_local_experts" if experts is None else "num_experts_per_tok"
         raise InputError(missing, None, "a whole number, beside its partner")
-    many = None if experts is None else _size("num_local_experts", experts)
-    chosen = None if top_k is None else _size("num_experts_per_tok", top_k)
+    many = None if experts is None else whole_number("num_local_experts", experts, LARGEST_SIZE)
+    chosen = None if top_k is None else whole_number("num_experts_per_tok", top_k, LARGEST_SIZE)
     if chosen is not None and many is not None and chosen > many:
         raise InputError("num_experts_per_tok", top_k, f"at most num_local_experts = {many}")
     return Layer(width, queries, keys, wide, many, chosen, bool(gated), rope)
-
-
-def _size(field: str, value: Any, most: int = LARGEST_SIZE) -> int:
-    number = integer(value)
-    if number is None or not 1 <= number <= most:
-        raise InputError(field, value, f"a whole number from 1 to {most}")
-    return number
 
 
 def _path(field: str, value: object) -> Path:
@@ -140,36 +134,24 @@ def _path(field: str, value: object) -> Path:
 
 
 def _hardware(config: Mapping[str, Any]) -> Chip:
-    from roofline.machine.chip import Chip
+    from roofline.compat.chips import chip_of
 
     if not isinstance(config, Mapping):
         raise InputError("hardware_config", config, f"a dict with {', '.join(HARDWARE_KEYS)}")
-    peak, bandwidth = (_positive(config, key) for key in HARDWARE_KEYS[1:])
-    name = str(config.get("name", "hardware"))
-    return Chip(
-        id=name, name=name, vendor="", generation="", kind="", peaks={PEAK: peak}, bandwidth=bandwidth,
-        capacity=float("inf"),
-    )  # fmt: skip
-
-
-def _positive(config: Mapping[str, Any], key: str) -> float:
-    value = real(config.get(key))
-    if value is None or not 0 < value < float("inf"):
-        raise InputError(f"hardware_config[{key!r}]", config.get(key), "a positive number")
-    return value
+    peak, bandwidth = (number(f"hardware_config[{key!r}]", config.get(key)) for key in HARDWARE_KEYS[1:])
+    return chip_of(str(config.get("name", "hardware")), PEAK, peak, bandwidth)
 
 
 def _summary(model: Model, analyses: Mapping[str, Analysis], batch: int, tokens: int, generated: int) -> list[str]:
     """FLOPs and bytes of each phase over all layers, parameters, weights and KV cache."""
     from roofline.units import brief, whole
 
-    each = batch * model.kv_bytes(1)
+    each = int(batch * model.kv_bytes(1))
     lines = [f"{len(model.layers)} layers, {batch} × {tokens} tokens, {generated} generated"]
     for phase, a in analyses.items():
-        table_flops = sum(c.flops for c in a.ops)
-        lines.append(f"{phase:<12} {brief(table_flops, 'FLOP'):>12} {brief(a.bytes, 'B'):>10}")
+        lines.append(f"{phase:<12} {brief(float(a.flops), 'FLOP'):>12} {brief(float(a.bytes), 'B'):>10}")
     lines += [
-        f"parameters   {whole(model.parameters)}, {brief(model.weight_bytes(), 'B')}",
+        f"parameters   {whole(model.parameters)}, {brief(float(model.weight_bytes()), 'B')}",
         f"KV cache     {whole(each)} B per token position (batch of {batch}); prompt {_mib(each * tokens)}, generation "
         f"{_mib(each * generated)}, both {_mib(each * (tokens + generated))}",
     ]
@@ -192,7 +174,7 @@ class CsvRow:
     group: str
 
 
-def _write_csv(path: Path, table: Sequence[Row]) -> None:
+def _write_csv(path: Path, table: Sequence[Operation]) -> None:
     from roofline.show.files import whole_file
     from roofline.show.tables import csv_text
 
@@ -235,12 +217,12 @@ def read_csv(path: str | os.PathLike[str]) -> list[CsvRow]:
     phase, operation, flops, total = needed
     empty = dict.fromkeys(names, "")
     lines = [(i, {**empty, **dict(zip(names, cells, strict=False))}) for i, cells in filled[1:]]
-    found = [
+    operations = [
         CsvRow(line[phase], line[operation], _number(i, line, flops), _number(i, line, total), _group(line, operation))
         for i, line in lines
         if line.get("kind") != "quantise"
     ]
-    working = [row for row in found if row.flops > 0 and row.total > 0 and row.group not in RIDING]
+    working = [row for row in operations if row.flops > 0 and row.total > 0 and row.group not in RIDING]
     if not working:
         raise InputError("csv_path", str(path), "a CSV with at least one operation that has FLOPs and bytes")
     return working
@@ -256,7 +238,7 @@ def _group(line: Mapping[str, Any], operation: str) -> str:
     from roofline.work.ops import NAMES
 
     groups = {NAMES[kind]: GROUPS[kind] for kind in GROUPS}
-    return groups.get(line.get("kind", ""), line[operation])
+    return groups.get(line.get("kind", "")) or str(line[operation])
 
 
 def _number(line: int, cells: Mapping[str, Any], column: str) -> float:
@@ -269,7 +251,7 @@ def _number(line: int, cells: Mapping[str, Any], column: str) -> float:
     return value
 
 
-def _draw_charts(path: Path, table: Sequence[Row]) -> None:
+def _draw_charts(path: Path, table: Sequence[Operation]) -> None:
     """FLOPs, bytes and density by operation and phase."""
     from roofline.show.plots.data import BarPanel, BarsPlot
     from roofline.show.plots.style import Style

@@ -1,6 +1,6 @@
-"""LLM-para's table: modules of ours in its own plan of a layer, and its rows from their ops.
+"""LLM-para's table: modules of ours in its own outline of a layer, and its rows from their ops.
 
-The plan has no norms, no residuals and no head; the conventions `llm-para` count and move it.
+The outline has no norms, no residuals and no head; the conventions `llm-para` count and move it.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from roofline.model.checks import real
 from roofline.model.errors import InputError
+from roofline.model.maths import Count
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Attention, Experts, Linear, Modules, Rope, Router
 from roofline.model.precision import Format, Precision
@@ -25,7 +26,7 @@ COLUMNS = (
     "Density (Op/Byte)", "input_shape", "weight_shape",
 )  # fmt: skip
 QUANT_KEYS = ("activation", "weight_attn", "weight_ffn", "kv_cache", "rope_bit")
-Shape = tuple[int, ...]
+Shape: TypeAlias = tuple[Count, ...]
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Row:
+class Operation:
     """One operation of one layer in one phase: FLOPs, the parameters it reads, bytes, and the shapes it names."""
 
     phase: str
@@ -79,8 +80,8 @@ class Row:
         return (self.phase, self.operation, self.flops, self.parameters, *moved, self.density, *shapes)
 
 
-# -- the plan ------------------------------------------------------------------------------------------------------
-def plan(layer: Layer, layers: int, bits: Mapping[str, Any]) -> Model:
+# -- the outline ---------------------------------------------------------------------------------------------------
+def outline(layer: Layer, layers: int, bits: Mapping[str, Any]) -> Model:
     """The model whose ops are LLM-para's operations, in their order; q·kᵀ and the product with v stand apart."""
     h, d, n, g = layer.hidden, layer.head_dim, layer.heads, layer.kv_heads
 
@@ -142,7 +143,7 @@ def _format(bits: Mapping[str, Any], key: str) -> Format:
     return Format(f"{number:g} bits", Fraction(str(value)))  # of a float32 too the digits it shows
 
 
-def rows(layer: Layer, analysis: Analysis, phase: str) -> list[Row]:
+def rows(layer: Layer, analysis: Analysis, phase: str) -> list[Operation]:
     """The table of one phase: each operation's ops added up."""
     costs = {cost.name: cost for cost in analysis.ops}
     read = next((experts_read(cost.op) for cost in analysis.ops if isinstance(cost.op, ExpertMatMul)), 0)
@@ -156,10 +157,10 @@ def rows(layer: Layer, analysis: Analysis, phase: str) -> list[Row]:
 
 def _row(
     phase: str, name: str, costs: Sequence[OpCost], layer: Layer, shapes: Mapping[str, tuple[Shape, Shape]]
-) -> Row:
+) -> Operation:
     shown = f"{name} (with Gate)" if name == "FFN-1" and layer.gated else name
     moved = [cost.each_moved for cost in costs]
-    return Row(
+    return Operation(
         phase, shown, int(sum(cost.each_flops for cost in costs)),
         int(sum(costs[0].analysis.traffic.elements(cost.op).weight for cost in costs)),
         int(sum(m.input for m in moved)), int(sum(m.weights + m.cache_read for m in moved)),
@@ -167,22 +168,22 @@ def _row(
     )  # fmt: skip
 
 
-def _shapes(layer: Layer, step: Step, read: int) -> dict[str, tuple[Shape, Shape]]:
+def _shapes(layer: Layer, step: Step, read: Count) -> dict[str, tuple[Shape, Shape]]:
     """Input and weight (or cache) shapes by operation, for t new tokens after p cached ones, `read` experts read."""
     (query,) = step.queries
-    b, t, held = query.count, query.new, query.cached + query.new
+    b, t, seen = query.count, query.new, query.cached + query.new
     h, n, g, d, wide = layer.hidden, layer.heads, layer.kv_heads, layer.head_dim, layer.inner
     stream = (b, t, h)
-    found: dict[str, tuple[Shape, Shape]] = {
+    shapes: dict[str, tuple[Shape, Shape]] = {
         "xW_Q": (stream, (h, h)), "xW_K": (stream, (h, g * d)), "xW_V": (stream, (h, g * d)),
         "RoPE-Q": ((b, n, t, d), (t, d)), "RoPE-K": ((b, g, t, d), (t, d)),
-        "Q × Kᵀ": ((b, n, t, d), (b, g, d, held)), "Attn × V": ((b, n, t, held), (b, g, held, d)),
+        "Q × Kᵀ": ((b, n, t, d), (b, g, d, seen)), "Attn × V": ((b, n, t, seen), (b, g, seen, d)),
         "xW_O": (stream, (h, h)), "FFN-2": ((b, t, wide), (wide, h)),
         "FFN-1": (stream, (2, h, wide) if layer.gated else (h, wide)),
     }  # fmt: skip
     if layer.top_k is not None and layer.experts is not None:
         rows = t * layer.top_k
-        found["Router"] = (stream, (h, layer.experts))
-        found["FFN-1(with MoE)"] = ((b, rows, h), (h, 2 * wide * read))
-        found["FFN-2(with MoE)"] = ((b, rows, wide), (read, wide, h))
-    return found
+        shapes["Router"] = (stream, (h, layer.experts))
+        shapes["FFN-1(with MoE)"] = ((b, rows, h), (h, 2 * wide * read))
+        shapes["FFN-2(with MoE)"] = ((b, rows, wide), (read, wide, h))
+    return shapes

@@ -1,6 +1,6 @@
 """The command `transformer-roofline-analyzer`: the table of the first tool of that name, digit for digit.
 
-Its rows are modules of ours in its own plan of a layer (every layer rotates, no q/k norm, no embedding, no head),
+Its rows are modules of ours in its own outline of a layer (every layer rotates, no q/k norm, no embedding, no head),
 counted and moved by the `original` conventions.
 """
 
@@ -37,7 +37,7 @@ HEADERS = (
 
 
 @dataclass(frozen=True)
-class Row:
+class Line:
     """One line: figures of a single block, and in how many blocks of the model it stands."""
 
     name: str
@@ -47,13 +47,13 @@ class Row:
     input: int
     output: int
 
-    def __add__(self, other: Row) -> Row:
+    def __add__(self, other: Line) -> Line:
         moved = self.weight + other.weight, self.input + other.input, self.output + other.output
-        return Row(self.name, self.blocks, self.flops + other.flops, *moved)
+        return Line(self.name, self.blocks, self.flops + other.flops, *moved)
 
-    def times(self, blocks: int) -> Row:
+    def times(self, blocks: int) -> Line:
         """The figures of that many blocks."""
-        return Row(self.name, blocks, *(blocks * v for v in (self.flops, self.weight, self.input, self.output)))
+        return Line(self.name, blocks, *(blocks * v for v in (self.flops, self.weight, self.input, self.output)))
 
     @property
     def intensity(self) -> float:
@@ -77,16 +77,16 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A model in the old tool's plan, and the bytes of the experts and the table it leaves out of the rows."""
+class Outline:
+    """A model in the old tool's outline, and the bytes of the experts and the table it leaves out of the rows."""
 
     model: Model
     idle_experts: int
     embedding: int
 
 
-# -- the plan ------------------------------------------------------------------------------------------------------
-def plan(raw: dict[str, Any]) -> Plan:
+# -- the outline ---------------------------------------------------------------------------------------------------
+def outline(raw: dict[str, Any]) -> Outline:
     """The layers as the old tool sees them. Raises InputError for another model_type or a bad size."""
     outer = Config(raw)
     model_type = outer.text("model_type")
@@ -119,7 +119,7 @@ def plan(raw: dict[str, Any]) -> Plan:
         name=model_type, model_type=model_type, vocab=1, hidden=width, embedding=(), layers=tuple(blocks), head=(),
         precision=stored,
     )  # fmt: skip
-    return Plan(model, int(stored.ffn.bytes(idle)), int(stored.ffn.bytes(table)))
+    return Outline(model, int(stored.ffn.bytes(idle)), int(stored.ffn.bytes(table)))
 
 
 def _dtype(outer: Config, c: Config) -> Precision:
@@ -159,22 +159,22 @@ def _block(name: str, width: int, attn: Modules, ffn: Modules) -> Block:
 
 
 # -- the table -----------------------------------------------------------------------------------------------------
-def rows(analysis: Analysis) -> list[Row]:
+def rows(analysis: Analysis) -> list[Line]:
     """One row for each name, in the order of a sparse layer followed by a dense one; routed choices added up."""
-    found: dict[tuple[str, str], Row] = {}
+    by_block: dict[tuple[str, str], Line] = {}
     for cost in analysis.ops:
         name, moved = cost.name.partition("#")[0], cost.each_moved
-        row = Row(name, cost.layers, cost.each_flops, moved.weight + moved.vector, moved.input, moved.output)
-        key = name, cost.block
-        found[key] = found[key] + row if key in found else row
-    merged: dict[str, Row] = {}
-    for (name, _), row in found.items():
+        figures = (int(v) for v in (cost.each_flops, moved.weights, moved.input, moved.output))
+        row, key = Line(name, cost.layers, *figures), (name, cost.block)
+        by_block[key] = by_block[key] + row if key in by_block else row
+    merged: dict[str, Line] = {}
+    for (name, _), row in by_block.items():
         merged[name] = replace(row, blocks=row.blocks + (merged[name].blocks if name in merged else 0))
     last = "Ffn - ResidualAdd"
     return [*(r for n, r in merged.items() if n != last), merged[last]]
 
 
-def total(table: Sequence[Row], layers: int) -> Row:
+def total(table: Sequence[Line], layers: int) -> Line:
     """Σ row × its blocks."""
     first, *rest = (row.times(row.blocks) for row in table)
     for row in rest:
@@ -182,12 +182,10 @@ def total(table: Sequence[Row], layers: int) -> Row:
     return replace(first, name=f"Total ({layers} Blocks)", blocks=layers)
 
 
-def storage(plan: Plan, step: Step, summed: Row) -> Storage:
+def storage(seen: Outline, step: Step, summed: Line) -> Storage:
     """The storage line's terms."""
-    held = step.cached_tokens + step.tokens
-    return Storage(
-        summed.weight, plan.model.precision.kv.bytes(plan.model.kv_elements(held)), plan.idle_experts, plan.embedding
-    )
+    cache = seen.model.kv_bytes(step.cached_tokens + step.tokens)
+    return Storage(summed.weight, int(cache), seen.idle_experts, seen.embedding)
 
 
 def flops_text(value: float, unit: str = "FLOPs") -> str:
@@ -204,11 +202,11 @@ def bytes_text(value: float) -> str:
     return f"{Float(value):!.2k}B"
 
 
-def rendered(table: Sequence[Row], summed: Row, layers: int, stored: Storage) -> str:
+def rendered(table: Sequence[Line], summed: Line, layers: int, stored: Storage) -> str:
     """The table and the storage line."""
     from tabulate import tabulate
 
-    def cells(row: Row, blocks: str) -> list[str]:
+    def cells(row: Line, blocks: str) -> list[str]:
         moved = [bytes_text(v) for v in (row.weight, row.input, row.output)]
         return [row.name, blocks, flops_text(row.flops), *moved, flops_text(row.intensity, "FLOPs/Bytes")]
 
@@ -284,7 +282,7 @@ def _run(argv: Sequence[str] | None) -> None:
         where = Path(args.model_name_or_config)
         if where.exists() and not where.is_file():
             raise InputError("model_name_or_config", str(where), "a file or a Hub id, not a folder")
-        seen = plan(config_of(args.model_name_or_config)[1])
+        seen = outline(config_of(args.model_name_or_config)[1])
     except InputError as error:
         print(f"Error loading config: {error}", file=sys.stderr)
         raise SystemExit(1) from None
@@ -298,7 +296,7 @@ def _run(argv: Sequence[str] | None) -> None:
         print(json.dumps(_json(args.counting, layers, table, summed, stored), indent=2))
     else:
         print(rendered(table, summed, layers, stored))
-    before, after = counted["original"].flops, counted["standard"].flops
+    before, after = float(counted["original"].flops), float(counted["standard"].flops)
     print(
         f"note: {args.counting} counting. original counts {flops_text(before)} here, --counting standard "
         f"{flops_text(after)} ({after / before - 1:+.2%}): masked pairs left out, values over all query heads, "
@@ -307,8 +305,8 @@ def _run(argv: Sequence[str] | None) -> None:
     )
 
 
-def _json(counting: str, layers: int, table: Sequence[Row], summed: Row, stored: Storage) -> dict[str, Any]:
-    def entry(row: Row) -> dict[str, Any]:
+def _json(counting: str, layers: int, table: Sequence[Line], summed: Line, stored: Storage) -> dict[str, Any]:
+    def entry(row: Line) -> dict[str, Any]:
         return {**row.__dict__, "intensity": row.intensity}
 
     return {

@@ -1,31 +1,22 @@
-"""dump_model_info itself: what it is given, checked; the files it writes, all or none of them there before."""
+"""dump_model_info itself, and the files it writes, all of them or none."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from roofline.compat.model_info import parts
-from roofline.compat.model_info.asked import ORIGINAL_CHIP, Asked, model_of, two_rules, whole_numbers
-from roofline.compat.model_info.knobs import COLUMNS, Point, grid
-from roofline.compat.model_info.physical import near_format, wanted_format
+from roofline.compat.chips import ORIGINAL_CHIP
+from roofline.compat.model_info.knobs import COLUMNS, KnobPoint, knob_grid
 from roofline.compat.model_info.picture import picture
-from roofline.compat.model_info.rules import EFFICIENT, NAIVE, Peaks, Rules, number, on_chip
-from roofline.compat.model_info.sections import sections
-from roofline.machine.chip import Chip, chip_named
+from roofline.compat.model_info.request import AnyPath, Options, Request, request
+from roofline.compat.model_info.rules import EFFICIENT, NAIVE, Rules
+from roofline.machine.chip import Chip
 from roofline.model.errors import InputError
-from roofline.show.files import check_file, whole_file
-from roofline.show.plots.style import Style
-from roofline.show.plots.write import write
-from roofline.show.tables import csv_text
 
-CSV_HEADER = COLUMNS
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
-AnyPath = str | os.PathLike[str]
 
 
 def dump_model_info(
@@ -70,33 +61,18 @@ def dump_model_info(
     report. Raises InputError for what is not understood or not possible, and, before anything is written, for a path
     that cannot be and a file that is there already without `force`.
     """
-    paths = _paths(report_path, sensitivity_csv, plot_roofline, force)
-    if sensitivity_csv is not None and not sensitivity_enable:
-        raise InputError("sensitivity_csv", str(sensitivity_csv), "none, or sensitivity_enable=True")
-    for name, size in (("optimizer_state_bytes", optimizer_state_bytes), ("master_weight_bytes", master_weight_bytes)):
-        number(name, size, zero=True)
-    built = model_of(model)
-    pair = _given(
-        two_rules(rules), enable_tensor_core_model, param_bytes_assumed, activation_bytes,
-        activation_bytes if kv_cache_bytes is None else kv_cache_bytes, tensor_core_b_sat, training_flops_multiplier,
-        training_bytes_multiplier,
-    )  # fmt: skip
-    chip, fmt, on = _machine(roofline, param_bytes_assumed, interconnect_bw_gbps)
-    ranks = parts.checked_ranks(built, ep_size, "ep_size")
-    if ranks > 1 and on.link is None and any(r.network for r in pair):
-        raise InputError("interconnect_bw_gbps", None, f"GB/s of the link; {chip.name} has none in the catalog")
-    length = parts.whole_number("seq_len", seq_len if seq_len is not None else built.context or 2048)
-    lengths = whole_numbers("prefill_seq_lengths", prefill_seq_lengths)
-    inside = tuple(n for n in lengths if built.context is None or n <= built.context)
-    asked = Asked(
-        built, chip, fmt, on, None if interconnect_bw_gbps is None else on.link,
-        parts.whole_number("batch_size", batch_size), length, ranks, pair,
-        whole_numbers("decode_batch_sizes", decode_batch_sizes), tuple(sorted({*inside, length})),
-        tuple(n for n in lengths if n not in inside and n != length),
-        chip.capacity if hbm_capacity_gb is None else 1e9 * number("hbm_capacity_gb", hbm_capacity_gb),
-        optimizer_state_bytes + master_weight_bytes, _targets(roofline_targets), include_architecture_diagrams,
-    )  # fmt: skip
-    points = list(grid(built, batch=batch_size, ep=ranks, on=on, rules=pair)) if sensitivity_enable else []
+    given = locals()
+    return _report(given.pop("model"), Options(**given))
+
+
+def _report(model: Any, options: Options) -> str:
+    from roofline.compat.model_info.sections import sections
+
+    paths = _paths(options)
+    asked = request(model, options)
+    points: list[KnobPoint] = []
+    if options.sensitivity_enable:
+        points = list(knob_grid(asked.model, batch=asked.batch, ep=asked.ep, on=asked.on, rules=asked.rules))
     shown = [*sections(asked, points)]
     if "plot_roofline" in paths:
         shown.append(f"![roofline]({paths['plot_roofline'].name})")
@@ -105,78 +81,52 @@ def dump_model_info(
     return text
 
 
-def _given(
-    rules: tuple[Rules, Rules], tensor_cores: bool, weights: float, activations: float, cache: float,
-    saturation: float, flops: float, moved: float,
-) -> tuple[Rules, Rules]:  # fmt: skip
-    """The rules with the widths, the saturation and the multiples that the caller gives."""
-    for name, value in (
-        ("param_bytes_assumed", weights), ("activation_bytes", activations), ("kv_cache_bytes", cache),
-        ("tensor_core_b_sat", saturation), ("training_flops_multiplier", flops), ("training_bytes_multiplier", moved),
-    ):  # fmt: skip
-        number(name, value)
-
-    def made(r: Rules) -> Rules:
-        own = replace(
-            r, weight_bytes=weights, activation_bytes=activations, cache_bytes=cache, saturation=saturation,
-            training_flops=flops, training_bytes=moved,
-        )  # fmt: skip
-        return own if tensor_cores and not r.all_at_peak else own.at_peak()
-
-    return made(rules[0]), made(rules[1])
-
-
-def _machine(roofline: str | Chip, weights: float, link: float | None) -> tuple[Chip, str, Peaks]:
-    """The chip, the format of its peak, and its figures, with the caller's link."""
-    original = isinstance(roofline, str) and roofline == ORIGINAL_CHIP
-    chip = chip_named(roofline)
-    if original:
-        chip = replace(chip, name="H200 SXM, 1979 TFLOP/s fp8, 4.8 TB/s")
-    fmt = "fp8" if original else near_format(chip, wanted_format(weights))
-    on = on_chip(chip, fmt)
-    return chip, fmt, on if link is None else replace(on, link=1e9 * number("interconnect_bw_gbps", link))
-
-
-def _targets(targets: Any) -> tuple[Chip, ...]:
-    if isinstance(targets, (str, Chip)) or not isinstance(targets, Sequence):
-        raise InputError("roofline_targets", targets, "a list of chips")
-    return tuple(chip_named(c) for c in targets)
-
-
 # -- files ---------------------------------------------------------------------------------------------------------
-def _paths(report: Any, csv: Any, pictured: bool, force: bool) -> dict[str, Path]:
+def _paths(o: Options) -> dict[str, Path]:
     """What will be written, by the parameter that asks for it. Raises InputError for a path that cannot be."""
-    found: dict[str, Path] = {}
-    for name, given in (("report_path", report), ("sensitivity_csv", csv)):
+    from roofline.show.files import check_file
+
+    paths: dict[str, Path] = {}
+    for name, given in (("report_path", o.report_path), ("sensitivity_csv", o.sensitivity_csv)):
         if given is not None:
             try:
-                found[name] = Path(os.fsdecode(given))
+                paths[name] = Path(os.fsdecode(given))
             except TypeError:
                 raise InputError(name, given, "a path") from None
-    if pictured:
-        if report is None:
+    if o.plot_roofline:
+        if o.report_path is None:
             raise InputError("plot_roofline", True, "a report_path, beside which the picture goes")
-        beside = found["report_path"]
-        found["plot_roofline"] = beside.with_name(f"{beside.stem}_roofline.png")
-    for name, path in found.items():
-        _named(name, path, lambda path=path: check_file(path, force))  # type: ignore[misc]
-    if len({p.resolve() for p in found.values()}) < len(found):
-        raise InputError("sensitivity_csv", str(csv), "a file of its own")
-    return found
+        beside = paths["report_path"]
+        paths["plot_roofline"] = beside.with_name(f"{beside.stem}_roofline.png")
+    for name, path in paths.items():
+        _for(name, path, check_file, path, o.force)
+    if len({p.resolve() for p in paths.values()}) < len(paths):
+        raise InputError("sensitivity_csv", str(o.sensitivity_csv), "a file of its own")
+    return paths
 
 
-def _named(name: str, path: Path, act: Callable[[], object]) -> None:
+def _for(name: str, path: Path, act: Callable[..., object], *arguments: Any) -> None:
     """Does something to a file; an InputError about it names the parameter that asked for it."""
     try:
-        act()
+        act(*arguments)
     except InputError as error:
         raise InputError(name, str(path), error.expected.replace("--force", "force=True")) from None
 
 
-def _write(paths: dict[str, Path], asked: Asked, text: str, points: Sequence[Point]) -> None:
-    texts = {"report_path": text, "sensitivity_csv": csv_text(CSV_HEADER, [p.row for p in points])}
+def _write(paths: dict[str, Path], asked: Request, text: str, points: Sequence[KnobPoint]) -> None:
+    from roofline.show.files import whole_file
+    from roofline.show.tables import csv_text
+
+    texts = {"report_path": text, "sensitivity_csv": csv_text(COLUMNS, [p.row for p in points])}
     for name, path in paths.items():
         if name in texts:
-            _named(name, path, lambda p=path, t=texts[name]: whole_file(p, lambda f: f.write_text(t, encoding="utf-8")))  # type: ignore[misc]
+            _for(name, path, whole_file, path, lambda beside, t=texts[name]: beside.write_text(t, encoding="utf-8"))
         else:
-            _named(name, path, lambda p=path: write(picture(asked), p, Style(), force=True))  # type: ignore[misc]
+            _for(name, path, _draw, asked, path)
+
+
+def _draw(asked: Request, path: Path) -> None:
+    from roofline.show.plots.style import Style
+    from roofline.show.plots.write import write
+
+    write(picture(asked), path, Style(), force=True)

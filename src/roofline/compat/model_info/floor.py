@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from fractions import Fraction
+from dataclasses import dataclass, replace
 
-from roofline.compat.model_info.accounting import Account, account
-from roofline.compat.model_info.rules import Phase, Rules
+from roofline.compat.model_info.account import Account, account
+from roofline.compat.model_info.conventions import widths
+from roofline.compat.model_info.rules import Phase
 from roofline.layout.layout import Layout
 from roofline.layout.shard import shard
 from roofline.model.model import Model
-from roofline.model.precision import Format, Precision
 from roofline.work.analysis import analyze
 from roofline.work.step import Step, decode, prefill
-
-FINEST = 10**6
 
 
 def rank_layout(ep: int) -> Layout:
@@ -27,19 +24,9 @@ def rank_of(model: Model, ep: int) -> Model:
     return model if ep == 1 else shard(model, rank_layout(ep))
 
 
-def step_of(phase: Phase, batch: int, length: int) -> Step:
+def rank_step(phase: Phase, batch: int, length: int) -> Step:
     """A rank's step of inference; training moves no less than its prefill."""
     return decode(batch, length) if phase == "decode" else prefill(batch, length)
-
-
-def formats(rules: Rules) -> Precision:
-    """Formats of exactly the rules' widths."""
-
-    def wide(width: float) -> Format:
-        return Format(f"{width:g} B", 8 * Fraction(width).limit_denominator(FINEST))
-
-    every = {f.name: wide(rules.weight_bytes) for f in fields(Precision)}
-    return Precision(**every | {"activations": wide(rules.activation_bytes), "kv": wide(rules.cache_bytes)})
 
 
 @dataclass(frozen=True)
@@ -71,8 +58,8 @@ def beyond_floor(model: Model, a: Account, *, batch: int, length: int, ep: int =
 
     Of the same rank of `ep`. Raises InputError where the experts do not divide over the ranks.
     """
-    step = step_of(a.phase, batch, length)
-    floor = float(analyze(rank_of(model, ep), step, traffic="floor", precision=formats(a.rules)).bytes)
+    step = rank_step(a.phase, batch, length)
+    floor = float(analyze(rank_of(model, ep), step, traffic="floor", precision=widths(a.rules)).bytes)
     if a.bytes >= floor:
         return None
     whole = replace(a.rules, residency=(1.0, 1.0, 1.0))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from statistics import median
 
-from roofline.compat.model_info.accounting import Account, account
-from roofline.compat.model_info.rules import EFFICIENT, H200, NAIVE, Peaks, Rules
+from roofline.compat.chips import H200, Peaks
+from roofline.compat.model_info.account import Account, account
+from roofline.compat.model_info.rules import EFFICIENT, NAIVE, Rules
 from roofline.explore.variants import with_modules
 from roofline.model import modules as m
 from roofline.model.model import Model
@@ -22,7 +24,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Point:
+class KnobPoint:
     """One combination of the grid's knobs under one set of rules, and what a decode step then is."""
 
     exec_model: str
@@ -43,7 +45,8 @@ class Point:
         )  # fmt: skip
 
 
-def scaled(model: Model, hidden: float, top_k: int) -> Model:
+@lru_cache(maxsize=16)
+def scaled_model(model: Model, hidden: float, top_k: int) -> Model:
     """The stream, the feed-forwards and the experts that many times as wide, attention's own sizes as they are.
 
     `top_k`: experts per token, at most all.
@@ -68,21 +71,21 @@ def scaled(model: Model, hidden: float, top_k: int) -> Model:
     return replace(with_modules(model, changed), hidden=size(model.hidden))
 
 
-def grid(
+def knob_grid(
     model: Model, *, batch: int, ep: int = 1, on: Peaks = H200, rules: tuple[Rules, Rules] = (NAIVE, EFFICIENT)
-) -> Iterator[Point]:
+) -> Iterator[KnobPoint]:
     """Decode steps of 216 combinations of five knobs under both sets of rules, whose cache's width is a knob."""
     for r, bytes_each, k, rank, hidden, length in product(
         rules, (1, 2), (2, 4, 8), (0.5, 1.0, 1.5), (0.75, 1.0, 1.25), CACHE_LENGTHS
     ):
-        here = account(
-            scaled(model, hidden, k), "decode", replace(r, cache_bytes=float(bytes_each)), batch=batch, length=length,
-            on=on, ep=ep, attention=hidden * max(hidden, rank), latent=rank,
+        step = account(
+            scaled_model(model, hidden, k), "decode", replace(r, cache_bytes=float(bytes_each)), batch=batch,
+            length=length, on=on, ep=ep, attention=hidden * max(hidden, rank), latent=rank,
         )  # fmt: skip
-        yield Point(r.name, bytes_each, k, rank, hidden, length, here)
+        yield KnobPoint(r.name, bytes_each, k, rank, hidden, length, step)
 
 
-def ranking(points: Iterable[Point]) -> list[tuple[str, float]]:
+def ranking(points: Iterable[KnobPoint]) -> list[tuple[str, float]]:
     """Knobs by effect: greatest over least median time of its values, less 1; largest first.
 
     Of the second rules' rows.

@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from math import log2
 
-from roofline.compat.model_info.floor import rank_layout, rank_of, step_of
+from roofline.compat.model_info.floor import rank_layout, rank_of, rank_step
 from roofline.compat.model_info.rules import Phase, Rules
-from roofline.estimates.latency import time_of
-from roofline.estimates.place import Placed, placed
-from roofline.estimates.training import TrainingEstimate, estimate_training
+from roofline.estimates.deployment import Deployment, deploy
+from roofline.estimates.settings import Setup
+from roofline.estimates.step import step_estimate
+from roofline.estimates.train import TrainingEstimate, train_step
 from roofline.machine.chip import Chip, chip_named
-from roofline.machine.timing import path_of
+from roofline.machine.engine import engine_named
+from roofline.machine.target import CALIBRATED, path_of
 from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.model.precision import FORMATS, Format, Precision
 from roofline.work.analysis import Analysis, analyze
-from roofline.work.training import train
+from roofline.work.training import training
 
 FLOATS = {"fp4": 4, "fp8": 8, "bf16": 16, "fp16": 16, "fp32": 32}
 """Formats of products in floating point that a report tells apart, by bits."""
@@ -84,23 +86,23 @@ class Physical:
         return None if self.time is None else self.flops / (self.peak * self.time)
 
 
-def place(chip: Chip, ep: int, link: float | None) -> Placed:
+def deployment(chip: Chip, ep: int, link: float | None) -> Deployment:
     """The ranks on a cluster of the chip, or of the one it is derived from; `link`: bytes/s of both directions.
 
     Raises InputError where nothing is known to join as many.
     """
     own = chip if link is None else replace(chip, link=link / 2)
     try:
-        found = placed(own, rank_layout(ep))
+        joined = deploy(own, rank_layout(ep))
     except InputError:
         if chip.like is None:
             raise
-        found = replace(placed(chip.like, rank_layout(ep)), chip=own)
+        joined = replace(deploy(chip.like, rank_layout(ep)), chip=own)
     if link is None or ep == 1:
-        return found
-    inner, *outer = found.cluster.levels
-    joined = replace(found.cluster, levels=(replace(inner, bandwidth=link / 2), *outer))
-    return replace(found, cluster=joined)
+        return joined
+    inner, *outer = joined.cluster.levels
+    cluster = replace(joined.cluster, levels=(replace(inner, bandwidth=link / 2), *outer))
+    return replace(joined, cluster=cluster)
 
 
 def physical(
@@ -116,12 +118,13 @@ def physical(
         return _training(model, rank, rules, chip, batch, length, ep, link)
     precision = formats_on(chip, model, rules)
     fmt = path_of(precision.ffn, precision.activations).compute
-    step = step_of(phase, batch, length)
+    analysis = analyze(rank, rank_step(phase, batch, length), precision=precision)
     try:
-        e = time_of(rank, step, place(chip, ep, link), precision=precision)
+        asked = Setup(model, deployment(chip, ep, link), precision, engine_named(None), CALIBRATED)
+        e = step_estimate(asked, rank_step(phase, batch * ep, length), within=False)
+        return Physical(analysis, fmt, float(e.time), chip.peak(fmt), str(e.bound))
     except InputError as error:
-        return Physical(analyze(rank, step, precision=precision), fmt, reason=str(error))
-    return Physical(e.analysis, fmt, float(e.time), chip.peak(fmt), str(e.bound))
+        return Physical(analysis, fmt, reason=str(error))
 
 
 def _training(
@@ -130,13 +133,13 @@ def _training(
     """All of a rank's sequences in one micro-batch, as the rules take them."""
     fmt = near_format(chip, wanted_format(rules.weight_bytes))
     recipe = RECIPES.get(fmt, fmt)
-    analysis = analyze(rank, train(batch, length, recipe=recipe, micro_batch=batch))
-    step = train(batch * ep, length, recipe=recipe, micro_batch=batch)
+    analysis = analyze(rank, training(batch, length, recipe=recipe, micro_batch=batch))
+    step = training(batch * ep, length, recipe=recipe, micro_batch=batch)
     free = replace(model, context=None)  # as the rules, it asks for any length
     try:
-        where = place(chip, ep, link)
+        where = deployment(chip, ep, link)
         on = chip if ep == 1 else replace(where.cluster, chip=_known(where.chip).id)
-        e = estimate_training(free, step, on=on, layout=where.layout)
+        e = train_step(free, step, on=on, layout=where.layout)
     except InputError as error:
         return Physical(analysis, fmt, reason=str(error))
     return Physical(analysis, fmt, e.time, chip.peak(fmt), _bound(e))
@@ -152,7 +155,7 @@ def _known(chip: Chip) -> Chip:
 
 def _bound(e: TrainingEstimate) -> str:
     """What limits the passes, or what takes longer than they do."""
-    passes = str(e.stages[0].passes.estimate.bound)
     between = e.reduction.expected + e.gathering.expected
-    found = {passes: e.passes.expected, "gradients": between, "optimizer": e.update.expected}
-    return max(found, key=lambda name: found[name])
+    seconds = {"passes": e.passes.expected, "gradients": between, "optimizer": e.update.expected}
+    longest = max(seconds, key=lambda name: float(seconds[name]))
+    return str(e.micro(e.stages[0]).bound) if longest == "passes" else longest

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from roofline.compat.model_info.asked import Asked
-from roofline.compat.model_info.rules import PHASES, Peaks
+from typing import TYPE_CHECKING
+
+from roofline.compat.chips import Peaks
+from roofline.compat.model_info.request import Request
+from roofline.compat.model_info.rules import PHASES
 from roofline.machine.chip import Chip
-from roofline.show.plots import data as d
+
+if TYPE_CHECKING:
+    from roofline.show.plots.data import Panel, RooflinePlot
 
 
-def picture(a: Asked) -> d.RooflinePlot:
+def picture(a: Request) -> RooflinePlot:
     """A point for each phase and rules at (FLOP/B, F / T), hollow above it what the intensity would allow.
 
     Each panel has the times of its own chip, and none where tokens have to reach other chips over no known link.
     """
+    from roofline.show.plots.data import RooflinePlot
+
     panels = tuple(_panel(a, chip, fmt, on) for chip, fmt, on in a.chips)
     ranks = f"each of {a.ep} ranks, " if a.ep > 1 else ""
     apart = [p.roof.chip for p in panels if not p.points]
     unknown = f" · no times where the link is not known: {', '.join(apart)}" if apart else ""
     note = f"{ranks}{a.batch} × {a.length} tokens, by the rules {' and '.join(r.name for r in a.rules)}{unknown}"
-    return d.RooflinePlot(f"{a.model.name} · {a.chip.name}", panels, note)
+    return RooflinePlot(f"{a.model.name} · {a.chip.name}", panels, note)
 
 
-def _panel(a: Asked, chip: Chip, fmt: str, on: Peaks) -> d.Panel:
-    roof = d.Roof(chip.name, (d.Ceiling(fmt, on.peak, on.knee),), (d.Slope("memory", on.bandwidth),))
+def _panel(a: Request, chip: Chip, fmt: str, on: Peaks) -> Panel:
+    from roofline.show.plots.data import Ceiling, Panel, Roof, RooflinePoint, Slope
+
+    roof = Roof(chip.name, (Ceiling(fmt, on.peak, on.knee),), (Slope("memory", on.bandwidth),))
     if on.link is None and any(one.network_bytes for pair in a.accounts.values() for one in pair):
-        return d.Panel(roof, ())
+        return Panel(roof, ())
     steps = [(phase, a.account(phase, rules, on=on)) for phase in PHASES for rules in a.rules]
     points = (
-        d.Point(phase, one.rules.name, phase, one.intensity, one.flops / one.time, one.attainable, 0.0)
+        RooflinePoint(phase, one.rules.name, phase, one.intensity, one.flops / one.time, one.attainable, 0.0)
         for phase, one in steps
     )
-    return d.Panel(roof, tuple(points))
+    return Panel(roof, tuple(points))

@@ -1,25 +1,16 @@
-"""The settings of dump_model_info's counting, and the figures of a chip that it needs."""
+"""The settings of dump_model_info's conventions."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from roofline.machine.chip import Chip
+from roofline.compat.numbers import number
 from roofline.model.errors import InputError, not_one_of
 
 Phase: TypeAlias = Literal["training", "prefill", "decode"]
 PHASES: tuple[Phase, ...] = ("training", "prefill", "decode")
 CATEGORIES = ("attention", "ffn", "experts", "head", "embedding")
-
-
-def number(field: str, value: Any, *, zero: bool = False) -> float:
-    """A finite number above 0, or from 0 on with `zero`. Raises InputError naming `field`."""
-    fine = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not fine or value < 0 or (value == 0 and not zero):
-        raise InputError(field, value, "a number of at least 0" if zero else "a positive number")
-    return value  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -76,6 +67,11 @@ class Rules:
             number("rules.tensor", x, zero=True) > 1 for x in shares.values()
         ):
             raise InputError("rules.tensor", self.tensor, f"a share from 0 to 1 for each of {', '.join(CATEGORIES)}")
+        object.__setattr__(self, "tensor", tuple(shares.items()))
+
+    def plain(self) -> str:
+        """How results call it."""
+        return self.name
 
     def at_peak(self) -> Rules:
         """These rules with every FLOP at the peak: F instead of F·e/η + F·(1 − e)/scalar."""
@@ -103,32 +99,3 @@ def rules_named(rules: Rules | str) -> Rules:
         if isinstance(rules, str)
         else InputError("rules", rules, "a Rules, or its name")
     )
-
-
-@dataclass(frozen=True)
-class Peaks:
-    """A chip's FLOP/s, bytes/s of memory, and bytes/s of its link in both directions together (None: it has none)."""
-
-    peak: float
-    bandwidth: float
-    link: float | None
-
-    def __post_init__(self) -> None:
-        number("peak", self.peak)
-        number("bandwidth", self.bandwidth)
-        if self.link is not None:
-            number("link", self.link)
-
-    @property
-    def knee(self) -> float:
-        """FLOP/B at which arithmetic takes as long as traffic."""
-        return self.peak / self.bandwidth
-
-
-H200 = Peaks(1979e12, 4.8e12, 900e9)
-"""An H200 in fp8, with its figures rounded as that report rounds them."""
-
-
-def on_chip(chip: Chip, fmt: str = "fp8") -> Peaks:
-    """The figures of a chip in a format."""
-    return Peaks(chip.peak(fmt), chip.bandwidth, None if chip.link is None else 2 * chip.link)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from roofline.compat.model_info import parts, why
-from roofline.compat.model_info.asked import Asked
-from roofline.compat.model_info.knobs import CACHE_LENGTHS, Point, ranking
-from roofline.compat.model_info.reach import LARGEST_BATCH, Frontier, crossing, frontier
+from roofline.compat.model_info import why
+from roofline.compat.model_info.account import Account
+from roofline.compat.model_info.frontier import LARGEST_BATCH, Frontier, critical_batch, frontier
+from roofline.compat.model_info.knobs import CACHE_LENGTHS, KnobPoint, ranking
+from roofline.compat.model_info.outline import every_experts
+from roofline.compat.model_info.request import Request
 from roofline.compat.model_info.rules import PHASES, Phase, Rules
-from roofline.estimates.training_memory import held
+from roofline.compat.model_info.why import table
+from roofline.estimates.training_memory import parameters
+from roofline.explore.anatomy import fingerprint
 from roofline.model import modules as m
+from roofline.model.maths import ceil_div
 from roofline.model.model import Model
-from roofline.show.plots import build
+from roofline.show.plots.build import diagram
 from roofline.show.report.mermaid import mermaid
-from roofline.show.report.model_part import fingerprint
-from roofline.show.tables import Column, Table, markdown
 from roofline.units import ratio, seconds, share, si, whole
 from roofline.work.analysis import Analysis, analyze
-from roofline.work.explain import explain
+from roofline.work.explain import explained
 from roofline.work.step import decode, prefill
 
 DEGREES = (1, 2, 4, 8, 16, 32, 64)
@@ -28,50 +31,50 @@ MODULES = 20
 TERMS = (("weights", "weights"), ("activations", "activations"), ("KV cache", "cache"), ("temporary", "temporary"))
 
 
-def sections(a: Asked, points: Sequence[Point]) -> Iterator[str]:
+def sections(a: Request, points: Sequence[KnobPoint]) -> Iterator[str]:
     """Headings, tables and sentences, in order."""
     yield f"# {a.model.name}"
     yield from _summary(a)
     yield "## Fingerprint"
-    yield markdown(_pairs(_fingerprint(a.model)))
+    yield _properties(_fingerprint(a.model))
     if a.diagrams:
         yield "## Diagrams"
         yield "Arrows are the order in which modules run, not what each reads."
-        yield f"```mermaid\n{mermaid(build.diagram(a.model))}\n```"
+        yield f"```mermaid\n{mermaid(diagram(a.model))}\n```"
     yield "## Parameters by module"
-    yield markdown(_parameters(a.model))
+    yield _parameters(a.model)
     yield "## Assumptions"
     yield from _assumptions(a)
     yield "## Formulas"
-    yield markdown(_formulas(a))
+    yield _formulas(a)
     yield "## Bytes by term"
-    yield markdown(_decomposition(a))
+    yield _decomposition(a)
     yield "## Chips"
-    yield markdown(_chips(a))
+    yield _chips(a)
     yield "## Regimes"
-    yield markdown(_regimes(a))
+    yield _regimes(a)
     yield from _lines(why.formats(a))
     yield from _lines([*why.unknown(a), *why.beyond(a)])
     if a.physical:
         yield "## Why they differ"
-        yield markdown(why.differences(a))
+        yield why.differences(a)
         yield from _lines(why.causes(a))
     yield "## Categories"
-    yield markdown(_categories(a))
+    yield _categories(a)
     yield "## Decode over batch"
-    yield markdown(_sweep(a, "decode", "batch", a.batches))
+    yield _sweep(a, "decode", "batch", a.batches)
     yield _critical(a)
-    if parts.every_experts(a.model):
+    if every_experts(a.model):
         yield "## Decode, compute bound"
         yield from _frontier(a)
     yield "## Prefill over length"
-    yield markdown(_sweep(a, "prefill", "length", a.lengths))
+    yield _sweep(a, "prefill", "length", a.lengths)
     if a.left_out:
         yield f"Beyond the context of {whole(a.model.context or 0)}, left out: {', '.join(map(whole, a.left_out))}."
     yield "## Memory"
-    yield markdown(_pairs(_memory(a)))
+    yield _properties(_memory(a))
     yield "## Communication"
-    yield markdown(_communication(a))
+    yield _communication(a)
     if points:
         yield "## Sensitivity"
         yield from _ranking(a, points)
@@ -82,12 +85,12 @@ def _lines(lines: Sequence[str]) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _pairs(rows: Iterable[tuple[str, str]]) -> Table:
-    return Table((Column("Property", False), Column("Value", False)), tuple(rows))
+def _properties(rows: Sequence[tuple[str, str]]) -> str:
+    return table(rows, dict.fromkeys(("Property", "Value"), ""))
 
 
 # -- the model -----------------------------------------------------------------------------------------------------
-def _summary(a: Asked) -> Iterator[str]:
+def _summary(a: Request) -> Iterator[str]:
     """What the figures below come to, in sentences made of them."""
     limits = []
     for phase, (one, other) in a.accounts.items():
@@ -104,18 +107,17 @@ def _summary(a: Asked) -> Iterator[str]:
     decoding = a.accounts["decode"][0]
     moved = {t.category: t.bytes for t in decoding.terms}
     heaviest = max(moved, key=lambda k: moved[k])
-    weights, cache = (sum(getattr(t, f) for t in decoding.terms) for f in ("weights", "cache"))
     yield (
         f"In decode, {decoding.rules.name}: {heaviest} {share(moved[heaviest], decoding.bytes)} of the bytes; weights "
-        f"{share(weights, decoding.bytes)}, the cache {share(cache, decoding.bytes)}."
+        f"{share(decoding.sum('weights'), decoding.bytes)}, the cache {share(decoding.sum('cache'), decoding.bytes)}."
     )
 
 
 def _fingerprint(model: Model) -> list[tuple[str, str]]:
     """The report's own fingerprint, and what experts hold of the parameters, with and without the shared ones."""
-    rows = [(str(name), str(value)) for name, value in fingerprint(model).rows]
-    if parts.every_experts(model):
-        routed = held(model.modules()).experts
+    rows = list(fingerprint(model))
+    if every_experts(model):
+        routed = int(parameters(model.modules()).experts)
         beside = sum(n * x.parameters for x, n in model.modules() if x.name.startswith("shared_"))
         rows += [
             ("routed experts' share of the parameters", share(routed, model.parameters)),
@@ -124,36 +126,31 @@ def _fingerprint(model: Model) -> list[tuple[str, str]]:
     return rows
 
 
-def _parameters(model: Model) -> Table:
-    places = (
-        ("embedding", model.embedding, 1), *((b.name, b.modules, n) for b, n in model.blocks), ("head", model.head, 1),
-    )  # fmt: skip
-    found = [(f"{place}.{x.name}", n, x.parameters) for place, modules, n in places for x in modules if x.parameters]
-    found.sort(key=lambda row: -row[1] * row[2])
+def _parameters(model: Model) -> str:
     rows = [
-        (name, str(n), whole(each), whole(n * each), share(n * each, model.parameters))
-        for name, n, each in found[:MODULES]
+        (f"{place}.{x.name}", n, x.parameters, n * x.parameters, n * x.parameters / model.parameters)
+        for place, x, n in model.placed()
+        if x.parameters
     ]
-    columns = (Column("Module", False), Column("Instances"), Column("Each"), Column("Total"), Column("Share"))
-    return Table(columns, tuple(rows), (("All", "", "", whole(model.parameters), "100.0 %"),))
+    rows.sort(key=lambda row: -row[3])
+    units = {"Module": "", "Instances": "plain", "Each": "count", "Total": "count", "Share": "share"}
+    return table(rows[:MODULES], units, (("All", "", "", model.parameters, 1.0),))
 
 
 # -- the rules -----------------------------------------------------------------------------------------------------
-def _assumptions(a: Asked) -> Iterator[str]:
+def _assumptions(a: Request) -> Iterator[str]:
     rows = [
         (
-            r.name, why.residency(r), f"{r.fusion:g}", f"{r.elementwise:g}", "flash" if r.flash else "scores",
-            "at peak" if r.all_at_peak else f"{r.saturation:g}", f"{r.scalar:g}", "Poisson" if r.poisson else "exact",
+            r.name, why.residency(r), r.fusion, r.elementwise, "flash" if r.flash else "scores",
+            "at peak" if r.all_at_peak else r.saturation, r.scalar, "Poisson" if r.poisson else "exact",
             "yes" if r.network else "no",
         )
         for r in a.rules
     ]  # fmt: skip
-    columns = (
-        Column("Rules", False), Column("Weight residency (attention/dense/experts)"), Column("Fusion"),
-        Column("Elementwise"), Column("Attention", False), Column("Saturation, rows"), Column("Scalar efficiency"),
-        Column("Experts", False), Column("Network", False),
-    )  # fmt: skip
-    yield markdown(Table(columns, tuple(rows)))
+    yield table(rows, {
+        "Rules": "", "Weight residency (attention/dense/experts)": "plain", "Fusion": "plain", "Elementwise": "plain",
+        "Attention": "", "Saturation, rows": "plain", "Scalar efficiency": "plain", "Experts": "", "Network": "",
+    })  # fmt: skip
     r = a.rules[0]
     yield (
         f"Bytes of an element: {r.weight_bytes:g} of weights, {r.activation_bytes:g} of activations, "
@@ -162,7 +159,7 @@ def _assumptions(a: Asked) -> Iterator[str]:
     )
 
 
-def _analyses(a: Asked) -> list[tuple[str, Analysis]]:
+def _analyses(a: Request) -> list[tuple[str, Analysis]]:
     """Prefill and decode of a rank, of the whole model where the experts do not divide."""
     if a.physical:
         return [(phase, a.physical[phase].analysis) for phase in PHASES if phase != "training"]
@@ -170,69 +167,57 @@ def _analyses(a: Asked) -> list[tuple[str, Analysis]]:
     return [(name, analyze(a.model, step)) for name, step in steps]
 
 
-def _formulas(a: Asked) -> Table:
+def _formulas(a: Request) -> str:
     """The library's own formulas of the heaviest ops, each once, with the numbers of the first layer that has it."""
     rows = []
     for name, analysis in _analyses(a):
         ordered = sorted(analysis.ops, key=lambda c: -c.flops)
         for op in list(dict.fromkeys(c.name for c in ordered))[:HEAVIEST]:
-            found = explain(analysis, op)
-            figure = found.figures[0]
-            where = found.cost.block
-            rows.append((name, op, where, str(figure.formula), figure.filled, whole(int(figure.value))))
-    names = ("Phase", "Op", "Layer", "FLOPs of a layer", "With numbers", "FLOPs")
-    return Table(tuple(Column(n, n == "FLOPs") for n in names), tuple(rows))
+            told = explained(analysis, op)
+            figure = told.figures[0]
+            rows.append((name, op, told.block, figure.text, figure.filled, figure.value))
+    names = ("Phase", "Op", "Layer", "FLOPs of a layer", "With numbers")
+    return table(rows, {**dict.fromkeys(names, ""), "FLOPs": "count"})
 
 
-def _decomposition(a: Asked) -> Table:
+def _decomposition(a: Request) -> str:
     rows = []
-    for phase, pair in a.accounts.items():
-        for one in pair:
-            sums = [sum(getattr(t, field) for t in one.terms) for _, field in TERMS]
-            shares = [f"{si(v, 'B')} ({share(v, one.bytes)})" for v in sums]
-            rows.append((phase, one.rules.name, *shares, si(one.bytes, "B")))
-    columns = (Column("Phase", False), Column("Rules", False), *(Column(n) for n, _ in TERMS), Column("All"))
-    return Table(columns, tuple(rows))
+    for phase, one in _each(a):
+        sums = [one.sum(field) for _, field in TERMS]
+        rows.append((phase, one.rules.name, *(f"{si(v, 'B')} ({share(v, one.bytes)})" for v in sums), one.bytes))
+    return table(rows, {"Phase": "", "Rules": "", **{name: "plain" for name, _ in TERMS}, "All": "B"})
 
 
-def _chips(a: Asked) -> Table:
+def _each(a: Request) -> Iterator[tuple[Phase, Account]]:
+    return ((phase, one) for phase, pair in a.accounts.items() for one in pair)
+
+
+def _chips(a: Request) -> str:
     """Peaks, bandwidths and knees of the chip and its targets, in the report's format or the nearest they have."""
-    rows = [(c.name, fmt, si(p.peak, "FLOP/s"), si(p.bandwidth, "B/s"), f"{p.knee:.2f}") for c, fmt, p in a.chips]
-    columns = (
-        Column("Chip", False), Column("Format", False), Column("Peak"), Column("Bandwidth"), Column("Knee, FLOP/B"),
-    )  # fmt: skip
-    return Table(columns, tuple(rows))
+    rows = [(c.name, fmt, p.peak, p.bandwidth, f"{p.knee:.2f}") for c, fmt, p in a.chips]
+    return table(rows, {"Chip": "", "Format": "", "Peak": "FLOP/s", "Bandwidth": "B/s", "Knee, FLOP/B": "plain"})
 
 
 # -- the steps -----------------------------------------------------------------------------------------------------
-def _regimes(a: Asked) -> Table:
-    rows: list[tuple[str, ...]] = []
+def _regimes(a: Request) -> str:
+    rows: list[tuple[object, ...]] = []
     for phase, pair in a.accounts.items():
-        rows += [
-            (
-                phase, one.rules.name, si(one.flops, "FLOP"), si(one.bytes, "B"), f"{one.intensity:.2f}",
-                seconds(one.time), f"{100 * one.mfu:.1f} %", f"{one.tokens_per_second:,.1f}", one.regime,
-            )
-            for one in pair
-        ]  # fmt: skip
+        for one in pair:
+            work = (one.flops, one.bytes, f"{one.intensity:.2f}")
+            rate = (one.time, one.mfu, f"{one.tokens_per_second:,.1f}", one.regime)
+            rows.append((phase, one.rules.name, *work, *rate))
         if phase in a.physical:
-            rows.append((phase, "physical", *_real(a, phase)))
-    columns = (
-        Column("Phase", False), Column("Rules", False), Column("FLOPs"), Column("Bytes"), Column("FLOP/B"),
-        Column("Time"), Column("MFU"), Column("Tokens/s"), Column("Bound", False),
-    )  # fmt: skip
-    return Table(columns, tuple(rows))
+            p = a.physical[phase]
+            rate_text = "" if p.time is None else f"{pair[0].tokens / p.time:,.1f}"
+            timed = (p.time, p.mfu, rate_text, p.bound)
+            rows.append((phase, "physical", p.flops, p.bytes, ratio(p.flops / p.bytes), *timed))
+    return table(rows, {
+        "Phase": "", "Rules": "", "FLOPs": "FLOP", "Bytes": "B", "FLOP/B": "plain", "Time": "s", "MFU": "share",
+        "Tokens/s": "plain", "Bound": "",
+    })  # fmt: skip
 
 
-def _real(a: Asked, phase: Phase) -> tuple[str, ...]:
-    p, tokens = a.physical[phase], a.accounts[phase][0].tokens
-    work = (si(p.flops, "FLOP"), si(p.bytes, "B"), ratio(p.flops / p.bytes))
-    if p.time is None or p.mfu is None:
-        return (*work, "", "", "", "")
-    return (*work, seconds(p.time), f"{100 * p.mfu:.1f} %", f"{tokens / p.time:,.1f}", p.bound)
-
-
-def _categories(a: Asked) -> Table:
+def _categories(a: Request) -> str:
     rows = []
     for phase, (one, two) in a.accounts.items():
         for term in one.terms:
@@ -240,50 +225,51 @@ def _categories(a: Asked) -> Table:
             first, second = term.flops / term.bytes, other.flops / other.bytes
             rows.append((
                 phase, term.category, f"{first:.4g}", f"{second:.4g}", f"{100 * (second / first - 1):+.1f} %",
-                si(term.bytes, "B"), si(other.bytes, "B"), share(term.flops, one.flops), share(term.bytes, one.bytes),
+                term.bytes, other.bytes, term.flops / one.flops, term.bytes / one.bytes,
             ))  # fmt: skip
-    first_name, second_name = (r.name for r in a.rules)
-    columns = (
-        Column("Phase", False), Column("Category", False), Column(f"FLOP/B {first_name}"),
-        Column(f"FLOP/B {second_name}"), Column("Change"), Column(f"Bytes {first_name}"),
-        Column(f"Bytes {second_name}"), Column(f"FLOPs share {first_name}"), Column(f"Bytes share {first_name}"),
-    )  # fmt: skip
-    return Table(columns, tuple(rows))
+    names = [r.name for r in a.rules]
+    return table(rows, {
+        "Phase": "", "Category": "", **{f"FLOP/B {name}": "plain" for name in names}, "Change": "plain",
+        **{f"Bytes {name}": "B" for name in names}, f"FLOPs share {names[0]}": "share",
+        f"Bytes share {names[0]}": "share",
+    })  # fmt: skip
 
 
-def _sweep(a: Asked, phase: Phase, name: str, values: Sequence[int]) -> Table:
+def _sweep(a: Request, phase: Phase, name: str, values: Sequence[int]) -> str:
     rows = []
     for value in values:
         pair = [a.account(phase, r, **{name: value}) for r in a.rules]
-        rows.append((whole(value), *(t for p in pair for t in (f"{p.intensity:.2f}", seconds(p.time), p.regime))))
-    kinds = [f"{what} {r.name}" for r in a.rules for what in ("FLOP/B", "time", "bound")]
-    return Table((Column(name), *(Column(k) for k in kinds)), tuple(rows))
+        rows.append((value, *(t for p in pair for t in (f"{p.intensity:.2f}", p.time, p.regime))))
+    kinds = {"FLOP/B": "plain", "time": "s", "bound": "plain"}
+    return table(rows, {name: "count"} | {f"{kind} {r.name}": kinds[kind] for r in a.rules for kind in kinds})
 
 
-def _critical(a: Asked) -> str:
+def _critical(a: Request) -> str:
     said = [f"{rules.name}: {_crossed(a, rules)}" for rules in a.rules]
     return f"Batch from which on decode's intensity is at the knee, {a.on.knee:.2f} FLOP/B, {'; '.join(said)}."
 
 
-def _crossed(a: Asked, rules: Rules) -> str:
-    found = crossing(a.batches, lambda b: a.account("decode", rules, batch=b).intensity, a.on.knee)
-    if found is None:
+def _crossed(a: Request, rules: Rules) -> str:
+    critical = critical_batch(a.batches, lambda b: a.account("decode", rules, batch=b).intensity, a.on.knee)
+    if critical is None:
         return f"none up to {whole(max(a.batches))}"
-    return f"{found.batch:.0f} already, the smallest asked for" if found.already else f"{found.batch:.3f}"
+    return f"{critical.batch:.0f} already, the smallest asked for" if critical.already else f"{critical.batch:.3f}"
 
 
-def _frontier(a: Asked) -> Iterator[str]:
+def _frontier(a: Request) -> Iterator[str]:
     """From which batch of a rank on arithmetic keeps up, over expert parallelism and length."""
-    shared = [e.experts for e in parts.every_experts(a.model)]
+    shared = [e.experts for e in every_experts(a.model)]
     degrees = sorted({a.ep, *(d for d in DEGREES if all(n % d == 0 for n in shared))})
     lengths = sorted({a.length, *(n for n in FRONTIER if a.model.context is None or n <= a.model.context)})
     rows = []
     for ep in degrees:
         for n in lengths:
             f = frontier(a.model, ep=ep, length=n, on=a.on, rules=a.rules[0])
-            rows.append((str(ep), whole(n), f"{f.memory:.1f}", ratio(f.network), _kept_up(f)))
-    names = ("EP", "Length", "FLOP/B of cache, batch → ∞", "FLOP/B of dispatch", "Smallest batch of a rank")
-    yield markdown(Table(tuple(Column(n) for n in names), tuple(rows)))
+            rows.append((ep, n, f"{f.memory:.1f}", f.network, _kept_up(f)))
+    yield table(rows, {
+        "EP": "plain", "Length": "count", "FLOP/B of cache, batch → ∞": "plain", "FLOP/B of dispatch": "FLOP/B",
+        "Smallest batch of a rank": "plain",
+    })  # fmt: skip
     if a.on.link is None:
         yield f"The link of {a.chip.name} is not known: no batch is limited by the network."
 
@@ -294,39 +280,36 @@ def _kept_up(f: Frontier) -> str:
     return f"none: {f.limiter}" + (f", up to {whole(LARGEST_BATCH)}" if f.limiter in ("either", "memory") else "")
 
 
-def _memory(a: Asked) -> list[tuple[str, str]]:
+def _memory(a: Request) -> list[tuple[str, str]]:
     """One rank's, as that report adds it up: inference, and training with gradients, state and saved activations."""
-    rules, dense = a.rules[0], held(a.model.modules()).dense
-    found = [(x, n) for x, n in a.model.modules() if isinstance(x, m.Experts)]
-    routed = sum(n * parts.held(e, a.ep) * e.each for e, n in found)
+    rules, dense = a.rules[0], parameters(a.model.modules()).dense
+    experts = [(x, n) for x, n in a.model.modules() if isinstance(x, m.Experts)]
+    routed = sum(n * ceil_div(e.experts, a.ep) * e.each for e, n in experts)
     cache = rules.cache_bytes * a.batch * a.model.kv_elements(a.length)
     saved = 10 * a.batch * a.length * a.model.hidden * len(a.model.layers) * rules.activation_bytes
     weights = rules.weight_bytes * (dense + routed)
     state = a.state * (dense + routed)
     inference, training = weights + cache, 2 * weights + state + saved
+    sizes = {
+        "parameters but routed experts": rules.weight_bytes * dense,
+        "routed experts of a rank": rules.weight_bytes * routed, "KV cache": cache, "gradients": weights,
+        "optimizer state and master copy": state, "saved activations": saved, "inference": inference,
+        "training": training, "memory of the chip": a.capacity,
+    }  # fmt: skip
     return [
-        ("parameters but routed experts", si(rules.weight_bytes * dense, "B")),
-        ("routed experts of a rank", si(rules.weight_bytes * routed, "B")),
-        ("KV cache", si(cache, "B")), ("gradients", si(weights, "B")),
-        ("optimizer state and master copy", si(state, "B")), ("saved activations", si(saved, "B")),
-        ("inference", si(inference, "B")), ("training", si(training, "B")),
-        ("memory of the chip", si(a.capacity, "B")), ("inference fits", "yes" if inference <= a.capacity else "no"),
+        *((name, si(float(size), "B")) for name, size in sizes.items()),
+        ("inference fits", "yes" if inference <= a.capacity else "no"),
         ("training fits", "yes" if training <= a.capacity else "no"),
-    ]  # fmt: skip
+    ]
 
 
-def _communication(a: Asked) -> Table:
-    rows = []
-    for phase, (one, _) in a.accounts.items():
-        rows.append((phase, si(one.dispatch_bytes, "B"), si(one.network_bytes, "B"), seconds(one.network)))
-    names = ("Phase", "Dispatched and combined", "To other chips", "Time")
-    return Table(tuple(Column(n, n != "Phase") for n in names), tuple(rows))
+def _communication(a: Request) -> str:
+    rows = [(phase, one.dispatch_bytes, one.network_bytes, one.network) for phase, (one, _) in a.accounts.items()]
+    return table(rows, {"Phase": "", "Dispatched and combined": "B", "To other chips": "B", "Time": "s"})
 
 
-def _ranking(a: Asked, points: Sequence[Point]) -> Iterator[str]:
-    rows = [(knob, f"{100 * effect:.1f} %") for knob, effect in ranking(points)]
-    heading = f"Effect on the median decode time, {a.rules[1].name}"
-    yield markdown(Table((Column("Knob", False), Column(heading)), tuple(rows)))
+def _ranking(a: Request, points: Sequence[KnobPoint]) -> Iterator[str]:
+    yield table(ranking(points), {"Knob": "", f"Effect on the median decode time, {a.rules[1].name}": "share"})
     beyond = [n for n in CACHE_LENGTHS if a.model.context is not None and n > a.model.context]
     if beyond:
         yield f"Of the lengths of the cache {', '.join(map(whole, beyond))} are beyond the context, {a.model.context}."

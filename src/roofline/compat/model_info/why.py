@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import TypeAlias
 
-from roofline.compat.model_info import parts
-from roofline.compat.model_info.asked import Asked
+from roofline.compat.model_info.account import Account
+from roofline.compat.model_info.conventions import Convention, square
 from roofline.compat.model_info.floor import Beyond, beyond_floor
+from roofline.compat.model_info.outline import every_experts
 from roofline.compat.model_info.physical import Physical
+from roofline.compat.model_info.request import Request
 from roofline.compat.model_info.rules import CATEGORIES, PHASES, Phase, Rules
 from roofline.model import modules as m
-from roofline.show.analysis import precision_text
-from roofline.show.tables import Column, Table
+from roofline.result import Units
+from roofline.show.tables import Column, Table, markdown
 from roofline.units import si, whole
 from roofline.work import ops as o
-from roofline.work.analysis import OpCost
+from roofline.work.analysis import Analysis, OpCost
+
+Cells: TypeAlias = tuple[object, ...]
+
+
+def table(rows: Iterable[Cells], units: Units, total: Sequence[Cells] = ()) -> str:
+    """A table in Markdown; of every column its name and the unit of its values."""
+    columns = tuple(Column(name, unit) for name, unit in units.items())
+    return markdown(Table(columns, tuple(rows), tuple(total)))
 
 
 def category(cost: OpCost, sparse: bool) -> str:
     """Where the rules count an op, or `other` where they do not; `sparse`: its layer has experts."""
-    op = cost.op.of if isinstance(cost.op, o.Backward) else cost.op
+    op = cost.op.origin
     feed = "experts" if sparse else "ffn"
     match op:
         case o.Normalise() | o.Communicate():
@@ -40,16 +51,16 @@ def category(cost: OpCost, sparse: bool) -> str:
 
 def by_category(p: Physical) -> dict[str, tuple[float, float]]:
     """FLOPs and bytes of each category that has any."""
-    sparse = {b.name for b, _ in p.analysis.model.blocks if parts.experts(b)}
-    found: dict[str, tuple[float, float]] = {}
+    sparse = {b.name for b, _ in p.analysis.model.blocks if any(isinstance(x, m.Experts) for x in b.modules)}
+    sums: dict[str, tuple[float, float]] = {}
     for cost in p.analysis.ops:
         name = category(cost, cost.block in sparse)
-        flops, moved = found.get(name, (0.0, 0.0))
-        found[name] = flops + float(cost.flops), moved + float(cost.bytes)
-    return found
+        flops, moved = sums.get(name, (0.0, 0.0))
+        sums[name] = flops + float(cost.flops), moved + float(cost.bytes)
+    return sums
 
 
-def differences(a: Asked) -> Table:
+def differences(a: Request) -> str:
     """FLOPs and bytes of every phase and category, by the rules and physical."""
     rows = []
     for phase in a.physical:
@@ -58,63 +69,59 @@ def differences(a: Asked) -> Table:
         for name in (*CATEGORIES, "other"):
             one, other, (flops, moved) = first.term(name), second.term(name), real.get(name, (0.0, 0.0))
             if one.bytes or moved or flops:
-                sizes = (si(one.bytes, "B"), si(other.bytes, "B"), si(moved, "B"))
-                rows.append((phase, name, si(one.flops, "FLOP"), si(flops, "FLOP"), *sizes))
-    names = [f"Bytes {r.name}" for r in a.rules]
-    columns = ("FLOPs by the rules", "FLOPs physical", *names, "Bytes physical")
-    return Table((Column("Phase", False), Column("Category", False), *(Column(c) for c in columns)), tuple(rows))
+                rows.append((phase, name, one.flops, flops, one.bytes, other.bytes, moved))
+    return table(rows, {
+        "Phase": "", "Category": "", "FLOPs by the rules": "FLOP", "FLOPs physical": "FLOP",
+        **{f"Bytes {r.name}": "B" for r in a.rules}, "Bytes physical": "B",
+    })  # fmt: skip
 
 
 # -- sentences -----------------------------------------------------------------------------------------------------
-def causes(a: Asked) -> list[str]:
+def causes(a: Request) -> list[str]:
     """What the differences of every phase come from, each with its numbers, where it applies."""
-    found = []
+    lines = []
     for phase, p in a.physical.items():
         said = chain(_pairs(a, phase, p), _logits(p), _latents(a, phase, p), _table(a, p), _drawn(a, phase))
-        lines = [*said, *_scores(a, phase), *_divided(a, phase), *_formats(a, p), *_backward(a, phase, p)]
-        found += [f"- {phase}: {line}." for line in lines]
-    return found
+        more = chain(_scores(a, phase), _divided(a, phase), _formats(a, p), _backward(a, phase, p))
+        lines += [f"- {phase}: {line}." for line in chain(said, more)]
+    return lines
 
 
-def _attends(p: Physical) -> list[tuple[int, o.Attend]]:
-    return [(c.layers, c.op) for c in p.analysis.ops if isinstance(c.op, o.Attend) and c.op.phase == "forward"]
+def _attends(analysis: Analysis) -> list[tuple[int, o.Attend]]:
+    return [(c.layers, c.op) for c in analysis.ops if isinstance(c.op, o.Attend) and c.op.phase == "forward"]
 
 
-def _pairs(a: Asked, phase: Phase, p: Physical) -> Iterator[str]:
+def _pairs(a: Request, phase: Phase, p: Physical) -> Iterator[str]:
     """Pairs that the mask, windows and chunks leave."""
-    real = sum(n * int(op.pairs) for n, op in _attends(p))
-    queries = a.accounts[phase][0].tokens
-    counted = sum(n * queries * parts.seen(parts.mixer(b), a.length) for b, n in a.model.blocks)
+    real = sum(n * int(op.pairs) for n, op in _attends(p.analysis))
+    counted = sum(n * int(square(op)) for n, op in _attends(a.accounts[phase][0].work) if op.heads)
     if real < counted:
         share = f"{100 * real / counted:.1f} %"
         yield f"masks leave {whole(real)} of the {whole(counted)} query-key pairs that the rules count, {share}"
 
 
 def _logits(p: Physical) -> Iterator[str]:
-    step = p.analysis.step
-    if step.logit_tokens < step.tokens:
-        yield f"the head runs for {whole(step.logit_tokens)} of {whole(step.tokens)} positions, by the rules for all"
+    logits, tokens = int(p.analysis.step.logit_tokens), int(p.analysis.step.tokens)
+    if logits < tokens:
+        yield f"the head runs for {whole(logits)} of {whole(tokens)} positions, by the rules for all"
 
 
-def _latents(a: Asked, phase: Phase, p: Physical) -> Iterator[str]:
+def _latents(a: Request, phase: Phase, p: Physical) -> Iterator[str]:
     """In which form latents were multiplied."""
-    found = {b.name: x for b, _ in a.model.blocks for x in b.modules if isinstance(x, m.LatentAttention)}
-    for latent in dict.fromkeys(found.values()):
-        key, value = parts.widths(latent)
-        for op in {op.form: op for _, op in _attends(p) if op.name.removesuffix("_absorbed") == latent.name}.values():
-            made = f"latents are {op.form}: scores over {op.qk_dim} and values of {op.v_dim} elements a head"
-            if op.form == "absorbed":
-                yield f"{made}, by the rules {key} and {value}"
-                continue
-            tokens, new = int(op.kv_tokens), int(op.tokens)
-            yield f"{made}, as by the rules" + (
-                f"; keys and values are made of {whole(tokens)} tokens, by the rules of {whole(new)}"
-                if tokens > new
-                else ""
-            )
+    ruled = {op.name: (op.qk_dim, op.v_dim) for _, op in _attends(a.accounts[phase][0].work)}
+    forms = {(op.name, op.form): op for _, op in _attends(p.analysis) if op.form != "plain"}
+    for (name, form), op in forms.items():
+        key, value = ruled[name.removesuffix("_absorbed")]
+        line = f"latents are {form}: scores over {op.qk_dim} and values of {op.v_dim} elements a head"
+        if form == "absorbed":
+            yield f"{line}, by the rules {key} and {value}"
+            continue
+        tokens, new = int(op.kv_tokens), int(op.tokens)
+        more = f"; keys and values are made of {whole(tokens)} tokens, by the rules of {whole(new)}"
+        yield f"{line}, as by the rules{more if tokens > new else ''}"
 
 
-def _table(a: Asked, p: Physical) -> Iterator[str]:
+def _table(a: Request, p: Physical) -> Iterator[str]:
     for cost in p.analysis.ops:
         if isinstance(cost.op, o.Lookup) and cost.op.phase == "forward":
             rows = int(cost.op.weight) // int(cost.op.width)
@@ -122,25 +129,27 @@ def _table(a: Asked, p: Physical) -> Iterator[str]:
                 yield f"the embedding looks up {whole(rows)} of {whole(a.model.vocab)} rows, by the rules all are read"
 
 
-def drawn(a: Asked, rules: Rules, phase: Phase) -> Iterator[str]:
+def drawn(c: Convention, work: Analysis) -> Iterator[str]:
     """Distinct experts of a rank by Poisson, and exactly, where they differ."""
-    tokens = a.batch if phase == "decode" else a.batch * a.length
-    for e in parts.every_experts(a.model):
-        poisson = parts.touched(e, rules, tokens, a.ep)
-        exact = parts.touched(e, replace(rules, poisson=False), tokens, a.ep)
-        if rules.poisson and f"{poisson:.2f}" != f"{exact:.2f}":
-            own = parts.held(e, a.ep)
+    exactly = replace(c, rules=replace(c.rules, poisson=False))
+    sizes = {
+        (c.touched(x.op), exactly.touched(x.op), c.held(x.op)): None
+        for x in work.ops
+        if isinstance(x.op, o.ExpertMatMul)
+    }
+    for poisson, exact, own in sizes:
+        if c.rules.poisson and f"{poisson:.2f}" != f"{exact:.2f}":
             yield f"{poisson:.2f} of {own} experts by Poisson, exactly {exact:.2f}"
 
 
-def _drawn(a: Asked, phase: Phase) -> Iterator[str]:
-    for rules in a.rules[:1] if a.rules[0].poisson == a.rules[1].poisson else a.rules:
-        yield from (f"tokens visit {words}" for words in drawn(a, rules, phase))
+def _drawn(a: Request, phase: Phase) -> Iterator[str]:
+    for one in a.accounts[phase][: 1 if a.rules[0].poisson == a.rules[1].poisson else 2]:
+        yield from (f"tokens visit {words}" for words in drawn(one.convention, one.work))
 
 
-def _scores(a: Asked, phase: Phase) -> Iterator[str]:
+def _scores(a: Request, phase: Phase) -> Iterator[str]:
     for one in a.accounts[phase]:
-        moved = sum(t.temporary for t in one.terms)
+        moved = one.sum("temporary")
         if not one.rules.flash and moved:
             yield f"{one.rules.name} moves scores and probabilities, {si(moved, 'B')}; physical they stay on the chip"
 
@@ -150,30 +159,29 @@ def residency(rules: Rules) -> str:
     return "/".join(f"{v:g}" for v in rules.residency)
 
 
-def _divided(a: Asked, phase: Phase) -> Iterator[str]:
+def _divided(a: Request, phase: Phase) -> Iterator[str]:
     for one in a.accounts[phase]:
         if any(r != 1 for r in one.rules.residency):
-            weights = sum(t.weights for t in one.terms)
             yield (
                 f"{one.rules.name} divides weights by {residency(one.rules)} (attention/dense/experts), "
-                f"{si(weights, 'B')} are left"
+                f"{si(one.sum('weights'), 'B')} are left"
             )
 
 
-def _formats(a: Asked, p: Physical) -> Iterator[str]:
+def _formats(a: Request, p: Physical) -> Iterator[str]:
     """Elements of another width than the rules', role by role."""
     r, precision = a.rules[0], p.analysis.precision
     ruled = {"activations": r.activation_bytes, "kv": r.cache_bytes}
-    found: dict[tuple[float, float], list[str]] = {}
+    roles: dict[tuple[float, float], list[str]] = {}
     for role in (*a.model.parameters_by_part(), *ruled):
         real, width = float(getattr(precision, role).stored_bytes), ruled.get(role, r.weight_bytes)
         if real != width:
-            found.setdefault((real, width), []).append(role)
-    for (real, width), roles in found.items():
-        yield f"{', '.join(roles)} are of {real:g} bytes an element, by the rules of {width:g}"
+            roles.setdefault((real, width), []).append(role)
+    for (real, width), names in roles.items():
+        yield f"{', '.join(names)} are of {real:g} bytes an element, by the rules of {width:g}"
 
 
-def _backward(a: Asked, phase: Phase, p: Physical) -> Iterator[str]:
+def _backward(a: Request, phase: Phase, p: Physical) -> Iterator[str]:
     if phase != "training":
         return
     r = a.rules[0]
@@ -186,46 +194,46 @@ def _backward(a: Asked, phase: Phase, p: Physical) -> Iterator[str]:
 
 
 # -- the floor -----------------------------------------------------------------------------------------------------
-def beyond(a: Asked) -> list[str]:
+def beyond(a: Request) -> list[str]:
     """Where the rules say less than memory must carry, and why; nothing where the experts do not divide."""
     if not a.divides:
         return []
-    found = []
+    lines = []
     for phase in PHASES:
         for one in a.accounts[phase]:
             below = beyond_floor(a.model, one, batch=a.batch, length=a.length, ep=a.ep)
             if below is not None:
-                found.append(
+                lines.append(
                     f"- {phase}, {one.rules.name}: {si(below.bytes, 'B')} is {100 * below.share:.1f} % of the "
                     f"{si(below.floor, 'B')} that must cross memory when each weight touched is read once: "
-                    f"{', '.join(_less(a, below, one.rules))}."
+                    f"{', '.join(_less(below, one))}."
                 )
-    return found
+    return lines
 
 
-def _less(a: Asked, below: Beyond, rules: Rules) -> Iterator[str]:
+def _less(below: Beyond, one: Account) -> Iterator[str]:
     """What an account leaves out, with the bytes."""
     if below.residency > 0:
-        yield f"weights divided by {residency(rules)}, {si(below.residency, 'B')} less"
-    experts = "; ".join(drawn(a, rules, below.phase))
+        yield f"weights divided by {residency(one.rules)}, {si(below.residency, 'B')} less"
+    experts = "; ".join(drawn(one.convention, one.work))
     if below.poisson > 0 and experts:
         yield f"{experts}, {si(below.poisson, 'B')} less"
     if below.rest > 0:
         yield f"{si(below.rest, 'B')} that the rules do not count"
 
 
-def unknown(a: Asked) -> list[str]:
+def unknown(a: Request) -> list[str]:
     """Why physical rows, or their times, are missing."""
     if not a.physical:
-        kinds = ", ".join(str(e.experts) for e in parts.every_experts(a.model))
+        kinds = ", ".join(str(e.experts) for e in every_experts(a.model))
         return [f"- No physical rows: {a.ep} ranks do not share {kinds} experts evenly."]
     return [f"- {phase}: no time, {p.reason}." for phase, p in a.physical.items() if p.reason]
 
 
-def formats(a: Asked) -> list[str]:
+def formats(a: Request) -> list[str]:
     """The formats of the physical rows, and whose peak their MFU is a share of."""
     lines = []
     for phase, p in a.physical.items():
         peak = f", MFU of {si(p.peak, 'FLOP/s')} in {p.fmt}" if p.time is not None else ""
-        lines.append(f"- {phase}: {precision_text(p.analysis.precision)}{peak}.")
+        lines.append(f"- {phase}: {p.analysis.precision.text()}{peak}.")
     return lines

@@ -1,0 +1,47 @@
+"""The chips of the earlier tools: figures of a few numbers, and the catalog's chip with one tool's round ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline.compat.numbers import number
+from roofline.machine.chip import Chip, chip_named
+
+
+def chip_of(name: str, fmt: str, peak: float, bandwidth: float) -> Chip:
+    """A chip of which nothing is known but FLOP/s in one format and bytes/s of memory."""
+    return Chip(
+        id=name, name=name, vendor="", generation="", kind="", peaks={fmt: peak}, bandwidth=bandwidth,
+        capacity=float("inf"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """A chip's FLOP/s, bytes/s of memory, and bytes/s of its link in both directions together (None: it has none)."""
+
+    peak: float
+    bandwidth: float
+    link: float | None
+
+    def __post_init__(self) -> None:
+        number("peak", self.peak)
+        number("bandwidth", self.bandwidth)
+        if self.link is not None:
+            number("link", self.link)
+
+    @property
+    def knee(self) -> float:
+        """FLOP/B at which arithmetic takes as long as traffic."""
+        return self.peak / self.bandwidth
+
+
+def on_chip(chip: Chip, fmt: str = "fp8") -> Peaks:
+    """The figures of a chip in a format."""
+    return Peaks(chip.peak(fmt), chip.bandwidth, None if chip.link is None else 2 * chip.link)
+
+
+ORIGINAL_CHIP = "like=h200-sxm,fp8=1979T,bf16=989.5T,bw=4.8T,link=450G"
+"""An H200 with its figures rounded as dump_model_info's report rounds them."""
+H200 = on_chip(chip_named(ORIGINAL_CHIP))
+"""Its figures in fp8."""

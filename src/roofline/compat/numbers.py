@@ -1,0 +1,24 @@
+"""Checks on the numbers that the earlier tools take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.model.checks import LARGEST, integer, real
+from roofline.model.errors import InputError
+
+
+def number(field: str, value: Any, *, zero: bool = False) -> float:
+    """A finite number above 0, or from 0 on with `zero`. Raises InputError naming `field`."""
+    known = real(value)
+    if known is None or not 0 <= known < float("inf") or (known == 0 and not zero):
+        raise InputError(field, value, "a number of at least 0" if zero else "a positive number")
+    return known
+
+
+def whole_number(field: str, value: Any, most: int = LARGEST) -> int:
+    """A single whole number from 1 on. Raises InputError naming `field`."""
+    known = integer(value)
+    if known is None or not 1 <= known <= most:
+        raise InputError(field, value, f"a whole number from 1 to {most}")
+    return known
