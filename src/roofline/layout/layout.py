@@ -192,7 +192,8 @@ def _short(value: Count) -> str:
     """A number, or the least and the most of an array."""
     if not is_array(value):
         return f"{value:g}"
-    return f"{value.min():g}…{value.max():g}"
+    low, high = value.min(), value.max()
+    return f"{low:g}" if low == high else f"{low:g}…{high:g}"
 
 
 def _spread(layers: int, chunks: int) -> list[int]:
@@ -245,7 +246,13 @@ def _pair(word: str) -> tuple[str, Any]:
     return name, int(text)
 
 
+def _number(value: Any) -> Any:
+    """A number of NumPy's as Python's own."""
+    return value.item() if is_array(value) and not value.ndim else value
+
+
 def _degree(name: str, value: Any) -> Count:
+    value = _number(value)
     if is_array(value) or isinstance(value, (list, tuple)):
         import numpy
 
@@ -262,6 +269,7 @@ def _degree(name: str, value: Any) -> Count:
 
 
 def _at_least_one(name: str, value: Any) -> Count:
+    value = _number(value)
     if is_array(value) or isinstance(value, (list, tuple)):
         import numpy
 

@@ -114,7 +114,9 @@ def time_quantise(op: o.Op, target: Target) -> Timing | None:
     seconds = where(op.m > 0, seconds, 0.0)
     low, high = constants.interval(seconds)
     fixed = least(seconds, constants.record.quantise_t0)
-    return Timing(0.0, 0.0, seconds, low * seconds, high * seconds, fixed, constants.grade)
+    return Timing(
+        0.0, 0.0, seconds, low * seconds, high * seconds, fixed, constants.grade, launches=(op.m > 0) * 1
+    )  # fmt: skip
 
 
 def _communicate(op: o.Communicate, target: Target) -> Timing:
@@ -127,7 +129,8 @@ def _communicate(op: o.Communicate, target: Target) -> Timing:
         software=target.engine.network or target.engine.software or "nccl", routing=routing,
     )  # fmt: skip
     t = slowed(t, target)
-    return Timing(0.0, 0.0, t.expected, t.low, t.high, t.fixed, t.grade, t.floor)
+    launches = (t.expected > 0) * 1  # one rank alone, as an array of degrees may have, sends nothing
+    return Timing(0.0, 0.0, t.expected, t.low, t.high, t.fixed, t.grade, t.floor, launches)
 
 
 def slowed(t: Transfer, target: Target) -> Transfer:
