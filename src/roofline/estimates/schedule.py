@@ -378,7 +378,7 @@ def _length(schedule: str, stages: Sequence[StageTimes], m: Count, v: int) -> Co
         each = most((more - one) / p, pace) if last else (more - one) / p
         settled = (size >= m) | (each >= pace * (1 - 1e-12)) | last
         lengths = where(pending & settled, one + (m - size) * each, lengths)
-        pending = pending & ~settled if is_array(m) else not settled
+        pending = pending & ~settled if is_array(settled) else not settled
         rounds *= 4
     return lengths
 

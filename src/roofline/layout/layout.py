@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from roofline.model.errors import InputError, nearest, not_one_of
-from roofline.model.maths import Count, ceil_div, is_array, least, some
+from roofline.model.maths import Count, ceil_div, is_array, least, some, where
 from roofline.result import Figured, Units
 
 Exchange: TypeAlias = Literal["ring", "all_gather", "ulysses"]
@@ -139,8 +139,9 @@ class Layout(Figured):
 
     @cached_property
     def load(self) -> Count:
-        """Rows of the busiest expert-parallel rank over the mean."""
-        return self.imbalance if self.capacity is None else least(self.imbalance, self.capacity)
+        """Rows of the busiest expert-parallel rank over the mean: 1 where one rank has all experts."""
+        rows = self.imbalance if self.capacity is None else least(self.imbalance, self.capacity)
+        return where(self.ep > 1, rows, 1.0)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
