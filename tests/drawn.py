@@ -90,7 +90,8 @@ def check(case: Case) -> int:
 
 def figures(result: Any) -> Iterator[tuple[str, Any]]:
     """The numbers and words of an answer but for what says which chips, and those of a training step's stages."""
-    described = {name for name, _, _ in result.deployment.leaves("", "")} if not isinstance(result, rl.Pools) else set()
+    places = {name: result.figure(name) for name in result.FIGURES}
+    described = {leaf for name, v in places.items() if isinstance(v, rl.Deployment) for leaf, *_ in v.leaves(name, "")}
     yield from ((name, value) for name, value, _ in result.leaves() if name not in described)
     if isinstance(result, Fit):
         yield "batch_fits", result.largest_batch >= result.batch
@@ -302,7 +303,7 @@ def draw_pools(rng: Generator) -> Case:
         "decode.tp": lambda: pick(rng, (1, 2, 4)), "decode.dp": lambda: pick(rng, (1, 2)),
     }  # fmt: skip
     numbers, arrays = columns(rng, drawn, lambda: {"prefill.pp": 1})
-    fixed = {**setting(rng, [m for m in MACHINES if m != "h200-sxm"]), **engine(rng), "decode.pp": pick(rng, (1, 2))}
+    fixed = {**setting(rng, MACHINES), **engine(rng), "decode.pp": pick(rng, (1, 2))}
     return Case(run_pools, {**fixed, **numbers}, arrays)
 
 
