@@ -129,12 +129,14 @@ def pick(rng: Generator, values: Sequence[Any]) -> Any:
 Drawn = Callable[[], Any]
 
 
-def columns(rng: Generator, drawn: Mapping[str, Drawn], layouts: Callable[[], Mapping[str, Any]]) -> Any:
+def columns(
+    rng: Generator, drawn: Mapping[str, Drawn], layouts: Callable[[], Mapping[str, Any]], few: bool = False
+) -> Any:
     """Settings that are numbers and settings that are arrays: of one axis, or of all of the shape drawn.
 
     The degrees of a layout are drawn together, because they must divide one another.
     """
-    shape = pick(rng, SHAPES)
+    shape = pick(rng, SHAPES[:2] if few else SHAPES)
     levels = (4,) if len(shape) == 1 else (2, 2)
     index = [rng.integers(level, size=size) for level, size in zip(levels, shape, strict=True)]
     for axis, level in enumerate(levels):
@@ -265,11 +267,12 @@ def run_serve(settings: Mapping[str, Any]) -> rl.Result:
 
 
 def draw_serve(rng: Generator) -> Case:
-    load = {"rate": lambda: float(rng.uniform(0.01, 0.2))} if rng.random() < 0.3 else {"concurrency": number(rng, 1, 500)}
+    steady = rng.random() < 0.7
+    load = {"concurrency": number(rng, 1, 500)} if steady else {"rate": lambda: float(rng.uniform(0.01, 0.2))}
     drawn = {"input": number(rng, 1, 4000), "output": number(rng, 1, 400), **load}
     if rng.random() < 0.4:
         drawn["prefix"] = lambda: float(rng.integers(4) / 4)
-    numbers, arrays = columns(rng, drawn, degrees(rng, False))
+    numbers, arrays = columns(rng, drawn, degrees(rng, False), few=not steady)
     return Case(run_serve, {**setting(rng), **engine(rng), **stages(rng), **numbers}, arrays)
 
 

@@ -150,7 +150,7 @@ def pools(
         check_context(built, prefill(1, new + out - 1))
         first = setup(built, on=on, layout=prefill_layout or "tp=1", **options)
         then = setup(built, on=on, layout=decode_layout or "tp=1", **options)
-        broadcast(chips=many, prefill_layout=np.empty(first.layout.shape), decode_layout=np.empty(then.layout.shape))
+        broadcast(chips=many, prefill_layout=first.layout, decode_layout=then.layout)
         smallest = first.layout.chips + then.layout.chips
         if np.any(many < smallest):
             raise InputError("chips", chips, f"at least {np.max(smallest)}, a replica of each kind")
