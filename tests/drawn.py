@@ -22,7 +22,16 @@ MODELS = (
     "AntonV/mamba2-130m-hf", "deepseek-ai/DeepSeek-V3",
 )  # fmt: skip
 """Dense and windowed, mixtures, latent attention, hybrids with state, a state alone, and one that is large."""
-MACHINES = ("64xh100-sxm", "8xdgx-h100", "64xb200", "gb200-nvl72", "64xa100-sxm-80gb", "64xmi300x", "64xl40s", "h200-sxm")
+MACHINES = (
+    "64xh100-sxm",
+    "8xdgx-h100",
+    "64xb200",
+    "gb200-nvl72",
+    "64xa100-sxm-80gb",
+    "64xmi300x",
+    "64xl40s",
+    "h200-sxm",
+)
 PRECISIONS = (None, None, "fp8", "weights=int4", "weights=int4,kv=fp8", "kv=fp8", "weights=nvfp4", "fp8-block")
 LAWS = ("calibrated", "calibrated", "calibrated", "ideal", "fixed(0.5,0.8)")
 SHAPES = ((4,), (2, 2), (96,), (3, 40))
@@ -322,7 +331,10 @@ def draw_train(rng: Generator) -> Case:
     }  # fmt: skip
     numbers, arrays = columns(rng, drawn, degrees(rng, True))
     fixed = {**setting(rng, MACHINES[:-1]), **stages(rng)}
-    fixed |= {"precision": pick(rng, (None, None, None, "weights=fp8")), "engine": pick(rng, ("megatron", "fsdp", "none"))}
+    fixed |= {
+        "precision": pick(rng, (None, None, None, "weights=fp8")),
+        "engine": pick(rng, ("megatron", "fsdp", "none")),
+    }
     model, pp = fixed["model"], fixed["layout.pp"]
     schedule = pick(rng, ("1f1b", "1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved", "dualpipe")) if pp > 1 else "1f1b"
     if schedule == "dualpipe":
