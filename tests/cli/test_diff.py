@@ -31,7 +31,9 @@ def test_two_chips(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_two_formats_and_layouts(capsys: pytest.CaptureFixture[str]) -> None:
-    figures = changed(capsys, f"{LLAMA}@h100-sxm:precision=[weights=int4,kv=fp8]", f"{LLAMA}@8xh100-sxm:layout=[tp=8,sp]")
+    figures = changed(
+        capsys, f"{LLAMA}@h100-sxm:precision=[weights=int4,kv=fp8]", f"{LLAMA}@8xh100-sxm:layout=[tp=8,sp]"
+    )
     model = rl.load(LLAMA)
     assert figures["model", "KV cache per token"] == (65536, 131072)
     e = rl.estimate(model, rl.decode(1, 1024), on="8xh100-sxm", layout="tp=8,sp")

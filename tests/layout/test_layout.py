@@ -319,5 +319,6 @@ def test_imbalance_loads_the_busiest_rank_and_capacity_drops_the_rest() -> None:
     assert rows() == 8 * 1000
     assert rows(imbalance=1.5) == 12000
     assert rows(imbalance=1.5, capacity=1.25) == 10000
+    assert Layout(tp=8, imbalance=1.5).load == 1  # every rank has all experts
     with pytest.raises(rl.InputError):
         Layout(imbalance=0.5)

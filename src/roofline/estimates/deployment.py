@@ -51,8 +51,9 @@ class Deployment(Figured):
         return self.layout.text()
 
     def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
-        """As columns, under their own names."""
-        yield from ((part, plain(self.figure(part)), "") for part in ("chip", "cluster", "chips", "layout"))
+        """As columns, under their own names; of one of several with its name before."""
+        before = "" if name == "deployment" else f"{name}_"
+        yield from ((before + part, plain(self.figure(part)), "") for part in ("chip", "cluster", "chips", "layout"))
 
     def rank(self, model: Model, stage: int | None = None) -> Model:
         """The model that one rank holds."""

@@ -19,7 +19,7 @@ from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.model.maths import Count, is_array
 from roofline.model.precision import Precision
-from roofline.result import Flag, Units
+from roofline.result import Flag, Units, Word
 
 CHIPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Numbers of chips that `fit` tries."""
@@ -94,30 +94,37 @@ class Fit(Deployed):
 
     @cached_property
     def longest_context(self) -> Count | None:
-        """Tokens that each sequence of this batch may have, at most the model's context; None beyond every limit."""
+        """Tokens that each sequence of this batch may have, at most the model's context; null beyond every limit."""
         most = self._holding.most_tokens(self.batch_per_replica, self.model.context or LONGEST)
-        longest = shaped_whole(most, self.shape)
-        return None if not is_array(longest) and longest == LONGEST else longest
+        return _known(shaped_whole(most, self.shape), most != LONGEST)
 
     @cached_property
-    def fewest(self) -> Layout | None:
-        """The layout of the fewest chips, None where none of up to 1,024 is enough; of an array, for all elements."""
-        return next((layout for layout in layouts() if np.all(self._fits(layout))), None)
+    def _fewest(self) -> Count:
+        """Which of the layouts is the first that is enough, their number where none is."""
+        tried, shape = tuple(layouts()), np.broadcast_shapes(np.shape(self.batch), np.shape(self.context))
+        number = np.full(shape, len(tried))
+        for i, layout in enumerate(tried):
+            number = np.where((number == len(tried)) & self._fits(layout), i, number)
+            if (number < len(tried)).all():
+                break
+        return shaped_whole(number, self.shape)
 
     @property
-    def fewest_chips(self) -> int | None:
-        """Its chips."""
-        return None if self.fewest is None else int(self.fewest.chips)
+    def fewest_chips(self) -> Count | None:
+        """Chips of the layout of the fewest chips that is enough; null where none of up to 1,024 is."""
+        chips = np.array([layout.chips for layout in layouts()] + [0])[self._fewest]
+        return _known(shaped_whole(chips, self.shape), chips > 0)
 
     @property
-    def fewest_layout(self) -> str | None:
-        """It, in words."""
-        return None if self.fewest is None else self.fewest.text()
+    def fewest_layout(self) -> Word | None:
+        """That layout in words."""
+        words = np.array([layout.text() for layout in layouts()] + [""])[self._fewest]
+        return words if self.shape else str(words) or None
 
-    def _fits(self, layout: Layout, formats: Precision | None = None) -> Any:
+    def _fits(self, layout: Layout) -> Any:
         deployment = Deployment(self.chip, self.deployment.cluster, layout)
         try:
-            chosen = holding_of(self.model, deployment, formats or self.formats, self.engine, self.chunk)
+            chosen = holding_of(self.model, deployment, self.formats, self.engine, self.chunk)
         except InputError:  # a degree that does not divide
             return False
         return chosen.fits(deployment.share(self.batch), self.context)
@@ -141,9 +148,10 @@ def fit(
 
     def one(model: Any, batch: Count, context: Count, chunk: int | None, **where: Any) -> Fit:
         asked = setup(model_of(model), **{"engine": "vllm", **where})
+        asked.deployment.rank(asked.model)  # an error where a degree does not divide
         length = count("context", asked.model.context or 4096 if context is None else context, 1)
         sequences = count("batch", batch, 1)
-        broadcast(batch=sequences, context=length)
+        broadcast(batch=sequences, context=length, layout=asked.layout)
         return Fit(asked, sequences, length, count("chunk", asked.engine.chunk if chunk is None else chunk, 1))
 
     options = {"model": model, "batch": batch, "context": context, "chunk": chunk, **settings}
@@ -153,6 +161,13 @@ def fit(
 def shaped_whole(value: Count, shape: tuple[int, ...]) -> Count:
     """A whole number where the shape is (), else an array of that shape."""
     return shaped(value, shape) if shape else int(value)
+
+
+def _known(value: Count, known: Any) -> Count | None:
+    """A whole number where it is known, else nothing."""
+    if not is_array(value):
+        return value if known else None
+    return value if np.all(known) else np.where(known, value, np.nan)
 
 
 def layouts() -> Iterator[Layout]:
@@ -189,5 +204,5 @@ def _changes(f: Fit) -> Iterator[Change]:
     if not smaller and formats.kv.bits > 8:
         both = formats.merged({"weights": "int4", "kv": "fp8"})
         yield from tried("weights and cache", "weights=int4,kv=fp8", both)
-    if f.fewest is not None and f.fewest != layout:
-        yield Change("chips", f"{f.fewest.chips} chips", 0.0)
+    if f.fewest_layout is not None and f.fewest_layout != layout.text():
+        yield Change("chips", f"{f.fewest_chips} chips", 0.0)

@@ -290,18 +290,22 @@ def decode_steps(plan: Plan, batch: Count, start: Count, tokens: Count, host: Co
     that are the same are timed once: those of one batch are the sums between two places of one row of contexts.
     """
     shape = np.broadcast_shapes(np.shape(batch), np.shape(start), np.shape(tokens), plan.rank.shape)
-    flat = [np.broadcast_to(v, shape).reshape(-1).astype(np.int64) for v in (batch, start, tokens)]
-    steps = np.ceil(flat[2] / yields).astype(np.int64)
-    hosts = np.broadcast_to(host, shape).reshape(-1)
+    flat = shape or (1,)
+    many, begin, left = (np.broadcast_to(v, flat).astype(np.int64) for v in (batch, start, tokens))
+    steps, hosts = np.ceil(left / yields).astype(np.int64), np.broadcast_to(host, flat)
     if not np.any(steps > 0):
         return NOTHING.shaped(shape)
     if yields != 1 or plan.rank.shape:
-        return _every_step(plan, shape, flat[0], flat[1], steps, hosts, yields, new)
-    return _rows(plan, shape, flat[0], flat[1], steps, hosts, new)
+        span = _every_step(plan, many, begin, steps, hosts, yields, new)
+    else:
+        span = _rows(plan, many, begin, steps, hosts, new)
+    return span.shaped(shape) if shape else Span(*(v.item() for v in span.ends()))
 
 
-def _rows(plan: Plan, shape: tuple[int, ...], batch: Any, start: Any, steps: Any, hosts: Any, new: int) -> Span:
+def _rows(plan: Plan, batch: Any, start: Any, steps: Any, hosts: Any, new: int) -> Span:
     """One row of contexts for each batch, over the union of what its elements need; sums are differences of its own."""
+    shape, added = steps.shape, hosts * steps
+    batch, start, steps = (v.reshape(-1) for v in (batch, start, steps))
     order = np.lexsort((start, batch))
     runs = list(_runs(batch[order], start[order], (start + steps)[order]))
     contexts = np.concatenate([np.arange(low, high) for _, low, high, _ in runs])
@@ -317,9 +321,8 @@ def _rows(plan: Plan, shape: tuple[int, ...], batch: Any, start: Any, steps: Any
         row = np.concatenate([[0.0], np.cumsum(np.broadcast_to(values, contexts.shape), dtype=np.longdouble)])
         return (row[begins + steps] - row[begins]).astype(float).reshape(shape)
 
-    added = np.reshape(hosts * steps, shape)
     floor, expected, low_end, high_end = (between(v) for v in span.ends())
-    return Span(floor, expected + added, low_end + added, high_end + added).shaped(shape)
+    return Span(floor, expected + added, low_end + added, high_end + added)
 
 
 def _runs(batch: Any, start: Any, end: Any) -> Iterator[tuple[int, int, int, slice]]:
@@ -334,18 +337,16 @@ def _runs(batch: Any, start: Any, end: Any) -> Iterator[tuple[int, int, int, sli
     yield int(batch[first]), low, high, slice(first, len(batch))
 
 
-def _every_step(
-    plan: Plan, shape: tuple[int, ...], batch: Any, start: Any, steps: Any, hosts: Any, yields: float, new: int
-) -> Span:
-    """Every step of every element as an element of its own."""
-    element = np.repeat(np.arange(len(steps)), steps)
-    within = np.arange(len(element)) - np.repeat(np.cumsum(steps) - steps, steps)
-    contexts = (start[element] + within * yields).astype(np.int64)
-    sums = []
-    for piece in np.array_split(np.arange(len(element)), max(1, len(element) // 2**18)):
-        span = of_total(plan.total(decode_of(batch[element[piece]], contexts[piece], new)), plan, hosts[element[piece]])
-        sums.append([np.bincount(element[piece], np.broadcast_to(v, piece.shape), len(steps)) for v in span.ends()])
-    return Span(*(sum(column).reshape(shape) for column in zip(*sums, strict=True))).shaped(shape)
+def _every_step(plan: Plan, batch: Any, start: Any, steps: Any, hosts: Any, yields: float, new: int) -> Span:
+    """Every step of every element, along a first axis, in pieces; what an element has no more of counts nothing."""
+    longest, piece = int(steps.max()), max(1, 2**18 // steps.size)
+    sums: list[Any] = [np.zeros(steps.shape)] * 4
+    for first in range(0, longest, piece):
+        numbers = np.arange(first, min(first + piece, longest)).reshape(-1, *(1 for _ in steps.shape))
+        contexts = (start + np.minimum(numbers, np.maximum(steps - 1, 0)) * yields).astype(np.int64)
+        span = of_total(plan.total(decode_of(batch, contexts, new)), plan, hosts)
+        sums = [s + np.where(numbers < steps, v, 0.0).sum(axis=0) for s, v in zip(sums, span.ends(), strict=True)]
+    return Span(*sums)
 
 
 def decode_of(batch: Count, context: Count, new: int) -> Step:
@@ -380,7 +381,7 @@ def generation(
 ) -> Generation:
     """The same of settings that are understood."""
     sequences, new, out = count("batch", batch, 1), count("input", input, 1), count("output", output, 1)
-    broadcast(batch=sequences, input=new, output=out)
+    broadcast(batch=sequences, input=new, output=out, layout=asked.layout)
     check_context(asked.model, prefill(1, new + out - 1))
     check_formats(asked.plan)
     return Generation(asked, sequences, new, out, speculation)

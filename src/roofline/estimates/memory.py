@@ -143,11 +143,16 @@ class Holding:
 
     def most_sequences(self, tokens: Count, limit: Count) -> Count:
         """Sequences of so many tokens that a replica holds at once, at most `limit`; 0 where not one fits."""
-        return largest(lambda batch: self.fits(batch, tokens), limit)
+        return largest(lambda batch: self.fits(batch, tokens), self._each(limit, tokens))
 
     def most_tokens(self, batch: Count, limit: Count) -> Count:
         """Tokens that each of so many sequences may have, at most `limit`; 0 where not one fits."""
-        return largest(lambda tokens: self.fits(batch, tokens), limit)
+        return largest(lambda tokens: self.fits(batch, tokens), self._each(limit, batch))
+
+    def _each(self, limit: Count, other: Count) -> Count:
+        """A limit for every element of another number and of the layout's degrees."""
+        shape = np.broadcast_shapes(np.shape(limit), np.shape(other), self.deployment.layout.shape)
+        return np.broadcast_to(limit, shape) if shape else limit
 
     @cached_property
     def growing(self) -> bool:
@@ -196,9 +201,9 @@ SECTIONS = 256
 def largest(allowed: Callable[[Count], Any], limit: Count) -> Count:
     """The largest whole number from 1 to `limit` that is allowed, 0 where none is; if one is, so are all below it.
 
-    For every element of an array `limit` or of what `allowed` gives.
+    For every element of an array `limit`.
     """
-    shape = np.broadcast_shapes(np.shape(limit), np.shape(allowed(1)))
+    shape = np.shape(limit)
     low, high = np.zeros(shape), np.broadcast_to(limit, shape) + 1.0
     sections = max(1, SECTIONS // max(1, low.size))
     steps = np.arange(1, sections + 1).reshape(-1, *(1 for _ in shape))

@@ -150,9 +150,10 @@ def pools(
         check_context(built, prefill(1, new + out - 1))
         first = setup(built, on=on, layout=prefill_layout or "tp=1", **options)
         then = setup(built, on=on, layout=decode_layout or "tp=1", **options)
-        smallest = first.deployment.chips + then.deployment.chips
-        if np.any(np.asarray(many) < smallest):
-            raise InputError("chips", chips, f"at least {smallest}, a replica of each kind")
+        broadcast(chips=many, prefill_layout=first.layout, decode_layout=then.layout)
+        smallest = first.layout.chips + then.layout.chips
+        if np.any(many < smallest):
+            raise InputError("chips", chips, f"at least {np.max(smallest)}, a replica of each kind")
         return _pools(first, then, on, many, new, out, kept)
 
     options = {"model": model, "chips": chips, "prefill_layout": prefill_layout, "decode_layout": decode_layout}
@@ -168,11 +169,11 @@ def _pools(first: Setup, then: Setup, on: Any, chips: Count, new: Count, out: Co
     step = launched(then.plan, changed_step(decode(1, 1), new + out // 2, 1, group), engine.host(group))
     prefill_rate = first.layout.dp * first.layout.pp / prompt.expected
     decode_rate = concurrency / (most(1, out - 1) * step.expected)
-    prefills, decodes = _replicas(first.deployment.chips, then.deployment.chips, prefill_rate, decode_rate, chips)
+    prefills, decodes = _replicas(first.layout.chips, then.layout.chips, prefill_rate, decode_rate, chips)
     model, formats = first.model, first.formats
     cache = model.kv_bytes(new, formats) + model.state_bytes(formats)
     joined = replace(first.deployment, cluster=_joined(on, int(np.max(np.asarray(chips))), first.deployment))
-    moved = _travel(cache, joined, chips, min(first.deployment.chips, then.deployment.chips))
+    moved = _travel(cache, joined, chips, least(first.layout.chips, then.layout.chips))
     ttft = prompt + moved.times(1 / max(1, len(model.layers))) + step
     shape = np.broadcast_shapes(*map(np.shape, (ttft.expected, prefills, decode_rate)))
     return Pools(
@@ -186,10 +187,10 @@ def _joined(on: Any, chips: int, deployment: Deployment) -> Cluster:
     return deploy(on, {"dp": chips}).cluster if chips > 1 else deployment.cluster
 
 
-def _replicas(g_p: int, g_d: int, r_p: Count, r_d: Count, chips: Count) -> tuple[Count, Count]:
+def _replicas(g_p: Count, g_d: Count, r_p: Count, r_d: Count, chips: Count) -> tuple[Count, Count]:
     """Replicas of either pool on at most so many chips that let most requests through; of equals the fewest chips."""
-    shape = np.broadcast_shapes(*map(np.shape, (r_p, r_d, chips)))
-    prefills = np.arange(1, (int(np.max(np.asarray(chips))) - g_d) // g_p + 1).reshape(-1, *(1 for _ in shape))
+    shape = np.broadcast_shapes(*map(np.shape, (g_p, g_d, r_p, r_d, chips)))
+    prefills = np.arange(1, np.max((chips - g_d) // g_p) + 1).reshape(-1, *(1 for _ in shape))
     left = (chips - prefills * g_p) // g_d
     decodes = np.minimum(left, np.maximum(1, np.ceil(prefills * r_p / r_d).astype(np.int64)))
     through = np.where(left < 1, -1.0, np.minimum(prefills * r_p, decodes * r_d))
@@ -200,7 +201,7 @@ def _replicas(g_p: int, g_d: int, r_p: Count, r_d: Count, chips: Count) -> tuple
     return (numbers[0], numbers[1]) if shape else (int(numbers[0]), int(numbers[1]))
 
 
-def _travel(size: Count, deployment: Deployment, chips: Count, ranks: int) -> Span:
+def _travel(size: Count, deployment: Deployment, chips: Count, ranks: Count) -> Span:
     """Seconds of a cache between two replicas, its parts by the links of as many chips as the smaller has."""
     t = collective("p2p", size / ranks, chips, deployment.cluster)
     return Span(t.floor, t.expected, t.low, t.high)

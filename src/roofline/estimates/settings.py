@@ -230,10 +230,11 @@ def _label(value: Any) -> str:
             return str(value)
 
 
-def broadcast(**numbers: Count) -> tuple[int, ...]:
-    """The shape that numbers and arrays have together. Raises InputError where they do not broadcast."""
+def broadcast(**parts: Any) -> None:
+    """Raises InputError where arrays, a step's and a layout's among them, do not broadcast."""
+    shapes = {name: getattr(part, "shape", ()) for name, part in parts.items()}
     try:
-        return np.broadcast_shapes(*(np.shape(v) for v in numbers.values()))
+        np.broadcast_shapes(*shapes.values())
     except ValueError:
-        shapes = ", ".join(f"{name} {np.shape(v)}" for name, v in numbers.items() if np.shape(v))
-        raise InputError("arrays", shapes, "arrays that broadcast together") from None
+        said = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
+        raise InputError("arrays", said, "arrays that broadcast together") from None

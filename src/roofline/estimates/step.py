@@ -11,7 +11,7 @@ import numpy as np
 
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan, Total, grade_of
-from roofline.estimates.settings import Deployed, Setup
+from roofline.estimates.settings import Deployed, Setup, broadcast
 from roofline.estimates.span import Span, shaped
 from roofline.machine.kernels import is_matrix, matrix_format
 from roofline.machine.target import Target
@@ -352,6 +352,7 @@ def step_estimate(
     if within:
         check_context(asked.model, step)
     check_formats(asked.plan)
+    broadcast(step=step, layout=asked.layout)
     return Estimate(asked, step, counting, traffic)
 
 

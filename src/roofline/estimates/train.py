@@ -403,7 +403,8 @@ def _run(step: Training, each_stage: Sequence[Passes], micro_batches: Count, chu
     axes = np.ndim(slowest.expected + micro_batches)
     if axes:
         both = {key: side_by_side(one, other, axes) for key, (one, other) in ends.items()}
-        expected, floor = length(step.schedule, [both[id(p)] for p in each_stage], micro_batches, chunks)
+        lengths = np.asarray(length(step.schedule, [both[id(p)] for p in each_stage], micro_batches, chunks))
+        expected, floor = np.broadcast_to(lengths, (2, *lengths.shape[-axes:]))  # the same where the law is ideal
     else:
         times = ([ends[id(p)][i] for p in each_stage] for i in (0, 1))
         expected, floor = (length(step.schedule, t, micro_batches, chunks) for t in times)
@@ -698,7 +699,7 @@ def check(model: Model, step: Training, layout: Layout) -> Count:
     if FORMATS[step.recipe.weights].bits < 8 and not any(x.frozen for x, _ in model.modules()):
         raise InputError("recipe", step.recipe.name, f"one whose weights can learn, or adapters; {step.recipe.about}")
     (query,) = step.queries
-    broadcast(batch=query.count, tokens=query.new, micro_batch=step.micro_batch, layout=np.empty(layout.shape))
+    broadcast(batch=query.count, tokens=query.new, micro_batch=step.micro_batch, layout=layout)
     replicas = layout.dp * step.micro_batch
     if some(query.count % replicas):
         batch, groups = _first(query.count % replicas, query.count, replicas)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 
 from roofline.model.errors import InputError, nearest, not_one_of
-from roofline.model.maths import Count, ceil_div, is_array, least, some
+from roofline.model.maths import Count, ceil_div, is_array, least, some, where
 from roofline.result import Figured, Units
 
 Exchange: TypeAlias = Literal["ring", "all_gather", "ulysses"]
@@ -141,8 +141,9 @@ class Layout(Figured):
 
     @cached_property
     def load(self) -> Count:
-        """Rows of the busiest expert-parallel rank over the mean."""
-        return self.imbalance if self.capacity is None else least(self.imbalance, self.capacity)
+        """Rows of the busiest expert-parallel rank over the mean: 1 where one rank has all experts."""
+        rows = self.imbalance if self.capacity is None else least(self.imbalance, self.capacity)
+        return where(self.ep > 1, rows, 1.0)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -192,7 +193,8 @@ def _short(value: Count) -> str:
     """A number, or the least and the most of an array."""
     if not is_array(value):
         return f"{value:g}"
-    return f"{value.min():g}…{value.max():g}"
+    low, high = value.min(), value.max()
+    return f"{low:g}" if low == high else f"{low:g}…{high:g}"
 
 
 def _spread(layers: int, chunks: int) -> list[int]:
@@ -245,7 +247,13 @@ def _pair(word: str) -> tuple[str, Any]:
     return name, int(text)
 
 
+def _number(value: Any) -> Any:
+    """A number of NumPy's as Python's own."""
+    return value.item() if is_array(value) and not value.ndim else value
+
+
 def _degree(name: str, value: Any) -> Count:
+    value = _number(value)
     if is_array(value) or isinstance(value, (list, tuple)):
         try:
             array = np.asarray(value)
@@ -260,6 +268,7 @@ def _degree(name: str, value: Any) -> Count:
 
 
 def _at_least_one(name: str, value: Any) -> Count:
+    value = _number(value)
     if is_array(value) or isinstance(value, (list, tuple)):
         array = np.asarray(value)
         if array.dtype.kind not in "iuf" or array.size == 0 or not (np.isfinite(array) & (array >= 1)).all():

@@ -289,6 +289,13 @@ GRADIENT_LAWS.add(
 
 
 # -- some elements ------------------------------------------------------------------------------------------------
+def shape_of(op: o.Op) -> tuple[int, ...]:
+    """The broadcast shape of an op's arrays."""
+    values = [getattr(op, f.name) for f in fields(op)]
+    shapes = [v.shape for v in values if is_array(v) or isinstance(v, Step)]
+    return np.broadcast_shapes(*shapes, *(shape_of(v) for v in values if isinstance(v, o.Op)))
+
+
 def restricted(op: o.Op, shape: tuple[int, ...], places: Any) -> o.Op:
     """The op at some elements of its arrays, flattened from `shape`; queries that none of them has are left out."""
 

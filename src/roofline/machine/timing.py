@@ -13,7 +13,7 @@ import numpy as np
 from roofline.machine import law
 from roofline.machine.collectives import Routing, Transfer, collective
 from roofline.machine.constants import Grade
-from roofline.machine.kernels import KERNELS, is_matrix, matrix_format, restricted, work_of
+from roofline.machine.kernels import KERNELS, is_matrix, matrix_format, restricted, shape_of, work_of
 from roofline.machine.target import Target
 from roofline.model.maths import Count, is_array, least, most, where
 from roofline.work import ops as o
@@ -70,6 +70,7 @@ def time_op(op: o.Op, target: Target) -> Timing:
     code = KERNELS[type(op)].regime(op)
     if not is_array(code) or (code == code.flat[0]).all():
         return _time(op, target)
+    code = np.broadcast_to(code, shape_of(op))
     seconds = {name: np.zeros(code.size) for name in SUMMED}
     grade = np.full(code.size, "-")
     for number in set(np.unique(code)) - {-1}:
@@ -114,7 +115,9 @@ def time_quantise(op: o.Op, target: Target) -> Timing | None:
     seconds = where(op.m > 0, seconds, 0.0)
     low, high = constants.interval(seconds)
     fixed = least(seconds, constants.record.quantise_t0)
-    return Timing(0.0, 0.0, seconds, low * seconds, high * seconds, fixed, constants.grade)
+    return Timing(
+        0.0, 0.0, seconds, low * seconds, high * seconds, fixed, constants.grade, launches=(op.m > 0) * 1
+    )  # fmt: skip
 
 
 def _communicate(op: o.Communicate, target: Target) -> Timing:
@@ -127,7 +130,8 @@ def _communicate(op: o.Communicate, target: Target) -> Timing:
         software=target.engine.network or target.engine.software or "nccl", routing=routing,
     )  # fmt: skip
     t = slowed(t, target)
-    return Timing(0.0, 0.0, t.expected, t.low, t.high, t.fixed, t.grade, t.floor)
+    launches = (t.expected > 0) * 1  # one rank alone, as an array of degrees may have, sends nothing
+    return Timing(0.0, 0.0, t.expected, t.low, t.high, t.fixed, t.grade, t.floor, launches)
 
 
 def slowed(t: Transfer, target: Target) -> Transfer:
