@@ -18,8 +18,8 @@ RANKS = st.integers(1, 64)
 CHUNK = st.integers(1, 10**6)
 SIZES = np.unique(np.concatenate([np.logspace(0, 11, 200), KNOTS]))
 CLUSTERS = (
-    "8xh100-sxm", "8xa100-sxm-80gb", "8xl40s", "gb200-nvl72", "4xdgx-h100", "tpu-v5e-pod", "8xmi300x",
-    "pcie-workstation", "4xa100-pcie-80gb", "8xgaudi2",
+    "8xh100-sxm", "8xa100-sxm-80gb", "l40s-server", "gb200-nvl72", "4xdgx-h100", "tpu-v5e-pod", "mi300x-platform",
+    "pcie-workstation", "4xa100-pcie-80gb", "hls-gaudi2",
 )  # fmt: skip
 
 

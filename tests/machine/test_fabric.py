@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.machine.chip import chip_named
-from roofline.machine.fabric import KINDS, Cluster, Level, cluster_named, clusters, part_of
+import roofline as rl
+from roofline.machine.chip import chip_named, chips
+from roofline.machine.fabric import KINDS, Cluster, Level, cluster_named, clusters, is_cluster, part_of
+from roofline.machine.files import plain_name
 from roofline.model.errors import InputError
 
 GOOD = """
@@ -40,7 +42,7 @@ def test_presets_have_chip_source_date_and_sane_levels() -> None:
     "name",
     """
     dgx-1 dgx-2 dgx-a100 hgx-a100 dgx-h100 hgx-h100 dgx-h200 dgx-b200 dgx-b300 gb200-nvl72 GB300_NVL72 tpu-v4-pod
-    tpu-v5e-pod tpu-v5p-pod tpu-v6e-pod tpu-v7-pod 8xmi300x mi355x-platform pcie-workstation workstation
+    tpu-v5e-pod tpu-v5p-pod tpu-v6e-pod tpu-v7-pod mi300x-platform mi355x-node pcie-workstation workstation
     """.split(),
 )
 def test_the_clusters_people_ask_for(name: str) -> None:
@@ -52,6 +54,50 @@ def test_aliases_are_unique() -> None:
     for cluster in clusters().values():
         for name in (cluster.name, *cluster.aliases):
             assert seen.setdefault(name.lower().replace("_", "-"), cluster.name) == cluster.name
+
+
+def test_no_chip_and_no_cluster_have_a_name_in_common() -> None:
+    owners: dict[str, set[str]] = {}
+    for kind, id, names in (
+        *(("chip", c.id, (c.id, c.name, *c.aliases)) for c in chips().values()),
+        *(("cluster", c.name, (c.name, *c.aliases)) for c in clusters().values()),
+    ):
+        for name in names:
+            owners.setdefault(plain_name(name), set()).add(f"{kind} {id}")
+    assert {name: sorted(of) for name, of in owners.items() if len(of) > 1} == {}
+
+
+def test_every_chip_is_a_chip_wherever_a_machine_is_asked_for() -> None:
+    for chip in chips().values():
+        for name in (chip.id, chip.name, *chip.aliases):
+            assert not is_cluster(name), name
+            assert chip_named(name) is chip
+            assert (cluster_named(name).chip, cluster_named(name).chips) == (chip.id, 1)
+    for cluster in clusters().values():
+        for name in (cluster.name, *cluster.aliases):
+            assert is_cluster(name)
+            assert cluster_named(name) is cluster
+            with pytest.raises(InputError):
+                chip_named(name)
+
+
+@pytest.mark.parametrize("name", ["7900xtx", "7900-XTX", "7900 xtx", "RX 7900 XTX"])
+def test_a_chip_that_begins_with_a_number_and_has_an_x(name: str) -> None:
+    e = rl.estimate("openai-community/gpt2", rl.decode(1, 8), on=name)
+    assert (e.chip.id, e.deployment.chips) == ("rx-7900-xtx", 1)
+    assert cluster_named(f"2x{name}").chips == 2
+
+
+@pytest.mark.parametrize("name", ["mi300x", "gaudi-2", "h100-sxm", "l40s", "v100-sxm2-32gb", "tpu-v5e", "tpu-v5p"])
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_so_many_chips_are_so_many_whatever_joins_them(name: str, count: int) -> None:
+    """Also of a mesh or a torus, whose links are those of the whole."""
+    cluster = cluster_named(f"{count}x{name}")
+    assert cluster.chips == count
+    with pytest.raises(InputError, match="group"):
+        cluster.span(count + 1)
+    e = rl.estimate("openai-community/gpt2", rl.decode(8, 8), on=cluster)
+    assert e.deployment.chips == count
 
 
 def test_counted_chips_and_nodes() -> None:

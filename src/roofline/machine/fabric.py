@@ -96,7 +96,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Chips of one kind and the levels that join them, from the inside out."""
+    """Chips of one kind and the levels that join them, from the inside out. `part`: so many of its chips alone."""
 
     name: str
     chip: str
@@ -105,6 +105,7 @@ class Cluster:
     date: str = ""
     aliases: tuple[str, ...] = ()
     note: str = ""
+    part: int | None = None
 
     def __post_init__(self) -> None:
         if not self.levels:
@@ -120,8 +121,8 @@ class Cluster:
 
     @property
     def chips(self) -> int:
-        """How many chips there are: the product of the sizes."""
-        return math.prod(level.size for level in self.levels)
+        """How many chips there are: the product of the sizes, or the part of them that this is."""
+        return self.part or math.prod(level.size for level in self.levels)
 
     def span(self, n: int, stride: int = 1) -> tuple[Part, ...]:
         """The levels that a group of n chips crosses, from the inside out; none for one chip.
@@ -282,12 +283,18 @@ def catalogued() -> frozenset[str]:
     return frozenset((*names, *_names()))
 
 
+def _counted(text: str) -> tuple[int, str] | None:
+    """The number and the name in `8xh100-sxm`; None where there are none, as in the chip 7900xtx."""
+    counted = re.fullmatch(r"(\d{1,7})-?[x×*]-?(.+)", text)
+    return (int(counted[1]), counted[2]) if counted and text not in catalogued() else None
+
+
 def is_cluster(spec: object) -> bool:
     """Whether it names a cluster, not a chip: a preset, COUNTxNAME, or a file with levels."""
     if not isinstance(spec, (str, os.PathLike)):
         return False
     text = plain_name(os.fspath(spec))
-    if text in _names() or re.fullmatch(r"\d{1,7}-?[x×*]-?.+", text):
+    if text in _names() or _counted(text):
         return True
     path = Path(spec)
     if path.suffix != ".toml" or not path.is_file():
@@ -312,8 +319,7 @@ def cluster_named(spec: str | os.PathLike[str] | Chip | Cluster) -> Cluster:
     path = Path(spec)
     if path.suffix == ".toml" or path.is_file():
         return cluster_from(*one_table("cluster", path))
-    counted = re.fullmatch(r"(\d{1,7})-?[x×*]-?(.+)", text)
-    count, rest = (int(counted[1]), counted[2]) if counted else (1, text)
+    count, rest = _counted(text) or (1, text)
     if count < 1:
         raise InputError("cluster", spec, "at least one chip")
     if rest in _names():
@@ -352,7 +358,7 @@ def of_chips(count: int, chip: Chip) -> Cluster:
             raise InputError("cluster", name, f"a multiple of {step} chips, as in {preset.name}")
         return replace(_nodes(count // inner, preset), name=name)
     if preset is not None and preset.levels[0].kind in ("torus", "mesh") and count <= preset.levels[0].size:
-        return replace(preset, name=name, aliases=())  # a part of the whole: its links are those of the whole
+        return replace(preset, name=name, aliases=(), part=count)  # its links are those of the whole
     if count > NODE and (preset is None or count > preset.levels[0].size):
         raise InputError("cluster", name, f"at most {NODE} chips of a node; a cluster file says how more are joined")
     kind = link_kind(chip)

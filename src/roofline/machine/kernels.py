@@ -57,10 +57,8 @@ class Kernel:
 
 KERNELS: Table[Kernel] = Table("kernels", o.Op, without=(o.Communicate,))
 """Every kind of op but Communicate, which the network times."""
-GRADIENT_LAWS: Table[Law] = Table(
-    "laws of gradients", o.Op, without=(o.MatMul, o.ExpertMatMul, o.Communicate, o.Backward, o.Update)
-)
-"""Kind of op → the law of its gradient, a `Backward` of it; those of products and collectives are ops of their kind."""
+GRADIENT_LAWS: Table[Law] = Table("laws of gradients", o.Op)
+"""Kind of op → the law of the `Backward` that is its gradient."""
 
 
 def runs(
@@ -281,6 +279,12 @@ def twice(op: o.Backward, target: Target) -> Result:
     """As long as its forward, for the gradients of what it reads and of what it makes."""
     seconds, constants = KERNELS[type(op.of)].law(op.of, target)
     return 2 * seconds, constants
+
+
+@GRADIENT_LAWS.of(o.MatMul, o.ExpertMatMul, o.Communicate, o.Backward, o.Update)
+def of_no_backward(op: o.Backward, target: Target) -> Result:
+    """A kind that has none: its gradients are ops of a kind with a law of its own, as a product's are."""
+    raise TypeError(f"{type(op.of).__name__} has no Backward")
 
 
 GRADIENT_LAWS.add(

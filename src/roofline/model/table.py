@@ -60,7 +60,7 @@ class Table(Generic[Entry]):
         entry = self._entries.get(kind)
         if entry is not None:
             return entry
-        if self.base is not None:
+        if self.base is not None and kind in self.base:
             return self.base[kind]
         raise MissingKindError(f"{kind.__name__} has no entry in the table of {self.name}")
 
