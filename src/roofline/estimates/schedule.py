@@ -369,8 +369,9 @@ def _length(schedule: str, stages: Sequence[StageTimes], m: Count, v: int) -> Co
     if longest <= rounds + 2 * p:
         return play(schedule, stages, m, v, longest)[0]
     pace = _pace(stages, v)
-    lengths: Count = 0.0 if not is_array(m) else np.zeros(m.shape)
-    pending: Any = True if not is_array(m) else np.ones(m.shape, dtype=bool)
+    several, shape = is_array(m * pace), np.shape(m * pace)
+    lengths: Count = np.zeros(shape) if several else 0.0
+    pending: Any = np.ones(shape, dtype=bool) if several else True
     while np.any(pending):
         last = 3 * p * rounds * v >= MOST_ITEMS
         size = least(m, rounds + m % p)
@@ -378,7 +379,7 @@ def _length(schedule: str, stages: Sequence[StageTimes], m: Count, v: int) -> Co
         each = most((more - one) / p, pace) if last else (more - one) / p
         settled = (size >= m) | (each >= pace * (1 - 1e-12)) | last
         lengths = where(pending & settled, one + (m - size) * each, lengths)
-        pending = pending & ~settled if is_array(m) else not settled
+        pending = pending & ~settled if several else not settled
         rounds *= 4
     return lengths
 
