@@ -47,7 +47,7 @@ class Tables(Mapping[str, Entry]):
 
     def head(self, name: str) -> Mapping[str, Any]:
         """What stands in a table itself, without the tables within it."""
-        head: Mapping[str, Any] = tomllib.loads(self._texts[name].partition(f"\n[{name}.")[0])[name]
+        head: Mapping[str, Any] = tomllib.loads(f"\n{self._texts[name]}".partition(f"\n[{name}.")[0]).get(name, {})
         return head
 
 
