@@ -20,8 +20,7 @@ from roofline.estimates.plan import Plan
 from roofline.layout.layout import DISCRETE, Layout, layout_named
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, engine_named
-from roofline.machine.fabric import Cluster, catalogued
-from roofline.machine.files import plain_name
+from roofline.machine.fabric import Cluster, is_catalogued
 from roofline.machine.target import Mode, Target, mode_named
 from roofline.model.errors import InputError
 from roofline.model.maths import Count
@@ -134,7 +133,7 @@ def setup(model: Model, **settings: Any) -> Setup:
     Raises InputError for what is not understood, and a layout of more chips than the cluster has.
     """
     on = settings.get("on")
-    known = isinstance(on, str) and plain_name(on) in catalogued()
+    known = isinstance(on, str) and is_catalogued(on)
     return (_known_setup if known else _setup)(model, **settings)
 
 

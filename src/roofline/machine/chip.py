@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -16,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from roofline.machine.files import one_table, only_known, plain_name
+from roofline.machine.files import Tables, one_table, only_known, plain_name
 from roofline.model.errors import InputError, nearest, not_one_of
 
 CATALOG = Path(__file__).with_name("catalog")
@@ -266,19 +265,22 @@ def _word(key: str, value: object) -> str:
 
 # -- finding -------------------------------------------------------------------------------------------------------
 @cache
-def chips() -> Mapping[str, Chip]:
+def chips() -> Tables[Chip]:
     """The catalog: id → chip in SI units, in the order of the files."""
-    found: dict[str, Chip] = {}
-    for path in sorted(CATALOG.glob("*.toml")):
-        with path.open("rb") as file:
-            found |= {id: chip_from(id, table) for id, table in tomllib.load(file).items()}
-    return MappingProxyType(found)
+    return Tables(chip_from, *sorted(CATALOG.glob("*.toml")))
 
 
 @cache
 def _names() -> Mapping[str, str]:
-    names = {plain_name(alias): chip.id for chip in chips().values() for alias in (*chip.aliases, chip.name, chip.id)}
+    heads = ((id, chips().head(id)) for id in chips())
+    names = {plain_name(alias): id for id, head in heads for alias in (*head.get("aliases", ()), head["name"], id)}
     return MappingProxyType(names)
+
+
+def chip_id(name: str) -> str | None:
+    """The id of a chip of the catalog, by its name or alias; None where there is none."""
+    plain = plain_name(name)
+    return plain if plain in chips() else _names().get(plain)
 
 
 def chip_named(spec: str | os.PathLike[str] | Chip) -> Chip:
@@ -289,8 +291,9 @@ def chip_named(spec: str | os.PathLike[str] | Chip) -> Chip:
     if isinstance(spec, Chip):
         return spec
     if isinstance(spec, str):
-        if plain_name(spec) in _names():
-            return chips()[_names()[plain_name(spec)]]
+        id = chip_id(spec)
+        if id is not None:
+            return chips()[id]
         if "=" in spec:
             return _from_figures(spec)
     path = Path(spec)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from roofline.machine.chip import Chip
+from roofline.machine.files import Tables, raw
 from roofline.machine.law import RECORDS
 from roofline.model.maths import Count, where
 
@@ -83,7 +83,7 @@ class Either:
 @cache
 def _table(name: str) -> Mapping[str, Any]:
     path = FOLDER / f"{name}.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return Tables(raw, path) if path.exists() else {}
 
 
 def places(chip: Chip) -> tuple[tuple[str, str], ...]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from roofline.machine.files import Tables
 from roofline.model.errors import not_one_of
 from roofline.model.maths import Count, ceil_div
 
@@ -88,8 +87,7 @@ class Engine:
 @cache
 def engines() -> Mapping[str, Engine]:
     """The engines that come with constants."""
-    tables = tomllib.loads(FILE.read_text(encoding="utf-8"))
-    return MappingProxyType({id: Engine(id=id, **table) for id, table in tables.items()})
+    return Tables(lambda id, table: Engine(id=id, **table), FILE)
 
 
 def engine_named(name: str | Engine | None) -> Engine:

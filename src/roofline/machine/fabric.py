@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,8 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from roofline.machine.chip import Chip, chip_named, chips
-from roofline.machine.files import one_table, only_known, plain_name
+from roofline.machine.chip import Chip, chip_id, chip_named, chips
+from roofline.machine.files import Tables, one_table, only_known, plain_name
 from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.maths import ceil_div
 
@@ -265,22 +264,28 @@ def _level(where: str, row: object, chip: Chip | None) -> Level:
 
 # -- finding -------------------------------------------------------------------------------------------------------
 @cache
-def clusters() -> Mapping[str, Cluster]:
+def clusters() -> Tables[Cluster]:
     """The presets: id → cluster; bandwidths in bytes/s of a chip in one direction, latencies in seconds."""
-    tables = tomllib.loads(FILE.read_text(encoding="utf-8"))
-    return MappingProxyType({id: cluster_from(id, table) for id, table in tables.items()})
+    return Tables(cluster_from, FILE)
 
 
 @cache
 def _names() -> Mapping[str, str]:
-    return MappingProxyType({plain_name(alias): c.name for c in clusters().values() for alias in (*c.aliases, c.name)})
+    heads = ((id, clusters().head(id)) for id in clusters())
+    names = {plain_name(alias): id for id, head in heads for alias in (*head.get("aliases", ()), head["name"], id)}
+    return MappingProxyType(names)
 
 
 @cache
-def catalogued() -> frozenset[str]:
-    """The names and aliases of all chips and clusters that come with the package, plain."""
-    names = (plain_name(name) for chip in chips().values() for name in (*chip.aliases, chip.name, chip.id))
-    return frozenset((*names, *_names()))
+def _presets() -> Mapping[str, str]:
+    """The first preset of each chip, by their ids."""
+    pairs = [(chip_id(clusters().head(id)["chip"]), id) for id in clusters()]
+    return MappingProxyType({chip: id for chip, id in reversed(pairs) if chip is not None})
+
+
+def is_catalogued(name: str) -> bool:
+    """Whether a chip or a cluster that comes with the package has this name or alias."""
+    return chip_id(name) is not None or plain_name(name) in _names()
 
 
 def _counted(text: str) -> tuple[int, str] | None:
@@ -350,7 +355,7 @@ def of_chips(count: int, chip: Chip) -> Cluster:
     Raises InputError where the chip has no link, or the count does not fill the preset's nodes.
     """
     name = f"{count}x{chip.id}"
-    preset = next((c for c in clusters().values() if c.chip == chip.id), None)
+    preset = clusters()[_presets()[chip.id]] if chip.id in _presets() else None
     if preset is not None and preset.levels[0].size < count and (count > NODE or len(preset.levels) > 1):
         inner = math.prod(level.size for level in preset.levels[:-1])
         if len(preset.levels) == 1 or count % inner:

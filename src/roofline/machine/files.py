@@ -1,15 +1,59 @@
-"""Machine files: TOML that a user wrote, one machine in each."""
+"""Machine files: TOML that a user wrote, one machine in each; and those of the package, read as far as is asked."""
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from roofline.model.errors import InputError, nearest
 
 LARGEST_FILE = 2**20
+Entry = TypeVar("Entry")
+_HEADER = re.compile(r"^\[([\w-]+)", re.MULTILINE)
+
+
+class Tables(Mapping[str, Entry]):
+    """The top tables of the package's own TOML files by name, in their order; each is parsed when it is asked for.
+
+    Their names stand bare at the start of a line, as in `[h100-sxm.memory]`. `build`: name, table → entry.
+    """
+
+    def __init__(self, build: Callable[[str, Any], Entry], *paths: Path) -> None:
+        self._build = build
+        self._texts: dict[str, str] = {}
+        self._entries: dict[str, Entry] = {}
+        for text in (path.read_text(encoding="utf-8") for path in paths):
+            headers = [(h[1], h.start()) for h in _HEADER.finditer(text)]
+            for (name, start), (_, end) in pairwise([*headers, ("", len(text))]):
+                self._texts[name] = self._texts.get(name, "") + text[start:end]
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self._entries:
+            self._entries[name] = self._build(name, tomllib.loads(self._texts[name])[name])
+        return self._entries[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def head(self, name: str) -> Mapping[str, Any]:
+        """What stands in a table itself, without the tables within it."""
+        head: Mapping[str, Any] = tomllib.loads(f"\n{self._texts[name]}".partition(f"\n[{name}.")[0]).get(name, {})
+        return head
+
+
+def raw(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A table as it stands in its file."""
+    return table
 
 
 def one_table(noun: str, path: Path) -> tuple[str, Any]:

@@ -240,8 +240,8 @@ def one_pass(op: o.Op, target: Target) -> Result:
 
 
 def by_tokens(op: o.Dual | o.Delta) -> Code:
-    """One token a sequence, or more."""
-    return where(op.step.tokens > op.step.sequences, 1, 0)
+    """One token a sequence, or more; or no sequence."""
+    return where(op.step.sequences > 0, where(op.step.tokens > op.step.sequences, 1, 0), -1)
 
 
 @runs(o.Dual, o.Delta, matrix=True, regime=by_tokens)

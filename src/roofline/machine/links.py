@@ -10,7 +10,6 @@ and p = 0.7: the exponent stands for the protocols. `collective_constants.toml` 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +21,7 @@ import numpy as np
 from roofline.machine.chip import chip_named
 from roofline.machine.constants import UNKNOWN, Grade, places
 from roofline.machine.fabric import Level
+from roofline.machine.files import Tables, raw
 from roofline.machine.law import smooth_max
 from roofline.model.maths import Count, where
 
@@ -72,7 +72,7 @@ class Link:
 
 @cache
 def _tables() -> Mapping[str, Any]:
-    return tomllib.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+    return Tables(raw, FILE) if FILE.exists() else {}
 
 
 def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link | None:
