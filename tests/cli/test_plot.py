@@ -192,8 +192,8 @@ def test_an_option_that_a_picture_does_not_answer_to_is_refused(
 
 
 def test_a_tornado_is_of_its_law(capsys: pytest.CaptureFixture[str]) -> None:
-    found = []
+    printed = []
     for law in ("calibrated", "ideal"):
         main(["plot", "openai-community/gpt2", "--on", "l4", "--kind", "tornado", "--law", law, "--json"])
-        found.append(capsys.readouterr().out)
-    assert found[0] != found[1]
+        printed.append(capsys.readouterr().out)
+    assert printed[0] != printed[1]

@@ -96,17 +96,17 @@ def table_by_formula(o: dict[str, Any]) -> dict[tuple[str, str], tuple[int, int,
     h, n, g, b, s = o["hidden_size"], o["num_heads"], o["num_key_value_heads"], o["batch_size"], o["seq_len"]
     d, wide, top, experts = h // n, o["intermediate_size"], o.get("num_experts_per_tok"), o.get("num_local_experts")
     a, w, f, kv, r = (o["quant_config"][k] // 8 for k in BITS)
-    found: dict[tuple[str, str], tuple[int, int, int, int]] = {}
-    for phase, t, held in (("Prefill", s, s), ("Decode", 1, s + 1), ("Decode_Last", 1, s + o["max_gen_len"])):
-        x, scores = b * t * h, b * n * t * held
+    expected: dict[tuple[str, str], tuple[int, int, int, int]] = {}
+    for phase, t, context in (("Prefill", s, s), ("Decode", 1, s + 1), ("Decode_Last", 1, s + o["max_gen_len"])):
+        x, scores = b * t * h, b * n * t * context
         rows = {
             "xW_Q": (2 * b * t * h * h, x * a, h * h * w, x * a),
             "xW_K": (2 * b * t * h * h * g // n, x * a, h * h * g // n * w, b * t * h * g // n * a),
             "xW_V": (2 * b * t * h * h * g // n, x * a, h * h * g // n * w, b * t * h * g // n * a),
             "RoPE-Q": (4 * b * t * n * d // 2, b * n * t * d * a, t * d * r, b * n * t * d * a),
             "RoPE-K": (4 * b * t * g * d // 2, b * g * t * d * a, t * d * r, b * g * t * d * a),
-            "Q × Kᵀ": (2 * b * n * t * held * d, b * n * t * d * a, b * g * d * held * kv, scores * a),
-            "Attn × V": (2 * b * n * t * held * d, scores * a, b * g * held * d * kv, b * n * t * d * a),
+            "Q × Kᵀ": (2 * b * n * t * context * d, b * n * t * d * a, b * g * d * context * kv, scores * a),
+            "Attn × V": (2 * b * n * t * context * d, scores * a, b * g * context * d * kv, b * n * t * d * a),
             "xW_O": (2 * b * t * h * h, x * a, h * h * w, x * a),
         }
         if top:
@@ -128,8 +128,8 @@ def table_by_formula(o: dict[str, Any]) -> dict[tuple[str, str], tuple[int, int,
             rows["FFN-1"] = (2 * b * t * h * wide, x * a, h * wide * f, b * t * wide * a)
         if not top:
             rows["FFN-2"] = (2 * b * t * h * wide, b * t * wide * a, wide * h * f, x * a)
-        found |= {(phase, name): row for name, row in rows.items()}
-    return found
+        expected |= {(phase, name): row for name, row in rows.items()}
+    return expected
 
 
 VARIANTS = {

@@ -82,17 +82,17 @@ def of(phase: Phase, rules: str, ep: int = 1, batch: int = 8) -> Account:
 @pytest.mark.parametrize("case", sorted(GOLDEN))
 def test_every_figure(case: str) -> None:
     ep, phase, rules = case.split("/")
-    found = of(phase, rules, int(ep.removeprefix("EP")))  # type: ignore[arg-type]
+    step = of(phase, rules, int(ep.removeprefix("EP")))  # type: ignore[arg-type]
     wanted = {k: v for k, v in GOLDEN[case].items() if k != "reg"}
-    assert figures(found) == pytest.approx(wanted, rel=1e-9)
-    assert found.regime == GOLDEN[case]["reg"]
+    assert figures(step) == pytest.approx(wanted, rel=1e-9)
+    assert step.regime == GOLDEN[case]["reg"]
 
 
 def test_the_articles_headlines() -> None:
-    found = [
+    intensities = [
         of(p, r).intensity for p, r in (("training", "efficient"), ("training", "naive"), ("prefill", "efficient"))
     ]  # type: ignore[arg-type]
-    assert [round(x, 2) for x in found] == [652.03, 319.05, 434.68]
+    assert [round(x, 2) for x in intensities] == [652.03, 319.05, 434.68]
     assert round(of("decode", "efficient").intensity, 2) == 7.70
     assert round(1979e12 / 4.8e12, 2) == 412.29
     text = dump_model_info(V3, batch_size=8, seq_len=255, sensitivity_enable=False)
@@ -213,16 +213,16 @@ def test_settings_of_ones_own() -> None:
     one, plain = (account(V3, "decode", r, batch=8, length=255) for r in (mine, RULES["naive"]))
     assert sum(t.weights for t in one.terms) == pytest.approx(sum(t.weights for t in plain.terms) / 2)
     assert one.realizable == pytest.approx(one.flops)
-    found = beyond_floor(V3, one, batch=8, length=255)
-    assert found is not None
-    assert found.share < 0.51
+    below = beyond_floor(V3, one, batch=8, length=255)
+    assert below is not None
+    assert below.share < 0.51
 
 
 def test_the_floor_is_that_of_the_accounts_own_widths() -> None:
     wide = account(V3, "decode", replace(RULES["naive"], weight_bytes=2.0), batch=8, length=255)
-    found = beyond_floor(V3, wide, batch=8, length=255)
-    assert found is not None
-    assert 0.9 < found.share < 1  # by Poisson a little less than by the exact expectation
+    below = beyond_floor(V3, wide, batch=8, length=255)
+    assert below is not None
+    assert 0.9 < below.share < 1  # by Poisson a little less than by the exact expectation
 
 
 @pytest.mark.parametrize(
@@ -236,10 +236,10 @@ def test_bad_input(given: dict[str, object]) -> None:
 @pytest.mark.parametrize(("length", "wanted"), [(2048, 471.3), (4096, 306.9), (8192, 224.7), (16384, 183.6)])
 def test_the_frontier_of_decode(length: int, wanted: float) -> None:
     """FLOPs a byte of cache as the batch grows, at EP 64, as that report prints them."""
-    found = frontier(V3, ep=64, length=length)
-    assert round(found.memory, 1) == wanted
-    assert (found.batch is None) == (found.memory < 0.9 * 1979e12 / 4.8e12)
-    assert found.limiter == ("cache" if found.batch is None else "")
+    edge = frontier(V3, ep=64, length=length)
+    assert round(edge.memory, 1) == wanted
+    assert (edge.batch is None) == (edge.memory < 0.9 * 1979e12 / 4.8e12)
+    assert edge.limiter == ("cache" if edge.batch is None else "")
 
 
 def test_the_smallest_batch_keeps_up_and_its_half_does_not() -> None:
@@ -281,9 +281,9 @@ def test_a_crossing_lies_between_two_batches() -> None:
     assert critical_batch([4, 1, 2], float, 3.0) == CriticalBatch(3.0, False)
     assert critical_batch([4, 2], float, 2.0) == CriticalBatch(2, True)
     assert critical_batch([4, 2], float, 5.0) is None
-    found = critical_batch((1, 64, 32, 128), lambda b: of("decode", "efficient", 64, b).intensity, H200.knee)
-    assert found is not None
-    assert round(found.batch, 3) == 61.928
+    critical = critical_batch((1, 64, 32, 128), lambda b: of("decode", "efficient", 64, b).intensity, H200.knee)
+    assert critical is not None
+    assert round(critical.batch, 3) == 61.928
 
 
 # -- the grid ------------------------------------------------------------------------------------------------------
@@ -661,10 +661,10 @@ def test_one_file_for_two_is_refused(tmp_path: Path) -> None:
 
 # -- the picture ---------------------------------------------------------------------------------------------------
 def drawn(monkeypatch: pytest.MonkeyPatch, path: Path, **given: Any) -> RooflinePlot:
-    found: list[RooflinePlot] = []
-    monkeypatch.setattr("roofline.show.plots.write.write", lambda plot, *_, **__: found.append(plot))
+    plots: list[RooflinePlot] = []
+    monkeypatch.setattr("roofline.show.plots.write.write", lambda plot, *_, **__: plots.append(plot))
     dump_model_info(V3, path / "r.md", **SHORT, plot_roofline=True, **given)
-    return found[0]
+    return plots[0]
 
 
 def test_the_picture_is_of_the_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -695,8 +695,8 @@ def test_a_target_without_a_link_has_a_roof_only(monkeypatch: pytest.MonkeyPatch
 # -- the sections --------------------------------------------------------------------------------------------------
 def test_formulas_name_each_op_once() -> None:
     for name in (V3, rl.load(OSS)):
-        found = [tuple(row[:2]) for row in rows(dump_model_info(name, **SHORT), "Formulas")]
-        assert len(found) == len(set(found)) == 6
+        named = [tuple(row[:2]) for row in rows(dump_model_info(name, **SHORT), "Formulas")]
+        assert len(named) == len(set(named)) == 6
 
 
 def test_the_arrows_are_explained() -> None:

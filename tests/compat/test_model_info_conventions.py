@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.compat.model_info import EFFICIENT, NAIVE, Phase, Rules, account
+from roofline.compat.model_info import EFFICIENT, H200, NAIVE, Phase, Rules, account
+from roofline.compat.model_info.account import accounted
+from roofline.compat.model_info.conventions import Convention
 from roofline.compat.model_info.outline import outline
 from roofline.explore.variants import with_modules
 from roofline.model.model import Model
@@ -88,7 +90,9 @@ def test_borrowed_keys_are_read_and_not_written() -> None:
 
 
 def test_a_knob_scales_the_width_of_a_token_in_the_cache() -> None:
-    assert costs(latent=1.5)["cache"].each_moved.cache == 2 * 11 * 864
+    (cache,) = (x for x, _ in outline(V3, decoding=True, latent=1.5).modules() if x.name == "cache")
+    assert isinstance(cache, Attention)
+    assert cache.cache_width == 864
 
 
 def test_attention_passes_the_stream_5_times_and_7_in_a_decode() -> None:
@@ -151,12 +155,12 @@ def test_weights_are_divided_by_the_residency_of_their_part() -> None:
 
 
 def test_a_knob_multiplies_attention() -> None:
-    once, twice = (account(V3, "decode", NAIVE, batch=2, length=10, attention=a) for a in (1.0, 2.0))
-    assert twice.term("attention").flops == 2 * once.term("attention").flops
-    assert twice.term("attention").weights == 2 * once.term("attention").weights
-    assert [t.bytes for t in twice.terms if t.category != "attention"] == [
-        t.bytes for t in once.terms if t.category != "attention"
-    ]
+    """Its FLOPs and weights, which stand for those of a wider one, and nothing else."""
+    seen = outline(V3, decoding=True)
+    once, twice = (accounted(seen, "decode", rl.decode(2, 10), Convention(NAIVE, 1, a), H200) for a in (1.0, 2.0))
+    one, other = once.term("attention"), twice.term("attention")
+    assert other == replace(one, flops=2 * one.flops, realizable=2 * one.realizable, weights=2 * one.weights)
+    assert [t for t in twice.terms if t != other] == [t for t in once.terms if t != one]
 
 
 def test_experts_are_drawn_by_poisson_or_exactly() -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log2
 
 from roofline.compat.numbers import number
 from roofline.machine.chip import Chip, chip_named
+
+FLOATS = {"fp4": 4, "fp8": 8, "bf16": 16, "fp16": 16, "fp32": 32}
+"""Formats of products in floating point that a report tells apart, by bits."""
 
 
 def chip_of(name: str, fmt: str, peak: float, bandwidth: float) -> Chip:
@@ -39,6 +43,19 @@ class Peaks:
 def on_chip(chip: Chip, fmt: str = "fp8") -> Peaks:
     """The figures of a chip in a format."""
     return Peaks(chip.peak(fmt), chip.bandwidth, None if chip.link is None else 2 * chip.link)
+
+
+def wanted_format(width: float) -> str:
+    """The format that elements of so many bytes are multiplied in, where the chip has it."""
+    return "bf16" if width >= 2 else "fp8" if width >= 1 else "fp4"
+
+
+def near_format(chip: Chip, wanted: str) -> str:
+    """The format that a chip has for products nearest to the one wanted, the wider where two are as near."""
+    known = [f for f in FLOATS if f in chip.peaks]
+    if wanted in chip.peaks or not known:
+        return wanted if wanted in chip.peaks else next(iter(chip.peaks))
+    return min(known, key=lambda f: (abs(log2(FLOATS[f] / FLOATS[wanted])), -FLOATS[f]))
 
 
 ORIGINAL_CHIP = "like=h200-sxm,fp8=1979T,bf16=989.5T,bw=4.8T,link=450G"

@@ -179,26 +179,25 @@ def _category(cost: OpCost) -> str:
     return next(name for name in CATEGORIES if cost.block.partition(" ")[0] == name)
 
 
-def _step(phase: Phase, batch: int, length: int) -> Step:
-    """A rank's step; of training its prefill. The head runs for every token."""
-    return decode(batch, length) if phase == "decode" else prefill(batch, length, logits="all")
-
-
 def account(
-    model: Model, phase: Phase, rules: Rules | str, *, batch: int, length: int, on: Peaks = H200, ep: int = 1,
-    attention: float = 1.0, latent: float = 1.0,
-) -> Account:  # fmt: skip
+    model: Model, phase: Phase, rules: Rules | str, *, batch: int, length: int, on: Peaks = H200, ep: int = 1
+) -> Account:
     """A step of `batch` sequences: of `length` tokens each, or of one token after as many.
 
-    `ep`: every rank of expert parallelism keeps its own tokens and ⌈experts / ep⌉ experts. `attention`: multiplies its
-    FLOPs and weights, `latent` what it caches a token. Raises InputError for a phase or rules there are not, layers it
-    cannot count, more ranks than experts, and a chip without a link where anything is sent.
+    `ep`: every rank of expert parallelism keeps its own tokens and ⌈experts / ep⌉ experts. Raises InputError for a
+    phase or rules there are not, layers it cannot count, more ranks than experts, and a chip without a link where
+    anything is sent.
     """
     if phase not in PHASES:
         raise not_one_of("phase", phase, PHASES)
-    convention = Convention(rules_named(rules), checked_ranks(model, ep), attention)
-    step = _step(phase, whole_number("batch", batch), whole_number("length", length))
-    seen = outline(model, decoding=phase == "decode", ranks=convention.ep, latent=latent)
+    convention = Convention(rules_named(rules), checked_ranks(model, ep))
+    b, n = whole_number("batch", batch), whole_number("length", length)
+    step = decode(b, n) if phase == "decode" else prefill(b, n, logits="all")
+    return accounted(outline(model, decoding=phase == "decode", ranks=ep), phase, step, convention, on)
+
+
+def accounted(seen: Model, phase: Phase, step: Step, convention: Convention, on: Peaks) -> Account:
+    """A step of an outline; of training its prefill, all of whose tokens have logits. Raises InputError as above."""
     a = Account(phase, convention, work(seen, step, convention), on)
     if a.network_bytes and on.link is None:
         raise InputError("link", None, "bytes/s of the link, over which experts of other chips get their tokens")

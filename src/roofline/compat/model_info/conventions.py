@@ -91,7 +91,7 @@ class Convention:
         return Moved(vector=self.weight("other", op.vector))
 
     # -- experts ---------------------------------------------------------------------------------------------------
-    def held(self, op: o.ExpertMatMul) -> Count:
+    def largest_share(self, op: o.ExpertMatMul) -> Count:
         """Experts of the rank that has most of them, ⌈E / ep⌉."""
         return ceil_div(op.experts, self.ep)
 
@@ -100,7 +100,7 @@ class Convention:
 
         Poisson: E_r·(1 − e^(−T·k / E_r)); exactly: E_r·(1 − (1 − k/E)^(T·ep)).
         """
-        own = self.held(op)
+        own = self.largest_share(op)
         if self.rules.poisson:
             return own * (1 - math.e ** (-op.m / own))
         return own * distinct(op.experts, op.top_k, op.tokens * self.ep) / op.experts

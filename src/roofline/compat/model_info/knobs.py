@@ -9,11 +9,14 @@ from itertools import product
 from statistics import median
 
 from roofline.compat.chips import H200, Peaks
-from roofline.compat.model_info.account import Account, account
+from roofline.compat.model_info.account import Account, accounted
+from roofline.compat.model_info.conventions import Convention
+from roofline.compat.model_info.outline import checked_ranks, outline
 from roofline.compat.model_info.rules import EFFICIENT, NAIVE, Rules
 from roofline.explore.variants import with_modules
 from roofline.model import modules as m
 from roofline.model.model import Model
+from roofline.work.step import decode
 
 KNOBS = ("kv_dtype_bytes", "top_k", "kv_rank_scale", "hidden_scale", "cache_len")
 CACHE_LENGTHS = (2048, 4096, 8192, 16384)
@@ -75,14 +78,14 @@ def knob_grid(
     model: Model, *, batch: int, ep: int = 1, on: Peaks = H200, rules: tuple[Rules, Rules] = (NAIVE, EFFICIENT)
 ) -> Iterator[KnobPoint]:
     """Decode steps of 216 combinations of five knobs under both sets of rules, whose cache's width is a knob."""
-    for r, bytes_each, k, rank, hidden, length in product(
+    ranks = checked_ranks(model, ep)
+    for r, bytes_each, k, latent, hidden, length in product(
         rules, (1, 2), (2, 4, 8), (0.5, 1.0, 1.5), (0.75, 1.0, 1.25), CACHE_LENGTHS
     ):
-        step = account(
-            scaled_model(model, hidden, k), "decode", replace(r, cache_bytes=float(bytes_each)), batch=batch,
-            length=length, on=on, ep=ep, attention=hidden * max(hidden, rank), latent=rank,
-        )  # fmt: skip
-        yield KnobPoint(r.name, bytes_each, k, rank, hidden, length, step)
+        c = Convention(replace(r, cache_bytes=float(bytes_each)), ranks, hidden * max(hidden, latent))
+        seen = outline(scaled_model(model, hidden, k), decoding=True, ranks=ranks, latent=latent)
+        step = accounted(seen, "decode", decode(batch, length), c, on)
+        yield KnobPoint(r.name, bytes_each, k, latent, hidden, length, step)
 
 
 def ranking(points: Iterable[KnobPoint]) -> list[tuple[str, float]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from math import log2
 
+from roofline.compat.chips import near_format, wanted_format
 from roofline.compat.model_info.floor import rank_layout, rank_of, rank_step
 from roofline.compat.model_info.rules import Phase, Rules
 from roofline.estimates.deployment import Deployment, deploy
@@ -20,23 +20,8 @@ from roofline.model.precision import FORMATS, Format, Precision
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.training import training
 
-FLOATS = {"fp4": 4, "fp8": 8, "bf16": 16, "fp16": 16, "fp32": 32}
-"""Formats of products in floating point that a report tells apart, by bits."""
 RECIPES = {"fp4": "nvfp4"}
 """Recipes of training that are not called like their format."""
-
-
-def wanted_format(width: float) -> str:
-    """The format that elements of so many bytes are multiplied in, where the chip has it."""
-    return "bf16" if width >= 2 else "fp8" if width >= 1 else "fp4"
-
-
-def near_format(chip: Chip, wanted: str) -> str:
-    """The format that a chip has for products nearest to the one wanted, the wider where two are as near."""
-    known = [f for f in FLOATS if f in chip.peaks]
-    if wanted in chip.peaks or not known:
-        return wanted if wanted in chip.peaks else next(iter(chip.peaks))
-    return min(known, key=lambda f: (abs(log2(FLOATS[f] / FLOATS[wanted])), -FLOATS[f]))
 
 
 def formats_on(chip: Chip, model: Model, rules: Rules) -> Precision:

@@ -6,18 +6,20 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from roofline.compat.chips import ORIGINAL_CHIP, Peaks, on_chip
+from roofline.compat.chips import ORIGINAL_CHIP, Peaks, near_format, on_chip, wanted_format
 from roofline.compat.model_info.account import Account, account
 from roofline.compat.model_info.outline import checked_ranks, every_experts
-from roofline.compat.model_info.physical import Physical, near_format, physical, wanted_format
 from roofline.compat.model_info.rules import PHASES, Phase, Rules, rules_named
 from roofline.compat.numbers import number, whole_number
 from roofline.machine.chip import Chip, chip_named
 from roofline.model.errors import InputError
 from roofline.model.load import DEEPEST, load
 from roofline.model.model import Model
+
+if TYPE_CHECKING:
+    from roofline.compat.model_info.physical import Physical
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
@@ -120,6 +122,8 @@ class Request:
     @cached_property
     def physical(self) -> Mapping[Phase, Physical]:
         """The step of each phase as the library counts it; nothing where the experts do not divide over the ranks."""
+        from roofline.compat.model_info.physical import physical
+
         if not self.divides:
             return {}
         given = {"chip": self.chip, "batch": self.batch, "length": self.length, "ep": self.ep, "link": self.link}

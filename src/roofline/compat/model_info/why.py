@@ -133,7 +133,7 @@ def drawn(c: Convention, work: Analysis) -> Iterator[str]:
     """Distinct experts of a rank by Poisson, and exactly, where they differ."""
     exactly = replace(c, rules=replace(c.rules, poisson=False))
     sizes = {
-        (c.touched(x.op), exactly.touched(x.op), c.held(x.op)): None
+        (c.touched(x.op), exactly.touched(x.op), c.largest_share(x.op)): None
         for x in work.ops
         if isinstance(x.op, o.ExpertMatMul)
     }
