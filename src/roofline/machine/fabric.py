@@ -291,7 +291,7 @@ def is_catalogued(name: str) -> bool:
 def _counted(text: str) -> tuple[int, str] | None:
     """The number and the name in `8xh100-sxm`; None where there are none, as in the chip 7900xtx."""
     counted = re.fullmatch(r"(\d{1,7})-?[x×*]-?(.+)", text)
-    return (int(counted[1]), counted[2]) if counted and text not in catalogued() else None
+    return (int(counted[1]), counted[2]) if counted and not is_catalogued(text) else None
 
 
 def is_cluster(spec: object) -> bool:

@@ -137,7 +137,7 @@ def square(op: o.Attend) -> Count:
 @lru_cache(maxsize=1024)
 def counting(c: Convention) -> Counting:
     """How it counts."""
-    table: Table[Formula] = Table("dump_model_info counting", base=STANDARD.formulas)
+    table: Table[Formula] = Table("dump_model_info counting", o.Op, base=STANDARD.formulas)
     table.add(c.product, o.MatMul)
     table.add(c.attend, o.Attend)
     table.add(nothing, o.Normalise, o.Activate, o.Sum, o.Choose)
@@ -147,7 +147,7 @@ def counting(c: Convention) -> Counting:
 @lru_cache(maxsize=1024)
 def traffic(c: Convention) -> Traffic:
     """What it moves, with the shares of activations and scores that the rules leave."""
-    table: Table[Rule] = Table("dump_model_info traffic")
+    table: Table[Rule] = Table("dump_model_info traffic", o.Op)
     table.add(c.move_product, o.MatMul)
     table.add(c.move_experts, o.ExpertMatMul)
     table.add(c.move_attention, o.Attend)
