@@ -143,7 +143,7 @@ def fit(
         asked = setup(model_of(model), **{"engine": "vllm", **where})
         length = count("context", asked.model.context or 4096 if context is None else context, 1)
         sequences = count("batch", batch, 1)
-        broadcast(batch=sequences, context=length)
+        broadcast(batch=sequences, context=length, layout=asked.layout)
         return Fit(asked, sequences, length, count("chunk", asked.engine.chunk if chunk is None else chunk, 1))
 
     options = {"model": model, "batch": batch, "context": context, "chunk": chunk, **settings}

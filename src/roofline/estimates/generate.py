@@ -373,6 +373,6 @@ def generation(
 ) -> Generation:
     """The same of settings that are understood."""
     sequences, new, out = count("batch", batch, 1), count("input", input, 1), count("output", output, 1)
-    broadcast(batch=sequences, input=new, output=out)
+    broadcast(batch=sequences, input=new, output=out, layout=asked.layout)
     check_context(asked.model, prefill(1, new + out - 1))
     return Generation(asked, sequences, new, out, speculation)

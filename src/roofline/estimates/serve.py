@@ -167,10 +167,10 @@ def serve(
         server = Server(asked, new, out, whole(new * shared))
         if concurrency is not None:
             requests = count("concurrency", concurrency, 1)
-            broadcast(input=new, output=out, prefix=shared, concurrency=requests)
+            broadcast(input=new, output=out, prefix=shared, concurrency=requests, layout=asked.layout)
             return server.at(requests)
         arriving = numbers("rate", rate, 0.0, np.inf, "requests a second, more than 0", above=True)
-        broadcast(input=new, output=out, prefix=shared, rate=arriving)
+        broadcast(input=new, output=out, prefix=shared, rate=arriving, layout=asked.layout)
         return server.at_rate(arriving)
 
     options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}

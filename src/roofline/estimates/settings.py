@@ -29,6 +29,7 @@ from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.remember import remembered
 from roofline.result import Axis, Grid, Result
+from roofline.work.step import Step
 
 
 class Settings(TypedDict, total=False):
@@ -230,8 +231,8 @@ def _label(value: Any) -> str:
             return str(value)
 
 
-def broadcast(**numbers: Count) -> tuple[int, ...]:
-    """The shape that numbers and arrays have together. Raises InputError where they do not broadcast."""
+def broadcast(**numbers: Count | Layout | Step) -> tuple[int, ...]:
+    """The shape that numbers, arrays and what has a shape have together. Raises InputError where there is none."""
     try:
         return np.broadcast_shapes(*(np.shape(v) for v in numbers.values()))
     except ValueError:

@@ -11,20 +11,21 @@ import numpy as np
 
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan, Total, grade_of
-from roofline.estimates.settings import Deployed, Setup
+from roofline.estimates.settings import Deployed, Setup, broadcast
 from roofline.estimates.span import Span, shaped
 from roofline.machine.kernels import is_matrix, matrix_format
 from roofline.machine.target import Target
 from roofline.machine.timing import Timing, time_op, time_quantise
+from roofline.model.checks import flag
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, is_array, most
 from roofline.model.model import Model
 from roofline.result import Figured, Flag, Units, Word
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, analyze
-from roofline.work.counting import Counting
+from roofline.work.counting import Counting, counting_named
 from roofline.work.step import Step
-from roofline.work.traffic import Traffic
+from roofline.work.traffic import Traffic, traffic_named
 
 Bound: TypeAlias = Literal["compute", "memory", "network", "latency"]
 
@@ -345,9 +346,11 @@ def step_estimate(
     within: bool = True,
 ) -> Estimate:  # fmt: skip
     """The estimate of a step of all replicas. `within`: check the step against the model's context."""
+    flag("within", within)
+    broadcast(step=step, layout=asked.layout)
     if within:
         check_context(asked.model, step)
-    return Estimate(asked, step, counting, traffic)
+    return Estimate(asked, step, counting_named(counting), traffic_named(traffic))
 
 
 def check_context(model: Model, step: Step) -> None:

@@ -698,7 +698,7 @@ def check(model: Model, step: Training, layout: Layout) -> Count:
     if FORMATS[step.recipe.weights].bits < 8 and not any(x.frozen for x, _ in model.modules()):
         raise InputError("recipe", step.recipe.name, f"one whose weights can learn, or adapters; {step.recipe.about}")
     (query,) = step.queries
-    broadcast(batch=query.count, tokens=query.new, micro_batch=step.micro_batch, layout=np.empty(layout.shape))
+    broadcast(batch=query.count, tokens=query.new, micro_batch=step.micro_batch, layout=layout)
     replicas = layout.dp * step.micro_batch
     if some(query.count % replicas):
         batch, groups = _first(query.count % replicas, query.count, replicas)
