@@ -124,8 +124,6 @@ def _leaves(name: str, value: Any, unit: str) -> Iterator[Leaf]:
 
 def _grouped(leaves: Sequence[Leaf]) -> Iterator[Leaf]:
     """Leaves for a person: a span's four numbers in one line, nothing that is nothing."""
-    import numpy as np
-
     by_name = {name: value for name, value, _ in leaves}
     for name, value, unit in leaves:
         base, _, end = name.rpartition("_")
@@ -133,10 +131,17 @@ def _grouped(leaves: Sequence[Leaf]) -> Iterator[Leaf]:
             continue
         if f"{name}_low" in by_name:
             yield name, tuple(by_name[f"{name}{end}"] for end in ("", "_low", "_high", "_floor")), unit
-        elif not (value is None or (isinstance(value, str) and not value)) and not (
-            name.startswith("memory_") and not np.any(value)
-        ):
+        elif _says_something(name, value):
             yield name, value, unit
+
+
+def _says_something(name: str, value: Any) -> bool:
+    """Whether it is there: nothing, no word and a term of memory that is 0 are left out."""
+    import numpy as np
+
+    if value is None or (isinstance(value, str) and not value):
+        return False
+    return not name.startswith("memory_") or bool(np.any(value))
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------------
