@@ -109,6 +109,42 @@ def test_formulas_are_those_that_count() -> None:
     assert pages.accuracy().startswith("# ")
 
 
+# -- architecture --------------------------------------------------------------------------------------------------
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def test_the_new_op_of_the_page_is_the_one_that_is_tested() -> None:
+    """Section by section, and nothing left out but the file's docstring and its headings."""
+    file = (ROOT / "tests" / "model" / "fourier.py").read_text(encoding="utf-8")
+    code = re.sub(r"^# -- .*-+$", "", file.partition('"""\n\n')[2], flags=re.MULTILINE)
+    shown = [told.text for told in snippets(ROOT / "docs" / "architecture.md")]
+    sections = len(re.findall(r"^# -- ", file, re.MULTILINE))
+    lines = [line for text in shown[: sections + 1] for line in text.splitlines() if line]
+    assert lines == [line for line in code.splitlines() if line]
+
+
+def test_what_the_page_quotes_stands_in_the_package() -> None:
+    package = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    quotes = re.findall(r"^```py\n(.*?)^```", ARCHITECTURE, re.MULTILINE | re.DOTALL)
+    assert len(quotes) == 2
+    for quote in quotes:
+        assert any(quote in text for text in package), quote
+
+
+def test_every_public_name_has_one_meaning_in_the_glossary() -> None:
+    import roofline as rl
+
+    rows = re.findall(r"^\| `(\w+)` \| .+ \|$", ARCHITECTURE, re.MULTILINE)
+    named = [name for name in rows if name[0] != "_" and name in rl.__all__]
+    assert sorted(named) == sorted(set(rl.__all__) - {"__version__"})
+
+
+def test_every_folder_of_the_house_is_described() -> None:
+    table = re.findall(r"^\| `(\w+)` \|", ARCHITECTURE.partition("## Words")[0], re.MULTILINE)
+    folders = {path.parent.name for path in (ROOT / "src" / "roofline").glob("*/*.py")}
+    assert sorted(table) == sorted(folders)
+
+
 @pytest.mark.skipif(
     importlib.util.find_spec("mkdocs") is None, reason="the docs extra (mkdocs-material) is not installed"
 )

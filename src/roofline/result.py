@@ -18,7 +18,7 @@ import numpy as np
 
 from roofline.model.errors import InputError
 from roofline.model.maths import is_array
-from roofline.units import BARE, TEXTS
+from roofline.units import BARE, TEXTS, whole
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -66,8 +66,9 @@ class Result(Figured):
     """The name and the version of its JSON."""
 
     def leaves(self) -> Iterator[Leaf]:
-        """The numbers and words of all figures."""
-        return (leaf for name, unit in self.FIGURES.items() for leaf in _leaves(name, self.figure(name), unit))
+        """The numbers and words of all figures, each name once."""
+        every = (leaf for name, unit in self.FIGURES.items() for leaf in _leaves(name, self.figure(name), unit))
+        return iter({leaf[0]: leaf for leaf in every}.values())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,8 +91,10 @@ class Result(Figured):
         return {name: np.broadcast_to(value, shape).reshape(-1).tolist() for name, value, _ in self.leaves()}
 
     def lines(self) -> list[tuple[str, str]]:
-        """The names of figures and their values with units, for people."""
-        return [(name, text(value, unit)) for name, value, unit in _grouped(list(self.leaves()))]
+        """The names of figures and their values with units, for people; of lists how long they are."""
+        lists = {name: self.figure(name) for name in self.FIGURES}
+        lengths = [(name, whole(len(value))) for name, value in lists.items() if isinstance(value, tuple) and value]
+        return [(name, text(value, unit)) for name, value, unit in _grouped(list(self.leaves()))] + lengths
 
     def __repr__(self) -> str:
         lines = self.lines()
@@ -108,8 +111,10 @@ class Result(Figured):
 
 
 def _leaves(name: str, value: Any, unit: str) -> Iterator[Leaf]:
-    """The numbers and words of a figure; lists of things have none."""
-    if hasattr(value, "leaves"):
+    """The numbers and words of a figure, of a result within a result under its name; lists of things have none."""
+    if isinstance(value, Result):
+        yield from ((f"{name}_{leaf}", number, unit) for leaf, number, unit in value.leaves())
+    elif hasattr(value, "leaves"):
         yield from value.leaves(name, unit)
     elif hasattr(value, "plain"):
         yield name, value.plain(), unit
@@ -126,8 +131,17 @@ def _grouped(leaves: Sequence[Leaf]) -> Iterator[Leaf]:
             continue
         if f"{name}_low" in by_name:
             yield name, tuple(by_name[f"{name}{end}"] for end in ("", "_low", "_high", "_floor")), unit
-        elif value is not None and not (name.startswith("memory_") and not np.any(value)):
+        elif _says_something(name, value):
             yield name, value, unit
+
+
+def _says_something(name: str, value: Any) -> bool:
+    """Whether it is there: nothing, no word and a term of memory that is 0 are left out."""
+    import numpy as np
+
+    if value is None or (isinstance(value, str) and not value):
+        return False
+    return not name.startswith("memory_") or bool(np.any(value))
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------------

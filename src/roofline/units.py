@@ -130,7 +130,7 @@ TEXTS: Mapping[str, Callable[[Any], str]] = MappingProxyType({
     "USD": lambda v: f"{v:,.2f}", "interval": lambda v: f"{seconds(v[0])} – {seconds(v[1])}",
 })  # fmt: skip
 """Unit → how a person reads a number of it, under a heading that says the unit where the number does not."""
-BARE = frozenset({"tokens/s", "requests/s", "USD"})
+BARE = frozenset({"tokens/s", "requests/s", "USD", "FLOP/B"})
 """Units that a number of them does not say."""
 
 

@@ -28,6 +28,7 @@ from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.remember import remembered
 from roofline.result import Axis, Grid, Result
+from roofline.work.step import Step
 
 
 class Settings(TypedDict, total=False):
@@ -229,11 +230,10 @@ def _label(value: Any) -> str:
             return str(value)
 
 
-def broadcast(**parts: Any) -> None:
-    """Raises InputError where arrays, a step's and a layout's among them, do not broadcast."""
-    shapes = {name: getattr(part, "shape", ()) for name, part in parts.items()}
+def broadcast(**numbers: Count | Layout | Step) -> tuple[int, ...]:
+    """The shape that numbers, arrays and what has a shape have together. Raises InputError where there is none."""
     try:
-        np.broadcast_shapes(*shapes.values())
+        return np.broadcast_shapes(*(np.shape(v) for v in numbers.values()))
     except ValueError:
-        said = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
-        raise InputError("arrays", said, "arrays that broadcast together") from None
+        shapes = ", ".join(f"{name} {np.shape(v)}" for name, v in numbers.items() if np.shape(v))
+        raise InputError("arrays", shapes, "arrays that broadcast together") from None

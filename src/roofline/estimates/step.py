@@ -16,16 +16,17 @@ from roofline.estimates.span import Span, shaped
 from roofline.machine.kernels import is_matrix, matrix_format
 from roofline.machine.target import Target
 from roofline.machine.timing import Timing, time_op, time_quantise
+from roofline.model.checks import flag
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, is_array, most
 from roofline.model.model import Model
 from roofline.result import Figured, Flag, Units, Word
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, analyze
-from roofline.work.counting import Counting
+from roofline.work.counting import Counting, counting_named
 from roofline.work.lower import lower
 from roofline.work.step import Step, decode
-from roofline.work.traffic import Traffic
+from roofline.work.traffic import Traffic, traffic_named
 
 Bound: TypeAlias = Literal["compute", "memory", "network", "latency"]
 
@@ -349,11 +350,12 @@ def step_estimate(
 
     Raises InputError for a step beyond it, and for a format that the chip lacks.
     """
+    flag("within", within)
     if within:
         check_context(asked.model, step)
     check_formats(asked.plan)
     broadcast(step=step, layout=asked.layout)
-    return Estimate(asked, step, counting, traffic)
+    return Estimate(asked, step, counting_named(counting), traffic_named(traffic))
 
 
 def check_context(model: Model, step: Step) -> None:

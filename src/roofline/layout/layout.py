@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from roofline.model.checks import flag
 from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.maths import Count, ceil_div, is_array, least, some, where
 from roofline.result import Figured, Units
@@ -77,8 +78,7 @@ class Layout(Figured):
         object.__setattr__(self, "vp", _degree("vp", self.vp))
         if self.zero not in (0, 1, 2, 3) or isinstance(self.zero, bool):
             raise InputError("layout.zero", self.zero, "a ZeRO stage: 0, 1, 2 or 3")
-        if not isinstance(self.sp, bool):
-            raise InputError("layout.sp", self.sp, "true or false")
+        flag("layout.sp", self.sp)
         if self.exchange not in EXCHANGES:
             raise not_one_of("layout.exchange", self.exchange, EXCHANGES)
         for name in ("imbalance", "capacity"):
@@ -94,10 +94,23 @@ class Layout(Figured):
         if stages and len(stages) != self.pp * self.vp:
             expected = f"{self.pp}·{self.vp} numbers, one for each stage and chunk"
             raise InputError("layout.stages", list(stages), expected)
+        self._check_shapes()
         if some(self.ranks % (self.ep * self.expert_tp)):
             raise does_not_divide("ep", self.ep, "tp·cp·dp / etp", ceil_div(self.ranks, self.expert_tp))
         if self.shard is not None and some((self.dp * self.cp) % self.shard):
             raise does_not_divide("shard", self.shard, "dp·cp", self.dp * self.cp)
+
+    def _check_shapes(self) -> None:
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        shapes = {name: value.shape for name, value in given.items() if is_array(value)}
+        if len(shapes) > 1:
+            import numpy
+
+            try:
+                numpy.broadcast_shapes(*shapes.values())
+            except ValueError:
+                words = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+                raise InputError("layout", words, "degrees that broadcast together") from None
 
     @cached_property
     def ranks(self) -> Count:

@@ -54,6 +54,13 @@ def integer(value: object) -> int | None:
         return None
 
 
+def flag(field: str, value: object) -> bool:
+    """Yes or no. Raises InputError for anything else."""
+    if not isinstance(value, bool):
+        raise InputError(field, value, "true or false")
+    return value
+
+
 def real(value: object) -> float | None:
     """The float that a number is, NumPy's too; None for a bool, anything else, and what no float holds."""
     if is_array(value) and value.ndim == 0:

@@ -321,6 +321,6 @@ def counting_named(name: str | Counting) -> Counting:
     """The convention of that name, or an InputError with the nearest."""
     if isinstance(name, Counting):
         return name
-    if name not in COUNTINGS:
+    if not isinstance(name, str) or name not in COUNTINGS:
         raise not_one_of("counting", name, COUNTINGS)
     return COUNTINGS[name]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from roofline.model.checks import count
+from roofline.model.checks import count, flag
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count
 from roofline.model.modules import Module
@@ -79,8 +79,7 @@ def training(
     """
     entry = Queries(0, count("tokens", tokens, 1), count("batch", batch, 1))
     for name, value in (("flash", flash), ("fused_loss", fused_loss), ("overlap", overlap)):
-        if not isinstance(value, bool):
-            raise InputError(name, value, "true or false")
+        flag(name, value)
     if schedule not in SCHEDULES:
         raise not_one_of("schedule", schedule, SCHEDULES)
     again = recompute if recompute in RECOMPUTE else _words("recompute", recompute)
