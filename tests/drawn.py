@@ -350,7 +350,8 @@ def draw_train(rng: Generator) -> Case:
         fixed["layout.stages"] = tuple(uneven)
     recipe = pick(rng, tuple(RECIPES)) if rng.random() < 0.5 else "bf16"
     options = {
-        "recompute": pick(rng, (*RECOMPUTE, ("attention",))), "recipe": recipe, "optimizer": pick(rng, tuple(OPTIMIZERS)),
+        "recompute": pick(rng, (*RECOMPUTE, ("attention",))), "recipe": recipe,
+        "optimizer": pick(rng, tuple(OPTIMIZERS)),
         "offload": pick(rng, ((), (), (), ("optimizer",), ("activations",), ("optimizer", "activations"))),
         "overlap": bool(rng.random() < 0.7), "flash": bool(rng.random() < 0.8), "fused_loss": bool(rng.random() < 0.3),
         "schedule": schedule, "lora": 8 if recipe == "qlora" or rng.random() < 0.15 else None,

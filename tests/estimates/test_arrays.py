@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import KINDS, cases, check
 
 import roofline as rl
+from drawn import KINDS, cases, check
 
 DRAWS = 10
 LLAMA = "meta-llama/Llama-3.2-1B"

@@ -119,7 +119,7 @@ def _whole_nodes(chips: int, chip: Chip) -> int:
 def node_size(cluster: Cluster) -> int:
     """Chips of a node: what is joined by more than a network."""
     inner = [level.size for level in cluster.levels if level.kind != "network"]
-    return min(prod(inner), cluster.chips) if inner else 1
+    return min(prod(inner) if inner else 1, cluster.chips)
 
 
 @lru_cache(maxsize=256)

@@ -95,7 +95,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Chips of one kind and the levels that join them, from the inside out. `part`: so many of its chips alone."""
+    """Chips of one kind and the levels that join them, from the inside out; `count`: so many of them alone."""
 
     name: str
     chip: str
@@ -104,7 +104,7 @@ class Cluster:
     date: str = ""
     aliases: tuple[str, ...] = ()
     note: str = ""
-    part: int | None = None
+    count: int | None = None
 
     def __post_init__(self) -> None:
         if not self.levels:
@@ -120,8 +120,8 @@ class Cluster:
 
     @property
     def chips(self) -> int:
-        """How many chips there are: the product of the sizes, or the part of them that this is."""
-        return self.part or math.prod(level.size for level in self.levels)
+        """How many chips there are: the product of the sizes, or the part that is counted."""
+        return math.prod(level.size for level in self.levels) if self.count is None else self.count
 
     def span(self, n: int, stride: int = 1) -> tuple[Part, ...]:
         """The levels that a group of n chips crosses, from the inside out; none for one chip.
@@ -363,7 +363,7 @@ def of_chips(count: int, chip: Chip) -> Cluster:
             raise InputError("cluster", name, f"a multiple of {step} chips, as in {preset.name}")
         return replace(_nodes(count // inner, preset), name=name)
     if preset is not None and preset.levels[0].kind in ("torus", "mesh") and count <= preset.levels[0].size:
-        return replace(preset, name=name, aliases=(), part=count)  # its links are those of the whole
+        return replace(preset, name=name, levels=preset.levels[:1], aliases=(), count=count)  # with its links
     if count > NODE and (preset is None or count > preset.levels[0].size):
         raise InputError("cluster", name, f"at most {NODE} chips of a node; a cluster file says how more are joined")
     kind = link_kind(chip)
