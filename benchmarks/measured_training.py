@@ -8,7 +8,7 @@ from pathlib import Path
 import roofline as rl
 from measured_serving import Row, rows_of
 from roofline.estimates.span import Span
-from roofline.model.adapters import with_drafts
+from roofline.model.adapters import with_drafts, with_lora
 from roofline.model.errors import InputError
 from roofline.model.load import catalog_config
 
@@ -131,6 +131,8 @@ BRIDGE_MODELS = {
     "kimi_k2": "moonshotai/Kimi-K2-Instruct",
 }  # fmt: skip
 
+LORA_RANK = 16
+
 
 def flops(folder: Path) -> Iterator[Row]:
     """Megatron-Bridge: model FLOPs of a token, GFLOP, from its TFLOP/s and tokens/s; its own counting."""
@@ -140,6 +142,7 @@ def flops(folder: Path) -> Iterator[Row]:
             continue
         model, tokens = rl.load(name), int(r["seq_len"])
         model = with_drafts(model) if "deepseek" in name else model
+        model = with_lora(model, LORA_RANK) if r["section"].startswith("LoRA") else model
         counted = rl.analyze(model, rl.training(1, tokens)).flops / tokens / 1e9
         tflops, rate = (float(r[k].partition(" ")[0]) for k in ("model_tflops_per_gpu", "tokens_per_s_per_gpu"))
         measured = 1e3 * tflops / rate

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from html import escape
 from itertools import product
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -106,6 +105,8 @@ class Result(Figured):
 
     def _repr_html_(self) -> str:
         """A table for notebooks."""
+        from html import escape  # loaded by notebooks
+
         rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.lines())
         return f"<table><caption>{escape(type(self).__name__)}</caption>{rows}</table>"
 

@@ -325,7 +325,8 @@ def _write(numbers: dict[str, Any], part: Total, piece: slice, size: int) -> Non
             numbers[name] = value
             continue
         if not _is_many(known):
-            numbers[name] = np.full(size, 0.0 if known is None else known)
+            numbers[name] = np.empty(size)
+            numbers[name][: piece.start] = 0.0 if known is None else known
         numbers[name][piece] = value
 
 

@@ -6,7 +6,6 @@ harmless becomes a named warning, so no key is ever silently ignored.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -227,6 +226,8 @@ class Config:
 
 def _misspelt(key: str, known: Iterable[str]) -> list[str]:
     """The known keys so like `key` that one of the two is likely a slip of the other, best first."""
+    import difflib  # loaded where a key is unknown
+
     return difflib.get_close_matches(key, list(dict.fromkeys(known)), n=2, cutoff=0.8)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 LONGEST = 160
@@ -42,6 +41,7 @@ def nearest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
     >>> nearest("lama", ["llama", "gemma", "bloom"], 1)
     ['llama']
     """
+    import difflib  # loaded where something is wrong
+
     by_lower = {k.lower(): k for k in known if isinstance(k, str)}
-    found = difflib.get_close_matches(word.lower(), by_lower, n=count, cutoff=0.4)
-    return [by_lower[f] for f in found]
+    return [by_lower[name] for name in difflib.get_close_matches(word.lower(), by_lower, n=count, cutoff=0.4)]

@@ -9,10 +9,10 @@ head, or other (norms and state parameters, which quantised checkpoints leave al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from roofline.model.maths import Count, ceil_div
+from roofline.model.record import Value, record
 
 Part: TypeAlias = Literal["attention", "ffn", "experts", "router", "embedding", "head", "other"]
 PARTS: tuple[Part, ...] = ("attention", "ffn", "experts", "router", "embedding", "head", "other")
@@ -20,8 +20,8 @@ Cut: TypeAlias = Literal["columns", "rows", "groups", "none"]
 Axis: TypeAlias = Literal["tp", "ep", "cp", "pp", "dp"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Module:
+@record(frozen=True, kw_only=True, eq=False)
+class Module(Value):
     """One layer's part. `name` is unique in its block.
 
     On one rank of a layout: it runs for one in `split` of a step's new tokens, and `copies` ranks of a stage hold the
@@ -47,7 +47,7 @@ class Module:
 Modules: TypeAlias = tuple[Module, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Embedding(Module):
     """A table [rows, width], one row looked up for each token. `shared`: the head multiplies by the same table."""
 
@@ -64,7 +64,7 @@ class Embedding(Module):
         return self.matrix
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Linear(Module):
     """y = x·Wᵀ (+ b), W [outputs, inputs].
 
@@ -98,7 +98,7 @@ class Linear(Module):
         return self.matrix + (self.outputs if self.bias else 0)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Norm(Module):
     """RMSNorm or LayerNorm over `width`, `repeats` times a token (once per head for q/k norms).
 
@@ -124,7 +124,7 @@ class Norm(Module):
         return 0 if self.tied else self.vector
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Rope(Module):
     """Rotary position embedding on `dims` of each of `heads` heads (queries and keys together)."""
 
@@ -132,7 +132,7 @@ class Rope(Module):
     dims: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Attention(Module):
     """softmax(q·kᵀ)·v over `heads` query and `kv_heads` key/value heads (MHA, GQA, MQA).
 
@@ -165,7 +165,7 @@ class Attention(Module):
         return 0 if self.borrowed else self.kv_width
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class LatentAttention(Module):
     """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434).
 
@@ -195,7 +195,7 @@ class LatentAttention(Module):
         return self.rank + self.rope
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Indexer(Module):
     """Scores every cached token for sparse attention with `heads` small heads (DeepSeek-V3.2's lightning indexer).
 
@@ -213,7 +213,7 @@ class Indexer(Module):
         return self.head_dim if self.rate is None else 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Compressor(Module):
     """Makes one entry of `width` of every `rate` tokens: their weighted sum, normed and rotated (DeepSeek-V4).
 
@@ -241,7 +241,7 @@ class Compressor(Module):
         return width
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class CompressedAttention(Module):
     """Multi-query attention, keys and values one, over the last `window` tokens and over compressed entries.
 
@@ -265,7 +265,7 @@ class CompressedAttention(Module):
         return self.head_dim
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Activation(Module):
     """f(x) on `width` values, or f(gate)·up from 2·`width` where `gated`. `learned`: its own scalars."""
 
@@ -279,14 +279,14 @@ class Activation(Module):
         return self.learned
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Add(Module):
     """The sum of two streams of `width` (residual, shared and routed experts)."""
 
     width: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Gate(Module):
     """A stream of `width` times σ of another of `gates` values (`gates` < width: one for each head).
 
@@ -298,7 +298,7 @@ class Gate(Module):
     sigmoid: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Mix(Module):
     """Each of `streams` residual streams of `width` becomes a sum of all, weighted by the token itself.
 
@@ -309,7 +309,7 @@ class Mix(Module):
     width: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Router(Module):
     """Scores `experts` for a token of width `inputs` and keeps the best.
 
@@ -330,7 +330,7 @@ class Router(Module):
         return self.matrix + self.experts * (self.bias + self.correction)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Experts(Module):
     """`experts` feed-forward networks hidden → inner → hidden, `top_k` of them for each token.
 
@@ -378,7 +378,7 @@ class Experts(Module):
         return self.held * self.each
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Conv(Module):
     """Causal depthwise convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state.
 
@@ -401,7 +401,7 @@ class Conv(Module):
         return self.channels * (self.kernel - 1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class SelectiveScan(Module):
     """Mamba-1 (arXiv:2312.00752): `channels` independent states of `state_size`, A [channels, state_size] and D."""
 
@@ -418,7 +418,7 @@ class SelectiveScan(Module):
         return self.channels * self.state_size
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class StateSpace(Module):
     """Mamba-2 (arXiv:2405.21060): a state [head_dim, state_size] a head, B and C shared in `groups`; A, D, dt bias."""
 
@@ -438,7 +438,7 @@ class StateSpace(Module):
         return self.heads * self.head_dim * self.state_size
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class DeltaRule(Module):
     """Gated delta rule (arXiv:2412.06464): a state [key_dim, value_dim] per value head; A and dt bias.
 
@@ -467,7 +467,7 @@ class DeltaRule(Module):
         return self.value_heads * self.key_dim * self.value_dim
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class LinearAttention(Module):
     """Lightning attention (arXiv:2401.04658): a state [head_dim, head_dim] a head, which decays at a fixed rate."""
 
@@ -481,7 +481,7 @@ class LinearAttention(Module):
         return self.heads * self.head_dim * self.head_dim
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class GatedRecurrence(Module):
     """Real-gated linear recurrent unit (Griffin, arXiv:2402.19427 §2.4): `channels` states of one value, Λ for each."""
 
@@ -497,7 +497,7 @@ class GatedRecurrence(Module):
         return self.channels
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class Collective(Module):
     """What `ranks` ranks of a layout, every `stride`-th, exchange: `width` elements of each token.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 import sys
@@ -198,6 +197,8 @@ def _row(cells: Sequence[str]) -> str:
 
 def csv_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """RFC 4180 with unix line ends."""
+    import csv  # loaded where a file is asked for
+
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)

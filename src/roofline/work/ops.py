@@ -12,11 +12,11 @@ read once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from roofline.model.maths import Count
 from roofline.model.modules import Axis, Part
+from roofline.model.record import Record, record
 from roofline.model.table import Table
 from roofline.work.step import Queries, Step
 
@@ -24,8 +24,8 @@ Store: TypeAlias = Literal["kv", "state", "activations", "gradients", "optimizer
 Phase: TypeAlias = Literal["forward", "recompute", "backward", "weight", "update"]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Op:
+@record(frozen=True, kw_only=True, eq=False)
+class Op(Record):
     """What all kinds share. `part` and `store` name the formats of weights and cache in a `Precision`."""
 
     name: str
@@ -56,7 +56,7 @@ class Op:
         return self
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class MatMul(Op):
     """`groups` products [m, k]·[k, n], one weight each (groups = 1 for a linear layer).
 
@@ -73,7 +73,7 @@ class MatMul(Op):
     gated: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class ExpertMatMul(Op):
     """A grouped product: `m` routed rows spread over `touched` of `experts` weights [k, n].
 
@@ -104,7 +104,7 @@ class ExpertMatMul(Op):
         return self.reference == "all"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Attend(Op):
     """softmax(q·kᵀ)·v: `pairs` unmasked query-key pairs per query head, `square` with no mask at all.
 
@@ -128,7 +128,7 @@ class Attend(Op):
     flash: bool = True
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Score(Op):
     """An indexer's scores: `heads` small heads over `pairs`, summed to one score for each pair.
 
@@ -142,7 +142,7 @@ class Score(Op):
     sum_by_product: bool = True
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Normalise(Op):
     """RMSNorm or LayerNorm of `rows` rows of `width`."""
 
@@ -153,7 +153,7 @@ class Normalise(Op):
     shifted: bool
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Rotate(Op):
     """RoPE on `elements` values. `angles`: cosines and sines that it takes in, one for each dimension and place."""
 
@@ -161,7 +161,7 @@ class Rotate(Op):
     angles: Count = 0
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Activate(Op):
     """f on `rows` of `width` values, times a second stream where `gated`."""
 
@@ -171,7 +171,7 @@ class Activate(Op):
     gated: bool
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Sum(Op):
     """`elements` sums of `terms` values, each weighted where `weighted`."""
 
@@ -180,7 +180,7 @@ class Sum(Op):
     weighted: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Scale(Op):
     """`elements` values times σ of `gates` values."""
 
@@ -188,7 +188,7 @@ class Scale(Op):
     gates: Count
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Choose(Op):
     """The best `top_k` of `experts` scores for each of `rows` tokens, with their softmax."""
 
@@ -196,7 +196,7 @@ class Choose(Op):
     experts: Count
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Lookup(Op):
     """`rows` rows of a table; `shared`: the head reads the same table."""
 
@@ -205,7 +205,7 @@ class Lookup(Op):
     shared: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Convolve(Op):
     """Depthwise causal convolution: `kernel` taps on `channels` at every token."""
 
@@ -215,14 +215,14 @@ class Convolve(Op):
     kernel: Count
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class ScanOp(Op):
     """A linear recurrence over the tokens of `step`; subclasses say which."""
 
     step: Step
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Selective(ScanOp):
     """Mamba-1: `channels` states of `state_size`."""
 
@@ -230,7 +230,7 @@ class Selective(ScanOp):
     state_size: Count
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Dual(ScanOp):
     """Mamba-2: `heads` states [head_dim, state_size], B and C in `groups`, computed in chunks by the reference."""
 
@@ -241,7 +241,7 @@ class Dual(ScanOp):
     chunk: Count
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Delta(ScanOp):
     """Gated delta rule: `heads` states [key_dim, value_dim], computed in chunks by the reference."""
 
@@ -252,7 +252,7 @@ class Delta(ScanOp):
     chunk: Count
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class LinearAttend(ScanOp):
     """Linear attention with a fixed decay: `heads` states [dim, dim], computed in chunks by the reference."""
 
@@ -261,14 +261,14 @@ class LinearAttend(ScanOp):
     chunk: Count
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Recur(ScanOp):
     """A gated linear recurrence of `channels` single values."""
 
     channels: Count
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Communicate(Op):
     """A collective over `elements`, as its size is counted, among `ranks` chips, every `stride`-th of a cluster."""
 
@@ -283,7 +283,7 @@ class Communicate(Op):
     top_groups: int = 1
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Backward(Op):
     """The gradient of an op that is no product, with respect to all its inputs: work of the same kind."""
 
@@ -295,7 +295,7 @@ class Backward(Op):
         return self.of
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Loss(Op):
     """Cross-entropy of `rows` rows of `width` logits."""
 
@@ -303,7 +303,7 @@ class Loss(Op):
     width: Count
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Update(Op):
     """One step of an optimizer over `elements` weights, `work` FLOPs each."""
 

@@ -1,0 +1,82 @@
+"""Kinds of frozen dataclasses that share how they are made, compared and shown.
+
+`dataclass` writes and compiles these functions for every class, which takes longer than to load the rest of a module,
+and a frozen object sets its fields one by one. A `record` is the same to whoever reads or checks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
+from functools import cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+Kind = TypeVar("Kind")
+
+
+class Record:
+    """What all records share. `values`: the fields by name, those without a default at least."""
+
+    def __init__(self, **values: Any) -> None:
+        kind: Any = type(self)
+        own = self.__dict__
+        own.update(_defaults(kind))
+        own.update(values)
+        if own.keys() != _names(kind).keys():
+            _refuse(kind, values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __repr__(self) -> str:
+        kind: Any = type(self)
+        return f"{kind.__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in _names(kind))})"
+
+
+class Value(Record):
+    """A record that equals another of its kind with the same fields."""
+
+    def __eq__(self, other: object) -> bool:
+        kind: Any = type(self)
+        if type(other) is not kind:
+            return NotImplemented
+        values = _values(kind)
+        return bool(values(self) == values(other))
+
+    def __hash__(self) -> int:
+        kind: Any = type(self)
+        return hash(_values(kind)(self))
+
+
+@cache
+def _names(kind: Any) -> Mapping[str, None]:
+    return dict.fromkeys(f.name for f in fields(kind))
+
+
+@cache
+def _defaults(kind: Any) -> Mapping[str, Any]:
+    return {f.name: f.default for f in fields(kind) if f.default is not MISSING}
+
+
+@cache
+def _values(kind: Any) -> Callable[[object], Any]:
+    return attrgetter(*_names(kind))
+
+
+def _refuse(kind: Any, values: Mapping[str, Any]) -> None:
+    missing = [name for name in _names(kind) if name not in _defaults(kind) and name not in values]
+    unknown = [name for name in values if name not in _names(kind)]
+    raise TypeError(f"{kind.__name__}: missing {missing}, unknown {unknown}")
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as record
+else:
+
+    def record(*, frozen: bool, kw_only: bool, eq: bool) -> Callable[[type[Kind]], type[Kind]]:
+        """`dataclass` of a kind of `Record`, which has the functions that it would write."""
+        return dataclass(kw_only=kw_only, eq=eq, init=False, repr=False)
