@@ -645,8 +645,8 @@ def _micro_batch(asked: Setup, micro: Training, layers: Model) -> tuple[Sections
 
     tp, cp, ep, etp, load, tokens, batch = map(few, numbers)
     alone = replace(
-        layout, tp=tp, cp=cp, ep=ep, etp=etp, dp=ep * etp, imbalance=load, capacity=None, shard=None, pp=1, vp=1,
-        stages=(),
+        layout, tp=tp, cp=cp, ep=ep, etp=etp, dp=ep * etp, imbalance=load, capacity=None, shard=None, zero=0, pp=1,
+        vp=1, stages=(),
     )  # fmt: skip
     step = changed(micro, (Queries(0, tokens, batch),))
     totals, kept = _sections_of(asked, step, alone)
@@ -668,7 +668,6 @@ _KNOWN: dict[Hashable, tuple[Mapping[Any, Total], Sequence[LayerBytes]]] = {}
 
 def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping[Any, Total], Sequence[LayerBytes]]:
     """The times of a micro-batch by section, and what each block keeps of it."""
-    layers, _ = pipeline(asked.model, layout)
     names = ("recompute", "flash", "fused_loss", "recipe", "optimizer", "offload")
     sizes = [getattr(layout, f.name) for f in fields(layout)] + list(vars(micro.queries[0]).values())
     key = (
@@ -679,6 +678,7 @@ def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping
     if key not in _KNOWN:
         if len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.clear()
+        layers, _ = pipeline(asked.model, layout)
         kept = [layer_bytes(b.modules, micro) for b, _ in layers.blocks]
         _KNOWN[key] = Plan(layers, asked.target).totals(micro, by_pass), kept
     return _KNOWN[key]

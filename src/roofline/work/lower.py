@@ -114,7 +114,7 @@ def expands(a: m.LatentAttention, q: Queries) -> Count:
     absorbed = pairs·h·(2·rank + rope) + T·h·rank·(nope + v)
     (arXiv:2405.04434 §2.1.2; without a mask they meet near T = 171 for DeepSeek-V3's sizes.)
     """
-    pairs = Step([(q.cached, q.new)]).pairs(a.select)
+    pairs = query_pairs(q, a.select)
     up = a.rank * (a.nope + a.v)
     expanded = pairs * (a.nope + a.rope + a.v) + (q.cached + q.new) * up
     absorbed = pairs * (2 * a.rank + a.rope) + q.new * up
@@ -124,8 +124,9 @@ def expands(a: m.LatentAttention, q: Queries) -> Count:
 @lowers(m.LatentAttention, everything)
 def _latent(a: m.LatentAttention, step: Step) -> Iterator[o.Op]:
     """Each query runs expanded or absorbed, whichever takes fewer FLOPs; a step may hold both."""
+    cheaper = [expands(a, q) for q in step.queries]
     for expanded in (True, False):
-        runs = [expands(a, q) if expanded else 1 - expands(a, q) for q in step.queries]
+        runs = cheaper if expanded else [1 - k for k in cheaper]
         queries = [Queries(q.cached, q.new, q.count * k) for q, k in zip(step.queries, runs, strict=True) if some(k)]
         if queries:
             yield from _latent_form(a, step.with_queries(tuple(queries)), expanded)
