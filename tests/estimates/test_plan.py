@@ -47,11 +47,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, int]]:
 @pytest.mark.parametrize("name", MODELS)
 def test_distinct_modules_with_their_counts_are_the_list_of_all_layers(name: str) -> None:
     plan = compiled(name)
-    layers: dict[str, float] = {}
+    layers: dict[str, Any] = {}
     for section, _, count in plan.rank.placed():
         layers[section] = layers.get(section, 0) + count
     for entries in (plan.entries, plan.named_entries):
-        sums: dict[str, float] = {}
+        sums: dict[str, Any] = {}
         for entry in entries:
             for section, count in entry.places:
                 sums[section] = sums.get(section, 0) + count
