@@ -120,8 +120,8 @@ def test_what_fits_shrinks_with_length_and_number(name: str) -> None:
     rng = np.random.default_rng(11)
     for engine in ("none", "vllm", "sglang"):
         given: dict[str, Any] = {"on": "16xh200-sxm", "layout": "tp=8", "engine": engine}
-        longer, more = (rl.fit(name, **{"batch": 8, "context": 4000, **g}, **given)
-                        for g in ({"context": rising(rng, 1, 100_000)}, {"batch": rising(rng, 1, 5000)}))  # fmt: skip
+        longer = rl.fit(name, batch=8, context=rising(rng, 1, 100_000), **given)
+        more = rl.fit(name, batch=rising(rng, 1, 5000), context=4000, **given)
         assert (np.diff(longer.largest_batch) <= 0).all()
         assert more.longest_context is None or not (np.diff(more.longest_context) > 0).any()
         for f in (longer, more):

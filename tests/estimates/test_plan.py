@@ -53,8 +53,8 @@ def test_distinct_modules_with_their_counts_are_the_list_of_all_layers(name: str
     for entries in (plan.entries, plan.named_entries):
         sums: dict[str, Any] = {}
         for entry in entries:
-            for section, count in entry.places:
-                sums[section] = sums.get(section, 0) + count
+            for section, n in entry.places:
+                sums[section] = sums.get(section, 0) + n
         assert sums == layers
         parameters = sum(entry.module.parameters * count for entry in entries for _, count in entry.places)
         assert parameters == sum(module.parameters * count for module, count in plan.rank.modules())

@@ -24,7 +24,6 @@ from roofline.machine.fabric import Cluster, catalogued
 from roofline.machine.files import plain_name
 from roofline.machine.target import Mode, Target, mode_named
 from roofline.model.errors import InputError
-from roofline.model.maths import Count
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.remember import remembered
