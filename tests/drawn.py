@@ -37,6 +37,8 @@ LAWS = ("calibrated", "calibrated", "calibrated", "ideal", "fixed(0.5,0.8)")
 SHAPES = ((4,), (2, 2), (96,), (3, 40))
 """Few points, and so many that only the distinct ones are worked out."""
 RELATIVE = 1e-12
+NOTHING = 1e-16
+"""What the difference of two equal times may leave, of a second or of a share."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def equal(there: Any, value: Any) -> bool:
     if isinstance(value, (str, bool, np.bool_)) or there is None:
         return bool(there == value)
     if isinstance(value, (int, float, np.number)):
-        return bool(there == value or np.abs(there - value) <= RELATIVE * np.abs(value))
+        return bool(there == value or np.abs(there - value) <= max(RELATIVE * np.abs(value), NOTHING))
     return bool(there == value) or str(there) == str(value)
 
 

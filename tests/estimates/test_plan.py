@@ -179,5 +179,13 @@ def test_a_number_and_an_array_of_it_are_one() -> None:
             assert np.asarray(getattr(together, term)).reshape(-1)[0] == pytest.approx(getattr(alone, term), rel=1e-13)
 
 
+def test_lengths_in_an_array_join_the_queries_of_the_same_length() -> None:
+    """A prompt of which one token is new and seven that decode run together, however the one is written."""
+    plan = compiled("ibm-granite/granite-4.0-h-tiny")
+    alone = plan.total(rl.Step([(0, 1, 1), (3, 1, 7)])).expected
+    for new in (np.array([1, 1]), np.array([1, 5])):
+        assert plan.total(rl.Step([(0, new, 1), (3, 1, 7)])).expected[0] == pytest.approx(alone, rel=1e-13)
+
+
 def replace_numbers(step: rl.Step) -> rl.Step:
     return step.with_queries(tuple(replace(q, count=np.array([q.count])) for q in step.queries))

@@ -292,6 +292,14 @@ def restricted(op: o.Op, shape: tuple[int, ...], places: Any) -> o.Op:
     return replace(op, **{f.name: at(getattr(op, f.name)) for f in fields(op)})
 
 
+def plainer(op: o.Op) -> o.Op:
+    """The op, where lengths of queries that all elements share are plain numbers."""
+    parts = {f.name: getattr(op, f.name) for f in fields(op)}
+    steps: dict[str, Any] = {name: _uniform(v) for name, v in parts.items() if isinstance(v, Step)}
+    ops: dict[str, Any] = {name: plainer(v) for name, v in parts.items() if isinstance(v, o.Op)}
+    return replace(op, **steps, **ops)
+
+
 def _uniform(step: Step) -> Step:
     """The step without queries of no sequence, lengths that all elements share as plain numbers."""
     queries = (
