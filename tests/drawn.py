@@ -37,7 +37,7 @@ LAWS = ("calibrated", "calibrated", "calibrated", "ideal", "fixed(0.5,0.8)")
 SHAPES = ((4,), (2, 2), (96,), (3, 40))
 """Few points, and so many that only the distinct ones are worked out."""
 RELATIVE = 1e-12
-NOTHING = 1e-16
+NOTHING = 1e-15
 """What the difference of two equal times may leave, of a second or of a share."""
 
 
