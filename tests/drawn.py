@@ -37,6 +37,8 @@ LAWS = ("calibrated", "calibrated", "calibrated", "ideal", "fixed(0.5,0.8)")
 SHAPES = ((4,), (2, 2), (96,), (3, 40))
 """Few points, and so many that only the distinct ones are worked out."""
 RELATIVE = 1e-12
+NOTHING = 1e-15
+"""What the difference of two equal times may leave, of a second or of a share."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def equal(there: Any, value: Any) -> bool:
     if isinstance(value, (str, bool, np.bool_)) or there is None:
         return bool(there == value)
     if isinstance(value, (int, float, np.number)):
-        return there == value or abs(there - value) <= RELATIVE * abs(value)
+        return bool(there == value or np.abs(there - value) <= max(RELATIVE * np.abs(value), NOTHING))
     return bool(there == value) or str(there) == str(value)
 
 
@@ -155,16 +157,14 @@ def columns(
 
     def place(values: NDArray[Any], axes: Sequence[int]) -> NDArray[Any]:
         chosen = np.ix_(*(index[a] if a in axes else np.zeros(1, dtype=int) for a in range(len(shape))))
-        return np.broadcast_to(values, levels)[chosen]
-
-    def axes_of() -> tuple[int, ...]:
-        return pick(rng, ((0,),) if len(shape) == 1 else ((0,), (1,), (0, 1)))
+        placed: NDArray[Any] = np.broadcast_to(values, levels)[chosen]
+        return placed
 
     for name, draw in drawn.items():
         if rng.random() < 0.4:
             numbers[name] = draw()
             continue
-        axes = axes_of()
+        axes: tuple[int, ...] = pick(rng, ((0,),) if len(shape) == 1 else ((0,), (1,), (0, 1)))
         count = [levels[a] if a in axes else 1 for a in range(len(shape))]
         values = np.array([draw() for _ in range(int(np.prod(count)))]).reshape(count)
         arrays[name] = place(values, axes)
@@ -303,8 +303,7 @@ def run_pools(settings: Mapping[str, Any]) -> rl.Result:
         return rl.Layout(**{name.removeprefix(f"{kind}."): given.pop(name) for name in names})
 
     given = dict(settings)
-    layouts = {f"{kind}_layout": layout(kind) for kind in ("prefill", "decode")}
-    result: rl.Result = rl.pools(**given, **layouts)
+    result: rl.Result = rl.pools(prefill_layout=layout("prefill"), decode_layout=layout("decode"), **given)
     return result
 
 

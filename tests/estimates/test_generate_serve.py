@@ -89,7 +89,7 @@ def test_one_request_meets_no_other_prompt() -> None:
 
 def test_prompts_slow_the_tokens_of_others() -> None:
     def tpot(prompt: int) -> float:
-        return serve(LLAMA, on=H100, input=prompt, output=200, concurrency=64).tpot.expected
+        return float(serve(LLAMA, on=H100, input=prompt, output=200, concurrency=64).tpot.expected)
 
     assert tpot(4000) > tpot(1000) > tpot(100)
 
@@ -125,7 +125,8 @@ def test_speculation_yields_at_most_one_more_than_the_draft(a: float, n: int, to
 
 def test_free_drafts_help_a_memory_bound_decode_and_bad_ones_do_not() -> None:
     def latency(speculation: Speculation | None) -> float:
-        return generate(LLAMA, on=H100, batch=1, input=500, output=200, speculation=speculation).latency.expected
+        g = generate(LLAMA, on=H100, batch=1, input=500, output=200, speculation=speculation)
+        return float(g.latency.expected)
 
     assert latency(Speculation(0.8, 4)) < 0.5 * latency(None)
     assert latency(Speculation(0.0, 4, rl.load("meta-llama/Llama-3.2-1B"))) > latency(None)

@@ -47,14 +47,14 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, int]]:
 @pytest.mark.parametrize("name", MODELS)
 def test_distinct_modules_with_their_counts_are_the_list_of_all_layers(name: str) -> None:
     plan = compiled(name)
-    layers: dict[str, float] = {}
+    layers: dict[str, Any] = {}
     for section, _, count in plan.rank.placed():
         layers[section] = layers.get(section, 0) + count
     for entries in (plan.entries, plan.named_entries):
-        sums: dict[str, float] = {}
+        sums: dict[str, Any] = {}
         for entry in entries:
-            for section, count in entry.places:
-                sums[section] = sums.get(section, 0) + count
+            for section, n in entry.places:
+                sums[section] = sums.get(section, 0) + n
         assert sums == layers
         parameters = sum(entry.module.parameters * count for entry in entries for _, count in entry.places)
         assert parameters == sum(module.parameters * count for module, count in plan.rank.modules())
@@ -177,6 +177,14 @@ def test_a_number_and_an_array_of_it_are_one() -> None:
         alone, together = plan.total(step), plan.total(many)
         for term in (*SUMMED, "floor", "communication"):
             assert np.asarray(getattr(together, term)).reshape(-1)[0] == pytest.approx(getattr(alone, term), rel=1e-13)
+
+
+def test_lengths_in_an_array_join_the_queries_of_the_same_length() -> None:
+    """A prompt of which one token is new and seven that decode run together, however the one is written."""
+    plan = compiled("ibm-granite/granite-4.0-h-tiny")
+    alone = plan.total(rl.Step([(0, 1, 1), (3, 1, 7)])).expected
+    for new in (np.array([1, 1]), np.array([1, 5])):
+        assert plan.total(rl.Step([(0, new, 1), (3, 1, 7)])).expected[0] == pytest.approx(alone, rel=1e-13)
 
 
 def replace_numbers(step: rl.Step) -> rl.Step:

@@ -245,7 +245,7 @@ def test_a_run_by_hand() -> None:
     assert run.checkpoint_interval == pytest.approx(every)
     assert run.progress == pytest.approx(1 - 60 / every - every / (2 * apart) - 600 / apart)
     assert run.seconds == pytest.approx(run.steps * e.time / run.progress)
-    assert run.cost == pytest.approx(8 * run.seconds / 3600 * e.chip.price.usd_per_hour)  # type: ignore[union-attr]
+    assert run.cost == pytest.approx(8 * run.seconds / 3600 * e.chip.price.usd_per_hour)
 
 
 @pytest.mark.parametrize(

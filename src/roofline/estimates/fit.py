@@ -99,26 +99,30 @@ class Fit(Deployed):
         return _known(shaped_whole(most, self.shape), most != LONGEST)
 
     @cached_property
-    def _fewest(self) -> Count:
+    def _fewest(self) -> Any:
         """Which of the layouts is the first that is enough, their number where none is."""
-        tried, shape = tuple(layouts()), np.broadcast_shapes(np.shape(self.batch), np.shape(self.context))
-        number = np.full(shape, len(tried))
-        for i, layout in enumerate(tried):
-            number = np.where((number == len(tried)) & self._fits(layout), i, number)
-            if (number < len(tried)).all():
+        number = np.full(np.broadcast_shapes(np.shape(self.batch), np.shape(self.context)), len(LAYOUTS))
+        for i, layout in enumerate(LAYOUTS):
+            number = np.where((number == len(LAYOUTS)) & self._fits(layout), i, number)
+            if (number < len(LAYOUTS)).all():
                 break
-        return shaped_whole(number, self.shape)
+        return np.broadcast_to(number, self.shape)
+
+    @property
+    def fewest(self) -> Layout | None:
+        """The layout of the fewest chips that is enough, of one case; elements of arrays have one each."""
+        return None if self.shape or self._fewest == len(LAYOUTS) else LAYOUTS[int(self._fewest)]
 
     @property
     def fewest_chips(self) -> Count | None:
-        """Chips of the layout of the fewest chips that is enough; null where none of up to 1,024 is."""
-        chips = np.array([layout.chips for layout in layouts()] + [0])[self._fewest]
+        """Its chips; null where none of up to 1,024 are enough."""
+        chips = np.array([layout.chips for layout in LAYOUTS] + [0])[self._fewest]
         return _known(shaped_whole(chips, self.shape), chips > 0)
 
     @property
     def fewest_layout(self) -> Word | None:
-        """That layout in words."""
-        words = np.array([layout.text() for layout in layouts()] + [""])[self._fewest]
+        """It, in words."""
+        words = np.array([layout.text() for layout in LAYOUTS] + [""])[self._fewest]
         return words if self.shape else str(words) or None
 
     def _fits(self, layout: Layout) -> Any:
@@ -179,6 +183,9 @@ def layouts() -> Iterator[Layout]:
             yield Layout(tp=1, dp=n, ep=n)
 
 
+LAYOUTS = tuple(layouts())
+
+
 def _changes(f: Fit) -> Iterator[Change]:
     """An 8-bit cache, fewer or shorter sequences, smaller weights, chips."""
     layout, formats = f.asked.layout, f.formats
@@ -204,5 +211,5 @@ def _changes(f: Fit) -> Iterator[Change]:
     if not smaller and formats.kv.bits > 8:
         both = formats.merged({"weights": "int4", "kv": "fp8"})
         yield from tried("weights and cache", "weights=int4,kv=fp8", both)
-    if f.fewest_layout is not None and f.fewest_layout != layout.text():
-        yield Change("chips", f"{f.fewest_chips} chips", 0.0)
+    if f.fewest is not None and f.fewest != layout:
+        yield Change("chips", f"{f.fewest.chips} chips", 0.0)

@@ -5,7 +5,7 @@ Nothing here knows a model. A law's seconds are those of one layer's op, before 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias
 
@@ -313,14 +313,23 @@ def restricted(op: o.Op, shape: tuple[int, ...], places: Any) -> o.Op:
     return replace(op, **{f.name: at(getattr(op, f.name)) for f in fields(op)})
 
 
+def plainer(op: o.Op) -> o.Op:
+    """The op, where lengths of queries that all elements share are plain numbers."""
+    parts = {f.name: getattr(op, f.name) for f in fields(op)}
+    steps: dict[str, Any] = {n: v.with_queries(_plainer(v.queries)) for n, v in parts.items() if isinstance(v, Step)}
+    ops: dict[str, Any] = {name: plainer(v) for name, v in parts.items() if isinstance(v, o.Op)}
+    return replace(op, **steps, **ops)
+
+
 def _uniform(step: Step) -> Step:
     """The step without queries of no sequence, lengths that all elements share as plain numbers."""
-    queries = (
-        Queries(q.cached, int(q.new.flat[0]) if is_array(q.new) and _alike(q.new) else q.new, q.count)
-        for q in step.queries
-        if some(q.count)
+    return step.with_queries(_plainer(q for q in step.queries if some(q.count)))
+
+
+def _plainer(queries: Iterable[Queries]) -> tuple[Queries, ...]:
+    return tuple(
+        Queries(q.cached, int(q.new.flat[0]) if is_array(q.new) and _alike(q.new) else q.new, q.count) for q in queries
     )
-    return step.with_queries(tuple(queries))
 
 
 def _alike(values: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from roofline.machine import law
 from roofline.machine.collectives import Routing, Transfer, collective
 from roofline.machine.constants import Grade
-from roofline.machine.kernels import KERNELS, is_matrix, matrix_format, restricted, shape_of, work_of
+from roofline.machine.kernels import KERNELS, is_matrix, matrix_format, plainer, restricted, shape_of, work_of
 from roofline.machine.target import Target
 from roofline.model.maths import Count, is_array, least, most, where
 from roofline.work import ops as o
@@ -68,8 +68,10 @@ def time_op(op: o.Op, target: Target) -> Timing:
     if isinstance(op, o.Communicate):
         return _communicate(op, target)
     code = KERNELS[type(op)].regime(op)
-    if not is_array(code) or (code == code.flat[0]).all():
+    if not is_array(code):
         return _time(op, target)
+    if (code == code.flat[0]).all():
+        return _time(op if code.flat[0] == -1 else plainer(op), target)
     code = np.broadcast_to(code, shape_of(op))
     seconds = {name: np.zeros(code.size) for name in SUMMED}
     grade = np.full(code.size, "-")
