@@ -206,7 +206,7 @@ def test_a_separate_legend_is_no_wider_than_a_page(phases: int, name: str, colum
 
 
 # -- machines of any speed -----------------------------------------------------------------------------------------
-def roofline(points: Sequence[Point], peak: float = 1e12, bandwidth: float = 1e10) -> RooflinePlot:
+def roofline(points: Sequence[RooflinePoint], peak: float = 1e12, bandwidth: float = 1e10) -> RooflinePlot:
     """Points at intensities under a roof, all on it."""
     on = tuple(replace(p, performance=y, light=y) for p in points for y in [min(peak, p.intensity * bandwidth)])
     roof = Roof("machine", (Ceiling("peak", peak, peak / bandwidth),), (Slope("memory", bandwidth),))

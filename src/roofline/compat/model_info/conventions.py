@@ -21,7 +21,8 @@ from roofline.model.precision import Format, Precision
 from roofline.model.table import Table
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, analyze
-from roofline.work.counting import STANDARD, Counting, Formula, matmul, nothing
+from roofline.work.counting import STANDARD, Counting, Formula, matmul
+from roofline.work.counting import nothing as not_counted
 from roofline.work.step import Queries, Step
 from roofline.work.traffic import Factors, Moved, Rule, Traffic
 from roofline.work.traffic import nothing as nothing_moved
@@ -140,7 +141,7 @@ def counting(c: Convention) -> Counting:
     table: Table[Formula] = Table("dump_model_info counting", o.Op, base=STANDARD.formulas)
     table.add(c.product, o.MatMul)
     table.add(c.attend, o.Attend)
-    table.add(nothing, o.Normalise, o.Activate, o.Sum, o.Choose)
+    table.add(not_counted, o.Normalise, o.Activate, o.Sum, o.Choose)
     return Counting(f"dump_model_info {c.rules.name}", "products, the full square, softmax 1", table)
 
 
