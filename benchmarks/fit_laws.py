@@ -25,7 +25,7 @@ from roofline.machine.chip import chip_named
 from roofline.machine.constants import FOLDER
 from roofline.machine.law import Roof
 
-Record = laws.Matmul | laws.Prefill | laws.Decode | laws.Latent | laws.Experts | laws.Stream | laws.Scan
+Record = laws.MatmulLaw | laws.PrefillLaw | laws.DecodeLaw | laws.Latent | laws.ExpertsLaw | laws.StreamLaw | laws.Scan
 Range = tuple[float, float, float]  # start, least, most
 
 LAUNCH = (3e-7, 3e-4)
@@ -81,14 +81,14 @@ FREE: dict[str, dict[str, Range]] = {
 FREE["quantised_matmul"] = FREE["matmul"] | {"quantise_memory": (0.5, 0.02, 10)}
 FREE["latent_prefill"] = {k: v for k, v in FREE["prefill"].items() if k != "fixed"}
 RECORDS: dict[str, Record] = {
-    "matmul": laws.Matmul(),
+    "matmul": laws.MatmulLaw(),
     "quantised_matmul": laws.Quantised(),
-    "prefill": laws.Prefill(),
-    "decode": laws.Decode(),
-    "latent_prefill": laws.Prefill(),
+    "prefill": laws.PrefillLaw(),
+    "decode": laws.DecodeLaw(),
+    "latent_prefill": laws.PrefillLaw(),
     "latent_decode": laws.Latent(),
-    "experts": laws.Experts(),
-    "stream": laws.Stream(),
+    "experts": laws.ExpertsLaw(),
+    "stream": laws.StreamLaw(),
     "scan": laws.Scan(),
 }
 STEP: Range = (5e-10, 1e-13, 1e-6)
@@ -154,19 +154,19 @@ def solve(rows: Rows, base: Record, free: dict[str, Range]) -> Record:
 def free_of(rows: Rows, base: Record) -> dict[str, Range]:
     """What these rows can tell: no L2 speed where the L2 keeps nothing, no quantise pass where there is none."""
     free = dict(FREE[rows.kind])
-    ungrouped = isinstance(base, laws.Decode) and np.isfinite(base.group)
+    ungrouped = isinstance(base, laws.DecodeLaw) and np.isfinite(base.group)
     if "l2" in free and not (np.any(np.asarray(rows.chip.keeps) > 0) or ungrouped):
         del free["l2"]
     if "quantise_memory" in free and not np.any(rows.args["quantise"] > 0):
         del free["quantise_memory"]
     elif rows.dtype == "fp8_block" and isinstance(base, laws.Quantised):
         free["quantise_row"] = (1e-9, 1e-13, 1e-7)
-    if isinstance(base, laws.Matmul) and np.isinf(base.split):
+    if isinstance(base, laws.MatmulLaw) and np.isinf(base.split):
         del free["split"]
         free["step"] = STEP
     if "fixed" in free and np.ptp(rows.args["key"]) == 0:
         del free["fixed"]  # one head size cannot tell
-    if isinstance(base, laws.Prefill) and base.other != 1:
+    if isinstance(base, laws.PrefillLaw) and base.other != 1:
         free["other"] = (2.0, 0.5, 10)
     if len(rows.seconds) < 40:
         free = {k: v for k, v in free.items() if k in ("t0", "compute", "memory")}
@@ -176,7 +176,7 @@ def free_of(rows: Rows, base: Record) -> dict[str, Range]:
 def variants(kind: str, dtype: str) -> list[Record]:
     """Kernels to choose from: rows in 16s or 64s or 128s, k split over blocks or not, MQA served together or not."""
     base = RECORDS[kind]
-    if isinstance(base, laws.Experts) or kind == "matmul":
+    if isinstance(base, laws.ExpertsLaw) or kind == "matmul":
         return [base, replace(base, height=16.0)]
     if isinstance(base, laws.Quantised):
         return [
@@ -185,10 +185,10 @@ def variants(kind: str, dtype: str) -> list[Record]:
             replace(base, split=np.inf),
             replace(base, split=np.inf, height=128.0),
         ]
-    if isinstance(base, laws.Decode):
+    if isinstance(base, laws.DecodeLaw):
         return [base, replace(base, group=32.0)]
     if kind == "prefill" and dtype == "fp8":  # a tuned kernel for one head size only, maybe
-        return [base, laws.Prefill(other=2.0)]
+        return [base, laws.PrefillLaw(other=2.0)]
     return [base]
 
 

@@ -128,13 +128,13 @@ def stream(source: Source, op: str, size: Column, seconds: Column, shape: Folds,
 
 
 LAWS: dict[str, Callable[..., laws.Number]] = {
-    "matmul": laws.matmul,
-    "quantised_matmul": laws.quantised_matmul,
-    "prefill": laws.prefill,
-    "decode": laws.decode,
-    "latent_prefill": laws.prefill,
+    "matmul": laws.matmul_seconds,
+    "quantised_matmul": laws.quantised_matmul_seconds,
+    "prefill": laws.prefill_seconds,
+    "decode": laws.decode_seconds,
+    "latent_prefill": laws.prefill_seconds,
     "latent_decode": laws.latent_decode,
-    "experts": laws.experts,
+    "experts": laws.experts_seconds,
     "stream": laws.stream,
     "scan": laws.scan,
 }

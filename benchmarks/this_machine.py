@@ -28,7 +28,7 @@ import roofline as rl
 from machine_description import describe
 from roofline.machine.calibrate import chip_toml, clock_for, fit_laws, measure
 from roofline.machine.chip import Chip, chip_named
-from roofline.show.tables import Column, Table, plain
+from roofline.show.tables import Column, Table, plain_text
 
 LONGEST = 5.0
 """Points predicted to take longer than this many seconds are left out."""
@@ -208,7 +208,7 @@ def main() -> None:
     for point in run(chip, options.dtype, options.device, options.quick, options.cpu_clock):
         points.append(point)
         print("  ".join(table([point]).cells[0]), file=sys.stderr, flush=True)
-    print(plain(table(points)))
+    print(plain_text(table(points)))
     medians = summary(points)
     for name, value in medians.items():
         print(f"median error {name}: {100 * value:.1f} %")

@@ -178,7 +178,7 @@ def _first(doc: str | None) -> str:
     return " ".join(inspect.cleandoc(doc or "").partition("\n\n")[0].split())
 
 
-def write(folder: Path) -> None:
+def write_schemas(folder: Path) -> None:
     """All schemas into a folder, and nothing else of that ending."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {f"{name}.json": dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()}
@@ -190,4 +190,4 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write_schemas(Path(sys.argv[1]))

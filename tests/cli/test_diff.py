@@ -10,7 +10,7 @@ import pytest
 
 import roofline as rl
 from roofline.cli.main import main
-from roofline.explore.difference import measured, side
+from roofline.explore.difference import phase_figures, side
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 
@@ -108,7 +108,7 @@ def test_two_layouts_of_training(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", [LLAMA, "deepseek-ai/DeepSeek-V3"])
 def test_the_parts_of_a_training_step_add_up(name: str) -> None:
     layout = "dp=8,ep=8,zero=1" if "DeepSeek" in name else "pp=4,dp=2"
-    m = measured(side(f"{name}@8xh200-sxm:train=1024,batch=16,layout=[{layout}]"), "training")
+    m = phase_figures(side(f"{name}@8xh200-sxm:train=1024,batch=16,layout=[{layout}]"), "training")
     assert sum(m.by_op.values()) == pytest.approx(m.cost)
     assert m.unit == "s"
 

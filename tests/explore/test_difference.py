@@ -43,7 +43,7 @@ def test_mfu_is_a_share() -> None:
 
 def test_each_side_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, int]] = []
-    measured = difference.measured
+    measured = difference.phase_figures
     monkeypatch.setattr(
         difference, "measured", lambda s, phase, timed: seen.append((phase, s.batch)) or measured(s, phase, timed)
     )

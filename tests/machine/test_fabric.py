@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.machine.chip import chip_named, chips
-from roofline.machine.fabric import KINDS, Cluster, Level, cluster_named, clusters, is_cluster, part_of
+from roofline.machine.fabric import KINDS, Cluster, Level, cluster_named, clusters, is_cluster, level_part
 from roofline.machine.files import plain_name
 from roofline.model.errors import InputError
 
@@ -236,7 +236,7 @@ def test_no_part_is_faster_than_its_level(n: int) -> None:
         Level("a", 64, 1e9, 1e-6, "ring"),
         Level("a", 64, 1e9, 1e-6, "switch"),
     ):
-        part = part_of(level, n)
+        part = level_part(level, n)
         assert 0 < part.bandwidth <= level.bandwidth
         assert 0 < part.pair <= level.bandwidth
-        assert part_of(level, 64).bandwidth == level.bandwidth
+        assert level_part(level, 64).bandwidth == level.bandwidth

@@ -40,15 +40,15 @@ def test_adding_to_the_experts_gradients_takes_their_bytes(chip: str) -> None:
 @settings(max_examples=50, deadline=None)
 @given(m=st.integers(1, 10_000), n=st.integers(1, 10_000), k=st.integers(1, 10_000))
 def test_a_product_is_never_faster_than_its_roof(m: int, n: int, k: int) -> None:
-    c = law.Matmul(t0=0.0, compute=1.0, memory=1.0, sharp=8.0, split=0.0)
+    c = law.MatmulLaw(t0=0.0, compute=1.0, memory=1.0, sharp=8.0, split=0.0)
     floor = max(2 * m * n * k / ROOF.peak, 2 * (m * k + n * k + m * n) / ROOF.bandwidth)
-    assert law.matmul(m, n, k, 2, 2, 2, ROOF, c) >= floor * (1 - 1e-9)
+    assert law.matmul_seconds(m, n, k, 2, 2, 2, ROOF, c) >= floor * (1 - 1e-9)
 
 
 def test_laws_take_arrays() -> None:
     m = np.array([1, 64, 4096])
-    together = law.matmul(m, 4096, 4096, 2, 2, 2, ROOF, law.Matmul())
-    apart = [law.matmul(int(x), 4096, 4096, 2, 2, 2, ROOF, law.Matmul()) for x in m]
+    together = law.matmul_seconds(m, 4096, 4096, 2, 2, 2, ROOF, law.MatmulLaw())
+    apart = [law.matmul_seconds(int(x), 4096, 4096, 2, 2, 2, ROOF, law.MatmulLaw()) for x in m]
     assert together == pytest.approx(apart)
 
 

@@ -18,7 +18,7 @@ from roofline.units import whole
 from roofline.work import counting, traffic
 from roofline.work.lower import lowers
 from roofline.work.ops import NAMES, Op
-from roofline.work.step import Queries, Step, everything
+from roofline.work.step import Queries, Step, whole_step
 from roofline.work.training import FLOWS, GRADIENTS, KEPT, Flow, nothing_kept
 
 
@@ -50,7 +50,7 @@ class Transform(Op):
 NAMES.add("fourier", Transform)
 
 
-@lowers(FourierMixing, everything)
+@lowers(FourierMixing, whole_step)
 def _mixing(f: FourierMixing, step: Step) -> Iterator[Op]:
     moved = f.width * step.tokens
     yield Transform(
@@ -83,7 +83,7 @@ def _log2(value: Count) -> Any:
 
 
 counting.STANDARD.formulas.add(transform, Transform)
-counting.TORCH.formulas.add(counting.nothing, Transform)  # torch.utils.flop_counter has no formula for a transform
+counting.TORCH.formulas.add(counting.not_counted, Transform)  # torch.utils.flop_counter has no formula for a transform
 traffic.UNFUSED.rules.add(traffic.everything, Transform)
 traffic.FUSED.rules.add(traffic.through_memory, Transform)
 traffic.FLOOR.rules.add(traffic.weights_and_cache, Transform)

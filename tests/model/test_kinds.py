@@ -26,7 +26,7 @@ from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.model import Model
 from roofline.model.modules import Collective, Embedding, Linear, Module
 from roofline.model.precision import FORMATS, uniform
-from roofline.model.table import MissingKindError, Table, kinds
+from roofline.model.table import KindTable, MissingKindError, kinds
 from roofline.show.plots.style import GROUP_ORDER
 from roofline.work.counting import COUNTINGS
 from roofline.work.lower import lower
@@ -37,13 +37,13 @@ from roofline.work.training import KEPT
 SRC = Path(__file__).parents[2] / "src"
 
 
-def tables() -> Iterator[Table[Any]]:
+def tables() -> Iterator[KindTable[Any]]:
     """Every table that stands in a module of the package."""
     for path in sorted((SRC / "roofline").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         if any(isinstance(n, ast.ImportFrom) and n.module == "roofline.model.table" for n in ast.walk(tree)):
             name = ".".join(path.relative_to(SRC).with_suffix("").parts)
-            yield from (value for value in vars(import_module(name)).values() if isinstance(value, Table))
+            yield from (value for value in vars(import_module(name)).values() if isinstance(value, KindTable))
 
 
 TABLES = tuple({id(table): table for table in tables()}.values())

@@ -15,7 +15,7 @@ import pytest
 from hub import COMMIT, CONFIG, OLDER, TOKEN, Hub
 from roofline.model import load as loading
 from roofline.model.errors import InputError
-from roofline.model.load import Entry, HubError, catalog, catalog_config, config_of, load
+from roofline.model.load import CatalogEntry, HubError, catalog, catalog_config, config_of, load
 
 SOURCE = str(Path(loading.__file__).parents[2])
 
@@ -217,7 +217,7 @@ def small_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 
 def test_name_of_two_models(small_catalog: None, offline: None) -> None:
-    assert dict(catalog())["a/twin"] == Entry("a/twin", 1, "1", None, "here", "all")
+    assert dict(catalog())["a/twin"] == CatalogEntry("a/twin", 1, "1", None, "here", "all")
     assert load("B/twin").name == "b/Twin"
     assert refused("twin", "more than one").nearest == ("a/twin", "b/Twin")
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 from roofline.cli.main import main
-from roofline.show.tables import Column, Table, _broken, markdown, plain
+from roofline.show.tables import Column, Table, _broken, markdown, plain_text
 
 TABLE = Table(
     (Column("Op", False), Column("Layers", drop=1), Column("FLOPs"), Column("Weights", drop=2)),
@@ -55,13 +55,13 @@ def test_columns_go_in_their_order() -> None:
 
 
 def test_a_table_that_fits_is_whole() -> None:
-    widest = max(map(len, plain(TABLE).splitlines()))
+    widest = max(map(len, plain_text(TABLE).splitlines()))
     assert TABLE.within(widest) is TABLE
     assert len(TABLE.within(widest - 1).columns) == 3
 
 
 def test_forms_have_every_column() -> None:
-    assert plain(TABLE).splitlines()[0].split() == ["Op", "Layers", "FLOPs", "Weights"]
+    assert plain_text(TABLE).splitlines()[0].split() == ["Op", "Layers", "FLOPs", "Weights"]
     assert markdown(TABLE).splitlines()[0] == "| Op | Layers | FLOPs | Weights |"
 
 

@@ -11,7 +11,6 @@ from cyclopts import Parameter
 from roofline.cli.common import (
     FIGURES,
     CountingName,
-    Flag,
     Form,
     Formats,
     LawName,
@@ -19,6 +18,7 @@ from roofline.cli.common import (
     ModelArgument,
     Revision,
     StepOptions,
+    Switch,
     TrafficName,
     deliver,
     form_of,
@@ -54,7 +54,7 @@ def analyze(
     csv: Form = False,
     md: Form = False,
     output: Path | None = None,
-    force: Flag = False,
+    force: Switch = False,
 ) -> None:
     """Op by op: FLOPs, bytes and arithmetic intensity of a step; on a chip its time and what limits it.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from roofline.cli.common import Flag, Whole, deliver
+from roofline.cli.common import Switch, Whole, deliver
 from roofline.model.checks import count
 
 
@@ -16,12 +16,12 @@ def calibrate(
     *,
     device: Literal["cpu", "cuda"] = "cpu",
     dtype: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
-    quick: Flag = False,
+    quick: Switch = False,
     threads: Whole = None,
-    cpu_clock: Flag = False,
-    json: Flag = False,
+    cpu_clock: Switch = False,
+    json: Switch = False,
     output: Path | None = None,
-    force: Flag = False,
+    force: Switch = False,
 ) -> None:
     """Measures this machine and writes the chip file that `--on FILE` takes.
 

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import FIGURES, Flag, Form
+from roofline.cli.common import FIGURES, Form, Switch
 
 
 def chips(
     name: Annotated[str | None, Parameter(help=f"One to show: {FIGURES}")] = None,
     /,
     *,
-    clusters: Flag = False,
+    clusters: Switch = False,
     json: Form = False,
     md: Form = False,
 ) -> None:

@@ -60,7 +60,7 @@ Whole = Annotated[int | None, Parameter(converter=_one)]
 Needed = Annotated[int, Parameter(converter=_one)]
 Wholes = Annotated[list[int] | None, Parameter(converter=_whole, consume_multiple=True, negative="")]
 
-Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+Switch = Annotated[bool, Parameter(negative="", show_default=False)]
 Form = Annotated[
     bool,
     Parameter(

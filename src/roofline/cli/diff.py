@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import Flag, refuse, warn
+from roofline.cli.common import Switch, refuse, warn
 
 Spec = Annotated[
     str,
@@ -18,7 +18,7 @@ Spec = Annotated[
 ]
 
 
-def diff(a: Spec, b: Spec, /, *, json: Flag = False) -> None:
+def diff(a: Spec, b: Spec, /, *, json: Switch = False) -> None:
     """Two models, chips, formats, layouts or steps side by side: what changes, and what the change comes from.
 
     Exits with 1 where a side does not fit.

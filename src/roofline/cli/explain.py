@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import CountingName, Flag, Formats, ModelArgument, Revision, StepOptions, TrafficName, warn
+from roofline.cli.common import CountingName, Formats, ModelArgument, Revision, StepOptions, Switch, TrafficName, warn
 from roofline.model.errors import InputError
 
 
@@ -20,7 +20,7 @@ def explain(
     traffic: TrafficName = "fused",
     precision: Formats = None,
     revision: Revision = None,
-    json: Flag = False,
+    json: Switch = False,
 ) -> None:
     """The formulas of one op's FLOPs and bytes, the numbers put in, and their sources.
 
@@ -32,7 +32,7 @@ def explain(
         JSON, as docs/json.md has it.
     """
     from roofline.model.load import load
-    from roofline.show.explain import Explanations, NamedExplanation, text
+    from roofline.show.explain import Explanations, NamedExplanation, explanation_text
     from roofline.show.tables import print_json, print_text
     from roofline.work.analysis import analyze as run
     from roofline.work.explain import explained
@@ -50,7 +50,6 @@ def explain(
     if json:
         print_json(result.to_dict())
     else:
-        print_text(
-            "\n\n".join(text(s.name, a.step, s.explanation) for s, (_, a) in zip(result.steps, has, strict=True))
-        )
+        pairs = zip(result.steps, has, strict=True)
+        print_text("\n\n".join(explanation_text(s.name, a.step, s.explanation) for s, (_, a) in pairs))
     warn(built)

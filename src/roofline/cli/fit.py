@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from roofline.cli.common import (
     ChipName,
-    Flag,
     Formats,
     LayoutText,
     ModelArgument,
     Needed,
     Revision,
+    Switch,
     Whole,
     refuse,
     warn,
@@ -28,7 +28,7 @@ def fit(
     precision: Formats = None,
     chunk: Whole = None,
     revision: Revision = None,
-    json: Flag = False,
+    json: Switch = False,
 ) -> None:
     """Does it fit: weights, KV cache, activations; the largest batch, the longest context, the fewest chips.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from roofline.cli.common import (
     ChipName,
-    Flag,
     Formats,
     LawName,
     LayoutText,
     ModelArgument,
     Needed,
     Revision,
+    Switch,
     Whole,
     refuse,
     warn,
@@ -33,7 +33,7 @@ def generate(
     draft_length: Whole = None,
     acceptance: float = 0.7,
     revision: Revision = None,
-    json: Flag = False,
+    json: Switch = False,
 ) -> None:
     """A static batch from prompt to last token: TTFT, TPOT, latency, tokens per second.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import Flag, Form, Revision, warn
+from roofline.cli.common import Form, Revision, Switch, warn
 from roofline.model.errors import InputError
 
 
@@ -16,7 +16,7 @@ def models(
     ] = None,
     /,
     *,
-    types: Flag = False,
+    types: Switch = False,
     revision: Revision = None,
     json: Form = False,
     md: Form = False,

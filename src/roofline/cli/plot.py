@@ -13,13 +13,13 @@ from cyclopts import Parameter
 from roofline.cli.common import (
     CLUSTER,
     CountingName,
-    Flag,
     Formats,
     LawName,
     LayoutText,
     ModelArgument,
     Revision,
     StepOptions,
+    Switch,
     TrafficName,
     Whole,
     refuse,
@@ -45,14 +45,14 @@ def plot(
     step: StepOptions = StepOptions(),  # noqa: B008
     train: Whole = None,
     points: Literal["ops", "layers", "phases"] = "ops",
-    links: Flag = False,
+    links: Switch = False,
     over: Literal["batch", "context"] = "batch",
     phase: Literal["decode", "prefill"] = "decode",
     most_batch: Whole = None,
     most_context: Whole = None,
     theme: Literal["light", "dark"] = "light",
     legend: Literal["beside", "separate", "none"] = "beside",
-    broken: Flag = False,
+    broken: Switch = False,
     dpi: Whole = None,
     counting: CountingName = "standard",
     traffic: TrafficName = "fused",
@@ -60,8 +60,8 @@ def plot(
     law: LawName = "calibrated",
     engine: str = "none",
     revision: Revision = None,
-    json: Flag = False,
-    force: Flag = False,
+    json: Switch = False,
+    force: Switch = False,
 ) -> None:
     """A picture: roofline, shares, sweeps, memory, parameters, decode map, tornado or diagram; PNG, SVG, PDF or HTML.
 

@@ -11,12 +11,12 @@ from cyclopts import Parameter
 
 from roofline.cli.common import (
     CLUSTER,
-    Flag,
     Formats,
     LayoutText,
     ModelArgument,
     Needed,
     Revision,
+    Switch,
     Whole,
     progress_bar,
     refuse,
@@ -45,8 +45,8 @@ def report(
     engine: str = "none",
     precision: Formats = None,
     revision: Revision = None,
-    json: Flag = False,
-    force: Flag = False,
+    json: Switch = False,
+    force: Switch = False,
 ) -> None:
     """The whole story of a model on a machine: one HTML page, or Markdown with pictures and tables beside it.
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from roofline.cli.common import (
     ChipName,
-    Flag,
     Formats,
     LawName,
     LayoutText,
     ModelArgument,
     Needed,
     Revision,
+    Switch,
     Whole,
     refuse,
     warn,
@@ -41,7 +41,7 @@ def serve(
     prefill_layout: LayoutText = None,
     chips: Whole = None,
     revision: Revision = None,
-    json: Flag = False,
+    json: Switch = False,
 ) -> None:
     """A server in steady state, at a concurrency or a request rate: TTFT, TPOT, throughput.
 

@@ -10,12 +10,12 @@ from cyclopts import Parameter
 
 from roofline.cli.common import (
     FIGURES,
-    Flag,
     LawName,
     LayoutText,
     ModelArgument,
     Needed,
     Revision,
+    Switch,
     Whole,
     deliver,
     refuse,
@@ -40,18 +40,18 @@ def train(
     lora: Whole = None,
     drafts: Whole = None,
     offload: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
-    no_flash: Flag = False,
-    fused_loss: Flag = False,
-    no_overlap: Flag = False,
+    no_flash: Switch = False,
+    fused_loss: Switch = False,
+    no_overlap: Switch = False,
     engine: str = "megatron",
     law: LawName = "calibrated",
     run_tokens: float | None = None,
     mtbf_hours: float | None = None,
     revision: Revision = None,
-    timeline: Flag = False,
+    timeline: Switch = False,
     trace: Path | None = None,
-    json: Flag = False,
-    force: Flag = False,
+    json: Switch = False,
+    force: Switch = False,
 ) -> None:
     """A training step under a layout: memory of every stage, step time, bubble, communication, MFU; days and cost.
 
@@ -144,7 +144,7 @@ def train(
         print_line("")
         print_tables((views.memory_table(result), ""))
         print_line("")
-        print_text(views.step_text(result))
+        print_text(views.training_step_text(result))
         if timeline:
             from roofline.show.tables import window_width
             from roofline.show.timeline import timeline_text

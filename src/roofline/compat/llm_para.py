@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline.compat.llm_para_table import COLUMNS, Layer, Operation, outline, rows
+from roofline.compat.llm_para_table import COLUMNS, Layer, Operation, para_outline, para_rows
 from roofline.compat.numbers import number, whole_number
 from roofline.model.checks import real
 from roofline.model.config import LARGEST_SIZE, MOST_LAYERS
@@ -67,14 +67,14 @@ def compute_and_plot_transformer_analysis(
         raise InputError("output_csv_path", str(csv), "a name for the CSV that does not end in .png")
     batch, tokens = whole_number("batch_size", batch_size), whole_number("seq_len", seq_len)
     generated = whole_number("max_gen_len", max_gen_len)
-    model = outline(layer, whole_number("num_layers", num_layers, MOST_LAYERS), quant_config)
+    model = para_outline(layer, whole_number("num_layers", num_layers, MOST_LAYERS), quant_config)
     steps = {
         "Prefill": prefill(batch, tokens),
         "Decode": decode(batch, tokens),
         "Decode_Last": decode(batch, tokens + generated - 1),
     }
     analyses = {phase: analyze(model, s, counting="llm-para", traffic="llm-para") for phase, s in steps.items()}
-    table = [row for phase, analysis in analyses.items() for row in rows(layer, analysis, phase)]
+    table = [row for phase, analysis in analyses.items() for row in para_rows(layer, analysis, phase)]
     charts = csv.with_name(f"{csv.stem if csv.suffix.lower() == '.csv' else csv.name}.png")
     _write_csv(csv, table)
     _draw_charts(charts, table)

@@ -81,7 +81,7 @@ class Operation:
 
 
 # -- the outline ---------------------------------------------------------------------------------------------------
-def outline(layer: Layer, layers: int, bits: Mapping[str, Any]) -> Model:
+def para_outline(layer: Layer, layers: int, bits: Mapping[str, Any]) -> Model:
     """The model whose ops are LLM-para's operations, in their order; q·kᵀ and the product with v stand apart."""
     h, d, n, g = layer.hidden, layer.head_dim, layer.heads, layer.kv_heads
 
@@ -143,7 +143,7 @@ def _format(bits: Mapping[str, Any], key: str) -> Format:
     return Format(f"{number:g} bits", Fraction(str(value)))  # of a float32 too the digits it shows
 
 
-def rows(layer: Layer, analysis: Analysis, phase: str) -> list[Operation]:
+def para_rows(layer: Layer, analysis: Analysis, phase: str) -> list[Operation]:
     """The table of one phase: each operation's ops added up."""
     costs = {cost.name: cost for cost in analysis.ops}
     read = next((experts_read(cost.op) for cost in analysis.ops if isinstance(cost.op, ExpertMatMul)), 0)

@@ -86,7 +86,7 @@ class Outline:
 
 
 # -- the outline ---------------------------------------------------------------------------------------------------
-def outline(raw: dict[str, Any]) -> Outline:
+def analyzer_outline(raw: dict[str, Any]) -> Outline:
     """The layers as the old tool sees them. Raises InputError for another model_type or a bad size."""
     outer = Config(raw)
     model_type = outer.text("model_type")
@@ -159,7 +159,7 @@ def _block(name: str, width: int, attn: Modules, ffn: Modules) -> Block:
 
 
 # -- the table -----------------------------------------------------------------------------------------------------
-def rows(analysis: Analysis) -> list[Line]:
+def analyzer_rows(analysis: Analysis) -> list[Line]:
     """One row for each name, in the order of a sparse layer followed by a dense one; routed choices added up."""
     by_block: dict[tuple[str, str], Line] = {}
     for cost in analysis.ops:
@@ -174,7 +174,7 @@ def rows(analysis: Analysis) -> list[Line]:
     return [*(r for n, r in merged.items() if n != last), merged[last]]
 
 
-def total(table: Sequence[Line], layers: int) -> Line:
+def analyzer_total(table: Sequence[Line], layers: int) -> Line:
     """Σ row × its blocks."""
     first, *rest = (row.times(row.blocks) for row in table)
     for row in rest:
@@ -250,7 +250,7 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def step_of(cached: Sequence[int] | None, new: Sequence[int] | None, batch: int | None) -> Step:
+def analyzer_step(cached: Sequence[int] | None, new: Sequence[int] | None, batch: int | None) -> Step:
     """The batch the options describe. Raises InputError naming both options where the lists disagree."""
     both = "--cached-tokens and --input-tokens"
     cached_list, new_list = list(cached or [0]), list(new or [1])
@@ -275,22 +275,22 @@ def _run(argv: Sequence[str] | None) -> None:
     options = parser()
     args = options.parse_args(argv)
     try:
-        step = step_of(args.cached_tokens, args.input_tokens, args.batch_size)
+        step = analyzer_step(args.cached_tokens, args.input_tokens, args.batch_size)
     except InputError as error:
         options.error(str(error))
     try:
         where = Path(args.model_name_or_config)
         if where.exists() and not where.is_file():
             raise InputError("model_name_or_config", str(where), "a file or a Hub id, not a folder")
-        seen = outline(config_of(args.model_name_or_config)[1])
+        seen = analyzer_outline(config_of(args.model_name_or_config)[1])
     except InputError as error:
         print(f"Error loading config: {error}", file=sys.stderr)
         raise SystemExit(1) from None
     counted = {name: analyze(seen.model, step, counting=name, traffic="original") for name in ("original", "standard")}
     chosen = replace(counted[args.counting], counting=replace(counted[args.counting].counting, layers_only=True))
     layers = len(seen.model.layers)
-    table = rows(chosen)
-    summed = total(table, layers)
+    table = analyzer_rows(chosen)
+    summed = analyzer_total(table, layers)
     stored = storage(seen, step, summed)
     if args.json:
         print(json.dumps(_json(args.counting, layers, table, summed, stored), indent=2))

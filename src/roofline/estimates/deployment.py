@@ -61,7 +61,7 @@ class Deployment(Figured):
 
     def ranks(self, model: Model) -> tuple[Model, ...]:
         """What a rank of each pipeline stage holds, of those that differ."""
-        return sharding.distinct(sharding.stages(model, self.layout))
+        return sharding.distinct_ranks(sharding.stages(model, self.layout))
 
     @cached_property
     def chips(self) -> int:

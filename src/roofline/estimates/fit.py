@@ -29,7 +29,7 @@ NODE = 8
 
 
 @dataclass(frozen=True)
-class Change:
+class Remedy:
     """A change that makes it fit: what, its options in words, and the bytes it then needs on a chip."""
 
     what: str
@@ -134,7 +134,7 @@ class Fit(Deployed):
         return chosen.fits(deployment.share(self.batch), self.context)
 
     @cached_property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[Remedy, ...]:
         """What would make it fit, cheapest first; nothing of an array, or where it fits."""
         return () if self.shape or self.fits else tuple(_changes(self))
 
@@ -186,22 +186,22 @@ def layouts() -> Iterator[Layout]:
 LAYOUTS = tuple(layouts())
 
 
-def _changes(f: Fit) -> Iterator[Change]:
+def _changes(f: Fit) -> Iterator[Remedy]:
     """An 8-bit cache, fewer or shorter sequences, smaller weights, chips."""
     layout, formats = f.asked.layout, f.formats
 
-    def tried(what: str, detail: str, other: Precision) -> Iterator[Change]:
+    def tried(what: str, detail: str, other: Precision) -> Iterator[Remedy]:
         chosen = holding_of(f.model, f.deployment, other, f.engine, f.chunk)
         memory = chosen.memory(((f.batch_per_replica, f.context),))
         if memory.fits:
-            yield Change(what, detail, float(memory.total - memory.overhead))
+            yield Remedy(what, detail, float(memory.total - memory.overhead))
 
     if formats.kv.bits > 8:
         yield from tried("cache", "kv=fp8", formats.merged({"kv": "fp8"}))
     if f.largest_batch >= 1:
-        yield Change("batch", f"batch {f.largest_batch}", 0.0)
+        yield Remedy("batch", f"batch {f.largest_batch}", 0.0)
     if f.longest_context and f.longest_context >= 1:
-        yield Change("context", f"context {f.longest_context}", 0.0)
+        yield Remedy("context", f"context {f.longest_context}", 0.0)
     smaller = False
     for name in ("fp8", "int4"):
         if formats.ffn.bits > (8 if name == "fp8" else 4):
@@ -212,4 +212,4 @@ def _changes(f: Fit) -> Iterator[Change]:
         both = formats.merged({"weights": "int4", "kv": "fp8"})
         yield from tried("weights and cache", "weights=int4,kv=fp8", both)
     if f.fewest is not None and f.fewest != layout:
-        yield Change("chips", f"{f.fewest.chips} chips", 0.0)
+        yield Remedy("chips", f"{f.fewest.chips} chips", 0.0)

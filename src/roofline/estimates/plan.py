@@ -103,7 +103,7 @@ def together(section: str, op: o.Op, kind: str) -> Hashable:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Placed:
     """A distinct module, and in which sections of the model it stands, in how many layers of each."""
 
     module: Module
@@ -135,16 +135,16 @@ class Plan:
     _known: dict[Hashable, Mapping[Hashable, Total]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[Placed, ...]:
         """The distinct modules, whatever they are called."""
         return self._entries(lambda module: _sizes(module, UNTIMED))
 
     @cached_property
-    def named_entries(self) -> tuple[Entry, ...]:
+    def named_entries(self) -> tuple[Placed, ...]:
         """The distinct modules by name, for steps that treat some of them in a way of their own."""
         return self._entries(lambda module: _sizes(module, ("copies",)))
 
-    def _entries(self, key_of: Callable[[Module], Hashable]) -> tuple[Entry, ...]:
+    def _entries(self, key_of: Callable[[Module], Hashable]) -> tuple[Placed, ...]:
         modules: dict[Hashable, Module] = {}
         places: dict[Hashable, dict[str, Count]] = {}
         for section, module, layers in self.rank.placed():
@@ -152,14 +152,14 @@ class Plan:
             modules.setdefault(key, module)
             counts = places.setdefault(key, {})
             counts[section] = counts.get(section, 0) + layers
-        return tuple(Entry(modules[key], key[1], tuple(places[key].items())) for key in modules)  # type: ignore[index]
+        return tuple(Placed(modules[key], key[1], tuple(places[key].items())) for key in modules)  # type: ignore[index]
 
     @cached_property
-    def _views(self) -> Mapping[View[Any], Sequence[Entry]]:
+    def _views(self) -> Mapping[View[Any], Sequence[Placed]]:
         return _by_view(self.entries)
 
     @cached_property
-    def _named_views(self) -> Mapping[View[Any], Sequence[Entry]]:
+    def _named_views(self) -> Mapping[View[Any], Sequence[Placed]]:
         return _by_view(self.named_entries)
 
     def totals(self, step: Step, by: Sorter = together) -> Mapping[Hashable, Total]:
@@ -177,7 +177,7 @@ class Plan:
         """The sum over all ops of a step."""
         return self.totals(step).get("", EMPTY)
 
-    def _seen(self, view: View[Any], entries: Sequence[Entry], step: Step, by: Sorter) -> Mapping[Hashable, Total]:
+    def _seen(self, view: View[Any], entries: Sequence[Placed], step: Step, by: Sorter) -> Mapping[Hashable, Total]:
         """The sums of modules that see the same of a step of numbers."""
         if isinstance(step, Training):
             return _at(entries, step, self.target, by)
@@ -189,7 +189,7 @@ class Plan:
         return self._known[key]
 
     def _near(
-        self, view: View[Any], entries: Sequence[Entry], step: Step, by: Sorter
+        self, view: View[Any], entries: Sequence[Placed], step: Step, by: Sorter
     ) -> Iterator[tuple[Hashable, Mapping[Hashable, Total]]]:
         """The times of a step, and of its like with other small numbers of tokens, which cost next to nothing more."""
         query, varying = step.queries[0], "new" if view is tokens_alone or step.logits == "all" else "count"
@@ -206,8 +206,8 @@ class Plan:
             yield (view, by, (replace(query, **{varying: number}),), step.logits), one
 
 
-def _by_view(entries: Iterable[Entry]) -> Mapping[View[Any], Sequence[Entry]]:
-    views: dict[View[Any], list[Entry]] = {}
+def _by_view(entries: Iterable[Placed]) -> Mapping[View[Any], Sequence[Placed]]:
+    views: dict[View[Any], list[Placed]] = {}
     for entry in entries:
         views.setdefault(entry.view, []).append(entry)
     return views
@@ -224,9 +224,9 @@ def _add(sums: dict[Hashable, Total], more: Mapping[Hashable, Total]) -> None:
 
 
 # -- arrays --------------------------------------------------------------------------------------------------------
-Seen: TypeAlias = tuple[Sequence[Entry], Step]
+Seen: TypeAlias = tuple[Sequence[Placed], Step]
 """Modules, and the step as they see it."""
-Timed: TypeAlias = tuple[Distinct, Mapping[Hashable, Total]]
+Tabulated: TypeAlias = tuple[Distinct, Mapping[Hashable, Total]]
 """Distinct elements, and the sums at each of them."""
 
 
@@ -234,7 +234,7 @@ def _sums(views: Iterable[Seen], target: Target, by: Sorter) -> Mapping[Hashable
     """The sums of modules at the steps that they see, each at the distinct elements of what it sees."""
     groups = [(members, step, _columns(members, step)) for view in views for members, step in _alike(*view)]
     shape = np.broadcast_shapes(*(a.shape for _, _, columns in groups for a in columns))
-    tables, rest = list[Timed](), list[Seen]()
+    tables, rest = list[Tabulated](), list[Seen]()
     for members, step, columns in groups:
         kinds = distinct(columns) if columns else None
         reach = np.broadcast_shapes(*(a.shape for a in columns))
@@ -245,15 +245,15 @@ def _sums(views: Iterable[Seen], target: Target, by: Sorter) -> Mapping[Hashable
     return _put_together(tables, rest, shape, target, by)
 
 
-def _alike(entries: Sequence[Entry], step: Step) -> Iterator[Seen]:
+def _alike(entries: Sequence[Placed], step: Step) -> Iterator[Seen]:
     """The modules by the arrays among their sizes."""
-    together: dict[tuple[int, ...], list[Entry]] = {}
+    together: dict[tuple[int, ...], list[Placed]] = {}
     for entry in entries:
         together.setdefault(tuple(map(id, entry.arrays.values())), []).append(entry)
     return ((members, step) for members in together.values())
 
 
-def _columns(entries: Sequence[Entry], step: Step) -> list[Array]:
+def _columns(entries: Sequence[Placed], step: Step) -> list[Array]:
     """The arrays that decide how long modules take."""
     return [*_arrays(step), *entries[0].arrays.values()]
 
@@ -263,16 +263,16 @@ def _arrays(step: Step) -> list[Array]:
     return [v for v in numbers if is_array(v)]
 
 
-def _table(entries: Sequence[Entry], step: Step, kinds: Distinct, target: Target, by: Sorter) -> Timed:
+def _table(entries: Sequence[Placed], step: Step, kinds: Distinct, target: Target, by: Sorter) -> Tabulated:
     """The sums of modules at the distinct elements of what they see."""
     seen = _taken(entries, step, kinds.take)
     return kinds, _put_together([], [seen], (len(kinds.first),), target, by)
 
 
-def _taken(entries: Iterable[Entry], step: Step, take: Callable[[Array], Array]) -> Seen:
+def _taken(entries: Iterable[Placed], step: Step, take: Callable[[Array], Array]) -> Seen:
     """Modules and a step whose arrays are those of some elements."""
 
-    def few(entry: Entry) -> Entry:
+    def few(entry: Placed) -> Placed:
         sizes: dict[str, Any] = {name: take(v) for name, v in entry.arrays.items()}
         return replace(entry, module=replace(entry.module, **sizes)) if sizes else entry
 
@@ -280,7 +280,7 @@ def _taken(entries: Iterable[Entry], step: Step, take: Callable[[Array], Array])
 
 
 def _put_together(
-    tables: Sequence[Timed], rest: Sequence[Seen], shape: tuple[int, ...], target: Target, by: Sorter
+    tables: Sequence[Tabulated], rest: Sequence[Seen], shape: tuple[int, ...], target: Target, by: Sorter
 ) -> Mapping[Hashable, Total]:
     """What stands in tables, gathered, and the rest, timed, in pieces: only the sums are there for all elements."""
     size = prod(shape)
@@ -304,7 +304,7 @@ def _put_together(
     return {key: _total(numbers, shape) for key, numbers in sums.items()}
 
 
-def _all_arrays(entries: Iterable[Entry]) -> Iterator[Array]:
+def _all_arrays(entries: Iterable[Placed]) -> Iterator[Array]:
     return (a for e in entries for a in e.arrays.values())
 
 
@@ -336,7 +336,7 @@ def _total(numbers: Mapping[str, Any], shape: tuple[int, ...]) -> Total:
     return Total(**{name: v for name, v in shaped.items() if name[0] != "="}, graded=graded)
 
 
-def _at(entries: Iterable[Entry], step: Step, target: Target, by: Sorter) -> dict[Hashable, Total]:
+def _at(entries: Iterable[Placed], step: Step, target: Target, by: Sorter) -> dict[Hashable, Total]:
     """The sums of entries, every element timed as it is."""
     sums: dict[Hashable, Total] = {}
     for entry in entries:
@@ -344,7 +344,7 @@ def _at(entries: Iterable[Entry], step: Step, target: Target, by: Sorter) -> dic
     return sums
 
 
-def _entry(entry: Entry, step: Step, target: Target, by: Sorter) -> dict[Hashable, Total]:
+def _entry(entry: Placed, step: Step, target: Target, by: Sorter) -> dict[Hashable, Total]:
     """The times of one module's ops, in all sections where it stands."""
     sums: dict[Hashable, Total] = {}
     for op in step_ops((entry.module,), step, entry.whole):

@@ -24,7 +24,7 @@ from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most
 from roofline.work.training import SCHEDULES
 
-Kind: TypeAlias = Literal["F", "B", "W"]
+PassKind: TypeAlias = Literal["F", "B", "W"]
 ROUNDS = 4
 """So many times the stages' number of micro-batches run before a schedule is looked at for its period."""
 REACH = 3
@@ -45,7 +45,7 @@ class StageTimes:
     weight: Count
     send: Count = 0.0
 
-    def of(self, kind: Kind) -> Count:
+    def of(self, kind: PassKind) -> Count:
         """Seconds of one kind of work."""
         return {"F": self.forward, "B": self.backward, "W": self.weight}[kind]
 
@@ -77,7 +77,7 @@ class Item:
     """One piece of work on one stage: kind, micro-batch, chunk; start and end in seconds."""
 
     stage: int
-    kind: Kind
+    kind: PassKind
     micro_batch: int
     chunk: int
     start: float
@@ -155,7 +155,7 @@ def check_micro_batches(schedule: str, stages: int, micro_batches: Count, chunks
 
 
 # -- orders --------------------------------------------------------------------------------------------------------
-Work: TypeAlias = tuple[Kind, int, int]
+Task: TypeAlias = tuple[PassKind, int, int]
 """Kind, micro-batch, and place: which of the model's chunks it is, along the model (of DualPipe, from which end)."""
 
 
@@ -169,15 +169,15 @@ def lag(schedule: str, stage: int) -> int:
     return {"zb-h1": stage, "zb-h2": 2 * stage}.get(schedule, 0)
 
 
-def order(schedule: str, stage: int, p: int, m: int, v: int) -> Iterator[Work]:
+def order(schedule: str, stage: int, p: int, m: int, v: int) -> Iterator[Task]:
     """The work of one stage in order. Chunks take turns of p micro-batches, forwards first to last, gradients back."""
     total, behind = m * v, lag(schedule, stage)
     warm = total if schedule == "gpipe" else min(total, warm_up(schedule, stage, p, v))
 
-    def forward(k: int) -> Work:
+    def forward(k: int) -> Task:
         return ("F", k // (p * v) * p + k % p, k // p % v * p + stage) if v > 1 else ("F", k, stage)
 
-    def gradient(kind: Kind, k: int) -> Work:
+    def gradient(kind: PassKind, k: int) -> Task:
         if schedule == "gpipe":
             return kind, m - 1 - k, stage
         _, micro, place = forward(k)
@@ -194,16 +194,16 @@ def order(schedule: str, stage: int, p: int, m: int, v: int) -> Iterator[Work]:
 
 
 @lru_cache(maxsize=256)
-def sequence(schedule: str, p: int, m: int, v: int) -> tuple[tuple[int, Work, Work | None, int], ...]:
+def sequence(schedule: str, p: int, m: int, v: int) -> tuple[tuple[int, Task, Task | None, int], ...]:
     """All work in an order in which it can be played out: the stage, the work, what must have arrived, and from where.
 
     `from`: the stage whose send lies between, −1 where there is none.
     """
     two_ends = schedule == "dualpipe"
     orders = _dualpipe(p, m) if two_ends else [list(order(schedule, i, p, m, v)) for i in range(p)]
-    whole = frozenset[Work]() if schedule in ("zb-h1", "zb-h2") else _together(orders)
-    place, played = [0] * p, set[Work]()
-    items: list[tuple[int, Work, Work | None, int]] = []
+    whole = frozenset[Task]() if schedule in ("zb-h1", "zb-h2") else _together(orders)
+    place, played = [0] * p, set[Task]()
+    items: list[tuple[int, Task, Task | None, int]] = []
     moved = True
     while moved:
         moved = False
@@ -224,7 +224,7 @@ def sequence(schedule: str, p: int, m: int, v: int) -> tuple[tuple[int, Work, Wo
     return tuple(items)
 
 
-def _needed(work: Work, p: int, v: int, two_ends: bool) -> tuple[Work | None, int]:
+def _needed(work: Task, p: int, v: int, two_ends: bool) -> tuple[Task | None, int]:
     """What an item needs of another stage: the stream of the place before it, or the gradient of the one behind."""
     kind, micro, place = work
     if kind == "F" and place:
@@ -235,7 +235,7 @@ def _needed(work: Work, p: int, v: int, two_ends: bool) -> tuple[Work | None, in
 
 
 # -- DualPipe ------------------------------------------------------------------------------------------------------
-def _dualpipe(p: int, m: int) -> list[list[Work]]:
+def _dualpipe(p: int, m: int) -> list[list[Task]]:
     """The order of each stage where half of the micro-batches come in at either end, as it is published.
 
     Stage i and its mirror image do the same with the ends exchanged. With h = m/2 and i < p/2: forwards of the own end,
@@ -246,12 +246,12 @@ def _dualpipe(p: int, m: int) -> list[list[Work]]:
     return [_mirrored(min(i, p - 1 - i), i >= p // 2, p, m) for i in range(p)]
 
 
-def _mirrored(i: int, far: bool, p: int, m: int) -> list[Work]:
+def _mirrored(i: int, far: bool, p: int, m: int) -> list[Task]:
     counts = {(kind, end): 0 for kind in "FBW" for end in (0, 1)}
-    works: list[Work] = []
+    works: list[Task] = []
     apart: deque[int] = deque()  # gradients whose weights' gradients stand apart, by the end they came in at
 
-    def add(kind: Kind, end: int) -> None:
+    def add(kind: PassKind, end: int) -> None:
         way = end ^ far
         works.append((kind, 2 * counts[kind, end] + way, i if end == 0 else p - 1 - i))
         counts[kind, end] += 1
@@ -292,7 +292,7 @@ def _mirrored(i: int, far: bool, p: int, m: int) -> list[Work]:
     return works
 
 
-def _together(orders: Sequence[Sequence[Work]]) -> frozenset[Work]:
+def _together(orders: Sequence[Sequence[Task]]) -> frozenset[Task]:
     """The gradients that one backward pass makes with those of the weights, which follow at once."""
     pairs = (pair for works in orders for pair in pairwise(works))
     return frozenset(one for one, other in pairs if one[0] == "B" and other == ("W", *one[1:]))
@@ -306,7 +306,7 @@ def _along(micro: int, place: int, p: int) -> int:
 # -- time ----------------------------------------------------------------------------------------------------------
 def play(
     schedule: str, stages: Sequence[StageTimes], m: Count, v: int, longest: int
-) -> tuple[Count, dict[Work, tuple[int, Count, Count]]]:
+) -> tuple[Count, dict[Task, tuple[int, Count, Count]]]:
     """Seconds that the busiest stage takes from its first start to its last end, and when everything happens.
 
     `m` micro-batches, at most `longest`, of which all elements together are played: those that an element does not have
@@ -316,7 +316,7 @@ def play(
     p = len(stages)
     begins: list[Count] = [None] * p
     free: list[Count] = [0.0] * p
-    times: dict[Work, tuple[int, Count, Count]] = {}
+    times: dict[Task, tuple[int, Count, Count]] = {}
     present = {k: (k < m) * 1.0 for k in range(int(m.min()), longest)} if is_array(m) else {}
     for stage, work, needed, sender in sequence(schedule, p, longest, v):
         seconds = stages[stage].of(work[0])

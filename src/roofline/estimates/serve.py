@@ -164,7 +164,7 @@ def serve(
         new, out = count("input", input, 1), count("output", output, 1)
         shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
         check_context(asked.model, prefill(1, new + out - 1))
-        server = Server(asked, new, out, whole(new * shared))
+        server = Server(asked, new, out, rounded_down(new * shared))
         if concurrency is not None:
             requests = count("concurrency", concurrency, 1)
             broadcast(input=new, output=out, prefix=shared, concurrency=requests, layout=asked.layout)
@@ -177,7 +177,7 @@ def serve(
     return each(one, {"model": model, **options, **settings})
 
 
-def whole(value: Count) -> Count:
+def rounded_down(value: Count) -> Count:
     """A number rounded down."""
     return np.floor(value).astype(np.int64) if is_array(value) else int(value)
 

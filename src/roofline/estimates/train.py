@@ -606,7 +606,7 @@ def _estimate(
     model: Model, step: Training, *, on: Machine, layout: object = None, law: Any = "calibrated",
     engine: str | Engine | None = TRAINER, precision: object = None,
 ) -> TrainingEstimate:  # fmt: skip
-    deployment = deploy(on, layout) if layout is not None or not is_several(on) else whole(model, step, on)
+    deployment = deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on)
     spread, micro = deployment.layout, with_batch(step, step.micro_batch)
     micro_batches = check(model, step, spread)
     asked = Setup(model, deployment, step.precision.merged(precision), engine_named(engine), mode_named(law))
@@ -720,7 +720,7 @@ def _first(wrong: Count, *values: Count) -> tuple[int, ...]:
     return tuple(int(a.flat[place]) for a in arrays[1:])
 
 
-def whole(model: Model, step: Training, on: Machine) -> Deployment:
+def of_whole_shape(model: Model, step: Training, on: Machine) -> Deployment:
     """The whole machine under the first layout that the batch divides into and that fits."""
 
     def holds(deployment: Deployment) -> bool:

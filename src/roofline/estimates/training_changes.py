@@ -41,11 +41,11 @@ class Fix(Figured):
         return float(self.estimate.time * self.estimate.chips)
 
 
-Change = tuple[str, dict[str, Any], dict[str, Any]]
+TrainingRemedy = tuple[str, dict[str, Any], dict[str, Any]]
 """In words, what it changes of the layout, what of the step."""
 
 
-def changes(step: Training, layout: Layout) -> Iterator[Change]:
+def training_remedies(step: Training, layout: Layout) -> Iterator[TrainingRemedy]:
     """Everything that takes less memory a rank, on as many chips first."""
     if layout.dp * layout.cp > 1:
         yield from ((f"zero={z}", {"zero": z}, {}) for z in range(layout.zero + 1, 4))
@@ -73,7 +73,7 @@ def changes(step: Training, layout: Layout) -> Iterator[Change]:
 
 def fixes(estimate: TrainingEstimate, on: Machine, most: int = 3) -> tuple[Fix, ...]:
     """The least expensive changes that make an estimate fit, one alone or two together."""
-    known = list(changes(estimate.step, estimate.deployment.layout))
+    known = list(training_remedies(estimate.step, estimate.deployment.layout))
     fitting: dict[str, Fix] = {}
     for together in (1, 2):
         for chosen in combinations(known, together):
@@ -87,7 +87,7 @@ def fixes(estimate: TrainingEstimate, on: Machine, most: int = 3) -> tuple[Fix, 
     return tuple(sorted(fitting.values(), key=lambda f: f.cost)[:most])
 
 
-def _tried(estimate: TrainingEstimate, on: Machine, chosen: tuple[Change, ...]) -> TrainingEstimate | None:
+def _tried(estimate: TrainingEstimate, on: Machine, chosen: tuple[TrainingRemedy, ...]) -> TrainingEstimate | None:
     asked, layout, step = estimate.asked, estimate.deployment.layout, estimate.step
     try:
         for _, spread, run in chosen:

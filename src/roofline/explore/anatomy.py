@@ -10,10 +10,10 @@ from typing import Any
 
 from roofline.model import modules as m
 from roofline.model.model import Model
-from roofline.model.table import Table
+from roofline.model.table import KindTable
 from roofline.units import counted, si, whole
 
-GROUPS: Table[str] = Table("groups of modules", m.Module)
+GROUPS: KindTable[str] = KindTable("groups of modules", m.Module)
 """Kind of module → the group of ops that pictures draw it in."""
 for _group, _kinds in (
     ("matmul", (m.Linear, m.Router, m.Indexer)),
@@ -23,7 +23,7 @@ for _group, _kinds in (
     ("scan", (m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence, m.Compressor)),
 ):  # fmt: skip
     GROUPS.add(_group, *_kinds)
-WORDS: Table[Callable[[Any], str]] = Table("words", m.Module)
+WORDS: KindTable[Callable[[Any], str]] = KindTable("words", m.Module)
 """Kind of module → its sizes as a diagram says them."""
 
 

@@ -258,7 +258,7 @@ def differ(a: Side, b: Side, most: int = 3) -> Difference:
     timed = a.on is not None and b.on is not None
     for one, other in _phases(a, b):
         phase = one if one == other else f"{one} → {other}"
-        first, second = measured(a, one, timed), measured(b, other, timed)
+        first, second = phase_figures(a, one, timed), phase_figures(b, other, timed)
         sides = (("a", one, first.memory), ("b", other, second.memory))
         misfits += [Misfit(which, at, memory) for which, at, memory in sides if memory is not None and not memory.fits]
         by_name = {f.name: f.value for f in second.figures}
@@ -291,7 +291,7 @@ def _turns(
         waiting.append(setting)
         try:
             at_b = setting == differing[-1]
-            now = last if at_b else measured(side, one if side.step == a.step else other, timed).cost
+            now = last if at_b else phase_figures(side, one if side.step == a.step else other, timed).cost
         except InputError:
             continue
         if now != before:
@@ -311,7 +311,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Measured:
+class PhaseFigures:
     """A phase of a side: its figures, and its cost in all and by op, in `unit`: seconds where timed, else FLOP."""
 
     figures: tuple[Figure, ...]
@@ -321,30 +321,30 @@ class Measured:
     memory: Memory | None = None
 
 
-def measured(s: Side, phase: str, timed: bool = True) -> Measured:
+def phase_figures(s: Side, phase: str, timed: bool = True) -> PhaseFigures:
     """The figures of a phase, without times where not `timed`. Raises InputError where the side cannot be."""
     step = s.of(phase)
     if s.on is None or not timed:
         share = step if isinstance(step, Training) else step.of_replica(s.spread.dp)
         a = analyze(shard(s.model, s.spread), share, precision=s.precision)
-        return Measured(_counted(a), "FLOP", float(a.flops), _by_op((c.name, float(c.flops)) for c in a.ops))
+        return PhaseFigures(_counted(a), "FLOP", float(a.flops), _by_op((c.name, float(c.flops)) for c in a.ops))
     if isinstance(step, Training):
         engine = s.engine or TRAINER
         return _trained(train_step(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=engine))
     return _timed(estimate(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=s.engine))
 
 
-def _timed(e: Estimate) -> Measured:
+def _timed(e: Estimate) -> PhaseFigures:
     """A step of inference: its ops one after another."""
     times = (
         Figure("time", "s", e.time), Figure("speed of light", "s", e.serial_floor),
         Figure("memory", "B", float(e.memory.total)),
     )  # fmt: skip
     by_op = _by_op((op.name, float(op.expected)) for op in e.ops)
-    return Measured((*_counted(e.analysis), *times), "s", e.time, by_op, e.memory)
+    return PhaseFigures((*_counted(e.analysis), *times), "s", e.time, by_op, e.memory)
 
 
-def _trained(t: TrainingEstimate) -> Measured:
+def _trained(t: TrainingEstimate) -> PhaseFigures:
     """A training step: its passes on the slowest stage, waiting, and what is done once a step."""
     figures = (
         Figure("FLOPs", "FLOP", float(t.hardware_flops)), Figure("time", "s", t.time),
@@ -359,7 +359,7 @@ def _trained(t: TrainingEstimate) -> Measured:
         "gradients between replicas": t.reduction.expected, "weights between replicas": t.gathering.expected,
         "optimizer": t.update.expected,
     }  # fmt: skip
-    return Measured(figures, "s", t.time, times, t.memory)
+    return PhaseFigures(figures, "s", t.time, times, t.memory)
 
 
 def _counted(a: Analysis) -> tuple[Figure, ...]:

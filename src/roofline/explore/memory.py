@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from roofline.distinct import Array
 from roofline.estimates.deployment import Deployment, Machine
 from roofline.estimates.fit import Fit
 from roofline.estimates.memory import Memory
 from roofline.estimates.settings import setup
-from roofline.explore.sweep import Array, longest_context, spread
+from roofline.explore.sweep import longest_context, spread
 from roofline.machine.chip import chip_named
 from roofline.model.checks import count
 from roofline.model.model import Model

@@ -9,13 +9,13 @@ from typing import Any, Literal, TypeAlias, get_args
 from roofline.estimates.step import Estimate, OpTime
 from roofline.machine.kernels import is_matrix, matrix_format
 from roofline.model.errors import not_one_of
-from roofline.model.table import Table
+from roofline.model.table import KindTable
 from roofline.work import ops as o
-from roofline.work.analysis import Analysis, OpCost, ratio
+from roofline.work.analysis import Analysis, OpCost, quotient
 from roofline.work.traffic import FUSED, with_neighbours
 
 By: TypeAlias = Literal["ops", "layers", "phases"]
-GROUPS: Table[str] = Table("groups of a picture", o.Op, without=(o.Backward,))
+GROUPS: KindTable[str] = KindTable("groups of a picture", o.Op, without=(o.Backward,))
 """Kind of op → the few groups that a picture can tell apart."""
 for _group, _kinds in (
     ("matmul", (o.MatMul,)), ("experts", (o.ExpertMatMul,)), ("attention", (o.Attend, o.Score)),
@@ -55,17 +55,17 @@ class Point:
     @property
     def intensity(self) -> float:
         """FLOPs per byte."""
-        return float(ratio(self.flops, self.bytes))
+        return float(quotient(self.flops, self.bytes))
 
     @property
     def performance(self) -> float:
         """FLOP/s to expect."""
-        return float(ratio(self.flops, self.expected))
+        return float(quotient(self.flops, self.expected))
 
     @property
     def light(self) -> float:
         """FLOP/s at the speed of light."""
-        return float(ratio(self.flops, self.floor))
+        return float(quotient(self.flops, self.floor))
 
 
 def points(estimate: Estimate, by: By = "ops") -> tuple[Point, ...]:

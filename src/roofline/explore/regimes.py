@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from roofline.distinct import Array
 from roofline.estimates.step import Estimate
 from roofline.explore.sensitivity import OperatingPoint
-from roofline.explore.sweep import Array, first_true, longest_context
+from roofline.explore.sweep import first_true, longest_context
 from roofline.work.step import PHASES, Phase, Step, decode, prefill
 
 MOST = 2**20

@@ -25,8 +25,8 @@ from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.step import PHASES, Phase, Step, decode, step_of
 
-Kind: TypeAlias = Literal["deployment", "architecture"]
-KINDS: tuple[Kind, ...] = ("deployment", "architecture")
+KnobKind: TypeAlias = Literal["deployment", "architecture"]
+KINDS: tuple[KnobKind, ...] = ("deployment", "architecture")
 MATTERS = 0.8
 """A knob on the weights' bits counts where it leaves no more than this share of their bytes."""
 
@@ -84,7 +84,7 @@ class Answer:
     """One knob: its range as a factor at either end, the time there over that at the point, and the elasticity."""
 
     knob: str
-    kind: Kind
+    kind: KnobKind
     phase: Phase
     low: float
     high: float
@@ -117,7 +117,7 @@ def answers(p: OperatingPoint) -> tuple[Answer, ...]:
 
 
 End: TypeAlias = tuple[float, OperatingPoint]
-Knob: TypeAlias = tuple[str, Kind, tuple[End, End]]
+Knob: TypeAlias = tuple[str, KnobKind, tuple[End, End]]
 
 
 def knobs(p: OperatingPoint, phase: Phase) -> Iterator[Knob]:

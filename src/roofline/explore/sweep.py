@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from roofline.distinct import Array
 from roofline.estimates.deployment import Machine
 from roofline.estimates.fit import Fit
 from roofline.estimates.settings import setup
@@ -20,7 +21,6 @@ from roofline.work.step import PHASES, Phase, Step, decode, step_of
 
 Swept: TypeAlias = Literal["batch", "context"]
 AXES: tuple[Swept, ...] = ("batch", "context")
-Array: TypeAlias = Any
 MOST_BATCH, MOST_CONTEXT = 1024, 131072
 MOST_CHUNKS = 256
 """Chunks of attention that a sweep over context draws."""

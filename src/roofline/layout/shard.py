@@ -19,7 +19,7 @@ from roofline.model import modules as m
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, ceil_div, is_array, least, most, some
 from roofline.model.model import Block, Model
-from roofline.model.table import Table
+from roofline.model.table import KindTable
 
 ONE_CHIP = Layout()
 PIPELINE = "pipeline"
@@ -53,7 +53,7 @@ class Shard(Model):
     @cached_property
     def resident(self) -> tuple[Model, ...]:
         """The ranks of the stages that a pass goes through, one after another."""
-        return (self,) if self.whole is None else distinct(stages(self.whole, self.layout))
+        return (self,) if self.whole is None else distinct_ranks(stages(self.whole, self.layout))
 
     def kv_elements(self, tokens: Count) -> Count:
         """Cached elements of one sequence: those of this rank's share of the tokens, or of its heads (Ulysses)."""
@@ -180,7 +180,7 @@ class _Parts:
         return Shard(**given, layout=layout, whole=model if stage is None and layout.pp > 1 else None)
 
 
-def distinct(ranks: Iterable[Model]) -> tuple[Model, ...]:
+def distinct_ranks(ranks: Iterable[Model]) -> tuple[Model, ...]:
     """The ranks that differ in what they hold; stages differ in their number of layers and in their ends."""
     return tuple({(contents(rank), len(rank.blocks)): rank for rank in ranks}.values())
 
@@ -248,33 +248,33 @@ class Stream:
     gathered: frozenset[int] = frozenset()
 
 
-Rule = Callable[[Any, _Rank, Stream], tuple[Iterable[m.Module], Stream]]
+ShardingRule = Callable[[Any, _Rank, Stream], tuple[Iterable[m.Module], Stream]]
 """A module, its rank and the stream that comes in → its modules on the rank, collectives included, and the stream."""
-SHARDING: Table[Rule] = Table("sharding", m.Module)
-Cut = Callable[[Any, _Rank, str], dict[str, Count]]
+SHARDING: KindTable[ShardingRule] = KindTable("sharding", m.Module)
+Sizes = Callable[[Any, _Rank, str], dict[str, Count]]
 """A module, the rank and what to call the module in errors → the sizes that change."""
 
 
-def cut(module: m.Module, rank: _Rank, sizes: Cut) -> m.Module:
+def cut(module: m.Module, rank: _Rank, sizes: Sizes) -> m.Module:
     """The rank's share of a module."""
     changed = sizes(module, rank, module.name)
     return replace(module, **changed, split=rank.layout.cp, copies=rank.layout.cp * rank.layout.dp)
 
 
-def whole(module: m.Module, rank: _Rank) -> m.Module:
+def on_every_rank(module: m.Module, rank: _Rank) -> m.Module:
     """The module as every rank has it."""
     return replace(module, split=rank.scattered, copies=rank.layout.ranks)
 
 
 def replicated(module: m.Module, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
     """Every rank has the module whole, and what it makes."""
-    return (whole(module, rank),), replace(stream, pieces=False)
+    return (on_every_rank(module, rank),), replace(stream, pieces=False)
 
 
 SHARDING.add(replicated, m.Router, m.Indexer, m.Compressor, m.Mix, m.Collective)
 
 
-def follows(sizes: Cut) -> Rule:
+def follows(sizes: Sizes) -> ShardingRule:
     """A module that is shared out where what it reads is."""
 
     def rule(module: m.Module, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
@@ -371,14 +371,14 @@ def gather(name: str, width: int, rank: _Rank, stream: Stream) -> tuple[tuple[m.
 def _add(a: m.Add, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
     """A residual sum needs the whole sum; two branches that are both partial sums are added up first."""
     before = reduction(a.name, rank, (stream.partial == 1) * 1)
-    return (*before, whole(a, rank)), Stream(partial=most(stream.partial - 1, 0))
+    return (*before, on_every_rank(a, rank)), Stream(partial=most(stream.partial - 1, 0))
 
 
 @SHARDING.of(m.Norm)
 def _norm(n: m.Norm, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
     """A norm of the stream needs the whole sum; one inside the pieces is over each head, or a share of the width."""
     if not stream.pieces:
-        return (*reduction(n.name, rank, (stream.partial > 0) * 1), whole(n, rank)), Stream()
+        return (*reduction(n.name, rank, (stream.partial > 0) * 1), on_every_rank(n, rank)), Stream()
     layout, kv_heads = rank.layout, getattr(rank.mixer, "kv_heads", 0)
     size = n.repeats if n.repeats > 1 else n.width
     per_kv = kv_heads and (n.repeats == kv_heads or n.name == "k_norm")
@@ -409,7 +409,7 @@ class Mixes:
     tokens of its cached entries.
     """
 
-    sizes: Cut
+    sizes: Sizes
     keys: Callable[[Any], Count] | None
     latent: bool = False
 

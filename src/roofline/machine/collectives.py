@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from roofline.machine.constants import UNKNOWN, Grade, worse
-from roofline.machine.fabric import MOST, Cluster, Part, part_of
+from roofline.machine.fabric import MOST, Cluster, LevelPart, level_part
 from roofline.machine.links import LAUNCH, SHARE, Link, assumed, measured
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most, where
@@ -35,8 +35,8 @@ def _log2(n: int) -> int:
 
 
 Bytes = Callable[[Count, int], Count]
-Steps = Callable[[int], int]
-ALGORITHMS: Mapping[str, Mapping[str, tuple[Bytes, Steps]]] = MappingProxyType({
+Turns = Callable[[int], int]
+ALGORITHMS: Mapping[str, Mapping[str, tuple[Bytes, Turns]]] = MappingProxyType({
     "all_reduce": {
         "ring": (lambda s, n: 2 * (n - 1) * s / n, lambda n: 2 * (n - 1)),
         "tree": (lambda s, n: 2 * s * (n > 1), lambda n: 2 * _log2(n)),
@@ -123,7 +123,7 @@ def _ranks(n: int) -> int:
     return n
 
 
-def _algorithm(op: str, algorithm: str) -> tuple[Bytes, Steps]:
+def _algorithm(op: str, algorithm: str) -> tuple[Bytes, Turns]:
     if op not in ALGORITHMS:
         raise not_one_of("collective", op, ALGORITHMS)
     known = ALGORITHMS[op]
@@ -146,7 +146,7 @@ CHOICES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType({
 """What a library may choose from on a kind of level that nobody measured; elsewhere the ring, or direct."""
 
 
-def least_bytes(op: str, part: Part) -> float:
+def least_bytes(op: str, part: LevelPart) -> float:
     """Bytes over the links of the busiest rank, of one of size, by the algorithm that needs fewest; with its relays."""
     n = part.count
     if op == "all_reduce":
@@ -160,7 +160,7 @@ def least_bytes(op: str, part: Part) -> float:
     return float(bytes_moved(op, RING[op], 1.0, n))
 
 
-def _crossing(part: Part) -> float:
+def _crossing(part: LevelPart) -> float:
     """Bytes of an all-to-all of size 1 on a torus or ring, so that over the bandwidth they are its busiest axis's time.
 
     A byte travels ⌊d²/4⌋/d steps on average along a closed axis of d chips, over the two links that a rank has on it.
@@ -231,7 +231,7 @@ class Levels:
         )  # fmt: skip
 
 
-def hop(op: str, share: float, part: Part, chip: str, software: str = "nccl") -> Hop:
+def hop(op: str, share: float, part: LevelPart, chip: str, software: str = "nccl") -> Hop:
     """An op on one level, by the constants that serve it."""
     n, kind = part.count, part.level.kind
     algorithm = RING[op]
@@ -300,7 +300,7 @@ def route(op: str, ranks: int, stride: int, cluster: Cluster, software: str, rou
 
 
 def _floor(
-    op: str, parts: tuple[Part, ...], crossing: float, landing: float
+    op: str, parts: tuple[LevelPart, ...], crossing: float, landing: float
 ) -> tuple[float, tuple[tuple[str, Count], ...]]:
     """The busiest level's least bytes at full bandwidth, and the bytes at each level, for a byte of size."""
     names, counts = [p.level.name for p in parts], tuple(p.count for p in parts)
@@ -322,14 +322,14 @@ def _floor(
     return floor, tuple(zip(names, hierarchical_bytes(op, 1.0, counts), strict=True))
 
 
-def _count(parts: tuple[Part, ...]) -> int:
+def _count(parts: tuple[LevelPart, ...]) -> int:
     total = 1
     for part in parts:
         total *= part.count
     return total
 
 
-def _ways(op: str, parts: tuple[Part, ...], chip: str, software: str, crossing: float) -> Iterator[Hop | Levels]:
+def _ways(op: str, parts: tuple[LevelPart, ...], chip: str, software: str, crossing: float) -> Iterator[Hop | Levels]:
     """The ways to do it, of which the fastest is taken; an engine's own outside a CUDA graph is the only one."""
     if op in ("dispatch", "combine"):
         link = measured(chip, parts[0].level.kind, op, "deepep", _count(parts))
@@ -340,7 +340,7 @@ def _ways(op: str, parts: tuple[Part, ...], chip: str, software: str, crossing: 
     if op == "p2p":
         yield hop(op, 1.0, replace(parts[-1], count=2), chip)
     elif len(parts) > 1:
-        everyone = part_of(replace(parts[-1].level, kind="network", axes=(), in_switch=False), _count(parts))
+        everyone = level_part(replace(parts[-1].level, kind="network", axes=(), in_switch=False), _count(parts))
         yield hop(op, 1.0, replace(everyone, bandwidth=min(p.bandwidth for p in parts)), chip)
         yield _by_level(op, 1.0, parts, chip, software, crossing)
     else:
@@ -354,7 +354,7 @@ def _ways(op: str, parts: tuple[Part, ...], chip: str, software: str, crossing: 
 
 
 def _by_level(
-    op: str, share: float, parts: tuple[Part, ...], chip: str, software: str, crossing: float = 1.0
+    op: str, share: float, parts: tuple[LevelPart, ...], chip: str, software: str, crossing: float = 1.0
 ) -> Levels:
     """A reduce-scatter and an all-gather inside around an all-reduce outside, and so on."""
     inner, rest = parts[0], parts[1:]

@@ -73,7 +73,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Part:
+class LevelPart:
     """What a group of chips uses of a level: `count` of its parts, `bandwidth` bytes/s, `axes` where it is a torus."""
 
     level: Level
@@ -123,7 +123,7 @@ class Cluster:
         """How many chips there are: the product of the sizes, or the part that is counted."""
         return math.prod(level.size for level in self.levels) if self.count is None else self.count
 
-    def span(self, n: int, stride: int = 1) -> tuple[Part, ...]:
+    def span(self, n: int, stride: int = 1) -> tuple[LevelPart, ...]:
         """The levels that a group of n chips crosses, from the inside out; none for one chip.
 
         Chips are numbered from the inside out, and the group takes every `stride`-th: 1 for neighbours (tensor
@@ -140,18 +140,18 @@ class Cluster:
             )
         return tuple(self._parts(n, stride))
 
-    def _parts(self, n: int, stride: int) -> Iterator[Part]:
+    def _parts(self, n: int, stride: int) -> Iterator[LevelPart]:
         for level in self.levels:
             if n == 1:
                 return
             inside = max(1, level.size // stride)  # members of the group below one part of the next level
             count = min(n, inside)
             if count > 1:
-                yield part_of(level, count, stride)
+                yield level_part(level, count, stride)
             n, stride = ceil_div(n, count), max(1, stride // level.size)
 
 
-def part_of(level: Level, count: int, stride: int = 1) -> Part:
+def level_part(level: Level, count: int, stride: int = 1) -> LevelPart:
     """What `count` parts of a level, every `stride`-th, have of its bandwidth.
 
     A mesh gives each the links to the others. A torus gives a box of neighbours the links of the axes it spans, the
@@ -159,22 +159,22 @@ def part_of(level: Level, count: int, stride: int = 1) -> Part:
     ring. Boxes of a torus of three axes close at multiples of four, where optical switches join the faces.
     """
     if level.kind == "mesh":
-        return Part(level, count, level.bandwidth * (count - 1) / (level.size - 1))
+        return LevelPart(level, count, level.bandwidth * (count - 1) / (level.size - 1))
     if level.kind == "ring":
         closed = count == level.size
-        return Part(level, count, level.bandwidth if closed else level.bandwidth / 2, (count,), closed)
+        return LevelPart(level, count, level.bandwidth if closed else level.bandwidth / 2, (count,), closed)
     if level.kind != "torus":
-        return Part(level, count, level.bandwidth)
+        return LevelPart(level, count, level.bandwidth)
     axes = level.axes or (level.size,)
     boxes = [(_walk(axes, count, stride), axes)] if stride > 1 else [(b, axes) for b in _boxes(axes, count)]
-    best: Part | None = None
+    best: LevelPart | None = None
     for box, whole in boxes:
         folds = len(whole) == 3 and all(b % 4 == 0 for b in box if b > 1)
         closed = all(b in (1, axis) or folds for b, axis in zip(box, whole, strict=True))
         used = tuple(b for b in box if b > 1)
         speed = level.bandwidth * max(1, len(used)) / len(whole) * (1.0 if closed else 0.5)
         if best is None or (speed, -sum(used)) > (best.bandwidth, -sum(best.axes)):
-            best = Part(level, count, speed, used, closed)
+            best = LevelPart(level, count, speed, used, closed)
     assert best is not None
     return best
 

@@ -16,7 +16,7 @@ from roofline.machine import law
 from roofline.machine.constants import Constants
 from roofline.machine.target import WIDE, Target, wide_key
 from roofline.model.maths import Count, is_array, least, most, some, where
-from roofline.model.table import Table
+from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.counting import STANDARD
 from roofline.work.step import Queries, Step
@@ -27,9 +27,9 @@ ATTENTION_BACKWARD = 2.5 / 0.85
 """Time of attention's gradient in that of its forward: five products for two (the scores are computed again), each at
 0.85 of the forward's rate. FlashAttention-2 (arXiv:2307.08691, figs. 5 and 6) and -3 (arXiv:2407.08608, figs. 5, 6)."""
 
-Result: TypeAlias = tuple[Count, Constants]
+Seconds: TypeAlias = tuple[Count, Constants]
 """Seconds, and the constants that gave them."""
-Work: TypeAlias = Literal["products", "attention", "streams"]
+WorkSort: TypeAlias = Literal["products", "attention", "streams"]
 Code: TypeAlias = Count
 
 
@@ -38,7 +38,7 @@ def one_kernel(op: o.Op) -> Code:
     return 0
 
 
-Law = Callable[[Any, Target], Result]
+Law = Callable[[Any, Target], Seconds]
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,18 @@ class Kernel:
 
     law: Law
     matrix: bool = False
-    work: Work = "streams"
+    work: WorkSort = "streams"
     regime: Callable[[Any], Code] = one_kernel
 
 
-KERNELS: Table[Kernel] = Table("kernels", o.Op, without=(o.Communicate,))
+KERNELS: KindTable[Kernel] = KindTable("kernels", o.Op, without=(o.Communicate,))
 """Every kind of op but Communicate, which the network times."""
-GRADIENT_LAWS: Table[Law] = Table("laws of gradients", o.Op)
+GRADIENT_LAWS: KindTable[Law] = KindTable("laws of gradients", o.Op)
 """Kind of op → the law of the `Backward` that is its gradient."""
 
 
 def runs(
-    *kinds: type[o.Op], matrix: bool = False, work: Work = "streams", regime: Callable[[Any], Code] = one_kernel
+    *kinds: type[o.Op], matrix: bool = False, work: WorkSort = "streams", regime: Callable[[Any], Code] = one_kernel
 ) -> Callable[[Law], Law]:
     """Registers the law of kinds of op."""
 
@@ -78,7 +78,7 @@ def is_matrix(op: o.Op) -> bool:
     return not isinstance(op, o.Communicate) and KERNELS[type(op.origin)].matrix
 
 
-def work_of(op: o.Op) -> Work:
+def work_of(op: o.Op) -> WorkSort:
     """What sort of work an engine may slow down; attention that is run kernel by kernel streams its scores."""
     of = op.origin
     return "streams" if isinstance(of, o.Attend) and not of.flash else KERNELS[type(of)].work
@@ -93,7 +93,7 @@ def matrix_format(op: o.Op, target: Target) -> str:
 
 # -- products ------------------------------------------------------------------------------------------------------
 @runs(o.MatMul, matrix=True, work="products")
-def _matmul(op: o.MatMul, target: Target) -> Result:
+def _matmul(op: o.MatMul, target: Target) -> Seconds:
     path = target.path(op)
     out = _added(op, target) if op.phase == "weight" else float(target.precision.activations.stored_bits) / 8
     kind = "matmul" if path.dtype in WIDE else "quantised_matmul"
@@ -101,7 +101,7 @@ def _matmul(op: o.MatMul, target: Target) -> Result:
     roof, record = target.roof(path.compute), constants.record
 
     def seconds(m: Count, n: Count, k: Count, groups: Count) -> Count:
-        return law.matmul(m, n, k, path.activation, path.weight, out, roof, record, groups=groups)
+        return law.matmul_seconds(m, n, k, path.activation, path.weight, out, roof, record, groups=groups)
 
     return on_distinct(seconds, op.m, op.n, op.k, op.groups), constants
 
@@ -112,12 +112,12 @@ def _added(op: o.MatMul | o.ExpertMatMul, target: Target) -> float:
 
 
 @runs(o.ExpertMatMul, matrix=True, work="products")
-def _experts(op: o.ExpertMatMul, target: Target) -> Result:
+def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
     """The fused layer's time, shared out between its two products by their weights."""
     path = target.path(op)
     constants = target.constants(path.dtype, "experts")
     weight = _added(op, target) if op.phase == "weight" else path.weight
-    whole = law.experts(
+    whole = law.experts_seconds(
         op.tokens, op.m, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
         target.roof(path.compute), constants.record,
     )  # fmt: skip
@@ -137,7 +137,7 @@ def by_length(op: o.Attend) -> Code:
 
 
 @runs(o.Attend, matrix=True, work="attention", regime=by_length)
-def _attend(op: o.Attend, target: Target) -> Result:
+def _attend(op: o.Attend, target: Target) -> Seconds:
     """Queries of a few tokens together in the decode kernel, prompts one kind after another in the prefill kernel.
 
     The keys a token sees are those of the op's own mask: pairs / new tokens, whatever the mask is. Ranks that share out
@@ -157,7 +157,7 @@ def _attend(op: o.Attend, target: Target) -> Result:
         heads = op.heads * new
         if op.form == "absorbed":
             return law.latent_decode(sequences, keys, heads, op.v_dim, op.qk_dim - op.v_dim, kv, roof, one.record)
-        return law.decode(sequences, keys, heads, op.kv_heads, op.v_dim, 0, kv, roof, one.record)
+        return law.decode_seconds(sequences, keys, heads, op.kv_heads, op.v_dim, 0, kv, roof, one.record)
 
     def verified(q: Queries) -> Count:
         return short(q.count, q.new, op.pairs_of(q) / q.new / parts)
@@ -168,7 +168,7 @@ def _attend(op: o.Attend, target: Target) -> Result:
         pairs, reach, new = op.pairs_of(q), op.pairs_of(Queries(q.cached + q.new - 1, 1)), q.new
         if is_array(parts) or parts > 1:  # a rank's share of the queries, to all keys
             new, pairs = q.new / parts, pairs / parts
-        return law.prefill(
+        return law.prefill_seconds(
             q.count, new, q.cached + q.new - new, op.heads, op.kv_heads, op.qk_dim, op.v_dim, 0, 2.0, kv, roof,
             many.record, pairs, reach,
         )  # fmt: skip
@@ -195,7 +195,7 @@ def is_long(q: Queries) -> bool:
     return some(q.new > VERIFYING)
 
 
-def _unfused(op: o.Attend, target: Target, products: int, passes: float) -> Result:
+def _unfused(op: o.Attend, target: Target, products: int, passes: float) -> Seconds:
     """Attention kernel by kernel: products over the full square, and passes over its scores.
 
     Forward 2 products and 4 passes, back 4 and 6: what arXiv:2205.05198, table 4, measured of the layers of a 22B model
@@ -207,13 +207,13 @@ def _unfused(op: o.Attend, target: Target, products: int, passes: float) -> Resu
     many, each = op.sequences * op.heads, op.tokens / op.sequences
     width, keys = float(plain.stored_bits) / 8, op.kv_tokens / op.sequences
     size = (op.qk_dim + op.v_dim) / 2
-    one = law.matmul(each, keys, size, width, width, 0.0, roof, constants.record, groups=many)
+    one = law.matmul_seconds(each, keys, size, width, width, 0.0, roof, constants.record, groups=many)
     moved = law.stream(passes * op.scratch / 2 * width, roof, streams)
     return products * one + moved, constants
 
 
 @runs(o.Score, matrix=True)
-def _score(op: o.Score, target: Target) -> Result:
+def _score(op: o.Score, target: Target) -> Seconds:
     """An indexer: its products at the prefill kernel's share of the peak, its keys at the stream's of the bandwidth."""
     streamed, constants = one_pass(op, target)
     many = target.constants("bf16", "prefill").record
@@ -226,7 +226,7 @@ def _score(op: o.Score, target: Target) -> Result:
     o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Selective, o.LinearAttend,
     o.Recur, o.Loss, o.Update,
 )  # fmt: skip
-def one_pass(op: o.Op, target: Target) -> Result:
+def one_pass(op: o.Op, target: Target) -> Seconds:
     """Reads its inputs, writes its output; what rides on a neighbour pays for its bytes and not for a launch."""
     constants = target.constants(wide_key(target.precision.activations.compute), "stream")
     width = float(target.precision.activations.stored_bits) / 8
@@ -245,7 +245,7 @@ def by_tokens(op: o.Dual | o.Delta) -> Code:
 
 
 @runs(o.Dual, o.Delta, matrix=True, regime=by_tokens)
-def _scan(op: o.Delta | o.Dual, target: Target) -> Result:
+def _scan(op: o.Delta | o.Dual, target: Target) -> Seconds:
     """Chunked over a prompt, one pass over the state for a single token."""
     batch, tokens = op.step.sequences, op.step.tokens
     if not some(tokens > batch):
@@ -261,12 +261,12 @@ def _scan(op: o.Delta | o.Dual, target: Target) -> Result:
 
 # -- gradients -----------------------------------------------------------------------------------------------------
 @runs(o.Backward, regime=lambda op: KERNELS[type(op.of)].regime(op.of))
-def _backward(op: o.Backward, target: Target) -> Result:
+def _backward(op: o.Backward, target: Target) -> Seconds:
     return GRADIENT_LAWS[type(op.of)](op, target)
 
 
 @GRADIENT_LAWS.of(o.Attend)
-def _attend_backward(op: o.Backward, target: Target) -> Result:
+def _attend_backward(op: o.Backward, target: Target) -> Seconds:
     assert isinstance(op.of, o.Attend)
     if not op.of.flash:
         return _unfused(op.of, target, 4, 6.0)
@@ -275,14 +275,14 @@ def _attend_backward(op: o.Backward, target: Target) -> Result:
 
 
 @GRADIENT_LAWS.of(o.Score, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
-def twice(op: o.Backward, target: Target) -> Result:
+def twice(op: o.Backward, target: Target) -> Seconds:
     """As long as its forward, for the gradients of what it reads and of what it makes."""
     seconds, constants = KERNELS[type(op.of)].law(op.of, target)
     return 2 * seconds, constants
 
 
 @GRADIENT_LAWS.of(o.MatMul, o.ExpertMatMul, o.Communicate, o.Backward, o.Update)
-def of_no_backward(op: o.Backward, target: Target) -> Result:
+def of_no_backward(op: o.Backward, target: Target) -> Seconds:
     """A kind that has none: its gradients are ops of a kind with a law of its own, as a product's are."""
     raise TypeError(f"{type(op.of).__name__} has no Backward")
 

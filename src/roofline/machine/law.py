@@ -48,7 +48,7 @@ class Roof:
 
 
 @dataclass(frozen=True)
-class Stream:
+class StreamLaw:
     """Element-wise op. t0: s; memory: fraction of the bandwidth; l2: speed of cached traffic, in bandwidths."""
 
     t0: Number = 2e-6
@@ -57,7 +57,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Matmul:
+class MatmulLaw:
     """GEMM.
 
     t0: s.  compute, memory: fractions of peak and bandwidth.  sharp: exponent p of the smooth maximum.  split: s, the
@@ -81,7 +81,7 @@ class Matmul:
 
 
 @dataclass(frozen=True)
-class Quantised(Matmul):
+class Quantised(MatmulLaw):
     """GEMM whose activations are quantised just before. quantise_t0: s; quantise_memory: fraction of the bandwidth;
     quantise_row: s per row of x (block scales that are laid out row by row)."""
 
@@ -91,7 +91,7 @@ class Quantised(Matmul):
 
 
 @dataclass(frozen=True)
-class Prefill:
+class PrefillLaw:
     """Attention of many new tokens.
 
     t0: s.  compute: fraction of peak at head size 128.  memory: fraction of bandwidth (the passes of RoPE and cache
@@ -113,7 +113,7 @@ class Prefill:
 
 
 @dataclass(frozen=True)
-class Decode:
+class DecodeLaw:
     """Attention of one new token per sequence.
 
     t0: s.  memory: fraction of bandwidth.  sharp: exponent p.  block: s a unit spends per (sequence, KV head); head:
@@ -150,7 +150,7 @@ class Latent:
 
 
 @dataclass(frozen=True)
-class Experts:
+class ExpertsLaw:
     """Fused MoE layer. t0: s; compute, memory, sharp as Matmul; passes: fraction of bandwidth the activation passes
     (permute, activation, combine) reach; expert: s per expert touched; l2: speed of cached traffic, in
     bandwidths; height, tile: as Matmul."""
@@ -177,14 +177,14 @@ class Scan:
 
 
 RECORDS: Mapping[str, type[Any]] = {
-    "matmul": Matmul,
+    "matmul": MatmulLaw,
     "quantised_matmul": Quantised,
-    "prefill": Prefill,
-    "latent_prefill": Prefill,
-    "decode": Decode,
+    "prefill": PrefillLaw,
+    "latent_prefill": PrefillLaw,
+    "decode": DecodeLaw,
     "latent_decode": Latent,
-    "experts": Experts,
-    "stream": Stream,
+    "experts": ExpertsLaw,
+    "stream": StreamLaw,
     "scan": Scan,
 }
 """The record of constants of each kind of law."""
@@ -233,7 +233,7 @@ def causal_pairs(new: Number, cached: Number, window: Number) -> Number:
     return inside * cached + inside * (inside + 1) / 2 + (new - inside) * span
 
 
-def tiled(m: Number, n: Number, k: Number, groups: Number, memory: Number, chip: Roof, c: Matmul) -> Number:
+def tiled(m: Number, n: Number, k: Number, groups: Number, memory: Number, chip: Roof, c: MatmulLaw) -> Number:
     """Seconds of `groups` products [m,k]·[k,n] in the best of the tilings, given the seconds of their traffic."""
     tiles = (c.tile,) if c.tile else TILES
     splits = SPLITS[:1] if c.split == np.inf else SPLITS
@@ -245,8 +245,9 @@ def tiled(m: Number, n: Number, k: Number, groups: Number, memory: Number, chip:
 
 
 def tiling(
-    tile: Number, split: Number, m: Number, n: Number, k: Number, groups: Number, memory: Number, chip: Roof, c: Matmul
-) -> Any:
+    tile: Number, split: Number, m: Number, n: Number, k: Number, groups: Number, memory: Number, chip: Roof,
+    c: MatmulLaw,
+) -> Any:  # fmt: skip
     """Seconds in output tiles of edge τ = `tile` whose k loops s = `split` blocks share.
 
     blocks = groups·⌈m/τ⌉·⌈n/τ⌉·s;  arithmetic = waves(blocks)·2·τ·η·(k/s)·units/(compute·peak), η = min(τ, ⌈m⌉_height);
@@ -260,8 +261,8 @@ def tiling(
     return smooth_max(c.sharp, arithmetic, memory, turns * c.step) + price
 
 
-def matmul(
-    m: Number, n: Number, k: Number, x: Number, w: Number, y: Number, chip: Roof, c: Matmul,
+def matmul_seconds(
+    m: Number, n: Number, k: Number, x: Number, w: Number, y: Number, chip: Roof, c: MatmulLaw,
     cycle: Number = np.inf, groups: Number = 1.0,
 ) -> Number:  # fmt: skip
     """y[m,n] = x[m,k]·w[n,k]ᵀ, `groups` times; x, w, y are bytes per element (scales included).
@@ -275,13 +276,13 @@ def matmul(
     return c.t0 + packed + tiled(m, n, k, groups, transfer(size, hit, chip, c.memory, c.l2), chip, c)
 
 
-def quantised_matmul(
+def quantised_matmul_seconds(
     m: Number, n: Number, k: Number, x: Number, w: Number, y: Number, quantise: Number, chip: Roof, c: Quantised,
     cycle: Number = np.inf,
 ) -> Number:  # fmt: skip
     """matmul after the pass that quantises x from 16 bits, which moves `quantise` bytes per element of x: 5 where the
     scale is per tensor (read for the maximum, read again, write), 3 per block.  0 = weight-only, no such pass."""
-    return quantise_pass(m, k, quantise, chip, c) + matmul(m, n, k, x, w, y, chip, c, cycle)
+    return quantise_pass(m, k, quantise, chip, c) + matmul_seconds(m, n, k, x, w, y, chip, c, cycle)
 
 
 def quantise_pass(m: Number, k: Number, each: Number, chip: Roof, c: Quantised) -> Number:
@@ -290,14 +291,14 @@ def quantise_pass(m: Number, k: Number, each: Number, chip: Roof, c: Quantised) 
     return fixed + transfer(each * m * k, resident(2 * m * k, chip, 0.5, 1.5), chip, c.quantise_memory, c.l2)
 
 
-def stream(size: Number, chip: Roof, c: Stream) -> Number:
+def stream(size: Number, chip: Roof, c: StreamLaw) -> Number:
     """Element-wise op that reads and writes `size` bytes in all: t = t0 + size/(memory·W)."""
     return c.t0 + transfer(size, resident(size, chip, 0.5, 1.5), chip, c.memory, c.l2)
 
 
-def prefill(
+def prefill_seconds(
     batch: Number, new: Number, cached: Number, heads: Number, kv_heads: Number, key: Number, value: Number,
-    window: Number, q: Number, kv: Number, chip: Roof, c: Prefill, pairs: Number | None = None,
+    window: Number, q: Number, kv: Number, chip: Roof, c: PrefillLaw, pairs: Number | None = None,
     reach: Number | None = None,
 ) -> Number:  # fmt: skip
     """Causal attention of `new` tokens after `cached` ones, in each of `batch` sequences.
@@ -324,9 +325,9 @@ def prefill(
     return c.t0 + transfer(size, hit, chip, c.memory, c.l2) + root(work**2 + longest**2)
 
 
-def decode(
+def decode_seconds(
     batch: Number, length: Number, heads: Number, kv_heads: Number, head: Number, window: Number, kv: Number,
-    chip: Roof, c: Decode,
+    chip: Roof, c: DecodeLaw,
 ) -> Number:  # fmt: skip
     """Attention of one token per sequence over `length` cached tokens (itself included).
 
@@ -364,9 +365,9 @@ def latent_decode(
     return c.t0 + c.walk * length / (1 + length / c.reach) + smooth_max(c.sharp, traffic, work, blocks)
 
 
-def experts(
+def experts_seconds(
     tokens: Number, rows: Number, moved: Number, touched: Number, hidden: Number, inner: Number, gated: Number,
-    x: Number, w: Number, chip: Roof, c: Experts, cycle: Number = np.inf,
+    x: Number, w: Number, chip: Roof, c: ExpertsLaw, cycle: Number = np.inf,
 ) -> Number:  # fmt: skip
     """Fused MoE layer on one rank: permute, grouped up (and gate) product, activation, down product, combine.
 

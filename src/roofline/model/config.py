@@ -22,7 +22,7 @@ MOST_LAYERS = 8192
 
 
 @dataclass(frozen=True)
-class Record:
+class ReadKeys:
     """What reading a config leaves behind: the keys that were read, and notes for the model's warnings."""
 
     read: set[str] = field(default_factory=set)
@@ -40,7 +40,7 @@ class Config:
     raw: Mapping[str, Any]
     path: str = ""
     parent: Config | None = None
-    record: Record = field(default_factory=Record, repr=False)
+    record: ReadKeys = field(default_factory=ReadKeys, repr=False)
 
     def __post_init__(self) -> None:
         for key in self.raw:

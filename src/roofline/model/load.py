@@ -50,7 +50,7 @@ class HubError(InputError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogEntry:
     """A model of the catalog.
 
     `parameters` is exact, `published` the size its makers give, `active` the parameters a token meets as they give them
@@ -115,10 +115,10 @@ def config_of(source: Source, *, revision: str | None = None) -> tuple[str, dict
 
 
 @cache
-def catalog() -> Mapping[str, Entry]:
+def catalog() -> Mapping[str, CatalogEntry]:
     """The published models whose configs come along: Hub id → its entry, with the parameters it must have."""
     entries = json.loads((CATALOG / "index.json").read_text("utf-8"))
-    return MappingProxyType({name: Entry(id=name, **entry) for name, entry in entries.items()})
+    return MappingProxyType({name: CatalogEntry(id=name, **entry) for name, entry in entries.items()})
 
 
 def catalog_config(id: str) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def some(count: Count) -> bool:
     return is_symbol(count) or bool(count.any() if is_array(count) else count)
 
 
-def distinct(experts: Count, top_k: Count, tokens: Count) -> Count:
+def experts_visited(experts: Count, top_k: Count, tokens: Count) -> Count:
     """Expected number of distinct experts that `tokens` tokens visit, `top_k` of `experts` each.
 
     E·(1 − (1 − k/E)^T), exact for uniform routing without replacement: a token misses a given

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, least
-from roofline.model.modules import PARTS, Conv, Experts, Module, Part
-from roofline.model.precision import Precision, part_of
+from roofline.model.modules import PARTS, Conv, Experts, Module, Role
+from roofline.model.precision import Precision, role_of
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,11 @@ class Model:
                 idle += n * (module.experts - chosen(module)) * module.each
         return self.parameters - idle
 
-    def parameters_by_part(self) -> dict[Part, int]:
+    def parameters_by_part(self) -> dict[Role, int]:
         """Parameters of each part that has any; they sum to `parameters`."""
         sums = dict.fromkeys(PARTS, 0)
         for module, n in self.modules():
-            sums[part_of(module)] += n * module.parameters
+            sums[role_of(module)] += n * module.parameters
         return {part: total for part, total in sums.items() if total}
 
     def kv_elements(self, tokens: Count) -> Count:
@@ -139,7 +139,7 @@ class Model:
             width = getattr(module, "cache_width", None)
             if width is None:
                 continue
-            total = total + n * width * kept(module, tokens)
+            total = total + n * width * cached_tokens(module, tokens)
         return total
 
     def kv_bytes(self, tokens: Count, precision: Precision | None = None) -> Count:
@@ -182,7 +182,7 @@ def _names_apart(layers: tuple[Block, ...]) -> dict[int, str]:
     return names
 
 
-def kept(module: Module, tokens: Count) -> Count:
+def cached_tokens(module: Module, tokens: Count) -> Count:
     """Of so many tokens those that a module caches: its window or chunk at most."""
     limit = getattr(module, "window", None) or getattr(module, "chunk", None)
     return tokens if limit is None else least(tokens, limit)

@@ -14,10 +14,10 @@ from typing import Literal, TypeAlias
 from roofline.model.maths import Count, ceil_div
 from roofline.model.record import Value, record
 
-Part: TypeAlias = Literal["attention", "ffn", "experts", "router", "embedding", "head", "other"]
-PARTS: tuple[Part, ...] = ("attention", "ffn", "experts", "router", "embedding", "head", "other")
+Role: TypeAlias = Literal["attention", "ffn", "experts", "router", "embedding", "head", "other"]
+PARTS: tuple[Role, ...] = ("attention", "ffn", "experts", "router", "embedding", "head", "other")
 Cut: TypeAlias = Literal["columns", "rows", "groups", "none"]
-Axis: TypeAlias = Literal["tp", "ep", "cp", "pp", "dp"]
+Degree: TypeAlias = Literal["tp", "ep", "cp", "pp", "dp"]
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -80,7 +80,7 @@ class Linear(Module):
     inputs: int
     outputs: int
     bias: bool = False
-    part: Part = "ffn"
+    part: Role = "ffn"
     tied: bool = False
     groups: int = 1
     cut: Cut = "none"
@@ -510,7 +510,7 @@ class Collective(Module):
     width: Count
     ranks: Count
     stride: Count = 1
-    axis: Axis = "tp"
+    axis: Degree = "tp"
     top_k: int = 1
     experts: int = 1
     groups: int = 1

@@ -24,7 +24,7 @@ class MissingKindError(LookupError):
     """A kind that a table has no entry for."""
 
 
-class Table(Generic[Entry]):
+class KindTable(Generic[Entry]):
     """Kind (a class) → entry.
 
     `name`: what the entries are of. `domain`: the class whose kinds it must have, all but those of `without`. `base`:
@@ -32,7 +32,7 @@ class Table(Generic[Entry]):
     """
 
     def __init__(
-        self, name: str, domain: type, without: tuple[type, ...] = (), base: Table[Entry] | None = None
+        self, name: str, domain: type, without: tuple[type, ...] = (), base: KindTable[Entry] | None = None
     ) -> None:
         self.name = name
         self.domain = domain

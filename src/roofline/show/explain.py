@@ -9,7 +9,7 @@ from roofline.model.model import Model
 from roofline.result import Figured, Result, Units
 from roofline.show.analysis import step_text
 from roofline.units import ratio, whole
-from roofline.work.explain import Explanation, Formula
+from roofline.work.explain import ExplainedFigure, Explanation
 from roofline.work.step import Step
 
 
@@ -42,7 +42,7 @@ class Explanations(Result):
 MEANING = {"B": "queries in the batch", "P": "cached tokens of each", "T": "new tokens of each"}
 
 
-def text(name: str, step: Step, e: Explanation) -> str:
+def explanation_text(name: str, step: Step, e: Explanation) -> str:
     """Formula, numbers, value and source of every figure."""
     cost = e.cost
     many = "once" if cost.layers == 1 else f"in {cost.layers} layers"
@@ -55,7 +55,7 @@ def text(name: str, step: Step, e: Explanation) -> str:
     return "\n".join(lines)
 
 
-def _figure(f: Formula, layers: int) -> list[str]:
+def _figure(f: ExplainedFigure, layers: int) -> list[str]:
     lines = [f"{f.name} of one layer", f"  = {f.formula}"]
     if f.filled != str(f.formula):
         lines.append(f"  = {f.filled}")

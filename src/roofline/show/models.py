@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from roofline.explore.anatomy import sizes
-from roofline.model.load import Entry
+from roofline.model.load import CatalogEntry
 from roofline.model.model import Model
 from roofline.model.modules import Module
 from roofline.result import Figured, Result, Units
@@ -23,7 +23,7 @@ class Catalog(Result):
     SCHEMA: ClassVar[str] = "roofline.models/2"
     FIGURES: ClassVar[Units] = {"models": ""}
 
-    models: tuple[Entry, ...]
+    models: tuple[CatalogEntry, ...]
 
 
 @dataclass(frozen=True, repr=False)

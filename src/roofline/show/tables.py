@@ -136,7 +136,7 @@ def print_tables(*tables: tuple[Table, str]) -> None:
             missing |= {c.name: c for c in table.columns if c not in shown.columns}
             _print_rich(shown, width)
         else:
-            print_line(plain(table))
+            print_line(plain_text(table))
         if note:
             print_text(note)
     if missing:
@@ -144,7 +144,7 @@ def print_tables(*tables: tuple[Table, str]) -> None:
         print(f"too narrow for {', '.join(missing)}: a pipe gets all columns", file=sys.stderr)
 
 
-def plain(table: Table) -> str:
+def plain_text(table: Table) -> str:
     """Columns padded with spaces, nothing cut: for files, pipes and whoever reads them line by line."""
     heads, widths = tuple(c.name for c in table.columns), table.widths()
 

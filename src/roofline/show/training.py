@@ -74,7 +74,7 @@ def _memory_cells(stage: Stage, capacity: float) -> tuple[object, ...]:
     return (stage.layers, *terms, share(m.total, capacity))
 
 
-def step_text(e: TrainingEstimate) -> str:
+def training_step_text(e: TrainingEstimate) -> str:
     """The step: time, where it goes, utilization."""
     slowest = e.slowest.passes
     sent = ", ".join(f"{AXES[axis]} {seconds(value)}" for axis, value in e.exposed.items()) or "none"

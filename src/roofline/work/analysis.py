@@ -81,7 +81,7 @@ class OpCost(Figured):
     @property
     def intensity(self) -> Count:
         """FLOPs per byte."""
-        return ratio(self.flops, self.bytes)
+        return quotient(self.flops, self.bytes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,7 +171,7 @@ class Analysis(Result):
     @cached_property
     def intensity(self) -> Count:
         """Arithmetic intensity: FLOPs per byte."""
-        return ratio(self.flops, self.bytes)
+        return quotient(self.flops, self.bytes)
 
     @cached_property
     def below_floor(self) -> Count | None:
@@ -179,7 +179,7 @@ class Analysis(Result):
         if self.traffic.factors is None:
             return None
         least = replace(self, traffic=traffic_named("floor")).bytes
-        share = ratio(self.bytes, least)
+        share = quotient(self.bytes, least)
         below = share.min() if is_array(share) else share
         return share if below < 1 else None
 
@@ -227,7 +227,7 @@ def _fits(largest: Analysis) -> bool:
     return bool(max(float(flops), 2.0**16 * float(moved)) < EXACT)
 
 
-def ratio(flops: Count, moved: Count) -> Count:
+def quotient(flops: Count, moved: Count) -> Count:
     """flops / bytes; infinite where nothing moves but work is done, 0 where neither."""
     if is_array(flops) or is_array(moved):
         flops, moved = np.asarray(flops), np.asarray(moved)

@@ -20,7 +20,7 @@ from typing import Any
 
 from roofline.model.errors import not_one_of
 from roofline.model.maths import Count, ceil_div
-from roofline.model.table import Table
+from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.step import Queries
 
@@ -41,7 +41,7 @@ class Counting:
 
     name: str
     about: str
-    formulas: Table[Formula]
+    formulas: KindTable[Formula]
     all_logits: bool = False
     layers_only: bool = False
 
@@ -54,18 +54,18 @@ class Counting:
         return self.formulas[type(op)](op)
 
 
-def nothing(op: o.Op) -> Count:
+def not_counted(op: o.Op) -> Count:
     """0: not counted."""
     return 0
 
 
-def matmul(op: o.MatMul) -> Count:
+def matmul_flops(op: o.MatMul) -> Count:
     """2·m·k·n for each group, and m·n for a bias: a multiply-add is two FLOPs."""
     flops = 2 * op.groups * op.k * op.n * op.m
     return flops + op.groups * op.n * op.m if op.bias else flops
 
 
-def experts(op: o.ExpertMatMul) -> Count:
+def expert_flops(op: o.ExpertMatMul) -> Count:
     """2·k·n·m for the m = tokens·top_k routed rows, and m·n for a bias."""
     flops = 2 * op.k * op.n * op.m
     return flops + op.n * op.m if op.bias else flops
@@ -160,21 +160,22 @@ def update(op: o.Update) -> Count:
     return op.work * op.elements
 
 
-def backward(formulas: Table[Formula]) -> Formula:
+def twice_forward(formulas: KindTable[Formula]) -> Formula:
     """A gradient with respect to all inputs costs twice the op."""
     return lambda op: 2 * formulas[type(op.of)](op.of)
 
 
-_STANDARD: Table[Formula] = Table("standard counting", o.Op)
+_STANDARD: KindTable[Formula] = KindTable("standard counting", o.Op)
 for _kind, _formula in (
-    (o.MatMul, matmul), (o.ExpertMatMul, experts), (o.Attend, attend), (o.Score, score), (o.Normalise, normalise),
+    (o.MatMul, matmul_flops), (o.ExpertMatMul, expert_flops), (o.Attend, attend), (o.Score, score),
+    (o.Normalise, normalise),
     (o.Rotate, rotate), (o.Activate, activate), (o.Sum, add_up), (o.Scale, scale), (o.Choose, choose),
     (o.Convolve, convolve), (o.Selective, selective), (o.Dual, dual), (o.Delta, delta),
     (o.LinearAttend, linear_attend), (o.Recur, recur), (o.Loss, lose), (o.Update, update),
 ):  # fmt: skip
     _STANDARD.add(_formula, _kind)
-_STANDARD.add(nothing, o.Lookup, o.Communicate)
-_STANDARD.add(backward(_STANDARD), o.Backward)
+_STANDARD.add(not_counted, o.Lookup, o.Communicate)
+_STANDARD.add(twice_forward(_STANDARD), o.Backward)
 STANDARD = Counting("standard", "multiply-add = 2, unmasked pairs only, logits where needed", _STANDARD)
 
 
@@ -239,16 +240,16 @@ def torch_linear_attend(op: o.LinearAttend) -> Count:
     return 4 * op.heads * (d * op.step.total(squares) + d * d * op.step.tokens)
 
 
-_TORCH: Table[Formula] = Table("torch counting", o.Op)
+_TORCH: KindTable[Formula] = KindTable("torch counting", o.Op)
 for _kind, _formula in (
     (o.MatMul, torch_matmul), (o.ExpertMatMul, torch_experts), (o.Attend, torch_attend), (o.Score, torch_score),
     (o.Convolve, torch_convolve), (o.Selective, torch_selective), (o.Dual, torch_dual), (o.Delta, torch_delta),
     (o.LinearAttend, torch_linear_attend),
 ):  # fmt: skip
     _TORCH.add(_formula, _kind)
-_TORCH.add(nothing, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup)
-_TORCH.add(nothing, o.Recur, o.Communicate, o.Loss, o.Update)
-_TORCH.add(backward(_TORCH), o.Backward)
+_TORCH.add(not_counted, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup)
+_TORCH.add(not_counted, o.Recur, o.Communicate, o.Loss, o.Update)
+_TORCH.add(twice_forward(_TORCH), o.Backward)
 TORCH = Counting(
     "torch",
     "torch.utils.flop_counter on the published code: matrix products, no masking, all logits",
@@ -263,12 +264,12 @@ def original_matmul(op: o.MatMul) -> Count:
     return op.groups * op.n * (2 * op.k - 1) * op.m
 
 
-def original_experts(op: o.ExpertMatMul) -> Count:
+def original_experts_flops(op: o.ExpertMatMul) -> Count:
     """m·n·(2k − 1)."""
     return op.n * (2 * op.k - 1) * op.m
 
 
-def original_attend(op: o.Attend) -> Count:
+def original_attend_flops(op: o.Attend) -> Count:
     """q·L·(2d − 1) + q·kv_heads·v_dim·(2L − 1) a query, d = heads·qk_dim: no mask, values over the KV width."""
     return op.square * (2 * op.heads * op.qk_dim - 1) + op.kv_heads * op.v_dim * (2 * op.square - op.tokens)
 
@@ -283,20 +284,20 @@ def original_activate(op: o.Activate) -> Count:
     return (ACTIVATION_FLOPS[op.function] + op.gated) * op.width + op.rows
 
 
-_ORIGINAL = Table("original counting", o.Op, base=_STANDARD)
+_ORIGINAL = KindTable("original counting", o.Op, base=_STANDARD)
 for _kind, _formula in (
-    (o.MatMul, original_matmul), (o.ExpertMatMul, original_experts), (o.Attend, original_attend),
+    (o.MatMul, original_matmul), (o.ExpertMatMul, original_experts_flops), (o.Attend, original_attend_flops),
     (o.Normalise, original_normalise), (o.Activate, original_activate),
 ):  # fmt: skip
     _ORIGINAL.add(_formula, _kind)
-_ORIGINAL.add(backward(_ORIGINAL), o.Backward)
+_ORIGINAL.add(twice_forward(_ORIGINAL), o.Backward)
 ORIGINAL = Counting(
     "original", "transformer-roofline-analyzer's counts, its slips included; layers only", _ORIGINAL, layers_only=True
 )
 
 
 # -- LLM-para ------------------------------------------------------------------------------------------------------
-def llm_para_rotate(op: o.Rotate) -> Count:
+def llm_para_rotate_flops(op: o.Rotate) -> Count:
     """4 for each pair of elements."""
     return 2 * op.elements
 
@@ -306,10 +307,11 @@ def llm_para_activate(op: o.Activate) -> Count:
     return op.width * op.rows if op.gated else 0
 
 
-_LLM_PARA = Table("llm-para counting", o.Op, base=_TORCH)
-for _kind, _formula in ((o.ExpertMatMul, experts), (o.Rotate, llm_para_rotate), (o.Activate, llm_para_activate)):
-    _LLM_PARA.add(_formula, _kind)
-_LLM_PARA.add(backward(_LLM_PARA), o.Backward)
+_LLM_PARA = KindTable("llm-para counting", o.Op, base=_TORCH)
+_LLM_PARA.add(expert_flops, o.ExpertMatMul)
+_LLM_PARA.add(llm_para_rotate_flops, o.Rotate)
+_LLM_PARA.add(llm_para_activate, o.Activate)
+_LLM_PARA.add(twice_forward(_LLM_PARA), o.Backward)
 LLM_PARA = Counting(
     "llm-para", "LLM-para's: full square, RoPE and the gate's product; layers only", _LLM_PARA, layers_only=True
 )

@@ -22,7 +22,7 @@ from roofline.work.traffic import Traffic
 
 
 @dataclass(frozen=True)
-class Formula(Figured):
+class ExplainedFigure(Figured):
     """A figure of the op for one layer: its formula, the formula with the numbers put in, its value, its source."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("name", "formula", "filled", "per_layer", "source"), "")
@@ -54,7 +54,7 @@ class Explanation(Result):
     cost: OpCost
     module: Module
     symbols: Mapping[str, int]
-    figures: tuple[Formula, ...]
+    figures: tuple[ExplainedFigure, ...]
 
     @property
     def model(self) -> Model:
@@ -143,13 +143,13 @@ def _symbolic(analysis: Analysis, module: Module, name: str, values: dict[str, i
     return next(op for op in _ops(replace(module, **sizes), step) if op.name == name)
 
 
-def _figure(name: str, formula: Any, values: dict[str, int], value: Count, source: str) -> Formula:
+def _figure(name: str, formula: Any, values: dict[str, int], value: Count, source: str) -> ExplainedFigure:
     import sympy
 
     if not isinstance(formula, sympy.Basic):
-        return Formula(name, formula, str(formula), value, source)
+        return ExplainedFigure(name, formula, str(formula), value, source)
     filled = re.sub(r"[A-Za-z_]\w*", lambda word: f"{values.get(word[0], word[0])}", str(formula))
-    return Formula(name, formula, filled, value, source)
+    return ExplainedFigure(name, formula, filled, value, source)
 
 
 def _source(analysis: Analysis, cost: OpCost) -> str:

@@ -8,11 +8,11 @@ from math import prod
 from typing import Any
 
 from roofline.model import modules as m
-from roofline.model.maths import Count, ceil_div, distinct, half, is_array, least, no_more, some
+from roofline.model.maths import Count, ceil_div, experts_visited, half, is_array, least, no_more, some
 from roofline.model.model import chosen
-from roofline.model.table import Table
+from roofline.model.table import KindTable
 from roofline.work import ops as o
-from roofline.work.step import Queries, Step, View, everything, lengths_alone, logits_alone, query_pairs, tokens_alone
+from roofline.work.step import Queries, Step, View, lengths_alone, logits_alone, query_pairs, tokens_alone, whole_step
 
 Ops = Callable[[Any, Step], Iterator[o.Op]]
 
@@ -25,7 +25,7 @@ class Lowering:
     sees: View[Any]
 
 
-LOWERINGS: Table[Lowering] = Table("lowerings", m.Module)
+LOWERINGS: KindTable[Lowering] = KindTable("lowerings", m.Module)
 
 
 def lowers(kind: type[m.Module], sees: View[Any]) -> Callable[[Ops], Ops]:
@@ -90,7 +90,7 @@ def _rope(r: m.Rope, step: Step) -> Iterator[o.Op]:
     yield o.Rotate(name=r.name, elements=turned, angles=r.dims * places, input=turned, output=turned)
 
 
-@lowers(m.Attention, everything)
+@lowers(m.Attention, whole_step)
 def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
     """Queries, keys and values of the new tokens come in; older keys and values from the cache."""
     t = step.tokens
@@ -121,7 +121,7 @@ def expands(a: m.LatentAttention, q: Queries) -> Count:
     return no_more(expanded, absorbed)
 
 
-@lowers(m.LatentAttention, everything)
+@lowers(m.LatentAttention, whole_step)
 def _latent(a: m.LatentAttention, step: Step) -> Iterator[o.Op]:
     """Each query runs expanded or absorbed, whichever takes fewer FLOPs; a step may hold both."""
     cheaper = [expands(a, q) for q in step.queries]
@@ -184,7 +184,7 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
     )  # fmt: skip
 
 
-@lowers(m.Indexer, everything)
+@lowers(m.Indexer, whole_step)
 def _indexer(i: m.Indexer, step: Step) -> Iterator[o.Op]:
     t, rate = step.tokens, i.rate or 1
     pairs = step.share(step.total(lambda q: _entries_seen(q, rate)))
@@ -213,7 +213,7 @@ def _entries_seen(q: Queries, rate: int, select: int | None = None) -> Count:
     return up_to(q.cached + q.new) - up_to(q.cached)
 
 
-@lowers(m.Compressor, everything)
+@lowers(m.Compressor, whole_step)
 def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
     """Keys and gates of the new tokens come in; each entry they complete is summed, normed and rotated."""
     completed = step.share(step.total(lambda q: _entries(q, z.rate) - q.cached // z.rate))
@@ -230,7 +230,7 @@ def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
     yield o.Rotate(name=f"{z.name}_rope", elements=turned, input=turned, output=turned)
 
 
-@lowers(m.CompressedAttention, everything)
+@lowers(m.CompressedAttention, whole_step)
 def _compressed_attention(a: m.CompressedAttention, step: Step) -> Iterator[o.Op]:
     """Entries are read from the cache once, or as often as the queries' choices together ask for, if that is less."""
     t, rate, square = step.tokens, a.rate, step.square_pairs
@@ -308,7 +308,7 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     adds up are its own rows: one sum for each token that it has any of, at most one a row.
     """
     t, k = step.share(step.new_tokens * e.gathered), chosen(e)
-    rows, touched = _loaded(ceil_div(k * t, e.ranks), e.load), _part(distinct(e.experts, k, t), e.ranks)
+    rows, touched = _loaded(ceil_div(k * t, e.ranks), e.load), _part(experts_visited(e.experts, k, t), e.ranks)
     wide, decoding = e.inner * (2 if e.gated else 1), decodes(step)
 
     def product(name: str, inputs: int, outputs: int, up: bool) -> o.Op:

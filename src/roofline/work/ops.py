@@ -15,13 +15,13 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from roofline.model.maths import Count
-from roofline.model.modules import Axis, Part
+from roofline.model.modules import Degree, Role
 from roofline.model.record import Record, record
-from roofline.model.table import Table
+from roofline.model.table import KindTable
 from roofline.work.step import Queries, Step
 
 Store: TypeAlias = Literal["kv", "state", "activations", "gradients", "optimizer"]
-Phase: TypeAlias = Literal["forward", "recompute", "backward", "weight", "update"]
+PassPhase: TypeAlias = Literal["forward", "recompute", "backward", "weight", "update"]
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -29,7 +29,7 @@ class Op(Record):
     """What all kinds share. `part` and `store` name the formats of weights and cache in a `Precision`."""
 
     name: str
-    part: Part = "other"
+    part: Role = "other"
     store: Store = "kv"
     weight: Count = 0
     vector: Count = 0
@@ -42,7 +42,7 @@ class Op(Record):
     """Part of its neighbour's kernel in every engine, so that it is never launched by itself (a residual sum)."""
     frozen: bool = False
     """Its weights do not learn: no gradient of theirs is made, and nothing kept for it."""
-    phase: Phase = "forward"
+    phase: PassPhase = "forward"
     """In training: forward, once more, the gradient of the inputs (backward) or of the weights, the optimizer."""
 
     @property
@@ -276,7 +276,7 @@ class Communicate(Op):
     elements: Count
     ranks: Count
     stride: Count = 1
-    axis: Axis = "tp"
+    axis: Degree = "tp"
     top_k: int = 1
     experts: int = 1
     groups: int = 1
@@ -311,7 +311,7 @@ class Update(Op):
     work: int
 
 
-NAMES: Table[str] = Table("names", Op, without=(Backward,))
+NAMES: KindTable[str] = KindTable("names", Op, without=(Backward,))
 """Kind of op → its name in tables: several kinds may share one, and a gradient has that of the op it is of."""
 for _name, _kinds in (
     ("matmul", (MatMul,)), ("experts", (ExpertMatMul,)), ("attention", (Attend,)), ("indexer", (Score,)),

@@ -276,7 +276,7 @@ def lengths_alone(step: AnyStep) -> AnyStep:
     return replace(step, tuple(Queries(no_more(1, q.cached), q.new, q.count) for q in step.queries))
 
 
-def everything(step: AnyStep) -> AnyStep:
+def whole_step(step: AnyStep) -> AnyStep:
     """The step as it is: attention sees all of it."""
     return step
 

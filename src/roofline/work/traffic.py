@@ -26,7 +26,7 @@ from typing import Any
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count, half, most
 from roofline.model.precision import Precision
-from roofline.model.table import Table
+from roofline.model.table import KindTable
 from roofline.work import ops as o
 
 
@@ -63,7 +63,7 @@ class Moved:
         return self.weights + self.activations + self.cache
 
 
-Rule = Callable[[Any], Moved]
+TrafficRule = Callable[[Any], Moved]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Traffic:
 
     name: str
     about: str
-    rules: Table[Rule]
+    rules: KindTable[TrafficRule]
     layers_only: bool = False
     factors: Factors | None = None
 
@@ -139,7 +139,7 @@ def everything(op: o.Op) -> Moved:
     return Moved(op.weight, op.vector, op.input, op.output, op.cache_read, op.cache_write, 2 * op.scratch)
 
 
-_UNFUSED: Table[Rule] = Table("unfused traffic", o.Op)
+_UNFUSED: KindTable[TrafficRule] = KindTable("unfused traffic", o.Op)
 _UNFUSED.add(everything, *KINDS)
 UNFUSED = Traffic("unfused", "every module reads and writes everything", _UNFUSED)
 
@@ -160,7 +160,7 @@ def flash(op: o.Attend) -> Moved:
     return through_memory(op) if op.flash else everything(op)
 
 
-_FUSED: Table[Rule] = Table("fused traffic", o.Op)
+_FUSED: KindTable[TrafficRule] = KindTable("fused traffic", o.Op)
 _FUSED.add(through_memory, *PRODUCTS, *REST)
 _FUSED.add(with_neighbours, *ELEMENTWISE)
 _FUSED.add(flash, o.Attend)
@@ -184,7 +184,7 @@ def rows_once(op: o.Lookup) -> Moved:
     return replace(weights_and_cache(op), weight=0 if op.shared else op.weight)
 
 
-_FLOOR: Table[Rule] = Table("floor traffic", o.Op)
+_FLOOR: KindTable[TrafficRule] = KindTable("floor traffic", o.Op)
 _FLOOR.add(and_logits, o.MatMul)
 _FLOOR.add(rows_once, o.Lookup)
 _FLOOR.add(weights_and_cache, *(kind for kind in KINDS if kind not in _FLOOR))
@@ -192,7 +192,7 @@ FLOOR = Traffic("floor", "each weight, cache entry and logit once", _FLOOR)
 
 
 # -- transformer-roofline-analyzer ---------------------------------------------------------------------------------
-def original_attend(op: o.Attend) -> Moved:
+def original_attend_moved(op: o.Attend) -> Moved:
     """Queries, and keys and values of the whole context as input."""
     keys = op.kv_heads * (op.qk_dim + op.v_dim) * op.kv_tokens
     return Moved(input=op.heads * op.qk_dim * op.tokens + keys, output=op.output)
@@ -203,7 +203,7 @@ def original_norm(op: o.Normalise) -> Moved:
     return Moved(vector=op.width + 1, input=op.input, output=op.output)
 
 
-def original_experts(op: o.ExpertMatMul) -> Moved:
+def original_experts_moved(op: o.ExpertMatMul) -> Moved:
     """Weights once for every routed choice."""
     return Moved(weight=op.k * op.n * op.top_k, input=op.input, output=op.output)
 
@@ -213,10 +213,10 @@ def original_op(op: o.Op) -> Moved:
     return Moved(weight=op.weight, input=op.input, output=op.output)
 
 
-_ORIGINAL: Table[Rule] = Table("original traffic", o.Op)
-_ORIGINAL.add(original_attend, o.Attend)
+_ORIGINAL: KindTable[TrafficRule] = KindTable("original traffic", o.Op)
+_ORIGINAL.add(original_attend_moved, o.Attend)
 _ORIGINAL.add(original_norm, o.Normalise)
-_ORIGINAL.add(original_experts, o.ExpertMatMul)
+_ORIGINAL.add(original_experts_moved, o.ExpertMatMul)
 _ORIGINAL.add(original_op, *(kind for kind in KINDS if kind not in _ORIGINAL))
 ORIGINAL = Traffic("original", "transformer-roofline-analyzer's, layers only", _ORIGINAL, layers_only=True)
 
@@ -244,12 +244,12 @@ def llm_para_matmul(op: o.MatMul) -> Moved:
     return Moved(op.weight, op.vector, op.input, _gated_half(op, op.gated))
 
 
-def llm_para_rotate(op: o.Rotate) -> Moved:
+def llm_para_rotate_moved(op: o.Rotate) -> Moved:
     """RoPE reads its angles."""
     return Moved(vector=op.angles, input=op.input, output=op.output)
 
 
-def nothing(op: o.Op) -> Moved:
+def nothing_moved(op: o.Op) -> Moved:
     """No byte."""
     return Moved()
 
@@ -264,12 +264,12 @@ def _gated_half(op: o.Op, gated: bool) -> Count:
     return half(op.output) if gated and op.phase in ("forward", "recompute") else op.output
 
 
-_LLM_PARA: Table[Rule] = Table("llm-para traffic", o.Op)
+_LLM_PARA: KindTable[TrafficRule] = KindTable("llm-para traffic", o.Op)
 _LLM_PARA.add(llm_para_attend, o.Attend)
 _LLM_PARA.add(llm_para_experts, o.ExpertMatMul)
 _LLM_PARA.add(llm_para_matmul, o.MatMul)
-_LLM_PARA.add(llm_para_rotate, o.Rotate)
-_LLM_PARA.add(nothing, o.Normalise, o.Activate, o.Sum, o.Scale, o.Choose)
+_LLM_PARA.add(llm_para_rotate_moved, o.Rotate)
+_LLM_PARA.add(nothing_moved, o.Normalise, o.Activate, o.Sum, o.Scale, o.Choose)
 _LLM_PARA.add(everything, *REST)
 LLM_PARA = Traffic("llm-para", "LLM-para's: scores in memory, top-k experts in decode; layers only", _LLM_PARA, True)
 

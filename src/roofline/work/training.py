@@ -15,7 +15,7 @@ from roofline.model.checks import count, flag
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count
 from roofline.model.modules import Module
-from roofline.model.table import Table
+from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.lower import lower
 from roofline.work.recipe import Optimizer, Recipe, TrainingPrecision, optimizer_named, recipe_named
@@ -164,7 +164,7 @@ def loss(head: o.MatMul, step: Training) -> o.Op:
 
 
 Gradients = Callable[[Any], Iterator[o.Op]]
-GRADIENTS: Table[Gradients] = Table("gradients", o.Op)
+GRADIENTS: KindTable[Gradients] = KindTable("gradients", o.Op)
 
 
 def backward(op: o.Op) -> Iterator[o.Op]:
@@ -243,7 +243,7 @@ class Kept:
 
 
 Keeping = Callable[[Any], Kept]
-KEPT: Table[Keeping] = Table("kept activations", o.Op)
+KEPT: KindTable[Keeping] = KindTable("kept activations", o.Op)
 
 
 def kept(op: o.Op) -> Kept:
@@ -310,7 +310,7 @@ class Flow:
     core: bool = False
 
 
-FLOWS: Table[Flow] = Table("streams of a layer", o.Op)
+FLOWS: KindTable[Flow] = KindTable("streams of a layer", o.Op)
 FLOWS.add(Flow(product=True), o.MatMul, o.ExpertMatMul)
 FLOWS.add(Flow(makes=True, core=True), o.Attend)
 FLOWS.add(Flow(core=True), o.Score)

@@ -16,8 +16,8 @@ from matplotlib.transforms import Affine2D
 
 from roofline.explore.points import group_names
 from roofline.show.plots import canvas
-from roofline.show.plots.data import Ceiling, Panel, Plot, Roof, RooflinePlot, RooflinePoint, Slope
-from roofline.show.plots.draw_roofline import breaks, draw, draw_legend, frame
+from roofline.show.plots.data import Ceiling, DrawnRoof, Panel, Plot, RooflinePlot, RooflinePoint, Slope
+from roofline.show.plots.draw_roofline import breaks, draw_legend, draw_roofline, frame
 from roofline.show.plots.style import DARK, GROUP_ORDER, LIGHT, Style, Theme
 from roofline.show.plots.write import renderers, write
 from show_plots_pictures import PICTURES
@@ -140,7 +140,7 @@ def test_no_line_strikes_a_label(name: str, broken: bool) -> None:
     """No leader through any text, no stem through the peak of a ceiling; every ceiling has its peak."""
     plot: Any = PICTURES[name]()
     with canvas.settings():
-        figure = draw(plot, Style(broken=broken))
+        figure = draw_roofline(plot, Style(broken=broken))
         figure.canvas.draw()
         for ax in figure.axes:
             level = [t for t in ax.texts if t.get_rotation() == 0]
@@ -209,7 +209,7 @@ def test_a_separate_legend_is_no_wider_than_a_page(phases: int, name: str, colum
 def roofline(points: Sequence[RooflinePoint], peak: float = 1e12, bandwidth: float = 1e10) -> RooflinePlot:
     """Points at intensities under a roof, all on it."""
     on = tuple(replace(p, performance=y, light=y) for p in points for y in [min(peak, p.intensity * bandwidth)])
-    roof = Roof("machine", (Ceiling("peak", peak, peak / bandwidth),), (Slope("memory", bandwidth),))
+    roof = DrawnRoof("machine", (Ceiling("peak", peak, peak / bandwidth),), (Slope("memory", bandwidth),))
     return RooflinePlot("slow", (Panel(roof, on),))
 
 
@@ -228,7 +228,7 @@ def test_a_machine_of_any_speed_is_labelled_within_its_frame(machine: str, broke
     where = INTENSITIES if "short" not in machine else (0.45, 0.6, 3e4, 1e8)
     points = [RooflinePoint(f"op {i}", f"op {i}", "step", x, 1, 1, 0.0) for i, x in enumerate(where)]
     with canvas.settings():
-        figure = draw(roofline(points, *MACHINES[machine]), Style(broken=broken))
+        figure = draw_roofline(roofline(points, *MACHINES[machine]), Style(broken=broken))
         ticks = [(text, box) for text, box in texts(figure) if not text.startswith("op")]
         first = figure.axes[0]
         (name,) = [t for t in first.texts if t.get_text().startswith("memory")]

@@ -8,13 +8,33 @@ from roofline.compat.chips import H200, Peaks, on_chip
 from roofline.compat.model_info.account import Account, Term, account
 from roofline.compat.model_info.dump import dump_model_info
 from roofline.compat.model_info.floor import Beyond, beyond_floor
-from roofline.compat.model_info.frontier import CriticalBatch, Frontier, critical_batch, frontier
+from roofline.compat.model_info.frontier import CriticalBatch, Frontier, frontier, frontier_batch
 from roofline.compat.model_info.knobs import COLUMNS as CSV_HEADER
 from roofline.compat.model_info.knobs import KnobPoint, knob_grid, ranking
-from roofline.compat.model_info.rules import EFFICIENT, NAIVE, PHASES, RULES, Phase, Rules
+from roofline.compat.model_info.rules import EFFICIENT, NAIVE, PHASES, RULES, ReportPhase, Rules
 
 __all__ = [
-    "CSV_HEADER", "EFFICIENT", "H200", "NAIVE", "PHASES", "RULES", "Account", "Beyond", "CriticalBatch", "Frontier",
-    "KnobPoint", "Peaks", "Phase", "Rules", "Term", "account", "beyond_floor", "critical_batch", "dump_model_info",
-    "frontier", "knob_grid", "on_chip", "ranking",
+    "CSV_HEADER",
+    "EFFICIENT",
+    "H200",
+    "NAIVE",
+    "PHASES",
+    "RULES",
+    "Account",
+    "Beyond",
+    "CriticalBatch",
+    "Frontier",
+    "KnobPoint",
+    "Peaks",
+    "ReportPhase",
+    "Rules",
+    "Term",
+    "account",
+    "beyond_floor",
+    "dump_model_info",
+    "frontier",
+    "frontier_batch",
+    "knob_grid",
+    "on_chip",
+    "ranking",
 ]  # fmt: skip

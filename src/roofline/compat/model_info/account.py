@@ -10,7 +10,7 @@ from typing import ClassVar
 from roofline.compat.chips import H200, Peaks
 from roofline.compat.model_info.conventions import Convention, work
 from roofline.compat.model_info.outline import checked_ranks, outline
-from roofline.compat.model_info.rules import CATEGORIES, PHASES, Phase, Rules, rules_named
+from roofline.compat.model_info.rules import CATEGORIES, PHASES, ReportPhase, Rules, rules_named
 from roofline.compat.numbers import whole_number
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.model import Model
@@ -52,7 +52,7 @@ class Account(Result):
         "network": "s", "time": "s", "regime": "", "mfu": "share", "tokens_per_second": "tokens/s", "terms": "",
     }  # fmt: skip
 
-    phase: Phase
+    phase: ReportPhase
     convention: Convention
     work: Analysis
     on: Peaks
@@ -180,7 +180,7 @@ def _category(cost: OpCost) -> str:
 
 
 def account(
-    model: Model, phase: Phase, rules: Rules | str, *, batch: int, length: int, on: Peaks = H200, ep: int = 1
+    model: Model, phase: ReportPhase, rules: Rules | str, *, batch: int, length: int, on: Peaks = H200, ep: int = 1
 ) -> Account:
     """A step of `batch` sequences: of `length` tokens each, or of one token after as many.
 
@@ -196,7 +196,7 @@ def account(
     return accounted(outline(model, decoding=phase == "decode", ranks=ep), phase, step, convention, on)
 
 
-def accounted(seen: Model, phase: Phase, step: Step, convention: Convention, on: Peaks) -> Account:
+def accounted(seen: Model, phase: ReportPhase, step: Step, convention: Convention, on: Peaks) -> Account:
     """A step of an outline; of training its prefill, all of whose tokens have logits. Raises InputError as above."""
     a = Account(phase, convention, work(seen, step, convention), on)
     if a.network_bytes and on.link is None:

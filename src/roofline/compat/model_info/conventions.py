@@ -14,21 +14,21 @@ from fractions import Fraction
 from functools import lru_cache
 
 from roofline.compat.model_info.rules import Rules
-from roofline.model.maths import Count, ceil_div, distinct, least, where
+from roofline.model.maths import Count, ceil_div, experts_visited, least, where
 from roofline.model.model import Model
-from roofline.model.modules import Part
+from roofline.model.modules import Role
 from roofline.model.precision import Format, Precision
-from roofline.model.table import Table
+from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, analyze
-from roofline.work.counting import STANDARD, Counting, Formula, matmul
-from roofline.work.counting import nothing as not_counted
+from roofline.work.counting import STANDARD, Counting, Formula, matmul_flops
+from roofline.work.counting import not_counted as not_counted
 from roofline.work.step import Queries, Step
-from roofline.work.traffic import Factors, Moved, Rule, Traffic
-from roofline.work.traffic import nothing as nothing_moved
+from roofline.work.traffic import Factors, Moved, Traffic, TrafficRule
+from roofline.work.traffic import nothing_moved as nothing_moved
 
 FINEST = 10**6
-RESIDENCY: dict[Part, int] = {
+RESIDENCY: dict[Role, int] = {
     "attention": 0, "other": 0, "ffn": 1, "embedding": 1, "head": 1, "router": 2, "experts": 2
 }  # fmt: skip
 """Part of a layer → which of the three divisors its weights have; the norms of an outline are attention's."""
@@ -47,17 +47,17 @@ class Convention:
         """2·m·k·n, times the knob in attention; of the embedding an addition for each element, m·n."""
         if op.part == "embedding":
             return op.m * op.n
-        return self._knob(op.part, matmul(op))
+        return self._knob(op.part, matmul_flops(op))
 
     def attend(self, op: o.Attend) -> Count:
         """heads·(2·qk_dim + 1 + 2·v_dim)·square: the softmax counts 1, the mask leaves everything."""
         return self._knob("attention", op.heads * (2 * op.qk_dim + 1 + 2 * op.v_dim) * square(op))
 
-    def _knob(self, part: Part, value: Count) -> Count:
+    def _knob(self, part: Role, value: Count) -> Count:
         return value if self.attention == 1 or part not in ("attention", "other") else self.attention * value
 
     # -- elements that move ----------------------------------------------------------------------------------------
-    def weight(self, part: Part, elements: Count) -> Count:
+    def weight(self, part: Role, elements: Count) -> Count:
         """Elements over the residency of their part, times the knob in attention."""
         divisor = self.rules.residency[RESIDENCY[part]]
         return self._knob(part, elements if divisor == 1 else elements / divisor)
@@ -104,7 +104,7 @@ class Convention:
         own = self.largest_share(op)
         if self.rules.poisson:
             return own * (1 - math.e ** (-op.m / own))
-        return own * distinct(op.experts, op.top_k, op.tokens * self.ep) / op.experts
+        return own * experts_visited(op.experts, op.top_k, op.tokens * self.ep) / op.experts
 
     # -- time ------------------------------------------------------------------------------------------------------
     def realizable(self, category: str, costs: Sequence[OpCost]) -> float:
@@ -138,7 +138,7 @@ def square(op: o.Attend) -> Count:
 @lru_cache(maxsize=1024)
 def counting(c: Convention) -> Counting:
     """How it counts."""
-    table: Table[Formula] = Table("dump_model_info counting", o.Op, base=STANDARD.formulas)
+    table: KindTable[Formula] = KindTable("dump_model_info counting", o.Op, base=STANDARD.formulas)
     table.add(c.product, o.MatMul)
     table.add(c.attend, o.Attend)
     table.add(not_counted, o.Normalise, o.Activate, o.Sum, o.Choose)
@@ -148,7 +148,7 @@ def counting(c: Convention) -> Counting:
 @lru_cache(maxsize=1024)
 def traffic(c: Convention) -> Traffic:
     """What it moves, with the shares of activations and scores that the rules leave."""
-    table: Table[Rule] = Table("dump_model_info traffic", o.Op)
+    table: KindTable[TrafficRule] = KindTable("dump_model_info traffic", o.Op)
     table.add(c.move_product, o.MatMul)
     table.add(c.move_experts, o.ExpertMatMul)
     table.add(c.move_attention, o.Attend)

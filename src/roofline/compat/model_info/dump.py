@@ -10,7 +10,7 @@ from typing import Any
 from roofline.compat.chips import ORIGINAL_CHIP
 from roofline.compat.model_info.knobs import COLUMNS, KnobPoint, knob_grid
 from roofline.compat.model_info.picture import picture
-from roofline.compat.model_info.request import AnyPath, Options, Request, request
+from roofline.compat.model_info.request import AnyPath, Options, ReportRequest, request
 from roofline.compat.model_info.rules import EFFICIENT, NAIVE, Rules
 from roofline.machine.chip import Chip
 from roofline.model.errors import InputError
@@ -66,14 +66,14 @@ def dump_model_info(
 
 
 def _report(model: Any, options: Options) -> str:
-    from roofline.compat.model_info.sections import sections
+    from roofline.compat.model_info.sections import markdown_sections
 
     paths = _paths(options)
     asked = request(model, options)
     points: list[KnobPoint] = []
     if options.sensitivity_enable:
         points = list(knob_grid(asked.model, batch=asked.batch, ep=asked.ep, on=asked.on, rules=asked.rules))
-    shown = [*sections(asked, points)]
+    shown = [*markdown_sections(asked, points)]
     if "plot_roofline" in paths:
         shown.append(f"![roofline]({paths['plot_roofline'].name})")
     text = "\n\n".join(shown) + "\n"
@@ -113,7 +113,7 @@ def _for(name: str, path: Path, act: Callable[..., object], *arguments: Any) -> 
         raise InputError(name, str(path), error.expected.replace("--force", "force=True")) from None
 
 
-def _write(paths: dict[str, Path], asked: Request, text: str, points: Sequence[KnobPoint]) -> None:
+def _write(paths: dict[str, Path], asked: ReportRequest, text: str, points: Sequence[KnobPoint]) -> None:
     from roofline.show.files import whole_file
     from roofline.show.tables import csv_text
 
@@ -125,7 +125,7 @@ def _write(paths: dict[str, Path], asked: Request, text: str, points: Sequence[K
             _for(name, path, _draw, asked, path)
 
 
-def _draw(asked: Request, path: Path) -> None:
+def _draw(asked: ReportRequest, path: Path) -> None:
     from roofline.show.plots.style import Style
     from roofline.show.plots.write import write
 

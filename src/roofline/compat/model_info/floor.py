@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from roofline.compat.model_info.account import Account, account
 from roofline.compat.model_info.conventions import widths
-from roofline.compat.model_info.rules import Phase
+from roofline.compat.model_info.rules import ReportPhase
 from roofline.layout.layout import Layout
 from roofline.layout.shard import shard
 from roofline.model.model import Model
@@ -24,7 +24,7 @@ def rank_of(model: Model, ep: int) -> Model:
     return model if ep == 1 else shard(model, rank_layout(ep))
 
 
-def rank_step(phase: Phase, batch: int, length: int) -> Step:
+def rank_step(phase: ReportPhase, batch: int, length: int) -> Step:
     """A rank's step of inference; training moves no less than its prefill."""
     return decode(batch, length) if phase == "decode" else prefill(batch, length)
 
@@ -36,7 +36,7 @@ class Beyond:
     `residency`: bytes that dividing weights takes off; `poisson`: those that drawing experts by Poisson then does.
     """
 
-    phase: Phase
+    phase: ReportPhase
     bytes: float
     floor: float
     residency: float

@@ -30,7 +30,7 @@ class CriticalBatch:
     already: bool
 
 
-def critical_batch(batches: Iterable[int], intensity: Callable[[int], float], knee: float) -> CriticalBatch | None:
+def frontier_batch(batches: Iterable[int], intensity: Callable[[int], float], knee: float) -> CriticalBatch | None:
     """Where the intensity first reaches the knee, between two batches by interpolation; None where it does not."""
     curve = [(b, intensity(b)) for b in sorted(set(batches))]
     if curve[0][1] >= knee:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 from roofline.compat.chips import near_format, wanted_format
 from roofline.compat.model_info.floor import rank_layout, rank_of, rank_step
-from roofline.compat.model_info.rules import Phase, Rules
+from roofline.compat.model_info.rules import ReportPhase, Rules
 from roofline.estimates.deployment import Deployment, deploy
 from roofline.estimates.settings import Setup
 from roofline.estimates.step import step_estimate
@@ -91,7 +91,7 @@ def deployment(chip: Chip, ep: int, link: float | None) -> Deployment:
 
 
 def physical(
-    model: Model, phase: Phase, rules: Rules, *, chip: Chip, batch: int, length: int, ep: int = 1,
+    model: Model, phase: ReportPhase, rules: Rules, *, chip: Chip, batch: int, length: int, ep: int = 1,
     link: float | None = None,
 ) -> Physical:  # fmt: skip
     """One rank's step of `batch` sequences on a chip, or on `ep` of them.

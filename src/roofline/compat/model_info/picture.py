@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roofline.compat.chips import Peaks
-from roofline.compat.model_info.request import Request
+from roofline.compat.model_info.request import ReportRequest
 from roofline.compat.model_info.rules import PHASES
 from roofline.machine.chip import Chip
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from roofline.show.plots.data import Panel, RooflinePlot
 
 
-def picture(a: Request) -> RooflinePlot:
+def picture(a: ReportRequest) -> RooflinePlot:
     """A point for each phase and rules at (FLOP/B, F / T), hollow above it what the intensity would allow.
 
     Each panel has the times of its own chip, and none where tokens have to reach other chips over no known link.
@@ -28,10 +28,10 @@ def picture(a: Request) -> RooflinePlot:
     return RooflinePlot(f"{a.model.name} · {a.chip.name}", panels, note)
 
 
-def _panel(a: Request, chip: Chip, fmt: str, on: Peaks) -> Panel:
-    from roofline.show.plots.data import Ceiling, Panel, Roof, RooflinePoint, Slope
+def _panel(a: ReportRequest, chip: Chip, fmt: str, on: Peaks) -> Panel:
+    from roofline.show.plots.data import Ceiling, DrawnRoof, Panel, RooflinePoint, Slope
 
-    roof = Roof(chip.name, (Ceiling(fmt, on.peak, on.knee),), (Slope("memory", on.bandwidth),))
+    roof = DrawnRoof(chip.name, (Ceiling(fmt, on.peak, on.knee),), (Slope("memory", on.bandwidth),))
     if on.link is None and any(one.network_bytes for pair in a.accounts.values() for one in pair):
         return Panel(roof, ())
     steps = [(phase, a.account(phase, rules, on=on)) for phase in PHASES for rules in a.rules]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from roofline.compat.chips import ORIGINAL_CHIP, Peaks, near_format, on_chip, wanted_format
 from roofline.compat.model_info.account import Account, account
 from roofline.compat.model_info.outline import checked_ranks, every_experts
-from roofline.compat.model_info.rules import PHASES, Phase, Rules, rules_named
+from roofline.compat.model_info.rules import PHASES, ReportPhase, Rules, rules_named
 from roofline.compat.numbers import number, whole_number
 from roofline.machine.chip import Chip, chip_named
 from roofline.model.errors import InputError
@@ -83,7 +83,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Request:
+class ReportRequest:
     """What a report is of: the batch of a rank, the length (prompt, and context of a decode), the chips, the rules.
 
     `fmt`: the format of the chip's peak in `on`. `link`: bytes/s of both directions, where the caller gave them.
@@ -108,19 +108,19 @@ class Request:
     targets: tuple[Chip, ...]
     diagrams: bool
 
-    def account(self, phase: Phase, rules: Rules, **changes: Any) -> Account:
+    def account(self, phase: ReportPhase, rules: Rules, **changes: Any) -> Account:
         """One step under the rules."""
         given = {"batch": self.batch, "length": self.length, "ep": self.ep, "on": self.on, **changes}
         return account(self.model, phase, rules, **given)
 
     @cached_property
-    def accounts(self) -> Mapping[Phase, tuple[Account, Account]]:
+    def accounts(self) -> Mapping[ReportPhase, tuple[Account, Account]]:
         """The step of each phase under both rules."""
         first, second = self.rules
         return {phase: (self.account(phase, first), self.account(phase, second)) for phase in PHASES}
 
     @cached_property
-    def physical(self) -> Mapping[Phase, Physical]:
+    def physical(self) -> Mapping[ReportPhase, Physical]:
         """The step of each phase as the library counts it; nothing where the experts do not divide over the ranks."""
         from roofline.compat.model_info.physical import physical
 
@@ -141,10 +141,10 @@ class Request:
         return [(self.chip, self.fmt, self.on), *((chip, fmt, on_chip(chip, fmt)) for chip, fmt in near)]
 
 
-def request(model: Any, o: Options) -> Request:
+def request(model: Any, o: Options) -> ReportRequest:
     """The options understood. Raises InputError for what is not understood or not possible."""
     o.check()
-    built = model_of(model)
+    built = report_model(model)
     first, second = map(o.with_widths, two_rules(o.rules))
     chip, fmt, on = _machine(o.roofline, o.param_bytes_assumed, o.interconnect_bw_gbps)
     ranks = checked_ranks(built, o.ep_size, "ep_size")
@@ -153,7 +153,7 @@ def request(model: Any, o: Options) -> Request:
     length = whole_number("seq_len", o.seq_len if o.seq_len is not None else built.context or 2048)
     lengths = whole_numbers("prefill_seq_lengths", o.prefill_seq_lengths)
     inside = tuple(n for n in lengths if built.context is None or n <= built.context)
-    return Request(
+    return ReportRequest(
         built, chip, fmt, on, None if o.interconnect_bw_gbps is None else on.link,
         whole_number("batch_size", o.batch_size), length, ranks, (first, second),
         whole_numbers("decode_batch_sizes", o.decode_batch_sizes), tuple(sorted({*inside, length})),
@@ -199,7 +199,7 @@ def _targets(targets: Any) -> tuple[Chip, ...]:
 
 
 # -- the model -----------------------------------------------------------------------------------------------------
-def model_of(given: Any) -> Model:
+def report_model(given: Any) -> Model:
     """A model as it is, what `load` takes, a config object, or an object with a `config`.
 
     A config may be a mapping, have a `to_dict`, be a dataclass or a plain object. Raises InputError for anything else.

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 from roofline.compat.numbers import number
 from roofline.model.errors import InputError, not_one_of
 
-Phase: TypeAlias = Literal["training", "prefill", "decode"]
-PHASES: tuple[Phase, ...] = ("training", "prefill", "decode")
+ReportPhase: TypeAlias = Literal["training", "prefill", "decode"]
+PHASES: tuple[ReportPhase, ...] = ("training", "prefill", "decode")
 CATEGORIES = ("attention", "ffn", "experts", "head", "embedding")
 
 

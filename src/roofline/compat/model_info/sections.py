@@ -6,18 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from roofline.compat.model_info import why
 from roofline.compat.model_info.account import Account
-from roofline.compat.model_info.frontier import LARGEST_BATCH, Frontier, critical_batch, frontier
+from roofline.compat.model_info.frontier import LARGEST_BATCH, Frontier, frontier, frontier_batch
 from roofline.compat.model_info.knobs import CACHE_LENGTHS, KnobPoint, ranking
 from roofline.compat.model_info.outline import every_experts
-from roofline.compat.model_info.request import Request
-from roofline.compat.model_info.rules import PHASES, Phase, Rules
-from roofline.compat.model_info.why import table
+from roofline.compat.model_info.request import ReportRequest
+from roofline.compat.model_info.rules import PHASES, ReportPhase, Rules
+from roofline.compat.model_info.why import why_table
 from roofline.estimates.training_memory import parameters
 from roofline.explore.anatomy import fingerprint
 from roofline.model import modules as m
 from roofline.model.maths import ceil_div
 from roofline.model.model import Model
-from roofline.show.plots.build import diagram
 from roofline.show.report.mermaid import mermaid
 from roofline.units import ratio, seconds, share, si, whole
 from roofline.work.analysis import Analysis, analyze
@@ -31,7 +30,7 @@ MODULES = 20
 TERMS = (("weights", "weights"), ("activations", "activations"), ("KV cache", "cache"), ("temporary", "temporary"))
 
 
-def sections(a: Request, points: Sequence[KnobPoint]) -> Iterator[str]:
+def markdown_sections(a: ReportRequest, points: Sequence[KnobPoint]) -> Iterator[str]:
     """Headings, tables and sentences, in order."""
     yield f"# {a.model.name}"
     yield from _summary(a)
@@ -40,7 +39,7 @@ def sections(a: Request, points: Sequence[KnobPoint]) -> Iterator[str]:
     if a.diagrams:
         yield "## Diagrams"
         yield "Arrows are the order in which modules run, not what each reads."
-        yield f"```mermaid\n{mermaid(diagram(a.model))}\n```"
+        yield f"```mermaid\n{mermaid(diagram_plot(a.model))}\n```"
     yield "## Parameters by module"
     yield _parameters(a.model)
     yield "## Assumptions"
@@ -53,7 +52,7 @@ def sections(a: Request, points: Sequence[KnobPoint]) -> Iterator[str]:
     yield _chips(a)
     yield "## Regimes"
     yield _regimes(a)
-    yield from _lines(why.formats(a))
+    yield from _lines(why.formats_row(a))
     yield from _lines([*why.unknown(a), *why.beyond(a)])
     if a.physical:
         yield "## Why they differ"
@@ -86,11 +85,11 @@ def _lines(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _properties(rows: Sequence[tuple[str, str]]) -> str:
-    return table(rows, dict.fromkeys(("Property", "Value"), ""))
+    return why_table(rows, dict.fromkeys(("Property", "Value"), ""))
 
 
 # -- the model -----------------------------------------------------------------------------------------------------
-def _summary(a: Request) -> Iterator[str]:
+def _summary(a: ReportRequest) -> Iterator[str]:
     """What the figures below come to, in sentences made of them."""
     limits = []
     for phase, (one, other) in a.accounts.items():
@@ -134,11 +133,11 @@ def _parameters(model: Model) -> str:
     ]
     rows.sort(key=lambda row: -row[3])
     units = {"Module": "", "Instances": "plain", "Each": "count", "Total": "count", "Share": "share"}
-    return table(rows[:MODULES], units, (("All", "", "", model.parameters, 1.0),))
+    return why_table(rows[:MODULES], units, (("All", "", "", model.parameters, 1.0),))
 
 
 # -- the rules -----------------------------------------------------------------------------------------------------
-def _assumptions(a: Request) -> Iterator[str]:
+def _assumptions(a: ReportRequest) -> Iterator[str]:
     rows = [
         (
             r.name, why.residency(r), r.fusion, r.elementwise, "flash" if r.flash else "scores",
@@ -147,7 +146,7 @@ def _assumptions(a: Request) -> Iterator[str]:
         )
         for r in a.rules
     ]  # fmt: skip
-    yield table(rows, {
+    yield why_table(rows, {
         "Rules": "", "Weight residency (attention/dense/experts)": "plain", "Fusion": "plain", "Elementwise": "plain",
         "Attention": "", "Saturation, rows": "plain", "Scalar efficiency": "plain", "Experts": "", "Network": "",
     })  # fmt: skip
@@ -159,7 +158,7 @@ def _assumptions(a: Request) -> Iterator[str]:
     )
 
 
-def _analyses(a: Request) -> list[tuple[str, Analysis]]:
+def _analyses(a: ReportRequest) -> list[tuple[str, Analysis]]:
     """Prefill and decode of a rank, of the whole model where the experts do not divide."""
     if a.physical:
         return [(phase, a.physical[phase].analysis) for phase in PHASES if phase != "training"]
@@ -167,7 +166,7 @@ def _analyses(a: Request) -> list[tuple[str, Analysis]]:
     return [(name, analyze(a.model, step)) for name, step in steps]
 
 
-def _formulas(a: Request) -> str:
+def _formulas(a: ReportRequest) -> str:
     """The library's own formulas of the heaviest ops, each once, with the numbers of the first layer that has it."""
     rows = []
     for name, analysis in _analyses(a):
@@ -177,29 +176,29 @@ def _formulas(a: Request) -> str:
             figure = told.figures[0]
             rows.append((name, op, told.block, figure.text, figure.filled, figure.value))
     names = ("Phase", "Op", "Layer", "FLOPs of a layer", "With numbers")
-    return table(rows, {**dict.fromkeys(names, ""), "FLOPs": "count"})
+    return why_table(rows, {**dict.fromkeys(names, ""), "FLOPs": "count"})
 
 
-def _decomposition(a: Request) -> str:
+def _decomposition(a: ReportRequest) -> str:
     rows = []
     for phase, one in _each(a):
         sums = [one.sum(field) for _, field in TERMS]
         rows.append((phase, one.rules.name, *(f"{si(v, 'B')} ({share(v, one.bytes)})" for v in sums), one.bytes))
-    return table(rows, {"Phase": "", "Rules": "", **{name: "plain" for name, _ in TERMS}, "All": "B"})
+    return why_table(rows, {"Phase": "", "Rules": "", **{name: "plain" for name, _ in TERMS}, "All": "B"})
 
 
-def _each(a: Request) -> Iterator[tuple[Phase, Account]]:
+def _each(a: ReportRequest) -> Iterator[tuple[ReportPhase, Account]]:
     return ((phase, one) for phase, pair in a.accounts.items() for one in pair)
 
 
-def _chips(a: Request) -> str:
+def _chips(a: ReportRequest) -> str:
     """Peaks, bandwidths and knees of the chip and its targets, in the report's format or the nearest they have."""
     rows = [(c.name, fmt, p.peak, p.bandwidth, f"{p.knee:.2f}") for c, fmt, p in a.chips]
-    return table(rows, {"Chip": "", "Format": "", "Peak": "FLOP/s", "Bandwidth": "B/s", "Knee, FLOP/B": "plain"})
+    return why_table(rows, {"Chip": "", "Format": "", "Peak": "FLOP/s", "Bandwidth": "B/s", "Knee, FLOP/B": "plain"})
 
 
 # -- the steps -----------------------------------------------------------------------------------------------------
-def _regimes(a: Request) -> str:
+def _regimes(a: ReportRequest) -> str:
     rows: list[tuple[object, ...]] = []
     for phase, pair in a.accounts.items():
         for one in pair:
@@ -211,13 +210,13 @@ def _regimes(a: Request) -> str:
             rate_text = "" if p.time is None else f"{pair[0].tokens / p.time:,.1f}"
             timed = (p.time, p.mfu, rate_text, p.bound)
             rows.append((phase, "physical", p.flops, p.bytes, ratio(p.flops / p.bytes), *timed))
-    return table(rows, {
+    return why_table(rows, {
         "Phase": "", "Rules": "", "FLOPs": "FLOP", "Bytes": "B", "FLOP/B": "plain", "Time": "s", "MFU": "share",
         "Tokens/s": "plain", "Bound": "",
     })  # fmt: skip
 
 
-def _categories(a: Request) -> str:
+def _categories(a: ReportRequest) -> str:
     rows = []
     for phase, (one, two) in a.accounts.items():
         for term in one.terms:
@@ -228,35 +227,35 @@ def _categories(a: Request) -> str:
                 term.bytes, other.bytes, term.flops / one.flops, term.bytes / one.bytes,
             ))  # fmt: skip
     names = [r.name for r in a.rules]
-    return table(rows, {
+    return why_table(rows, {
         "Phase": "", "Category": "", **{f"FLOP/B {name}": "plain" for name in names}, "Change": "plain",
         **{f"Bytes {name}": "B" for name in names}, f"FLOPs share {names[0]}": "share",
         f"Bytes share {names[0]}": "share",
     })  # fmt: skip
 
 
-def _sweep(a: Request, phase: Phase, name: str, values: Sequence[int]) -> str:
+def _sweep(a: ReportRequest, phase: ReportPhase, name: str, values: Sequence[int]) -> str:
     rows = []
     for value in values:
         pair = [a.account(phase, r, **{name: value}) for r in a.rules]
         rows.append((value, *(t for p in pair for t in (f"{p.intensity:.2f}", p.time, p.regime))))
     kinds = {"FLOP/B": "plain", "time": "s", "bound": "plain"}
-    return table(rows, {name: "count"} | {f"{kind} {r.name}": kinds[kind] for r in a.rules for kind in kinds})
+    return why_table(rows, {name: "count"} | {f"{kind} {r.name}": kinds[kind] for r in a.rules for kind in kinds})
 
 
-def _critical(a: Request) -> str:
+def _critical(a: ReportRequest) -> str:
     said = [f"{rules.name}: {_crossed(a, rules)}" for rules in a.rules]
     return f"Batch from which on decode's intensity is at the knee, {a.on.knee:.2f} FLOP/B, {'; '.join(said)}."
 
 
-def _crossed(a: Request, rules: Rules) -> str:
-    critical = critical_batch(a.batches, lambda b: a.account("decode", rules, batch=b).intensity, a.on.knee)
+def _crossed(a: ReportRequest, rules: Rules) -> str:
+    critical = frontier_batch(a.batches, lambda b: a.account("decode", rules, batch=b).intensity, a.on.knee)
     if critical is None:
         return f"none up to {whole(max(a.batches))}"
     return f"{critical.batch:.0f} already, the smallest asked for" if critical.already else f"{critical.batch:.3f}"
 
 
-def _frontier(a: Request) -> Iterator[str]:
+def _frontier(a: ReportRequest) -> Iterator[str]:
     """From which batch of a rank on arithmetic keeps up, over expert parallelism and length."""
     shared = [e.experts for e in every_experts(a.model)]
     degrees = sorted({a.ep, *(d for d in DEGREES if all(n % d == 0 for n in shared))})
@@ -266,7 +265,7 @@ def _frontier(a: Request) -> Iterator[str]:
         for n in lengths:
             f = frontier(a.model, ep=ep, length=n, on=a.on, rules=a.rules[0])
             rows.append((ep, n, f"{f.memory:.1f}", f.network, _kept_up(f)))
-    yield table(rows, {
+    yield why_table(rows, {
         "EP": "plain", "Length": "count", "FLOP/B of cache, batch → ∞": "plain", "FLOP/B of dispatch": "FLOP/B",
         "Smallest batch of a rank": "plain",
     })  # fmt: skip
@@ -280,7 +279,7 @@ def _kept_up(f: Frontier) -> str:
     return f"none: {f.limiter}" + (f", up to {whole(LARGEST_BATCH)}" if f.limiter in ("either", "memory") else "")
 
 
-def _memory(a: Request) -> list[tuple[str, str]]:
+def _memory(a: ReportRequest) -> list[tuple[str, str]]:
     """One rank's, as that report adds it up: inference, and training with gradients, state and saved activations."""
     rules, dense = a.rules[0], parameters(a.model.modules()).dense
     experts = [(x, n) for x, n in a.model.modules() if isinstance(x, m.Experts)]
@@ -303,13 +302,13 @@ def _memory(a: Request) -> list[tuple[str, str]]:
     ]
 
 
-def _communication(a: Request) -> str:
+def _communication(a: ReportRequest) -> str:
     rows = [(phase, one.dispatch_bytes, one.network_bytes, one.network) for phase, (one, _) in a.accounts.items()]
-    return table(rows, {"Phase": "", "Dispatched and combined": "B", "To other chips": "B", "Time": "s"})
+    return why_table(rows, {"Phase": "", "Dispatched and combined": "B", "To other chips": "B", "Time": "s"})
 
 
-def _ranking(a: Request, points: Sequence[KnobPoint]) -> Iterator[str]:
-    yield table(ranking(points), {"Knob": "", f"Effect on the median decode time, {a.rules[1].name}": "share"})
+def _ranking(a: ReportRequest, points: Sequence[KnobPoint]) -> Iterator[str]:
+    yield why_table(ranking(points), {"Knob": "", f"Effect on the median decode time, {a.rules[1].name}": "share"})
     beyond = [n for n in CACHE_LENGTHS if a.model.context is not None and n > a.model.context]
     if beyond:
         yield f"Of the lengths of the cache {', '.join(map(whole, beyond))} are beyond the context, {a.model.context}."

@@ -12,8 +12,8 @@ from roofline.compat.model_info.conventions import Convention, square
 from roofline.compat.model_info.floor import Beyond, beyond_floor
 from roofline.compat.model_info.outline import every_experts
 from roofline.compat.model_info.physical import Physical
-from roofline.compat.model_info.request import Request
-from roofline.compat.model_info.rules import CATEGORIES, PHASES, Phase, Rules
+from roofline.compat.model_info.request import ReportRequest
+from roofline.compat.model_info.rules import CATEGORIES, PHASES, ReportPhase, Rules
 from roofline.model import modules as m
 from roofline.result import Units
 from roofline.show.tables import Column, Table, markdown
@@ -24,7 +24,7 @@ from roofline.work.analysis import Analysis, OpCost
 Cells: TypeAlias = tuple[object, ...]
 
 
-def table(rows: Iterable[Cells], units: Units, total: Sequence[Cells] = ()) -> str:
+def why_table(rows: Iterable[Cells], units: Units, total: Sequence[Cells] = ()) -> str:
     """A table in Markdown; of every column its name and the unit of its values."""
     columns = tuple(Column(name, unit) for name, unit in units.items())
     return markdown(Table(columns, tuple(rows), tuple(total)))
@@ -60,7 +60,7 @@ def by_category(p: Physical) -> dict[str, tuple[float, float]]:
     return sums
 
 
-def differences(a: Request) -> str:
+def differences(a: ReportRequest) -> str:
     """FLOPs and bytes of every phase and category, by the rules and physical."""
     rows = []
     for phase in a.physical:
@@ -70,14 +70,14 @@ def differences(a: Request) -> str:
             one, other, (flops, moved) = first.term(name), second.term(name), real.get(name, (0.0, 0.0))
             if one.bytes or moved or flops:
                 rows.append((phase, name, one.flops, flops, one.bytes, other.bytes, moved))
-    return table(rows, {
+    return why_table(rows, {
         "Phase": "", "Category": "", "FLOPs by the rules": "FLOP", "FLOPs physical": "FLOP",
         **{f"Bytes {r.name}": "B" for r in a.rules}, "Bytes physical": "B",
     })  # fmt: skip
 
 
 # -- sentences -----------------------------------------------------------------------------------------------------
-def causes(a: Request) -> list[str]:
+def causes(a: ReportRequest) -> list[str]:
     """What the differences of every phase come from, each with its numbers, where it applies."""
     lines = []
     for phase, p in a.physical.items():
@@ -91,7 +91,7 @@ def _attends(analysis: Analysis) -> list[tuple[int, o.Attend]]:
     return [(c.layers, c.op) for c in analysis.ops if isinstance(c.op, o.Attend) and c.op.phase == "forward"]
 
 
-def _pairs(a: Request, phase: Phase, p: Physical) -> Iterator[str]:
+def _pairs(a: ReportRequest, phase: ReportPhase, p: Physical) -> Iterator[str]:
     """Pairs that the mask, windows and chunks leave."""
     real = sum(n * int(op.pairs) for n, op in _attends(p.analysis))
     counted = sum(n * int(square(op)) for n, op in _attends(a.accounts[phase][0].work) if op.heads)
@@ -106,7 +106,7 @@ def _logits(p: Physical) -> Iterator[str]:
         yield f"the head runs for {whole(logits)} of {whole(tokens)} positions, by the rules for all"
 
 
-def _latents(a: Request, phase: Phase, p: Physical) -> Iterator[str]:
+def _latents(a: ReportRequest, phase: ReportPhase, p: Physical) -> Iterator[str]:
     """In which form latents were multiplied."""
     ruled = {op.name: (op.qk_dim, op.v_dim) for _, op in _attends(a.accounts[phase][0].work)}
     forms = {(op.name, op.form): op for _, op in _attends(p.analysis) if op.form != "plain"}
@@ -121,7 +121,7 @@ def _latents(a: Request, phase: Phase, p: Physical) -> Iterator[str]:
         yield f"{line}, as by the rules{more if tokens > new else ''}"
 
 
-def _table(a: Request, p: Physical) -> Iterator[str]:
+def _table(a: ReportRequest, p: Physical) -> Iterator[str]:
     for cost in p.analysis.ops:
         if isinstance(cost.op, o.Lookup) and cost.op.phase == "forward":
             rows = int(cost.op.weight) // int(cost.op.width)
@@ -142,12 +142,12 @@ def drawn(c: Convention, work: Analysis) -> Iterator[str]:
             yield f"{poisson:.2f} of {own} experts by Poisson, exactly {exact:.2f}"
 
 
-def _drawn(a: Request, phase: Phase) -> Iterator[str]:
+def _drawn(a: ReportRequest, phase: ReportPhase) -> Iterator[str]:
     for one in a.accounts[phase][: 1 if a.rules[0].poisson == a.rules[1].poisson else 2]:
         yield from (f"tokens visit {words}" for words in drawn(one.convention, one.work))
 
 
-def _scores(a: Request, phase: Phase) -> Iterator[str]:
+def _scores(a: ReportRequest, phase: ReportPhase) -> Iterator[str]:
     for one in a.accounts[phase]:
         moved = one.sum("temporary")
         if not one.rules.flash and moved:
@@ -159,7 +159,7 @@ def residency(rules: Rules) -> str:
     return "/".join(f"{v:g}" for v in rules.residency)
 
 
-def _divided(a: Request, phase: Phase) -> Iterator[str]:
+def _divided(a: ReportRequest, phase: ReportPhase) -> Iterator[str]:
     for one in a.accounts[phase]:
         if any(r != 1 for r in one.rules.residency):
             yield (
@@ -168,7 +168,7 @@ def _divided(a: Request, phase: Phase) -> Iterator[str]:
             )
 
 
-def _formats(a: Request, p: Physical) -> Iterator[str]:
+def _formats(a: ReportRequest, p: Physical) -> Iterator[str]:
     """Elements of another width than the rules', role by role."""
     r, precision = a.rules[0], p.analysis.precision
     ruled = {"activations": r.activation_bytes, "kv": r.cache_bytes}
@@ -181,7 +181,7 @@ def _formats(a: Request, p: Physical) -> Iterator[str]:
         yield f"{', '.join(names)} are of {real:g} bytes an element, by the rules of {width:g}"
 
 
-def _backward(a: Request, phase: Phase, p: Physical) -> Iterator[str]:
+def _backward(a: ReportRequest, phase: ReportPhase, p: Physical) -> Iterator[str]:
     if phase != "training":
         return
     r = a.rules[0]
@@ -194,7 +194,7 @@ def _backward(a: Request, phase: Phase, p: Physical) -> Iterator[str]:
 
 
 # -- the floor -----------------------------------------------------------------------------------------------------
-def beyond(a: Request) -> list[str]:
+def beyond(a: ReportRequest) -> list[str]:
     """Where the rules say less than memory must carry, and why; nothing where the experts do not divide."""
     if not a.divides:
         return []
@@ -222,7 +222,7 @@ def _less(below: Beyond, one: Account) -> Iterator[str]:
         yield f"{si(below.rest, 'B')} that the rules do not count"
 
 
-def unknown(a: Request) -> list[str]:
+def unknown(a: ReportRequest) -> list[str]:
     """Why physical rows, or their times, are missing."""
     if not a.physical:
         kinds = ", ".join(str(e.experts) for e in every_experts(a.model))
@@ -230,7 +230,7 @@ def unknown(a: Request) -> list[str]:
     return [f"- {phase}: no time, {p.reason}." for phase, p in a.physical.items() if p.reason]
 
 
-def formats(a: Request) -> list[str]:
+def formats_row(a: ReportRequest) -> list[str]:
     """The formats of the physical rows, and whose peak their MFU is a share of."""
     lines = []
     for phase, p in a.physical.items():

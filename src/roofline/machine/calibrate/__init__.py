@@ -15,9 +15,9 @@ from roofline.machine.calibrate.cases import (
     Calibration,
     Case,
     Fitted,
-    Measured,
+    MeasuredMachine,
+    Measurement,
     Measurements,
-    Row,
     planned_cases,
 )
 from roofline.machine.calibrate.file import chip_toml
@@ -25,8 +25,19 @@ from roofline.machine.calibrate.fitting import fit_laws
 from roofline.machine.calibrate.measuring import clock_for, measure
 
 __all__ = [
-    "SHAPES", "Calibration", "Case", "Fitted", "Measured", "Measurements", "Row", "calibrate", "chip_toml", "clock_for",
-    "fit_laws", "measure", "planned_cases",
+    "SHAPES",
+    "Calibration",
+    "Case",
+    "Fitted",
+    "MeasuredMachine",
+    "Measurement",
+    "Measurements",
+    "calibrate",
+    "chip_toml",
+    "clock_for",
+    "fit_laws",
+    "measure",
+    "planned_cases",
 ]  # fmt: skip
 
 

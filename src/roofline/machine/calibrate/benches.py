@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.machine.calibrate.cases import BYTES, Case, Device, Run
+from roofline.machine.calibrate.cases import BYTES, Case, Device, Runner
 
 
 class NumpyBench:
@@ -25,7 +25,7 @@ class NumpyBench:
         """Nothing that has to be switched off."""
         return nullcontext()
 
-    def runner(self, case: Case) -> Run:
+    def runner(self, case: Case) -> Runner:
         """The call to time; its arrays are there already."""
         kind = np.float64 if case.dtype == "fp64" else np.float32
         if case.kind == "read":
@@ -63,10 +63,10 @@ class TorchBench:
         mode: AbstractContextManager[object] = self.torch.no_grad()
         return mode
 
-    def runner(self, case: Case) -> Run:
+    def runner(self, case: Case) -> Runner:
         """The call to time; its tensors are there already."""
         dtype = self.dtypes[case.dtype]
-        run: Run = getattr(self, f"_{case.kind}")(dtype, *case.shape)
+        run: Runner = getattr(self, f"_{case.kind}")(dtype, *case.shape)
         return run
 
     def _cold(self, dtype: Any, *shape: int) -> Callable[[], Any]:
@@ -87,16 +87,16 @@ class TorchBench:
     def _new(self, dtype: Any, *shape: int) -> Any:
         return self.torch.ones(*shape, dtype=dtype, device=self.device) / 8
 
-    def _read(self, dtype: Any, size: int) -> Run:
+    def _read(self, dtype: Any, size: int) -> Runner:
         data = self._new(dtype, size // dtype.itemsize)
         return lambda: data.sum()
 
-    def _copy(self, dtype: Any, size: int) -> Run:
+    def _copy(self, dtype: Any, size: int) -> Runner:
         data = self._new(dtype, size // dtype.itemsize // 2)
         other = data.clone()
         return lambda: other.copy_(data)
 
-    def _matmul(self, dtype: Any, m: int, n: int, k: int) -> Run:
+    def _matmul(self, dtype: Any, m: int, n: int, k: int) -> Runner:
         x, weight, linear = self._new(dtype, 1, m, k), self._cold(dtype, n, k), self.torch.nn.functional.linear
         return lambda: linear(x, weight())
 
@@ -109,7 +109,7 @@ class TorchBench:
         half = x.shape[-1] // 2
         return x * cos + self.torch.cat((-x[..., half:], x[..., :half]), dim=-1) * sin
 
-    def _stream(self, dtype: Any, tokens: int, hidden: int, heads: int, kv_heads: int, head: int, inner: int) -> Run:
+    def _stream(self, dtype: Any, tokens: int, hidden: int, heads: int, kv_heads: int, head: int, inner: int) -> Runner:
         x, other, gate, up = (self._new(dtype, 1, tokens, n) for n in (hidden, hidden, inner, inner))
         query, key = (self._new(dtype, 1, tokens, n, head).transpose(1, 2) for n in (heads, kv_heads))
         cos, sin, weight = (
@@ -134,14 +134,14 @@ class TorchBench:
         out = attention(query, key, value, is_causal=causal, enable_gqa=query.shape[1] != key.shape[1])
         return out.transpose(1, 2).contiguous()
 
-    def _prefill(self, dtype: Any, batch: int, new: int, heads: int, kv_heads: int, head: int) -> Run:
+    def _prefill(self, dtype: Any, batch: int, new: int, heads: int, kv_heads: int, head: int) -> Runner:
         query = self._new(dtype, batch, new, heads, head).transpose(1, 2)
         key, value = (self._new(dtype, batch, new, kv_heads, head).transpose(1, 2) for _ in range(2))
         nothing = self._new(dtype, 0)
         append = partial(self.torch.cat, dim=-2)
         return lambda: self._attend(query, append([nothing, key]), append([nothing, value]), True)
 
-    def _decode(self, dtype: Any, batch: int, length: int, heads: int, kv_heads: int, head: int) -> Run:
+    def _decode(self, dtype: Any, batch: int, length: int, heads: int, kv_heads: int, head: int) -> Runner:
         query = self._new(dtype, batch, 1, heads, head).transpose(1, 2)
         key, value = (self._new(dtype, batch, 1, kv_heads, head).transpose(1, 2) for _ in range(2))
         held, append = self._cold(dtype, batch, kv_heads, length, head), partial(self.torch.cat, dim=-2)
@@ -159,7 +159,7 @@ class TorchBench:
             run()
         return run
 
-    def _experts(self, dtype: Any, tokens: int, top_k: int, experts: int, hidden: int, inner: int) -> Run:
+    def _experts(self, dtype: Any, tokens: int, top_k: int, experts: int, hidden: int, inner: int) -> Runner:
         """Sorted by expert, two grouped products (a loop where PyTorch has none), weighted and summed."""
         torch = self.torch
         x, silu = self._new(dtype, tokens, hidden), torch.nn.functional.silu
@@ -192,7 +192,7 @@ class TorchBench:
 
         return run
 
-    def _layer(self, dtype: Any, tokens: int, hidden: int, heads: int, kv_heads: int, head: int, inner: int) -> Run:
+    def _layer(self, dtype: Any, tokens: int, hidden: int, heads: int, kv_heads: int, head: int, inner: int) -> Runner:
         """A decoder layer of modules, one token: what is left when there is next to nothing to compute."""
         nn, bench = self.torch.nn, self
         sizes = {

@@ -16,8 +16,8 @@ from roofline.model.errors import not_one_of
 from roofline.result import Figured, Result, Units
 
 Device: TypeAlias = Literal["cpu", "cuda"]
-Array: TypeAlias = NDArray[np.float64]
-Run: TypeAlias = Callable[[], object]
+Floats: TypeAlias = NDArray[np.float64]
+Runner: TypeAlias = Callable[[], object]
 Progress: TypeAlias = Callable[[int, int, str], None]
 
 BYTES: Mapping[str, int] = MappingProxyType({"fp64": 8, "fp32": 4, "bf16": 2, "fp16": 2})
@@ -54,7 +54,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Row(Figured):
+class Measurement(Figured):
     """A case and the seconds it took: the median of the repeats."""
 
     FIGURES: ClassVar[Units] = {"kind": "", "dtype": "", "shape": "", "seconds": "s", "repeats": ""}
@@ -80,7 +80,7 @@ class Row(Figured):
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredMachine:
     """What was measured, as the system describes it. `capacity` and `cache` in bytes; `clock`: whose seconds."""
 
     device: Device
@@ -99,8 +99,8 @@ class Measured:
 class Measurements:
     """A machine and what was timed on it."""
 
-    machine: Measured
-    rows: tuple[Row, ...]
+    machine: MeasuredMachine
+    rows: tuple[Measurement, ...]
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Calibration(Result):
         return self.measurements.machine.date
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[Measurement, ...]:
         """What was timed."""
         return self.measurements.rows
 

@@ -11,7 +11,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from roofline.machine import law
-from roofline.machine.calibrate.cases import BYTES, Array, Calibration, Fitted, Measured, Measurements, Row
+from roofline.machine.calibrate.cases import (
+    BYTES,
+    Calibration,
+    Fitted,
+    Floats,
+    MeasuredMachine,
+    Measurement,
+    Measurements,
+)
 from roofline.machine.chip import Chip
 from roofline.machine.law import RECORDS
 from roofline.machine.target import roof_of
@@ -125,12 +133,12 @@ def bare_chip(measured: Measurements) -> Chip:
     )  # fmt: skip
 
 
-def slug(machine: Measured) -> str:
+def slug(machine: MeasuredMachine) -> str:
     """An id for the file: the name in small letters and hyphens."""
     return "-".join(re.findall(r"[a-z0-9]+", f"{machine.name} {machine.units}".lower())) or "this-machine"
 
 
-def predicted(kind: str, rows: Sequence[Row], chip: Chip, record: Any) -> Array:
+def predicted(kind: str, rows: Sequence[Measurement], chip: Chip, record: Any) -> Floats:
     """Seconds of rows of one kind and dtype by the law: what an estimate of the same ops says, its floor included."""
     dtype = rows[0].case.dtype
     columns = np.array([r.case.shape for r in rows], dtype=float).T
@@ -141,47 +149,47 @@ def predicted(kind: str, rows: Sequence[Row], chip: Chip, record: Any) -> Array:
 Both: TypeAlias = tuple[Any, Any]
 
 
-def _matmul_law(c: Array, width: float, roof: law.Roof, record: Any) -> Both:
+def _matmul_law(c: Floats, width: float, roof: law.Roof, record: Any) -> Both:
     m, n, k = c
     floor = np.maximum(2 * m * n * k / roof.peak, n * k * width / roof.bandwidth)
-    return law.matmul(m, n, k, width, width, width, roof, record), floor
+    return law.matmul_seconds(m, n, k, width, width, width, roof, record), floor
 
 
-def _stream_law(c: Array, width: float, roof: law.Roof, record: Any) -> Both:
+def _stream_law(c: Floats, width: float, roof: law.Roof, record: Any) -> Both:
     """Two norms, RoPE and an activation, in and out; two sums that ride on them and pay for their bytes alone."""
     tokens, hidden, heads, kv_heads, head, inner = c
     per_token = (2 * hidden, 2 * hidden, 2 * (heads + kv_heads) * head, 3 * inner, 2 * hidden, 2 * hidden)
     return sum(law.stream(n * tokens * width, roof, record) for n in per_token) - SUMS * record.t0, 0.0
 
 
-def _prefill_law(c: Array, width: float, roof: law.Roof, record: Any) -> Both:
+def _prefill_law(c: Floats, width: float, roof: law.Roof, record: Any) -> Both:
     batch, new, heads, kv_heads, head = c
     floor = 4 * batch * heads * head * new * (new + 1) / 2 / roof.peak
     zero = np.zeros_like(new)
-    return law.prefill(batch, new, zero, heads, kv_heads, head, head, 0.0, 2.0, width, roof, record), floor
+    return law.prefill_seconds(batch, new, zero, heads, kv_heads, head, head, 0.0, 2.0, width, roof, record), floor
 
 
-def _decode_law(c: Array, width: float, roof: law.Roof, record: Any) -> Both:
+def _decode_law(c: Floats, width: float, roof: law.Roof, record: Any) -> Both:
     batch, length, heads, kv_heads, head = c
     floor = 2 * batch * kv_heads * head * length * width / roof.bandwidth
-    return law.decode(batch, length, heads, kv_heads, head, 0.0, width, roof, record), floor
+    return law.decode_seconds(batch, length, heads, kv_heads, head, 0.0, width, roof, record), floor
 
 
-def _experts_law(c: Array, width: float, roof: law.Roof, record: Any) -> Both:
+def _experts_law(c: Floats, width: float, roof: law.Roof, record: Any) -> Both:
     tokens, top_k, experts, hidden, inner = c
     rows, touched = tokens * top_k, experts * (1 - (1 - top_k / experts) ** tokens)
     floor = np.maximum(6 * rows * hidden * inner / roof.peak, 3 * touched * hidden * inner * width / roof.bandwidth)
     one = np.ones_like(tokens)
-    return law.experts(tokens, rows, rows, touched, hidden, inner, one, width, width, roof, record), floor
+    return law.experts_seconds(tokens, rows, rows, touched, hidden, inner, one, width, width, roof, record), floor
 
 
-_LAWS: Mapping[str, Callable[[Array, float, law.Roof, Any], Both]] = MappingProxyType({
+_LAWS: Mapping[str, Callable[[Floats, float, law.Roof, Any], Both]] = MappingProxyType({
     "matmul": _matmul_law, "stream": _stream_law, "prefill": _prefill_law, "decode": _decode_law,
     "experts": _experts_law,
 })  # fmt: skip
 
 
-def _fit_kind(kind: str, rows: Sequence[Row], chip: Chip, folds: int) -> Fitted:
+def _fit_kind(kind: str, rows: Sequence[Measurement], chip: Chip, folds: int) -> Fitted:
     """Constants from all rows, and the error on each fold of them from the others."""
     seconds = np.array([r.seconds for r in rows])
     record = _solve(kind, rows, chip)
@@ -206,14 +214,14 @@ def _fit_kind(kind: str, rows: Sequence[Row], chip: Chip, folds: int) -> Fitted:
     )
 
 
-def _spread(ratio: Array, every: Array) -> tuple[float, float]:
+def _spread(ratio: Floats, every: Floats) -> tuple[float, float]:
     """Factors on a prediction between which 80 % of the measurements fall; of all rows where these are few."""
     chosen = 1 / (ratio if ratio.size >= 5 else every)
     low, high = np.quantile(chosen, (0.1, 0.9))
     return min(1.0, float(low)), max(1.0, float(high))
 
 
-def _solve(kind: str, rows: Sequence[Row], chip: Chip) -> Any:
+def _solve(kind: str, rows: Sequence[Measurement], chip: Chip) -> Any:
     """The record with the least Σ log²(predicted / measured): damped Gauss-Newton on the constants' logarithms."""
     record, names = RECORDS[kind], {f.name for f in fields(RECORDS[kind])}
     base = record() if chip.kind == "gpu" else record(**{k: v for k, v in CPU_SETTINGS[kind].items() if k in names})
@@ -222,10 +230,10 @@ def _solve(kind: str, rows: Sequence[Row], chip: Chip) -> Any:
     target = np.log([r.seconds for r in rows])
     lowest, highest = (np.log([limits[i] for limits in free.values()]) for i in (1, 2))
 
-    def made(point: Array) -> Any:
+    def made(point: Floats) -> Any:
         return replace(base, **dict(zip(free, np.exp(point).tolist(), strict=True)))
 
-    def residual(point: Array) -> Array:
+    def residual(point: Floats) -> Floats:
         return np.asarray(np.log(predicted(kind, rows, chip, made(point))) - target)
 
     first = np.log([limits[0] for limits in free.values()])
@@ -240,8 +248,8 @@ def _solve(kind: str, rows: Sequence[Row], chip: Chip) -> Any:
 
 
 def _least_squares(
-    residual: Callable[[Array], Array], start: Array, lowest: Array, highest: Array, steps: int = 60
-) -> Array:
+    residual: Callable[[Floats], Floats], start: Floats, lowest: Floats, highest: Floats, steps: int = 60
+) -> Floats:
     """Levenberg and Marquardt's damping, a Jacobian by differences, points kept within the bounds."""
     point, damping, nudge = np.clip(start, lowest, highest), 1e-2, 1e-3
     here = residual(point)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from roofline.machine.calibrate.cases import Device, Measured
+from roofline.machine.calibrate.cases import Device, MeasuredMachine
 
 FALLBACK_CACHE = 32 * 2**20
 _GENERATIONS = {
@@ -24,7 +24,7 @@ _GENERATIONS = {
 }
 
 
-def describe(device: Device, torch: Any = None) -> Measured:
+def describe(device: Device, torch: Any = None) -> MeasuredMachine:
     """Name, cores, memory and last-level cache as the system gives them."""
     software = f"PyTorch {torch.__version__}" if torch else f"NumPy {np.__version__}"
     date = time.strftime("%Y-%m-%d")
@@ -33,11 +33,11 @@ def describe(device: Device, torch: Any = None) -> Measured:
         generation = _GENERATIONS.get((p.major, p.minor), "blackwell-rtx" if p.major == 12 else "")
         cache = float(getattr(p, "L2_cache_size", 0) or FALLBACK_CACHE)
         units, memory = p.multi_processor_count, float(p.total_memory)
-        return Measured("cuda", p.name, "nvidia", units, memory, cache, software, generation, date=date)
+        return MeasuredMachine("cuda", p.name, "nvidia", units, memory, cache, software, generation, date=date)
     name = _processor()
     vendor = next((v for v in ("amd", "intel", "apple", "arm") if v in name.lower()), "")
     threads = torch.get_num_threads() if torch else os.cpu_count() or 1
-    return Measured("cpu", name, vendor, threads, _memory(), _last_level(), software, date=date)
+    return MeasuredMachine("cpu", name, vendor, threads, _memory(), _last_level(), software, date=date)
 
 
 def _processor() -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from roofline.machine.calibrate.benches import NumpyBench, TorchBench
-from roofline.machine.calibrate.cases import Device, Measurements, Progress, Row, Run, planned_cases
+from roofline.machine.calibrate.cases import Device, Measurement, Measurements, Progress, Runner, planned_cases
 from roofline.machine.calibrate.host import describe
 from roofline.model.errors import InputError, nearest
 
@@ -33,7 +33,7 @@ class Clock:
     least: int = 3
     most: int = 40
 
-    def __call__(self, run: Run) -> tuple[float, int]:
+    def __call__(self, run: Runner) -> tuple[float, int]:
         """The median of the seconds a call takes, and the number of samples."""
         first = self._sample(run, 1)
         if first < self.budget / 3:
@@ -44,7 +44,7 @@ class Clock:
             samples.append(self._sample(run, inner))
         return float(np.median(samples)), len(samples)
 
-    def _sample(self, run: Run, inner: int) -> float:
+    def _sample(self, run: Runner, inner: int) -> float:
         if self.torch is None:
             start = self.now()
             for _ in range(inner):
@@ -104,7 +104,7 @@ def measure(
                 progress(i, len(cases), f"{case.kind} {case.dtype}")
             with bench.quiet():
                 seconds, repeats = clock(bench.runner(case))
-            rows.append(Row(case, seconds, repeats))
+            rows.append(Measurement(case, seconds, repeats))
         if progress:
             progress(len(cases), len(cases), "fit")
     finally:

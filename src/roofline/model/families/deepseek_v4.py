@@ -9,7 +9,7 @@ from roofline.model.families.blocks.attention import rope_section
 from roofline.model.families.blocks.feed_forward import fine_moe
 from roofline.model.families.blocks.layers import causal_lm
 from roofline.model.families.blocks.norms import plain_per_head, plain_rms, rms
-from roofline.model.families.blocks.projections import columns, replicated, rows
+from roofline.model.families.blocks.projections import column_product, replicated_product, row_product
 from roofline.model.families.blocks.sizes import depth
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
@@ -80,11 +80,11 @@ def _attention(c: Config, width: int, name: str) -> Modules:
     inner = heads * dim
     entries = () if rate is None else _compressor("kv_compressor", width, dim, rate, rotated, name == SPARSE)
     return (
-        replicated("q_a_proj", width, rank),
+        replicated_product("q_a_proj", width, rank),
         rms("q_a_norm", rank),
-        columns("q_b_proj", rank, inner),
+        column_product("q_b_proj", rank, inner),
         plain_per_head("q_norm", heads, dim),
-        replicated("kv_proj", width, dim),
+        replicated_product("kv_proj", width, dim),
         rms("kv_norm", dim),
         Rope(name="rope", heads=heads + 1, dims=rotated),
         *entries,
@@ -92,7 +92,7 @@ def _attention(c: Config, width: int, name: str) -> Modules:
         CompressedAttention(name="attention", heads=heads, head_dim=dim, window=window, rate=rate, select=select),
         Rope(name="out_rope", heads=heads, dims=rotated),
         Linear(name="o_a_proj", inputs=inner, outputs=groups * out_rank, groups=groups, part="attention", cut="groups"),
-        rows("o_b_proj", groups * out_rank, width),
+        row_product("o_b_proj", groups * out_rank, width),
     )
 
 
@@ -100,7 +100,7 @@ def _compressor(name: str, width: int, dim: int, rate: int, rotated: int, overla
     """One projection makes keys and their gates, twice where the spans of two entries overlap."""
     wide = 2 * dim * (2 if overlap else 1)
     return (
-        replicated(f"{name}_proj", width, wide),
+        replicated_product(f"{name}_proj", width, wide),
         Compressor(name=name, width=dim, rate=rate, rope=rotated, overlap=overlap),
     )
 
@@ -110,9 +110,9 @@ def _indexer(c: Config, width: int, rank: int, rate: int, rotated: int) -> Modul
     heads, dim = c.size("index_n_heads", 64), c.size("index_head_dim", 128)
     return (
         *_compressor("index_compressor", width, dim, rate, rotated, True),
-        replicated("index_q_proj", rank, heads * dim),
+        replicated_product("index_q_proj", rank, heads * dim),
         Rope(name="index_rope", heads=heads, dims=rotated),
-        replicated("index_weights_proj", width, heads),
+        replicated_product("index_weights_proj", width, heads),
         Indexer(name="indexer", heads=heads, head_dim=dim, rate=rate),
     )
 

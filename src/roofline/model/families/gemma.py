@@ -10,7 +10,7 @@ from roofline.model.families.blocks.attention import attention, layer_windows, r
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
 from roofline.model.families.blocks.layers import again, causal_lm, kind, layer, stack
 from roofline.model.families.blocks.norms import per_head, plain_per_head, rms
-from roofline.model.families.blocks.projections import columns, rows
+from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.families.blocks.sizes import Dims, dims
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
@@ -94,7 +94,7 @@ def _attention(d: Dims, k: _Kind, rope: int, bias: bool) -> Modules:
     norms = (per_head("k_norm", heads, d.head_dim), plain_per_head("v_norm", heads, d.head_dim)) if heads else ()
     kv = heads * d.head_dim * (1 if k.same else 2)
     return (
-        columns("qkv_proj", d.width, inner + kv, bias, kv=kv, kv_groups=d.kv_heads),
+        column_product("qkv_proj", d.width, inner + kv, bias, kv=kv, kv_groups=d.kv_heads),
         per_head("q_norm", d.heads, d.head_dim),
         *norms,
         Rope(name="rope", heads=d.heads + heads, dims=rope),
@@ -102,7 +102,7 @@ def _attention(d: Dims, k: _Kind, rope: int, bias: bool) -> Modules:
             name="attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=d.head_dim,
             window=k.window, borrowed=k.borrowed,
         ),
-        rows("o_proj", inner, d.width, bias),
+        row_product("o_proj", inner, d.width, bias),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import again, causal_lm, layer
 from roofline.model.families.blocks.norms import rms
-from roofline.model.families.blocks.projections import rows
+from roofline.model.families.blocks.projections import row_product
 from roofline.model.families.blocks.recurrent import mamba2
 from roofline.model.families.blocks.sizes import Dims, depth, split
 from roofline.model.families.registry import family
@@ -48,7 +48,7 @@ def _shared(c: Config, width: int, bias: bool) -> Modules:
     head_dim = split(c, "num_attention_heads", 2 * width, heads, "2 · hidden_size")
     d = Dims(1, 2 * width, heads, c.size("num_key_value_heads", heads), head_dim)
     *inside, out = attention(d, rotary=rotary(c, head_dim) * c.flag("use_mem_rope"))
-    parts: list[Module] = [rms("attn_in_norm", 2 * width), *inside, rows(out.name, 2 * width, width)]
+    parts: list[Module] = [rms("attn_in_norm", 2 * width), *inside, row_product(out.name, 2 * width, width)]
     ffn = mlp(width, c.size("intermediate_size", 4 * width), act, bias=bias)
     return tuple(replace(m, name=f"shared_{m.name}") for m in (*parts, rms("ffn_norm", width), *ffn))
 

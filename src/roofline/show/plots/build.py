@@ -34,7 +34,7 @@ VECTOR_GROUPS = ("norm", "elementwise", "scan")
 
 
 @dataclass(frozen=True)
-class Timed:
+class NamedEstimate:
     """A named step under a deployment. `fits`: whether it has the memory that it needs."""
 
     name: str
@@ -57,7 +57,7 @@ def deployment_names(deployments: Sequence[Deployment]) -> list[str]:
     ]
 
 
-def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = False) -> d.Roof:
+def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = False) -> d.DrawnRoof:
     """A chip's ceilings in the formats used and its memory; its links and ordinary arithmetic where asked."""
     ceilings = [d.Ceiling(f, chip.peak(f), chip.ridge(f)) for f in used if f in chip.peaks]
     if vector and chip.vector:
@@ -68,10 +68,10 @@ def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = Fa
     if links:
         pairs = ((chip.link_kind or "link", chip.link), (chip.host_kind or "host", chip.host))
         slopes += [d.Slope(name, rate, link=True) for name, rate in dict.fromkeys(pairs) if rate]
-    return d.Roof(chip.name, tuple(sorted(ceilings, key=lambda c: -c.peak)), tuple(slopes))
+    return d.DrawnRoof(chip.name, tuple(sorted(ceilings, key=lambda c: -c.peak)), tuple(slopes))
 
 
-def roofline(timed: Sequence[Timed], by: By = "ops", links: bool = False) -> d.RooflinePlot:
+def roofline_plot(timed: Sequence[NamedEstimate], by: By = "ops", links: bool = False) -> d.RooflinePlot:
     """Named steps, in one or several places, as points under the roof of a chip there."""
     panels: list[d.Panel] = []
     deployments = list(dict.fromkeys(t.deployment for t in timed))
@@ -99,7 +99,7 @@ def _steps(pairs: Sequence[tuple[str, Analysis]]) -> str:
     return "; ".join(dict.fromkeys(f"{name} {step_text(a.step)}" for name, a in pairs))
 
 
-def _note(timed: Sequence[Timed], by: By) -> str:
+def _note(timed: Sequence[NamedEstimate], by: By) -> str:
     deployment, first = timed[0].deployment, timed[0].estimate.analysis
     steps = _steps([(t.name, t.estimate.analysis) for t in timed])
     text = f"{steps} · counting {first.counting.name} · traffic {first.traffic.name}"
@@ -113,7 +113,7 @@ def _note(timed: Sequence[Timed], by: By) -> str:
     return text
 
 
-def shares(steps: Sequence[tuple[str, Analysis]], timed: Sequence[Timed] = ()) -> d.SharesPlot:
+def shares_plot(steps: Sequence[tuple[str, Analysis]], timed: Sequence[NamedEstimate] = ()) -> d.SharesPlot:
     """Shares of FLOPs and bytes of named steps, and of the expected time in each place."""
     bars: list[d.Bar] = []
     names = deployment_names([t.deployment for t in timed])
@@ -133,7 +133,7 @@ def _drawn(parts: Any) -> tuple[tuple[str, float], ...]:
     return tuple((group, value) for group, value in parts.items() if value)
 
 
-def sweep(sweeps: Sequence[StepSweep]) -> d.SweepPlot:
+def sweep_plot(sweeps: Sequence[StepSweep]) -> d.SweepPlot:
     """Steps of a phase over an axis, a curve for each deployment."""
     first = sweeps[0]
     query = first.estimate.step.queries[0]
@@ -166,7 +166,7 @@ def _curve(s: StepSweep, name: str) -> d.Curve:
     )  # fmt: skip
 
 
-def memory(model: Model, curve: MemoryCurve) -> d.MemoryPlot:
+def memory_plot(model: Model, curve: MemoryCurve) -> d.MemoryPlot:
     """What has to be in memory over the context, and where the chips end."""
     terms = tuple((name, _floats(values)) for name, values in curve.terms)
     deployments = [limit.deployment for limit in curve.limits]
@@ -182,7 +182,7 @@ def memory(model: Model, curve: MemoryCurve) -> d.MemoryPlot:
     return d.MemoryPlot(model.name, _ints(curve.context), terms, limits, note, fits)
 
 
-def parameters(model: Model) -> d.ParametersPlot:
+def parameters_plot(model: Model) -> d.ParametersPlot:
     """Parameters by part."""
     total = model.parameters
     ranked = sorted(model.parameters_by_part().items(), key=lambda item: -item[1])
@@ -191,7 +191,7 @@ def parameters(model: Model) -> d.ParametersPlot:
     return d.ParametersPlot(model.name, parts, total, f"{whole(total)} parameters{active}")
 
 
-def decode_map(m: DecodeMap) -> d.MapPlot:
+def decode_map_plot(m: DecodeMap) -> d.MapPlot:
     """Decode over batch × context."""
     e = m.estimate
     rate, time, bound, fits = map(np.asarray, (m.tokens_per_second, e.time, e.bound, m.fits))
@@ -210,7 +210,7 @@ def decode_map(m: DecodeMap) -> d.MapPlot:
     )
 
 
-def tornado(p: OperatingPoint, every: Sequence[Answer]) -> d.TornadoPlot:
+def tornado_plot(p: OperatingPoint, every: Sequence[Answer]) -> d.TornadoPlot:
     """How a prefill and a decode answer to each knob, deployment apart from architecture."""
     panels = []
     for phase, kind in product(PHASES, KINDS):
@@ -232,7 +232,7 @@ MOST_KINDS = 6
 """Kinds of layer that a diagram draws."""
 
 
-def diagram(model: Model) -> d.DiagramPlot:
+def diagram_plot(model: Model) -> d.DiagramPlot:
     """The model from embedding to head, and the modules of each kind of layer, the most frequent ones first."""
     ranked = sorted(model.blocks, key=lambda pair: -pair[1])
     drawn = ranked[:MOST_KINDS]

@@ -39,7 +39,7 @@ class Slope:
 
 
 @dataclass(frozen=True)
-class Roof:
+class DrawnRoof:
     """The ceilings, highest first, and slopes of one chip."""
 
     chip: str
@@ -74,7 +74,7 @@ class RooflinePoint:
 class Panel:
     """One chip's roof and the points on it."""
 
-    roof: Roof
+    roof: DrawnRoof
     points: tuple[RooflinePoint, ...]
 
 

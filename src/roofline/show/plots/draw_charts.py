@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.show.plots.canvas import MARGIN, axes, folded, legend, log_axis, power_ticks, sheet
 from roofline.show.plots.data import BarsPlot, MemoryPlot, ParametersPlot, SharesPlot
-from roofline.show.plots.labels import Box, extent, overlap, write
+from roofline.show.plots.labels import Rectangle, extent, overlap, write_labels
 from roofline.show.plots.style import HATCHES, Style, colours_of, hatches_of
 from roofline.units import brief
 
@@ -85,7 +85,7 @@ def draw_parameters(plot: ParametersPlot, style: Style) -> Figure:
     ax.barh(range(len(values)), values, height=0.72, color=theme.palette[0], zorder=2)
     for i, (_, count, share) in enumerate(plot.parts):
         text = f"{brief(count)} · {100 * share:.3g} %"
-        write(ax, values[i] + 1, i, text, theme.ink, 8, theme.paper, ha="left")
+        write_labels(ax, values[i] + 1, i, text, theme.ink, 8, theme.paper, ha="left")
     ax.set_yticks(range(len(values)), [name for name, _, _ in plot.parts])
     ax.tick_params(axis="y", length=0, labelcolor=theme.ink)
     ax.set_ylim(len(values) - 0.45, -0.55)
@@ -114,7 +114,7 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
     total = max(sum(stack[i] for stack in stacks) for i in range(len(plot.context)))
     ax.set_ylim(0, 1.12 * max([total, *(c.bytes / gigabyte for c in plot.capacities)]))
     power_ticks(ax, plot.context[0], plot.context[-1])
-    taken: list[Box] = []
+    taken: list[Rectangle] = []
     for c in plot.levels:
         height = c.bytes / gigabyte
         ax.axhline(height, color=theme.ink, linewidth=1.1, linestyle="--", zorder=3)
@@ -133,7 +133,7 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
     return figure
 
 
-def _name_line(ax: Any, level: float, text: str, taken: list[Box], style: Style) -> None:
+def _name_line(ax: Any, level: float, text: str, taken: list[Rectangle], style: Style) -> None:
     """A text at the left or right end of a level line, above it, below it or further up: where no other is."""
     theme, frame, scale = style.colours, ax.get_window_extent(), ax.figure.dpi / 72
     across, up = extent(ax, text, 7.5)

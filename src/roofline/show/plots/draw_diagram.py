@@ -28,7 +28,7 @@ class Strokes:
     right: list[tuple[float, float]] = field(default_factory=list)
 
 
-def draw(plot: DiagramPlot, style: Style) -> Figure:
+def draw_diagram(plot: DiagramPlot, style: Style) -> Figure:
     """The model's column on the left, one for each kind of layer to its right."""
     columns = (plot.model, *plot.layers)
     high = HEAD + max(len(c.boxes) for c in columns) * (TALL + GAP)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.model.maths import ceil_div
 from roofline.show.plots import labels
 from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet, tick_boxes, ticks_in_view
-from roofline.show.plots.data import Ceiling, Panel, Roof, RooflinePlot, RooflinePoint
+from roofline.show.plots.data import Ceiling, DrawnRoof, Panel, RooflinePlot, RooflinePoint
 from roofline.show.plots.style import Style, colours_of, marker_of
 from roofline.units import brief
 
@@ -58,7 +58,7 @@ def breaks(plot: RooflinePlot) -> tuple[Range, ...]:
     return ((whole[0], left), (right, whole[1])) if left < right else ((whole[0], right), (right, whole[1]))
 
 
-def draw(plot: RooflinePlot, style: Style) -> Figure:
+def draw_roofline(plot: RooflinePlot, style: Style) -> Figure:
     """One panel a chip on the same axes, the other chips' roofs faint behind."""
     spans = breaks(plot) if style.broken else (frame(plot)[0],)
     across = 1 if len(plot.panels) == 1 else 2
@@ -81,7 +81,7 @@ def draw(plot: RooflinePlot, style: Style) -> Figure:
 
 
 def _panel(
-    figure: Figure, style: Style, box: tuple[float, ...], plot: RooflinePlot, panel: Panel, others: Sequence[Roof],
+    figure: Figure, style: Style, box: tuple[float, ...], plot: RooflinePlot, panel: Panel, others: Sequence[DrawnRoof],
     spans: Sequence[Range], name: str, first: bool,
 ) -> None:  # fmt: skip
     """A panel's axes: one, or one for each part of a broken axis."""
@@ -149,7 +149,7 @@ def _slashes(left: Axes, right: Axes, style: Style) -> None:
 
 
 def _fill(
-    ax: Axes, style: Style, plot: RooflinePlot, panel: Panel, others: Sequence[Roof], *, last: bool, first: bool
+    ax: Axes, style: Style, plot: RooflinePlot, panel: Panel, others: Sequence[DrawnRoof], *, last: bool, first: bool
 ) -> None:
     """Everything of a panel that falls into these axes."""
     theme, span = style.colours, ax.get_xlim()
@@ -182,12 +182,12 @@ def _fill(
     ]
     for label in labels.place(ax, named, taken, theme.paper):
         if label.needed:
-            labels.write(
+            labels.write_labels(
                 ax, label.x, label.y, label.text, label.colour, label.size, theme.paper, ha="right", va="bottom"
             )
 
 
-def lines(roof: Roof, span: Range) -> list[tuple[tuple[tuple[float, float], tuple[float, float]], str]]:
+def lines(roof: DrawnRoof, span: Range) -> list[tuple[tuple[tuple[float, float], tuple[float, float]], str]]:
     """The straight lines of a roof within a range of x, as ((x, x), (y, y)) with their line style."""
     found: list[tuple[tuple[tuple[float, float], tuple[float, float]], str]] = []
     top = roof.ceilings[0]
@@ -231,7 +231,9 @@ def _merged(ax: Axes, points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoi
     return [(point, "\n".join(names)) for point, names in found]
 
 
-def _name_roof(ax: Axes, style: Style, roof: Roof, taken: labels.Taken, last: bool, first: bool) -> list[labels.Label]:
+def _name_roof(
+    ax: Axes, style: Style, roof: DrawnRoof, taken: labels.Taken, last: bool, first: bool
+) -> list[labels.Label]:
     """Peaks along their ceilings, bandwidths along their slopes, ridges at the foot of theirs.
 
     Returns the peaks for which there is no room at their ceilings.
@@ -276,27 +278,31 @@ def _name_ceiling(ax: Axes, style: Style, ceiling: Ceiling, taken: labels.Taken)
     return labels.Label(f"{ceiling.label} {peak}", right, ceiling.peak, style.colours.ink, needed=True)
 
 
-def _neighbours(marks: Sequence[labels.Box], width: float, room: float, spot: tuple[float, float]) -> int:
+def _neighbours(marks: Sequence[labels.Rectangle], width: float, room: float, spot: tuple[float, float]) -> int:
     """Marks above or below a text of that width: it takes the place of their labels."""
     return sum(spot[0] - room < b[2] and b[0] < spot[0] + width + room for b in marks)
 
 
-def _box(spot: tuple[float, float], size: tuple[float, float]) -> labels.Box:
+def _box(spot: tuple[float, float], size: tuple[float, float]) -> labels.Rectangle:
     """The box of a size, in pixels, whose lower left is the spot."""
     return (spot[0], spot[1], spot[0] + size[0], spot[1] + size[1])
 
 
-def _free(spots: Iterable[tuple[float, float]], size: tuple[float, float], taken: labels.Taken) -> labels.Box | None:
+def _free(
+    spots: Iterable[tuple[float, float]], size: tuple[float, float], taken: labels.Taken
+) -> labels.Rectangle | None:
     """The first box at a spot that nothing is in."""
     boxes = (_box(spot, size) for spot in spots)
     return next((b for b in boxes if not any(labels.overlap(b, other) for other in taken.all)), None)
 
 
-def _write(ax: Axes, style: Style, text: str, box: labels.Box, taken: labels.Taken, colour: str, **how: Any) -> None:
+def _write(
+    ax: Axes, style: Style, text: str, box: labels.Rectangle, taken: labels.Taken, colour: str, **how: Any
+) -> None:
     """Writes into a box, in pixels."""
     taken.texts.append(box)
     x, y = ax.transData.inverted().transform(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2))
-    labels.write(ax, x, y, text, colour, 7.5, style.colours.paper, **how)
+    labels.write_labels(ax, x, y, text, colour, 7.5, style.colours.paper, **how)
 
 
 def _name_slope(ax: Axes, style: Style, label: str, rate: float, peak: float, taken: labels.Taken) -> None:
@@ -325,14 +331,14 @@ def _name_slope(ax: Axes, style: Style, label: str, rate: float, peak: float, ta
         _write(ax, style, text, box, taken, style.colours.ink, rotation=90)
         return
 
-    def covered(at: Any) -> list[labels.Box]:
+    def covered(at: Any) -> list[labels.Rectangle]:
         return labels.straight(at - half, at + half, height / 3)
 
     free = (at for at in (*above, *below) if not any(labels.overlap(x, y) for x in covered(at) for y in taken.all))
     at = next(free, (above or below)[-1])
     taken.texts += covered(at)
     x, y = ax.transData.inverted().transform(at)
-    labels.write(ax, x, y, text, style.colours.ink, 7.5, style.colours.paper,
+    labels.write_labels(ax, x, y, text, style.colours.ink, 7.5, style.colours.paper,
                  rotation=degrees(atan2(along[1], along[0])), rotation_mode="anchor")  # fmt: skip
 
 

@@ -124,9 +124,9 @@ def draw_map(plot: MapPlot, style: Style) -> Figure:
             ink = on_colour(colour) if c.fits else theme.muted
             if not c.fits:
                 ax.add_patch(Rectangle((j, i), 1, 1, facecolor="none", edgecolor=theme.grid, hatch="////", linewidth=0))
-            labels.write(ax, j + 0.5, i + 0.66, brief(c.tokens_per_second), ink, 8, colour)
-            labels.write(ax, j + 0.5, i + 0.28, seconds(c.latency), ink, 6.3, colour)
-            labels.write(ax, j + 0.96, i + 0.95, LETTERS[c.bound], ink, 5.5, colour, ha="right", va="top")
+            labels.write_labels(ax, j + 0.5, i + 0.66, brief(c.tokens_per_second), ink, 8, colour)
+            labels.write_labels(ax, j + 0.5, i + 0.28, seconds(c.latency), ink, 6.3, colour)
+            labels.write_labels(ax, j + 0.96, i + 0.95, LETTERS[c.bound], ink, 5.5, colour, ha="right", va="top")
     _bounds(ax, plot, theme.palette[1])
     ax.set_xlim(0, columns)
     ax.set_ylim(0, rows)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.show.plots.canvas import MARGIN, axes, sheet
 from roofline.show.plots.data import TornadoPanel, TornadoPlot
-from roofline.show.plots.labels import write
+from roofline.show.plots.labels import write_labels
 from roofline.show.plots.style import Style
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ LEFT, WIDE, ROW, HEAD, GAP = 1.5, 3.1, 0.3, 0.34, 0.3
 """Inches: room for the knobs' names, of the bars, of one bar, of a panel's title, between panels."""
 
 
-def draw(plot: TornadoPlot, style: Style) -> Figure:
+def draw_tornado(plot: TornadoPlot, style: Style) -> Figure:
     """A column of panels for each phase; the same axis throughout, logarithmic about no change."""
     phases = list(dict.fromkeys(p.phase for p in plot.panels))
     kinds = list(dict.fromkeys(p.kind for p in plot.panels))
@@ -49,7 +49,7 @@ def _panel(ax: Any, panel: TornadoPanel, span: tuple[float, float], rows: int, s
             ax.barh(i, value - 1.0, left=1.0, height=0.62, color=colour, edgecolor=theme.paper, hatch=hatch,
                     linewidth=0.5, zorder=2)  # fmt: skip
             outward = value > 1.0
-            write(ax, value * (1.03 if outward else 1 / 1.03), i, text, theme.ink, 6, theme.paper,
+            write_labels(ax, value * (1.03 if outward else 1 / 1.03), i, text, theme.ink, 6, theme.paper,
                   ha="left" if outward else "right")  # fmt: skip
     ax.set_yticks(range(len(panel.swings)), [s.label for s in panel.swings])
     ax.set_ylim(rows - 0.5, -0.5)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Box = tuple[float, float, float, float]
+Rectangle = tuple[float, float, float, float]
 """Left, bottom, right, top in pixels."""
 RADII = (4.0, 9.0, 16.0, 26.0, 38.0, 52.0, 70.0, 90.0, 115.0, 145.0, 180.0)
 """Distances to try, in points."""
@@ -64,12 +64,12 @@ class Label:
 class Taken:
     """Boxes of one drawing that labels keep clear of: `texts` and `marks` always, `lines` where there is room."""
 
-    texts: list[Box] = field(default_factory=list)
-    marks: list[Box] = field(default_factory=list)
-    lines: list[Box] = field(default_factory=list)
+    texts: list[Rectangle] = field(default_factory=list)
+    marks: list[Rectangle] = field(default_factory=list)
+    lines: list[Rectangle] = field(default_factory=list)
 
     @property
-    def all(self) -> list[Box]:
+    def all(self) -> list[Rectangle]:
         """Everything drawn so far."""
         return [*self.texts, *self.marks, *self.lines]
 
@@ -79,8 +79,8 @@ class Spot:
     """Where a label goes: its box, its leader's boxes and ends, and how good that is (0 is best)."""
 
     label: Label
-    box: Box
-    leader: list[Box]
+    box: Rectangle
+    leader: list[Rectangle]
     ends: Any
     cost: float
 
@@ -110,7 +110,7 @@ def place(ax: Axes, labels: Sequence[Label], taken: Taken, halo: str) -> list[La
             line = back.transform(spot.ends)
             ax.plot(line[:, 0], line[:, 1], color=spot.label.colour, linewidth=0.5, alpha=0.8, zorder=3.5)
         x, y = back.transform(((spot.box[0] + spot.box[2]) / 2, (spot.box[1] + spot.box[3]) / 2))
-        write(ax, x, y, spot.label.text, spot.label.colour, spot.label.size, halo)
+        write_labels(ax, x, y, spot.label.text, spot.label.colour, spot.label.size, halo)
     written = [spot.label for spot in best]
     return [label for label in labels if label not in written]
 
@@ -132,7 +132,7 @@ class Around:
 
     at: Any
     boxes: Any
-    places: tuple[tuple[Box, float], ...]
+    places: tuple[tuple[Rectangle, float], ...]
     covered: Any
     crossed: Any
 
@@ -151,8 +151,8 @@ class Around:
 
 def _placed(labels: Sequence[Label], taken: Taken, around: Mapping[Label, Around]) -> list[Spot]:
     """The labels that find a place in this order."""
-    texts: list[Box] = []
-    leaders: list[Box] = []
+    texts: list[Rectangle] = []
+    leaders: list[Rectangle] = []
     spots: list[Spot] = []
     for label in labels:
         near = around[label]
@@ -171,7 +171,7 @@ def _placed(labels: Sequence[Label], taken: Taken, around: Mapping[Label, Around
     return spots
 
 
-def _spot(label: Label, near: Around, blocked: Any, stops: list[Box], cost: float = 0.0) -> Spot | None:
+def _spot(label: Label, near: Around, blocked: Any, stops: list[Rectangle], cost: float = 0.0) -> Spot | None:
     """The first place around the label's point that is not `blocked`, [m], its leader hitting none of `stops`."""
     at = near.at
     way = [b for b in stops if not (b[0] <= at[0] <= b[2] and b[1] <= at[1] <= b[3])]
@@ -184,7 +184,7 @@ def _spot(label: Label, near: Around, blocked: Any, stops: list[Box], cost: floa
     return None
 
 
-def _hit(boxes: Any, others: Sequence[Box]) -> Any:
+def _hit(boxes: Any, others: Sequence[Rectangle]) -> Any:
     """Of boxes [m, 4] whether each shares a place with any of others; those out of reach of all are left out first."""
     if not len(boxes) or not others:
         return np.zeros(len(boxes), dtype=bool)
@@ -197,7 +197,7 @@ def _hit(boxes: Any, others: Sequence[Box]) -> Any:
     return (~(beside | above)).any(axis=1)
 
 
-def write(ax: Axes, x: float, y: float, text: str, colour: str, size: float, halo: str, **place: Any) -> Any:
+def write_labels(ax: Axes, x: float, y: float, text: str, colour: str, size: float, halo: str, **place: Any) -> Any:
     """Text over the drawing, with a rim in the paper's colour."""
     from matplotlib.patheffects import withStroke
 
@@ -229,7 +229,7 @@ def fitting(ax: Axes, text: str, size: float, room: float) -> float:
     return size if wide <= room else max(3.5, 0.94 * size * room / wide)
 
 
-def around_point(ax: Axes, x: float, y: float, radius: float) -> Box:
+def around_point(ax: Axes, x: float, y: float, radius: float) -> Rectangle:
     """The box of a mark of a radius in points."""
     figure: Any = ax.figure
     px, py = ax.transData.transform((x, y))
@@ -237,13 +237,13 @@ def around_point(ax: Axes, x: float, y: float, radius: float) -> Box:
     return (px - r, py - r, px + r, py + r)
 
 
-def along(ax: Axes, start: tuple[float, float], end: tuple[float, float], width: float = 2.0) -> list[Box]:
+def along(ax: Axes, start: tuple[float, float], end: tuple[float, float], width: float = 2.0) -> list[Rectangle]:
     """Boxes that cover a straight line on the page between two places in data coordinates."""
     a, b = ax.transData.transform([start, end])
     return straight(a, b, width)
 
 
-def straight(start: Any, end: Any, width: float) -> list[Box]:
+def straight(start: Any, end: Any, width: float) -> list[Rectangle]:
     """Boxes that cover a straight line between two places in pixels."""
     (x0, y0), (x1, y1) = start, end
     steps = max(1, int(hypot(x1 - x0, y1 - y0) / 4))
@@ -251,7 +251,7 @@ def straight(start: Any, end: Any, width: float) -> list[Box]:
     return [(x - width, y - width, x + width, y + width) for x, y in spots]
 
 
-def _around(at: Any, width: float, height: float, clear: float, scale: float) -> Iterator[tuple[Box, float]]:
+def _around(at: Any, width: float, height: float, clear: float, scale: float) -> Iterator[tuple[Rectangle, float]]:
     """Places for a box around a point, nearest first; the box hangs by the side that faces the point."""
     for more in RADII:
         radius = clear + more
@@ -261,11 +261,11 @@ def _around(at: Any, width: float, height: float, clear: float, scale: float) ->
             yield (x - width / 2, y - height / 2, x + width / 2, y + height / 2), radius
 
 
-def inside(box: Box, frame: Box) -> bool:
+def inside(box: Rectangle, frame: Rectangle) -> bool:
     """Whether a box is within another."""
     return box[0] >= frame[0] and box[1] >= frame[1] and box[2] <= frame[2] and box[3] <= frame[3]
 
 
-def overlap(a: Box, b: Box) -> bool:
+def overlap(a: Rectangle, b: Rectangle) -> bool:
     """Whether two boxes share a place."""
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

@@ -30,7 +30,7 @@ from roofline.work.analysis import analyze
 from roofline.work.step import PHASES, Phase, Step, decode, prefill
 from roofline.work.training import Training
 
-Kind: TypeAlias = Literal["roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram"]
+PictureKind: TypeAlias = Literal["roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram"]
 TOKENS = 1024
 """Prompt and context length where none is given and the model's context allows it."""
 
@@ -84,7 +84,7 @@ def plot(
     *,
     on: Machine | Sequence[Machine] = (),
     layout: object = None,
-    kind: Kind = "roofline",
+    kind: PictureKind = "roofline",
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
     points: By = "ops",
@@ -150,31 +150,31 @@ def plot(
     return picture
 
 
-def _timed(r: Request) -> list[build.Timed]:
+def _timed(r: Request) -> list[build.NamedEstimate]:
     """Each step on each machine; of a training step one micro-batch on the first stage."""
-    timed: list[build.Timed] = []
+    timed: list[build.NamedEstimate] = []
     for machine in r.on:
         for name, step in r.steps:
             e = estimate(r.model, step, on=machine, **(r.trained if isinstance(step, Training) else r.timed))
             one: Estimate = e.micro(e.stages[0]) if isinstance(step, Training) else e
-            timed.append(build.Timed(name, one, bool(e.fits)))
+            timed.append(build.NamedEstimate(name, one, bool(e.fits)))
     return timed
 
 
 def _roofline(r: Request) -> d.Plot:
     r.machines()
-    return build.roofline(_timed(r), r.points, r.links)
+    return build.roofline_plot(_timed(r), r.points, r.links)
 
 
 def _shares(r: Request) -> d.Plot:
     timed = _timed(r)
     if timed:
         first = [(t.name, t.estimate.analysis) for t in timed[: len(r.steps)]]
-        return build.shares(first, timed)
+        return build.shares_plot(first, timed)
     layout = layout_named(r.layout)
     rank = shard(r.model, layout)
     steps = ((name, s if isinstance(s, Training) else s.of_replica(layout.dp)) for name, s in r.steps)
-    return build.shares([(name, analyze(rank, step, precision=r.precision, **r.work)) for name, step in steps])
+    return build.shares_plot([(name, analyze(rank, step, precision=r.precision, **r.work)) for name, step in steps])
 
 
 def _sweep(r: Request) -> d.Plot:
@@ -186,19 +186,19 @@ def _sweep(r: Request) -> d.Plot:
         )
         for machine in r.machines()
     ]  # fmt: skip
-    return build.sweep(swept)
+    return build.sweep_plot(swept)
 
 
 def _memory(r: Request) -> d.Plot:
     curve = memory_over_context(
         r.model, on=r.on, layout=r.layout, batch=r.batch, most=r.most_context, engine=r.engine, precision=r.precision
     )
-    return build.memory(r.model, curve)
+    return build.memory_plot(r.model, curve)
 
 
 def _map(r: Request) -> d.Plot:
     (machine,) = r.machines(1)
-    return build.decode_map(
+    return build.decode_map_plot(
         map_decode(r.model, on=machine, most_batch=r.most_batch, most_context=r.most_context, **r.timed)
     )
 
@@ -208,11 +208,11 @@ def _tornado(r: Request) -> d.Plot:
     first = dict(r.steps).get("prefill")
     prompt = None if first is None else int(first.longest)
     point = OperatingPoint(setup(r.model, on=machine, **r.settings), r.batch, max(1, r.context), prompt)
-    return build.tornado(point, answers(point))
+    return build.tornado_plot(point, answers(point))
 
 
 KINDS: Mapping[str, Callable[[Request], d.Plot]] = {
     "roofline": _roofline, "shares": _shares, "sweep": _sweep, "memory": _memory,
-    "parameters": lambda r: build.parameters(r.model), "map": _map, "tornado": _tornado,
-    "diagram": lambda r: build.diagram(r.model),
+    "parameters": lambda r: build.parameters_plot(r.model), "map": _map, "tornado": _tornado,
+    "diagram": lambda r: build.diagram_plot(r.model),
 }  # fmt: skip

@@ -102,7 +102,7 @@ def _power_axis(low: int, high: int) -> dict[str, Any]:
 
 
 # -- roofline ------------------------------------------------------------------------------------------------------
-def roofline(plot: d.RooflinePlot, style: Style) -> Figure:
+def roofline_page(plot: d.RooflinePlot, style: Style) -> Figure:
     """Every roof with its points; what is under the pointer says its figures."""
     columns = 1 if len(plot.panels) == 1 else 2
     rows = ceil_div(len(plot.panels), columns)
@@ -132,7 +132,7 @@ def roofline(plot: d.RooflinePlot, style: Style) -> Figure:
     return figure
 
 
-def _roof(figure: Figure, roof: d.Roof, span: Range, low: float, style: Style, at: Mapping[str, int]) -> None:
+def _roof(figure: Figure, roof: d.DrawnRoof, span: Range, low: float, style: Style, at: Mapping[str, int]) -> None:
     """The lines of a roof in the frame: intensities in `span`, performance from `low` on."""
     theme, top = style.colours, roof.ceilings[0]
     line = {"mode": "lines", "showlegend": False}
@@ -189,7 +189,7 @@ def _points(
 
 
 # -- bars ----------------------------------------------------------------------------------------------------------
-def shares(plot: d.SharesPlot, style: Style) -> Figure:
+def shares_page(plot: d.SharesPlot, style: Style) -> Figure:
     """A stacked bar for each quantity of each phase."""
     figure = _grid(1, 1)
     groups = list(dict.fromkeys(g for b in plot.bars for g, _ in b.parts))
@@ -208,7 +208,7 @@ def shares(plot: d.SharesPlot, style: Style) -> Figure:
     return figure
 
 
-def parameters(plot: d.ParametersPlot, style: Style) -> Figure:
+def parameters_page(plot: d.ParametersPlot, style: Style) -> Figure:
     """A bar for each part."""
     figure = _grid(1, 1)
     figure.add_bar(
@@ -239,7 +239,7 @@ def bars(plot: d.BarsPlot, style: Style) -> Figure:
     return figure
 
 
-def tornado(plot: d.TornadoPlot, style: Style) -> Figure:
+def tornado_page(plot: d.TornadoPlot, style: Style) -> Figure:
     """A panel for each phase and kind of knob; bars from no change to the time at either end."""
     titles = [f"{p.phase}: {p.kind}" for p in plot.panels]
     figure = _grid(len(plot.panels), 1, subplot_titles=titles, shared_xaxes=True, vertical_spacing=0.07)
@@ -259,7 +259,7 @@ def tornado(plot: d.TornadoPlot, style: Style) -> Figure:
     return figure
 
 
-def diagram(plot: d.DiagramPlot, style: Style) -> Figure:
+def diagram_page(plot: d.DiagramPlot, style: Style) -> Figure:
     """Columns of boxes, top to bottom; what is under the pointer says its sizes."""
     figure, theme = _grid(1, 1), style.colours
     columns = (plot.model, *plot.layers)
@@ -290,7 +290,7 @@ def diagram(plot: d.DiagramPlot, style: Style) -> Figure:
 
 
 # -- curves --------------------------------------------------------------------------------------------------------
-def sweep(plot: d.SweepPlot, style: Style) -> Figure:
+def sweep_page(plot: d.SweepPlot, style: Style) -> Figure:
     """Throughput above, time per token with its interval and floor below."""
     figure = _grid(2, 1, shared_xaxes=True, vertical_spacing=0.06)
     longest = max(v for c in plot.curves for v in c.latency)
@@ -332,7 +332,7 @@ def _faint(colour: str) -> str:
     return f"rgba({red},{green},{blue},0.2)"
 
 
-def memory(plot: d.MemoryPlot, style: Style) -> Figure:
+def memory_page(plot: d.MemoryPlot, style: Style) -> Figure:
     """Stacked terms, and a line for each chip."""
     figure = _grid(1, 1)
     colours = colours_of((name for name, _ in plot.terms), style.colours)
@@ -356,7 +356,7 @@ def memory(plot: d.MemoryPlot, style: Style) -> Figure:
     return figure
 
 
-def decode_map(plot: d.MapPlot, style: Style) -> Figure:
+def decode_map_page(plot: d.MapPlot, style: Style) -> Figure:
     """Shaded by tokens/s; what does not fit has no shade."""
     figure = _grid(1, 1)
     figure.add_heatmap(
@@ -390,7 +390,7 @@ def _cell(c: d.Cell) -> str:
 
 
 DRAWN: Mapping[type, Callable[[Any, Style], Figure]] = {
-    d.RooflinePlot: roofline, d.SharesPlot: shares, d.SweepPlot: sweep, d.MemoryPlot: memory,
-    d.ParametersPlot: parameters, d.MapPlot: decode_map, d.BarsPlot: bars, d.TornadoPlot: tornado,
-    d.DiagramPlot: diagram,
+    d.RooflinePlot: roofline_page, d.SharesPlot: shares_page, d.SweepPlot: sweep_page, d.MemoryPlot: memory_page,
+    d.ParametersPlot: parameters_page, d.MapPlot: decode_map_page, d.BarsPlot: bars, d.TornadoPlot: tornado_page,
+    d.DiagramPlot: diagram_page,
 }  # fmt: skip

@@ -65,7 +65,8 @@ def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
     from roofline.show.plots import draw_diagram, draw_roofline, draw_sweep, draw_tornado
 
     return {
-        d.RooflinePlot: draw_roofline.draw, d.SharesPlot: charts.draw_shares, d.SweepPlot: draw_sweep.draw_sweep,
-        d.MemoryPlot: charts.draw_memory, d.ParametersPlot: charts.draw_parameters, d.MapPlot: draw_sweep.draw_map,
-        d.BarsPlot: charts.draw_bars, d.TornadoPlot: draw_tornado.draw, d.DiagramPlot: draw_diagram.draw,
+        d.RooflinePlot: draw_roofline.draw_roofline, d.SharesPlot: charts.draw_shares,
+        d.SweepPlot: draw_sweep.draw_sweep, d.MemoryPlot: charts.draw_memory, d.ParametersPlot: charts.draw_parameters,
+        d.MapPlot: draw_sweep.draw_map, d.BarsPlot: charts.draw_bars, d.TornadoPlot: draw_tornado.draw_tornado,
+        d.DiagramPlot: draw_diagram.draw_diagram,
     }  # fmt: skip

@@ -23,7 +23,7 @@ LEAST_GAIN = 1.005
 """Factor from which a change is said to help: less does not show in whole percent."""
 
 
-def summary(r: Report) -> Section:
+def summary_section(r: Report) -> Section:
     """Speed, memory, price, limits, and what would help most."""
     g = r.generation
     m = r.fit.memory
@@ -38,7 +38,7 @@ def summary(r: Report) -> Section:
     if price is not None and g.chip.price is not None:
         lines.append(f"{price:,.2f} USD per million generated tokens at {g.chip.price.usd_per_hour:g} $/h a chip.")
     lines += [f"{name} is {e.bound} bound: {shares_text(e)}." for name, e in r.estimates]
-    lines.append(critical_batch(r))
+    lines.append(critical_batch_section(r))
     for phase, best in _best(r):
         if best:
             said = "; ".join(f"{c.what} {change(c.gain)} (grade {c.grade})" for c in best)
@@ -46,7 +46,7 @@ def summary(r: Report) -> Section:
     return Section("In one minute", tuple(lines))
 
 
-def critical_batch(r: Report) -> str:
+def critical_batch_section(r: Report) -> str:
     """From which batch on decode is compute bound, in a sentence."""
     c, context = r.critical, whole(r.middle)
     if c.batch is not None:
@@ -139,7 +139,7 @@ def _name(machine: Machine) -> str:
     return machine.name if isinstance(machine, (Chip, Cluster)) else str(machine)
 
 
-def chips(r: Report) -> Section | None:
+def chips_section(r: Report) -> Section | None:
     """The same on every machine, one line each; nothing where there is only one."""
     if not r.others:
         return None

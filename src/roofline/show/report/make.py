@@ -16,7 +16,7 @@ from roofline.show.report.subject import report_on
 from roofline.show.report.write import (
     ENDINGS,
     Finished,
-    Progress,
+    OnSection,
     TableForm,
     as_markdown,
     finished,
@@ -39,7 +39,7 @@ def report(
     tables: str | os.PathLike[str] | None = None,
     tables_form: TableForm = "csv",
     force: bool = False,
-    progress: Progress | None = None,
+    progress: OnSection | None = None,
 ) -> Finished:
     """The report of a model (a Model, its name, path or config) on the first machine of `on`, beside the others.
 

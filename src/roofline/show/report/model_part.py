@@ -15,7 +15,7 @@ from roofline.show.tables import Column, Table
 
 def about_model(r: Report) -> Section:
     """Fingerprint, architecture, parameters by part and by module."""
-    picture = ("Architecture", build.diagram(r.model))
+    picture = ("Architecture", build.diagram_plot(r.model))
     properties = Table((Column("Property"), Column("Value")), fingerprint(r.model), name="fingerprint")
     tables = (properties, _parts(r.model), _modules(r.model))
     return Section("Model", (headline(r.model, r.now.asked.formats),), tables, (picture,))

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from roofline.show.report.first_page import chips, guidance, summary
+from roofline.show.report.first_page import chips_section, guidance, summary_section
 from roofline.show.report.model_part import about_model, assumptions
 from roofline.show.report.section import Section
 from roofline.show.report.sensitivity_part import sensitivity
 from roofline.show.report.subject import Report
-from roofline.show.report.work_part import communication, critical, formulas, heaviest, memory, regimes, terms
+from roofline.show.report.work_part import (
+    communication,
+    critical_section,
+    formulas,
+    heaviest,
+    memory_section,
+    regimes,
+    terms,
+)
 
 MAKERS: tuple[Callable[[Report], Section | None], ...] = (
-    summary, guidance, chips, about_model, assumptions, memory, terms, regimes, critical, communication, heaviest,
-    formulas, sensitivity,
+    summary_section, guidance, chips_section, about_model, assumptions, memory_section, terms, regimes,
+    critical_section, communication, heaviest, formulas, sensitivity,
 )  # fmt: skip
 """The sections in their order."""
 
 
-def sections(r: Report) -> Iterator[Section]:
+def report_sections(r: Report) -> Iterator[Section]:
     """All of the report, the first page first; each is computed as it is asked for."""
     for make in MAKERS:
         section = make(r)

@@ -35,7 +35,7 @@ def sensitivity(r: Report) -> Section:
             f"The grid has {len(points)} decode steps, from {seconds(least.time)} ({_knobs(least)}) to "
             f"{seconds(most.time)} ({_knobs(most)})."
         )
-    picture = ("Tornado", build.tornado(r.point, every))
+    picture = ("Tornado", build.tornado_plot(r.point, every))
     return Section("Sensitivity", tuple(lines), (Table(fields, rows, name="sensitivity"), _grid(points)), (picture,))
 
 

@@ -10,8 +10,8 @@ from roofline.explore.sweep import floor_bound
 from roofline.model.errors import InputError
 from roofline.show.fit import budget_text
 from roofline.show.plots import data as d
-from roofline.show.plots.make import Kind, plot
-from roofline.show.report.first_page import critical_batch
+from roofline.show.plots.make import PictureKind, plot
+from roofline.show.report.first_page import critical_batch_section
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
@@ -21,7 +21,7 @@ from roofline.work.explain import explained
 from roofline.work.ops import Communicate
 
 
-def memory(r: Report) -> Section:
+def memory_section(r: Report) -> Section:
     """Memory of the fullest chip, term by term, and over context."""
     f = r.fit
     m = f.memory
@@ -136,13 +136,13 @@ def tokens(n: int) -> str:
     return counted(n, "token")
 
 
-def critical(r: Report) -> Section:
+def critical_section(r: Report) -> Section:
     """Critical batch and lengths, and the sweeps they stand in."""
     c, sequences = r.critical, counted(r.now.batch, "sequence")
     lines = [
         "Compute bound: arithmetic at full peak takes longer than the least traffic at full bandwidth"
         f"{'' if r.deployment.chips == 1 else ' and than what goes between chips'}, on one rank.",
-        critical_batch(r),
+        critical_batch_section(r),
     ]
     if c.beyond == 1:
         lines.append(f"No batch up to {whole(MOST)} a replica makes decode compute bound at any context.")
@@ -173,7 +173,7 @@ def critical(r: Report) -> Section:
     return Section("Critical batch and length", tuple(lines), (table,), pictures)
 
 
-def _drawn(r: Report, kind: Kind, **options: Any) -> d.Plot:
+def _drawn(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
     """A picture of this report's steps on its machine, sweeps and memory beside the other machines."""
     steps = dict(r.steps)
     if options.get("points") == "phases" and not isinstance(r.training, InputError):

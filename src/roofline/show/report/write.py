@@ -23,7 +23,7 @@ from roofline.show.plots.style import Style
 from roofline.show.plots.write import write
 from roofline.show.report.mermaid import mermaid
 from roofline.show.report.section import Section
-from roofline.show.report.sections import MAKERS, sections
+from roofline.show.report.sections import MAKERS, report_sections
 from roofline.show.report.subject import Report
 from roofline.show.tables import Table, markdown
 
@@ -31,7 +31,7 @@ TEMPLATE = Path(__file__).with_name("report.html.j2")
 ENDINGS = (".html", ".md", ".json")
 TableForm: TypeAlias = Literal["csv", "parquet"]
 FORMS: tuple[TableForm, ...] = ("csv", "parquet")
-Progress: TypeAlias = Callable[[int, int, str], None]
+OnSection: TypeAlias = Callable[[int, int, str], None]
 """Called with a section's number, how many there are, and its title."""
 
 
@@ -95,10 +95,10 @@ class Finished(OfModel):
         return bool(self.of.fit.fits)
 
 
-def finished(r: Report, progress: Progress | None = None) -> Finished:
+def finished(r: Report, progress: OnSection | None = None) -> Finished:
     """Every section, computed."""
     done = []
-    for number, section in enumerate(sections(r), start=1):
+    for number, section in enumerate(report_sections(r), start=1):
         done.append(section)
         if progress is not None:
             progress(number, len(MAKERS), section.title)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from roofline.model.config import Config
 from roofline.model.errors import InputError
 from roofline.model.families.blocks.norms import MakeHeadNorm, layer_norm, rms
-from roofline.model.families.blocks.projections import columns, replicated, rows
+from roofline.model.families.blocks.projections import column_product, replicated_product, row_product
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.modules import Attention, Gate, Indexer, LatentAttention, Module, Modules, Rope
 
@@ -111,7 +111,7 @@ def attention(
     """
     queries, v_dim = d.heads * d.head_dim, v_dim or d.head_dim
     kv = d.kv_heads * (d.head_dim + v_dim)
-    qkv = columns("qkv_proj", d.width, queries * (2 if gate else 1) + kv, bias, kv=kv, kv_groups=d.kv_heads)
+    qkv = column_product("qkv_proj", d.width, queries * (2 if gate else 1) + kv, bias, kv=kv, kv_groups=d.kv_heads)
     parts: list[Module] = [qkv]
     if qk_norm:
         parts += [qk_norm("q_norm", d.heads, d.head_dim), qk_norm("k_norm", d.kv_heads, d.head_dim)]
@@ -124,10 +124,10 @@ def attention(
         )
     )  # fmt: skip
     if gates:
-        parts.append(columns("attention_gate_proj", d.width, gates))
+        parts.append(column_product("attention_gate_proj", d.width, gates))
     if gate or gates:
         parts.append(Gate(name="attention_gate", width=d.heads * v_dim, gates=gates or queries))
-    return (*parts, rows("o_proj", d.heads * v_dim, d.width, bias if out_bias is None else out_bias))
+    return (*parts, row_product("o_proj", d.heads * v_dim, d.width, bias if out_bias is None else out_bias))
 
 
 # -- latent --------------------------------------------------------------------------------------------------------
@@ -142,28 +142,28 @@ def latent_attention(c: Config, *, bias: bool, index: str = "none", rope: bool =
     v, q_rank = c.size("v_head_dim"), c.size("q_lora_rank", None) if index == "none" else c.size("q_lora_rank")
     c.size("num_key_value_heads", heads), c.size("head_dim", None), c.size("qk_head_dim", None)
     rope_section(c)
-    queries: Modules = (columns("q_proj", width, heads * (nope + rotated)),)
+    queries: Modules = (column_product("q_proj", width, heads * (nope + rotated)),)
     if q_rank is not None:
         queries = (
-            replicated("q_a_proj", width, q_rank, bias),
+            replicated_product("q_a_proj", width, q_rank, bias),
             rms("q_a_norm", q_rank),
-            columns("q_b_proj", q_rank, heads * (nope + rotated)),
+            column_product("q_b_proj", q_rank, heads * (nope + rotated)),
         )
-    keys = (replicated("kv_a_proj", width, rank + rotated, bias), rms("kv_a_norm", rank))
+    keys = (replicated_product("kv_a_proj", width, rank + rotated, bias), rms("kv_a_norm", rank))
     embedding = (Rope(name="rope", heads=heads + 1, dims=rotated),) if rope else ()
     select = None if index == "none" else c.size("index_topk")
     indexer = _lightning_indexer(c, width, q_rank) if index == "full" else ()
     core = LatentAttention(name="attention", heads=heads, rank=rank, nope=nope, rope=rotated, v=v, select=select)
-    return (*queries, *keys, *embedding, *indexer, core, rows("o_proj", heads * v, width, bias))
+    return (*queries, *keys, *embedding, *indexer, core, row_product("o_proj", heads * v, width, bias))
 
 
 def _lightning_indexer(c: Config, width: int, q_rank: int) -> Modules:
     """DeepSeek-V3.2's lightning indexer: small queries and one key, whose weighted scores rank the tokens."""
     heads, dim = c.size("index_n_heads"), c.size("index_head_dim")
     return (
-        replicated("index_q_proj", q_rank, heads * dim),
-        replicated("index_k_proj", width, dim),
+        replicated_product("index_q_proj", q_rank, heads * dim),
+        replicated_product("index_k_proj", width, dim),
         layer_norm("index_k_norm", dim),
-        replicated("index_weights_proj", width, heads),
+        replicated_product("index_weights_proj", width, heads),
         Indexer(name="indexer", heads=heads, head_dim=dim),
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.projections import columns, rows
+from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.modules import Activation, Add, Experts, Gate, Linear, Module, Modules, Router
 
 ACTIVATIONS = (
@@ -35,10 +35,10 @@ def mlp(
     """Feed-forward network: down(f(gate(x)) · up(x)), or down(f(up(x))) where not gated."""
     up = ("gate_up_proj", 2 * inner) if gated else ("up_proj", inner)
     return (
-        replace(columns(prefix + up[0], width, up[1], bias, "ffn"), gated=gated),
+        replace(column_product(prefix + up[0], width, up[1], bias, "ffn"), gated=gated),
         Activation(name=f"{prefix}act", width=inner, function=act, gated=gated, learned=learned),
         *middle,
-        rows(f"{prefix}down_proj", inner, width, bias, "ffn"),
+        row_product(f"{prefix}down_proj", inner, width, bias, "ffn"),
     )
 
 

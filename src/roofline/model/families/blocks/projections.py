@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from roofline.model.modules import Linear, Part
+from roofline.model.modules import Linear, Role
 
 
-def columns(
-    name: str, inputs: int, outputs: int, bias: bool = False, part: Part = "attention", kv: int = 0, kv_groups: int = 1
+def column_product(
+    name: str, inputs: int, outputs: int, bias: bool = False, part: Role = "attention", kv: int = 0, kv_groups: int = 1
 ) -> Linear:
     """A product whose outputs fall into pieces that do not need each other: heads, inner neurons."""
     return Linear(
@@ -14,11 +14,11 @@ def columns(
     )
 
 
-def rows(name: str, inputs: int, outputs: int, bias: bool = False, part: Part = "attention") -> Linear:
+def row_product(name: str, inputs: int, outputs: int, bias: bool = False, part: Role = "attention") -> Linear:
     """A product that adds up the outputs of those pieces."""
     return Linear(name=name, inputs=inputs, outputs=outputs, bias=bias, part=part, cut="rows")
 
 
-def replicated(name: str, inputs: int, outputs: int, bias: bool = False) -> Linear:
+def replicated_product(name: str, inputs: int, outputs: int, bias: bool = False) -> Linear:
     """A product of attention that every rank does whole: its outputs are shared by all heads."""
     return Linear(name=name, inputs=inputs, outputs=outputs, bias=bias, part="attention")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.model.families.blocks.norms import rms
-from roofline.model.families.blocks.projections import columns, rows
+from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.modules import (
     Activation,
     Conv,
@@ -26,14 +26,14 @@ def mamba(
     """Mamba-1 mixer (arXiv:2312.00752 §3.4); `norms`: Jamba's on dt, B and C."""
     inside = (rms("dt_norm", rank), rms("b_norm", state), rms("c_norm", state)) if norms else ()
     return (
-        columns("in_proj", width, 2 * inner, bias),
+        column_product("in_proj", width, 2 * inner, bias),
         Conv(name="conv", channels=inner, kernel=kernel, bias=conv_bias),
-        rows("x_proj", inner, rank + 2 * state),
+        row_product("x_proj", inner, rank + 2 * state),
         *inside,
-        columns("dt_proj", rank, inner, True),
+        column_product("dt_proj", rank, inner, True),
         SelectiveScan(name="scan", channels=inner, state_size=state),
         Gate(name="scan_gate", width=inner, gates=inner),
-        rows("out_proj", inner, width, bias),
+        row_product("out_proj", inner, width, bias),
     )
 
 
@@ -45,12 +45,12 @@ def mamba2(
     inner, mixed = heads * head_dim, heads * head_dim + 2 * groups * state
     last = bias if out_bias is None else out_bias
     return (
-        columns("in_proj", width, inner + mixed + heads, bias, kv=mixed - inner, kv_groups=groups),
+        column_product("in_proj", width, inner + mixed + heads, bias, kv=mixed - inner, kv_groups=groups),
         Conv(name="conv", channels=mixed, kernel=kernel, bias=conv_bias, kv=mixed - inner, kv_groups=groups),
         StateSpace(name="scan", heads=heads, head_dim=head_dim, state_size=state, groups=groups, chunk=chunk),
         Gate(name="scan_gate", width=inner, gates=inner),
         *((rms("scan_norm", inner),) if norm else ()),
-        rows("out_proj", inner, width, last),
+        row_product("out_proj", inner, width, last),
     )
 
 
@@ -59,12 +59,12 @@ def gated_delta_net(width: int, key_heads: int, value_heads: int, key_dim: int, 
     """Gated DeltaNet mixer (arXiv:2412.06464 §3) as Qwen3-Next builds it."""
     keys, values = key_heads * key_dim, value_heads * value_dim
     return (
-        columns("in_proj", width, 2 * keys + 2 * values + 2 * value_heads),
+        column_product("in_proj", width, 2 * keys + 2 * values + 2 * value_heads),
         Conv(name="conv", channels=2 * keys + values, kernel=kernel),
         DeltaRule(name="scan", key_heads=key_heads, value_heads=value_heads, key_dim=key_dim, value_dim=value_dim),
         Norm(name="scan_norm", width=value_dim, repeats=value_heads),
         Gate(name="scan_gate", width=values, gates=values),
-        rows("out_proj", values, width),
+        row_product("out_proj", values, width),
     )
 
 
@@ -72,14 +72,14 @@ def kimi_delta(width: int, heads: int, dim: int, kernel: int) -> Modules:
     """Kimi Delta Attention (arXiv:2510.26692 §4): decay and output gate pass through one head's width."""
     inner = heads * dim
     return (
-        columns("in_proj", width, 3 * inner + heads + 2 * dim, kv=2 * dim),
+        column_product("in_proj", width, 3 * inner + heads + 2 * dim, kv=2 * dim),
         Conv(name="conv", channels=3 * inner, kernel=kernel),
-        columns("decay_proj", dim, inner),
+        column_product("decay_proj", dim, inner),
         DeltaRule(name="scan", key_heads=heads, value_heads=heads, key_dim=dim, value_dim=dim, channelwise=True),
         Norm(name="scan_norm", width=dim, repeats=heads),
-        columns("gate_proj", dim, inner),
+        column_product("gate_proj", dim, inner),
         Gate(name="scan_gate", width=inner, gates=inner),
-        rows("out_proj", inner, width),
+        row_product("out_proj", inner, width),
     )
 
 
@@ -87,13 +87,13 @@ def lightning(width: int, heads: int, dim: int, chunk: int, act: str) -> Modules
     """Lightning attention as MiniMax-01 builds it (arXiv:2501.08313 §2.2): no RoPE, no softmax, gated output."""
     inner = heads * dim
     return (
-        columns("qkv_proj", width, 3 * inner),
+        column_product("qkv_proj", width, 3 * inner),
         Activation(name="qkv_act", width=3 * inner, function=act, gated=False),
         LinearAttention(name="scan", heads=heads, head_dim=dim, chunk=chunk),
         rms("scan_norm", inner),
-        columns("gate_proj", width, inner),
+        column_product("gate_proj", width, inner),
         Gate(name="scan_gate", width=inner, gates=inner),
-        rows("out_proj", inner, width),
+        row_product("out_proj", inner, width),
     )
 
 
@@ -101,22 +101,22 @@ def lightning(width: int, heads: int, dim: int, chunk: int, act: str) -> Modules
 def griffin(width: int, lru: int, heads: int, kernel: int, act: str) -> Modules:
     """Griffin's recurrent mixer (arXiv:2402.19427 §2.3): gates from block-diagonal projections, one block a head."""
     return (
-        columns("in_proj", width, 2 * lru, True),
+        column_product("in_proj", width, 2 * lru, True),
         Conv(name="conv", channels=lru, kernel=kernel, bias=True),
         Linear(name="gates_proj", inputs=lru, outputs=2 * lru, bias=True, groups=heads, part="attention", cut="groups"),
         Activation(name="gates_act", width=2 * lru, function="sigmoid", gated=False),
         GatedRecurrence(name="scan", channels=lru),
         Activation(name="branch_act", width=lru, function=act),
-        rows("out_proj", lru, width, True),
+        row_product("out_proj", lru, width, True),
     )
 
 
 def short_conv(width: int, kernel: int, bias: bool) -> Modules:
     """LFM2's mixer (arXiv:2511.23404): a short convolution between two products with streams of the same projection."""
     return (
-        columns("in_proj", width, 3 * width, bias),
+        column_product("in_proj", width, 3 * width, bias),
         Gate(name="conv_in_gate", width=width, gates=width, sigmoid=False),
         Conv(name="conv", channels=width, kernel=kernel, bias=bias),
         Gate(name="conv_out_gate", width=width, gates=width, sigmoid=False),
-        rows("out_proj", width, width, bias),
+        row_product("out_proj", width, width, bias),
     )
