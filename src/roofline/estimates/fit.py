@@ -110,15 +110,20 @@ class Fit(Deployed):
         return shaped_whole(number, self.shape)
 
     @property
+    def fewest(self) -> Layout | None:
+        """The layout of the fewest chips that is enough, of one point; None where none of up to 1,024 chips is."""
+        return (*layouts(), None)[int(self._fewest)]
+
+    @property
     def fewest_chips(self) -> Count | None:
         """Chips of the layout of the fewest chips that is enough; null where none of up to 1,024 is."""
-        chips = np.array([layout.chips for layout in layouts()] + [0])[self._fewest]
+        chips = np.array([layout.chips for layout in layouts()] + [0])[np.asarray(self._fewest)]
         return _known(shaped_whole(chips, self.shape), chips > 0)
 
     @property
     def fewest_layout(self) -> Word | None:
         """That layout in words."""
-        words = np.array([layout.text() for layout in layouts()] + [""])[self._fewest]
+        words = np.array([layout.text() for layout in layouts()] + [""])[np.asarray(self._fewest)]
         return words if self.shape else str(words) or None
 
     def _fits(self, layout: Layout) -> Any:

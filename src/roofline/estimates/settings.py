@@ -23,7 +23,6 @@ from roofline.machine.engine import Engine, engine_named
 from roofline.machine.fabric import Cluster, is_catalogued
 from roofline.machine.target import Mode, Target, mode_named
 from roofline.model.errors import InputError
-from roofline.model.maths import Count
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.remember import remembered

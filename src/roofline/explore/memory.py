@@ -15,6 +15,7 @@ from roofline.estimates.settings import setup
 from roofline.explore.sweep import Array, longest_context, spread
 from roofline.machine.chip import chip_named
 from roofline.model.checks import count
+from roofline.model.maths import Count
 from roofline.model.model import Model
 
 AMPLE = "peak=1T,bw=1T,mem=1P"
@@ -74,6 +75,6 @@ def memory_over_context(
     return MemoryCurve(size, lengths, Fit(ample, size, lengths, first.engine.chunk).memory, limits)
 
 
-def _within(longest: int | None, last: int) -> int | None:
+def _within(longest: Count | None, last: int) -> int | None:
     """The longest context where it ends before the last one drawn, None beyond."""
-    return None if longest is None or longest >= last else longest
+    return None if longest is None or longest >= last else int(longest)
