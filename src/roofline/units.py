@@ -8,8 +8,10 @@ from typing import Any
 
 from prefixed import Float
 
+from roofline.model.maths import Count
 
-def si(value: float, unit: str) -> str:
+
+def si(value: Count, unit: str) -> str:
     """Three or four figures with an SI prefix.
 
     >>> si(16_060_522_496, "B")
@@ -38,7 +40,7 @@ def brief(value: float, unit: str = "") -> str:
     return f"{digits} {''.join(number[1:])}{unit}".rstrip()
 
 
-def whole(value: int) -> str:
+def whole(value: Count) -> str:
     """A count with separators.
 
     >>> whole(8030261248)
@@ -47,7 +49,7 @@ def whole(value: int) -> str:
     return f"{value:,}"
 
 
-def counted(value: int, noun: str) -> str:
+def counted(value: Count, noun: str) -> str:
     """A count and what it is of.
 
     >>> counted(1, "token"), counted(4096, "token")
@@ -56,7 +58,7 @@ def counted(value: int, noun: str) -> str:
     return f"{whole(value)} {noun}{'' if value == 1 else 's'}"
 
 
-def share(part: float, total: float) -> str:
+def share(part: Count, total: Count) -> str:
     """A part of a total in percent.
 
     >>> share(1, 8)
@@ -65,7 +67,7 @@ def share(part: float, total: float) -> str:
     return f"{100 * part / total:.1f} %" if total else "–"
 
 
-def ratio(value: float) -> str:
+def ratio(value: Count) -> str:
     """FLOPs per byte; nothing where no byte moves.
 
     >>> ratio(0.99934), ratio(float("inf"))
@@ -74,7 +76,7 @@ def ratio(value: float) -> str:
     return f"{value:.4g}" if value < float("inf") else "–"
 
 
-def seconds(value: float) -> str:
+def seconds(value: Count) -> str:
     """A time with the prefix that suits it, in three figures.
 
     >>> seconds(0.00123), seconds(75.0), seconds(0), seconds(0.9996), seconds(7200.0)
@@ -102,7 +104,7 @@ def binary(value: int) -> str:
     return whole(value)
 
 
-def percent(value: float) -> str:
+def percent(value: Count) -> str:
     """A share.
 
     >>> percent(0.125)
@@ -111,7 +113,7 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def change(value: float) -> str:
+def change(value: Count) -> str:
     """A factor as what it adds.
 
     >>> change(1.25), change(0.5)

@@ -299,7 +299,7 @@ def decode_steps(plan: Plan, batch: Count, start: Count, tokens: Count, host: Co
         span = _every_step(plan, many, begin, steps, hosts, yields, new)
     else:
         span = _rows(plan, many, begin, steps, hosts, new)
-    return span.shaped(shape) if shape else Span(*(np.reshape(v, ()).item() for v in span.ends()))
+    return span.shaped(shape) if shape else Span(*(np.asarray(v).item() for v in span.ends()))
 
 
 def _rows(plan: Plan, batch: Any, start: Any, steps: Any, hosts: Any, new: int) -> Span:

@@ -80,12 +80,14 @@ class Memory(Figured):
         mine = self.room <= other.room
         if not is_array(mine):
             return self if mine else other
-        return replace(self, **{name: where(mine, getattr(self, name), getattr(other, name)) for name in _NUMBERS})
+        numbers: dict[str, Any] = {name: where(mine, getattr(self, name), getattr(other, name)) for name in _NUMBERS}
+        return replace(self, **numbers)
 
     def shaped(self, shape: tuple[int, ...]) -> Memory:
         """Plain numbers where the shape is (), else arrays of that shape."""
-        numbers = {name: getattr(self, name) for name in _NUMBERS if getattr(self, name) is not None}
-        return replace(self, **{name: shaped(value, shape) for name, value in numbers.items()})
+        known = (name for name in _NUMBERS if getattr(self, name) is not None)
+        numbers: dict[str, Any] = {name: shaped(getattr(self, name), shape) for name in known}
+        return replace(self, **numbers)
 
 
 _NUMBERS = tuple(f.name for f in fields(Memory) if f.name != "capacity")

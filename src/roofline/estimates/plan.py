@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -308,7 +308,7 @@ def _all_arrays(entries: Iterable[Placed]) -> Iterator[Array]:
     return (a for e in entries for a in e.arrays.values())
 
 
-def _is_many(value: Count) -> bool:
+def _is_many(value: Count) -> TypeGuard[Array]:
     return is_array(value) and value.ndim > 0
 
 

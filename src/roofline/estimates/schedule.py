@@ -358,7 +358,7 @@ def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, ch
 def _played(schedule: str, stages: Sequence[StageTimes], m: Count, v: int) -> Count:
     """The length of `m` micro-batches, all played out; of DualPipe number by number: its orders are no parts of one."""
     if not is_array(m):
-        return play(schedule, stages, m, v, m)[0]
+        return play(schedule, stages, m, v, int(m))[0]
     if schedule != "dualpipe":
         return play(schedule, stages, m, v, int(m.max()))[0]
     lengths = np.zeros(m.shape)
@@ -445,7 +445,9 @@ def timeline(schedule: str, stages: Sequence[StageTimes], micro_batches: int, ch
     p = len(stages)
     _, times = play(schedule, stages, micro_batches, chunks, micro_batches)
     items = (
-        Item(stage, kind, micro, micro % 2 if schedule == "dualpipe" and p > 1 else place // p, start, end)
+        Item(
+            stage, kind, micro, micro % 2 if schedule == "dualpipe" and p > 1 else place // p, float(start), float(end)
+        )
         for (kind, micro, place), (stage, start, end) in times.items()
     )
     return Timeline(p, chunks, tuple(items))

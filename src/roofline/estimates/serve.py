@@ -256,7 +256,8 @@ def rounded(value: Count) -> Count:
 def fewest(enough: Callable[[Count], Any], most: Count) -> Count:
     """The least number from 1 to `most` that is enough, for every element, by bisection; `most` is."""
     if not is_array(most) and not is_array(enough(1)):
-        low, high = 0, most
+        low: Count = 0
+        high: Count = most
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if enough(middle) else (middle, high)

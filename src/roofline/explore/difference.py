@@ -337,29 +337,31 @@ def phase_figures(s: Side, phase: str, timed: bool = True) -> PhaseFigures:
 def _timed(e: Estimate) -> PhaseFigures:
     """A step of inference: its ops one after another."""
     times = (
-        Figure("time", "s", e.time), Figure("speed of light", "s", e.serial_floor),
+        Figure("time", "s", float(e.time)), Figure("speed of light", "s", float(e.serial_floor)),
         Figure("memory", "B", float(e.memory.total)),
     )  # fmt: skip
     by_op = _by_op((op.name, float(op.expected)) for op in e.ops)
-    return PhaseFigures((*_counted(e.analysis), *times), "s", e.time, by_op, e.memory)
+    return PhaseFigures((*_counted(e.analysis), *times), "s", float(e.time), by_op, e.memory)
 
 
 def _trained(t: TrainingEstimate) -> PhaseFigures:
     """A training step: its passes on the slowest stage, waiting, and what is done once a step."""
     figures = (
-        Figure("FLOPs", "FLOP", float(t.hardware_flops)), Figure("time", "s", t.time),
-        Figure("speed of light", "s", t.floor), Figure("memory", "B", float(t.memory.total)),
-        Figure("MFU", "share", t.mfu), Figure("tokens/s per chip", "tokens/s", t.tokens_per_second_per_chip),
+        Figure("FLOPs", "FLOP", float(t.hardware_flops)), Figure("time", "s", float(t.time)),
+        Figure("speed of light", "s", float(t.floor)), Figure("memory", "B", float(t.memory.total)),
+        Figure("MFU", "share", float(t.mfu)),
+        Figure("tokens/s per chip", "tokens/s", float(t.tokens_per_second_per_chip)),
     )  # fmt: skip
     slowest = t.slowest.passes
     spans = {"forward": slowest.forward, "backward": slowest.backward, "weight gradients": slowest.weight}
-    times = {name: t.micro_batches * span.expected for name, span in spans.items()}
-    times["waiting"] = t.passes.expected - sum(times.values())
+    times = {name: float(t.micro_batches * span.expected) for name, span in spans.items()}
+    times["waiting"] = float(t.passes.expected) - sum(times.values())
     times |= {
-        "gradients between replicas": t.reduction.expected, "weights between replicas": t.gathering.expected,
-        "optimizer": t.update.expected,
+        "gradients between replicas": float(t.reduction.expected),
+        "weights between replicas": float(t.gathering.expected),
+        "optimizer": float(t.update.expected),
     }  # fmt: skip
-    return PhaseFigures(figures, "s", t.time, times, t.memory)
+    return PhaseFigures(figures, "s", float(t.time), times, t.memory)
 
 
 def _counted(a: Analysis) -> tuple[Figure, ...]:

@@ -14,6 +14,7 @@ from roofline.estimates.train import TrainingEstimate, train_step
 from roofline.explore.quantized_weights import quantized_weights
 from roofline.layout.layout import Layout
 from roofline.model.errors import InputError
+from roofline.model.maths import Count
 from roofline.model.model import Model
 from roofline.model.modules import Experts
 from roofline.model.precision import Precision
@@ -73,7 +74,7 @@ class Advice:
     what: str
     option: str
     generation: Generation
-    memory: float
+    memory: Count
     per_chip: float
     prefill: float
     decode: float | None
@@ -102,15 +103,15 @@ def _advice(trial: Trial, g: Generation, base: Generation) -> Advice:
     decodes = base.output > 1
     return Advice(
         trial.lever, trial.what, trial.option, g, g.memory.total,
-        per_chip=g.tokens_per_second_per_chip / base.tokens_per_second_per_chip,
+        per_chip=float(g.tokens_per_second_per_chip / base.tokens_per_second_per_chip),
         prefill=_rate(g, g.input, g.ttft.expected) / _rate(base, base.input, base.ttft.expected),
         decode=_rate(g, 1, g.tpot.expected) / _rate(base, 1, base.tpot.expected) if decodes else None,
-        tpot=g.tpot.expected / base.tpot.expected if decodes else None,
-        ttft=g.ttft.expected / base.ttft.expected,
+        tpot=float(g.tpot.expected / base.tpot.expected) if decodes else None,
+        ttft=float(g.ttft.expected / base.ttft.expected),
     )  # fmt: skip
 
 
-def _rate(g: Generation, tokens: int, seconds: float) -> float:
+def _rate(g: Generation, tokens: Count, seconds: Count) -> float:
     """Tokens per second and chip of the first wave of every replica: each sequence's `tokens` in so many seconds."""
     sequences = min(g.batch, g.first_wave * g.deployment.layout.dp)
     return float(sequences * tokens / (seconds * g.deployment.chips))

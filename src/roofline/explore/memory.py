@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from roofline.distinct import Array
 from roofline.estimates.deployment import Deployment, Machine
 from roofline.estimates.fit import Fit
 from roofline.estimates.memory import Memory
 from roofline.estimates.settings import setup
-from roofline.explore.sweep import longest_context, spread
+from roofline.explore.sweep import Values, longest_context, spread
 from roofline.machine.chip import chip_named
 from roofline.model.checks import count
+from roofline.model.maths import Count
 from roofline.model.model import Model
 
 AMPLE = "peak=1T,bw=1T,mem=1P"
@@ -35,12 +35,12 @@ class MemoryCurve:
     """`memory` of the fullest rank for `batch` sequences, of all replicas, over `context` [n]; the chips' ends."""
 
     batch: int
-    context: Array
+    context: Values
     memory: Memory
     limits: tuple[Limit, ...]
 
     @property
-    def terms(self) -> tuple[tuple[str, Array], ...]:
+    def terms(self) -> tuple[tuple[str, Values], ...]:
         """Bytes by term, each [n], from the bottom up; none that is nothing throughout."""
         m = self.memory
         named = (
@@ -50,7 +50,7 @@ class MemoryCurve:
         return tuple((name, values) for name, values in named if np.any(values))
 
     @property
-    def total(self) -> Array:
+    def total(self) -> Values:
         """Sum of the terms, [n]."""
         return self.memory.total
 
@@ -75,6 +75,6 @@ def memory_over_context(
     return MemoryCurve(size, lengths, Fit(ample, size, lengths, first.engine.chunk).memory, limits)
 
 
-def _within(longest: int | None, last: int) -> int | None:
+def _within(longest: Count | None, last: int) -> int | None:
     """The longest context where it ends before the last one drawn, None beyond."""
-    return None if longest is None or longest >= last else longest
+    return None if longest is None or longest >= last else int(longest)

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from roofline.estimates.step import Estimate, OpTime
 from roofline.machine.kernels import is_matrix, matrix_format
 from roofline.model.errors import not_one_of
+from roofline.model.maths import Count
 from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, quotient
@@ -116,7 +117,7 @@ def formats(estimates: Iterable[Estimate]) -> tuple[str, ...]:
 
 
 # -- shares --------------------------------------------------------------------------------------------------------
-def shares(pairs: Iterable[tuple[str, float]]) -> Mapping[str, float]:
+def shares(pairs: Iterable[tuple[str, Count]]) -> Mapping[str, float]:
     """Group and a quantity → share of each group in the sum, in the order of GROUPS."""
     sums = dict.fromkeys(group_names(), 0.0)
     for group, value in pairs:
@@ -127,7 +128,7 @@ def shares(pairs: Iterable[tuple[str, float]]) -> Mapping[str, float]:
 
 def work_shares(analysis: Analysis) -> Mapping[str, Mapping[str, float]]:
     """Shares of FLOPs and of bytes by group."""
-    quantities: Mapping[str, Callable[[OpCost], float]] = {"FLOPs": lambda c: c.flops, "bytes": lambda c: c.bytes}
+    quantities: Mapping[str, Callable[[OpCost], Count]] = {"FLOPs": lambda c: c.flops, "bytes": lambda c: c.bytes}
     return {name: shares((group_of(c.op, c.kind), of(c)) for c in analysis.ops) for name, of in quantities.items()}
 
 

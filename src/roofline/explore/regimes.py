@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roofline.distinct import Array
 from roofline.estimates.step import Estimate
 from roofline.explore.sensitivity import OperatingPoint
-from roofline.explore.sweep import first_true, longest_context
+from roofline.explore.sweep import Values, first_true, longest_context
 from roofline.work.step import PHASES, Phase, Step, decode, prefill
 
 MOST = 2**20
@@ -40,17 +39,17 @@ def critical(p: OperatingPoint) -> Critical:
     """The critical batch and lengths about a point."""
     longest, replicas = longest_context(p.model), int(p.asked.layout.dp)
 
-    def traffic(e: Estimate) -> Array:
+    def traffic(e: Estimate) -> Values:
         return np.maximum(e.memory_time, e.network_time)
 
-    def balanced(step_of: Callable[[Array], Step]) -> Callable[[Array], Array]:
-        def computes(values: Array) -> Array:
+    def balanced(step_of: Callable[[Values], Step]) -> Callable[[Values], Values]:
+        def computes(values: Values) -> Values:
             e = p.at(step_of(values))
             return np.asarray(e.compute_time) >= traffic(e)
 
         return computes
 
-    def cached(values: Array) -> Array:
+    def cached(values: Values) -> Values:
         moved = p.at(decode(p.batch, values)).analysis.moved
         return np.asarray(moved.cache >= moved.weights)
 

@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from roofline.distinct import Array
 from roofline.estimates.deployment import Machine
 from roofline.estimates.fit import Fit
 from roofline.estimates.settings import setup
@@ -21,6 +20,8 @@ from roofline.work.step import PHASES, Phase, Step, decode, step_of
 
 Swept: TypeAlias = Literal["batch", "context"]
 AXES: tuple[Swept, ...] = ("batch", "context")
+Values: TypeAlias = Any
+"""Numbers of all points, in an array."""
 MOST_BATCH, MOST_CONTEXT = 1024, 131072
 MOST_CHUNKS = 256
 """Chunks of attention that a sweep over context draws."""
@@ -47,12 +48,12 @@ class StepSweep:
 
     phase: Phase
     over: Swept
-    values: Array
+    values: Values
     estimate: Estimate
     crossings: tuple[Crossing, ...]
 
     @property
-    def tokens_per_second(self) -> Array:
+    def tokens_per_second(self) -> Values:
         """New tokens of the batch over the step's expected time, [n]."""
         return self.estimate.tokens_per_second
 
@@ -64,23 +65,23 @@ class DecodeMap:
     `longest`: the longest context that fits beside the weights at each batch, 0 where none does.
     """
 
-    batch: Array
-    context: Array
+    batch: Values
+    context: Values
     estimate: Estimate
-    longest: Array
+    longest: Values
 
     @property
-    def tokens_per_second(self) -> Array:
+    def tokens_per_second(self) -> Values:
         """New tokens of the batch over the step's expected time, [b, c]."""
         return self.estimate.tokens_per_second
 
     @property
-    def fits(self) -> Array:
+    def fits(self) -> Values:
         """Whether the batch's cache fits at that context, [b, c]."""
         return self.context[None, :] <= self.longest[:, None]
 
 
-def spread(least: int, most: int, each: int = 4) -> Array:
+def spread(least: int, most: int, each: int = 4) -> Values:
     """Whole numbers from least to most, `each` of them to a doubling.
 
     >>> spread(1, 8, 1).tolist()
@@ -96,7 +97,7 @@ def longest_context(model: Model, most: int | None = None) -> int:
     return asked if model.context is None else max(1, min(asked, model.context - 1))
 
 
-def lengths(model: Model, last: int, phase: Phase) -> Array:
+def lengths(model: Model, last: int, phase: Phase) -> Values:
     """Contexts from 1 to the last, eight to a doubling, among which a decode's time does not jump unseen.
 
     Where attention starts afresh at each chunk they have every chunk's last and first token. The steps that complete a
@@ -146,10 +147,10 @@ def sweep_steps(
 
     asked = setup(model, on=on, **options)
 
-    def step(points: Array) -> Step:
+    def step(points: Values) -> Step:
         return step_of(phase, points, length) if over == "batch" else step_of(phase, size, points)
 
-    def at(points: Array) -> Estimate:
+    def at(points: Values) -> Estimate:
         return step_estimate(asked, step(points), counting=counting, traffic=traffic)
 
     drawn = at(values)
@@ -184,14 +185,14 @@ def map_decode(
 
 
 # -- what limits a step --------------------------------------------------------------------------------------------
-def floor_bound(e: Estimate) -> Array:
+def floor_bound(e: Estimate) -> Values:
     """Of the sums at the speed of light the longest: network, compute or memory."""
     compute, memory = np.asarray(e.compute_time), np.asarray(e.memory_time)
     on_chip = np.where(compute >= memory, "compute", "memory")
     return np.where(e.network_time > np.maximum(compute, memory), "network", on_chip)
 
 
-def binding(e: Estimate) -> Array:
+def binding(e: Estimate) -> Values:
     """The bound (compute, memory, network, latency) of the ops that take most of the expected time together."""
     names = np.array(["compute", "memory", "network", "latency"])
     total = [sum(op.expected * (np.asarray(op.bound) == name) for op in e.ops) for name in names]
@@ -200,7 +201,7 @@ def binding(e: Estimate) -> Array:
 
 
 def crossings(
-    of: Literal["floor", "expected"], values: Array, names: Callable[[Array], Array], known: Array | None = None
+    of: Literal["floor", "expected"], values: Values, names: Callable[[Values], Values], known: Values | None = None
 ) -> tuple[Crossing, ...]:
     """Where `names(values)` changes, to the exact whole number; at most one change between two neighbours.
 
@@ -214,7 +215,7 @@ def crossings(
     )
 
 
-def _first(low: int, high: int, names: Callable[[Array], Array]) -> int:
+def _first(low: int, high: int, names: Callable[[Values], Values]) -> int:
     """The first whole number in (low, high] whose name is not that of `low`; array by array."""
     while high - low > 1:
         points = np.unique(np.linspace(low, high, min(PIECES, high - low + 1)).astype(np.int64))
@@ -224,7 +225,7 @@ def _first(low: int, high: int, names: Callable[[Array], Array]) -> int:
     return high
 
 
-def first_true(low: int, high: int, holds: Callable[[Array], Array]) -> int | None:
+def first_true(low: int, high: int, holds: Callable[[Values], Values]) -> int | None:
     """The first whole number from `low` to `high` for which `holds`; None where none does.
 
     Looked for between points four to a doubling, then to the exact number: a stretch that lies between two of them

@@ -251,7 +251,7 @@ class Stream:
 ShardingRule = Callable[[Any, _Rank, Stream], tuple[Iterable[m.Module], Stream]]
 """A module, its rank and the stream that comes in → its modules on the rank, collectives included, and the stream."""
 SHARDING: KindTable[ShardingRule] = KindTable("sharding", m.Module)
-Sizes = Callable[[Any, _Rank, str], dict[str, Count]]
+Sizes = Callable[[Any, _Rank, str], dict[str, Any]]
 """A module, the rank and what to call the module in errors → the sizes that change."""
 
 
@@ -386,7 +386,7 @@ def _norm(n: m.Norm, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], S
     copies = layout.ranks if n.repeats > 1 and not n.per_repeat else layout.cp * layout.dp
     if per_kv and n.repeats == 1:
         copies = layout.ranks // least(layout.tp, kv_heads)
-    sizes = {"repeats": part} if n.repeats > 1 else {"width": part}
+    sizes: dict[str, Any] = {"repeats": part} if n.repeats > 1 else {"width": part}
     return (replace(n, **sizes, split=layout.cp, copies=copies),), stream
 
 
@@ -395,7 +395,7 @@ def _rope(r: m.Rope, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], S
     """Heads of queries, and of keys as the attention beside it has them."""
     keys = max(0, r.heads - getattr(rank.mixer, "heads", r.heads))
     kept = rank.kv(keys) if keys > 1 else keys
-    heads = ceil_div(r.heads - keys, rank.layout.tp) + kept
+    heads: Any = ceil_div(r.heads - keys, rank.layout.tp) + kept
     return (replace(r, heads=heads, split=rank.layout.cp),), stream
 
 
@@ -427,13 +427,14 @@ class Mixes:
             yield mixer
             return
         keys = self.keys(mixer)
-        place = {"stride": layout.tp, "axis": "cp", "split": layout.cp, "ranks": layout.cp}
+        place: dict[str, Any] = {"stride": layout.tp, "axis": "cp", "split": layout.cp, "ranks": layout.cp}
         if layout.exchange == "ulysses" and isinstance(mixer, m.Attention):
             check_divides("cp", layout.cp, "the attention heads of a tensor-parallel rank", mixer.heads)
             queries, values = mixer.heads * mixer.head_dim, mixer.heads * mixer.v_head_dim
             yield m.Collective(name=f"{name}_spread", op="all_to_all", width=queries + keys, **place)
             few = least(layout.cp, mixer.kv_heads)
-            yield replace(mixer, heads=mixer.heads // layout.cp, kv_heads=mixer.kv_heads // few, split=1)
+            sizes: dict[str, Any] = {"heads": mixer.heads // layout.cp, "kv_heads": mixer.kv_heads // few}
+            yield replace(mixer, **sizes, split=1)
             yield m.Collective(name=f"{name}_return", op="all_to_all", width=values, **place)
             return
         if layout.exchange == "ulysses":
@@ -495,8 +496,9 @@ def _exchanged_experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
     check_divides("ep", layout.ep, "experts", e.experts)
     check_divides("etp" if layout.etp is not None else "tp", etp, "the experts' inner size", e.inner)
     stays, owned = _stays(layout), layout.cp * layout.tp
+    inner: Any = e.inner // etp
     mine = replace(
-        e, inner=e.inner // etp, ranks=layout.ep, gathered=layout.ep * etp, split=owned,
+        e, inner=inner, ranks=layout.ep, gathered=layout.ep * etp, split=owned,
         copies=layout.ranks // (layout.ep * etp), load=layout.load,
     )  # fmt: skip
     sends, spans = _if(stays, 1, layout.ep), _if(stays, 1, etp)

@@ -117,7 +117,7 @@ def hierarchical_bytes(op: str, size: Count, counts: tuple[int, ...]) -> tuple[C
     return tuple(sent)
 
 
-def _ranks(n: int) -> int:
+def _ranks(n: object) -> int:
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise InputError("ranks", n, "a whole number of at least 1")
     return n

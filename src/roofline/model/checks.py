@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from numbers import Real
 from operator import index
+from typing import overload
 
 import numpy as np
 
@@ -15,6 +16,10 @@ LARGEST = 2**40
 """No batch, length or context a step accepts goes beyond this; a larger one is a slip of the keyboard."""
 
 
+@overload
+def count(field: str, value: int, least: int = 0) -> int: ...
+@overload
+def count(field: str, value: Count, least: int = 0) -> Count: ...
 def count(field: str, value: Count, least: int = 0) -> Count:
     """A whole number ≥ `least`: an int (NumPy's too), an integer array (lists become arrays) or a symbol.
 

@@ -7,13 +7,14 @@ when a value of its arrives.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sympy import Expr
+    from typing_extensions import TypeIs
 
     Count: TypeAlias = int | float | NDArray[Any] | Expr
 else:
@@ -38,7 +39,7 @@ def is_symbol(value: object) -> bool:
     return known
 
 
-def is_array(value: object) -> TypeGuard[NDArray[Any]]:
+def is_array(value: object) -> TypeIs[NDArray[Any]]:
     """Whether it is a NumPy array (or scalar)."""
     kind = type(value)
     known = _ARRAYS.get(kind)
@@ -96,6 +97,10 @@ def half(even: Count) -> Count:
     return even / 2 if is_symbol(even) else even // 2
 
 
+@overload
+def ceil_div(a: int, b: int) -> int: ...
+@overload
+def ceil_div(a: Count, b: Count) -> Count: ...
 def ceil_div(a: Count, b: Count) -> Count:
     """⌈a / b⌉ in whole numbers."""
     if is_symbol(a) or is_symbol(b):

@@ -9,7 +9,7 @@ head, or other (norms and state parameters, which quantised checkpoints leave al
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from roofline.model.maths import Count, ceil_div
 from roofline.model.record import Value, record
@@ -237,8 +237,7 @@ class Compressor(Module):
     @property
     def cache_width(self) -> int:
         """Cached elements per token, rounded up."""
-        width: int = ceil_div(self.width, self.rate)
-        return width
+        return ceil_div(self.width, self.rate)
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -366,7 +365,8 @@ class Experts(Module):
     @property
     def held(self) -> int:
         """Experts whose weights a rank holds."""
-        held: int = self.experts // self.ranks
+        ranks: Any = self.ranks  # an array on ranks of many layouts, and so is what they hold
+        held: int = self.experts // ranks
         return held
 
     @property

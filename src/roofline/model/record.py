@@ -12,6 +12,7 @@ from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+__all__ = ["Record", "Value", "record"]
 Kind = TypeVar("Kind")
 
 
@@ -41,10 +42,9 @@ class Value(Record):
     """A record that equals another of its kind with the same fields."""
 
     def __eq__(self, other: object) -> bool:
-        kind: Any = type(self)
-        if type(other) is not kind:
+        values = _values(type(self))
+        if type(other) is not type(self):
             return NotImplemented
-        values = _values(kind)
         return bool(values(self) == values(other))
 
     def __hash__(self) -> int:

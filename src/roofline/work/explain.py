@@ -105,7 +105,7 @@ def explained(analysis: Analysis, name: str) -> Explanation:
         raise InputError("step", analysis.step, "queries that are all alike, to be explained")
     module = _module(analysis, cost)
     query = analysis.step.queries[0]
-    values = {"B": query.count, "P": query.cached, "T": query.new}
+    values: dict[str, Any] = {"B": query.count, "P": query.cached, "T": query.new}
     sizes = {f.name: getattr(module, f.name) for f in fields(module)}
     values |= {k: v for k, v in sizes.items() if type(v) is int and not (v == 1 and k in SINGLE)}
     op = _symbolic(analysis, module, name, values)

@@ -144,8 +144,8 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
     square, pairs = step.square_pairs, step.pairs(a.select)
     select = a.select
     read = step.cache_reads() if select is None else step.reads(lambda q: least(q.cached, q.new * select))
-    moved = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
-    shared = {
+    moved: dict[str, Any] = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
+    shared: dict[str, Any] = {
         "step": step,
         "pairs_of": lambda q: query_pairs(q, a.select),
         "sequences": step.sequences,
@@ -354,7 +354,7 @@ def _collective(c: m.Collective, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
-def _state(size: Count, step: Step) -> dict[str, Count]:
+def _state(size: Count, step: Step) -> dict[str, Any]:
     """Recurrent state of `size` elements a sequence: read where a sequence goes on, written for each."""
     return {"cache_read": size * step.continued, "cache_write": size * step.sequences}
 

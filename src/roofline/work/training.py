@@ -175,11 +175,11 @@ def backward(op: o.Op) -> Iterator[o.Op]:
 @GRADIENTS.of(o.MatMul, o.ExpertMatMul)
 def _product(op: o.MatMul | o.ExpertMatMul) -> Iterator[o.Op]:
     """dX[m,k] = dY[m,n]·W[n,k]; dW[n,k] = dYᵀ[n,m]·X[m,k], added to the gradient kept so far."""
-    shared = {"input": op.output, "output": op.input, "vector": 0, "bias": False}
+    shared: dict[str, Any] = {"input": op.output, "output": op.input, "vector": 0, "bias": False}
     yield replace(op, name=f"{op.name}_dgrad", phase="backward", k=op.n, n=op.k, **shared)
     if op.frozen:
         return
-    gradient = {
+    gradient: dict[str, Any] = {
         "name": f"{op.name}_wgrad", "phase": "weight", "weight": 0, "vector": 0, "bias": False,
         "input": op.input + op.output, "output": 0, "store": "gradients", "cache_read": op.weight,
         "cache_write": op.weight,
@@ -193,7 +193,7 @@ def _product(op: o.MatMul | o.ExpertMatMul) -> Iterator[o.Op]:
 @GRADIENTS.of(o.Attend)
 def _attend(op: o.Attend) -> Iterator[o.Op]:
     """Reads q, k, v, the output and its gradient; writes dQ, dK, dV."""
-    moved = {"input": op.input + 2 * op.output, "output": op.input, "vector": 0}
+    moved: dict[str, Any] = {"input": op.input + 2 * op.output, "output": op.input, "vector": 0}
     yield o.Backward(name=f"{op.name}_backward", phase="backward", of=op, scratch=2 * op.scratch, **moved)
 
 
@@ -201,7 +201,7 @@ def _attend(op: o.Attend) -> Iterator[o.Op]:
 @GRADIENTS.of(o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
 def same_again(op: o.Op) -> Iterator[o.Op]:
     """Reads the inputs and the output's gradient, writes the inputs' gradients."""
-    moved = {"input": op.input + op.output, "output": op.input, "vector": 2 * op.vector}
+    moved: dict[str, Any] = {"input": op.input + op.output, "output": op.input, "vector": 2 * op.vector}
     yield o.Backward(name=f"{op.name}_backward", phase="backward", of=op, rides=op.rides, scratch=op.scratch, **moved)
 
 

@@ -17,6 +17,7 @@ from roofline.explore.anatomy import fingerprint
 from roofline.model import modules as m
 from roofline.model.maths import ceil_div
 from roofline.model.model import Model
+from roofline.show.plots.build import diagram_plot
 from roofline.show.report.mermaid import mermaid
 from roofline.units import ratio, seconds, share, si, whole
 from roofline.work.analysis import Analysis, analyze
