@@ -14,7 +14,8 @@ import pytest
 
 import roofline as rl
 from roofline import schema
-from roofline.machine.calibrate import Calibration, Case, Measured, Measurements, Row, fit_laws
+from roofline.compat.model_info import RULES, account
+from roofline.machine.calibrate import Calibration, Case, MeasuredMachine, Measurement, Measurements, fit_laws
 from roofline.machine.chip import chip_named
 from roofline.machine.fabric import clusters
 from roofline.model.families import FAMILIES
@@ -41,10 +42,12 @@ def trained() -> Any:
 
 def calibration() -> Calibration:
     """That of a machine that was timed in a few cases."""
-    machine = Measured("cpu", "A CPU", "amd", 4, 32e9, 32 * 2.0**20, "NumPy 2", date="2025-01-01")
+    machine = MeasuredMachine("cpu", "A CPU", "amd", 4, 32e9, 32 * 2.0**20, "NumPy 2", date="2025-01-01")
     cases = [Case("read", "fp32", (2**26,)), Case("copy", "fp32", (2**26,))]
     cases += [Case("matmul", "fp32", (m, 512, 512)) for m in (1, 8, 64, 512, 1024)]
-    return fit_laws(Measurements(machine, tuple(Row(case, 1e-3 * (i + 1)) for i, case in enumerate(cases))), folds=0)
+    return fit_laws(
+        Measurements(machine, tuple(Measurement(case, 1e-3 * (i + 1)) for i, case in enumerate(cases))), folds=0
+    )
 
 
 def steps() -> Steps:
@@ -87,6 +90,7 @@ ONE: dict[str, Callable[[], Any]] = {
     "chips": lambda: Chips(tuple(ChipFacts(chip_named(name)) for name in (ON, "l4"))),
     "clusters": lambda: Clusters(tuple(map(ClusterFacts, clusters().values()))),
     "calibration": calibration,
+    "a step of an earlier tool": lambda: account(rl.load(QWEN), "decode", RULES["efficient"], batch=2, length=64),
 }  # fmt: skip
 MANY: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "estimate": (lambda: rl.estimate(QWEN, rl.decode(BATCH, CONTEXT), on=ON), (2, 3)),

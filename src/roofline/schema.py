@@ -112,10 +112,10 @@ def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
 def figure_type(kind: type, name: str) -> tuple[Any, str]:
     """The type of a figure of a class, and what its docstring says."""
     attribute = getattr(kind, "NAMES", {}).get(name, name)
-    found = inspect.getattr_static(kind, attribute, None)
-    if isinstance(found, (property, cached_property)):
-        getter: Any = found.fget if isinstance(found, property) else found.func
-        return get_type_hints(getter, localns=_later())["return"], _first(found.__doc__)
+    member = inspect.getattr_static(kind, attribute, None)
+    if isinstance(member, (property, cached_property)):
+        getter: Any = member.fget if isinstance(member, property) else member.func
+        return get_type_hints(getter, localns=_later())["return"], _first(member.__doc__)
     hints = get_type_hints(kind, localns=_later())
     if attribute in hints:
         return hints[attribute], field_docs(kind).get(attribute, "")

@@ -23,12 +23,12 @@ from roofline.compat.model_info import (
     RULES,
     Account,
     CriticalBatch,
-    Phase,
+    ReportPhase,
     account,
     beyond_floor,
-    critical_batch,
     dump_model_info,
     frontier,
+    frontier_batch,
     knob_grid,
     ranking,
 )
@@ -75,7 +75,7 @@ def figures(a: Account) -> dict[str, float]:
     }  # fmt: skip
 
 
-def of(phase: Phase, rules: str, ep: int = 1, batch: int = 8) -> Account:
+def of(phase: ReportPhase, rules: str, ep: int = 1, batch: int = 8) -> Account:
     return account(V3, phase, RULES[rules], batch=batch, length=255, ep=ep)
 
 
@@ -278,10 +278,10 @@ def test_the_critical_batch(given: dict[str, Any], wanted: str) -> None:
 
 
 def test_a_crossing_lies_between_two_batches() -> None:
-    assert critical_batch([4, 1, 2], float, 3.0) == CriticalBatch(3.0, False)
-    assert critical_batch([4, 2], float, 2.0) == CriticalBatch(2, True)
-    assert critical_batch([4, 2], float, 5.0) is None
-    critical = critical_batch((1, 64, 32, 128), lambda b: of("decode", "efficient", 64, b).intensity, H200.knee)
+    assert frontier_batch([4, 1, 2], float, 3.0) == CriticalBatch(3.0, False)
+    assert frontier_batch([4, 2], float, 2.0) == CriticalBatch(2, True)
+    assert frontier_batch([4, 2], float, 5.0) is None
+    critical = frontier_batch((1, 64, 32, 128), lambda b: of("decode", "efficient", 64, b).intensity, H200.knee)
     assert critical is not None
     assert round(critical.batch, 3) == 61.928
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.compat.model_info import EFFICIENT, H200, NAIVE, Phase, Rules, account
+from roofline.compat.model_info import EFFICIENT, H200, NAIVE, ReportPhase, Rules, account
 from roofline.compat.model_info.account import accounted
 from roofline.compat.model_info.conventions import Convention
 from roofline.compat.model_info.outline import outline
@@ -24,7 +24,7 @@ LATENT_PROJECTIONS = 7168 * 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 * 128 * 2
 EXPERT = 3 * 7168 * 2048
 
 
-def costs(model: Model = V3, phase: Phase = "decode", rules: Rules = NAIVE, **given: Any) -> dict[str, OpCost]:
+def costs(model: Model = V3, phase: ReportPhase = "decode", rules: Rules = NAIVE, **given: Any) -> dict[str, OpCost]:
     """The ops of the outline by name, of 2 sequences and 10 tokens; of ops alike the first."""
     work = account(model, phase, rules, **{"batch": 2, "length": 10, **given}).work
     return {cost.name: cost for cost in reversed(work.ops)}

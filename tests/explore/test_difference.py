@@ -45,7 +45,7 @@ def test_each_side_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, int]] = []
     measured = difference.phase_figures
     monkeypatch.setattr(
-        difference, "measured", lambda s, phase, timed: seen.append((phase, s.batch)) or measured(s, phase, timed)
+        difference, "phase_figures", lambda s, phase, timed: seen.append((phase, s.batch)) or measured(s, phase, timed)
     )
     d = differ(side(LLAMA), side(f"{LLAMA}:batch=2"))
     assert seen == [("prefill", 1), ("prefill", 2), ("decode", 1), ("decode", 2)]

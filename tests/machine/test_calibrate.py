@@ -19,7 +19,7 @@ from roofline.machine.constants import constants_for
 from roofline.machine.law import RECORDS
 from roofline.model.errors import InputError
 
-MACHINE = c.Measured("cpu", "Test CPU", "amd", 4, 32e9, 32 * 2.0**20, "PyTorch 0", date="2025-01-01")
+MACHINE = c.MeasuredMachine("cpu", "Test CPU", "amd", 4, 32e9, 32 * 2.0**20, "PyTorch 0", date="2025-01-01")
 PEAKS = {"fp32": 2e11, "bf16": 8e11}
 BANDWIDTH = 4e10
 TRUE: dict[str, dict[str, float]] = {
@@ -39,14 +39,14 @@ def truth(kind: str) -> Any:
 def synthetic(dtypes: tuple[str, ...] = ("fp32", "bf16")) -> c.Measurements:
     """What a machine that follows the laws to the letter would measure."""
     cases = c.planned_cases("cpu", dtypes)
-    rows = [c.Row(k, k.size("bytes") / BANDWIDTH) for k in cases if k.kind in ("read", "copy")]
-    rows += [c.Row(c.Case("matmul", d, (4096, 4096, 4096)), 2 * 4096**3 / PEAKS[d]) for d in dtypes]
+    rows = [c.Measurement(k, k.size("bytes") / BANDWIDTH) for k in cases if k.kind in ("read", "copy")]
+    rows += [c.Measurement(c.Case("matmul", d, (4096, 4096, 4096)), 2 * 4096**3 / PEAKS[d]) for d in dtypes]
     chip = bare_chip(c.Measurements(MACHINE, tuple(rows)))
     for dtype in dtypes:
         for kind in FREE:
-            chosen = [c.Row(case, 1.0) for case in cases if case.kind == kind and case.dtype == dtype]
+            chosen = [c.Measurement(case, 1.0) for case in cases if case.kind == kind and case.dtype == dtype]
             times = predicted(kind, chosen, chip, truth(kind))
-            rows += [c.Row(r.case, float(t)) for r, t in zip(chosen, times, strict=True)]
+            rows += [c.Measurement(r.case, float(t)) for r, t in zip(chosen, times, strict=True)]
     return c.Measurements(MACHINE, tuple(rows))
 
 
@@ -90,7 +90,10 @@ def test_constants_that_the_times_tell_apart_come_back(
 
 def test_noise_shows_as_error() -> None:
     random, exact = np.random.default_rng(0), synthetic(("fp32",))
-    noisy = [c.Row(r.case, r.seconds * float(random.lognormal(0, 0.1 * (r.case.kind == "stream")))) for r in exact.rows]
+    spread = {"stream": 0.1}
+    noisy = [
+        c.Measurement(r.case, r.seconds * float(random.lognormal(0, spread.get(r.case.kind, 0.0)))) for r in exact.rows
+    ]
     fitted = {f.kind: f for f in c.fit_laws(c.Measurements(MACHINE, tuple(noisy))).fits}
     assert 0.03 < fitted["stream"].mape < 0.2
     assert fitted["stream"].held_out > 0.03
@@ -99,7 +102,7 @@ def test_noise_shows_as_error() -> None:
 
 
 def test_a_layer_sets_the_launch_floor_of_elementwise_ops() -> None:
-    rows = (*synthetic(("fp32",)).rows, c.Row(c.Case("layer", "fp32", (1, 64, 2, 2, 32, 128)), 5e-4))
+    rows = (*synthetic(("fp32",)).rows, c.Measurement(c.Case("layer", "fp32", (1, 64, 2, 2, 32, 128)), 5e-4))
     tables = c.fit_laws(c.Measurements(MACHINE, rows), folds=0).chip.constants
     assert tables is not None
     t0 = {kind: tables["fp32"][kind]["default"]["t0"] for kind in ("matmul", "decode", "stream")}

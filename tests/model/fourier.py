@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log2
 from typing import Any
 
@@ -14,6 +14,7 @@ from roofline.model.errors import InputError
 from roofline.model.maths import Count, is_array, is_symbol
 from roofline.model.modules import Module
 from roofline.model.precision import PARTS_OF
+from roofline.model.record import record
 from roofline.units import whole
 from roofline.work import counting, traffic
 from roofline.work.lower import lowers
@@ -23,7 +24,7 @@ from roofline.work.training import FLOWS, GRADIENTS, KEPT, Flow, nothing_kept
 
 
 # -- what it is ----------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True, eq=False)
 class FourierMixing(Module):
     """The real part of a Fourier transform over `width` and over the tokens of a sequence. It has no weights."""
 
@@ -39,7 +40,7 @@ PARTS_OF.add(lambda _: "other", FourierMixing)
 
 
 # -- what it does at a step ----------------------------------------------------------------------------------------
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(frozen=True, kw_only=True, eq=False)
 class Transform(Op):
     """Transforms of `width` values for each new token of `step`, and of each sequence's tokens for each channel."""
 

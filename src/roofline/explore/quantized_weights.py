@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline.model.model import Model
-from roofline.model.modules import Role
-from roofline.model.precision import WEIGHTS, Precision, format_named, role_of
+from roofline.model.modules import Part
+from roofline.model.precision import WEIGHTS, Precision, format_named, part_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def quantized_weights(model: Model, formats: Precision, name: str) -> QuantizedW
     None where there is none.
     """
     fmt = format_named(name)
-    parts = [(role_of(x), n * x.matrix) for x, n in model.modules()]
+    parts = [(part_of(x), n * x.matrix) for x, n in model.modules()]
     stored = _stored(model)
     wide = [role for role in stored if formats.weights(role).bits > fmt.bits]
     if not wide:
@@ -49,7 +49,7 @@ def weights_text(model: Model, formats: Precision) -> str:
     return "/".join(dict.fromkeys(formats.weights(role).name for role in _stored(model)))
 
 
-def _stored(model: Model) -> list[Role]:
+def _stored(model: Model) -> list[Part]:
     """The parts that have matrices."""
-    parts = {role_of(x) for x, _ in model.modules() if x.matrix}
+    parts = {part_of(x) for x, _ in model.modules() if x.matrix}
     return [role for role in WEIGHTS if role in parts]

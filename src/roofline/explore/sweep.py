@@ -128,14 +128,12 @@ def sweep_steps(
     batch: int = 1,
     context: int = 1024,
     most: int | None = None,
-    counting: str = "standard",
-    traffic: str = "fused",
     **options: Any,
 ) -> StepSweep:
     """Steps over batch (1 … `most`, 1024 where not given, at `context`) or over context (1 … `most` at `batch`).
 
     Contexts are those of `lengths`. Of a decode `context` is what is cached, of a prefill the prompt. The batch is that
-    of all replicas. `counting`, `traffic` and the settings in `options` are those of `estimate`.
+    of all replicas. The `options` are those of `estimate`.
     Raises InputError for what is not understood.
     """
     for name, value, known in (("over", over, AXES), ("phase", phase, PHASES)):
@@ -145,13 +143,14 @@ def sweep_steps(
     last = count("batch", MOST_BATCH if most is None else most, 1) if over == "batch" else longest_context(model, most)
     values = spread(1, last, 8) if over == "batch" else lengths(model, last, phase)
 
+    conventions = {name: options.pop(name) for name in ("counting", "traffic") if name in options}
     asked = setup(model, on=on, **options)
 
     def step(points: Values) -> Step:
         return step_of(phase, points, length) if over == "batch" else step_of(phase, size, points)
 
     def at(points: Values) -> Estimate:
-        return step_estimate(asked, step(points), counting=counting, traffic=traffic)
+        return step_estimate(asked, step(points), **conventions)
 
     drawn = at(values)
     floor = crossings("floor", values, lambda points: floor_bound(at(points)), floor_bound(drawn))

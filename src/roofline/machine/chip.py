@@ -211,10 +211,10 @@ def _constants(key: str, table: object) -> Mapping[str, Any]:
     for dtype, kinds in _tables(key, table):
         read[dtype] = {}
         for kind, softwares in _tables(f"{key}.{dtype}", kinds):
-            here = f"{key}.{dtype}.{kind}"
+            field = f"{key}.{dtype}.{kind}"
             if kind not in names:
-                raise InputError(here, "a table", f"one of {', '.join(names)}", nearest(kind, names))
-            read[dtype][kind] = {s: _entry(f"{here}.{s}", e, names[kind]) for s, e in _tables(here, softwares)}
+                raise InputError(field, "a table", f"one of {', '.join(names)}", nearest(kind, names))
+            read[dtype][kind] = {s: _entry(f"{field}.{s}", e, names[kind]) for s, e in _tables(field, softwares)}
     return _frozen(read)
 
 

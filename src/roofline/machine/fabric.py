@@ -183,9 +183,9 @@ def _walk(axes: tuple[int, ...], count: int, stride: int) -> tuple[int, ...]:
     """How many of a strided group lie along each axis."""
     box = []
     for axis in axes:
-        here = min(count, max(1, axis // stride))
-        box.append(here)
-        count, stride = ceil_div(count, here), max(1, stride // axis)
+        reached = min(count, max(1, axis // stride))
+        box.append(reached)
+        count, stride = ceil_div(count, reached), max(1, stride // axis)
     return tuple(box)
 
 
@@ -194,13 +194,13 @@ def _boxes(axes: tuple[int, ...], count: int) -> tuple[tuple[int, ...], ...]:
     """The boxes of `count` chips that fit, whole axis lengths; the line through the axes in turn where none does."""
     if len(axes) == 1:
         return ((count,),) if count <= axes[0] else ()
-    found = [
+    spans = [
         (first, *rest)
         for first in range(1, min(axes[0], count) + 1)
         if count % first == 0
         for rest in _boxes(axes[1:], count // first)
     ]
-    return tuple(found) or (_walk(axes, count, 1),)
+    return tuple(spans) or (_walk(axes, count, 1),)
 
 
 # -- reading -------------------------------------------------------------------------------------------------------

@@ -34,10 +34,10 @@ def with_lora(model: Model, rank: int, targets: Iterable[str] = ()) -> Model:
                 yield from _pair(module, rank)
             yield replace(module, frozen=True)
 
-    made = {b: Block(b.name, tuple(adapted(b.modules, True))) for b, _ in model.blocks}
+    blocks = {b: Block(b.name, tuple(adapted(b.modules, True))) for b, _ in model.blocks}
     return replace(
         model, embedding=tuple(adapted(model.embedding, False)), head=tuple(adapted(model.head, False)),
-        layers=tuple(made[b] for b in model.layers),
+        layers=tuple(blocks[b] for b in model.layers),
     )  # fmt: skip
 
 

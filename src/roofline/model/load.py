@@ -195,20 +195,20 @@ def _find(name: str) -> str | None:
 def _near(name: str) -> list[str]:
     """The catalog ids most like `name`, by their last part where `name` has no slash."""
     by_name = {id if "/" in name else id.rpartition("/")[2]: id for id in catalog()}
-    return [by_name[found] for found in nearest(name[:200], by_name)]
+    return [by_name[match] for match in nearest(name[:200], by_name)]
 
 
 # -- what stands in it ---------------------------------------------------------------------------------------------
 def _parse(content: bytes, field: str) -> dict[str, Any]:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for key, value in pairs:
-            if key in found:
+            if key in values:
                 raise InputError(field, f"{key!r} twice", "each key once")
             if not key.isprintable():
                 raise InputError(field, key, "keys of printable characters")
-            found[key] = value
-        return found
+            values[key] = value
+        return values
 
     def number(text: str) -> str:
         if len(text) > LONGEST_NUMBER:
@@ -269,8 +269,8 @@ def _download(model: str, revision: str | None) -> str:
     from huggingface_hub import constants, get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import RemoteEntryNotFoundError, RevisionNotFoundError
 
-    found = try_to_load_from_cache(model, _CONFIG, revision=revision)
-    cached = found if isinstance(found, str) else None
+    known = try_to_load_from_cache(model, _CONFIG, revision=revision)
+    cached = known if isinstance(known, str) else None
     if cached and revision and _COMMIT.fullmatch(revision):
         return cached
     url = hf_hub_url(model, _CONFIG, revision=revision)

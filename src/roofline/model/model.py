@@ -9,8 +9,8 @@ from functools import cached_property
 
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, least
-from roofline.model.modules import PARTS, Conv, Experts, Module, Role
-from roofline.model.precision import Precision, role_of
+from roofline.model.modules import PARTS, Conv, Experts, Module, Part
+from roofline.model.precision import Precision, part_of
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,11 @@ class Model:
                 idle += n * (module.experts - chosen(module)) * module.each
         return self.parameters - idle
 
-    def parameters_by_part(self) -> dict[Role, int]:
+    def parameters_by_part(self) -> dict[Part, int]:
         """Parameters of each part that has any; they sum to `parameters`."""
         sums = dict.fromkeys(PARTS, 0)
         for module, n in self.modules():
-            sums[role_of(module)] += n * module.parameters
+            sums[part_of(module)] += n * module.parameters
         return {part: total for part, total in sums.items() if total}
 
     def kv_elements(self, tokens: Count) -> Count:

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeAlias
 from roofline.model.maths import Count, ceil_div
 from roofline.model.record import Value, record
 
-Role: TypeAlias = Literal["attention", "ffn", "experts", "router", "embedding", "head", "other"]
-PARTS: tuple[Role, ...] = ("attention", "ffn", "experts", "router", "embedding", "head", "other")
+Part: TypeAlias = Literal["attention", "ffn", "experts", "router", "embedding", "head", "other"]
+PARTS: tuple[Part, ...] = ("attention", "ffn", "experts", "router", "embedding", "head", "other")
 Cut: TypeAlias = Literal["columns", "rows", "groups", "none"]
 Degree: TypeAlias = Literal["tp", "ep", "cp", "pp", "dp"]
 
@@ -80,7 +80,7 @@ class Linear(Module):
     inputs: int
     outputs: int
     bias: bool = False
-    part: Role = "ffn"
+    part: Part = "ffn"
     tied: bool = False
     groups: int = 1
     cut: Cut = "none"
@@ -366,8 +366,8 @@ class Experts(Module):
     def held(self) -> int:
         """Experts whose weights a rank holds."""
         ranks: Any = self.ranks  # an array on ranks of many layouts, and so is what they hold
-        held: int = self.experts // ranks
-        return held
+        share: int = self.experts // ranks
+        return share
 
     @property
     def matrix(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from roofline.model import modules as m
 from roofline.model.errors import InputError, nearest
 from roofline.model.maths import Count, ceil_div
-from roofline.model.modules import Role
+from roofline.model.modules import Part
 from roofline.model.table import KindTable
 
 
@@ -129,7 +129,7 @@ def format_named(name: object, field: str = "format") -> Format:
     raise InputError(field, name, "a number format", nearest(text, known) or ["bf16", "fp8", "int4"])
 
 
-WEIGHTS: tuple[Role, ...] = ("attention", "ffn", "experts")
+WEIGHTS: tuple[Part, ...] = ("attention", "ffn", "experts")
 """The roles that `weights` stands for."""
 
 
@@ -183,7 +183,7 @@ class Precision:
         groups = {n: ["weights", *r[many:]] if tuple(r[:many]) == WEIGHTS else r for n, r in groups.items()}
         return ", ".join([base, *(f"{'/'.join(roles)} {name}" for name, roles in groups.items())])
 
-    def weights(self, part: Role) -> Format:
+    def weights(self, part: Part) -> Format:
         """The format of a part's weights."""
         chosen: Format = getattr(self, part)
         return chosen
@@ -191,7 +191,7 @@ class Precision:
     def weight_bytes(self, module: m.Module) -> Count:
         """Stored bytes of a module's parameters: matrices in their part's format, the rest in that of `other`."""
         rest = module.parameters - module.matrix
-        return self.weights(role_of(module)).bytes(module.matrix) + self.other.bytes(rest)
+        return self.weights(part_of(module)).bytes(module.matrix) + self.other.bytes(rest)
 
     def with_roles(self, **roles: str | Format) -> Precision:
         """This precision with some roles changed; `weights` stands for attention, ffn and experts together.
@@ -253,7 +253,7 @@ def uniform(chosen: Format) -> Precision:
     return Precision(**{f.name: chosen for f in fields(Precision)})
 
 
-PARTS_OF: KindTable[Callable[[Any], Role]] = KindTable("roles", m.Module)
+PARTS_OF: KindTable[Callable[[Any], Part]] = KindTable("roles", m.Module)
 """Kind of module → the role of its weights."""
 PARTS_OF.add(lambda x: x.part, m.Linear)
 PARTS_OF.add(lambda _: "experts", m.Experts)
@@ -267,9 +267,9 @@ PARTS_OF.add(
 )  # fmt: skip
 
 
-def role_of(module: m.Module) -> Role:
+def part_of(module: m.Module) -> Part:
     """The role of a module's weights."""
     return PARTS_OF[type(module)](module)
 
 
-assert set(m.PARTS) == set(get_args(Role))
+assert set(m.PARTS) == set(get_args(Part))

@@ -42,9 +42,10 @@ class Value(Record):
     """A record that equals another of its kind with the same fields."""
 
     def __eq__(self, other: object) -> bool:
-        values = _values(type(self))
+        kind: Any = type(self)
         if type(other) is not type(self):
             return NotImplemented
+        values = _values(kind)
         return bool(values(self) == values(other))
 
     def __hash__(self) -> int:

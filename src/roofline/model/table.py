@@ -3,7 +3,7 @@
 A kind stands in a table because somebody put it there. There is no default: a kind that a table lacks is an error that
 names both, and putting a kind there twice is one too.
 
->>> words: Table[str] = Table("words", LookupError, without=(KeyError,))
+>>> words: KindTable[str] = KindTable("words", LookupError, without=(KeyError,))
 >>> words.add("beyond the end", IndexError)
 >>> words[IndexError]
 'beyond the end'

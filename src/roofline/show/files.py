@@ -34,8 +34,8 @@ def check_file(path: Path, force: bool, field: str = "output") -> None:
 def check_folder(path: Path, force: bool) -> None:
     """Raises InputError for a folder that cannot be made or written, and for one with files in it without `force`."""
     there = path.exists()
-    held = path if there else path.parent
-    if not held.is_dir() or not os.access(held, os.W_OK):
+    folder = path if there else path.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InputError("folder", str(path), "a folder that can be written")
     if there and any(path.iterdir()) and not force:
         raise InputError("folder", str(path), "an empty folder, or --force to write into it")

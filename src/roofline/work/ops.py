@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from roofline.model.maths import Count
-from roofline.model.modules import Degree, Role
+from roofline.model.modules import Degree, Part
 from roofline.model.record import Record, record
 from roofline.model.table import KindTable
 from roofline.work.step import Queries, Step
@@ -29,7 +29,7 @@ class Op(Record):
     """What all kinds share. `part` and `store` name the formats of weights and cache in a `Precision`."""
 
     name: str
-    part: Role = "other"
+    part: Part = "other"
     store: Store = "kv"
     weight: Count = 0
     vector: Count = 0

@@ -56,43 +56,47 @@ class Training(Step):
         return self.recipe.precision(self.optimizer)
 
 
-def training(
-    batch: Count = 1,
-    tokens: Count = None,
-    *,
-    recompute: str | Sequence[str] = "none",
-    recipe: str | Recipe = "bf16",
-    optimizer: str | Optimizer = "adamw",
-    flash: bool = True,
-    fused_loss: bool = False,
-    micro_batch: Count = 1,
-    schedule: str = "1f1b",
-    overlap: bool = True,
-    offload: str | Sequence[str] = (),
-) -> Training:
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How a step of training runs, with what holds where nothing is said; `Training` says what each means."""
+
+    recompute: str | Sequence[str] = "none"
+    recipe: str | Recipe = "bf16"
+    optimizer: str | Optimizer = "adamw"
+    flash: bool = True
+    fused_loss: bool = False
+    micro_batch: Count = 1
+    schedule: str = "1f1b"
+    overlap: bool = True
+    offload: str | Sequence[str] = ()
+
+
+def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training:
     """`batch` sequences of `tokens` tokens each, forward and backward.
 
-    The batch is that of all data-parallel replicas together; see `Training` for the rest.
+    The batch is that of all data-parallel replicas together; `options` are those of `TrainingOptions`.
 
     Raises InputError for sizes that are not whole and a recompute that is none of none, selective, full or a list of
     module names.
     """
+    how = TrainingOptions(**options)
     entry = Queries(0, count("tokens", tokens, 1), count("batch", batch, 1))
-    for name, value in (("flash", flash), ("fused_loss", fused_loss), ("overlap", overlap)):
-        flag(name, value)
-    if schedule not in SCHEDULES:
-        raise not_one_of("schedule", schedule, SCHEDULES)
-    again = recompute if recompute in RECOMPUTE else _words("recompute", recompute)
-    away = _words("offload", offload)
-    if isinstance(recompute, str) and again not in RECOMPUTE and len(again) < 2:
-        raise not_one_of("recompute", recompute, RECOMPUTE)
+    for name in ("flash", "fused_loss", "overlap"):
+        flag(name, getattr(how, name))
+    if how.schedule not in SCHEDULES:
+        raise not_one_of("schedule", how.schedule, SCHEDULES)
+    again = how.recompute if how.recompute in RECOMPUTE else _words("recompute", how.recompute)
+    away = _words("offload", how.offload)
+    if isinstance(how.recompute, str) and again not in RECOMPUTE and len(again) < 2:
+        raise not_one_of("recompute", how.recompute, RECOMPUTE)
     for name in away:
         if name not in OFFLOADS:
             raise not_one_of("offload", name, OFFLOADS)
     given: dict[str, Any] = {
-        "queries": (entry,), "logits": "all", "parts": 1, "recompute": again, "fused_loss": fused_loss,
-        "recipe": recipe_named(recipe), "optimizer": optimizer_named(optimizer), "schedule": schedule, "offload": away,
-        "flash": flash, "micro_batch": count("micro_batch", micro_batch, 1), "overlap": overlap,
+        "queries": (entry,), "logits": "all", "parts": 1, "recompute": again, "fused_loss": how.fused_loss,
+        "recipe": recipe_named(how.recipe), "optimizer": optimizer_named(how.optimizer), "schedule": how.schedule,
+        "offload": away, "flash": how.flash, "micro_batch": count("micro_batch", how.micro_batch, 1),
+        "overlap": how.overlap,
     }  # fmt: skip
     step = object.__new__(Training)
     for name, value in given.items():

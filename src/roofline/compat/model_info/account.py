@@ -47,7 +47,7 @@ class Account(Result):
 
     SCHEMA: ClassVar[str] = "roofline.account/1"
     FIGURES: ClassVar[Units] = {
-        "model": "", "phase": "", "rules": "", "tokens": "count", "flops": "FLOP", "realizable": "FLOP", "bytes": "B",
+        "model": "", "phase": "", "rules": "", "tokens": "", "flops": "FLOP", "realizable": "FLOP", "bytes": "B",
         "intensity": "FLOP/B", "dispatch_bytes": "B", "network_bytes": "B", "compute": "s", "memory": "s",
         "network": "s", "time": "s", "regime": "", "mfu": "share", "tokens_per_second": "tokens/s", "terms": "",
     }  # fmt: skip

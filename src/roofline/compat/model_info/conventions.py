@@ -16,7 +16,7 @@ from functools import lru_cache
 from roofline.compat.model_info.rules import Rules
 from roofline.model.maths import Count, ceil_div, experts_visited, least, where
 from roofline.model.model import Model
-from roofline.model.modules import Role
+from roofline.model.modules import Part
 from roofline.model.precision import Format, Precision
 from roofline.model.table import KindTable
 from roofline.work import ops as o
@@ -28,7 +28,7 @@ from roofline.work.traffic import Factors, Moved, Traffic, TrafficRule
 from roofline.work.traffic import nothing_moved as nothing_moved
 
 FINEST = 10**6
-RESIDENCY: dict[Role, int] = {
+RESIDENCY: dict[Part, int] = {
     "attention": 0, "other": 0, "ffn": 1, "embedding": 1, "head": 1, "router": 2, "experts": 2
 }  # fmt: skip
 """Part of a layer → which of the three divisors its weights have; the norms of an outline are attention's."""
@@ -53,11 +53,11 @@ class Convention:
         """heads·(2·qk_dim + 1 + 2·v_dim)·square: the softmax counts 1, the mask leaves everything."""
         return self._knob("attention", op.heads * (2 * op.qk_dim + 1 + 2 * op.v_dim) * square(op))
 
-    def _knob(self, part: Role, value: Count) -> Count:
+    def _knob(self, part: Part, value: Count) -> Count:
         return value if self.attention == 1 or part not in ("attention", "other") else self.attention * value
 
     # -- elements that move ----------------------------------------------------------------------------------------
-    def weight(self, part: Role, elements: Count) -> Count:
+    def weight(self, part: Part, elements: Count) -> Count:
         """Elements over the residency of their part, times the knob in attention."""
         divisor = self.rules.residency[RESIDENCY[part]]
         return self._knob(part, elements if divisor == 1 else elements / divisor)

@@ -144,9 +144,9 @@ class TorchBench:
     def _decode(self, dtype: Any, batch: int, length: int, heads: int, kv_heads: int, head: int) -> Runner:
         query = self._new(dtype, batch, 1, heads, head).transpose(1, 2)
         key, value = (self._new(dtype, batch, 1, kv_heads, head).transpose(1, 2) for _ in range(2))
-        held, append = self._cold(dtype, batch, kv_heads, length, head), partial(self.torch.cat, dim=-2)
+        cached, append = self._cold(dtype, batch, kv_heads, length, head), partial(self.torch.cat, dim=-2)
         layers = max(1, self.least // (2 * batch * kv_heads * length * head * dtype.itemsize))
-        caches, turn = [(held().clone(), held().clone()) for _ in range(layers)], count()
+        caches, turn = [(cached().clone(), cached().clone()) for _ in range(layers)], count()
 
         def run() -> object:
             i = next(turn) % layers
@@ -164,8 +164,8 @@ class TorchBench:
         torch = self.torch
         x, silu = self._new(dtype, tokens, hidden), torch.nn.functional.silu
         up, down = self._cold(dtype, experts, 2 * inner, hidden), self._cold(dtype, experts, hidden, inner)
-        made = torch.Generator().manual_seed(0)
-        scores = torch.rand(tokens, experts, generator=made).to(self.device)
+        generator = torch.Generator().manual_seed(0)
+        scores = torch.rand(tokens, experts, generator=generator).to(self.device)
         weights, chosen = (t.contiguous() for t in scores.topk(top_k))
         grouped = getattr(torch.nn.functional, "grouped_mm", None)
 
@@ -213,7 +213,7 @@ class TorchBench:
         })  # fmt: skip
         first, second, silu = Norm(), Norm(), nn.SiLU()
         x, cos = self._new(dtype, 1, tokens, hidden), self._new(dtype, 1, 1, tokens, head)
-        held = self._new(dtype, 1, kv_heads, 16, head)
+        cached = self._new(dtype, 1, kv_heads, 16, head)
 
         def split(y: Any) -> Any:
             return y.view(1, tokens, -1, head).transpose(1, 2)
@@ -222,7 +222,7 @@ class TorchBench:
             y = first(x)
             query, key, value = (split(linear[name](y)) for name in "qkv")
             query, key = self._turn(query, cos, cos), self._turn(key, cos, cos)
-            keys, values = self.torch.cat([held, key], dim=-2), self.torch.cat([held, value], dim=-2)
+            keys, values = self.torch.cat([cached, key], dim=-2), self.torch.cat([cached, value], dim=-2)
             z = x + linear["o"](self._attend(query, keys, values, False).reshape(1, tokens, -1))
             y = second(z)
             return z + linear["down"](silu(linear["gate"](y)) * linear["up"](y))

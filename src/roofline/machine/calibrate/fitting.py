@@ -81,9 +81,9 @@ def fit_laws(measured: Measurements, folds: int = 4) -> Calibration:
             rows = tuple(r for r in measured.rows if r.case.kind == kind and r.case.dtype == dtype)
             if not rows:
                 continue
-            found = _fit_kind(kind, rows, chip, folds)
-            tables.setdefault(dtype, {})[kind] = {"default": dict(found.constants)}
-            fits.append(found)
+            fitted = _fit_kind(kind, rows, chip, folds)
+            tables.setdefault(dtype, {})[kind] = {"default": dict(fitted.constants)}
+            fits.append(fitted)
         _share_launches(dtype, measured, tables.get(dtype, {}))
     if tables and FORMAT_KEY not in tables:
         tables[FORMAT_KEY] = tables["fp32" if "fp32" in tables else next(iter(tables))]
@@ -195,14 +195,14 @@ def _fit_kind(kind: str, rows: Sequence[Measurement], chip: Chip, folds: int) ->
     record = _solve(kind, rows, chip)
     ratio = predicted(kind, rows, chip, record) / seconds
     errors = np.abs(ratio - 1)
-    held = []
+    apart = []
     parts = min(folds, len(rows) // 4)
     for part in range(parts if parts > 1 else 0):
         known = [r for i, r in enumerate(rows) if i % parts != part]
         left = [r for i, r in enumerate(rows) if i % parts == part]
         guess = predicted(kind, left, chip, _solve(kind, known, chip))
-        held += [abs(g / r.seconds - 1) for g, r in zip(guess, left, strict=True)]
-    held_out = float(np.mean(held)) if held else float(np.mean(errors))
+        apart += [abs(g / r.seconds - 1) for g, r in zip(guess, left, strict=True)]
+    held_out = float(np.mean(apart)) if apart else float(np.mean(errors))
     constants = {f.name: float(getattr(record, f.name)) for f in fields(record)}
     short = predicted(kind, rows, chip, record) < 3 * record.t0
     small, large = _spread(ratio[short], ratio), _spread(ratio[~short], ratio)
@@ -252,26 +252,26 @@ def _least_squares(
 ) -> Floats:
     """Levenberg and Marquardt's damping, a Jacobian by differences, points kept within the bounds."""
     point, damping, nudge = np.clip(start, lowest, highest), 1e-2, 1e-3
-    here = residual(point)
+    residuals = residual(point)
     for _ in range(steps):
         signs = np.where(point + nudge > highest, -nudge, nudge)
         jacobian = np.stack(
-            [(residual(point + s * e) - here) / s for s, e in zip(signs, np.eye(point.size), strict=True)], axis=1
+            [(residual(point + s * e) - residuals) / s for s, e in zip(signs, np.eye(point.size), strict=True)], axis=1
         )
         square = jacobian.T @ jacobian
         for _ in range(8):
             step = np.linalg.solve(
-                square + damping * (np.diag(np.diag(square)) + 1e-9 * np.eye(point.size)), jacobian.T @ here
+                square + damping * (np.diag(np.diag(square)) + 1e-9 * np.eye(point.size)), jacobian.T @ residuals
             )
             tried = np.clip(point - step, lowest, highest)
             there = residual(tried)
-            if np.sum(there**2) < np.sum(here**2):
+            if np.sum(there**2) < np.sum(residuals**2):
                 break
             damping *= 4
         else:
             return point
-        gained = float(np.sum(here**2) - np.sum(there**2))
-        point, here, damping = tried, there, max(damping / 4, 1e-9)
-        if gained < 1e-9 * max(1e-9, float(np.sum(here**2))):
+        gained = float(np.sum(residuals**2) - np.sum(there**2))
+        point, residuals, damping = tried, there, max(damping / 4, 1e-9)
+        if gained < 1e-9 * max(1e-9, float(np.sum(residuals**2))):
             return point
     return point

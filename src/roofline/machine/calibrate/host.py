@@ -43,8 +43,8 @@ def describe(device: Device, torch: Any = None) -> MeasuredMachine:
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
     text = info.read_text(encoding="utf-8", errors="replace") if info.exists() else ""
-    found = re.search(r"model name\s*:\s*(.+)", text)
-    return " ".join((found[1] if found else platform.processor() or platform.machine() or "CPU").split())
+    line = re.search(r"model name\s*:\s*(.+)", text)
+    return " ".join((line[1] if line else platform.processor() or platform.machine() or "CPU").split())
 
 
 def _memory() -> float:
@@ -61,5 +61,5 @@ def _last_level() -> float:
 
 
 def _sized(text: str) -> int:
-    found = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
-    return int(found[1]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[found[2]] if found else 0
+    size = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
+    return int(size[1]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[size[2]] if size else 0

@@ -162,12 +162,12 @@ def tick_boxes(axis: Any) -> list[tuple[float, float]]:
     low, high = view(axis)
     frame, across = axis.axes.get_window_extent(), axis.axis_name == "x"
     start, long = (frame.x0, frame.width) if across else (frame.y0, frame.height)
-    found = []
+    numbers = []
     for value in ticks_in_view(axis):
         middle = start + long * log10(value / low) / log10(high / low)
         room = extent(axis.axes, axis.get_major_formatter()(value, 0), TICK)[0 if across else 1] / 2
-        found.append((middle - room, middle + room))
-    return found
+        numbers.append((middle - room, middle + room))
+    return numbers
 
 
 def powers_of_two(low: int, high: int) -> list[int]:
@@ -192,18 +192,19 @@ def handles(style: Style, entries: Sequence[tuple[str, str, str]]) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    made: list[Any] = []
+    handles: list[Any] = []
     for label, mark, colour in entries:
         if mark == "patch":
-            made.append(Patch(facecolor=colour, edgecolor="none", label=label))
+            handles.append(Patch(facecolor=colour, edgecolor="none", label=label))
         elif mark == "line":
-            made.append(Line2D([], [], color=colour, linewidth=1.6, label=label))
+            handles.append(Line2D([], [], color=colour, linewidth=1.6, label=label))
         elif mark.startswith("hollow"):
-            made.append(Line2D([], [], color=colour, marker=mark.removeprefix("hollow"), markersize=5, linestyle="none",
-                               markerfacecolor=style.colours.paper, markeredgewidth=0.9, label=label))  # fmt: skip
+            hollow: dict[str, Any] = {"marker": mark.removeprefix("hollow"), "markerfacecolor": style.colours.paper}
+            shape: dict[str, Any] = {"markersize": 5, "markeredgewidth": 0.9, "linestyle": "none"}
+            handles.append(Line2D([], [], color=colour, label=label, **hollow, **shape))
         else:
-            made.append(Line2D([], [], color=colour, marker=mark, markersize=6, linestyle="none", label=label))
-    return made
+            handles.append(Line2D([], [], color=colour, marker=mark, markersize=6, linestyle="none", label=label))
+    return handles
 
 
 def legend(

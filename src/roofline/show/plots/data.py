@@ -49,12 +49,12 @@ class DrawnRoof:
     @property
     def levels(self) -> tuple[Ceiling, ...]:
         """The ceilings as they are drawn: those of one height are one."""
-        found = []
+        values = []
         for _, same in groupby(self.ceilings, key=lambda c: c.peak):
             joined = tuple(same)
             label = ", ".join(c.label for c in joined)
-            found.append(replace(joined[0], label=label, vector=all(c.vector for c in joined)))
-        return tuple(found)
+            values.append(replace(joined[0], label=label, vector=all(c.vector for c in joined)))
+        return tuple(values)
 
 
 @dataclass(frozen=True)

@@ -67,9 +67,9 @@ def draw_shares(plot: SharesPlot, style: Style) -> Figure:
     ax.grid(False, axis="y")
     ax.set_xlabel("share (%)")
     if beside:
-        found = [(g, "patch", colours[g]) for g in groups]
-        made = legend(figure, style, found, left + wide + 0.2, figure.get_size_inches()[1] - top)
-        for handle, group in zip(made.legend_handles, groups, strict=True):
+        entries = [(g, "patch", colours[g]) for g in groups]
+        drawn = legend(figure, style, entries, left + wide + 0.2, figure.get_size_inches()[1] - top)
+        for handle, group in zip(drawn.legend_handles, groups, strict=True):
             handle.set(hatch=hatches[group], edgecolor=theme.paper)
     return figure
 
@@ -126,9 +126,9 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
     ax.set_xlabel("Context (tokens)")
     ax.set_ylabel("Memory (GB)")
     if beside:
-        found = [(n, "patch", colours[n]) for n in reversed(names)]
-        made = legend(figure, style, found, left + wide + 0.2, figure.get_size_inches()[1] - top)
-        for handle, name in zip(made.legend_handles, reversed(names), strict=True):
+        entries = [(n, "patch", colours[n]) for n in reversed(names)]
+        drawn = legend(figure, style, entries, left + wide + 0.2, figure.get_size_inches()[1] - top)
+        for handle, name in zip(drawn.legend_handles, reversed(names), strict=True):
             handle.set(hatch=HATCHES[names.index(name)], edgecolor=theme.paper)
     return figure
 
@@ -175,6 +175,6 @@ def draw_bars(plot: BarsPlot, style: Style) -> Figure:
         ax.grid(False, axis="y")
         ax.set_xlabel(f"{panel.label} ({panel.unit})" if panel.unit else panel.label)
     if beside:
-        found = [(phase, "patch", theme.palette[j]) for j, phase in enumerate(plot.phases)]
-        legend(figure, style, found, width - beside, figure.get_size_inches()[1] - top)
+        entries = [(phase, "patch", theme.palette[j]) for j, phase in enumerate(plot.phases)]
+        legend(figure, style, entries, width - beside, figure.get_size_inches()[1] - top)
     return figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from math import atan2, degrees, hypot, log10, sqrt
@@ -73,24 +73,33 @@ def draw_roofline(plot: RooflinePlot, style: Style) -> Figure:
         y = bottom + foot + (down - 1 - i // across) * (high + foot + head)
         others = [p.roof for p in plot.panels if p is not panel]
         name = panel.roof.chip if across > 1 else ""
-        _panel(figure, style, (x, y, wide, high), plot, panel, others, spans, name, i % across == 0)
+        _panel(figure, style, _Spot((x, y, wide, high), name, i % across == 0), plot, panel, others, spans)
     if beside:
         up = figure.get_size_inches()[1]
         legend(figure, style, entries(plot, style), width - beside - MARGIN + 0.1, up - top - head)
     return figure
 
 
+@dataclass(frozen=True)
+class _Spot:
+    """Where a panel stands: its box in inches, what is written above it, and whether it is the first of its row."""
+
+    box: tuple[float, float, float, float]
+    name: str
+    first: bool
+
+
 def _panel(
-    figure: Figure, style: Style, box: tuple[float, ...], plot: RooflinePlot, panel: Panel, others: Sequence[DrawnRoof],
-    spans: Sequence[Range], name: str, first: bool,
+    figure: Figure, style: Style, spot: _Spot, plot: RooflinePlot, panel: Panel, others: Sequence[DrawnRoof],
+    spans: Sequence[Range],
 ) -> None:  # fmt: skip
     """A panel's axes: one, or one for each part of a broken axis."""
-    x, y, wide, high = box
+    x, y, wide, high = spot.box
     decades = [max(0.5, log10(b / a)) for a, b in spans]
     gap = 0.14
     room = wide - gap * (len(spans) - 1)
     everything = frame(plot)[1]
-    made: list[Axes] = []
+    panels: list[Axes] = []
     for span, share in zip(spans, decades, strict=True):
         part = room * share / sum(decades)
         ax = axes(figure, style, x, y, part, high)
@@ -102,26 +111,27 @@ def _panel(
         ax.tick_params(which="minor", length=1.5)
         log_axis(ax.xaxis)
         log_axis(ax.yaxis)
-        if made:
+        if panels:
             ax.spines["left"].set_visible(False)
             ax.tick_params(axis="y", which="both", left=False, labelleft=False)
-        made.append(ax)
-    for ax in made:
-        _fill(ax, style, plot, panel, others, last=ax is made[-1], first=ax is made[0])
-    if len(made) > 1:
-        _ticks_apart(made[0].xaxis, made[1].xaxis)
-        _slashes(made[0], made[1], style)
-    if first:
-        made[0].set_ylabel("Performance (FLOP/s)")
-    middle = (made[0].get_position().x0 + made[-1].get_position().x1) / 2
-    below = made[0].get_position().y0 - 0.4 / figure.get_size_inches()[1]
+        panels.append(ax)
+    for ax in panels:
+        _fill(ax, style, plot, panel, others, last=ax is panels[-1], first=ax is panels[0])
+    if len(panels) > 1:
+        _ticks_apart(panels[0].xaxis, panels[1].xaxis)
+        _slashes(panels[0], panels[1], style)
+    if spot.first:
+        panels[0].set_ylabel("Performance (FLOP/s)")
+    middle = (panels[0].get_position().x0 + panels[-1].get_position().x1) / 2
+    below = panels[0].get_position().y0 - 0.4 / figure.get_size_inches()[1]
     figure.text(
         middle, below, "Arithmetic intensity (FLOP/B)", ha="center", va="center", color=style.colours.ink, size=9
     )
-    if name:
-        above = made[0].get_position().y1 + 0.1 / figure.get_size_inches()[1]
-        size = labels.fitting(made[0], name, 9, wide)
-        figure.text(made[0].get_position().x0, above, name, ha="left", va="bottom", color=style.colours.ink, size=size)
+    if spot.name:
+        above = panels[0].get_position().y1 + 0.1 / figure.get_size_inches()[1]
+        size = labels.fitting(panels[0], spot.name, 9, wide)
+        left, ink = panels[0].get_position().x0, style.colours.ink
+        figure.text(left, above, spot.name, ha="left", va="bottom", color=ink, size=size)
 
 
 def _ticks_apart(left: Any, right: Any) -> None:
@@ -189,17 +199,19 @@ def _fill(
 
 def lines(roof: DrawnRoof, span: Range) -> list[tuple[tuple[tuple[float, float], tuple[float, float]], str]]:
     """The straight lines of a roof within a range of x, as ((x, x), (y, y)) with their line style."""
-    found: list[tuple[tuple[tuple[float, float], tuple[float, float]], str]] = []
+    segments: list[tuple[tuple[tuple[float, float], tuple[float, float]], str]] = []
     top = roof.ceilings[0]
     for slope in roof.slopes:
         start, end = span[0], min(span[1], top.peak / slope.bandwidth)
         if start < end:
-            found.append((((start, end), (start * slope.bandwidth, end * slope.bandwidth)), ":" if slope.link else "-"))
+            segments.append(
+                (((start, end), (start * slope.bandwidth, end * slope.bandwidth)), ":" if slope.link else "-")
+            )
     for ceiling in roof.levels:
         start = max(span[0], ceiling.ridge)
         if start < span[1]:
-            found.append((((start, span[1]), (ceiling.peak, ceiling.peak)), "--" if ceiling.vector else "-"))
-    return found
+            segments.append((((start, span[1]), (ceiling.peak, ceiling.peak)), "--" if ceiling.vector else "-"))
+    return segments
 
 
 def _rings(points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoint, float]]:
@@ -216,19 +228,19 @@ def _merged(ax: Axes, points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoi
     """One label for points whose marks lie on each other, the largest share first."""
     figure: Any = ax.figure
     scale = figure.dpi / 72
-    found: list[tuple[RooflinePoint, list[str]]] = []
+    groups: list[tuple[RooflinePoint, list[str]]] = []
     for point in sorted(points, key=lambda p: -p.share):
-        here = ax.transData.transform((point.intensity, point.performance))
-        for other, names in found:
+        place = ax.transData.transform((point.intensity, point.performance))
+        for other, names in groups:
             there = ax.transData.transform((other.intensity, other.performance))
             close = max(7.0, 0.4 * (sqrt(size_of(point)) + sqrt(size_of(other)))) * scale
-            if hypot(*(here - there)) < close:
+            if hypot(*(place - there)) < close:
                 if point.label not in names:
                     names.append(point.label)
                 break
         else:
-            found.append((point, [point.label]))
-    return [(point, "\n".join(names)) for point, names in found]
+            groups.append((point, [point.label]))
+    return [(point, "\n".join(names)) for point, names in groups]
 
 
 def _name_roof(
@@ -348,14 +360,14 @@ def entries(plot: RooflinePlot, style: Style) -> list[tuple[str, str, str]]:
     points = [p for panel in plot.panels for p in panel.points]
     theme = style.colours
     colours, markers = colours_of((p.group for p in points), theme), marker_of(p.phase for p in points)
-    found = [(phase, marker, theme.ink) for phase, marker in markers.items()]
+    entries = [(phase, marker, theme.ink) for phase, marker in markers.items()]
     if list(colours) == list(markers):
-        found = [(phase, marker, colours[phase]) for phase, marker in markers.items()]
+        entries = [(phase, marker, colours[phase]) for phase, marker in markers.items()]
     else:
-        found = [(group, "patch", colour) for group, colour in colours.items()] + found
+        entries = [(group, "patch", colour) for group, colour in colours.items()] + entries
     if any(p.light > p.performance * 1.001 for p in points):
-        found += [("expected", "o", theme.muted), ("speed of light", "hollowo", theme.muted)]
-    return [*found, ("size: share of\nthe step's time", "", theme.muted)]
+        entries += [("expected", "o", theme.muted), ("speed of light", "hollowo", theme.muted)]
+    return [*entries, ("size: share of\nthe step's time", "", theme.muted)]
 
 
 def draw_legend(plot: RooflinePlot, style: Style) -> Figure:
@@ -366,23 +378,23 @@ def draw_legend(plot: RooflinePlot, style: Style) -> Figure:
     pairs = sorted(
         {(p.group, p.phase) for p in points}, key=lambda k: (list(markers).index(k[1]), list(colours).index(k[0]))
     )
-    found = [
+    sizes = [
         (f"{group} · {phase}" if group != phase else group, markers[phase], colours[group]) for group, phase in pairs
     ]
     if any(p.light > p.performance * 1.001 for p in points):
-        found.append(("speed of light", "hollowo", theme.muted))
+        sizes.append(("speed of light", "hollowo", theme.muted))
     columns = len(markers) if len(pairs) > 6 else 1
-    width, height = _legend_size(style, found, columns)
+    width, height = _legend_size(style, sizes, columns)
     while width > WIDEST and columns > 1:
         columns = min(columns - 1, max(1, int(columns * WIDEST / width)))
-        width, height = _legend_size(style, found, columns)
+        width, height = _legend_size(style, sizes, columns)
     figure, _, bottom = sheet(style, width, height)
-    legend(figure, style, found, MARGIN, bottom + height, ncols=columns)
+    legend(figure, style, sizes, MARGIN, bottom + height, ncols=columns)
     return figure
 
 
-def _legend_size(style: Style, found: Sequence[tuple[str, str, str]], columns: int) -> tuple[float, float]:
+def _legend_size(style: Style, entries: Sequence[tuple[str, str, str]], columns: int) -> tuple[float, float]:
     """Inches across, with margins, and up that a legend of its own takes in so many columns."""
     figure, _, _ = sheet(style, WIDEST, WIDEST)
-    box = legend(figure, style, found, 0.0, WIDEST, ncols=columns).get_window_extent()
+    box = legend(figure, style, entries, 0.0, WIDEST, ncols=columns).get_window_extent()
     return box.width / style.dpi + 2 * MARGIN, box.height / style.dpi

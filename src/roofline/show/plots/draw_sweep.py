@@ -53,14 +53,14 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
     below.set_xlabel(plot.axis_label)
     _crossings(above, plot, style)
     if beside:
-        found = [(c.chip, "line", theme.palette[i % len(theme.palette)]) for i, c in enumerate(plot.curves)]
+        entries = [(c.chip, "line", theme.palette[i % len(theme.palette)]) for i, c in enumerate(plot.curves)]
         marked = [c for curve in plot.curves for c in curve.crossings]
         if any(c.floor for c in marked):
-            found.append(("the speed of light's\nlimit changes", "o", theme.muted))
+            entries.append(("the speed of light's\nlimit changes", "o", theme.muted))
         if any(not c.floor for c in marked):
-            found.append(("what most of the time\nis limited by changes", "hollowo", theme.muted))
-        made = legend(figure, style, found, left + wide + 0.2, figure.get_size_inches()[1] - top)
-        for i, handle in enumerate(made.legend_handles[: len(names)]):
+            entries.append(("what most of the time\nis limited by changes", "hollowo", theme.muted))
+        drawn = legend(figure, style, entries, left + wide + 0.2, figure.get_size_inches()[1] - top)
+        for i, handle in enumerate(drawn.legend_handles[: len(names)]):
             handle.set_linestyle(DASHES[i % len(DASHES)])
     return figure
 
@@ -158,14 +158,14 @@ def _bounds(ax: Any, plot: MapPlot, colour: str) -> None:
 def _map_legend(figure: Any, plot: MapPlot, style: Style, x: float, y: float, filled: Any) -> None:
     theme = style.colours
     cells = [c for row in plot.rows for c in row]
-    found: list[tuple[str, str, Any]] = [("tokens/s, and\ntime per token", "patch", filled)]
+    entries: list[tuple[str, str, Any]] = [("tokens/s, and\ntime per token", "patch", filled)]
     if not all(c.fits for c in cells):
-        found.append((UNFIT, "patch", theme.paper))
+        entries.append((UNFIT, "patch", theme.paper))
     bounds = [b for b in LETTERS if any(c.bound == b for c in cells)]
     if len(bounds) > 1:
-        found.append(("the limit changes", "line", theme.palette[1]))
-    found += [(f"{LETTERS[b]}  {b} bound", "", theme.muted) for b in bounds]
-    made = legend(figure, style, found, x, y)
-    for handle, (label, _, _) in zip(made.legend_handles, found, strict=True):
+        entries.append(("the limit changes", "line", theme.palette[1]))
+    entries += [(f"{LETTERS[b]}  {b} bound", "", theme.muted) for b in bounds]
+    drawn = legend(figure, style, entries, x, y)
+    for handle, (label, _, _) in zip(drawn.legend_handles, entries, strict=True):
         if label == UNFIT:
             handle.set(hatch="////", edgecolor=theme.grid)

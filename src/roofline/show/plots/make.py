@@ -78,32 +78,43 @@ class Request:
         return self.on
 
 
+@dataclass(frozen=True)
+class PlotOptions:
+    """What a picture may be told besides its kind and sizes: its marks, how far it goes, its style, its settings.
+
+    `points`, `links`: of a roofline. `over`, `phase`: of a sweep. `broken`, `legend`: as in `Style`. The others are
+    those of `estimate`.
+    """
+
+    points: By = "ops"
+    links: bool = False
+    over: Swept = "batch"
+    phase: Phase = "decode"
+    most_batch: int | None = None
+    most_context: int | None = None
+    theme: ThemeName = "light"
+    legend: LegendPlace = "beside"
+    broken: bool = False
+    dpi: int = 150
+    counting: str = "standard"
+    traffic: str = "fused"
+    layout: Any = None
+    precision: Any = None
+    law: str = "calibrated"
+    engine: str | Engine | None = None
+
+
 def plot(
     model: Any,
     steps: Mapping[str, Step] | None = None,
     *,
     on: Machine | Sequence[Machine] = (),
-    layout: object = None,
     kind: PictureKind = "roofline",
-    output: str | os.PathLike[str] | None = None,
-    force: bool = False,
-    points: By = "ops",
-    links: bool = False,
-    over: Swept = "batch",
-    phase: Phase = "decode",
     batch: int = 1,
     context: int | None = None,
-    most_batch: int | None = None,
-    most_context: int | None = None,
-    theme: ThemeName = "light",
-    legend: LegendPlace = "beside",
-    broken: bool = False,
-    dpi: int = 150,
-    counting: str = "standard",
-    traffic: str = "fused",
-    precision: object = None,
-    law: str = "calibrated",
-    engine: str | Engine | None = None,
+    output: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    **options: Any,
 ) -> d.Plot:
     """What the picture shows, drawn into `output` (PNG, SVG, PDF or HTML) where given.
 
@@ -118,13 +129,14 @@ def plot(
       diagram     the model's modules, from embedding to head
     `model`: a Model, its name, path or config. `steps` without a value: a prefill and a decode of `context` tokens
     (1024) at `batch`, which is that of all replicas. With a layout work and bytes are those of one rank.
-    `broken`, `legend`: as in `Style`.
+    The `options` are those of `PlotOptions`.
     Raises InputError for what is not understood, and for a file that cannot be written.
     """
-    for name, value, known in (("kind", kind, KINDS), ("over", over, AXES), ("phase", phase, PHASES)):
+    o = PlotOptions(**options)
+    for name, value, known in (("kind", kind, KINDS), ("over", o.over, AXES), ("phase", o.phase, PHASES)):
         if value not in known:
             raise not_one_of(name, value, known)
-    built, style = model_of(model), Style(theme, legend, broken, dpi)
+    built, style = model_of(model), Style(o.theme, o.legend, o.broken, o.dpi)
     if output is not None:
         check_output(output, style, kind == "roofline", force)
     tokens = longest_context(built, TOKENS) if context is None else count("context", context)
@@ -137,13 +149,13 @@ def plot(
                 f"steps[{name!r}]", step, "a prefill, a decode, a training or a mixed step, without arrays"
             )
     request = Request(
-        built, tuple(default.items()), machines(on), layout, points, links, over, phase, batch, tokens,
-        most_batch, most_context, engine, precision, {"counting": counting, "traffic": traffic}, law,
+        built, tuple(default.items()), machines(on), o.layout, o.points, o.links, o.over, o.phase, batch, tokens,
+        o.most_batch, o.most_context, o.engine, o.precision, {"counting": o.counting, "traffic": o.traffic}, o.law,
     )  # fmt: skip
     picture = KINDS[kind](request)
-    several = layout is not None and not layout_named(layout).alone
+    several = o.layout is not None and not layout_named(o.layout).alone
     if several and kind not in ("parameters", "diagram"):
-        note = f"{picture.note} · {layout_named(layout).text()}: work of one rank, batch of all replicas"
+        note = f"{picture.note} · {layout_named(o.layout).text()}: work of one rank, batch of all replicas"
         picture = replace(picture, note=note)
     if output is not None:
         write(picture, output, style, force)

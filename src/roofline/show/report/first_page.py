@@ -71,13 +71,13 @@ class Gain:
 def _best(r: Report) -> list[tuple[str, list[Gain]]]:
     """Of each phase the changes that gain most, the best of each lever, none that loses."""
     of: dict[str, Callable[[Advice], float | None]] = {"prefill": lambda a: a.prefill, "decode": lambda a: a.decode}
-    found = [
+    rows = [
         (phase, [Gain(a.lever, a.what, a.option, gained, a.generation.grade) for a in r.advice
                  if (gained := gain(a)) is not None])
         for phase, gain in of.items()
     ]  # fmt: skip
     trained = [Gain(a.lever, a.what, a.option, a.per_chip, a.estimate.grade) for a in r.training_advice]
-    return [(phase, _levers(gains)) for phase, gains in (*found, ("training", trained))]
+    return [(phase, _levers(gains)) for phase, gains in (*rows, ("training", trained))]
 
 
 def _levers(gains: list[Gain]) -> list[Gain]:

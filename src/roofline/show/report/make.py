@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from roofline.estimates.deployment import Machine, machines
-from roofline.machine.engine import Engine
 from roofline.model.errors import not_one_of
 from roofline.model.load import model_of
 from roofline.show.files import check_ending, check_file, check_folder, whole_file
@@ -25,21 +25,28 @@ from roofline.show.report.write import (
 )
 
 
+@dataclass(frozen=True)
+class ReportOptions:
+    """The settings of a report's estimates, as in `generate`; the folder for every table as a file, csv or parquet."""
+
+    layout: Any = None
+    precision: Any = None
+    engine: Any = None
+    tables: str | os.PathLike[str] | None = None
+    tables_form: TableForm = "csv"
+
+
 def report(
     model: Any,
     *,
     on: Machine | Sequence[Machine],
-    layout: object = None,
     batch: int = 16,
     input: int | None = None,
     output_tokens: int | None = None,
-    precision: object = None,
-    engine: str | Engine | None = None,
     output: str | os.PathLike[str] | None = None,
-    tables: str | os.PathLike[str] | None = None,
-    tables_form: TableForm = "csv",
     force: bool = False,
     progress: OnSection | None = None,
+    **options: Any,
 ) -> Finished:
     """The report of a model (a Model, its name, path or config) on the first machine of `on`, beside the others.
 
@@ -49,6 +56,8 @@ def report(
     folder for every table as a file, `tables_form` csv or parquet. `progress` is called as sections are done. Raises
     InputError for what is not understood and for what cannot be written.
     """
+    how = ReportOptions(**options)
+    tables, tables_form = how.tables, how.tables_form
     page = None if output is None else Path(output)
     if page is not None:
         check_ending(page, ENDINGS)
@@ -57,9 +66,9 @@ def report(
         check_folder(Path(tables), force)
     if tables_form not in get_args(TableForm):
         raise not_one_of("tables_form", tables_form, get_args(TableForm))
-    options = {"layout": layout, "precision": precision, "engine": engine}
     sizes = {"batch": batch, "input": input, "output": output_tokens}
-    subject = report_on(model_of(model), machines(on), **sizes, **options)
+    settings = {"layout": how.layout, "precision": how.precision, "engine": how.engine}
+    subject = report_on(model_of(model), machines(on), **sizes, **settings)
     files = None if page is None or page.suffix.lower() != ".md" else page.with_name(f"{page.stem}_files")
     if files is not None:
         check_folder(files, force)

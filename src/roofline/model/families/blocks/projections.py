@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from roofline.model.modules import Linear, Role
+from roofline.model.modules import Linear, Part
 
 
 def column_product(
-    name: str, inputs: int, outputs: int, bias: bool = False, part: Role = "attention", kv: int = 0, kv_groups: int = 1
+    name: str, inputs: int, outputs: int, bias: bool = False, part: Part = "attention", kv: int = 0, kv_groups: int = 1
 ) -> Linear:
     """A product whose outputs fall into pieces that do not need each other: heads, inner neurons."""
     return Linear(
@@ -14,7 +14,7 @@ def column_product(
     )
 
 
-def row_product(name: str, inputs: int, outputs: int, bias: bool = False, part: Role = "attention") -> Linear:
+def row_product(name: str, inputs: int, outputs: int, bias: bool = False, part: Part = "attention") -> Linear:
     """A product that adds up the outputs of those pieces."""
     return Linear(name=name, inputs=inputs, outputs=outputs, bias=bias, part=part, cut="rows")
 
