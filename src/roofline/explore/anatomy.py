@@ -19,8 +19,9 @@ for _group, _kinds in (
     ("matmul", (m.Linear, m.Router, m.Indexer)),
     ("attention", (m.Attention, m.LatentAttention, m.CompressedAttention)),
     ("experts", (m.Experts,)), ("norm", (m.Norm,)), ("embedding", (m.Embedding,)), ("communication", (m.Collective,)),
-    ("elementwise", (m.Activation, m.Add, m.Gate, m.Rope, m.Mix)),
+    ("elementwise", (m.Activation, m.Add, m.Gate, m.Rope, m.Mix, m.TokenShift)),
     ("scan", (m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence, m.Compressor)),
+    ("scan", (m.Wkv, m.MatrixMemory)),
 ):  # fmt: skip
     GROUPS.add(_group, *_kinds)
 WORDS: Table[Callable[[Any], str]] = Table("words", m.Module)
@@ -68,7 +69,9 @@ WORDS.add(lambda x: f"{whole(x.width)} of {x.rate} tokens{', overlapping' if x.o
 WORDS.add(lambda x: f"{counted(x.channels, 'channel')}, kernel {x.kernel}", m.Conv)
 WORDS.add(lambda x: f"{counted(x.channels, 'channel')}, state {x.state_size}", m.SelectiveScan)
 WORDS.add(lambda x: f"{counted(x.heads, 'head')}, state {x.head_dim} × {x.head_dim}", m.LinearAttention)
-WORDS.add(lambda x: counted(x.channels, "channel"), m.GatedRecurrence)
+WORDS.add(lambda x: counted(x.channels, "channel"), m.GatedRecurrence, m.Wkv)
+WORDS.add(lambda x: f"{counted(x.heads, 'head')}, state {x.key_dim} × {x.value_dim}", m.MatrixMemory)
+WORDS.add(lambda x: f"{whole(x.width)}, {counted(x.streams, 'way')}", m.TokenShift)
 
 
 @WORDS.of(m.Attention)

@@ -134,7 +134,8 @@ def handing(rank: Model) -> Model:
 
 
 def _cut(model: Model, layout: Layout) -> _Parts:
-    rank = _Rank(layout, model.hidden, model.vocab)
+    rows = next((e.rows for e in model.embedding if isinstance(e, m.Embedding)), model.vocab)
+    rank = _Rank(layout, model.hidden, rows)
     handed = m.Collective(
         name="send", op="p2p", width=model.hidden, ranks=layout.pp, stride=layout.ranks, axis="pp",
         split=rank.scattered,
@@ -204,11 +205,14 @@ def _untied(modules: tuple[m.Module, ...]) -> tuple[m.Module, ...]:
 
 @dataclass(frozen=True)
 class _Rank:
-    """What cutting a module needs to know: the degrees, the width of the stream, and the mixer of its layer."""
+    """What cutting a module needs to know: the degrees, the width of the stream, and the mixer of its layer.
+
+    `rows`: of the table of tokens.
+    """
 
     layout: Layout
     hidden: int
-    vocab: int
+    rows: int
     mixer: m.Module | None = None
 
     @staticmethod
@@ -339,7 +343,7 @@ def _linear(l: m.Linear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module
 @SHARDING.of(m.Embedding)
 def _embedding(e: m.Embedding, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
     """The vocabulary's rows are shared out and their sums reduced; other tables every rank has whole."""
-    if e.rows != rank.vocab:
+    if e.rows != rank.rows:
         return replicated(e, rank, stream)
     mine = cut(e, rank, lambda e, r, what: {"rows": ceil_div(e.rows, r.layout.tp)})
     return (mine, *reduction(e.name, rank)), stream
@@ -372,6 +376,14 @@ def _add(a: m.Add, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Str
     """A residual sum needs the whole sum; two branches that are both partial sums are added up first."""
     before = reduction(a.name, rank, (stream.partial == 1) * 1)
     return (*before, whole(a, rank)), Stream(partial=most(stream.partial - 1, 0))
+
+
+@SHARDING.of(m.TokenShift)
+def _shift(s: m.TokenShift, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """A token needs the one before, so it comes behind the all-gather; every rank makes all of its streams."""
+    before, stream = gather(s.name, s.width, rank, stream)
+    mine = replace(s, split=rank.layout.cp, copies=rank.layout.ranks)
+    return (*before, mine), replace(stream, gathered=stream.gathered | {s.streams * s.width})
 
 
 @SHARDING.of(m.Norm)
@@ -452,7 +464,9 @@ def _attention(a: m.Attention, r: _Rank, what: str) -> dict[str, Count]:
     return {"heads": a.heads // tp, "kv_heads": r.kv(a.kv_heads)}
 
 
-def _heads(a: m.LatentAttention | m.CompressedAttention | m.LinearAttention, r: _Rank, what: str) -> dict[str, Count]:
+def _heads(
+    a: m.LatentAttention | m.CompressedAttention | m.LinearAttention | m.MatrixMemory, r: _Rank, what: str
+) -> dict[str, Count]:
     check_divides("tp", r.layout.tp, f"{what} heads", a.heads)
     return {"heads": a.heads // r.layout.tp}
 
@@ -468,17 +482,17 @@ def _delta(s: m.DeltaRule, r: _Rank, what: str) -> dict[str, Count]:
     return {"key_heads": s.key_heads // r.layout.tp, "value_heads": s.value_heads // r.layout.tp}
 
 
-def _channels(s: m.SelectiveScan | m.GatedRecurrence, r: _Rank, what: str) -> dict[str, Count]:
+def _channels(s: m.SelectiveScan | m.GatedRecurrence | m.Wkv, r: _Rank, what: str) -> dict[str, Count]:
     check_divides("tp", r.layout.tp, f"{what} channels", s.channels)
     return {"channels": s.channels // r.layout.tp}
 
 
 SHARDING.add(Mixes(_attention, lambda a: a.kv_width), m.Attention)
 SHARDING.add(Mixes(_heads, lambda a: a.cache_width, latent=True), m.LatentAttention, m.CompressedAttention)
-SHARDING.add(Mixes(_heads, None), m.LinearAttention)
+SHARDING.add(Mixes(_heads, None), m.LinearAttention, m.MatrixMemory)
 SHARDING.add(Mixes(_state_space, None), m.StateSpace)
 SHARDING.add(Mixes(_delta, None), m.DeltaRule)
-SHARDING.add(Mixes(_channels, None), m.SelectiveScan, m.GatedRecurrence)
+SHARDING.add(Mixes(_channels, None), m.SelectiveScan, m.GatedRecurrence, m.Wkv)
 
 
 # -- experts -------------------------------------------------------------------------------------------------------
@@ -545,9 +559,11 @@ def _spread(rank: _Rank, modules: Iterable[m.Module]) -> Iterator[m.Module]:
     modules = tuple(modules)
     mixer = next((x for x in modules if isinstance(SHARDING[type(x)], Mixes)), None)
     rank, stream = replace(rank, mixer=mixer), Stream()
+    idle = bool(modules) and all(module.idle for module in modules)
     if mixer is not None:
         SHARDING[type(mixer)](mixer, rank, stream)  # an error names heads rather than the products around them
     for module in modules:
         mine, stream = SHARDING[type(module)](module, rank, stream)
-        yield from mine
-    yield from reduction("layer", rank, (stream.partial > 0) * 1)
+        yield from (x for x in mine if not (idle and isinstance(x, m.Collective)))
+    if not idle:  # a layer that does not run exchanges nothing
+        yield from reduction("layer", rank, (stream.partial > 0) * 1)

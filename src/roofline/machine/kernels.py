@@ -225,8 +225,8 @@ def _score(op: o.Score, target: Target) -> Result:
 
 # -- scans and streams ---------------------------------------------------------------------------------------------
 @runs(
-    o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Selective, o.LinearAttend,
-    o.Recur, o.Loss, o.Update,
+    o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Shift, o.Selective,
+    o.LinearAttend, o.Recur, o.Loss, o.Update,
 )  # fmt: skip
 def one_pass(op: o.Op, target: Target) -> Result:
     """Reads its inputs, writes its output; what rides on a neighbour pays for its bytes and not for a launch."""
@@ -241,14 +241,17 @@ def one_pass(op: o.Op, target: Target) -> Result:
     return law.stream(size, roof, constants.record), constants
 
 
-def by_tokens(op: o.Dual | o.Delta) -> Code:
+def by_tokens(op: o.Dual | o.Delta | o.Memorise) -> Code:
     """One token a sequence, or more."""
     return where(op.step.tokens > op.step.sequences, 1, 0)
 
 
-@runs(o.Dual, o.Delta, matrix=True, regime=by_tokens)
-def _scan(op: o.Delta | o.Dual, target: Target) -> Result:
-    """Chunked over a prompt, one pass over the state for a single token."""
+@runs(o.Dual, o.Delta, o.Memorise, matrix=True, regime=by_tokens)
+def _scan(op: o.Delta | o.Dual | o.Memorise, target: Target) -> Result:
+    """Chunked over a prompt, one pass over the state for a single token.
+
+    No mLSTM has been measured: its chunks are the same products as Mamba-2's, and take that kernel's constants.
+    """
     batch, tokens = op.step.sequences, op.step.tokens
     if not some(tokens > batch):
         return one_pass(op, target)
@@ -276,7 +279,7 @@ def _attend_backward(op: o.Backward, target: Target) -> Result:
     return constants.launch + ATTENTION_BACKWARD * (seconds - constants.launch), constants
 
 
-@GRADIENT_LAWS.of(o.Score, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
+@GRADIENT_LAWS.of(o.Score, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur, o.Memorise)
 def twice(op: o.Backward, target: Target) -> Result:
     """As long as its forward, for the gradients of what it reads and of what it makes."""
     seconds, constants = KERNELS[type(op.of)].law(op.of, target)
@@ -284,7 +287,8 @@ def twice(op: o.Backward, target: Target) -> Result:
 
 
 GRADIENT_LAWS.add(
-    one_pass, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Loss
+    one_pass, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Convolve,
+    o.Shift, o.Loss,
 )  # fmt: skip
 
 

@@ -25,13 +25,14 @@ class Module:
     """One layer's part. `name` is unique in its block.
 
     On one rank of a layout: it runs for one in `split` of a step's new tokens, and `copies` ranks of a stage hold the
-    same weights. `frozen`: it does not learn.
+    same weights. `frozen`: it does not learn. `idle`: it has weights, and a step of text alone passes it over.
     """
 
     name: str
     split: Count = 1
     copies: Count = 1
     frozen: bool = False
+    idle: bool = False
 
     @property
     def parameters(self) -> int:
@@ -495,6 +496,64 @@ class GatedRecurrence(Module):
     def state(self) -> int:
         """State elements per sequence."""
         return self.channels
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenShift(Module):
+    """Each token's stream of `width` mixed with that of the token before, in `streams` learned ways (RWKV).
+
+    x'ₜ = μ·xₜ + (1 − μ)·xₜ₋₁, a μ of `width` for each of the ways (arXiv:2305.13048, eq. 11–13).
+    """
+
+    width: int
+    streams: int
+
+    @property
+    def parameters(self) -> int:
+        return self.streams * self.width
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence: its last token."""
+        return self.width
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wkv(Module):
+    """RWKV's mean of all values before, weighted by their keys and a decay (arXiv:2305.13048, eq. 16).
+
+    Each of `channels` has a decay w and a bonus u of its own. Its state is a numerator, a denominator, and the largest
+    exponent, which keeps both in range (appendix D there).
+    """
+
+    channels: int
+
+    @property
+    def parameters(self) -> int:
+        return 2 * self.channels
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence."""
+        return 3 * self.channels
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixMemory(Module):
+    """mLSTM (xLSTM, arXiv:2405.04517 §2.3): a matrix [key_dim, value_dim] a head, with a normaliser of key_dim.
+
+    Exponential input gates and forget gates, one of each a head, are scaled by their largest exponent so far.
+    """
+
+    heads: int
+    key_dim: int
+    value_dim: int
+    chunk: int = 64
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence."""
+        return self.heads * (self.key_dim * self.value_dim + self.key_dim + 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -146,8 +146,22 @@ def linear_attend(op: o.LinearAttend) -> Count:
 
 
 def recur(op: o.Recur) -> Count:
-    """9 per token and channel: Λ·r, exp, √(1 − a²) of three, two products, a·h, add. arXiv:2402.19427, eq. 1–4."""
-    return 9 * op.channels * op.step.tokens
+    """`work` per token and channel."""
+    return op.work * op.channels * op.step.tokens
+
+
+def memorise(op: o.Memorise) -> Count:
+    """Recurrent form, per token and head: 5·key_dim·value_dim (decay, k·vᵀ, add, q·C), and with the normaliser's.
+
+    The normaliser: 5·key_dim (decay, i·k, add, q·n), the quotient value_dim. arXiv:2405.04517, eq. 19–21.
+    """
+    k, v = op.key_dim, op.value_dim
+    return op.heads * (5 * k * v + 5 * k + v) * op.step.tokens
+
+
+def shift(op: o.Shift) -> Count:
+    """3 per interpolation: two products and a sum."""
+    return 3 * op.elements
 
 
 def lose(op: o.Loss) -> Count:
@@ -170,7 +184,8 @@ for _kind, _formula in (
     (o.MatMul, matmul), (o.ExpertMatMul, experts), (o.Attend, attend), (o.Score, score), (o.Normalise, normalise),
     (o.Rotate, rotate), (o.Activate, activate), (o.Sum, add_up), (o.Scale, scale), (o.Choose, choose),
     (o.Convolve, convolve), (o.Selective, selective), (o.Dual, dual), (o.Delta, delta),
-    (o.LinearAttend, linear_attend), (o.Recur, recur), (o.Loss, lose), (o.Update, update),
+    (o.LinearAttend, linear_attend), (o.Recur, recur), (o.Memorise, memorise), (o.Shift, shift),
+    (o.Loss, lose), (o.Update, update),
 ):  # fmt: skip
     _STANDARD.add(_formula, _kind)
 _STANDARD.add(nothing, o.Lookup, o.Communicate)
@@ -239,15 +254,21 @@ def torch_linear_attend(op: o.LinearAttend) -> Count:
     return 4 * op.heads * (d * op.step.total(squares) + d * d * op.step.tokens)
 
 
+def torch_memorise(op: o.Memorise) -> Count:
+    """Whole chunks: q·kᵀ, its product with v, q·C, kᵀ·v, q·n. What is left goes token by token: k·vᵀ, q·C, q·n."""
+    c, k, v = op.chunk, op.key_dim, op.value_dim
+    return 2 * op.heads * op.step.total(lambda q: (q.new // c) * c * c * (k + v) + q.new * (2 * k * v + k))
+
+
 _TORCH: Table[Formula] = Table("torch counting", o.Op)
 for _kind, _formula in (
     (o.MatMul, torch_matmul), (o.ExpertMatMul, torch_experts), (o.Attend, torch_attend), (o.Score, torch_score),
     (o.Convolve, torch_convolve), (o.Selective, torch_selective), (o.Dual, torch_dual), (o.Delta, torch_delta),
-    (o.LinearAttend, torch_linear_attend),
+    (o.LinearAttend, torch_linear_attend), (o.Memorise, torch_memorise),
 ):  # fmt: skip
     _TORCH.add(_formula, _kind)
 _TORCH.add(nothing, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup)
-_TORCH.add(nothing, o.Recur, o.Communicate, o.Loss, o.Update)
+_TORCH.add(nothing, o.Recur, o.Shift, o.Communicate, o.Loss, o.Update)
 _TORCH.add(backward(_TORCH), o.Backward)
 TORCH = Counting(
     "torch",

@@ -15,6 +15,14 @@ from roofline.work import ops as o
 from roofline.work.step import Queries, Step, View, everything, lengths_alone, logits_alone, query_pairs, tokens_alone
 
 Ops = Callable[[Any, Step], Iterator[o.Op]]
+GRIFFIN = 9
+"""FLOPs a token and channel: Λ·r, exp, √(1 − a²) of three, two products, a·h, add (arXiv:2402.19427, eq. 1–4)."""
+RWKV = 23
+"""FLOPs a token and channel of a mean weighted by exponentials (arXiv:2305.13048, appendix D).
+
+The new state: the decayed exponent, the larger of both, two differences, two exponentials, a sum of 3 for the numerator
+and of 2 for the denominator, 11 in all; the output the same with the bonus in place of the decay, and a quotient.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,12 @@ def lowers(kind: type[m.Module], sees: View[Any]) -> Callable[[Ops], Ops]:
 
 
 def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
-    """The ops of one module at a step, in the order they run; on one rank of a layout, of its share of the tokens."""
+    """The ops of one module at a step, in the order they run; on one rank of a layout, of its share of the tokens.
+
+    An idle module has none: every step is of text.
+    """
+    if module.idle:
+        return ()
     return tuple(LOWERINGS[type(module)].ops(module, step.shared(module.split)))
 
 
@@ -414,6 +427,36 @@ def _recurrence(r: m.GatedRecurrence, step: Step) -> Iterator[o.Op]:
     """The stream and its two gates come in."""
     t = step.tokens
     yield o.Recur(
-        name=r.name, store="state", step=step, channels=r.channels, vector=r.parameters,
+        name=r.name, store="state", step=step, channels=r.channels, work=GRIFFIN, vector=r.parameters,
         input=3 * r.channels * t, output=r.channels * t, **_state(r.state, step),
+    )  # fmt: skip
+
+
+@lowers(m.Wkv, lengths_alone)
+def _wkv(w: m.Wkv, step: Step) -> Iterator[o.Op]:
+    """Keys and values come in."""
+    t = step.tokens
+    yield o.Recur(
+        name=w.name, store="state", step=step, channels=w.channels, work=RWKV, vector=w.parameters,
+        input=2 * w.channels * t, output=w.channels * t, **_state(w.state, step),
+    )  # fmt: skip
+
+
+@lowers(m.MatrixMemory, lengths_alone)
+def _matrix_memory(x: m.MatrixMemory, step: Step) -> Iterator[o.Op]:
+    """Queries, keys, values and two gates a head come in."""
+    t = step.tokens
+    yield o.Memorise(
+        name=x.name, store="state", step=step, heads=x.heads, key_dim=x.key_dim, value_dim=x.value_dim, chunk=x.chunk,
+        input=x.heads * (2 * x.key_dim + x.value_dim + 2) * t, output=x.heads * x.value_dim * t,
+        scratch=x.heads * x.chunk * t, **_state(x.state, step),
+    )  # fmt: skip
+
+
+@lowers(m.TokenShift, lengths_alone)
+def _shift(s: m.TokenShift, step: Step) -> Iterator[o.Op]:
+    moved = s.width * step.tokens
+    yield o.Shift(
+        name=s.name, store="activations", elements=s.streams * moved, streams=s.streams, vector=s.parameters,
+        input=moved, output=s.streams * moved, **_state(s.state, step),
     )  # fmt: skip

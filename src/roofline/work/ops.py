@@ -216,6 +216,14 @@ class Convolve(Op):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Shift(Op):
+    """Every token's value mixed with the token's before, in `streams` ways: `elements` interpolations in all."""
+
+    elements: Count
+    streams: Count
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ScanOp(Op):
     """A linear recurrence over the tokens of `step`; subclasses say which."""
 
@@ -263,9 +271,25 @@ class LinearAttend(ScanOp):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recur(ScanOp):
-    """A gated linear recurrence of `channels` single values."""
+    """A linear recurrence of `channels` that do not mix, `work` FLOPs each for a token."""
 
     channels: Count
+    work: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Memorise(ScanOp):
+    """mLSTM: `heads` matrices [key_dim, value_dim] and normalisers, computed in whole chunks by the reference."""
+
+    heads: Count
+    key_dim: Count
+    value_dim: Count
+    chunk: Count
+
+    @property
+    def key_heads(self) -> Count:
+        """Every head has keys of its own."""
+        return self.heads
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -317,7 +341,8 @@ for _name, _kinds in (
     ("matmul", (MatMul,)), ("experts", (ExpertMatMul,)), ("attention", (Attend,)), ("indexer", (Score,)),
     ("norm", (Normalise,)), ("rope", (Rotate,)), ("activation", (Activate,)), ("add", (Sum,)), ("gate", (Scale,)),
     ("route", (Choose,)), ("embedding", (Lookup,)), ("conv", (Convolve,)),
-    ("scan", (Selective, Dual, Delta, LinearAttend, Recur)), ("communication", (Communicate,)), ("loss", (Loss,)),
+    ("shift", (Shift,)), ("scan", (Selective, Dual, Delta, LinearAttend, Recur, Memorise)),
+    ("communication", (Communicate,)), ("loss", (Loss,)),
     ("optimizer", (Update,)),
 ):  # fmt: skip
     NAMES.add(_name, *_kinds)
