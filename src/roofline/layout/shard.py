@@ -373,7 +373,13 @@ def gather(name: str, width: int, rank: _Rank, stream: Stream) -> tuple[tuple[m.
 
 @SHARDING.of(m.Add)
 def _add(a: m.Add, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """A residual sum needs the whole sum; two branches that are both partial sums are added up first."""
+    """A residual sum needs the whole sum; two branches that are both partial sums are added up first.
+
+    One inside the pieces is shared out as they are.
+    """
+    if stream.pieces:
+        mine = replace(a, width=ceil_div(a.width, rank.layout.tp), split=rank.layout.cp)
+        return (replace(mine, copies=rank.layout.cp * rank.layout.dp),), stream
     before = reduction(a.name, rank, (stream.partial == 1) * 1)
     return (*before, whole(a, rank)), Stream(partial=most(stream.partial - 1, 0))
 
@@ -384,6 +390,20 @@ def _shift(s: m.TokenShift, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Mod
     before, stream = gather(s.name, s.width, rank, stream)
     mine = replace(s, split=rank.layout.cp, copies=rank.layout.ranks)
     return (*before, mine), replace(stream, gathered=stream.gathered | {s.streams * s.width})
+
+
+@SHARDING.of(m.Delay)
+def _delay(d: m.Delay, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """Values are shared out with the heads they belong to."""
+    width = d.width // least(rank.layout.tp, d.kv_groups)
+    return (replace(d, width=width, split=rank.layout.cp, copies=rank.layout.cp * rank.layout.dp),), stream
+
+
+@SHARDING.of(m.RelativeBias)
+def _relative(b: m.RelativeBias, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """Each rank has the whole table and its share of the heads."""
+    check_divides("tp", rank.layout.tp, f"{b.name} heads", b.heads)
+    return (replace(b, heads=b.heads // rank.layout.tp, split=rank.layout.cp, copies=rank.layout.ranks),), stream
 
 
 @SHARDING.of(m.Norm)

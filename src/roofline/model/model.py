@@ -9,8 +9,11 @@ from functools import cached_property
 
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, least
-from roofline.model.modules import PARTS, Conv, Experts, Module, Part, TokenShift
+from roofline.model.modules import PARTS, Conv, Delay, Experts, Module, Part, TokenShift
 from roofline.model.precision import Precision, part_of
+
+_LAST_INPUTS = (Conv, TokenShift, Delay)
+"""Modules whose state is a few of their last inputs."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,10 @@ class Model:
         """
         formats = precision or self.precision
         stored = (
-            (formats.activations if isinstance(m, (Conv, TokenShift)) else formats.state, n * getattr(m, "state", 0))
+            (
+                formats.activations if isinstance(m, _LAST_INPUTS) else formats.state,
+                n * getattr(m, "state", 0),
+            )
             for m, n in self.modules()
         )
         return sum(fmt.bytes(elements) for fmt, elements in stored)

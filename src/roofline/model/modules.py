@@ -282,9 +282,17 @@ class Activation(Module):
 
 @dataclass(frozen=True, kw_only=True)
 class Add(Module):
-    """The sum of two streams of `width` (residual, shared and routed experts)."""
+    """The sum of two streams of `width` (residual, shared and routed experts).
+
+    `scaled`: a learned vector is added to each of the two, and the sum multiplied by another, before they meet.
+    """
 
     width: int
+    scaled: bool = False
+
+    @property
+    def parameters(self) -> int:
+        return 4 * self.width if self.scaled else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -381,20 +389,24 @@ class Experts(Module):
 
 @dataclass(frozen=True, kw_only=True)
 class Conv(Module):
-    """Causal depthwise convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state.
+    """Causal convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state.
 
-    `kv`: so many of the channels belong to `kv_groups` groups that heads share.
+    Depthwise, or in groups of `width` channels that all read one another. `kv`: so many of the channels belong to
+    `kv_groups` groups that heads share. `padding`: outputs of a sequence that the published code makes besides those of
+    its tokens, kernel − 1 where None; only `torch` counting follows it.
     """
 
     channels: int
     kernel: int
+    width: int = 1
+    padding: int | None = None
     bias: bool = False
     kv: int = 0
     kv_groups: int = 1
 
     @property
     def parameters(self) -> int:
-        return self.channels * (self.kernel + (1 if self.bias else 0))
+        return self.channels * (self.kernel * self.width + (1 if self.bias else 0))
 
     @property
     def state(self) -> int:
@@ -516,6 +528,44 @@ class TokenShift(Module):
     def state(self) -> int:
         """State elements per sequence: its last token."""
         return self.width
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delay(Module):
+    """Each token gets the `width` values of the token before (ZAYA's values, arXiv:2510.04476).
+
+    A projection from `inputs` made them. The published code projects a zero for the first token, which only `torch`
+    counting follows. `kv_groups`: heads that other heads share.
+    """
+
+    width: int
+    inputs: int
+    kv_groups: int = 1
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence: its last token's."""
+        return self.width
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativeBias(Module):
+    """A bias of attention for each distance up to `extent`: a token's `dim` values of each head, times a table.
+
+    The table [dim, extent] is one for all `heads`. Its formula is that of the published code of Inkling (transformers).
+    """
+
+    heads: int
+    dim: int
+    extent: int
+
+    @property
+    def matrix(self) -> int:
+        return self.dim * self.extent
+
+    @property
+    def parameters(self) -> int:
+        return self.matrix
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,8 +97,8 @@ def activate(op: o.Activate) -> Count:
 
 
 def add_up(op: o.Sum) -> Count:
-    """terms − 1 additions per element, and terms products where weighted."""
-    return (op.terms - 1 + (op.terms if op.weighted else 0)) * op.elements
+    """terms − 1 additions per element, terms products where weighted, and terms additions more where shifted."""
+    return (op.terms - 1 + (op.weighted + op.shifted) * op.terms) * op.elements
 
 
 def scale(op: o.Scale) -> Count:
@@ -112,8 +112,8 @@ def choose(op: o.Choose) -> Count:
 
 
 def convolve(op: o.Convolve) -> Count:
-    """2·kernel·channels for each token."""
-    return 2 * op.kernel * op.channels * op.tokens
+    """2·kernel·width·channels for each token."""
+    return 2 * op.kernel * op.width * op.channels * op.tokens
 
 
 def selective(op: o.Selective) -> Count:
@@ -216,8 +216,8 @@ def torch_score(op: o.Score) -> Count:
 
 
 def torch_convolve(op: o.Convolve) -> Count:
-    """2·kernel·channels·(tokens + kernel − 1 a sequence): the padded convolution is cut afterwards."""
-    return 2 * op.kernel * op.channels * (op.tokens + op.sequences * (op.kernel - 1))
+    """2·kernel·width·channels·(tokens + padding a sequence): the padded convolution is cut afterwards."""
+    return 2 * op.kernel * op.width * op.channels * (op.tokens + op.sequences * op.padding)
 
 
 def torch_selective(op: o.Selective) -> Count:
@@ -260,15 +260,20 @@ def torch_memorise(op: o.Memorise) -> Count:
     return 2 * op.heads * op.step.total(lambda q: (q.new // c) * c * c * (k + v) + q.new * (2 * k * v + k))
 
 
+def torch_shift(op: o.Shift) -> Count:
+    """2·inputs·width for each zero that the published code projects."""
+    return 2 * op.inputs * op.width * op.zeros
+
+
 _TORCH: Table[Formula] = Table("torch counting", o.Op)
 for _kind, _formula in (
     (o.MatMul, torch_matmul), (o.ExpertMatMul, torch_experts), (o.Attend, torch_attend), (o.Score, torch_score),
     (o.Convolve, torch_convolve), (o.Selective, torch_selective), (o.Dual, torch_dual), (o.Delta, torch_delta),
-    (o.LinearAttend, torch_linear_attend), (o.Memorise, torch_memorise),
+    (o.LinearAttend, torch_linear_attend), (o.Memorise, torch_memorise), (o.Shift, torch_shift),
 ):  # fmt: skip
     _TORCH.add(_formula, _kind)
 _TORCH.add(nothing, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup)
-_TORCH.add(nothing, o.Recur, o.Shift, o.Communicate, o.Loss, o.Update)
+_TORCH.add(nothing, o.Recur, o.Communicate, o.Loss, o.Update)
 _TORCH.add(backward(_TORCH), o.Backward)
 TORCH = Counting(
     "torch",

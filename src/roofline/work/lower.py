@@ -281,7 +281,10 @@ def _activation(a: m.Activation, step: Step) -> Iterator[o.Op]:
 @lowers(m.Add, tokens_alone)
 def _add(a: m.Add, step: Step) -> Iterator[o.Op]:
     moved = a.width * step.tokens
-    yield o.Sum(name=a.name, rides=True, elements=moved, input=2 * moved, output=moved)
+    yield o.Sum(
+        name=a.name, rides=not a.scaled, elements=moved, weighted=a.scaled, shifted=a.scaled, vector=a.parameters,
+        input=2 * moved, output=moved,
+    )  # fmt: skip
 
 
 @lowers(m.Gate, tokens_alone)
@@ -376,7 +379,7 @@ def _conv(v: m.Conv, step: Step) -> Iterator[o.Op]:
     moved = v.channels * step.tokens
     yield o.Convolve(
         name=v.name, store="activations", tokens=step.tokens, sequences=step.sequences, channels=v.channels,
-        kernel=v.kernel,
+        kernel=v.kernel, width=v.width, padding=v.kernel - 1 if v.padding is None else v.padding,
         vector=v.parameters, input=moved, output=moved, **_state(v.state, step),
     )  # fmt: skip
 
@@ -450,6 +453,24 @@ def _matrix_memory(x: m.MatrixMemory, step: Step) -> Iterator[o.Op]:
         name=x.name, store="state", step=step, heads=x.heads, key_dim=x.key_dim, value_dim=x.value_dim, chunk=x.chunk,
         input=x.heads * (2 * x.key_dim + x.value_dim + 2) * t, output=x.heads * x.value_dim * t,
         scratch=x.heads * x.chunk * t, **_state(x.state, step),
+    )  # fmt: skip
+
+
+@lowers(m.Delay, lengths_alone)
+def _delay(d: m.Delay, step: Step) -> Iterator[o.Op]:
+    moved = d.width * step.tokens
+    yield o.Shift(
+        name=d.name, store="activations", elements=0, streams=1, zeros=step.sequences - step.continued,
+        inputs=d.inputs, width=d.width, input=moved, output=moved, **_state(d.state, step),
+    )  # fmt: skip
+
+
+@lowers(m.RelativeBias, tokens_alone)
+def _relative(r: m.RelativeBias, step: Step) -> Iterator[o.Op]:
+    rows = r.heads * step.tokens
+    yield o.MatMul(
+        name=r.name, part="attention", m=rows, k=r.dim, n=r.extent, weight=r.matrix, input=r.dim * rows,
+        output=r.extent * rows,
     )  # fmt: skip
 
 

@@ -173,11 +173,12 @@ class Activate(Op):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sum(Op):
-    """`elements` sums of `terms` values, each weighted where `weighted`."""
+    """`elements` sums of `terms` values, each weighted where `weighted`, and first added to another where `shifted`."""
 
     elements: Count
     terms: Count = 2
     weighted: bool = False
+    shifted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -207,20 +208,31 @@ class Lookup(Op):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Convolve(Op):
-    """Depthwise causal convolution: `kernel` taps on `channels` at every token."""
+    """Causal convolution: `kernel` taps on `channels` at every token, of `width` channels each.
+
+    `padding`: outputs more of each sequence that the published code makes.
+    """
 
     tokens: Count
     sequences: Count
     channels: Count
     kernel: Count
+    width: Count
+    padding: Count
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shift(Op):
-    """Every token's value mixed with the token's before, in `streams` ways: `elements` interpolations in all."""
+    """Every token's value mixed with the token's before, in `streams` ways: `elements` interpolations in all.
+
+    `zeros`: so many first tokens for which the published code projects a zero, from `inputs` to `width`.
+    """
 
     elements: Count
     streams: Count
+    zeros: Count = 0
+    inputs: Count = 0
+    width: Count = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,20 +5,51 @@ from oracle.cases.axes import (
     ATTENTION_BIAS,
     DENSE,
     DEPTH,
+    EXPERTS,
     FLAG,
     HEAD_OR_DEFAULT,
     KV,
     KV_OR_ALL,
     MLP_BIAS,
     MULTI_HEAD_SIZES,
+    NUMBERED,
     SIZES,
     TIED,
+    WIDTHS,
     Axes,
     Case,
     without,
 )
 
 NARROW: Axes = {"vocab_size": (1000, 517), "hidden_size": (128, 192), **TIED, **DEPTH}
+
+INKLING_SIZES = {
+    **SIZES,
+    "head_dim": 16,
+    "swa_num_attention_heads": 8,
+    "swa_num_key_value_heads": 4,
+    "swa_head_dim": 16,
+    "sliding_window_size": 8,
+    "d_rel": 8,
+    "rel_extent": 24,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 48,
+    "n_shared_experts": 2,
+}
+INKLING: Axes = {
+    **without("intermediate_size", of=WIDTHS),
+    **KV,
+    "head_dim": (16, 40),
+    ("swa_num_attention_heads", "swa_num_key_value_heads"): ((8, 1), (4, 2)),
+    "swa_head_dim": (16, 24),
+    "sliding_window_size": (8, 40),
+    "d_rel": (8, 24),
+    "rel_extent": (24, 80),
+    ("conv_kernel_size", "sconv_kernel_size"): ((ABSENT, ABSENT), (2, ABSENT), (ABSENT, 3)),
+    "n_routed_experts": (8, 12),
+    "num_experts_per_tok": (1, 3),
+}
 
 CASES: dict[str, Case] = {
     "rwkv": Case(
@@ -77,6 +108,52 @@ CASES: dict[str, Case] = {
             **HEAD_OR_DEFAULT,
             "ffn_dim": (352, 96),
             "sliding_window": (ABSENT, 8),
+        },
+    ),
+    "zaya": Case(
+        {
+            **without("intermediate_size", of=SIZES),
+            **without("num_experts_per_tok", of=EXPERTS),
+            "head_dim": 16,
+            "router_hidden_size": 40,
+        },
+        {
+            **without("intermediate_size", of=DENSE),
+            **KV,
+            **HEAD_OR_DEFAULT,
+            **ATTENTION_BIAS,
+            **without("num_experts_per_tok", of=NUMBERED),
+            ("layer_types", "sliding_window", "num_hidden_layers"): (
+                (["hybrid", "hybrid_sliding", "hybrid"], 8, 3),
+                (["hybrid_sliding"], 4096, 1),
+                (ABSENT, 8, 2),
+            ),
+            "router_hidden_size": (40, 64, ABSENT),
+            "cca_time0": (ABSENT, 3, 1),
+            "cca_time1": (ABSENT, 4, 1),
+            "lm_head_bias": FLAG,
+        },
+    ),
+    "inkling_text": Case(
+        {
+            **INKLING_SIZES,
+            "mlp_layer_types": ["dense", "sparse", "sparse"],
+            "layer_types": ["hybrid_sliding", "hybrid", "hybrid_sliding"],
+        },
+        {
+            **INKLING,
+            "n_shared_experts": (1, 3, ABSENT),
+            ("moe_intermediate_size", "dense_intermediate_size", "intermediate_size"): (
+                (48, ABSENT, 96),
+                (ABSENT, 96, 48),
+                (80, 96, 48),
+            ),
+            ("num_hidden_layers", "layer_types", "local_layer_ids", "mlp_layer_types", "dense_mlp_idx"): (
+                (1, ABSENT, ABSENT, ABSENT, ABSENT),
+                (7, ABSENT, ABSENT, ABSENT, 2),
+                (3, ABSENT, [1], ["sparse", "dense", "sparse"], ABSENT),
+            ),
+            "unpadded_vocab_size": (ABSENT, 500),
         },
     ),
 }
