@@ -19,7 +19,7 @@ for _group, _kinds in (
     ("matmul", (m.Linear, m.Router, m.Indexer, m.RelativeBias)),
     ("attention", (m.Attention, m.LatentAttention, m.CompressedAttention)),
     ("experts", (m.Experts,)), ("norm", (m.Norm,)), ("embedding", (m.Embedding,)), ("communication", (m.Collective,)),
-    ("elementwise", (m.Activation, m.Add, m.Gate, m.Rope, m.Mix, m.TokenShift, m.Delay)),
+    ("elementwise", (m.Activation, m.Add, m.Gate, m.Rope, m.Mix, m.TokenShift, m.Delay, m.DepthAttention)),
     ("scan", (m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence, m.Compressor)),
     ("scan", (m.Wkv, m.MatrixMemory)),
 ):  # fmt: skip
@@ -64,6 +64,7 @@ WORDS.add(lambda x: f"{x.repeats} × {x.width}" if x.repeats > 1 else whole(x.wi
 WORDS.add(lambda x: f"{x.heads} × {x.dims}", m.Rope)
 WORDS.add(lambda x: f"{x.function}{' · gate' if x.gated else ''}, {whole(x.width)}", m.Activation)
 WORDS.add(lambda x: whole(x.width), m.Add, m.Gate, m.Mix, m.Delay)
+WORDS.add(lambda x: f"{counted(x.states, 'state')} of {whole(x.width)}", m.DepthAttention)
 WORDS.add(lambda x: f"{_heads(x.heads, x.dim)}, distances to {whole(x.extent)}", m.RelativeBias)
 WORDS.add(lambda x: f"{_heads(x.heads, x.head_dim)}{_of(x.rate)}", m.Indexer)
 WORDS.add(lambda x: f"{whole(x.width)} of {x.rate} tokens{', overlapping' if x.overlap else ''}", m.Compressor)

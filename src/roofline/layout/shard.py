@@ -275,7 +275,7 @@ def replicated(module: m.Module, rank: _Rank, stream: Stream) -> tuple[Iterable[
     return (whole(module, rank),), replace(stream, pieces=False)
 
 
-SHARDING.add(replicated, m.Router, m.Indexer, m.Compressor, m.Mix, m.Collective)
+SHARDING.add(replicated, m.Router, m.Indexer, m.Compressor, m.Mix, m.DepthAttention, m.Collective)
 
 
 def follows(sizes: Cut) -> Rule:
@@ -297,7 +297,9 @@ def _gate(g: m.Gate, r: _Rank, what: str) -> dict[str, Count]:
 
 
 def _conv(c: m.Conv, r: _Rank, what: str) -> dict[str, Count]:
-    return {"channels": r.groups(c.channels, c.kv, c.kv_groups), "kv": c.kv // least(r.layout.tp, c.kv_groups)}
+    taps = c.dynamic // least(r.layout.tp, c.kv_groups)
+    kv = c.kv // least(r.layout.tp, c.kv_groups)
+    return {"channels": r.groups(c.channels, c.kv, c.kv_groups), "kv": kv, "dynamic": taps}
 
 
 SHARDING.add(follows(_width), m.Activation)

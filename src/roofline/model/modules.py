@@ -393,13 +393,15 @@ class Conv(Module):
 
     Depthwise, or in groups of `width` channels that all read one another. `kv`: so many of the channels belong to
     `kv_groups` groups that heads share. `padding`: outputs of a sequence that the published code makes besides those of
-    its tokens, kernel − 1 where None; only `torch` counting follows it.
+    its tokens, kernel − 1 where None; only `torch` counting follows it. `dynamic`: to the taps are added those that a
+    projection makes of each token for so many heads; the published code multiplies them element by element.
     """
 
     channels: int
     kernel: int
     width: int = 1
     padding: int | None = None
+    dynamic: int = 0
     bias: bool = False
     kv: int = 0
     kv_groups: int = 1
@@ -566,6 +568,22 @@ class RelativeBias(Module):
     @property
     def parameters(self) -> int:
         return self.matrix
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthAttention(Module):
+    """Learned queries attend, at each token alone, to `states` streams of `width`: those of blocks of layers before.
+
+    Its formula is that of the published code of Inkling 2 (transformers). Each query's answer is a stream of its own.
+    """
+
+    width: int
+    states: int
+    queries: int = 1
+
+    @property
+    def parameters(self) -> int:
+        return self.queries * self.width
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -112,8 +112,8 @@ def choose(op: o.Choose) -> Count:
 
 
 def convolve(op: o.Convolve) -> Count:
-    """2·kernel·width·channels for each token."""
-    return 2 * op.kernel * op.width * op.channels * op.tokens
+    """2·kernel·width·channels for each token, half as much again for taps that are sums."""
+    return (2 + op.dynamic) * op.kernel * op.width * op.channels * op.tokens
 
 
 def selective(op: o.Selective) -> Count:
@@ -216,7 +216,12 @@ def torch_score(op: o.Score) -> Count:
 
 
 def torch_convolve(op: o.Convolve) -> Count:
-    """2·kernel·width·channels·(tokens + padding a sequence): the padded convolution is cut afterwards."""
+    """2·kernel·width·channels·(tokens + padding a sequence): the padded convolution is cut afterwards.
+
+    Nothing for taps that differ from token to token.
+    """
+    if op.dynamic:
+        return 0
     return 2 * op.kernel * op.width * op.channels * (op.tokens + op.sequences * op.padding)
 
 

@@ -377,10 +377,11 @@ def _state(size: Count, step: Step) -> dict[str, Count]:
 @lowers(m.Conv, lengths_alone)
 def _conv(v: m.Conv, step: Step) -> Iterator[o.Op]:
     moved = v.channels * step.tokens
+    taps = v.dynamic * v.kernel * step.tokens
     yield o.Convolve(
         name=v.name, store="activations", tokens=step.tokens, sequences=step.sequences, channels=v.channels,
         kernel=v.kernel, width=v.width, padding=v.kernel - 1 if v.padding is None else v.padding,
-        vector=v.parameters, input=moved, output=moved, **_state(v.state, step),
+        dynamic=bool(v.dynamic), vector=v.parameters, input=moved + taps, output=moved, **_state(v.state, step),
     )  # fmt: skip
 
 
@@ -472,6 +473,19 @@ def _relative(r: m.RelativeBias, step: Step) -> Iterator[o.Op]:
         name=r.name, part="attention", m=rows, k=r.dim, n=r.extent, weight=r.matrix, input=r.dim * rows,
         output=r.extent * rows,
     )  # fmt: skip
+
+
+@lowers(m.DepthAttention, tokens_alone)
+def _depth_attention(a: m.DepthAttention, step: Step) -> Iterator[o.Op]:
+    """Scores [states, width]·[width, queries] of each token, and the sums [width, states]·[states, queries]."""
+    t, scores = step.tokens, a.states * a.queries * step.tokens
+    moved = a.states * a.width * t
+    yield o.MatMul(
+        name=f"{a.name}_scores", m=a.states * t, k=a.width, n=a.queries, vector=a.parameters, input=moved, output=scores
+    )
+    yield o.MatMul(
+        name=a.name, m=a.width * t, k=a.states, n=a.queries, input=moved + scores, output=a.queries * a.width * t
+    )
 
 
 @lowers(m.TokenShift, lengths_alone)

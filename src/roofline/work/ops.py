@@ -210,7 +210,8 @@ class Lookup(Op):
 class Convolve(Op):
     """Causal convolution: `kernel` taps on `channels` at every token, of `width` channels each.
 
-    `padding`: outputs more of each sequence that the published code makes.
+    `padding`: outputs more of each sequence that the published code makes. `dynamic`: the taps are sums of learned
+    ones and a token's own, and it is no matrix product.
     """
 
     tokens: Count
@@ -219,6 +220,7 @@ class Convolve(Op):
     kernel: Count
     width: Count
     padding: Count
+    dynamic: bool
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

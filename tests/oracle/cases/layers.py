@@ -156,4 +156,21 @@ CASES: dict[str, Case] = {
             "unpadded_vocab_size": (ABSENT, 500),
         },
     ),
+    "inkling2_text": Case(
+        {
+            **without("intermediate_size", "n_shared_experts", of=INKLING_SIZES),
+            "num_hidden_layers": 4,
+            "n_layers_per_attn_res_block": 2,
+            "layer_types": ["hybrid_sliding", "hybrid", "hybrid", "hybrid_sliding"],
+        },
+        {
+            **INKLING,
+            "moe_intermediate_size": (48, 80),
+            ("num_hidden_layers", "layer_types", "n_layers_per_attn_res_block"): (
+                (1, ABSENT, ABSENT),
+                (7, ABSENT, 3),
+                (2, ["hybrid", "hybrid"], 1),
+            ),
+        },
+    ),
 }

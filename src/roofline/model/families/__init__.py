@@ -39,7 +39,7 @@ WRAPPERS = {
     "gemma4_unified": "gemma4_unified_text", "mistral3": "mistral", "llava": "llama", "llava_next": "llama",
     "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe",
-    "mllama": "mllama_text_model", "inkling_mm_model": "inkling_text",
+    "mllama": "mllama_text_model", "inkling_mm_model": "inkling_text", "inkling2": "inkling2_text",
 }  # fmt: skip
 # Types of a text, or of a whole whose text stands in the same object, that are a known one by another name.
 SAME = {

@@ -1,4 +1,4 @@
-"""Attention whose queries, keys and values pass through short convolutions: ZAYA, Inkling."""
+"""Attention whose queries, keys and values pass through short convolutions: ZAYA, Inkling and Inkling 2."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import rotary
-from roofline.model.families.blocks.feed_forward import activation, mlp, mlp_layer_types
+from roofline.model.families.blocks.feed_forward import activation, mlp, mlp_layer_types, moe
 from roofline.model.families.blocks.layers import causal_lm, layer, stack, untied
 from roofline.model.families.blocks.norms import per_head, plain_per_head, rms
 from roofline.model.families.blocks.projections import columns, replicated, rows
 from roofline.model.families.blocks.sizes import Dims, depth, dims
 from roofline.model.families.registry import family
+from roofline.model.maths import ceil_div
 from roofline.model.model import Block, Model
 from roofline.model.modules import (
     Activation,
@@ -19,9 +20,11 @@ from roofline.model.modules import (
     Attention,
     Conv,
     Delay,
+    DepthAttention,
     Experts,
     Gate,
     Modules,
+    Norm,
     RelativeBias,
     Rope,
     Router,
@@ -124,7 +127,7 @@ def inkling(c: Config) -> Model:
     sparse = mlp_layer_types(c, layers, c.size("dense_mlp_idx", 0, least=0))
     dense = (*dense, scale("ffn_scale", width, 1), *_residual_conv("ffn_conv", width, kernel))
     experts = (*_inkling_experts(c, width, inner), *_residual_conv("ffn_conv", width, kernel))
-    c.mark_read(*_INKLING_SCALES)
+    c.mark_read(*_INKLING_SCALES, *_INKLING_KINDS)
     blocks = stack(width, mixers, dense, experts=experts, sparse=sparse)
     return causal_lm(c, width, blocks, before=(rms("embedding_norm", width),))
 
@@ -144,10 +147,13 @@ def _inkling_kinds(c: Config, layers: int) -> list[str]:
     return c.per_layer("layer_types", layers, LAYER_TYPES, [LAYER_TYPES[slides] for slides in sliding])
 
 
-def _residual_conv(name: str, channels: int, kernel: int, kv_groups: int = 0) -> Modules:
+def _residual_conv(name: str, channels: int, kernel: int, kv_groups: int = 0, dynamic: int = 0) -> Modules:
     """x + conv(x)."""
     kv = {"kv": channels, "kv_groups": kv_groups} if kv_groups else {}
-    return (Conv(name=name, channels=channels, kernel=kernel, **kv), Add(name=f"{name}_add", width=channels))
+    return (
+        Conv(name=name, channels=channels, kernel=kernel, dynamic=dynamic, **kv),
+        Add(name=f"{name}_add", width=channels),
+    )
 
 
 def _relative_attention(c: Config, width: int, kind: str, kernel: int) -> Modules:
@@ -185,9 +191,86 @@ def _inkling_experts(c: Config, width: int, inner: int) -> Modules:
     )
 
 
+# -- Inkling 2 -----------------------------------------------------------------------------------------------------
+@family("inkling2_text")
+def inkling2(c: Config) -> Model:
+    """Inkling 2 (Thinking Machines, 2026): a layer reads a choice of what blocks of layers before it made."""
+    c, kernel = untied(c), c.size("conv_kernel_size|sconv_kernel_size", 4)
+    width, layers, every = c.size("hidden_size"), depth(c), c.size("n_layers_per_attn_res_block", 6)
+    kinds = c.per_layer("layer_types", layers, LAYER_TYPES, [LAYER_TYPES[(i + 1) % 6 != 0] for i in range(layers)])
+    mixers = {kind: _clipped_attention(c, width, kind, kernel) for kind in set(kinds)}
+    experts, top_k = c.size("n_routed_experts|num_local_experts"), c.size("num_experts_per_tok", 8)
+    ffn = (
+        *moe(c, width, experts, top_k, c.size("moe_intermediate_size|intermediate_size")),
+        *_residual_conv("ffn_conv", width, kernel),
+    )
+    blocks = [_chosen_layer(i, every, width, kind, mixers[kind], ffn) for i, kind in enumerate(kinds)]
+    c.mark_read(*_INKLING_SCALES, *_INKLING_KINDS)
+    last = _among("final_input", width, layers, every)
+    return causal_lm(c, width, blocks, before=(rms("embedding_norm", width),), after=last)
+
+
+def _among(name: str, width: int, layer: int, every: int, queries: int = 1) -> Modules:
+    """Attention to the blocks that end before a layer and to the one it is in."""
+    states = ceil_div(layer, every) + 1
+    norm = Norm(name=f"{name}_norm", width=width, repeats=states, weight=False)
+    return norm, DepthAttention(name=name, width=width, states=states, queries=queries)
+
+
+def _chosen_layer(i: int, every: int, width: int, kind: str, mixer: Modules, ffn: Modules) -> Block:
+    """Layer `i`: a block begins with every `every`-th, which adds nothing to the stream before it.
+
+    A full layer chooses for queries, keys and values apart.
+    """
+    streams = ("attn",) if kind == "hybrid_sliding" else ("q_input", "k_input", "v_input")
+    before = _among("attn_input", width, i, every, len(streams)) if i else ()
+    added = () if i % every == 0 else (Add(name="attn_residual", width=width),)
+    return Block(kind, (
+        *before, *(rms(f"{name}_norm", width) for name in streams), *mixer, *added,
+        *_among("ffn_input", width, i + 1, every), rms("ffn_norm", width), *ffn, Add(name="ffn_residual", width=width),
+    ))  # fmt: skip
+
+
+def _clipped_attention(c: Config, width: int, kind: str, kernel: int) -> Modules:
+    """As Inkling's, with queries, keys and the bias's values clipped to a length, a gate, and a sink of each token.
+
+    The taps of a full layer's convolutions are made of the token.
+    """
+    slides, prefix = kind == "hybrid_sliding", "swa_" if kind == "hybrid_sliding" else ""
+    heads, kv_heads = c.size(f"{prefix}num_attention_heads"), c.size(f"{prefix}num_key_value_heads")
+    window, dim, relative = c.size("sliding_window_size|sliding_window"), c.size(f"{prefix}head_dim"), c.size("d_rel")
+    extent, queries, keys = window if slides else c.size("rel_extent"), heads * dim, kv_heads * dim
+    taps = (
+        ()
+        if slides
+        else (columns("taps_proj", width, 2 * kv_heads * kernel, kv=2 * kv_heads * kernel, kv_groups=kv_heads),)
+    )
+    return (
+        columns("qkv_proj", width, 2 * queries + heads * (relative + 1) + 2 * keys, kv=2 * keys, kv_groups=kv_heads),
+        *taps,
+        *_residual_conv("kv_conv", 2 * keys, kernel, kv_heads, dynamic=0 if slides else 2 * kv_heads),
+        Norm(name="q_clip", width=dim, repeats=heads, per_repeat=True),
+        Norm(name="relative_clip", width=relative, repeats=heads, per_repeat=True),
+        plain_per_head("k_clip", kv_heads, dim),
+        plain_per_head("v_norm", kv_heads, dim),
+        RelativeBias(name="relative_bias", heads=heads, dim=relative, extent=extent),
+        Attention(
+            name="attention", heads=heads, kv_heads=kv_heads, head_dim=dim, v_head_dim=dim,
+            window=window if slides else None,
+        ),
+        Gate(name="attention_gate", width=queries, gates=queries),
+        rows("o_proj", queries, width),
+        *_residual_conv("attn_conv", width, kernel),
+    )  # fmt: skip
+
+
 # Scales, and draft layers that the published code leaves out.
 _INKLING_SCALES = (
     "chain_hidden_post_norm", "log_scaling_alpha", "log_scaling_n_floor", "logits_mup_width_multiplier",
     "embedding_multiplier", "mtp_hidden_states_first", "mtp_local_layer_ids", "num_mtp_layers", "number_of_conv_states",
     "rms_norm_eps_moe_gate", "route_scale", "shared_expert_sink", "unpadded_vocab_size",
+    "final_logit_softcapping", "mlp_gate_softcap", "mlp_up_softcap", "qk_l2_clip_threshold", "rel_l2_clip_threshold",
+    "routed_scaling_factor", "scoring_func",
 )  # fmt: skip
+# Sizes of one kind of layer, where a model has none of it.
+_INKLING_KINDS = ("swa_num_attention_heads", "swa_num_key_value_heads", "swa_head_dim", "rel_extent")
