@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import rotary
@@ -66,10 +67,13 @@ def _scaled(block: Block) -> Block:
 
 
 def _convolved(c: Config, d: Dims, kind: str, window: int | None, bias: bool) -> Modules:
-    """Compressed convolutional attention (arXiv:2510.04476): queries and keys go through a convolution within channels
-    and one within heads, their mean is added to both, and half of each value comes from the token before."""
+    """Compressed convolutional attention (arXiv:2510.04476 §3).
+
+    Queries and keys go through a convolution within channels and one within heads, their mean is added to both, and
+    half of each value comes from the token before.
+    """
     queries, keys = d.heads * d.head_dim, d.kv_heads * d.head_dim
-    shared = {"channels": queries + keys, "bias": True, "kv": keys, "kv_groups": d.kv_heads}
+    shared: dict[str, Any] = {"channels": queries + keys, "bias": True, "kv": keys, "kv_groups": d.kv_heads}
     first, second = c.size("cca_time0", 2), c.size("cca_time1", 2)
     return (
         columns("qkv_proj", d.width, queries + 2 * keys, bias, kv=2 * keys, kv_groups=d.kv_heads),
@@ -149,7 +153,7 @@ def _inkling_kinds(c: Config, layers: int) -> list[str]:
 
 def _residual_conv(name: str, channels: int, kernel: int, kv_groups: int = 0, dynamic: int = 0) -> Modules:
     """x + conv(x)."""
-    kv = {"kv": channels, "kv_groups": kv_groups} if kv_groups else {}
+    kv: dict[str, Any] = {"kv": channels, "kv_groups": kv_groups} if kv_groups else {}
     return (
         Conv(name=name, channels=channels, kernel=kernel, dynamic=dynamic, **kv),
         Add(name=f"{name}_add", width=channels),

@@ -9,10 +9,10 @@ from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import again, causal_lm, layer, untied
 from roofline.model.families.blocks.norms import per_head, plain_rms, rms
-from roofline.model.families.blocks.sizes import dims
+from roofline.model.families.blocks.sizes import Dims, depth, dims
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Add, Embedding
+from roofline.model.modules import Activation, Add, Embedding, Modules
 
 
 @family("hrm_text")
@@ -56,18 +56,28 @@ def mllama(c: Config) -> Model:
     none. The embedding has eight more rows for the tokens of images.
     """
     c = untied(c)
-    d = dims(c)
+    d, crossing = dims(c), _crossing(c, depth(c))
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
-    block = layer("dense", d.width, attention(d, rotary=rotary(c, d.head_dim)), ffn)
+    block, across = layer("dense", d.width, attention(d, rotary=rotary(c, d.head_dim)), ffn), _to_images(d, ffn)
+    return causal_lm(c, d.width, [across if i in crossing else block for i in range(d.layers)], more_rows=8)
+
+
+def _crossing(c: Config, layers: int) -> list[int]:
+    """The layers that attend to an image; where the config is silent, those of the 11B's 40 layers."""
+    listed = c.layer_set("cross_attention_layers", layers)
+    crossing = [i for i in (range(3, 40, 5) if listed is None else listed) if i < layers]
+    if crossing:
+        c.note(f"layers {', '.join(map(str, crossing))} attend to an image; a step of text passes them over")
+    return crossing
+
+
+def _to_images(d: Dims, ffn: Modules) -> Block:
+    """A layer whose attention and feed-forward each pass a gate of one value."""
     attn_gate, ffn_gate = (
         Activation(name=name, width=1, function="tanh", gated=False, learned=1) for name in ("attn_gate", "ffn_gate")
     )
     across = layer("cross", d.width, (*attention(d, rotary=0, qk_norm=per_head), attn_gate), (*ffn, ffn_gate))
-    across = Block(across.name, tuple(replace(module, idle=True) for module in across.modules))
-    listed = c.layer_set("cross_attention_layers", d.layers)
-    crossing = range(3, 40, 5) if listed is None else listed  # where the config is silent, those of the 11B's 40 layers
-    layers = [across if i in crossing else block for i in range(d.layers)]
-    return causal_lm(c, d.width, layers, more_rows=8)
+    return Block(across.name, tuple(replace(module, idle=True) for module in across.modules))
 
 
 @family("moshi")
