@@ -37,7 +37,10 @@ WITHOUT_MASK = {"bloom", "falcon_mamba", "mamba", "mamba2", "openai-gpt"}
 BY_VALUES = {"dbrx"}
 
 # Causal language models that AutoModelForCausalLM does not list.
-UNLISTED = {"mistral4": "Mistral4ForCausalLM"}
+UNLISTED = {"mistral4": "Mistral4ForCausalLM", "mllama_text_model": "MllamaForCausalLM"}
+
+# The state is in float32 and meets products of the weights' format: these are built in float32 throughout.
+IN_SINGLE = {"xlstm"}
 
 
 def build(config: Mapping[str, Any]) -> PreTrainedModel:
@@ -47,7 +50,7 @@ def build(config: Mapping[str, Any]) -> PreTrainedModel:
     part together with the vision part (gemma3).
     """
     settings = {key: _plain(value) for key, value in config.items() if key != "model_type"}
-    with _bfloat16(), torch.device("meta"):
+    with _format(config["model_type"]), torch.device("meta"):
         described = AutoConfig.for_model(config["model_type"], **settings)
         if config["model_type"] in UNLISTED:
             model = getattr(transformers, UNLISTED[config["model_type"]])(described)
@@ -84,7 +87,7 @@ def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts:
         del inputs["attention_mask"]
     formulas = {torch.ops.aten._grouped_mm: _grouped_mm_flops} if experts else {}
     counter = FlopCounterMode(display=False, custom_mapping=formulas)
-    with _bfloat16(), torch.no_grad(), counter:
+    with _format(config["model_type"]), torch.no_grad(), counter:
         model(**{name: value for name, value in inputs.items() if name in takes})
     return int(counter.get_total_flops())
 
@@ -108,10 +111,10 @@ def _plain(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _bfloat16() -> Iterator[None]:
-    """The grouped matmul refuses float32 on the meta device."""
+def _format(model_type: str) -> Iterator[None]:
+    """bfloat16 for all but `IN_SINGLE`: the grouped matmul refuses float32 on the meta device."""
     before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16)
+    torch.set_default_dtype(torch.float32 if model_type in IN_SINGLE else torch.bfloat16)
     try:
         yield
     finally:

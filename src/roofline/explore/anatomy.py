@@ -16,11 +16,12 @@ from roofline.units import counted, si, whole
 GROUPS: KindTable[str] = KindTable("groups of modules", m.Module)
 """Kind of module → the group of ops that pictures draw it in."""
 for _group, _kinds in (
-    ("matmul", (m.Linear, m.Router, m.Indexer)),
+    ("matmul", (m.Linear, m.Router, m.Indexer, m.RelativeBias)),
     ("attention", (m.Attention, m.LatentAttention, m.CompressedAttention)),
     ("experts", (m.Experts,)), ("norm", (m.Norm,)), ("embedding", (m.Embedding,)), ("communication", (m.Collective,)),
-    ("elementwise", (m.Activation, m.Add, m.Gate, m.Rope, m.Mix)),
+    ("elementwise", (m.Activation, m.Add, m.Gate, m.Rope, m.Mix, m.TokenShift, m.Delay, m.DepthAttention)),
     ("scan", (m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence, m.Compressor)),
+    ("scan", (m.Wkv, m.MatrixMemory)),
 ):  # fmt: skip
     GROUPS.add(_group, *_kinds)
 WORDS: KindTable[Callable[[Any], str]] = KindTable("words", m.Module)
@@ -62,13 +63,17 @@ WORDS.add(lambda x: f"{whole(x.inputs)} → {x.experts}", m.Router)
 WORDS.add(lambda x: f"{x.repeats} × {x.width}" if x.repeats > 1 else whole(x.width), m.Norm)
 WORDS.add(lambda x: f"{x.heads} × {x.dims}", m.Rope)
 WORDS.add(lambda x: f"{x.function}{' · gate' if x.gated else ''}, {whole(x.width)}", m.Activation)
-WORDS.add(lambda x: whole(x.width), m.Add, m.Gate, m.Mix)
+WORDS.add(lambda x: whole(x.width), m.Add, m.Gate, m.Mix, m.Delay)
+WORDS.add(lambda x: f"{counted(x.states, 'state')} of {whole(x.width)}", m.DepthAttention)
+WORDS.add(lambda x: f"{_heads(x.heads, x.dim)}, distances to {whole(x.extent)}", m.RelativeBias)
 WORDS.add(lambda x: f"{_heads(x.heads, x.head_dim)}{_of(x.rate)}", m.Indexer)
 WORDS.add(lambda x: f"{whole(x.width)} of {x.rate} tokens{', overlapping' if x.overlap else ''}", m.Compressor)
 WORDS.add(lambda x: f"{counted(x.channels, 'channel')}, kernel {x.kernel}", m.Conv)
 WORDS.add(lambda x: f"{counted(x.channels, 'channel')}, state {x.state_size}", m.SelectiveScan)
 WORDS.add(lambda x: f"{counted(x.heads, 'head')}, state {x.head_dim} × {x.head_dim}", m.LinearAttention)
-WORDS.add(lambda x: counted(x.channels, "channel"), m.GatedRecurrence)
+WORDS.add(lambda x: counted(x.channels, "channel"), m.GatedRecurrence, m.Wkv)
+WORDS.add(lambda x: f"{counted(x.heads, 'head')}, state {x.key_dim} × {x.value_dim}", m.MatrixMemory)
+WORDS.add(lambda x: f"{whole(x.width)}, {counted(x.streams, 'way')}", m.TokenShift)
 
 
 @WORDS.of(m.Attention)

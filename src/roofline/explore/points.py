@@ -20,8 +20,8 @@ GROUPS: KindTable[str] = KindTable("groups of a picture", o.Op, without=(o.Backw
 """Kind of op → the few groups that a picture can tell apart."""
 for _group, _kinds in (
     ("matmul", (o.MatMul,)), ("experts", (o.ExpertMatMul,)), ("attention", (o.Attend, o.Score)),
-    ("scan", (o.Convolve, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)), ("norm", (o.Normalise,)),
-    ("embedding", (o.Lookup,)), ("elementwise", (o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Loss)),
+    ("scan", (o.Convolve, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur, o.Memorise)), ("norm", (o.Normalise,)),
+    ("embedding", (o.Lookup,)), ("elementwise", (o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Shift, o.Loss)),
     ("communication", (o.Communicate,)), ("optimizer", (o.Update,)),
 ):  # fmt: skip
     GROUPS.add(_group, *_kinds)

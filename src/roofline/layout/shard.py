@@ -134,7 +134,8 @@ def handing(rank: Model) -> Model:
 
 
 def _cut(model: Model, layout: Layout) -> _Parts:
-    rank = _Rank(layout, model.hidden, model.vocab)
+    rows = next((e.rows for e in model.embedding if isinstance(e, m.Embedding)), model.vocab)
+    rank = _Rank(layout, model.hidden, rows)
     handed = m.Collective(
         name="send", op="p2p", width=model.hidden, ranks=layout.pp, stride=layout.ranks, axis="pp",
         split=rank.scattered,
@@ -204,11 +205,14 @@ def _untied(modules: tuple[m.Module, ...]) -> tuple[m.Module, ...]:
 
 @dataclass(frozen=True)
 class _Rank:
-    """What cutting a module needs to know: the degrees, the width of the stream, and the mixer of its layer."""
+    """What cutting a module needs to know: the degrees, the width of the stream, and the mixer of its layer.
+
+    `rows`: of the table of tokens.
+    """
 
     layout: Layout
     hidden: int
-    vocab: int
+    rows: int
     mixer: m.Module | None = None
 
     @staticmethod
@@ -271,7 +275,7 @@ def replicated(module: m.Module, rank: _Rank, stream: Stream) -> tuple[Iterable[
     return (on_every_rank(module, rank),), replace(stream, pieces=False)
 
 
-SHARDING.add(replicated, m.Router, m.Indexer, m.Compressor, m.Mix, m.Collective)
+SHARDING.add(replicated, m.Router, m.Indexer, m.Compressor, m.Mix, m.DepthAttention, m.Collective)
 
 
 def follows(sizes: Sizes) -> ShardingRule:
@@ -293,7 +297,9 @@ def _gate(g: m.Gate, r: _Rank, what: str) -> dict[str, Count]:
 
 
 def _conv(c: m.Conv, r: _Rank, what: str) -> dict[str, Count]:
-    return {"channels": r.groups(c.channels, c.kv, c.kv_groups), "kv": c.kv // least(r.layout.tp, c.kv_groups)}
+    taps = c.dynamic // least(r.layout.tp, c.kv_groups)
+    kv = c.kv // least(r.layout.tp, c.kv_groups)
+    return {"channels": r.groups(c.channels, c.kv, c.kv_groups), "kv": kv, "dynamic": taps}
 
 
 SHARDING.add(follows(_width), m.Activation)
@@ -339,7 +345,7 @@ def _linear(l: m.Linear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module
 @SHARDING.of(m.Embedding)
 def _embedding(e: m.Embedding, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
     """The vocabulary's rows are shared out and their sums reduced; other tables every rank has whole."""
-    if e.rows != rank.vocab:
+    if e.rows != rank.rows:
         return replicated(e, rank, stream)
     mine = cut(e, rank, lambda e, r, what: {"rows": ceil_div(e.rows, r.layout.tp)})
     return (mine, *reduction(e.name, rank)), stream
@@ -369,9 +375,39 @@ def gather(name: str, width: int, rank: _Rank, stream: Stream) -> tuple[tuple[m.
 
 @SHARDING.of(m.Add)
 def _add(a: m.Add, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """A residual sum needs the whole sum; two branches that are both partial sums are added up first."""
+    """A residual sum needs the whole sum; two branches that are both partial sums are added up first.
+
+    One inside the pieces is shared out as they are.
+    """
+    if stream.pieces:
+        width: Any = ceil_div(a.width, rank.layout.tp)
+        mine = replace(a, width=width, split=rank.layout.cp)
+        return (replace(mine, copies=rank.layout.cp * rank.layout.dp),), stream
     before = reduction(a.name, rank, (stream.partial == 1) * 1)
     return (*before, on_every_rank(a, rank)), Stream(partial=most(stream.partial - 1, 0))
+
+
+@SHARDING.of(m.TokenShift)
+def _shift(s: m.TokenShift, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """A token needs the one before, so it comes behind the all-gather; every rank makes all of its streams."""
+    before, stream = gather(s.name, s.width, rank, stream)
+    mine = replace(s, split=rank.layout.cp, copies=rank.layout.ranks)
+    return (*before, mine), replace(stream, gathered=stream.gathered | {s.streams * s.width})
+
+
+@SHARDING.of(m.Delay)
+def _delay(d: m.Delay, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """Values are shared out with the heads they belong to."""
+    width: Any = d.width // least(rank.layout.tp, d.kv_groups)
+    return (replace(d, width=width, split=rank.layout.cp, copies=rank.layout.cp * rank.layout.dp),), stream
+
+
+@SHARDING.of(m.RelativeBias)
+def _relative(b: m.RelativeBias, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """Each rank has the whole table and its share of the heads."""
+    check_divides("tp", rank.layout.tp, f"{b.name} heads", b.heads)
+    heads: Any = b.heads // rank.layout.tp
+    return (replace(b, heads=heads, split=rank.layout.cp, copies=rank.layout.ranks),), stream
 
 
 @SHARDING.of(m.Norm)
@@ -453,7 +489,9 @@ def _attention(a: m.Attention, r: _Rank, what: str) -> dict[str, Count]:
     return {"heads": a.heads // tp, "kv_heads": r.kv(a.kv_heads)}
 
 
-def _heads(a: m.LatentAttention | m.CompressedAttention | m.LinearAttention, r: _Rank, what: str) -> dict[str, Count]:
+def _heads(
+    a: m.LatentAttention | m.CompressedAttention | m.LinearAttention | m.MatrixMemory, r: _Rank, what: str
+) -> dict[str, Count]:
     check_divides("tp", r.layout.tp, f"{what} heads", a.heads)
     return {"heads": a.heads // r.layout.tp}
 
@@ -469,17 +507,17 @@ def _delta(s: m.DeltaRule, r: _Rank, what: str) -> dict[str, Count]:
     return {"key_heads": s.key_heads // r.layout.tp, "value_heads": s.value_heads // r.layout.tp}
 
 
-def _channels(s: m.SelectiveScan | m.GatedRecurrence, r: _Rank, what: str) -> dict[str, Count]:
+def _channels(s: m.SelectiveScan | m.GatedRecurrence | m.Wkv, r: _Rank, what: str) -> dict[str, Count]:
     check_divides("tp", r.layout.tp, f"{what} channels", s.channels)
     return {"channels": s.channels // r.layout.tp}
 
 
 SHARDING.add(Mixes(_attention, lambda a: a.kv_width), m.Attention)
 SHARDING.add(Mixes(_heads, lambda a: a.cache_width, latent=True), m.LatentAttention, m.CompressedAttention)
-SHARDING.add(Mixes(_heads, None), m.LinearAttention)
+SHARDING.add(Mixes(_heads, None), m.LinearAttention, m.MatrixMemory)
 SHARDING.add(Mixes(_state_space, None), m.StateSpace)
 SHARDING.add(Mixes(_delta, None), m.DeltaRule)
-SHARDING.add(Mixes(_channels, None), m.SelectiveScan, m.GatedRecurrence)
+SHARDING.add(Mixes(_channels, None), m.SelectiveScan, m.GatedRecurrence, m.Wkv)
 
 
 # -- experts -------------------------------------------------------------------------------------------------------
@@ -547,9 +585,11 @@ def _spread(rank: _Rank, modules: Iterable[m.Module]) -> Iterator[m.Module]:
     modules = tuple(modules)
     mixer = next((x for x in modules if isinstance(SHARDING[type(x)], Mixes)), None)
     rank, stream = replace(rank, mixer=mixer), Stream()
+    idle = bool(modules) and all(module.idle for module in modules)
     if mixer is not None:
         SHARDING[type(mixer)](mixer, rank, stream)  # an error names heads rather than the products around them
     for module in modules:
         mine, stream = SHARDING[type(module)](module, rank, stream)
-        yield from mine
-    yield from reduction("layer", rank, (stream.partial > 0) * 1)
+        yield from (x for x in mine if not (idle and isinstance(x, m.Collective)))
+    if not idle:  # a layer that does not run exchanges nothing
+        yield from reduction("layer", rank, (stream.partial > 0) * 1)

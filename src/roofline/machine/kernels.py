@@ -223,11 +223,14 @@ def _score(op: o.Score, target: Target) -> Seconds:
 
 # -- scans and streams ---------------------------------------------------------------------------------------------
 @runs(
-    o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Selective, o.LinearAttend,
-    o.Recur, o.Loss, o.Update,
+    o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Shift, o.Selective,
+    o.LinearAttend, o.Recur, o.Loss, o.Update,
 )  # fmt: skip
 def one_pass(op: o.Op, target: Target) -> Seconds:
-    """Reads its inputs, writes its output; what rides on a neighbour pays for its bytes and not for a launch."""
+    """Reads its inputs, writes its output; what rides on a neighbour pays for its bytes and not for a launch.
+
+    Recurrences of channels and token shifts have not been measured: they touch each value once, as any stream does.
+    """
     constants = target.constants(wide_key(target.precision.activations.compute), "stream")
     width = float(target.precision.activations.stored_bits) / 8
     roof = target.roof(next(iter(target.chip.peaks)))
@@ -239,14 +242,17 @@ def one_pass(op: o.Op, target: Target) -> Seconds:
     return law.stream(size, roof, constants.record), constants
 
 
-def by_tokens(op: o.Dual | o.Delta) -> Code:
+def by_tokens(op: o.Dual | o.Delta | o.Memorise) -> Code:
     """One token a sequence, or more; or no sequence."""
     return where(op.step.sequences > 0, where(op.step.tokens > op.step.sequences, 1, 0), -1)
 
 
-@runs(o.Dual, o.Delta, matrix=True, regime=by_tokens)
-def _scan(op: o.Delta | o.Dual, target: Target) -> Seconds:
-    """Chunked over a prompt, one pass over the state for a single token."""
+@runs(o.Dual, o.Delta, o.Memorise, matrix=True, regime=by_tokens)
+def _scan(op: o.Delta | o.Dual | o.Memorise, target: Target) -> Seconds:
+    """Chunked over a prompt, one pass over the state for a single token.
+
+    No mLSTM has been measured: its chunks are the same products as Mamba-2's, and take that kernel's constants.
+    """
     batch, tokens = op.step.sequences, op.step.tokens
     if not some(tokens > batch):
         return one_pass(op, target)
@@ -274,7 +280,7 @@ def _attend_backward(op: o.Backward, target: Target) -> Seconds:
     return constants.launch + ATTENTION_BACKWARD * (seconds - constants.launch), constants
 
 
-@GRADIENT_LAWS.of(o.Score, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
+@GRADIENT_LAWS.of(o.Score, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur, o.Memorise)
 def twice(op: o.Backward, target: Target) -> Seconds:
     """As long as its forward, for the gradients of what it reads and of what it makes."""
     seconds, constants = KERNELS[type(op.of)].law(op.of, target)
@@ -288,7 +294,8 @@ def of_no_backward(op: o.Backward, target: Target) -> Seconds:
 
 
 GRADIENT_LAWS.add(
-    one_pass, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Loss
+    one_pass, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup, o.Convolve,
+    o.Shift, o.Loss,
 )  # fmt: skip
 
 

@@ -9,8 +9,11 @@ from functools import cached_property
 
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, least
-from roofline.model.modules import PARTS, Conv, Experts, Module, Part
+from roofline.model.modules import PARTS, Conv, Delay, Experts, Module, Part, TokenShift
 from roofline.model.precision import Precision, part_of
+
+_LAST_INPUTS = (Conv, TokenShift, Delay)
+"""Modules whose state is a few of their last inputs."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class Model:
 
     @cached_property
     def active_parameters(self) -> int:
-        """Parameters that one token meets: all but the routed experts it does not visit.
+        """Parameters that one token of text meets: all but the routed experts it does not visit and what is idle.
 
         parameters − Σ (experts − top_k)·(parameters of one expert). The embedding table counts whole.
 
@@ -121,7 +124,9 @@ class Model:
         """
         idle = 0
         for module, n in self.modules():
-            if isinstance(module, Experts):
+            if module.idle:
+                idle += n * module.parameters
+            elif isinstance(module, Experts):
                 idle += n * (module.experts - chosen(module)) * module.each
         return self.parameters - idle
 
@@ -137,7 +142,7 @@ class Model:
         total: Count = 0
         for module, n in self.modules():
             width = getattr(module, "cache_width", None)
-            if width is None:
+            if width is None or module.idle:
                 continue
             total = total + n * width * cached_tokens(module, tokens)
         return total
@@ -153,11 +158,14 @@ class Model:
     def state_bytes(self, precision: Precision | None = None) -> Count:
         """Recurrent state of one sequence, bytes; it does not grow with its length.
 
-        A scan's in the format of `state`, a short convolution's last inputs in that of the activations.
+        A scan's in the format of `state`, the last inputs of a convolution or a token shift in the activations'.
         """
         formats = precision or self.precision
         stored = (
-            (formats.activations if isinstance(m, Conv) else formats.state, n * getattr(m, "state", 0))
+            (
+                formats.activations if isinstance(m, _LAST_INPUTS) else formats.state,
+                n * getattr(m, "state", 0),
+            )
             for m, n in self.modules()
         )
         return sum(fmt.bytes(elements) for fmt, elements in stored)

@@ -25,13 +25,14 @@ class Module(Value):
     """One layer's part. `name` is unique in its block.
 
     On one rank of a layout: it runs for one in `split` of a step's new tokens, and `copies` ranks of a stage hold the
-    same weights. `frozen`: it does not learn.
+    same weights. `frozen`: it does not learn. `idle`: it has weights, and a step of text alone passes it over.
     """
 
     name: str
     split: Count = 1
     copies: Count = 1
     frozen: bool = False
+    idle: bool = False
 
     @property
     def parameters(self) -> int:
@@ -280,9 +281,17 @@ class Activation(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Add(Module):
-    """The sum of two streams of `width` (residual, shared and routed experts)."""
+    """The sum of two streams of `width` (residual, shared and routed experts).
+
+    `scaled`: a learned vector is added to each of the two, and the sum multiplied by another, before they meet.
+    """
 
     width: int
+    scaled: bool = False
+
+    @property
+    def parameters(self) -> int:
+        return 4 * self.width if self.scaled else 0
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -380,20 +389,26 @@ class Experts(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Conv(Module):
-    """Causal depthwise convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state.
+    """Causal convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state.
 
-    `kv`: so many of the channels belong to `kv_groups` groups that heads share.
+    Depthwise, or in groups of `width` channels that all read one another. `kv`: so many of the channels belong to
+    `kv_groups` groups that heads share. `padding`: outputs of a sequence that the published code makes besides those of
+    its tokens, kernel − 1 where None; only `torch` counting follows it. `dynamic`: to the taps are added those that a
+    projection makes of each token for so many heads; the published code multiplies them element by element.
     """
 
     channels: int
     kernel: int
+    width: int = 1
+    padding: int | None = None
+    dynamic: int = 0
     bias: bool = False
     kv: int = 0
     kv_groups: int = 1
 
     @property
     def parameters(self) -> int:
-        return self.channels * (self.kernel + (1 if self.bias else 0))
+        return self.channels * (self.kernel * self.width + (1 if self.bias else 0))
 
     @property
     def state(self) -> int:
@@ -495,6 +510,118 @@ class GatedRecurrence(Module):
     def state(self) -> int:
         """State elements per sequence."""
         return self.channels
+
+
+@record(frozen=True, kw_only=True, eq=False)
+class TokenShift(Module):
+    """Each token's stream of `width` mixed with that of the token before, in `streams` learned ways (RWKV).
+
+    x'ₜ = μ·xₜ + (1 − μ)·xₜ₋₁, a μ of `width` for each of the ways (arXiv:2305.13048, eq. 11–13).
+    """
+
+    width: int
+    streams: int
+
+    @property
+    def parameters(self) -> int:
+        return self.streams * self.width
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence: its last token."""
+        return self.width
+
+
+@record(frozen=True, kw_only=True, eq=False)
+class Delay(Module):
+    """Each token gets the `width` values of the token before (ZAYA's values, arXiv:2510.04476).
+
+    A projection from `inputs` made them. The published code projects a zero for the first token, which only `torch`
+    counting follows. `kv_groups`: heads that other heads share.
+    """
+
+    width: int
+    inputs: int
+    kv_groups: int = 1
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence: its last token's."""
+        return self.width
+
+
+@record(frozen=True, kw_only=True, eq=False)
+class RelativeBias(Module):
+    """A bias of attention for each distance up to `extent`: a token's `dim` values of each head, times a table.
+
+    The table [dim, extent] is one for all `heads`. Its formula is that of the published code of Inkling (transformers).
+    """
+
+    heads: int
+    dim: int
+    extent: int
+
+    @property
+    def matrix(self) -> int:
+        return self.dim * self.extent
+
+    @property
+    def parameters(self) -> int:
+        return self.matrix
+
+
+@record(frozen=True, kw_only=True, eq=False)
+class DepthAttention(Module):
+    """Learned queries attend, at each token alone, to `states` streams of `width`: those of blocks of layers before.
+
+    Its formula is that of the published code of Inkling 2 (transformers). Each query's answer is a stream of its own.
+    """
+
+    width: int
+    states: int
+    queries: int = 1
+
+    @property
+    def parameters(self) -> int:
+        return self.queries * self.width
+
+
+@record(frozen=True, kw_only=True, eq=False)
+class Wkv(Module):
+    """RWKV's mean of all values before, weighted by their keys and a decay (arXiv:2305.13048, eq. 16).
+
+    Each of `channels` has a decay w and a bonus u of its own. Its state is a numerator, a denominator, and the largest
+    exponent, which keeps both in range (appendix D there).
+    """
+
+    channels: int
+
+    @property
+    def parameters(self) -> int:
+        return 2 * self.channels
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence."""
+        return 3 * self.channels
+
+
+@record(frozen=True, kw_only=True, eq=False)
+class MatrixMemory(Module):
+    """mLSTM (xLSTM, arXiv:2405.04517 §2.3): a matrix [key_dim, value_dim] a head, with a normaliser of key_dim.
+
+    Exponential input gates and forget gates, one of each a head, are scaled by their largest exponent so far.
+    """
+
+    heads: int
+    key_dim: int
+    value_dim: int
+    chunk: int = 64
+
+    @property
+    def state(self) -> int:
+        """State elements per sequence."""
+        return self.heads * (self.key_dim * self.value_dim + self.key_dim + 1)
 
 
 @record(frozen=True, kw_only=True, eq=False)

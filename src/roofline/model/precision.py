@@ -258,12 +258,12 @@ PARTS_OF: KindTable[Callable[[Any], Part]] = KindTable("roles", m.Module)
 PARTS_OF.add(lambda x: x.part, m.Linear)
 PARTS_OF.add(lambda _: "experts", m.Experts)
 PARTS_OF.add(lambda _: "router", m.Router)
-PARTS_OF.add(lambda _: "attention", m.LatentAttention)
+PARTS_OF.add(lambda _: "attention", m.LatentAttention, m.RelativeBias)
 PARTS_OF.add(lambda _: "embedding", m.Embedding)
 PARTS_OF.add(
     lambda _: "other", m.Norm, m.Rope, m.Attention, m.Indexer, m.Compressor, m.CompressedAttention, m.Activation, m.Add,
     m.Gate, m.Mix, m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence,
-    m.Collective,
+    m.TokenShift, m.Delay, m.DepthAttention, m.Wkv, m.MatrixMemory, m.Collective,
 )  # fmt: skip
 
 

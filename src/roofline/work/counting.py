@@ -97,8 +97,8 @@ def activate(op: o.Activate) -> Count:
 
 
 def add_up(op: o.Sum) -> Count:
-    """terms − 1 additions per element, and terms products where weighted."""
-    return (op.terms - 1 + (op.terms if op.weighted else 0)) * op.elements
+    """terms − 1 additions per element, terms products where weighted, and terms additions more where shifted."""
+    return (op.terms - 1 + (op.weighted + op.shifted) * op.terms) * op.elements
 
 
 def scale(op: o.Scale) -> Count:
@@ -112,8 +112,8 @@ def choose(op: o.Choose) -> Count:
 
 
 def convolve(op: o.Convolve) -> Count:
-    """2·kernel·channels for each token."""
-    return 2 * op.kernel * op.channels * op.tokens
+    """2·kernel·width·channels for each token, half as much again for taps that are sums."""
+    return (2 + op.dynamic) * op.kernel * op.width * op.channels * op.tokens
 
 
 def selective(op: o.Selective) -> Count:
@@ -146,8 +146,22 @@ def linear_attend(op: o.LinearAttend) -> Count:
 
 
 def recur(op: o.Recur) -> Count:
-    """9 per token and channel: Λ·r, exp, √(1 − a²) of three, two products, a·h, add. arXiv:2402.19427, eq. 1–4."""
-    return 9 * op.channels * op.step.tokens
+    """`work` per token and channel."""
+    return op.work * op.channels * op.step.tokens
+
+
+def memorise(op: o.Memorise) -> Count:
+    """Recurrent form, per token and head: 5·key_dim·value_dim (decay, k·vᵀ, add, q·C), and with the normaliser's.
+
+    The normaliser: 5·key_dim (decay, i·k, add, q·n), the quotient value_dim. arXiv:2405.04517, eq. 19–21.
+    """
+    k, v = op.key_dim, op.value_dim
+    return op.heads * (5 * k * v + 5 * k + v) * op.step.tokens
+
+
+def shift(op: o.Shift) -> Count:
+    """3 per interpolation: two products and a sum."""
+    return 3 * op.elements
 
 
 def lose(op: o.Loss) -> Count:
@@ -171,7 +185,8 @@ for _kind, _formula in (
     (o.Normalise, normalise),
     (o.Rotate, rotate), (o.Activate, activate), (o.Sum, add_up), (o.Scale, scale), (o.Choose, choose),
     (o.Convolve, convolve), (o.Selective, selective), (o.Dual, dual), (o.Delta, delta),
-    (o.LinearAttend, linear_attend), (o.Recur, recur), (o.Loss, lose), (o.Update, update),
+    (o.LinearAttend, linear_attend), (o.Recur, recur), (o.Memorise, memorise), (o.Shift, shift),
+    (o.Loss, lose), (o.Update, update),
 ):  # fmt: skip
     _STANDARD.add(_formula, _kind)
 _STANDARD.add(not_counted, o.Lookup, o.Communicate)
@@ -202,8 +217,13 @@ def torch_score(op: o.Score) -> Count:
 
 
 def torch_convolve(op: o.Convolve) -> Count:
-    """2·kernel·channels·(tokens + kernel − 1 a sequence): the padded convolution is cut afterwards."""
-    return 2 * op.kernel * op.channels * (op.tokens + op.sequences * (op.kernel - 1))
+    """2·kernel·width·channels·(tokens + padding a sequence): the padded convolution is cut afterwards.
+
+    Nothing for taps that differ from token to token.
+    """
+    if op.dynamic:
+        return 0
+    return 2 * op.kernel * op.width * op.channels * (op.tokens + op.sequences * op.padding)
 
 
 def torch_selective(op: o.Selective) -> Count:
@@ -240,11 +260,22 @@ def torch_linear_attend(op: o.LinearAttend) -> Count:
     return 4 * op.heads * (d * op.step.total(squares) + d * d * op.step.tokens)
 
 
+def torch_memorise(op: o.Memorise) -> Count:
+    """Whole chunks: q·kᵀ, its product with v, q·C, kᵀ·v, q·n. What is left goes token by token: k·vᵀ, q·C, q·n."""
+    c, k, v = op.chunk, op.key_dim, op.value_dim
+    return 2 * op.heads * op.step.total(lambda q: (q.new // c) * c * c * (k + v) + q.new * (2 * k * v + k))
+
+
+def torch_shift(op: o.Shift) -> Count:
+    """2·inputs·width for each zero that the published code projects."""
+    return 2 * op.inputs * op.width * op.zeros
+
+
 _TORCH: KindTable[Formula] = KindTable("torch counting", o.Op)
 for _kind, _formula in (
     (o.MatMul, torch_matmul), (o.ExpertMatMul, torch_experts), (o.Attend, torch_attend), (o.Score, torch_score),
     (o.Convolve, torch_convolve), (o.Selective, torch_selective), (o.Dual, torch_dual), (o.Delta, torch_delta),
-    (o.LinearAttend, torch_linear_attend),
+    (o.LinearAttend, torch_linear_attend), (o.Memorise, torch_memorise), (o.Shift, torch_shift),
 ):  # fmt: skip
     _TORCH.add(_formula, _kind)
 _TORCH.add(not_counted, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup)

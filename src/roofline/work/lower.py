@@ -15,6 +15,14 @@ from roofline.work import ops as o
 from roofline.work.step import Queries, Step, View, lengths_alone, logits_alone, query_pairs, tokens_alone, whole_step
 
 Ops = Callable[[Any, Step], Iterator[o.Op]]
+GRIFFIN = 9
+"""FLOPs a token and channel: Λ·r, exp, √(1 − a²) of three, two products, a·h, add (arXiv:2402.19427, eq. 1–4)."""
+RWKV = 23
+"""FLOPs a token and channel of a mean weighted by exponentials (arXiv:2305.13048, appendix D).
+
+The new state: the decayed exponent, the larger of both, two differences, two exponentials, a sum of 3 for the numerator
+and of 2 for the denominator, 11 in all; the output the same with the bonus in place of the decay, and a quotient.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,12 @@ def lowers(kind: type[m.Module], sees: View[Any]) -> Callable[[Ops], Ops]:
 
 
 def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
-    """The ops of one module at a step, in the order they run; on one rank of a layout, of its share of the tokens."""
+    """The ops of one module at a step, in the order they run; on one rank of a layout, of its share of the tokens.
+
+    An idle module has none: every step is of text.
+    """
+    if module.idle:
+        return ()
     return tuple(LOWERINGS[type(module)].ops(module, step.shared(module.split)))
 
 
@@ -269,7 +282,10 @@ def _activation(a: m.Activation, step: Step) -> Iterator[o.Op]:
 @lowers(m.Add, tokens_alone)
 def _add(a: m.Add, step: Step) -> Iterator[o.Op]:
     moved = a.width * step.tokens
-    yield o.Sum(name=a.name, rides=True, elements=moved, input=2 * moved, output=moved)
+    yield o.Sum(
+        name=a.name, rides=not a.scaled, elements=moved, weighted=a.scaled, shifted=a.scaled, vector=a.parameters,
+        input=2 * moved, output=moved,
+    )  # fmt: skip
 
 
 @lowers(m.Gate, tokens_alone)
@@ -362,10 +378,11 @@ def _state(size: Count, step: Step) -> dict[str, Any]:
 @lowers(m.Conv, lengths_alone)
 def _conv(v: m.Conv, step: Step) -> Iterator[o.Op]:
     moved = v.channels * step.tokens
+    taps = v.dynamic * v.kernel * step.tokens
     yield o.Convolve(
         name=v.name, store="activations", tokens=step.tokens, sequences=step.sequences, channels=v.channels,
-        kernel=v.kernel,
-        vector=v.parameters, input=moved, output=moved, **_state(v.state, step),
+        kernel=v.kernel, width=v.width, padding=v.kernel - 1 if v.padding is None else v.padding,
+        dynamic=bool(v.dynamic), vector=v.parameters, input=moved + taps, output=moved, **_state(v.state, step),
     )  # fmt: skip
 
 
@@ -415,6 +432,67 @@ def _recurrence(r: m.GatedRecurrence, step: Step) -> Iterator[o.Op]:
     """The stream and its two gates come in."""
     t = step.tokens
     yield o.Recur(
-        name=r.name, store="state", step=step, channels=r.channels, vector=r.parameters,
+        name=r.name, store="state", step=step, channels=r.channels, work=GRIFFIN, vector=r.parameters,
         input=3 * r.channels * t, output=r.channels * t, **_state(r.state, step),
+    )  # fmt: skip
+
+
+@lowers(m.Wkv, lengths_alone)
+def _wkv(w: m.Wkv, step: Step) -> Iterator[o.Op]:
+    """Keys and values come in."""
+    t = step.tokens
+    yield o.Recur(
+        name=w.name, store="state", step=step, channels=w.channels, work=RWKV, vector=w.parameters,
+        input=2 * w.channels * t, output=w.channels * t, **_state(w.state, step),
+    )  # fmt: skip
+
+
+@lowers(m.MatrixMemory, lengths_alone)
+def _matrix_memory(x: m.MatrixMemory, step: Step) -> Iterator[o.Op]:
+    """Queries, keys, values and two gates a head come in."""
+    t = step.tokens
+    yield o.Memorise(
+        name=x.name, store="state", step=step, heads=x.heads, key_dim=x.key_dim, value_dim=x.value_dim, chunk=x.chunk,
+        input=x.heads * (2 * x.key_dim + x.value_dim + 2) * t, output=x.heads * x.value_dim * t,
+        scratch=x.heads * x.chunk * t, **_state(x.state, step),
+    )  # fmt: skip
+
+
+@lowers(m.Delay, lengths_alone)
+def _delay(d: m.Delay, step: Step) -> Iterator[o.Op]:
+    moved = d.width * step.tokens
+    yield o.Shift(
+        name=d.name, store="activations", elements=0, streams=1, zeros=step.sequences - step.continued,
+        inputs=d.inputs, width=d.width, input=moved, output=moved, **_state(d.state, step),
+    )  # fmt: skip
+
+
+@lowers(m.RelativeBias, tokens_alone)
+def _relative(r: m.RelativeBias, step: Step) -> Iterator[o.Op]:
+    rows = r.heads * step.tokens
+    yield o.MatMul(
+        name=r.name, part="attention", m=rows, k=r.dim, n=r.extent, weight=r.matrix, input=r.dim * rows,
+        output=r.extent * rows,
+    )  # fmt: skip
+
+
+@lowers(m.DepthAttention, tokens_alone)
+def _depth_attention(a: m.DepthAttention, step: Step) -> Iterator[o.Op]:
+    """Scores [states, width]·[width, queries] of each token, and the sums [width, states]·[states, queries]."""
+    t, scores = step.tokens, a.states * a.queries * step.tokens
+    moved = a.states * a.width * t
+    yield o.MatMul(
+        name=f"{a.name}_scores", m=a.states * t, k=a.width, n=a.queries, vector=a.parameters, input=moved, output=scores
+    )
+    yield o.MatMul(
+        name=a.name, m=a.width * t, k=a.states, n=a.queries, input=moved + scores, output=a.queries * a.width * t
+    )
+
+
+@lowers(m.TokenShift, lengths_alone)
+def _shift(s: m.TokenShift, step: Step) -> Iterator[o.Op]:
+    moved = s.width * step.tokens
+    yield o.Shift(
+        name=s.name, store="activations", elements=s.streams * moved, streams=s.streams, vector=s.parameters,
+        input=moved, output=s.streams * moved, **_state(s.state, step),
     )  # fmt: skip

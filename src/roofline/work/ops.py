@@ -173,11 +173,12 @@ class Activate(Op):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Sum(Op):
-    """`elements` sums of `terms` values, each weighted where `weighted`."""
+    """`elements` sums of `terms` values, each weighted where `weighted`, and first added to another where `shifted`."""
 
     elements: Count
     terms: Count = 2
     weighted: bool = False
+    shifted: bool = False
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -207,12 +208,33 @@ class Lookup(Op):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Convolve(Op):
-    """Depthwise causal convolution: `kernel` taps on `channels` at every token."""
+    """Causal convolution: `kernel` taps on `channels` at every token, of `width` channels each.
+
+    `padding`: outputs more of each sequence that the published code makes. `dynamic`: the taps are sums of learned
+    ones and a token's own, and it is no matrix product.
+    """
 
     tokens: Count
     sequences: Count
     channels: Count
     kernel: Count
+    width: Count
+    padding: Count
+    dynamic: bool
+
+
+@record(frozen=True, kw_only=True, eq=False)
+class Shift(Op):
+    """Every token's value mixed with the token's before, in `streams` ways: `elements` interpolations in all.
+
+    `zeros`: so many first tokens for which the published code projects a zero, from `inputs` to `width`.
+    """
+
+    elements: Count
+    streams: Count
+    zeros: Count = 0
+    inputs: Count = 0
+    width: Count = 0
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -263,9 +285,25 @@ class LinearAttend(ScanOp):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Recur(ScanOp):
-    """A gated linear recurrence of `channels` single values."""
+    """A linear recurrence of `channels` that do not mix, `work` FLOPs each for a token."""
 
     channels: Count
+    work: int
+
+
+@record(frozen=True, kw_only=True, eq=False)
+class Memorise(ScanOp):
+    """mLSTM: `heads` matrices [key_dim, value_dim] and normalisers, computed in whole chunks by the reference."""
+
+    heads: Count
+    key_dim: Count
+    value_dim: Count
+    chunk: Count
+
+    @property
+    def key_heads(self) -> Count:
+        """Every head has keys of its own."""
+        return self.heads
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -317,7 +355,8 @@ for _name, _kinds in (
     ("matmul", (MatMul,)), ("experts", (ExpertMatMul,)), ("attention", (Attend,)), ("indexer", (Score,)),
     ("norm", (Normalise,)), ("rope", (Rotate,)), ("activation", (Activate,)), ("add", (Sum,)), ("gate", (Scale,)),
     ("route", (Choose,)), ("embedding", (Lookup,)), ("conv", (Convolve,)),
-    ("scan", (Selective, Dual, Delta, LinearAttend, Recur)), ("communication", (Communicate,)), ("loss", (Loss,)),
+    ("shift", (Shift,)), ("scan", (Selective, Dual, Delta, LinearAttend, Recur, Memorise)),
+    ("communication", (Communicate,)), ("loss", (Loss,)),
     ("optimizer", (Update,)),
 ):  # fmt: skip
     NAMES.add(_name, *_kinds)

@@ -128,9 +128,9 @@ class Traffic:
 
 
 PRODUCTS = (o.MatMul, o.ExpertMatMul)
-SCANS = (o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
+SCANS = (o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur, o.Memorise)
 ELEMENTWISE = (o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose)
-REST = (o.Score, o.Lookup, o.Convolve, *SCANS, o.Communicate, o.Backward, o.Loss, o.Update)
+REST = (o.Score, o.Lookup, o.Convolve, o.Shift, *SCANS, o.Communicate, o.Backward, o.Loss, o.Update)
 KINDS = (*PRODUCTS, o.Attend, *ELEMENTWISE, *REST)
 
 

@@ -201,8 +201,8 @@ def _attend(op: o.Attend) -> Iterator[o.Op]:
     yield o.Backward(name=f"{op.name}_backward", phase="backward", of=op, scratch=2 * op.scratch, **moved)
 
 
-@GRADIENTS.of(o.Score, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Convolve, o.Loss)
-@GRADIENTS.of(o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
+@GRADIENTS.of(o.Score, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Convolve, o.Shift, o.Loss)
+@GRADIENTS.of(o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur, o.Memorise)
 def same_again(op: o.Op) -> Iterator[o.Op]:
     """Reads the inputs and the output's gradient, writes the inputs' gradients."""
     moved: dict[str, Any] = {"input": op.input + op.output, "output": op.input, "vector": 2 * op.vector}
@@ -271,8 +271,8 @@ def _queries_keys_values(op: o.Attend) -> Kept:
     return Kept(stream=each * op.tokens, single=op.heads * op.tokens)
 
 
-@KEPT.of(o.Score, o.Normalise, o.Activate, o.Scale, o.Convolve)
-@KEPT.of(o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
+@KEPT.of(o.Score, o.Normalise, o.Activate, o.Scale, o.Convolve, o.Shift)
+@KEPT.of(o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur, o.Memorise)
 def inputs_kept(op: o.Op) -> Kept:
     """All that it reads."""
     return Kept(stream=op.input)
@@ -318,8 +318,8 @@ FLOWS: KindTable[Flow] = KindTable("streams of a layer", o.Op)
 FLOWS.add(Flow(product=True), o.MatMul, o.ExpertMatMul)
 FLOWS.add(Flow(makes=True, core=True), o.Attend)
 FLOWS.add(Flow(core=True), o.Score)
-FLOWS.add(Flow(makes=True), o.Activate, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur)
-FLOWS.add(Flow(restarts=True), o.Normalise, o.Sum)
+FLOWS.add(Flow(makes=True), o.Activate, o.Selective, o.Dual, o.Delta, o.LinearAttend, o.Recur, o.Memorise)
+FLOWS.add(Flow(restarts=True), o.Normalise, o.Sum, o.Shift)
 FLOWS.add(Flow(), o.Rotate, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Communicate, o.Backward, o.Loss, o.Update)
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from oracle.cases import dense, experts, latent, states
+from oracle.cases import dense, experts, latent, layers, states
 from oracle.cases.axes import ABSENT, Case
 
-CASES: dict[str, Case] = {**dense.CASES, **experts.CASES, **latent.CASES, **states.CASES}
+CASES: dict[str, Case] = {**dense.CASES, **experts.CASES, **latent.CASES, **states.CASES, **layers.CASES}
 
 # Wrappers around a text model: a `text_config` inside.
-WRAPPERS = {"llama4": "llama4_text", "gemma3": "gemma3_text"}
+WRAPPERS = {"llama4": "llama4_text", "gemma3": "gemma3_text", "mllama": "mllama_text_model"}
 
 TYPES = sorted([*CASES, *WRAPPERS])
 

@@ -10,6 +10,8 @@ from roofline.model.config import Config
 from roofline.model.errors import InputError, nearest
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
     classic,
+    convolved,
+    cycles,
     deepseek,
     deepseek_v4,
     dense,
@@ -17,6 +19,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     gpt,
     hybrid,
     llama,
+    memory,
     open_science,
     qwen,
     recurrent,
@@ -36,6 +39,7 @@ WRAPPERS = {
     "gemma4_unified": "gemma4_unified_text", "mistral3": "mistral", "llava": "llama", "llava_next": "llama",
     "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe",
+    "mllama": "mllama_text_model", "inkling_mm_model": "inkling_text", "inkling2": "inkling2_text",
 }  # fmt: skip
 # Types of a text, or of a whole whose text stands in the same object, that are a known one by another name.
 SAME = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, latent_attention, rotary
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types, moe
-from roofline.model.families.blocks.layers import causal_lm, layer, stack
+from roofline.model.families.blocks.layers import causal_lm, layer, stack, untied
 from roofline.model.families.blocks.norms import across_heads, per_head
 from roofline.model.families.blocks.recurrent import gated_delta_net, griffin, kimi_delta, lightning, mamba2, short_conv
 from roofline.model.families.blocks.sizes import Dims, depth, dims
@@ -110,7 +110,7 @@ def falcon_h1(c: Config) -> Model:
 @family("nemotron_h")
 def nemotron_h(c: Config) -> Model:
     """Nemotron-H (arXiv:2504.03624) and Nemotron 3: one mixer a layer, Mamba-2, attention, feed-forward or experts."""
-    c = _untied(c)
+    c = untied(c)
     kinds = _nemotron_kinds(c)
     c = c.with_values(num_hidden_layers=len(kinds))
     d, act = dims(c, head_dim=128), activation(c, "mlp_hidden_act", "relu2")
@@ -124,12 +124,6 @@ def nemotron_h(c: Config) -> Model:
         "E": layer("moe", d.width, (), experts),
     }
     return causal_lm(c, d.width, [blocks[k] for k in kinds])
-
-
-def _untied(c: Config) -> Config:
-    """The head has a matrix of its own whatever the config says: the published code has no way to tie it."""
-    c.flag("tie_word_embeddings")
-    return c.with_values(tie_word_embeddings=False)
 
 
 def _nemotron_scan(c: Config, width: int) -> Modules:
@@ -194,7 +188,7 @@ def recurrent_gemma(c: Config) -> Model:
 @family("kimi_linear")
 def kimi_linear(c: Config) -> Model:
     """Kimi Linear (arXiv:2510.26692): three layers of delta attention to one of latent attention without RoPE."""
-    c = _untied(c)
+    c = untied(c)
     width, layers, inside = c.size("hidden_size"), depth(c), c.section("linear_attn_config")
     mixers = {"linear_attention": ("linear", _kimi_delta(c, inside, width))}
     mixers["full_attention"] = ("", latent_attention(c, bias=c.flag("attention_bias"), rope=False))

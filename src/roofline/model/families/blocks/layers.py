@@ -88,6 +88,7 @@ def causal_lm(
     tied: bool = False,
     head_bias: bool = False,
     embed: int | None = None,
+    more_rows: int = 0,
     before: Modules = (),
     after: Modules = (),
     last: Modules = (),
@@ -95,11 +96,11 @@ def causal_lm(
     """The whole decoder: token embedding, `before`, the layers, `after`, the final norm, `last`, the head.
 
     `tied`: whether the head shares the embedding where the config does not say. `embed`: width of the embedding
-    where it is not that of the stream.
+    where it is not that of the stream. `more_rows` of the embedding stand for what the head does not answer with.
     """
     vocab = c.size("vocab_size", most=2**28) if "vocab_size" in c.raw else c.size("vocab_size")
     shared = c.flag("tie_embedding|tie_word_embeddings", tied)
-    table = Embedding(name="embedding", rows=vocab, width=embed or width, shared=shared)
+    table = Embedding(name="embedding", rows=vocab + more_rows, width=embed or width, shared=shared)
     head = Linear(
         name="lm_head", inputs=embed or width, outputs=vocab, bias=head_bias, part="head", tied=shared, cut="columns"
     )
@@ -115,6 +116,12 @@ def causal_lm(
         precision=checkpoint_precision(c),
         context=context_length(c),
     )
+
+
+def untied(c: Config) -> Config:
+    """The head has a matrix of its own whatever the config says: the published code has no way to tie it."""
+    c.flag("tie_word_embeddings")
+    return c.with_values(tie_word_embeddings=False)
 
 
 def position_table(c: Config, width: int, extra: int = 0) -> Embedding:

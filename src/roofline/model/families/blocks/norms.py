@@ -15,6 +15,11 @@ def rms(name: str, width: int) -> Norm:
     return Norm(name=name, width=width)
 
 
+def rms_with_bias(name: str, width: int) -> Norm:
+    """RMSNorm with weight and bias."""
+    return Norm(name=name, width=width, bias=True)
+
+
 def layer_norm(name: str, width: int) -> Norm:
     """LayerNorm with weight and bias."""
     return Norm(name=name, width=width, center=True, bias=True)

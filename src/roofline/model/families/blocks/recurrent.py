@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.norms import rms
 from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.modules import (
@@ -12,10 +13,13 @@ from roofline.model.modules import (
     GatedRecurrence,
     Linear,
     LinearAttention,
+    MatrixMemory,
     Modules,
     Norm,
     SelectiveScan,
     StateSpace,
+    TokenShift,
+    Wkv,
 )
 
 
@@ -94,6 +98,43 @@ def lightning(width: int, heads: int, dim: int, chunk: int, act: str) -> Modules
         column_product("gate_proj", width, inner),
         Gate(name="scan_gate", width=inner, gates=inner),
         row_product("out_proj", inner, width),
+    )
+
+
+def mlstm(width: int, heads: int, keys: int, values: int, chunk: int, *, bias: bool = False) -> Modules:
+    """mLSTM mixer as xLSTM-7B builds it (arXiv:2503.13427 §3): capped gates, a norm of each head, a gated output."""
+    key_dim, value_dim = keys // heads, values // heads
+    return (
+        column_product("in_proj", width, 2 * keys + 2 * values, bias),
+        column_product("gates_proj", width, 2 * heads, True),
+        Activation(name="gates_act", width=2 * heads, function="tanh", gated=False),
+        MatrixMemory(name="scan", heads=heads, key_dim=key_dim, value_dim=value_dim, chunk=chunk),
+        Norm(name="scan_norm", width=value_dim, repeats=heads, center=True, bias=bias, per_repeat=True),
+        Gate(name="scan_gate", width=values, gates=values),
+        row_product("out_proj", values, width, bias),
+    )
+
+
+# -- RWKV (arXiv:2305.13048 §3) ------------------------------------------------------------------------------------
+def time_mixing(width: int, inner: int) -> Modules:
+    """Receptance, key and value, each of a stream shifted in its own way; a weighted mean of values, gated."""
+    shifted, three = 3 * width, 3 * inner
+    return (
+        TokenShift(name="time_shift", width=width, streams=3),
+        Linear(name="rkv_proj", inputs=shifted, outputs=three, groups=3, part="attention", cut="columns"),
+        Wkv(name="scan", channels=inner),
+        Gate(name="scan_gate", width=inner, gates=inner),
+        row_product("out_proj", inner, width),
+    )
+
+
+def channel_mixing(width: int, inner: int) -> Modules:
+    """A feed-forward of squared ReLU that a receptance gates, both of shifted streams."""
+    return (
+        TokenShift(name="channel_shift", width=width, streams=2),
+        *mlp(width, inner, "relu2", gated=False),
+        Linear(name="receptance_proj", inputs=width, outputs=width),
+        Gate(name="receptance_gate", width=width, gates=width),
     )
 
 
