@@ -107,7 +107,7 @@ def explained(analysis: Analysis, name: str) -> Explanation:
     query = analysis.step.queries[0]
     values: dict[str, Any] = {"B": query.count, "P": query.cached, "T": query.new}
     sizes = {f.name: getattr(module, f.name) for f in fields(module)}
-    values |= {k: v for k, v in sizes.items() if type(v) is int and not (v == 1 and k in SINGLE)}
+    values |= {k: v for k, v in sizes.items() if type(v) is int and v and not (v == 1 and k in SINGLE)}
     op = _symbolic(analysis, module, name, values)
     figures = [_figure("FLOPs", analysis.counting.flops(op), values, cost.each_flops, _source(analysis, cost))]
     moved, numbers = analysis.traffic.bytes(op, analysis.precision), cost.each_moved
