@@ -122,7 +122,7 @@ def kept_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
     precision = step.precision
     total: Count = 0
     for op, k in kept_by(modules, step):
-        weights = precision.weights(op.part)
+        weights = precision.chosen(op.part, op.format)
         product = weights if weights.compute is not None and weights.bits < 16 else precision.activations
         total = total + product.bytes(k.products) + precision.activations.bytes(k.stream) + 4 * k.single
     return total

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from roofline.model.formats import Format
 from roofline.model.maths import Count, ceil_div
 
 Part: TypeAlias = Literal["attention", "ffn", "experts", "router", "embedding", "head", "other"]
@@ -25,13 +26,14 @@ class Module:
     """One layer's part. `name` is unique in its block.
 
     On one rank of a layout: it runs for one in `split` of a step's new tokens, and `copies` ranks of a stage hold the
-    same weights. `frozen`: it does not learn.
+    same weights. `frozen`: it does not learn. `format`: that of its matrices, where it is not that of its part.
     """
 
     name: str
     split: Count = 1
     copies: Count = 1
     frozen: bool = False
+    format: Format | None = None
 
     @property
     def parameters(self) -> int:

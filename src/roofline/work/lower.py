@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -40,7 +40,8 @@ def lowers(kind: type[m.Module], sees: View[Any]) -> Callable[[Ops], Ops]:
 
 def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
     """The ops of one module at a step, in the order they run; on one rank of a layout, of its share of the tokens."""
-    return tuple(LOWERINGS[type(module)].ops(module, step.shared(module.split)))
+    ops = LOWERINGS[type(module)].ops(module, step.shared(module.split))
+    return tuple(ops) if module.format is None else tuple(replace(op, format=module.format) for op in ops)
 
 
 def view_of(module: m.Module) -> View[Any]:

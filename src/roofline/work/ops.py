@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from roofline.model.formats import Format
 from roofline.model.maths import Count
 from roofline.model.modules import Axis, Part
 from roofline.model.table import Table
@@ -30,6 +31,8 @@ class Op:
 
     name: str
     part: Part = "other"
+    format: Format | None = None
+    """That of its weights, where it is not that of its part."""
     store: Store = "kv"
     weight: Count = 0
     vector: Count = 0
