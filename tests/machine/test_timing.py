@@ -16,7 +16,7 @@ from roofline.machine.constants import FOLDER, constants_for
 from roofline.machine.kernels import KERNELS
 from roofline.machine.law import RECORDS
 from roofline.machine.target import path_of
-from roofline.model.precision import FORMATS
+from roofline.model.formats import FORMATS
 from roofline.work.ops import NAMES, Backward, Communicate
 
 ROOF = law.Roof(peak=1e15, bandwidth=4e12, l2=50e6, units=132)

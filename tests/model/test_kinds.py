@@ -23,9 +23,10 @@ from roofline.machine.kernels import GRADIENT_LAWS
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.formats import FORMATS
 from roofline.model.model import Model
 from roofline.model.modules import Collective, Embedding, Linear, Module
-from roofline.model.precision import FORMATS, uniform
+from roofline.model.precision import uniform
 from roofline.model.table import KindTable, MissingKindError, kinds
 from roofline.show.plots.style import GROUP_ORDER
 from roofline.work.counting import COUNTINGS

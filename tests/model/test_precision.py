@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.model.precision import FORMATS, format_named, uniform
+from roofline.model.formats import FORMATS, format_named
+from roofline.model.precision import uniform
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,

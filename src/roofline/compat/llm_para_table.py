@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 
 from roofline.model.checks import real
 from roofline.model.errors import InputError
+from roofline.model.formats import Format
 from roofline.model.maths import Count
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Attention, Experts, Linear, Modules, Rope, Router
-from roofline.model.precision import Format, Precision
+from roofline.model.precision import Precision
 from roofline.work.analysis import Analysis, OpCost
 from roofline.work.ops import ExpertMatMul
 from roofline.work.step import Step

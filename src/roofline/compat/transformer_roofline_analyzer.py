@@ -20,10 +20,11 @@ from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import rms
 from roofline.model.families.blocks.sizes import split
+from roofline.model.formats import Format, format_named
 from roofline.model.load import config_of
 from roofline.model.model import Block, Model
 from roofline.model.modules import Add, Attention, Linear, Modules, Norm, Rope
-from roofline.model.precision import Format, Precision, format_named, uniform
+from roofline.model.precision import Precision, uniform
 from roofline.show.stdout import printing
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.step import Step

@@ -51,10 +51,10 @@ from roofline.machine.timing import time_op
 from roofline.model import modules as m
 from roofline.model.adapters import with_drafts, with_lora
 from roofline.model.errors import InputError
+from roofline.model.formats import FORMATS
 from roofline.model.load import model_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most, some
 from roofline.model.model import Model
-from roofline.model.precision import FORMATS
 from roofline.result import Figured, Flag, Units, Word
 from roofline.work import ops as o
 from roofline.work.analysis import analyze

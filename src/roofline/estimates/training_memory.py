@@ -10,9 +10,9 @@ from roofline.estimates.memory import Memory
 from roofline.estimates.span import shaped
 from roofline.layout.layout import Layout
 from roofline.model import modules as m
+from roofline.model.formats import FORMATS, Format
 from roofline.model.maths import Count, ceil_div, is_array, least, most, where
 from roofline.model.model import Model
-from roofline.model.precision import FORMATS, Format
 from roofline.result import Figured, Units
 from roofline.work import ops as o
 from roofline.work.lower import lower
@@ -122,7 +122,7 @@ def kept_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
     precision = step.precision
     total: Count = 0
     for op, k in kept_by(modules, step):
-        weights = precision.weights(op.part)
+        weights = precision.chosen(op.part, op.format)
         product = weights if weights.compute is not None and weights.bits < 16 else precision.activations
         total = total + product.bytes(k.products) + precision.activations.bytes(k.stream) + 4 * k.single
     return total

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofline.model.formats import format_named
 from roofline.model.model import Model
 from roofline.model.modules import Part
-from roofline.model.precision import WEIGHTS, Precision, format_named, part_of
+from roofline.model.precision import WEIGHTS, Precision, part_of
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,16 @@ def quantized_weights(model: Model, formats: Precision, name: str) -> QuantizedW
     None where there is none.
     """
     fmt = format_named(name)
-    parts = [(part_of(x), n * x.matrix) for x, n in model.modules()]
+    matrices = [(x, n * x.matrix) for x, n in model.modules() if part_of(x) in WEIGHTS]
     stored = _stored(model)
-    wide = [role for role in stored if formats.weights(role).bits > fmt.bits]
+    wide = [role for role in stored if any(formats.of(x).bits > fmt.bits for x, _ in matrices if part_of(x) == role)]
     if not wide:
         return None
     every = wide == stored
     spec = f"weights={name}" if every else ",".join(f"{role}={name}" for role in wide)
 
     def size(p: Precision) -> float:
-        return sum(float(p.weights(part).bytes(n)) for part, n in parts if part in WEIGHTS)
+        return sum(float(p.of(x).bytes(n)) for x, n in matrices)
 
     narrow = formats.merged(spec)
     what = "weights" if every else f"{' and '.join(wide)} weights"
@@ -46,7 +47,10 @@ def quantized_weights(model: Model, formats: Precision, name: str) -> QuantizedW
 
 def weights_text(model: Model, formats: Precision) -> str:
     """The formats of the weights of attention, feed-forwards and experts, each once: `bf16/mxfp4`."""
-    return "/".join(dict.fromkeys(formats.weights(role).name for role in _stored(model)))
+    stored = _stored(model)
+    usual = [formats.weights(role).name for role in stored]
+    own = [formats.of(x).name for x, _ in model.modules() if x.matrix and part_of(x) in stored]
+    return "/".join(dict.fromkeys([*usual, *own]))
 
 
 def _stored(model: Model) -> list[Part]:

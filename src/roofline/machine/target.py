@@ -13,7 +13,8 @@ from roofline.machine.constants import Constants, constants_for
 from roofline.machine.engine import Engine
 from roofline.machine.fabric import Cluster, of_chips
 from roofline.model.errors import InputError, nearest
-from roofline.model.precision import Format, Precision
+from roofline.model.formats import Format
+from roofline.model.precision import Precision
 from roofline.work import ops as o
 
 Known = TypeVar("Known")
@@ -58,8 +59,8 @@ class Target:
 
     def path(self, product: o.MatMul | o.ExpertMatMul) -> Path:
         """How a product runs, by the part of the model that its weights are of."""
-        weights, activations = self.precision.weights(product.part), self.precision.activations
-        return self._once(("path", product.part), lambda: path_of(weights, activations))
+        weights, activations = self.precision.chosen(product.part, product.format), self.precision.activations
+        return self._once(("path", weights), lambda: path_of(weights, activations))
 
     @cached_property
     def joined(self) -> Cluster:
@@ -137,7 +138,7 @@ def path_of(weights: Format, activations: Format) -> Path:
     if weights.compute == plain or weights.bits >= 16:
         return Path(wide_key(plain) if weights.bits >= 16 else weights.compute, plain, stored, wide)
     fmt = weights.compute
-    if fmt == "fp8" and weights.overhead:
+    if fmt == "fp8" and weights.scales == "block":
         return Path("fp8_block", fmt, stored, 1 + 4 / 128, 3 + 4 / 128)
     if fmt == "fp8":
         return Path("fp8", fmt, stored, 1.0, 5.0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
+from roofline.model.formats import Format
 from roofline.model.maths import Count, ceil_div
 from roofline.model.record import Value, record
 
@@ -26,6 +27,7 @@ class Module(Value):
 
     On one rank of a layout: it runs for one in `split` of a step's new tokens, and `copies` ranks of a stage hold the
     same weights. `frozen`: it does not learn. `idle`: it has weights, and a step of text alone passes it over.
+    `format`: that of its matrices, where it is not that of its part.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Module(Value):
     copies: Count = 1
     frozen: bool = False
     idle: bool = False
+    format: Format | None = None
 
     @property
     def parameters(self) -> int:

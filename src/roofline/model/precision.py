@@ -4,130 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, get_args
 
 from roofline.model import modules as m
 from roofline.model.errors import InputError, nearest
-from roofline.model.maths import Count, ceil_div
-from roofline.model.modules import Part
+from roofline.model.formats import Format, format_named
+from roofline.model.maths import Count
+from roofline.model.modules import PARTS, Part
 from roofline.model.table import KindTable
-
-
-@dataclass(frozen=True)
-class Format:
-    """How a value is stored: `bits` each, plus `overhead` bits a value for the scales and zeros of its group.
-
-    Example: int4 in groups of 128 with an fp16 scale and a 4-bit zero point takes 4 + 20/128 bits.
-    """
-
-    name: str
-    bits: Fraction
-    overhead: Fraction = Fraction(0)
-    compute: str | None = None
-    """The format a matrix unit multiplies in; None: that of the activations (weight-only)."""
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.name, self.bits, self.overhead, self.compute))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def stored_bits(self) -> Fraction:
-        """Bits a value takes in memory, scales included."""
-        return self.bits + self.overhead
-
-    @cached_property
-    def stored_bytes(self) -> Fraction:
-        """The same in bytes."""
-        return self.stored_bits / 8
-
-    def plain(self) -> str:
-        """How results call it."""
-        return self.name
-
-    def bytes(self, elements: Count) -> Count:
-        """Bytes of `elements` stored values: ⌈elements · stored_bits / 8⌉, exact for ints."""
-        per = self.stored_bytes
-        if per.denominator == 1:
-            return elements * per.numerator
-        if isinstance(elements, float) or getattr(getattr(elements, "dtype", None), "kind", "") == "f":
-            return elements * float(per)
-        return ceil_div(elements * per.numerator, per.denominator)
-
-
-def _plain(name: str, bits: int, compute: str | None = None) -> Format:
-    return Format(name, Fraction(bits), compute=compute or name)
-
-
-def grouped(name: str, bits: int | Fraction, group: int, extra_bits: int, compute: str | None = None) -> Format:
-    """A format whose every `group` values share `extra_bits` of scale and zero point."""
-    return Format(name, Fraction(bits), Fraction(extra_bits, group), compute)
-
-
-FORMATS: dict[str, Format] = {
-    f.name: f
-    for f in (
-        _plain("fp64", 64),
-        _plain("fp32", 32),
-        _plain("tf32", 32),
-        _plain("bf16", 16),
-        _plain("fp16", 16),
-        _plain("fp8", 8),
-        _plain("int8", 8),
-        _plain("fp4", 4),
-        # Weight-only integers: fp16 scale and a zero point of the same width in groups of 128 (GPTQ, AWQ).
-        grouped("int4", 4, 128, 16 + 4),
-        grouped("int3", 3, 128, 16 + 3),
-        grouped("int2", 2, 128, 16 + 2),
-        # DeepSeek-V3 (arXiv:2412.19437, §3.3): an fp32 scale for each 128×128 block.
-        grouped("fp8-block", 8, 128 * 128, 32, "fp8"),
-        # OCP Microscaling Formats v1.0: an 8-bit scale for each 32 values.
-        grouped("mxfp8", 8, 32, 8, "fp8"),
-        grouped("mxfp6", 6, 32, 8, "fp6"),
-        grouped("mxfp4", 4, 32, 8),
-        # NVIDIA NVFP4: an fp8 scale for each 16 values.
-        grouped("nvfp4", 4, 16, 8, "fp4"),
-        # QLoRA (arXiv:2305.14314): 64-value blocks with an fp32 scale; doubly quantised: 8 bits + fp32 per 256 blocks.
-        grouped("nf4", 4, 64, 32),
-        grouped("nf4-double", 4, 64 * 256, 8 * 256 + 32),
-        # bitsandbytes LLM.int8(): an fp32 scale for each output row; counted per 4096 values.
-        grouped("bnb-int8", 8, 4096, 32),
-        # BitNet b1.58: four ternary values to a byte.
-        _plain("ternary", 2, "int8"),
-    )
-}
-
-ALIASES = {
-    "float64": "fp64", "double": "fp64",
-    "float32": "fp32", "float": "fp32",
-    "bfloat16": "bf16",
-    "float16": "fp16", "half": "fp16",
-    "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "float8": "fp8", "e4m3": "fp8", "e5m2": "fp8",
-    "fp8_block": "fp8-block", "w4": "int4", "w4a16": "int4", "awq": "int4", "gptq": "int4", "w8": "int8",
-    "bitnet": "ternary",
-}  # fmt: skip
-
-
-def format_named(name: object, field: str = "format") -> Format:
-    """The format called `name` (a name or alias such as `bfloat16`), or `int4-g32`-like with a group of its own.
-
-    Raises InputError with the nearest names.
-    """
-    text = name.strip().lower().removeprefix("torch.") if isinstance(name, str) else ""
-    text = ALIASES.get(text, text)
-    if text in FORMATS:
-        return FORMATS[text]
-    base, dash, group = text.rpartition("-g")
-    if dash and base in ("int2", "int3", "int4", "int8") and group.isdigit() and 1 <= int(group) <= 2**20:
-        bits = int(base[3:])
-        return grouped(text, bits, int(group), 16 + bits)
-    known = [*FORMATS, *ALIASES]
-    raise InputError(field, name, "a number format", nearest(text, known) or ["bf16", "fp8", "int4"])
-
 
 WEIGHTS: tuple[Part, ...] = ("attention", "ffn", "experts")
 """The roles that `weights` stands for."""
@@ -139,7 +24,8 @@ class Precision:
 
     Weights by part: `attention` projections, dense feed-forwards (`ffn`), routed `experts`, the `router`, the
     `embedding` table, the `head`, `other` (norms, biases and the rest). `activations`: streams between ops;
-    `kv`: the KV cache; `state`: recurrent state of a scan.
+    `kv`: the KV cache; `state`: recurrent state of a scan. `own`: the parts in which modules that have a format of
+    their own keep it; a caller who sets a part's format sets that of all its modules.
     """
 
     attention: Format
@@ -152,17 +38,18 @@ class Precision:
     activations: Format
     kv: Format
     state: Format
+    own: frozenset[Part] = frozenset(PARTS)
 
     @cached_property
     def _hash(self) -> int:
-        return hash(tuple(getattr(self, f.name) for f in fields(self)))
+        return hash((tuple(getattr(self, role) for role in ROLES), self.own))
 
     def __hash__(self) -> int:
         return self._hash
 
     def plain(self) -> dict[str, str]:
         """The name of the format of every role."""
-        return {f.name: getattr(self, f.name).name for f in fields(self)}
+        return {role: getattr(self, role).name for role in ROLES}
 
     def leaves(self, name: str, unit: str) -> Iterator[tuple[str, str, str]]:
         """The same in a word."""
@@ -188,17 +75,25 @@ class Precision:
         chosen: Format = getattr(self, part)
         return chosen
 
+    def chosen(self, part: Part, own: Format | None) -> Format:
+        """The format of weights of a part, of a module or an op that may have one of its own."""
+        return own if own is not None and part in self.own else self.weights(part)
+
+    def of(self, module: m.Module) -> Format:
+        """The format of a module's matrices."""
+        return self.chosen(part_of(module), module.format)
+
     def weight_bytes(self, module: m.Module) -> Count:
-        """Stored bytes of a module's parameters: matrices in their part's format, the rest in that of `other`."""
+        """Stored bytes of a module's parameters: matrices in their format, the rest in that of `other`."""
         rest = module.parameters - module.matrix
-        return self.weights(part_of(module)).bytes(module.matrix) + self.other.bytes(rest)
+        return self.of(module).bytes(module.matrix) + self.other.bytes(rest)
 
     def with_roles(self, **roles: str | Format) -> Precision:
         """This precision with some roles changed; `weights` stands for attention, ffn and experts together.
 
         Raises InputError for a role or a format that does not exist.
         """
-        names = [f.name for f in fields(self)]
+        names = ROLES
         changed: dict[str, Format] = {}
         for role, value in roles.items():
             if role != "weights" and role not in names:
@@ -206,7 +101,7 @@ class Precision:
             chosen = value if isinstance(value, Format) else format_named(value, role)
             for target in WEIGHTS if role == "weights" else (role,):
                 changed[target] = chosen
-        return replace(self, **changed)
+        return replace(self, **changed, own=self.own - changed.keys())
 
     def merged(self, spec: object) -> Precision:
         """This precision changed by `spec`: None, a Precision, a mapping role → format, or text.
@@ -226,13 +121,14 @@ class Precision:
             return self.with_roles(**{role.strip(): value.strip() for role, _, value in pairs})
         chosen = format_named(spec, "precision")
         if chosen.bits >= 16:
-            return self._with(uniform(chosen))
+            return replace(self._with(uniform(chosen)), own=frozenset())
         return self.with_roles(weights=chosen)
 
     def spec(self, base: Precision) -> str:
         """The text of which `base.merged` makes this precision; empty where they are the same."""
+        told = base.own - self.own
         differ: dict[str, Format] = {
-            f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != getattr(base, f.name)
+            role: getattr(self, role) for role in ROLES if role in told or getattr(self, role) != getattr(base, role)
         }
         if differ.keys() & set(WEIGHTS) and self.attention == self.ffn == self.experts:
             differ = {"weights": self.ffn} | {role: fmt for role, fmt in differ.items() if role not in WEIGHTS}
@@ -248,9 +144,13 @@ class Precision:
         return replace(self, **{f.name: getattr(other, f.name) for f in fields(other)})
 
 
+ROLES: tuple[str, ...] = tuple(f.name for f in fields(Precision) if f.name != "own")
+"""The roles of a precision."""
+
+
 def uniform(chosen: Format) -> Precision:
     """Every role in one format."""
-    return Precision(**{f.name: chosen for f in fields(Precision)})
+    return Precision(**dict.fromkeys(ROLES, chosen))
 
 
 PARTS_OF: KindTable[Callable[[Any], Part]] = KindTable("roles", m.Module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -53,7 +53,8 @@ def lower(module: m.Module, step: Step) -> tuple[o.Op, ...]:
     """
     if module.idle:
         return ()
-    return tuple(LOWERINGS[type(module)].ops(module, step.shared(module.split)))
+    ops = LOWERINGS[type(module)].ops(module, step.shared(module.split))
+    return tuple(ops) if module.format is None else tuple(replace(op, format=module.format) for op in ops)
 
 
 def view_of(module: m.Module) -> View[Any]:

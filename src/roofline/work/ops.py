@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+from roofline.model.formats import Format
 from roofline.model.maths import Count
 from roofline.model.modules import Degree, Part
 from roofline.model.record import Record, record
@@ -30,6 +31,8 @@ class Op(Record):
 
     name: str
     part: Part = "other"
+    format: Format | None = None
+    """That of its weights, where it is not that of its part."""
     store: Store = "kv"
     weight: Count = 0
     vector: Count = 0

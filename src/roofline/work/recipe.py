@@ -8,13 +8,14 @@ gradients, master and Adam (Megatron-LM); 16 with gradients in bf16 (arXiv:1910.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
 
 from roofline.model.errors import not_one_of
+from roofline.model.formats import FORMATS, Format
 from roofline.model.maths import Count
-from roofline.model.precision import FORMATS, Format, Precision, uniform
+from roofline.model.precision import ROLES, Precision, uniform
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,10 @@ class Recipe:
     def precision(self, optimizer: Optimizer) -> TrainingPrecision:
         """The formats of every role, with gradients and optimizer state."""
         base = uniform(FORMATS[self.stream]).with_roles(weights=FORMATS[self.products])
-        roles = {f.name: getattr(base, f.name) for f in fields(Precision)}
-        return TrainingPrecision(**roles, gradients=FORMATS[self.gradients], optimizer=self.state(optimizer))
+        roles = {role: getattr(base, role) for role in ROLES}
+        return TrainingPrecision(
+            **roles, own=frozenset(), gradients=FORMATS[self.gradients], optimizer=self.state(optimizer)
+        )
 
     def state(self, optimizer: Optimizer) -> Format:
         """All the optimizer's state of one weight as one format: its moments and the master copy."""

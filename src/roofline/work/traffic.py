@@ -116,7 +116,7 @@ class Traffic:
         moved, activations = self.elements(op), precision.activations
         cache = getattr(precision, op.store)
         stored = Moved(
-            weight=precision.weights(op.part).bytes(moved.weight),
+            weight=precision.chosen(op.part, op.format).bytes(moved.weight),
             vector=precision.other.bytes(moved.vector),
             input=activations.bytes(moved.input),
             output=activations.bytes(moved.output),

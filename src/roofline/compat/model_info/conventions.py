@@ -14,10 +14,11 @@ from fractions import Fraction
 from functools import lru_cache
 
 from roofline.compat.model_info.rules import Rules
+from roofline.model.formats import Format
 from roofline.model.maths import Count, ceil_div, experts_visited, least, where
 from roofline.model.model import Model
 from roofline.model.modules import Part
-from roofline.model.precision import Format, Precision
+from roofline.model.precision import Precision
 from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, analyze

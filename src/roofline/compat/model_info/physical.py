@@ -15,8 +15,9 @@ from roofline.machine.chip import Chip, chip_named
 from roofline.machine.engine import engine_named
 from roofline.machine.target import CALIBRATED, path_of
 from roofline.model.errors import InputError
+from roofline.model.formats import FORMATS, Format
 from roofline.model.model import Model
-from roofline.model.precision import FORMATS, Format, Precision
+from roofline.model.precision import Precision
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.training import training
 

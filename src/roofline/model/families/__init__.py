@@ -30,6 +30,7 @@ from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.defaults import DEFAULTS
 from roofline.model.families.registry import FAMILIES, family
 from roofline.model.model import Model
+from roofline.model.quantization import quantised, scheme_of
 
 __all__ = ["FAMILIES", "WRAPPERS", "build", "family"]
 
@@ -68,8 +69,12 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     c = c.with_defaults(DEFAULTS.get(model_type, {}))
     model = build_family(c)
     drafts = draft_blocks(model, draft) if isinstance(draft, int) and 0 < draft <= MOST_DRAFTS else ()
+    model, scheme = replace(model, drafts=drafts), scheme_of(c)
+    if scheme is not None:
+        model, unmatched = quantised(model, scheme)
+        c.note(*unmatched)
     warnings = tuple(dict.fromkeys([*c.notes, *c.leftovers()]))
-    return replace(model, name=name or model.name, warnings=warnings, not_counted=tuple(not_counted), drafts=drafts)
+    return replace(model, name=name or model.name, warnings=warnings, not_counted=tuple(not_counted))
 
 
 def _language_model(outer: Config) -> tuple[Config, list[str]]:

@@ -10,7 +10,7 @@ from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms
 from roofline.model.families.blocks.sizes import context_length
 from roofline.model.model import Block, Model
 from roofline.model.modules import Add, Embedding, Linear, Module, Modules, Norm
-from roofline.model.quantization import checkpoint_precision
+from roofline.model.quantization import stored_precision
 
 MOST_DRAFTS = 64
 MOST_POSITIONS = 2**26
@@ -113,7 +113,7 @@ def causal_lm(
         embedding=(table, *before),
         layers=tuple(layers),
         head=(*after, *final, *last, head),
-        precision=checkpoint_precision(c),
+        precision=stored_precision(c),
         context=context_length(c),
     )
 

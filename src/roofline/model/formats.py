@@ -1,0 +1,148 @@
+"""Number formats: how values are stored, and in what they are multiplied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from roofline.model.errors import InputError, nearest
+from roofline.model.maths import Count, ceil_div
+
+Scales: TypeAlias = Literal["tensor", "channel", "block", "group"]
+ROW = 4096
+"""Values of a row, where a format has one scale for each."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a value is stored: `bits` each, plus `overhead` bits a value for the scales and zeros of its group.
+
+    Example: int4 in groups of 128 with an fp16 scale and a 4-bit zero point takes 4 + 20/128 bits.
+
+    `scales`: what shares one. Those of a tensor or a channel are too few to count. `static`: activations are quantised
+    with scales of the checkpoint, not with those of the step.
+    """
+
+    name: str
+    bits: Fraction
+    overhead: Fraction = Fraction(0)
+    compute: str | None = None
+    """The format a matrix unit multiplies in; None: that of the activations (weight-only)."""
+    scales: Scales = "tensor"
+    static: bool = False
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.bits, self.overhead, self.compute, self.scales, self.static))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def stored_bits(self) -> Fraction:
+        """Bits a value takes in memory, scales included."""
+        return self.bits + self.overhead
+
+    @cached_property
+    def stored_bytes(self) -> Fraction:
+        """The same in bytes."""
+        return self.stored_bits / 8
+
+    def plain(self) -> str:
+        """How results call it."""
+        return self.name
+
+    def bytes(self, elements: Count) -> Count:
+        """Bytes of `elements` stored values: ⌈elements · stored_bits / 8⌉, exact for ints."""
+        per = self.stored_bytes
+        if per.denominator == 1:
+            return elements * per.numerator
+        if isinstance(elements, float) or getattr(getattr(elements, "dtype", None), "kind", "") == "f":
+            return elements * float(per)
+        return ceil_div(elements * per.numerator, per.denominator)
+
+
+def _plain(name: str, bits: int, compute: str | None = None) -> Format:
+    return Format(name, Fraction(bits), compute=compute or name)
+
+
+def grouped(name: str, bits: int | Fraction, group: int, extra_bits: int, compute: str | None = None) -> Format:
+    """A format whose every `group` values share `extra_bits` of scale and zero point."""
+    return Format(name, Fraction(bits), Fraction(extra_bits, group), compute, "group")
+
+
+def integers(bits: int, group: int, *, zeros: bool = True) -> Format:
+    """Weight-only integers with an fp16 scale, and a zero point as wide as a value, for each group; −1: a row.
+
+    Rows have as many values as `ROW` says.
+
+    >>> integers(4, 128) == FORMATS["int4"], integers(4, 32, zeros=False).stored_bits
+    (True, Fraction(9, 2))
+    """
+    name = f"int{bits}-g{group}" if group > 0 else f"int{bits}-row"
+    if zeros and group == 128 and f"int{bits}" in FORMATS and bits < 8:
+        return FORMATS[f"int{bits}"]
+    return grouped(name, bits, group if group > 0 else ROW, 16 + (bits if zeros else 0))
+
+
+FORMATS: dict[str, Format] = {
+    f.name: f
+    for f in (
+        _plain("fp64", 64),
+        _plain("fp32", 32),
+        _plain("tf32", 32),
+        _plain("bf16", 16),
+        _plain("fp16", 16),
+        _plain("fp8", 8),
+        _plain("int8", 8),
+        _plain("fp4", 4),
+        # Weight-only integers: fp16 scale and a zero point of the same width in groups of 128 (GPTQ, AWQ).
+        grouped("int4", 4, 128, 16 + 4),
+        grouped("int3", 3, 128, 16 + 3),
+        grouped("int2", 2, 128, 16 + 2),
+        # DeepSeek-V3 (arXiv:2412.19437, §3.3): an fp32 scale for each 128×128 block.
+        replace(grouped("fp8-block", 8, 128 * 128, 32, "fp8"), scales="block"),
+        # OCP Microscaling Formats v1.0: an 8-bit scale for each 32 values.
+        grouped("mxfp8", 8, 32, 8, "fp8"),
+        grouped("mxfp6", 6, 32, 8, "fp6"),
+        grouped("mxfp4", 4, 32, 8),
+        # NVIDIA NVFP4: an fp8 scale for each 16 values.
+        grouped("nvfp4", 4, 16, 8, "fp4"),
+        # QLoRA (arXiv:2305.14314): 64-value blocks with an fp32 scale; doubly quantised: 8 bits + fp32 per 256 blocks.
+        grouped("nf4", 4, 64, 32),
+        grouped("nf4-double", 4, 64 * 256, 8 * 256 + 32),
+        # bitsandbytes LLM.int8(): an fp32 scale for each output row; counted per 4096 values.
+        grouped("bnb-int8", 8, 4096, 32),
+        # BitNet b1.58: four ternary values to a byte.
+        _plain("ternary", 2, "int8"),
+    )
+}
+
+ALIASES = {
+    "float64": "fp64", "double": "fp64",
+    "float32": "fp32", "float": "fp32",
+    "bfloat16": "bf16",
+    "float16": "fp16", "half": "fp16",
+    "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "float8": "fp8", "e4m3": "fp8", "e5m2": "fp8",
+    "fp8_block": "fp8-block", "w4": "int4", "w4a16": "int4", "awq": "int4", "gptq": "int4", "w8": "int8",
+    "bitnet": "ternary",
+}  # fmt: skip
+
+
+def format_named(name: object, field: str = "format") -> Format:
+    """The format called `name` (a name or alias such as `bfloat16`), or `int4-g32`-like with a group of its own.
+
+    Raises InputError with the nearest names.
+    """
+    text = name.strip().lower().removeprefix("torch.") if isinstance(name, str) else ""
+    text = ALIASES.get(text, text)
+    if text in FORMATS:
+        return FORMATS[text]
+    base, dash, group = text.rpartition("-g")
+    if dash and base in ("int2", "int3", "int4", "int8") and group.isdigit() and 1 <= int(group) <= 2**20:
+        bits = int(base[3:])
+        return grouped(text, bits, int(group), 16 + bits)
+    known = [*FORMATS, *ALIASES]
+    raise InputError(field, name, "a number format", nearest(text, known) or ["bf16", "fp8", "int4"])

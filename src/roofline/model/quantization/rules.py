@@ -1,0 +1,305 @@
+"""Which format each module of a checkpoint is in: rules over the names of its matrices, the first that matches.
+
+A pattern is a name (`lm_head`, `model.layers.3.mlp`, `self_attn`), which stands for the module and all within it; a
+glob (`model.layers.0*`); or a regular expression behind `re:`, matched from the start of a name. Wrappers and hybrids
+call the layers by other names (`language_model.model.layers`, `backbone.layers`), which here mean the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import translate
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+from roofline.model.errors import InputError
+from roofline.model.formats import Format
+from roofline.model.model import Block, Model
+from roofline.model.modules import PARTS, Experts, Module, Modules, Part
+from roofline.model.names import MIXERS, NETWORKS, SHARED, STEMS, Piece, pieces
+from roofline.model.precision import WEIGHTS, Precision, part_of
+
+_OUTER = re.compile(r"(?:(?:model|language_model|text_model|backbone|transformer|decoder|encoder|gpt_neox|llm)\.)*")
+_LAYERS = re.compile(_OUTER.pattern + r"(?:layers|h|blocks|block)\.(\d+)(?:\.(.*)|(\*)|())", re.DOTALL)
+_INNER = frozenset(
+    (*MIXERS, *NETWORKS, *SHARED, "indexer", "experts", "gate", "router", "layers", "h", "blocks", "block")
+)
+"""With what a name of several words begins within a model or a layer."""
+_BESIDE = re.compile(
+    r"vision|visual|image|audio|speech|tower|projector|mm_|multi_modal|mtp|nextn|eh_proj|norm|embed|bias|conv|rotary|"
+    r"lm_head|output|patch|rope|sinks|altup|talker|code2wav|_scale|A_log|dt_",
+)
+"""What patterns may name that is no matrix of a layer: other parts of the model, norms, tables, the head."""
+_WORD = re.compile(r"\w+")
+_EXPERT = re.compile(r"experts\.(\d+)\b")
+_LONGEST_PATTERN, _MOST_PATTERNS = 2000, 200_000
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The format of what a pattern names; None leaves it as the checkpoint's dtype has it."""
+
+    pattern: str
+    format: Format | None = None
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A checkpoint's quantisation: the first rule that names a matrix says its format.
+
+    Where none does, matrices of `covers` are in the `default` format; None: they are as the dtype has them. `source`:
+    the config's section, for warnings. `kv`: the format of the KV cache, where it says one.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    default: Format | None = None
+    covers: frozenset[Part] = frozenset(WEIGHTS)
+    kv: Format | None = None
+    source: str = "quantization_config"
+
+
+# -- patterns ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Pattern:
+    """One pattern, taken apart: the layer that it names, and how it is matched within it."""
+
+    text: str
+    layer: str | None = None
+    rest: str | None = None
+    regex: re.Pattern[str] | None = None
+    beside: bool = False
+    """It names another part of a whole: a vision tower, draft layers."""
+
+    def may(self, layer: int) -> bool:
+        """Whether it can name something in a layer."""
+        if self.layer is None:
+            return True
+        number = str(layer)
+        return number.startswith(self.layer[:-1]) if self.layer.endswith("*") else number == self.layer
+
+    def names(self, layer: int | None, name: str) -> bool:
+        """Whether it names a matrix of that layer, or beside the layers, or what holds it."""
+        if self.rest == "":
+            return True
+        if self.regex is not None and self.rest is None:
+            places = [""] if layer is None else [f"{stem}.{layer}." for stem in _stems(self.text)]
+            return any(self.regex.match(place + name) for place in places)
+        if self.regex is not None:
+            return self.regex.match(name) is not None
+        return _stands_in(self.rest or "", name)
+
+
+@lru_cache(maxsize=4096)
+def _stems(pattern: str) -> tuple[str, ...]:
+    """The names of layers with which a pattern is tried: the usual one, and others that it speaks of."""
+    return (STEMS[0], *(stem for stem in STEMS[1:] if stem.split(".")[-2] in pattern or stem.split(".")[0] in pattern))
+
+
+def _stands_in(pattern: str, name: str) -> bool:
+    """Whether the parts of a pattern stand in a name one behind the other."""
+    return f".{pattern}." in f".{name}."
+
+
+@lru_cache(maxsize=2**16)
+def _parsed(text: str) -> _Pattern:
+    """A pattern taken apart. Raises InputError for a regular expression that is none."""
+    if len(text) > _LONGEST_PATTERN:
+        raise InputError("quantization_config", text[:40] + "…", f"patterns of at most {_LONGEST_PATTERN} characters")
+    if text.startswith("re:"):
+        return _Pattern(text, regex=_compiled(text))
+    place = _LAYERS.fullmatch(text.removesuffix(".weight"))
+    if place is not None:
+        number, rest, star, _ = place.groups()
+        if star:
+            return _Pattern(text, f"{number}*", "")
+        rest = rest or ""
+        return _Pattern(text, number, rest, re.compile(translate(rest)) if _is_glob(rest) else None)
+    inner = text[_OUTER.match(text).end() :].removesuffix(".weight")  # type: ignore[union-attr]  # it matches nothing too
+    first, dot, _ = inner.partition(".")
+    beside = bool(dot) and not _is_glob(first) and first not in _INNER
+    if _is_glob(text):
+        return _Pattern(text, regex=re.compile(translate(text)), beside=beside)
+    return _Pattern(text, rest=inner, beside=beside)
+
+
+def _is_glob(text: str) -> bool:
+    return any(sign in text for sign in "*?[")
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+    expression = text.removeprefix("re:")
+    try:
+        if re.search(r"[+*}]\)?[+*{]", expression):
+            raise re.error("nested repeats")
+        return re.compile(expression)
+    except re.error as error:
+        raise InputError("quantization_config", text, f"a regular expression ({error})") from None
+
+
+# -- matching ------------------------------------------------------------------------------------------------------
+class Matcher:
+    """The rules of a scheme, ready to be asked layer by layer. It remembers which of them named something."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        if len(scheme.rules) > _MOST_PATTERNS:
+            raise InputError(scheme.source, f"{len(scheme.rules)} patterns", f"at most {_MOST_PATTERNS}")
+        self.scheme = scheme
+        self.rules = tuple((_parsed(rule.pattern), rule.format) for rule in scheme.rules)
+        self.used: set[str] = set()
+        self._of_layer: dict[str, list[int]] = {}
+        self._of_any: list[int] = []
+        self._blocks: dict[object, tuple[Block, list[int]]] = {}
+        for i, (pattern, _) in enumerate(self.rules):
+            if pattern.beside:
+                continue
+            single = pattern.layer is not None and not pattern.layer.endswith("*")
+            (self._of_layer.setdefault(str(pattern.layer), []) if single else self._of_any).append(i)
+
+    @cached_property
+    def words(self) -> frozenset[str] | None:
+        """All words of the patterns: a name of which they hold none need not be tried. None: any word may be meant."""
+        if any(pattern.regex is not None and pattern.text.startswith("re:") for pattern, _ in self.rules):
+            return None
+        return frozenset(word for pattern, _ in self.rules for word in _WORD.findall(pattern.text))
+
+    @cached_property
+    def experts(self) -> tuple[int, ...]:
+        """The experts that patterns name by number."""
+        numbers = (n for pattern, _ in self.rules for n in _EXPERT.findall(pattern.text.replace("\\.", ".")))
+        return tuple(sorted({int(number) for number in numbers}))
+
+    def relevant(self, layer: int | None) -> tuple[int, ...]:
+        """The rules that can name something in a layer, or beside all layers, in order."""
+        if layer is None:
+            return tuple(i for i in self._of_any if self.rules[i][0].layer is None)
+        own = self._of_layer.get(str(layer), [])
+        return tuple(sorted([*own, *(i for i in self._of_any if self.rules[i][0].may(layer))]))
+
+    def _alike(self, layer: int) -> tuple[object, ...]:
+        """What the rules say of a layer: layers of which they say the same have the same formats."""
+        rules = ((i, *self.rules[i]) for i in self.relevant(layer))
+        return tuple(
+            (p.rest, fmt) if p.layer is not None else (i, layer if _by_number(p.text) else None) for i, p, fmt in rules
+        )
+
+    def formatted(self, block: Block, layer: int, stored: Precision) -> Block:
+        """A layer whose modules know their formats."""
+        key, texts = (block, self._alike(layer)), [self.rules[i][0].text for i in self.relevant(layer)]
+        if key not in self._blocks:
+            done = replace(block, modules=self.modules(block.modules, layer, stored))
+            self._blocks[key] = done, [n for n, text in enumerate(texts) if text in self.used]
+        done, used = self._blocks[key]
+        self.used.update(texts[n] for n in used)
+        return done
+
+    def modules(self, modules: Modules, layer: int | None, stored: Precision) -> Modules:
+        """Modules that know their formats."""
+        return tuple(self._formatted(x, modules, layer, stored.weights(part_of(x))) for x in modules)
+
+    def _formatted(self, x: Module, block: Modules, layer: int | None, stored: Format) -> Module:
+        parts = [
+            (count, self._format_of(layer, names, part_of(x), stored))
+            for piece in pieces(x, block)
+            for count, names in self._named(piece, x)
+        ]
+        return replace(x, format=blended(parts)) if parts else x
+
+    def _named(self, piece: Piece, x: Module) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """The values of a piece under the names to try, experts apart where patterns tell them apart."""
+        words, names = self.words, piece.names
+        if words is not None:
+            names = (names[0], *(name for name in names[1:] if not words.isdisjoint(name.split("."))))
+        if not isinstance(x, Experts):
+            yield piece.values, names
+            return
+        apart = [e for e in self.experts if e < x.experts]
+        each = piece.values // x.experts
+        for e in apart:
+            yield each, tuple(name.format(e=e) for name in names)
+        rest = next((e for e in range(len(apart) + 1) if e not in apart), 0)
+        if len(apart) < x.experts:
+            yield each * (x.experts - len(apart)), tuple(name.format(e=rest) for name in names)
+
+    def _format_of(self, layer: int | None, names: Sequence[str], part: Part, stored: Format) -> Format:
+        """The format of a matrix under one of its names; `stored`: that of the checkpoint's dtype."""
+        rules = [self.rules[i] for i in self.relevant(layer)]
+        naming = [(pattern, fmt) for pattern, fmt in rules if any(pattern.names(layer, name) for name in names)]
+        self.used.update(pattern.text for pattern, _ in naming)
+        default = self.scheme.default if part in self.scheme.covers else None
+        return (naming[0][1] if naming else default) or stored
+
+    def warnings(self, layers: int) -> tuple[str, ...]:
+        """A line about patterns that named nothing, though they look as if they should."""
+        unused = [pattern.text for pattern, _ in self.rules if self._missed(pattern, layers)]
+        if not unused:
+            return ()
+        some = ", ".join(unused[:3]) + (f" and {len(unused) - 3} more" if len(unused) > 3 else "")
+        return (f"{self.scheme.source} names what this model does not have: {some}",)
+
+    def _missed(self, pattern: _Pattern, layers: int) -> bool:
+        if pattern.text in self.used or pattern.beside or _BESIDE.search(pattern.text):
+            return False
+        return pattern.layer is None or not pattern.layer.isdigit() or int(pattern.layer) < layers
+
+
+def _by_number(text: str) -> bool:
+    """Whether a pattern for all layers may tell them apart by their numbers."""
+    return bool(re.search(r"\\d|[0-9]", text))
+
+
+# -- formats of a model --------------------------------------------------------------------------------------------
+def blended(parts: Sequence[tuple[int, Format]]) -> Format:
+    """The format of matrices that are one product here: theirs, or one that takes as many bits as they do together.
+
+    It multiplies as the most of them do.
+    """
+    shares: dict[Format, int] = {}
+    for values, fmt in parts:
+        shares[fmt] = shares.get(fmt, 0) + values
+    if len(shares) == 1:
+        return next(iter(shares))
+    total, most = sum(shares.values()), max(shares, key=lambda fmt: shares[fmt])
+    bits = sum((n * fmt.bits for fmt, n in shares.items()), Fraction(0)) / total
+    overhead = sum((n * fmt.overhead for fmt, n in shares.items()), Fraction(0)) / total
+    return replace(most, name="/".join(fmt.name for fmt in shares), bits=bits, overhead=overhead)
+
+
+def quantised(model: Model, scheme: Scheme) -> tuple[Model, tuple[str, ...]]:
+    """The model with the formats of its checkpoint's matrices, and what to say of rules that name nothing in it.
+
+    A part's format is that of most of its values; modules that differ from it carry their own, and layers that differ
+    become blocks that differ.
+    """
+    matcher, stored = Matcher(scheme), model.precision
+    layers = [matcher.formatted(block, i, stored) for i, block in enumerate(model.layers)]
+    drafts = [matcher.formatted(block, len(layers) + i, stored) for i, block in enumerate(model.drafts)]
+    embedding = matcher.modules(model.embedding, None, stored)
+    head = matcher.modules(model.head, None, stored)
+    every = [*embedding, *head, *(x for block in layers for x in block.modules)]
+    precision = stored.with_roles(**_usual(every), **({} if scheme.kv is None else {"kv": scheme.kv}))
+    precision = replace(precision, own=stored.own)
+
+    def told_apart(modules: Iterable[Module]) -> Modules:
+        usual = {part: precision.weights(part) for part in PARTS}
+        return tuple(
+            replace(x, format=None) if x.format is not None and x.format == usual[part_of(x)] else x for x in modules
+        )
+
+    blocks = {id(b): replace(b, modules=told_apart(b.modules)) for b in (*layers, *drafts)}
+    changed = replace(
+        model, layers=tuple(blocks[id(b)] for b in layers), drafts=tuple(blocks[id(b)] for b in drafts),
+        embedding=told_apart(embedding), head=told_apart(head), precision=precision,
+    )  # fmt: skip
+    return changed, matcher.warnings(len(layers))
+
+
+def _usual(modules: Iterable[Module]) -> dict[str, Format]:
+    """The format of most values of each part."""
+    shares: dict[str, dict[Format, int]] = {}
+    for x in modules:
+        if x.format is not None:
+            of_part = shares.setdefault(part_of(x), {})
+            of_part[x.format] = of_part.get(x.format, 0) + x.matrix
+    return {part: max(formats, key=lambda fmt: formats[fmt]) for part, formats in shares.items()}
