@@ -13,6 +13,7 @@ from roofline.machine.kernels import GRADIENT_LAWS, of_no_backward, one_pass, ru
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, is_array, is_symbol
 from roofline.model.modules import Module
+from roofline.model.names import PIECES
 from roofline.model.precision import PARTS_OF
 from roofline.model.record import record
 from roofline.units import whole
@@ -37,6 +38,7 @@ class FourierMixing(Module):
 
 
 PARTS_OF.add(lambda _: "other", FourierMixing)
+PIECES.add(lambda module, layer: (), FourierMixing)
 
 
 # -- what it does at a step ----------------------------------------------------------------------------------------

@@ -332,7 +332,7 @@ WEIGHTS = "config_groups.group_0.weights"
     ("raw", "field"),
     [
         (quantized(), "quant_method"), (quantized("gptqq", bits=4), "quant_method"),
-        (quantized("aqlm"), "quant_method"), (quantized(quant_method=3), "quant_method"),
+        (quantized("nuq"), "quant_method"), (quantized(quant_method=3), "quant_method"),
         (quantized("gptq"), "bits"), (quantized("gptq", bit=8), "bits"),
         *((quantized("gptq", bits=bits), "bits") for bits in (0, 1, 9, -4, 3.5, "4", True, [], None, 10**30)),
         *((quantized("awq", bits=4, group_size=g), "group_size") for g in (0, -2, "128", 1.5, True, 10**12, [], {})),
@@ -360,7 +360,7 @@ WEIGHTS = "config_groups.group_0.weights"
         (compressed(num_bits=4, symmetric=3), f"{WEIGHTS}.symmetric"),
         *((quantized("fp8", kv_cache_scheme={"num_bits": n}), "kv_cache_scheme.num_bits") for n in (0, 5, 7, 16, "8")),
         (quantized("fp8", kv_cache_scheme={"type": "foo"}), "kv_cache_scheme.type"),
-        (quantized("fp8", kv_cache_scheme="fp8"), "kv_cache_scheme"),
+        (quantized("fp8", kv_cache_scheme="fp7"), "kv_cache_scheme"),
     ],
 )  # fmt: skip
 def test_quantization(raw: dict[str, Any], field: str) -> None:
@@ -382,11 +382,7 @@ def test_what_is_not_understood_of_a_quantization_is_named() -> None:
     )
     groups = {name: {"weights": {"num_bits": n}} for name, n in (("a", 4), ("b", 8))}
     (warning,) = rl.load(quantized("compressed-tensors", config_groups=groups)).warnings
-    assert (
-        warning
-        == "quantization_config.config_groups.b was not counted, quantization_config.config_groups.a was for all"
-    )
-    assert any("quantization" in w for w in rl.load(changed(LLAMA, quantization={"bits": 4})).warnings)
+    assert warning == "quantization_config.config_groups.b was not counted, another group was for all"
 
 
 def test_the_older_name_of_a_quantization_counts() -> None:

@@ -58,7 +58,7 @@ APART = {"kernels": {Communicate}, "names": {Backward}, "groups of a picture": {
 # -- what there is -------------------------------------------------------------------------------------------------
 def test_every_table_is_looked_at() -> None:
     assert len(BY_NAME) == len(TABLES), "two tables of one name"
-    of_modules = {"lowerings", "sharding", "roles", "groups of modules", "words"}
+    of_modules = {"lowerings", "sharding", "roles", "groups of modules", "words", "pieces"}
     of_ops = {"names", "kernels", "laws of gradients", "gradients", "kept activations", "streams of a layer"}
     of_ops |= {"groups of a picture", *(f"{name} counting" for name in COUNTINGS)}
     of_ops |= {f"{name} traffic" for name in TRAFFICS}

@@ -99,7 +99,7 @@ def test_bitnet_is_ternary() -> None:
 
 def test_overrides() -> None:
     base = rl.load(LLAMA).precision
-    assert base.merged("fp16") == uniform(FORMATS["fp16"])
+    assert base.merged("fp16").plain() == uniform(FORMATS["fp16"]).plain()
     assert base.merged("int4").kv.name == "bf16"
     p = base.merged("weights=fp8, kv=int8, head=fp32")
     assert (p.attention.name, p.experts.name, p.kv.name, p.head.name, p.activations.name) == (
@@ -136,11 +136,15 @@ def test_attention_left_out_as_a_whole_or_layer_by_layer_is_left_out(excluded: l
     assert (p.attention.name, p.ffn.name) == ("bf16", "fp8")
 
 
-def test_some_layers_left_out_are_named() -> None:
-    config = {**LLAMA, "quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.mlp"]}}
-    model = rl.load(config)
-    assert model.precision.ffn.name == "fp8"
-    assert any("ffn weights of 1 of 2 layers" in w for w in model.warnings)
+def test_layers_that_are_left_out_are_blocks_of_their_own() -> None:
+    left = {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.mlp"]}
+    model = rl.load({**LLAMA, "quantization_config": left})
+    assert model.warnings == ()
+    formats = [{x.name: model.precision.of(x).name for x in layer.modules if x.matrix} for layer in model.layers]
+    assert [f["gate_up_proj"] for f in formats] == [f["down_proj"] for f in formats] == ["bf16", "fp8"]
+    assert [f["qkv_proj"] for f in formats] == ["fp8", "fp8"]
+    matrices = 2 * 64 * 64 * 4 + 3 * 64 * 128  # attention of both layers, the feed-forward of one
+    assert model.weight_bytes() == 2 * model.parameters - matrices
 
 
 def test_the_scans_state_has_a_dtype_of_its_own() -> None:

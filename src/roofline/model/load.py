@@ -32,6 +32,8 @@ DEEPEST = 64
 LONGEST_NUMBER = 100
 
 _CONFIG = "config.json"
+_QUANTIZATION = "hf_quant_config.json"
+"""Where TensorRT Model Optimizer states a checkpoint's formats."""
 _SOURCES = 'a file, a folder with a config.json, a name of the catalog or a Hub id such as "org/name"'
 _HUB_ID = re.compile(r"(?:\w[\w.-]{0,95}/)?\w[\w.-]{0,95}", re.ASCII)
 _REVISION = re.compile(r"\w[\w.+-]*(?:/\w[\w.+-]*)*", re.ASCII)
@@ -167,6 +169,9 @@ def _from_path(source: str) -> tuple[str, dict[str, Any]]:
         path, field = path / _CONFIG, f"{field.rstrip('/')}/{_CONFIG}"
     raw = read_config(path, field)
     name = path.absolute().parent.name if path.name == _CONFIG else path.stem
+    beside = path.with_name(_QUANTIZATION)
+    if path.name == _CONFIG and "quantization_config" not in raw and os.path.lexists(beside):
+        raw = {**raw, "hf_quant_config": read_config(beside)}
     return _printable(name), raw
 
 

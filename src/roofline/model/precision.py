@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, get_args
 
@@ -38,7 +38,7 @@ class Precision:
     activations: Format
     kv: Format
     state: Format
-    own: frozenset[Part] = frozenset(PARTS)
+    own: frozenset[Part] = field(default=frozenset(PARTS), repr=False)
 
     @cached_property
     def _hash(self) -> int:

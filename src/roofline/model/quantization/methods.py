@@ -128,12 +128,10 @@ def _method(q: Config) -> str:
 
 # -- what sections have in common ----------------------------------------------------------------------------------
 def _names(q: Config, key: str) -> list[str]:
-    """A list of patterns, a single one, or none."""
+    """A list of patterns, or none."""
     value: Any = q.value(key, None)[1]
     if value is None:
         return []
-    if isinstance(value, str):
-        return [value]
     if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
         raise InputError(q.field(key), value, "a list of module names")
     return value
@@ -152,9 +150,7 @@ def _all_but_spared(q: Config, fmt: Format, *more: Rule) -> Scheme:
 def _group(q: Config, keys: str, default: int) -> int:
     """Values that share a scale, -1 for a whole row."""
     name, group = q.value(keys, default)
-    if group in (-1, 0) and type(group) is int:
-        return -1
-    if not _is_size(group):
+    if group != -1 and not _is_size(group):
         raise InputError(q.field(name), group, f"a whole number from 1 to {LARGEST_SIZE}, or -1 for a whole row")
     return int(group)
 
@@ -245,7 +241,9 @@ def _compressed(q: Config) -> Scheme:
         group.mark_read("output_activations", "format")
         for target in _names(group, "targets") or ["Linear"]:
             if re.fullmatch(r"(re:)?\.?\*?(Linear|FusedMoE|MoE|RoutedExperts)\$?", target):
-                default = fmt if default is None else default
+                if default is not None and fmt != default:
+                    q.note(f"{group.path} was not counted, another group was for all")
+                default = default or fmt
             else:
                 rules.append(Rule(target, fmt))
         q.note(*group.leftovers(HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION))
@@ -255,7 +253,7 @@ def _compressed(q: Config) -> Scheme:
 def _group_format(group: Config) -> Format | None:
     """The format of a group's weights, None where they are not quantised."""
     weights, activations = group.section("weights"), group.section("input_activations")
-    if not weights.raw:
+    if not group.has("weights"):
         return None
     bits, kind = weights.size("num_bits", least=2, most=16), weights.text("type", "int", ("int", "float"))
     strategy = weights.text("strategy", "") or ("group" if weights.has("group_size") else "tensor")

@@ -115,13 +115,18 @@ def _parsed(text: str) -> _Pattern:
         if star:
             return _Pattern(text, f"{number}*", "")
         rest = rest or ""
-        return _Pattern(text, number, rest, re.compile(translate(rest)) if _is_glob(rest) else None)
+        return _Pattern(text, number, rest, _glob(rest) if _is_glob(rest) else None)
     inner = text[_OUTER.match(text).end() :].removesuffix(".weight")  # type: ignore[union-attr]  # it matches nothing too
     first, dot, _ = inner.partition(".")
     beside = bool(dot) and not _is_glob(first) and first not in _INNER
     if _is_glob(text):
-        return _Pattern(text, regex=re.compile(translate(text)), beside=beside)
+        return _Pattern(text, regex=_glob(text), beside=beside)
     return _Pattern(text, rest=inner, beside=beside)
+
+
+def _glob(text: str) -> re.Pattern[str]:
+    """What a glob matches: a name, and all names within it."""
+    return re.compile(f"{translate(text)}|{translate(text + '.*')}")
 
 
 def _is_glob(text: str) -> bool:
@@ -196,7 +201,10 @@ class Matcher:
 
     def modules(self, modules: Modules, layer: int | None, stored: Precision) -> Modules:
         """Modules that know their formats."""
-        return tuple(self._formatted(x, modules, layer, stored.weights(part_of(x))) for x in modules)
+        return tuple(
+            self._formatted(x, modules, layer, stored.weights(part_of(x))) if part_of(x) in stored.own else x
+            for x in modules
+        )
 
     def _formatted(self, x: Module, block: Modules, layer: int | None, stored: Format) -> Module:
         parts = [
@@ -239,7 +247,7 @@ class Matcher:
         return (f"{self.scheme.source} names what this model does not have: {some}",)
 
     def _missed(self, pattern: _Pattern, layers: int) -> bool:
-        if pattern.text in self.used or pattern.beside or _BESIDE.search(pattern.text):
+        if pattern.text in self.used or _BESIDE.search(pattern.text):
             return False
         return pattern.layer is None or not pattern.layer.isdigit() or int(pattern.layer) < layers
 

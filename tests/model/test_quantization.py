@@ -1,0 +1,172 @@
+"""Formats by module: a checkpoint's rules, matched against the names of its matrices, and the bytes they come to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofline as rl
+from roofline.model.load import catalog_config
+
+QWEN, MOE, KIMI, BIG = "Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "moonshotai/Kimi-K2-Instruct", "meta-llama/Llama-3.1-405B"
+
+
+def quantised(name: str, **quantization: Any) -> rl.Model:
+    config = {k: v for k, v in catalog_config(name).items() if k != "quantization_config"}
+    return rl.load({**config, "quantization_config": quantization})
+
+
+def gigabytes(model: rl.Model) -> float:
+    return float(model.weight_bytes()) / 1e9
+
+
+# -- bytes ---------------------------------------------------------------------------------------------------------
+def test_a_norm_behind_attention_is_not_attention() -> None:
+    """Qwen3's FP8 checkpoints list norms and routers of every layer, `post_attention_layernorm` among them."""
+    names = ("input_layernorm", "post_attention_layernorm", "mlp.gate")
+    spared = ["lm_head", *(f"model.layers.{i}.{name}" for i in range(48) for name in names)]
+    model = quantised(MOE, quant_method="fp8", weight_block_size=[128, 128], modules_to_not_convert=spared)
+    assert gigabytes(model) == pytest.approx(31.175, rel=1e-3)
+    assert model.warnings == ()
+
+
+def test_patterns_of_experts_that_are_shared_leave_the_routed_ones() -> None:
+    """Kimi-K2-Thinking and K2.5: int4 experts in groups of 32, everything else in 16 bits."""
+    ignore = ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", r"re:.*mlp\.(gate|up|gate_up|down)_proj.*"]
+    weights = {"num_bits": 4, "type": "int", "group_size": 32, "strategy": "group", "symmetric": True}
+    groups = {"group_0": {"targets": ["Linear"], "weights": weights, "input_activations": None}}
+    model = quantised(KIMI, quant_method="compressed-tensors", config_groups=groups, ignore=ignore)
+    assert gigabytes(model) == pytest.approx(594.2, rel=1e-3)
+    assert model.precision.plain()["experts"] == "int4-g32"
+    assert model.precision.plain()["attention"] == model.precision.plain()["ffn"] == "bf16"
+
+
+def test_layers_that_are_partly_left_out() -> None:
+    """Llama-3.1-405B-FP8: the feed-forwards of the first and the last layer, the attention of the first."""
+    spared = [f"model.layers.{i}.mlp.{name}_proj" for i in (0, 125) for name in ("down", "gate", "up")]
+    spared += [f"model.layers.0.self_attn.{name}_proj" for name in "qkvo"]
+    model = quantised(BIG, quant_method="fbgemm_fp8", modules_to_not_convert=spared)
+    assert gigabytes(model) == pytest.approx(415.865, rel=1e-3)
+    assert [n for _, n in model.blocks] == [1, 124, 1]
+
+
+@pytest.mark.parametrize(("pattern", "billions"), [("o_proj", 10.04), ("down_proj", 11.25), ("re:.*o_proj", 10.04)])
+def test_one_projection_is_not_its_part(pattern: str, billions: float) -> None:
+    model = quantised(QWEN, quant_method="fp8", modules_to_not_convert=["lm_head", pattern])
+    assert gigabytes(model) == pytest.approx(billions, rel=1e-3)
+
+
+def test_one_of_two_fused_matrices_is_half_of_the_product() -> None:
+    one = quantised(QWEN, quant_method="fp8", modules_to_not_convert=["lm_head", "gate_proj"])
+    none = quantised(QWEN, quant_method="fp8", modules_to_not_convert=["lm_head"])
+    assert one.weight_bytes() - none.weight_bytes() == 36 * 4096 * 12288
+
+
+def test_wrappers_and_draft_layers_go_by_their_own_names() -> None:
+    outer = quantised(QWEN, quant_method="fp8", modules_to_not_convert=["model.language_model.layers.0.mlp*"])
+    inner = quantised(QWEN, quant_method="fp8", modules_to_not_convert=["model.layers.0.mlp"])
+    beside = quantised(QWEN, quant_method="fp8", modules_to_not_convert=["mtp.layers.0*", "visual.blocks.0.mlp"])
+    assert outer.weight_bytes() == inner.weight_bytes() > beside.weight_bytes()
+    assert outer.warnings == inner.warnings == beside.warnings == ()
+
+
+def test_a_layer_is_not_the_layers_whose_number_begins_as_its_own() -> None:
+    one = quantised(QWEN, quant_method="fp8", modules_to_not_convert=["model.layers.1.mlp"])
+    many = quantised(QWEN, quant_method="fp8", modules_to_not_convert=["model.layers.1*"])  # a glob: 1 and 10 to 19
+    assert [n for _, n in one.blocks] == [35, 1]
+    assert [n for _, n in many.blocks] == [25, 11]
+
+
+def test_what_names_nothing_is_named() -> None:
+    (warning,) = quantised(QWEN, quant_method="fp8", modules_to_not_convert=["self_atn.q_proj"]).warnings
+    assert warning == "quantization_config names what this model does not have: self_atn.q_proj"
+
+
+# -- methods -------------------------------------------------------------------------------------------------------
+METHODS: list[tuple[dict[str, Any], str]] = [
+    ({"quant_method": "modelopt", "quant_algo": "NVFP4", "exclude_modules": ["lm_head"]}, "nvfp4"),
+    ({"quant_method": "gptq_marlin", "bits": 4, "group_size": 64}, "int4-g64"),
+    ({"quant_method": "auto-round", "bits": 4, "group_size": 128, "sym": True}, "int4-g128"),
+    ({"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}}}, "int4-g64"),
+    ({"quant_method": "quanto", "weights": "int8"}, "int8-g128"),
+    ({"quant_method": "eetq", "weights": "int8"}, "int8-row"),
+    ({"quant_method": "higgs", "bits": 4, "group_size": 256}, "higgs4"),
+    ({"quant_method": "aqlm", "in_group_size": 8, "num_codebooks": 1, "nbits_per_codebook": 16}, "aqlm"),
+    ({"quant_method": "spqr", "bits": 3, "beta1": 16, "beta2": 16}, "spqr"),
+    (
+        {"quant_method": "torchao", "quant_type": "int4_weight_only", "quant_type_kwargs": {"group_size": 32}},
+        "int4-g32",
+    ),
+    (
+        {"quant_method": "torchao", "quant_type": {"default": {"_type": "Float8WeightOnlyConfig", "_data": {}}}},
+        "fp8",
+    ),
+    ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}}, "fp8"),
+    (
+        {"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp4", "group_size": 32}}},
+        "mxfp4",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("section", "name"), METHODS, ids=[f"{s['quant_method']} {n}" for s, n in METHODS])
+def test_every_method_says_its_format(section: dict[str, Any], name: str) -> None:
+    model = quantised(QWEN, **section)
+    assert model.precision.plain()["ffn"] == model.precision.plain()["attention"] == name
+    assert model.precision.plain()["head"] == model.precision.plain()["embedding"] == "bf16"
+    assert model.warnings == ()
+
+
+def test_modules_in_formats_of_their_own() -> None:
+    layers = {
+        f"model.layers.{i}.mlp.{p}_proj": {"quant_algo": "NVFP4"} for i in range(36) for p in ("gate", "up", "down")
+    }
+    layers |= {f"model.layers.{i}.self_attn.{p}_proj": {"quant_algo": "FP8"} for i in range(36) for p in "qkvo"}
+    model = quantised(QWEN, quant_method="modelopt", quant_algo="MIXED_PRECISION", quantized_layers=layers)
+    assert (model.precision.plain()["ffn"], model.precision.plain()["attention"]) == ("nvfp4", "fp8")
+
+
+def test_gptq_says_which_modules_are_otherwise() -> None:
+    dynamic = {r"-:.*self_attn.*": {}, r"+:.*\.down_proj": {"bits": 8}}
+    model = quantised(QWEN, quant_method="gptq", bits=4, group_size=128, dynamic=dynamic)
+    formats = {x.name: model.precision.of(x).name for x in model.layers[0].modules if x.matrix}
+    assert formats["qkv_proj"] == formats["o_proj"] == "bf16"
+    assert (formats["gate_up_proj"], formats["down_proj"]) == ("int4", "int8-g128")
+
+
+def test_mlx_quantises_the_table_and_the_head_and_names_its_exceptions() -> None:
+    config = {k: v for k, v in catalog_config(QWEN).items() if k != "quantization_config"}
+    own = {"group_size": 64, "bits": 4, "model.layers.0.mlp.down_proj": {"bits": 8, "group_size": 64}}
+    model = rl.load({**config, "quantization": own})
+    assert {model.precision.plain()[p] for p in ("embedding", "head", "attention", "ffn")} == {"int4-g64"}
+    assert model.precision.of(model.layers[0].modules[-2]).name == "int8-g64"
+    assert [n for _, n in model.blocks] == [1, 35]
+
+
+def test_a_file_of_model_optimizer_beside_the_config(tmp_path: Path) -> None:
+    config = {k: v for k, v in catalog_config(QWEN).items() if k != "quantization_config"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    stated = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}
+    (tmp_path / "hf_quant_config.json").write_text(
+        json.dumps({"producer": {"name": "modelopt"}, "quantization": stated})
+    )
+    model = rl.load(tmp_path)
+    assert (model.precision.plain()["ffn"], model.precision.plain()["kv"]) == ("fp8", "fp8")
+    assert gigabytes(model) == pytest.approx(9.437, rel=1e-3)
+
+
+@pytest.mark.parametrize("scheme", ["FP8", "fp8_e4m3", {"num_bits": 8, "type": "float"}])
+def test_the_cache_is_stated_in_several_forms(scheme: object) -> None:
+    assert quantised(QWEN, quant_method="fp8", kv_cache_scheme=scheme).precision.kv.name == "fp8"
+
+
+# -- what a caller says --------------------------------------------------------------------------------------------
+def test_a_format_that_is_asked_for_is_that_of_all_modules_of_its_part() -> None:
+    model = quantised(QWEN, quant_method="fp8", modules_to_not_convert=["lm_head", "model.layers.0.mlp"])
+    asked = model.precision.merged("weights=int4")
+    assert {asked.of(x).name for x in model.layers[0].modules if x.matrix} == {"int4"}
+    e = rl.estimate(model, rl.decode(1, 64), on="h100-sxm", precision="weights=int4")
+    assert e.memory.weights == model.weight_bytes(asked) < model.weight_bytes()
