@@ -58,7 +58,7 @@ class Precision:
     def text(self) -> str:
         """The formats in use: one name, or each role that differs from the activations.
 
-        >>> uniform(FORMATS["bf16"]).merged("fp8").text()
+        >>> uniform(format_named("bf16")).merged("fp8").text()
         'bf16, weights fp8'
         """
         base = self.activations.name
@@ -101,7 +101,7 @@ class Precision:
             chosen = value if isinstance(value, Format) else format_named(value, role)
             for target in WEIGHTS if role == "weights" else (role,):
                 changed[target] = chosen
-        return replace(self, **changed, own=self.own - changed.keys())
+        return replace(self, **changed, own=self.own - frozenset(changed))
 
     def merged(self, spec: object) -> Precision:
         """This precision changed by `spec`: None, a Precision, a mapping role → format, or text.
@@ -150,7 +150,8 @@ ROLES: tuple[str, ...] = tuple(f.name for f in fields(Precision) if f.name != "o
 
 def uniform(chosen: Format) -> Precision:
     """Every role in one format."""
-    return Precision(**dict.fromkeys(ROLES, chosen))
+    roles: dict[str, Any] = dict.fromkeys(ROLES, chosen)
+    return Precision(**roles)
 
 
 PARTS_OF: KindTable[Callable[[Any], Part]] = KindTable("roles", m.Module)

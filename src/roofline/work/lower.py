@@ -383,7 +383,7 @@ def _conv(v: m.Conv, step: Step) -> Iterator[o.Op]:
     yield o.Convolve(
         name=v.name, store="activations", tokens=step.tokens, sequences=step.sequences, channels=v.channels,
         kernel=v.kernel, width=v.width, padding=v.kernel - 1 if v.padding is None else v.padding,
-        dynamic=bool(v.dynamic), vector=v.parameters, input=moved + taps, output=moved, **_state(v.state, step),
+        dynamic=some(v.dynamic), vector=v.parameters, input=moved + taps, output=moved, **_state(v.state, step),
     )  # fmt: skip
 
 

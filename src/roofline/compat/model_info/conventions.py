@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -18,7 +18,7 @@ from roofline.model.formats import Format
 from roofline.model.maths import Count, ceil_div, experts_visited, least, where
 from roofline.model.model import Model
 from roofline.model.modules import Part
-from roofline.model.precision import Precision
+from roofline.model.precision import ROLES, Precision
 from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, analyze
@@ -172,7 +172,7 @@ def widths(rules: Rules) -> Precision:
     def wide(width: float) -> Format:
         return Format(f"{width:g} B", 8 * Fraction(width).limit_denominator(FINEST))
 
-    every = {f.name: wide(rules.weight_bytes) for f in fields(Precision)}
+    every = dict.fromkeys(ROLES, wide(rules.weight_bytes))
     return Precision(**every | {"activations": wide(rules.activation_bytes), "kv": wide(rules.cache_bytes)})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from roofline.compat.chips import near_format, wanted_format
 from roofline.compat.model_info.floor import rank_layout, rank_of, rank_step
@@ -17,7 +17,7 @@ from roofline.machine.target import CALIBRATED, path_of
 from roofline.model.errors import InputError
 from roofline.model.formats import FORMATS, Format
 from roofline.model.model import Model
-from roofline.model.precision import Precision
+from roofline.model.precision import ROLES, Precision
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.training import training
 
@@ -37,7 +37,7 @@ def formats_on(chip: Chip, model: Model, rules: Rules) -> Precision:
         return FORMATS[name] if name in chip.peaks else replace(FORMATS[name], compute=None)
 
     foreign = model.precision.activations.name not in chip.peaks
-    base = {f.name: wide for f in fields(Precision)} if rules.weight_bytes >= 2 or foreign else {}
+    base = dict.fromkeys(ROLES, wide) if rules.weight_bytes >= 2 or foreign else {}
     weights, kv = stored(rules.weight_bytes), FORMATS[stored(rules.cache_bytes).name]
     return model.precision.with_roles(**base).with_roles(weights=weights, kv=kv)
 

@@ -34,7 +34,7 @@ from roofline.model.modules import (
 LAYER_TYPES = ("hybrid", "hybrid_sliding")
 
 
-def scale(name: str, width: int, learned: int) -> Activation:
+def scaled_stream(name: str, width: int, learned: int) -> Activation:
     """A stream times learned values."""
     return Activation(name=name, width=width, function="linear", gated=False, learned=learned)
 
@@ -54,7 +54,7 @@ def zaya(c: Config) -> Model:
     mixers = {kind: _convolved(c, d, kind, window if kind == "hybrid_sliding" else None, bias) for kind in set(kinds)}
     later, first = (_zaya_experts(c, d.width, inner, carries=carries) for carries in (True, False))
     blocks = [layer(kind, d.width, mixers[kind], later if i else first) for i, kind in enumerate(kinds)]
-    start = scale("embedding_scale", d.width, 2 * d.width)
+    start = scaled_stream("embedding_scale", d.width, 2 * d.width)
     head_bias = c.flag("lm_head_bias")
     return causal_lm(c, d.width, map(_scaled, blocks), tied=True, head_bias=head_bias, before=(start,))
 
@@ -85,7 +85,7 @@ def _convolved(c: Config, d: Dims, kind: str, window: int | None, bias: bool) ->
         Delay(name="value_delay", width=keys // 2, inputs=d.width, kv_groups=d.kv_heads),
         plain_per_head("q_norm", d.heads, d.head_dim),
         plain_per_head("k_norm", d.kv_heads, d.head_dim),
-        scale("k_scale", keys, d.kv_heads),
+        scaled_stream("k_scale", keys, d.kv_heads),
         Rope(name="rope", heads=d.heads + d.kv_heads, dims=rotary(c, d.head_dim, 0.5, kind)),
         Attention(
             name="attention", heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=d.head_dim,
@@ -98,7 +98,7 @@ def _convolved(c: Config, d: Dims, kind: str, window: int | None, bias: bool) ->
 def _zaya_experts(c: Config, width: int, inner: int, *, carries: bool) -> Modules:
     """Experts chosen by a network of `inner` that carries on its stream from the layer before."""
     experts = c.size("num_experts", 16)
-    before = (scale("router_scale", inner, inner), Add(name="router_add", width=inner)) if carries else ()
+    before = (scaled_stream("router_scale", inner, inner), Add(name="router_add", width=inner)) if carries else ()
     return (
         replace(replicated_product("router_down_proj", width, inner, True), part="router"),
         *before,
@@ -129,7 +129,7 @@ def inkling(c: Config) -> Model:
     dense = mlp(width, wide, activation(c))
     mixers = [(kind, _relative_attention(c, width, kind, kernel)) for kind in _inkling_kinds(c, layers)]
     sparse = mlp_layer_types(c, layers, c.size("dense_mlp_idx", 0, least=0))
-    dense = (*dense, scale("ffn_scale", width, 1), *_residual_conv("ffn_conv", width, kernel))
+    dense = (*dense, scaled_stream("ffn_scale", width, 1), *_residual_conv("ffn_conv", width, kernel))
     experts = (*_inkling_experts(c, width, inner), *_residual_conv("ffn_conv", width, kernel))
     c.mark_read(*_INKLING_SCALES, *_INKLING_KINDS)
     blocks = stack(width, mixers, dense, experts=experts, sparse=sparse)
@@ -188,7 +188,7 @@ def _inkling_experts(c: Config, width: int, inner: int) -> Modules:
     weigh = Gate(name="shared_weights", width=shared * inner, gates=shared, sigmoid=False)
     return (
         Router(name="router", inputs=width, experts=experts + shared),
-        scale("router_scale", top_k + shared, 1),
+        scaled_stream("router_scale", top_k + shared, 1),
         Experts(name="experts", hidden=width, inner=inner, experts=experts, top_k=top_k, function=act),
         *mlp(width, shared * inner, act, prefix="shared_", middle=(weigh,)),
         Add(name="shared_add", width=width),
