@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from oracle.cases import dense, experts, latent, states
+from oracle.cases import dense, experts, latent, multimodal, states
 from oracle.cases.axes import ABSENT, Case
 
-CASES: dict[str, Case] = {**dense.CASES, **experts.CASES, **latent.CASES, **states.CASES}
+CASES: dict[str, Case] = {**dense.CASES, **experts.CASES, **latent.CASES, **multimodal.CASES, **states.CASES}
 
 # Wrappers around a text model: a `text_config` inside.
 WRAPPERS = {"llama4": "llama4_text", "gemma3": "gemma3_text"}

@@ -17,6 +17,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     gpt,
     hybrid,
     llama,
+    multimodal,
     open_science,
     qwen,
     recurrent,
