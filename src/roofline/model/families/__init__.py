@@ -11,6 +11,7 @@ from roofline.model.errors import InputError, nearest
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
     classic,
     deepseek,
+    deepseek_moe,
     deepseek_v4,
     dense,
     gemma,
@@ -21,6 +22,8 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     open_science,
     qwen,
     recurrent,
+    remote_dense,
+    remote_sparse,
     sparse,
     zamba,
 )
@@ -107,4 +110,4 @@ def _besides(key: str) -> str:
 
 
 _OURS = ("quantization_config", "compression_config", "generation_config")
-_BESIDE = ("vision_config", "audio_config", "vq_config")
+_BESIDE = ("vision_config", "audio_config", "vq_config", "img_processor", "embd_layer")

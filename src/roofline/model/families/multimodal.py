@@ -94,18 +94,6 @@ def hunyuan_vl(c: Config) -> Model:
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers, tied=True)
 
 
-@family("deepseek_ocr2_text")
-def deepseek_ocr2(c: Config) -> Model:
-    """DeepSeek-OCR 2's decoder: DeepSeekMoE (arXiv:2401.06066) with plain attention."""
-    c.mark_read("head_dim")
-    d, bias, mlp_bias = dims(c.with_values(head_dim=None)), c.flag("attention_bias"), c.flag("mlp_bias")
-    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=bias)
-    dense = mlp(d.width, c.size("intermediate_size"), activation(c), bias=mlp_bias)
-    sparse = mlp_layer_types(c, d.layers, c.size("first_k_dense_replace", 1, least=0))
-    experts, mixers = fine_moe(c, d.width, shared_bias=mlp_bias), [("", mixer)] * d.layers
-    return causal_lm(c, d.width, stack(d.width, mixers, dense, experts=experts, sparse=sparse))
-
-
 @family("molmo2_text")
 def molmo2(c: Config) -> Model:
     """Molmo 2 (arXiv:2601.10611): Qwen3 or OLMo by its q/k norms; its embedding has rows that its head lacks."""
