@@ -14,7 +14,6 @@ from roofline.model.families.gpt import phi3
 from roofline.model.families.llama import llama
 from roofline.model.families.qwen import qwen2
 from roofline.model.families.registry import family
-from roofline.model.maths import ceil_div
 from roofline.model.model import Block, Model
 from roofline.model.modules import Linear, Modules, Part
 
@@ -136,7 +135,7 @@ def _searched_layer(c: Config, d: Dims, block: Config) -> Block:
     sizes, bias, rope = replace(d, kv_heads=d.heads // group), c.flag("attention_bias"), rotary(c, d.head_dim)
     window = mixer.size("window_length", None)
     attend = _searched(mixer, "attention", d.width, attention(sizes, rotary=rope, bias=bias, window=window))
-    inner = 256 * ceil_div(int(2 * ffn.number("ffn_mult", 1.0) * d.width / 3), 256)
+    inner = -(-int(2 * ffn.number("ffn_mult", 1.0) * d.width / 3) // 256) * 256
     feed = _searched(ffn, "ffn", d.width, mlp(d.width, inner, activation(c)))
     kinds = [f"attention of {sizes.kv_heads}" if len(attend) > 1 else "linear attention" if attend else ""]
     kinds += [f"ffn of {inner}" if len(feed) > 1 else "linear ffn" if feed else ""]
