@@ -109,3 +109,18 @@ def test_the_small_deepseek_vl2_do_without_latent_attention() -> None:
 def test_gate_and_up_projection_of_qwen_share_an_even_width() -> None:
     with pytest.raises(rl.InputError, match="intermediate_size"):
         rl.load({**SMALL, "model_type": "qwen", "intermediate_size": 97})
+
+
+def test_step_3_5_reads_the_lists_that_its_draft_layers_lengthen() -> None:
+    more = {
+        "model_type": "step3p5", "moe_intermediate_size": 48, "n_routed_experts": 4, "num_experts_per_tok": 2,
+        "share_expert_dim": 32, "head_dim": 16, "sliding_window": 8, "moe_layers_enum": "1",
+    }  # fmt: skip
+    kinds, factors = ["full_attention", "sliding_attention"], [0.5, 1.0]
+    short = rl.load({**SMALL, **more, "layer_types": kinds, "partial_rotary_factors": factors})
+    longer = {"layer_types": [*kinds, "full_attention"], "partial_rotary_factors": [*factors, 0.5]}
+    long = rl.load({**SMALL, **more, **longer, "num_nextn_predict_layers": 1})
+    assert short.layers == long.layers
+    assert [block.name for block in long.layers] == ["dense", "sliding moe"]
+    with pytest.raises(rl.InputError, match="partial_rotary_factors"):
+        rl.load({**SMALL, **more, "layer_types": kinds, "partial_rotary_factors": [0.5]})

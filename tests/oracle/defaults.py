@@ -54,6 +54,11 @@ LACKING: dict[str, tuple[str, dict[str, Any]]] = {
     "nemotron": ("the number of key and value heads is not set, and is not derived", {"num_key_value_heads": 8}),
 }
 
+# What of the defaults of a type is made smaller: experts that are looked up by the router's values run in memory.
+SMALLER: dict[str, dict[str, Any]] = {
+    "step3p5": {"hidden_size": 1024, "num_hidden_layers": 6, "n_routed_experts": 16, "vocab_size": 8192},
+}
+
 
 class Figures(TypedDict):
     """One model type: a config and its exact figures."""
@@ -75,6 +80,7 @@ def config(model_type: str, *, bare: bool = False) -> dict[str, Any]:
 
     common = PreTrainedConfig().to_dict().keys()
     lacking = {} if bare or model_type not in LACKING else LACKING[model_type][1]
+    lacking = {**lacking, **SMALLER.get(model_type, {})}
     encoded = json.loads(AutoConfig.for_model(model_type, **lacking).to_json_string(use_diff=False))
     specific = _without(encoded, common - {"model_type", "tie_word_embeddings"})
     assert isinstance(specific, dict)

@@ -35,7 +35,7 @@ logging.getLogger("transformers").setLevel(logging.ERROR)
 WITHOUT_MASK = {"bloom", "falcon_mamba", "mamba", "mamba2", "openai-gpt"}
 
 # Experts looked up by the values of the router, which the meta device lacks: these run on empty weights in memory.
-BY_VALUES = {"dbrx"}
+BY_VALUES = {"dbrx", "step3p5"}
 
 # Causal language models that AutoModelForCausalLM does not list.
 UNLISTED = {"mistral4": "Mistral4ForCausalLM", "chameleon": "ChameleonForConditionalGeneration"}
@@ -55,6 +55,7 @@ BACKBONES = {
     "paddleocr_vl_text": "PaddleOCRTextModel",
     "qwen2_5_omni_text": "Qwen2_5OmniThinkerTextModel",
     "qwen3_omni_moe_text": "Qwen3OmniMoeThinkerTextModel",
+    "step3p5": "Step3p7TextModel",
 }
 
 # Parts of a whole that text does not pass through, by the name they have in it: their parameters are left out.

@@ -21,6 +21,7 @@ from oracle.cases.axes import (
     SPARSE_LAYERS,
     WIDTHS,
     WINDOW,
+    WINDOWED_SIZES,
     Axes,
     Case,
     without,
@@ -117,5 +118,28 @@ CASES: dict[str, Case] = {
     ),
     "chameleon": Case(
         {**SIZES, "vocabulary_map": {"<image>": 4}}, {**DENSE, **KV, **ATTENTION_BIAS, **MLP_BIAS, "swin_norm": FLAG}
+    ),
+    "step3p5": Case(
+        {
+            **WINDOWED_SIZES,
+            **without("n_group", "topk_group", "n_shared_experts", of=ROUTED_EXPERTS),
+            "head_dim": 16,
+            "share_expert_dim": 40,
+            "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+            "mlp_layer_types": ["dense", "sparse", "sparse"],
+            "num_sliding_attention_heads": 12,
+        },
+        {
+            **WIDTHS,
+            **KV,
+            **HEAD,
+            **ATTENTION_BIAS,
+            **MLP_BIAS,
+            **without("n_shared_experts", of=ROUTED),
+            "share_expert_dim": (40, 96),
+            "num_sliding_attention_heads": (ABSENT, 4),
+            ("mlp_layer_types", "moe_layers_enum"): ((ABSENT, ABSENT), (ABSENT, "0,2"), (["sparse"] * 3, ABSENT)),
+            ("num_sliding_attention_heads", "attention_other_setting"): ((ABSENT, {"num_attention_heads": 4}),),
+        },
     ),
 }

@@ -25,6 +25,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     remote_dense,
     remote_sparse,
     sparse,
+    step,
     zamba,
 )
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks

@@ -7,12 +7,11 @@ from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, moe
 from roofline.model.families.blocks.layers import causal_lm, layer, stack
 from roofline.model.families.blocks.norms import per_head, rms
-from roofline.model.families.blocks.projections import columns, replicated
-from roofline.model.families.blocks.sizes import Dims, dims
+from roofline.model.families.blocks.sizes import dims
 from roofline.model.families.hybrid import minimax
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Modules
+from roofline.model.modules import Add
 
 
 @family("minimax_text_01", "minimax_m1")
@@ -63,41 +62,3 @@ def grok1(c: Config) -> Model:
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attn_bias|attention_bias"))
     c.mark_read("attn_output_multiplier", "embedding_multiplier_scale", "output_multiplier_scale", "max_attn_value")
     return causal_lm(c, d.width, [layer("moe", d.width, mixer, experts, after=True)] * d.layers, tied=True)
-
-
-@family("step3_text")
-def step3(c: Config) -> Model:
-    """Step3 (arXiv:2507.19427): attention factorised (arXiv:2412.19255), a few wide experts with a shared one."""
-    d, inner, top_k = dims(c, kv_key="num_attention_groups"), c.size("moe_intermediate_size"), c.size("moe_top_k")
-    count, shared = c.size("moe_num_experts"), c.size("share_expert_dim")
-    experts = moe(c, d.width, count, top_k, inner, shared=shared, top_k_key="moe_top_k")
-    dense, sparse = mlp(d.width, c.size("intermediate_size"), activation(c)), _step3_sparse(c, d.layers)
-    c.mark_read("need_fp32_gate", "use_moe", "use_mfa", "norm_expert_weight", "moe_router_activation")
-    mixers = [("", _factorised(c, d))] * d.layers
-    return causal_lm(c, d.width, stack(d.width, mixers, dense, experts=experts, sparse=sparse))
-
-
-def _factorised(c: Config, d: Dims) -> Modules:
-    """Multi-matrix factorisation attention: queries through `share_q_dim`, one key and value head."""
-    rank, kv = c.size("share_q_dim"), 2 * d.kv_heads * d.head_dim
-    queries = (
-        replicated("q_a_proj", d.width, rank),
-        rms("q_a_norm", rank),
-        columns("q_b_proj", rank, d.heads * d.head_dim),
-    )
-    keys = columns("kv_proj", d.width, kv, kv=kv, kv_groups=d.kv_heads)
-    _, *core = attention(d, rotary=rotary(c, d.head_dim))
-    return (*queries, keys, *core)
-
-
-def _step3_sparse(c: Config, layers: int) -> list[bool]:
-    """Which layers hold experts: those that `moe_layers_enum` lists, or names with commas between; else all but one."""
-    _, listed = c.value("moe_layers_enum", list(range(1, layers)))
-    parts = listed.split(",") if isinstance(listed, str) else listed
-    try:
-        numbers = {int(part) for part in parts}
-    except (TypeError, ValueError):
-        raise c.error("moe_layers_enum", "layer numbers with commas between") from None
-    if not numbers <= set(range(layers)):
-        raise c.error("moe_layers_enum", f"layer numbers below {layers}")
-    return [i in numbers for i in range(layers)]
