@@ -124,3 +124,15 @@ def test_step_3_5_reads_the_lists_that_its_draft_layers_lengthen() -> None:
     assert [block.name for block in long.layers] == ["dense", "sliding moe"]
     with pytest.raises(rl.InputError, match="partial_rotary_factors"):
         rl.load({**SMALL, **more, "layer_types": kinds, "partial_rotary_factors": [0.5]})
+
+
+def test_layers_of_mistral_large_4_that_share_a_cache_are_refused() -> None:
+    config = {
+        **SMALL, "model_type": "mistral_large4_text", "num_key_value_heads": 4, "kv_lora_rank": 16, "v_head_dim": 8,
+        "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 2,
+        "n_shared_experts": 1, "moe_intermediate_size": 48, "index_topk": 8, "index_n_heads": 2, "index_head_dim": 16,
+    }  # fmt: skip
+    assert [block.name for block in rl.load(config).layers] == ["dense", "moe"]
+    assert rl.load({**config, "kv_source_layers": [0, 1]}).layers == rl.load(config).layers
+    with pytest.raises(rl.InputError, match="kv_source_layers"):
+        rl.load({**config, "kv_source_layers": [0, 0]})

@@ -51,6 +51,7 @@ BACKBONES = {
     "granite4_vision_text": "Granite4VisionTextModel",
     "granite_docling_text": "GraniteDoclingTextModel",
     "hunyuan_vl_text": "HunYuanVLTextModel",
+    "mistral_large4_text": "MistralLarge4TextModel",
     "molmo2_text": "Molmo2TextModel",
     "paddleocr_vl_text": "PaddleOCRTextModel",
     "qwen2_5_omni_text": "Qwen2_5OmniThinkerTextModel",

@@ -13,6 +13,8 @@ from oracle.cases.axes import (
     HEAD,
     KV,
     KV_OR_ALL,
+    LATENT,
+    LATENT_SIZES,
     MLP_BIAS,
     NUMBERED,
     ROUTED,
@@ -140,6 +142,27 @@ CASES: dict[str, Case] = {
             "num_sliding_attention_heads": (ABSENT, 4),
             ("mlp_layer_types", "moe_layers_enum"): ((ABSENT, ABSENT), (ABSENT, "0,2"), (["sparse"] * 3, ABSENT)),
             ("num_sliding_attention_heads", "attention_other_setting"): ((ABSENT, {"num_attention_heads": 4}),),
+        },
+    ),
+    "mistral_large4_text": Case(
+        {
+            **without("q_lora_rank", of=LATENT_SIZES),
+            **ROUTED_EXPERTS,
+            "num_hidden_layers": 4,
+            "index_topk": 16,
+            "index_head_dim": 32,
+            "index_n_heads": 4,
+        },
+        {
+            **without("q_lora_rank", "num_hidden_layers", of=LATENT),
+            **ROUTED,
+            **DENSE_FIRST,
+            "qk_nope_head_dim": (32,),  # 48 would make it cheaper absorbed, as the real code never runs it
+            "index_topk": (8, 64),
+            "index_head_dim": (48,),
+            "index_n_heads": (2,),
+            "no_rope_layers": (ABSENT, [1, 1, 1, 1], [0, 1, 0, 1]),
+            "mlp_layer_types": (ABSENT, ["sparse", "dense", "sparse", "dense"]),
         },
     ),
 }

@@ -18,6 +18,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     gpt,
     hybrid,
     llama,
+    mistral_large,
     multimodal,
     open_science,
     qwen,

@@ -119,7 +119,7 @@ _KINDS = {
         axk2 bailing_hybrid beam blt cohere_compass_text cosmos3_edge_text cpmant diffllama doge dots3_note_text
         flint gemma4_assistant gemma4_unified_assistant git glm5_next_text hrm_text hy_v4 idefics imagegpt
         inkling2_text inkling_text jetmoe kosmos_2_5_text_model kosmos_2_text_model kyutai_speech_to_text lfm3
-        longcat_flash minimax_m3_vl_text mistral_large4_text mllama_text_model moshi muse_glimmer_text
+        longcat_flash minimax_m3_vl_text mllama_text_model moshi muse_glimmer_text
         muse_spark_text musicgen musicgen_melody qwen4_exp_text reformer rwkv unlimited_ocr_text
         voxtral_realtime_text xlnet xlstm zamba zaya
     """,
