@@ -33,7 +33,7 @@ def test_the_error_says_what_it_is_and_what_is_covered(model_type: str, words: s
     with pytest.raises(rl.InputError) as error:
         rl.load({"model_type": model_type, **TEXT})
     assert words in str(error.value)
-    assert "decoders of text tokens" in str(error.value)
+    assert "a decoder of text tokens" in str(error.value)
     assert "nearest" not in str(error.value)
 
 

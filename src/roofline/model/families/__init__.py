@@ -84,7 +84,7 @@ def _refuse(c: Config) -> None:
     """Raises InputError for a type that is known to be no decoder of text tokens, saying what it is."""
     kind = REFUSED.get(str(c.raw.get("model_type")))
     if kind is not None and c.raw["model_type"] not in FAMILIES:
-        raise c.error("model_type", f"a type of {COVERED} (this is {kind})")
+        raise c.error("model_type", f"{COVERED} (this is {kind})")
 
 
 def _language_model(outer: Config) -> tuple[Config, list[str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-COVERED = "decoders of text tokens, and the text part of multimodal wholes"
+COVERED = "a decoder of text tokens, or a multimodal whole with one inside"
 """What a model has to be."""
 
 _KINDS = {
