@@ -14,7 +14,15 @@ SHAPES = {"1x64": (1, 64), "2x128": (2, 128)}  # sequences x tokens
 
 # What the bare defaults of a type lack to be built, or counted, and why.
 LACKING: dict[str, tuple[str, dict[str, Any]]] = {
+    "chameleon": (
+        "which token is which part of an image is not set",
+        {"vocabulary_map": {"<image>": 8711}},
+    ),
     "dbrx": ("the settings of attention are not set", {"attn_config": {"rope_theta": 10000.0, "clip_qkv": 8}}),
+    "deepseek_ocr2_text": (
+        "which layers hold experts, and how many a token has, is not set; 1407 wide experts are refused",
+        {"num_experts_per_tok": 6, "mlp_layer_types": ["dense"] + ["sparse"] * 31, "moe_intermediate_size": 1408},
+    ),
     "deepseek_v2": (
         "how many experts a token has is not set; and 1407 wide experts are refused by the grouped matmul",
         {"num_experts_per_tok": 6, "moe_intermediate_size": 1408},
@@ -23,14 +31,32 @@ LACKING: dict[str, tuple[str, dict[str, Any]]] = {
         "how many experts there are, and how many a token has, is not set",
         {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6},
     ),
+    "glm4v_text": (
+        "half of each head is rotated, which is not set",
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
+    ),
+    "glm4v_moe_text": ("the head size is not set, and hidden_size / heads is not whole", {"head_dim": 128}),
     "hunyuan_v1_dense": ("the head size is not set, and is not derived", {"head_dim": 128}),
     "hunyuan_v1_moe": (
         "the head size is not set, and is not derived",
         {"head_dim": 128, "num_experts": 16, "moe_topk": 4, "intermediate_size": 3072},
     ),
+    "hunyuan_vl_text": (
+        "the head size, and how it is shared out over time, height and width, is not set",
+        {
+            "head_dim": 128,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [16, 16, 16, 16]},
+        },
+    ),
     "lfm2_moe": ("which layers attend is not set", {"layer_types": ["conv", "full_attention"] * 16}),
     "ministral": ("the head size is not set, and is not derived", {"head_dim": 128}),
+    "qwen3_omni_moe_text": ("the head size is not set, and hidden_size / heads is odd", {"head_dim": 128}),
     "nemotron": ("the number of key and value heads is not set, and is not derived", {"num_key_value_heads": 8}),
+}
+
+# What of the defaults of a type is made smaller: experts that are looked up by the router's values run in memory.
+SMALLER: dict[str, dict[str, Any]] = {
+    "step3p5": {"hidden_size": 1024, "num_hidden_layers": 6, "n_routed_experts": 16, "vocab_size": 8192},
 }
 
 
@@ -54,6 +80,7 @@ def config(model_type: str, *, bare: bool = False) -> dict[str, Any]:
 
     common = PreTrainedConfig().to_dict().keys()
     lacking = {} if bare or model_type not in LACKING else LACKING[model_type][1]
+    lacking = {**lacking, **SMALLER.get(model_type, {})}
     encoded = json.loads(AutoConfig.for_model(model_type, **lacking).to_json_string(use_diff=False))
     specific = _without(encoded, common - {"model_type", "tie_word_embeddings"})
     assert isinstance(specific, dict)

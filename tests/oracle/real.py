@@ -17,6 +17,7 @@ parameters take a second), and `torch.utils.flop_counter` watches one forward pa
 """
 
 import contextlib
+import copy
 import inspect
 import logging
 import math
@@ -34,38 +35,89 @@ logging.getLogger("transformers").setLevel(logging.ERROR)
 WITHOUT_MASK = {"bloom", "falcon_mamba", "mamba", "mamba2", "openai-gpt"}
 
 # Experts looked up by the values of the router, which the meta device lacks: these run on empty weights in memory.
-BY_VALUES = {"dbrx"}
+BY_VALUES = {"dbrx", "step3p5"}
 
 # Causal language models that AutoModelForCausalLM does not list.
-UNLISTED = {"mistral4": "Mistral4ForCausalLM", "mllama_text_model": "MllamaForCausalLM"}
+UNLISTED = {
+    "mistral4": "Mistral4ForCausalLM", "mllama_text_model": "MllamaForCausalLM",
+    "chameleon": "ChameleonForConditionalGeneration",
+}  # fmt: skip
 
 # The state is in float32 and meets products of the weights' format: these are built in float32 throughout.
 IN_SINGLE = {"xlstm"}
 
+# Text parts that have a class of their own only without a head: their wholes' heads are a product without bias, from
+# hidden_size to vocab_size, tied to the embedding where the config says so.
+BACKBONES = {
+    "deepseek_ocr2_text": "DeepseekOcr2TextModel",
+    "ernie4_5_vl_moe_text": "Ernie4_5_VLMoeTextModel",
+    "glm4v_moe_text": "Glm4vMoeTextModel",
+    "glm4v_text": "Glm4vTextModel",
+    "glm_ocr_text": "GlmOcrTextModel",
+    "granite4_vision_text": "Granite4VisionTextModel",
+    "granite_docling_text": "GraniteDoclingTextModel",
+    "hunyuan_vl_text": "HunYuanVLTextModel",
+    "mistral_large4_text": "MistralLarge4TextModel",
+    "molmo2_text": "Molmo2TextModel",
+    "paddleocr_vl_text": "PaddleOCRTextModel",
+    "qwen2_5_omni_text": "Qwen2_5OmniThinkerTextModel",
+    "qwen3_omni_moe_text": "Qwen3OmniMoeThinkerTextModel",
+    "step3p5": "Step3p7TextModel",
+}
 
-def build(config: Mapping[str, Any]) -> PreTrainedModel:
+# Parts of a whole that text does not pass through, by the name they have in it: their parameters are left out.
+BESIDES = {"phi4_multimodal": "embed_tokens_extend", "chameleon": "vqmodel", "ernie4_5_vl_moe_text": "vision_moe"}
+
+
+class Headed(torch.nn.Module):
+    """A text part and the head that its whole puts on it."""
+
+    def __init__(self, backbone: PreTrainedModel) -> None:
+        super().__init__()
+        self.config, self.backbone = backbone.config, backbone
+        self.lm_head = torch.nn.Linear(self.config.hidden_size, self.config.vocab_size, bias=False)
+        if getattr(self.config, "tie_word_embeddings", False):
+            self.lm_head.weight = backbone.get_input_embeddings().weight
+
+    @property
+    def device(self) -> torch.device:
+        return self.backbone.device
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, use_cache: bool) -> torch.Tensor:
+        states = self.backbone(input_ids=input_ids, attention_mask=attention_mask, use_cache=use_cache)
+        logits: torch.Tensor = self.lm_head(states.last_hidden_state)
+        return logits
+
+
+def build(config: Mapping[str, Any]) -> PreTrainedModel | Headed:
     """The causal language model that `config`, the content of a `config.json`, describes, on the meta device.
 
     For a wrapper this is what `AutoModelForCausalLM` makes of it: the text part alone (llama4, qwen3_5), or the text
     part together with the vision part (gemma3).
     """
-    settings = {key: _plain(value) for key, value in config.items() if key != "model_type"}
+    settings = {key: _plain(value) for key, value in copy.deepcopy(dict(config)).items() if key != "model_type"}
     with _format(config["model_type"]), torch.device("meta"):
         described = AutoConfig.for_model(config["model_type"], **settings)
-        if config["model_type"] in UNLISTED:
+        if config["model_type"] in BACKBONES:
+            described._attn_implementation = "eager"
+            model = Headed(getattr(transformers, BACKBONES[config["model_type"]])(described))
+        elif config["model_type"] in UNLISTED:
             model = getattr(transformers, UNLISTED[config["model_type"]])(described)
         else:
             model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
                 described, attn_implementation="eager"
             )
-    assert isinstance(model, PreTrainedModel)
+    assert isinstance(model, (PreTrainedModel, Headed))
     model.train(False)
     return model
 
 
 def parameters(config: Mapping[str, Any], *, text_only: bool = False) -> int:
     """Parameters of the real model: a tied head once, buffers (such as a router's correction bias) not at all."""
-    return sum(weight.numel() for weight in build(text(config) if text_only else config).parameters())
+    config = text(config) if text_only else config
+    beside = BESIDES.get(config["model_type"]) if text_only else None
+    weights = build(config).named_parameters()
+    return sum(weight.numel() for name, weight in weights if beside not in name.split("."))
 
 
 def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts: bool = False) -> int:

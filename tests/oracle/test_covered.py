@@ -4,11 +4,12 @@ import pytest
 
 import roofline as rl
 from oracle import cases, defaults
+from oracle.cases import remote
 from roofline.model.families import FAMILIES
 
 
 def test_every_family_has_a_case_or_a_reason() -> None:
-    assert sorted(FAMILIES) == sorted([*cases.CASES, *cases.WITHOUT_CASE])
+    assert sorted(FAMILIES) == sorted([*cases.CASES, *cases.WITHOUT_CASE, *remote.PUBLISHED])
 
 
 def test_every_case_has_its_kept_figures() -> None:

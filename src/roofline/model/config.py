@@ -154,6 +154,16 @@ class Config:
             raise InputError(self.field(name), value, f"a number from {least:g} to {most:g}")
         return value
 
+    def per_layer_number(self, key: str, layers: int, default: float) -> list[float]:
+        """One number from 0 to 1 for every layer, by a list where there is one."""
+        numbers = self.value(key, [default] * layers)[1]
+        if not isinstance(numbers, list) or len(numbers) != layers:
+            raise self.error(key, f"a list of {layers} numbers, as num_hidden_layers says")
+        for i, number in enumerate(numbers):
+            if type(number) not in (int, float) or not 0 <= number <= 1:
+                raise InputError(f"{self.field(key)}[{i}]", number, "a number from 0 to 1")
+        return list(numbers)
+
     def flag(self, keys: str, default: bool = False) -> bool:
         """true or false."""
         return bool(self._checked(keys, default, "true or false", lambda v: type(v) is bool))

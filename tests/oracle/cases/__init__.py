@@ -5,10 +5,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from oracle.cases import dense, experts, latent, layers, states
+from oracle.cases import dense, experts, latent, layers, multimodal, states
 from oracle.cases.axes import ABSENT, Case
 
-CASES: dict[str, Case] = {**dense.CASES, **experts.CASES, **latent.CASES, **states.CASES, **layers.CASES}
+_FILES = (dense, experts, latent, multimodal, states, layers)
+CASES: dict[str, Case] = {name: case for file in _FILES for name, case in file.CASES.items()}
 
 # Wrappers around a text model: a `text_config` inside.
 WRAPPERS = {"llama4": "llama4_text", "gemma3": "gemma3_text", "mllama": "mllama_text_model"}

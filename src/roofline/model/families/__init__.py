@@ -13,6 +13,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     convolved,
     cycles,
     deepseek,
+    deepseek_moe,
     deepseek_v4,
     dense,
     gemma,
@@ -20,15 +21,22 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     hybrid,
     llama,
     memory,
+    mistral_large,
+    multimodal,
     open_science,
     qwen,
     recurrent,
+    remote_dense,
+    remote_sparse,
     sparse,
+    step,
     zamba,
 )
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.defaults import DEFAULTS
+from roofline.model.families.refused import COVERED, REFUSED
 from roofline.model.families.registry import FAMILIES, family
+from roofline.model.families.wrappers import SECTIONS, TEXT_PARTS
 from roofline.model.model import Model
 from roofline.model.quantization import quantised, scheme_of
 
@@ -36,6 +44,7 @@ __all__ = ["FAMILIES", "WRAPPERS", "build", "family"]
 
 # The language model's type where a wrapper's text_config does not name it.
 WRAPPERS = {
+    **TEXT_PARTS,
     "llama4": "llama4_text", "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text",
     "gemma4_unified": "gemma4_unified_text", "mistral3": "mistral", "llava": "llama", "llava_next": "llama",
     "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
@@ -57,7 +66,10 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     """
     if not isinstance(raw, Mapping):
         raise InputError("config", raw, "an object with the keys of a config.json")
-    c, not_counted = _language_model(Config(raw))
+    outer = Config(raw)
+    _refuse(outer)
+    c, not_counted = _language_model(outer)
+    _refuse(c)
     model_type = c.text("model_type")
     model_type = SAME.get(model_type, model_type)
     build_family = FAMILIES.get(model_type)
@@ -77,24 +89,36 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     return replace(model, name=name or model.name, warnings=warnings, not_counted=tuple(not_counted))
 
 
+def _refuse(c: Config) -> None:
+    """Raises InputError for a type that is known to be no decoder of text tokens, saying what it is."""
+    kind = REFUSED.get(str(c.raw.get("model_type")))
+    if kind is not None and c.raw["model_type"] not in FAMILIES:
+        raise c.error("model_type", f"{COVERED} (this is {kind})")
+
+
 def _language_model(outer: Config) -> tuple[Config, list[str]]:
-    """The config of the language model, and the parts beside it: of a wrapper its `text_config`, else the whole."""
+    """The config of the language model, and the parts beside it: of a wrapper its text part, else the whole."""
     raw = outer.raw
-    if "text_config" not in raw:
-        outer.mark_read("vision_config", "audio_config")
-        return outer, [_besides(key) for key in raw if key in ("vision_config", "audio_config")]
-    if not isinstance(raw["text_config"], Mapping):
-        raise outer.error("text_config", "an object")
-    c = outer.section("text_config")
+    key = next((key for key in SECTIONS if key in raw), None)
+    if key is None:
+        beside = [key for key in raw if key in _BESIDE]
+        outer.mark_read(*beside)
+        return outer, [_besides(key) for key in beside]
+    if not isinstance(raw[key], Mapping):
+        raise outer.error(key, "an object")
+    c = outer.section(key)
     if c.raw.get("model_type") is None:
         c = c.with_values(model_type=WRAPPERS.get(str(raw.get("model_type")), raw.get("model_type")))
     if "tie_word_embeddings" in raw and "tie_word_embeddings" not in c.raw:
         c = c.with_values(tie_word_embeddings=raw["tie_word_embeddings"])
-    return c, [_besides(key) for key in raw if key.endswith("_config") and key not in _OURS]
+    beside = [_besides(other) for other in raw if other.endswith("_config") and other not in (key, *_OURS)]
+    inner, within = _language_model(c)
+    return inner, [*within, *beside]
 
 
 def _besides(key: str) -> str:
     return f"{key} (not part of the language model)"
 
 
-_OURS = ("text_config", "quantization_config", "compression_config", "generation_config")
+_OURS = ("quantization_config", "compression_config", "generation_config")
+_BESIDE = ("vision_config", "audio_config", "vq_config", "img_processor", "embd_layer")

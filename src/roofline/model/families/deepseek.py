@@ -10,6 +10,7 @@ from roofline.model.families.blocks.feed_forward import activation, fine_moe, ml
 from roofline.model.families.blocks.layers import causal_lm, layer, stack
 from roofline.model.families.blocks.norms import rms
 from roofline.model.families.blocks.sizes import depth, split
+from roofline.model.families.deepseek_moe import deepseek_moe
 from roofline.model.families.registry import family
 from roofline.model.model import Model
 
@@ -34,7 +35,9 @@ def _latent_moe(
 
 @family("deepseek_v2")
 def deepseek_v2(c: Config) -> Model:
-    """DeepSeek-V2."""
+    """DeepSeek-V2; the language models of the small DeepSeek-VL2 do without its latent attention."""
+    if not c.flag("use_mla", True):
+        return deepseek_moe(c)
     return _latent_moe(c, c.size("first_k_dense_replace", 0, least=0), mlp_bias=c.flag("mlp_bias"))
 
 

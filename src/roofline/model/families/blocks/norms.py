@@ -61,6 +61,11 @@ def layer_norm_of_each_head(name: str, heads: int, dim: int) -> Norm:
     return Norm(name=name, width=dim, repeats=heads, center=True, per_repeat=True)
 
 
+def biased_layer_norm_of_each_head(name: str, heads: int, dim: int) -> Norm:
+    """LayerNorm over each head, a weight and a bias of `dim` for each."""
+    return Norm(name=name, width=dim, repeats=heads, center=True, bias=True, per_repeat=True)
+
+
 def across_heads(name: str, heads: int, dim: int) -> Norm:
     """RMSNorm over all heads together."""
     return Norm(name=name, width=heads * dim)

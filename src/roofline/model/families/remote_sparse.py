@@ -1,0 +1,64 @@
+"""Decoders with experts whose code comes with the checkpoint, not with transformers."""
+
+from __future__ import annotations
+
+from roofline.model.config import Config
+from roofline.model.families.blocks.attention import attention, rotary
+from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, moe
+from roofline.model.families.blocks.layers import causal_lm, layer, stack
+from roofline.model.families.blocks.norms import per_head, rms
+from roofline.model.families.blocks.sizes import dims
+from roofline.model.families.hybrid import minimax
+from roofline.model.families.registry import family
+from roofline.model.model import Block, Model
+from roofline.model.modules import Add
+
+
+@family("minimax_text_01", "minimax_m1")
+def minimax_01(c: Config) -> Model:
+    """MiniMax-Text-01 and M1 (arXiv:2501.08313, 2506.13585): MiniMax by its own key names, 1 for softmax attention."""
+    layers = dims(c).layers
+    softmax = c.per_layer("attn_type_list", layers, (0, 1), [1 if (i + 1) % 8 == 0 else 0 for i in range(layers)])
+    kinds = ["full_attention" if each else "linear_attention" for each in softmax]
+    c.mark_read("postnorm", "layernorm_full_attention_alpha", "layernorm_linear_attention_alpha", "layernorm_mlp_alpha")
+    return minimax(c if c.has("layer_types") else c.with_values(layer_types=kinds))
+
+
+@family("bailing_moe")
+def bailing_moe(c: Config) -> Model:
+    """Ling (arXiv:2503.05139): many small experts with shared ones; q/k norms in Ling 2 (arXiv:2510.22115)."""
+    d, bias, first = dims(c), c.flag("use_bias"), c.size("first_k_dense_replace", 0, least=0)
+    norm = per_head if c.flag("use_qk_norm") else None
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("use_qkv_bias"), out_bias=bias, qk_norm=norm)
+    c.mark_read("norm_head", "norm_softmax", "multi_gate")
+    dense, sparse = mlp(d.width, c.size("intermediate_size"), activation(c)), [i >= first for i in range(d.layers)]
+    blocks = stack(d.width, [("", mixer)] * d.layers, dense, experts=fine_moe(c, d.width), sparse=sparse)
+    return causal_lm(c, d.width, blocks)
+
+
+@family("arctic")
+def arctic(c: Config) -> Model:
+    """Snowflake Arctic (2024): experts read what a whole dense layer reads, through a norm of their own."""
+    d, inner, every = dims(c), c.size("intermediate_size"), c.size("moe_layer_frequency", 2)
+    mixer, act = attention(d, rotary=rotary(c, d.head_dim)), activation(c)
+    experts = moe(c, d.width, c.size("num_local_experts"), c.size("num_experts_per_tok"), inner)
+    residual, dense = mlp(d.width, d.width, act), layer("dense", d.width, mixer, mlp(d.width, inner, act))
+    beside = (rms("experts_norm", d.width), *experts, Add(name="experts_residual", width=d.width))
+    both = Block("moe", (*layer("", d.width, mixer, residual).modules, *beside))
+    c.mark_read("use_residual", "moe_token_dropping", "moe_min_capacity", "enable_expert_tensor_parallelism")
+    c.mark_read("moe_train_capacity_factor", "moe_eval_capacity_factor")
+    if not c.flag("parallel_attn_mlp_res"):
+        both = layer("moe", d.width, mixer, experts)
+    return causal_lm(c, d.width, [both if (i + 1) % every == 0 else dense for i in range(d.layers)])
+
+
+@family("grok-1")
+def grok1(c: Config) -> Model:
+    """Grok-1 (xAI, 2024): eight wide experts, norms on both sides."""
+    d, act = dims(c), activation(c, default="gelu")
+    experts = moe(
+        c, d.width, c.size("num_experts"), c.size("num_experts_per_tok"), c.size("intermediate_size"), act=act
+    )
+    mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attn_bias|attention_bias"))
+    c.mark_read("attn_output_multiplier", "embedding_multiplier_scale", "output_multiplier_scale", "max_attn_value")
+    return causal_lm(c, d.width, [layer("moe", d.width, mixer, experts, after=True)] * d.layers, tied=True)

@@ -1,0 +1,87 @@
+"""A type that is no decoder of text tokens is refused in words that say what it is; wholes give their text part."""
+
+from typing import Any
+
+import pytest
+
+import roofline as rl
+from roofline.model.families import FAMILIES, SAME, WRAPPERS
+from roofline.model.families.refused import REFUSED
+
+TEXT = {
+    "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "vocab_size": 128,
+}  # fmt: skip
+LLAMA = {"model_type": "llama", **TEXT}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "words"),
+    [
+        ("bert", "an encoder, which reads text and writes none"),
+        ("t5", "an encoder-decoder"),
+        ("whisper", "an encoder-decoder"),
+        ("clip", "an encoder of text together with images"),
+        ("vit", "a vision model"),
+        ("wav2vec2", "an audio model"),
+        ("diffusion_gemma", "a diffusion model"),
+        ("timesfm", "a forecaster of time series"),
+        ("qwen2_5_omni_talker", "a part of a whole"),
+    ],
+)
+def test_the_error_says_what_it_is_and_what_is_covered(model_type: str, words: str) -> None:
+    with pytest.raises(rl.InputError) as error:
+        rl.load({"model_type": model_type, **TEXT})
+    assert words in str(error.value)
+    assert "a decoder of text tokens" in str(error.value)
+    assert "nearest" not in str(error.value)
+
+
+def test_a_whole_is_refused_by_what_it_is_before_its_parts_are_read() -> None:
+    with pytest.raises(rl.InputError, match="an encoder of text together with images"):
+        rl.load({"model_type": "clip", "text_config": {"model_type": "llama"}})
+
+
+def test_the_text_part_of_a_whole_is_refused_by_its_own_type() -> None:
+    with pytest.raises(rl.InputError, match=r"text_config.model_type.*an encoder-decoder"):
+        rl.load({"model_type": "blip-2", "text_config": {"model_type": "t5"}})
+
+
+@pytest.mark.parametrize("section", ["text_config", "llm_config", "language_config", "thinker_config"])
+def test_a_language_model_stands_under_any_of_these_names(section: str) -> None:
+    whole = {"model_type": "a whole", section: LLAMA, "vision_config": {"hidden_size": 7}}
+    model = rl.load(whole)
+    assert model.parameters == rl.load(LLAMA).parameters
+    assert model.not_counted == ("vision_config (not part of the language model)",)
+
+
+def test_a_language_model_two_levels_down() -> None:
+    thinker: dict[str, Any] = {"model_type": "qwen2_5_omni_thinker", "text_config": TEXT, "audio_config": {}}
+    whole = rl.load({"model_type": "qwen2_5_omni", "thinker_config": thinker, "talker_config": {}})
+    assert whole.model_type == "qwen2_5_omni_text"
+    assert whole.parameters == rl.load({"model_type": "qwen2", **TEXT}).parameters
+    assert whole.not_counted == (
+        "audio_config (not part of the language model)",
+        "talker_config (not part of the language model)",
+    )
+
+
+@pytest.mark.parametrize(
+    "whole", [name for name, text in WRAPPERS.items() if SAME.get(text, text) in ("llama", "qwen2")]
+)
+def test_a_whole_knows_the_type_of_its_text(whole: str) -> None:
+    same = SAME.get(WRAPPERS[whole], WRAPPERS[whole])
+    text = {**TEXT, "tie_word_embeddings": False}
+    assert (
+        rl.load({"model_type": whole, "text_config": text}).parameters
+        == rl.load({"model_type": same, **text}).parameters
+    )
+
+
+def test_the_text_of_every_whole_is_a_family_or_refused() -> None:
+    known = {*FAMILIES, *SAME, *REFUSED}
+    assert [whole for whole, text in WRAPPERS.items() if text not in known] == []
+
+
+def test_nothing_is_both_a_family_and_refused() -> None:
+    assert sorted({*FAMILIES, *SAME, *WRAPPERS} & {*REFUSED}) == []
