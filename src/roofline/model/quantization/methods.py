@@ -292,10 +292,10 @@ def _gptq(q: Config) -> Scheme:
     return Scheme((*rules, *head, *(Rule(name, integers(bits, size)) for name in names)))
 
 
-def _listed(q: Config, key: str, value: object) -> list[list[str]]:
+def _listed(q: Config, key: str, value: Any) -> list[list[str]]:
     """Lists of names, or names."""
     entries = value if isinstance(value, list) else [value]
-    lists = [entry if isinstance(entry, list) else [entry] for entry in entries]
+    lists: list[list[Any]] = [entry if isinstance(entry, list) else [entry] for entry in entries]
     if not all(isinstance(name, str) for entry in lists for name in entry):
         raise InputError(q.field(key), value, "lists of module names")
     return lists
