@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -18,7 +18,7 @@ from roofline.model.formats import Format
 from roofline.model.maths import Count, ceil_div, experts_visited, least, where
 from roofline.model.model import Model
 from roofline.model.modules import Part
-from roofline.model.precision import ROLES, Precision
+from roofline.model.precision import Precision, uniform
 from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, analyze
@@ -172,8 +172,8 @@ def widths(rules: Rules) -> Precision:
     def wide(width: float) -> Format:
         return Format(f"{width:g} B", 8 * Fraction(width).limit_denominator(FINEST))
 
-    every = dict.fromkeys(ROLES, wide(rules.weight_bytes))
-    return Precision(**every | {"activations": wide(rules.activation_bytes), "kv": wide(rules.cache_bytes)})
+    every = uniform(wide(rules.weight_bytes))
+    return replace(every, activations=wide(rules.activation_bytes), kv=wide(rules.cache_bytes))
 
 
 def work(outline: Model, step: Step, c: Convention) -> Analysis:
