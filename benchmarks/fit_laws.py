@@ -177,7 +177,8 @@ def variants(kind: str, dtype: str) -> list[Record]:
     """Kernels to choose from: rows in 16s or 64s or 128s, k split over blocks or not, MQA served together or not."""
     base = RECORDS[kind]
     if isinstance(base, laws.ExpertsLaw) or kind == "matmul":
-        return [base, replace(base, height=16.0)]
+        tall = [replace(base, tile=128.0)] if isinstance(base, laws.ExpertsLaw) else []
+        return [base, replace(base, height=16.0), *tall]
     if isinstance(base, laws.Quantised):
         return [
             base,
@@ -343,9 +344,15 @@ def separate(results: dict[Key, Fitted]) -> dict[Key, Fitted]:
     return done
 
 
-def write(results: dict[Key, Fitted], names: dict[Key, str], folder: Path) -> None:
-    """One file for each chip, generation, and the generic default: [dtype.kind.software] tables."""
+def write(results: dict[Key, Fitted], names: dict[Key, str], folder: Path, only: set[str]) -> None:
+    """One file for each chip, generation, and the generic default: [dtype.kind.software] tables.
+
+    Where `only` some kinds were fitted, the tables of the others stay as they are.
+    """
     files: dict[str, list[str]] = defaultdict(list)
+    for file in folder.glob("*.toml") if only else ():
+        tables = file.read_text().split("\n\n[")[1:]
+        files[file.stem] = [f"\n[{t.strip()}" for t in tables if t.partition("]")[0].split(".")[1] not in only]
     for key in sorted(results):
         f, (place, *rest) = results[key], key
         file = place.replace("generation.", "generation-") if place.startswith("gener") else chip_named(place).id
@@ -388,7 +395,7 @@ def main(argv: Iterable[str]) -> None:
         todo = [(k, r) for k, r in todo if k[0].startswith("gener")]
     with ProcessPoolExecutor(2) as workers:
         results = separate(dict(workers.map(fit_one, todo, chunksize=1)))
-    write(results, {k: r.software for k, r in todo}, options.out)
+    write(results, {k: r.software for k, r in todo}, options.out, only)
     print(f"{len(results)} sets of constants to {options.out}", file=sys.stderr)
 
 

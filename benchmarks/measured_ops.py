@@ -272,12 +272,60 @@ def skewed_distinct(distribution: str, tokens: int, topk: int, count: int) -> fl
     return float(np.sum(1 - (1 - chance) ** tokens))
 
 
+LYING = "grouped|rank0|untuned|nofinal"
+"""Flags of rows that are not the op they name, or whose kernel was not tuned."""
+
+
+def first_choice(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the kernel that an engine runs first, of those timed on a chip in a dtype.
+
+    On data-centre Blackwell vLLM and SGLang take the TensorRT-LLM kernels where these support the format; a marlin
+    kernel stands in for one model whose activation the others lack.
+    """
+    kernel = pl.col("kernel_source")
+    blackwell = pl.col("system").is_in(["b200_sxm", "gb200", "b300_sxm", "gb300"]) & (pl.col("backend") != "trtllm")
+    here = ["system", "backend", "moe_dtype"]
+    theirs = kernel.str.contains("trtllm").any().over(here)
+    alone = kernel.str.contains("marlin").all().over(here)
+    other = kernel.str.contains("marlin") & ~alone
+    return frame.filter(~(blackwell & theirs & ~kernel.str.contains("trtllm")) & ~other)
+
+
+def experts_frame(folder: Path) -> pl.DataFrame:
+    """The rows of both tables of experts; the newer table's of a chip, engine and dtype where the older has none.
+
+    TensorRT-LLM's 16-bit activations beside mxfp4 are no kernel that it chooses on Blackwell: left out.
+    """
+    old, new = read(folder, "moe_aic.csv"), read(folder, "moe_engines_aic.csv")
+    keys = ["system", "backend", "moe_dtype"]
+    parts_ = []
+    if old.height:
+        parts_.append(
+            old.with_columns(
+                backend=pl.col("software").str.split(" ").list.first(),
+                gated=1 - pl.col("kernel_source").str.contains("nongated").cast(pl.Int64),
+                file=pl.lit("moe_aic.csv"),
+            ).filter(~((pl.col("moe_dtype") == "w4a16_mxfp4") & pl.col("system").is_in(["b200_sxm", "gb200"])))
+        )
+    if new.height:
+        sound = new.filter(
+            ~pl.col("flag").fill_null("").str.contains(LYING) & ~pl.col("kernel_source").str.contains("min_latency")
+        )
+        apart = (pl.col("distribution") == "balanced") | (pl.col("moe_ep_size") == 1)
+        wide = pl.col("flag").fill_null("").str.contains("bf16w")  # multiplied as 16-bit weights
+        extra = first_choice(sound.filter(apart)).with_columns(
+            file=pl.lit("moe_engines_aic.csv"),
+            moe_dtype=pl.when(wide).then(pl.lit("bfloat16")).otherwise(pl.col("moe_dtype")),
+        )
+        parts_.append(extra.join(parts_[0].select(keys).unique(), on=keys, how="anti") if parts_ else extra)
+    return pl.concat(parts_, how="diagonal_relaxed") if parts_ else pl.DataFrame()
+
+
 def moe(folder: Path) -> Iterator[Case]:
-    file = "moe_aic.csv"
-    frame = read(folder, file)
+    frame = experts_frame(folder)
     if frame.height:
         frame = frame.filter(pl.col("latency_ms") > 0)
-    for (system, software, name), part in parts(frame, ["system", "software", "moe_dtype"]):
+    for (file, system, software, name), part in parts(frame, ["file", "system", "backend", "moe_dtype"]):
         dtype = NAMES.get(name, name)
         if dtype not in BYTES:
             continue
@@ -295,15 +343,15 @@ def moe(folder: Path) -> Iterator[Case]:
         rows = np.where(even, counts[:, 1], t * k / ep)
         rows, touched = np.maximum(rows, 1), np.maximum(touched, 1)
         x, w, _ = BYTES[dtype]
-        gated = 1.0 - part["kernel_source"].str.contains("nongated").to_numpy()
+        gated = column(part, "gated")
         weights = touched * (2 + gated) * hidden * inner * w
         args = {
-            "tokens": t, "rows": rows, "moved": t * k if family(software) == "sglang" else rows, "touched": touched,
-            "hidden": hidden, "inner": inner, "gated": gated, "x": np.full_like(t, x), "w": np.full_like(t, w),
-            "cycle": weights,
+            "tokens": t, "rows": rows, "moved": t * k if software == "sglang" and file == "moe_aic.csv" else rows,
+            "touched": touched, "hidden": hidden, "inner": inner, "gated": gated, "x": np.full_like(t, x),
+            "w": np.full_like(t, w), "cycle": weights, "even": even.astype(float),
         }  # fmt: skip
         yield case(
-            (file, system, family(software)), dtype, "experts", args, column(part, "latency_ms") / 1e3,
+            (file, system, software), dtype, "experts", args, column(part, "latency_ms") / 1e3,
             2 * rows * (2 + gated) * hidden * inner, weights + 4 * t * hidden,
             folds(part, ["hidden_size", "inter_size", "num_experts", "topk"]), footprint=weights,
             slices={"all": even | True, "one rank": ep == 1},

@@ -36,7 +36,7 @@ CHIPS = {
 }
 # Engines of 2024 as that benchmark ran them.
 ENGINES = {"vLLM": "vllm-2024", "TensorRT-LLM": "trtllm-2024"}
-QUANTISED = {"": None, "fp8": "weights=fp8", "fp8_block": "weights=fp8-block", "nvfp4": None}
+QUANTISED = {"fp8": "fp8", "fp8_block": "fp8-block", "nvfp4": "nvfp4", "int4_wo": "int4"}
 
 
 @dataclass(frozen=True)
@@ -153,15 +153,28 @@ def servers(folder: Path) -> Iterator[Row]:
                 output=max(2, int(share * int(r["osl"]))),
                 concurrency=int(r["concurrency"]),
                 engine=r["backend"],
-                precision=QUANTISED.get(r["gemm_quant_mode"]),
+                precision=_precision(model, r["gemm_quant_mode"]),
             )
         except InputError:
             continue
+        slices = (f"tpot,{r['model'].split('/')[-1]},{r['backend']},{r['gemm_quant_mode']}",)
         dense = "dense" if model.active_parameters == model.parameters else "moe"
-        slices = (f"tpot,{dense}", "tpot") if layout.alone else (f"tpot,{dense},many chips", "tpot,many chips")
+        slices += (f"tpot,{dense}", "tpot") if layout.alone else (f"tpot,{dense},many chips", "tpot,many chips")
         if not layout.alone and dense == "dense":
             slices = (*slices, f"tpot,{dense},tp={layout.tp}")
         yield Row(SERVING, chip, slices, s.tpot, float(r["tpot_ms"]) / 1e3)
+
+
+def _precision(model: rl.Model, mode: str) -> str | None:
+    """The formats of a row: the checkpoint's own where it is quantised, else those the row names.
+
+    NVIDIA's fp4 checkpoints of mixtures quantise the experts alone.
+    """
+    own = model.precision.weights("experts" if model.active_parameters != model.parameters else "ffn")
+    if mode not in QUANTISED or (own.bits < 16 and mode != "nvfp4") or own.name == "mxfp4":
+        return None
+    role = "experts" if mode == "nvfp4" and model.active_parameters != model.parameters else "weights"
+    return f"{role}={QUANTISED[mode]}"
 
 
 def _layout(r: dict[str, str]) -> Layout:

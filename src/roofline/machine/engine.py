@@ -31,6 +31,8 @@ class Engine:
     `launch_s`: seconds the host needs to launch a kernel, which a step takes at least for each of its ops; 0 with CUDA
     graphs. `slower`: by generation of chip, how much longer products, attention and collectives take than alone,
     because of clocks under lasting load and of one another, and how much longer a collective's `latency` is.
+    `fuses`: dtypes it quantises activations to in the kernel before the product. `runs`: by format of routed experts
+    and generation of chip, the dtype of the kernel it runs where that is not the format's own.
     """
 
     id: str
@@ -49,6 +51,8 @@ class Engine:
     rereads: float = 0.0
     launch_s: float = 0.0
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    fuses: tuple[str, ...] = ()
+    runs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     source: str = ""
 
     def __hash__(self) -> int:
@@ -66,6 +70,10 @@ class Engine:
         """How much longer a kind of work takes than alone; of a generation nobody measured, as the `other`s."""
         table = self.slower.get(generation, self.slower.get("other", {}))
         return table.get(kind, 1.0)
+
+    def kernel(self, fmt: str, generation: str) -> str | None:
+        """The dtype of the kernel for experts in a format, None where it is the format's own."""
+        return self.runs.get(fmt, {}).get(generation)
 
     def cached_tokens(self, tokens: Count) -> Count:
         """Tokens rounded up to whole cache blocks."""

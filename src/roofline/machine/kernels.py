@@ -113,12 +113,15 @@ def _added(op: o.MatMul | o.ExpertMatMul, target: Target) -> float:
 
 @runs(o.ExpertMatMul, matrix=True, work="products")
 def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
-    """The fused layer's time, shared out between its two products by their weights."""
+    """The fused layer's time, shared out between its two products by their weights.
+
+    Of tokens gathered from other ranks only those enter that some expert here computes: at most one a row.
+    """
     path = target.path(op)
     constants = target.constants(path.dtype, "experts")
     weight = _added(op, target) if op.phase == "weight" else path.weight
     whole = law.experts_seconds(
-        op.tokens, op.m, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
+        least(op.tokens, op.m), op.m, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
         target.roof(path.compute), constants.record,
     )  # fmt: skip
     return whole * (op.k * op.n) / ((2 + op.gated) * op.hidden * op.inner), constants

@@ -367,28 +367,42 @@ def latent_decode(
 
 def experts_seconds(
     tokens: Number, rows: Number, moved: Number, touched: Number, hidden: Number, inner: Number, gated: Number,
-    x: Number, w: Number, chip: Roof, c: ExpertsLaw, cycle: Number = np.inf,
+    x: Number, w: Number, chip: Roof, c: ExpertsLaw, cycle: Number = np.inf, even: Number = 0.0,
 ) -> Number:  # fmt: skip
     """Fused MoE layer on one rank: permute, grouped up (and gate) product, activation, down product, combine.
 
     tokens enter; `rows` token-expert pairs are computed here on `touched` distinct experts, `moved` pairs pass through
     the activation buffers (= rows, unless the kernel carries the pairs of other ranks along); gated: 1 for three
-    matrices, 0 for two; x, w: bytes per element of activations and weights.  t = t0 + touched·expert + two grouped
-    GEMMs of rows/touched rows that share one traffic term (the weights of the experts touched) + activation passes.
+    matrices, 0 for two; x, w: bytes per element of activations and weights; even: 1 where every expert has as many
+    rows as the next, as in a benchmark with balanced loads.  t = t0 + touched·expert + two grouped GEMMs of the tiles
+    that rows/touched rows an expert fill, which share one traffic term (the weights of the experts touched) +
+    activation passes.
     """
     touched = most(touched, 1.0)
     weights = touched * (2 + gated) * hidden * inner * w
     passes = 4 * tokens * hidden + moved * hidden * (2 * x + 4) + 2 * moved * inner * x
     again = resident(cycle + passes, chip, 1.0, 1.12)
     per = rows / touched
+    tiles, height = expert_tiles(per, c.tile, even), c.height * expert_tiles(per, c.height, even)
     work: Number = 0.0
     for n, k in (((1 + gated) * inner, hidden), (hidden, inner)):
-        blocks = touched * ceil(per / c.tile) * ceil(n / c.tile)
-        tile = 2 * c.tile * least(c.tile, padded(per, c.height)) * k
-        work = work + waves(blocks, chip.units) * tile * chip.units / (c.compute * chip.peak)
+        blocks = touched * tiles * ceil(n / c.tile)
+        full = touched * height * ceil(n / c.tile) * c.tile
+        work = work + 2 * full * k / (c.compute * chip.peak) * root(1 + (chip.units / blocks) ** 2)
     gemm = smooth_max(c.sharp, work, transfer(weights, again, chip, c.memory, c.l2))
     handed = transfer(passes, resident(passes, chip, 0.5, 1.5), chip, c.passes, c.l2)
     return c.t0 + touched * c.expert + gemm + handed
+
+
+def expert_tiles(per: Number, tile: Number, even: Number) -> Number:
+    """Expected tiles of `tile` rows that one of the experts touched fills, `per` rows on average.
+
+    Loads are taken as geometric, P(N > n) = (1 − 1/per)ⁿ for n ≥ 0: wider than chance spreads them, about as wide as a
+    power law of exponent 1. Then E⌈N/tile⌉ = Σ_j P(N > j·tile) = 1/(1 − (1 − 1/per)^tile), which grows without steps
+    from 1 to per/tile + 1/2. Where loads are even it is ⌈per/tile⌉.
+    """
+    spread = 1 / (1 - (1 - 1 / most(per, 1.0)) ** tile)
+    return where(even > 0, padded(per, tile) / tile, spread)
 
 
 def scan(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
@@ -60,7 +60,14 @@ class Target:
     def path(self, product: o.MatMul | o.ExpertMatMul) -> Path:
         """How a product runs, by the part of the model that its weights are of."""
         weights, activations = self.precision.chosen(product.part, product.format), self.precision.activations
-        return self._once(("path", weights), lambda: path_of(weights, activations))
+        if isinstance(product, o.ExpertMatMul):
+            return self._once(("experts", weights), lambda: experts_path(weights, activations, self.kernel(weights)))
+        fused = self.engine.fuses
+        return self._once(("path", weights), lambda: unfused_path(path_of(weights, activations), weights, fused))
+
+    def kernel(self, weights: Format) -> str | None:
+        """The dtype of the kernel that the engine runs for experts in a format on this generation, None for its own."""
+        return self.engine.kernel(weights.name, self.chip.generation)
 
     @cached_property
     def joined(self) -> Cluster:
@@ -121,6 +128,8 @@ class Path:
 
 
 WIDE = ("fp32", "bf16", "fp16")
+MXFP8 = 1 + 1 / 32
+"""Bytes of an activation in 8 bits with a scale for each 32."""
 
 
 def wide_key(fmt: str | None) -> str:
@@ -147,3 +156,22 @@ def path_of(weights: Format, activations: Format) -> Path:
     if fmt == "fp4":
         return Path("nvfp4", fmt, stored, 0.5625, 2.5625)
     return Path(wide_key(plain), plain, stored, wide)
+
+
+def unfused_path(path: Path, weights: Format, fused: Collection[str]) -> Path:
+    """The path as an engine runs it: scales of the checkpoint need no pass, nor do formats that it quantises to in the
+    kernel before."""
+    return replace(path, quantise=0.0) if weights.static or path.dtype in fused else path
+
+
+def experts_path(weights: Format, activations: Format, kernel: str | None) -> Path:
+    """The path of routed experts, whose kernel quantises by itself: that of the kernel an engine names, or their own.
+
+    `w4a8_mxfp4_mxfp8` multiplies mxfp4 weights by activations in 8 bits; `bf16` unpacks the weights to 16 bits first.
+    """
+    own = path_of(weights, activations)
+    if kernel == "w4a8_mxfp4_mxfp8":
+        return replace(own, dtype=kernel, compute="fp8", activation=MXFP8)
+    if kernel == "bf16":
+        return replace(own, dtype=wide_key(own.compute), weight=own.activation)
+    return own
