@@ -74,6 +74,7 @@ FREE: dict[str, dict[str, Range]] = {
         "sharp": (2, 1, 12),
         "passes": (0.5, 0.01, 5),
         "expert": (1e-7, 1e-10, 1e-5),
+        "apart": (1e-5, 1e-8, 1e-3),
     },
     "stream": {"t0": (2e-6, *LAUNCH), "memory": (0.8, 0.01, 1.2), "l2": (3, 0.3, 20)},
     "scan": {"t0": (2e-5, *LAUNCH), "compute": (0.2, 0.005, 1), "memory": (0.5, 0.02, 5), "chunk": (1e-6, 1e-9, 1e-4)},
@@ -164,6 +165,8 @@ def free_of(rows: Rows, base: Record) -> dict[str, Range]:
     if isinstance(base, laws.MatmulLaw) and np.isinf(base.split):
         del free["split"]
         free["step"] = STEP
+    if "apart" in free and not np.any(rows.args["apart"] > 0):
+        del free["apart"]
     if "fixed" in free and np.ptp(rows.args["key"]) == 0:
         del free["fixed"]  # one head size cannot tell
     if isinstance(base, laws.PrefillLaw) and base.other != 1:

@@ -348,7 +348,7 @@ def moe(folder: Path) -> Iterator[Case]:
         args = {
             "tokens": t, "rows": rows, "moved": t * k if software == "sglang" and file == "moe_aic.csv" else rows,
             "touched": touched, "hidden": hidden, "inner": inner, "gated": gated, "x": np.full_like(t, x),
-            "w": np.full_like(t, w), "cycle": weights, "even": even.astype(float),
+            "w": np.full_like(t, w), "cycle": weights, "even": even.astype(float), "apart": (ep > 1).astype(float),
         }  # fmt: skip
         yield case(
             (file, system, software), dtype, "experts", args, column(part, "latency_ms") / 1e3,

@@ -152,8 +152,8 @@ class Latent:
 @dataclass(frozen=True)
 class ExpertsLaw:
     """Fused MoE layer. t0: s; compute, memory, sharp as Matmul; passes: fraction of bandwidth the activation passes
-    (permute, activation, combine) reach; expert: s per expert touched; l2: speed of cached traffic, in
-    bandwidths; height, tile: as Matmul."""
+    (permute, activation, combine) reach; expert: s per expert touched; apart: s more where a rank holds only some of
+    the experts that its tokens choose; l2: speed of cached traffic, in bandwidths; height, tile: as Matmul."""
 
     t0: Number = 2.5e-5
     compute: Number = 0.8
@@ -161,6 +161,7 @@ class ExpertsLaw:
     sharp: Number = 2.0
     passes: Number = 0.5
     expert: Number = 1e-7
+    apart: Number = 0.0
     l2: Number = 2.5
     height: Number = 64.0
     tile: float = TILES[0]
@@ -367,16 +368,16 @@ def latent_decode(
 
 def experts_seconds(
     tokens: Number, rows: Number, moved: Number, touched: Number, hidden: Number, inner: Number, gated: Number,
-    x: Number, w: Number, chip: Roof, c: ExpertsLaw, cycle: Number = np.inf, even: Number = 0.0,
+    x: Number, w: Number, chip: Roof, c: ExpertsLaw, cycle: Number = np.inf, even: Number = 0.0, apart: Number = 0.0,
 ) -> Number:  # fmt: skip
     """Fused MoE layer on one rank: permute, grouped up (and gate) product, activation, down product, combine.
 
     tokens enter; `rows` token-expert pairs are computed here on `touched` distinct experts, `moved` pairs pass through
     the activation buffers (= rows, unless the kernel carries the pairs of other ranks along); gated: 1 for three
     matrices, 0 for two; x, w: bytes per element of activations and weights; even: 1 where every expert has as many
-    rows as the next, as in a benchmark with balanced loads.  t = t0 + touched·expert + two grouped GEMMs of the tiles
-    that rows/touched rows an expert fill, which share one traffic term (the weights of the experts touched) +
-    activation passes.
+    rows as the next, as in a benchmark with balanced loads; apart: 1 where other ranks hold some of the experts.
+    t = t0 + touched·expert + two grouped GEMMs of the tiles that rows/touched rows an expert fill, which share one
+    traffic term (the weights of the experts touched) + activation passes.
     """
     touched = most(touched, 1.0)
     weights = touched * (2 + gated) * hidden * inner * w
@@ -391,7 +392,7 @@ def experts_seconds(
         work = work + 2 * full * k / (c.compute * chip.peak) * root(1 + (chip.units / blocks) ** 2)
     gemm = smooth_max(c.sharp, work, transfer(weights, again, chip, c.memory, c.l2))
     handed = transfer(passes, resident(passes, chip, 0.5, 1.5), chip, c.passes, c.l2)
-    return c.t0 + touched * c.expert + gemm + handed
+    return c.t0 + where(apart > 0, c.apart, 0.0) + touched * c.expert + gemm + handed
 
 
 def expert_tiles(per: Number, tile: Number, even: Number) -> Number:

@@ -314,7 +314,8 @@ def _router(r: m.Router, step: Step) -> Iterator[o.Op]:
         name=r.name, part="router", m=t, k=r.inputs, n=r.experts, bias=r.bias,
         weight=r.matrix, vector=r.parameters - r.matrix, input=r.inputs * t, output=scores,
     )  # fmt: skip
-    yield o.Choose(name=f"{r.name}_choice", rows=t, experts=r.experts, input=scores, output=scores)
+    # The kernel of the experts chooses: rides.
+    yield o.Choose(name=f"{r.name}_choice", rides=True, rows=t, experts=r.experts, input=scores, output=scores)
 
 
 @lowers(m.Experts, tokens_alone)
