@@ -166,10 +166,30 @@ def parts(frame: pl.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[str, ...
             yield tuple(str(k) for k in key), part
 
 
-def gemm(folder: Path, file: str) -> Iterator[Case]:
-    frame = read(folder, file)
+def by_engine(folder: Path, old: str, new: str, keys: list[str]) -> pl.DataFrame:
+    """The rows of an older table, and those of the newer table by engine of what the older one has not by `keys`.
+
+    What was timed from the host is left out: its launch floor is no engine's. `file`: whose row it is.
+    """
+    frames = [read(folder, old), read(folder, new)]
+    if frames[0].height:
+        frames[0] = frames[0].with_columns(backend=pl.col("software").str.split(" ").list.first(), file=pl.lit(old))
+    if frames[1].height:
+        frames[1] = frames[1].with_columns(software=pl.col("backend") + " " + pl.col("version"), file=pl.lit(new))
+        if "graph" in frames[1].columns:
+            frames[1] = frames[1].filter(pl.col("graph") == 1)
+        if frames[0].height:
+            frames[1] = frames[1].join(frames[0].select(keys).unique(), on=keys, how="anti")
+    present = [f for f in frames if f.height]
+    return pl.concat(present, how="diagonal_relaxed") if present else pl.DataFrame()
+
+
+def gemm(folder: Path, file: str, newer: str = "") -> Iterator[Case]:
+    frame = by_engine(folder, file, newer, ["system", "backend", "dtype"]) if newer else read(folder, file)
     if frame.height:
         frame = frame.filter(pl.col("latency_ms") > 0)
+        if newer:
+            frame = frame.filter(pl.col("dtype") != "bfloat16")
     for (system, software, name), part in parts(frame, ["system", "software", "dtype"]):
         dtype = NAMES.get(name, name)
         if dtype not in BYTES:
@@ -184,21 +204,24 @@ def gemm(folder: Path, file: str) -> Iterator[Case]:
         }  # fmt: skip
         kind = "matmul"
         if dtype != "bf16":
-            kind, args["quantise"] = "quantised_matmul", np.full_like(m, q)
+            rows_apart = dtype == "fp8" and family(software) != "trtllm"  # one pass by token instead of two by tensor
+            kind, args["quantise"] = "quantised_matmul", np.full_like(m, 3.0 if rows_apart else q)
         size = x * m * k + weights + 2 * m * n
         big = (n >= 256) & (k >= 256)
+        source = part["file"][0] if newer else file
         yield case(
-            (file, system, family(software)), dtype, kind, args, column(part, "latency_ms") / 1e3, 2 * m * n * k,
+            (source, system, family(software)), dtype, kind, args, column(part, "latency_ms") / 1e3, 2 * m * n * k,
             size, folds(part, ["n", "k"]), footprint=args["cycle"] + size - weights,
             slices={"n,k>=256": big, "all": big | True},
         )  # fmt: skip
 
 
 def attention_prefill(folder: Path) -> Iterator[Case]:
-    file = "attention_prefill_aic.csv"
-    frame = read(folder, file)
-    for (system, software, q8, kv8, kernel), part in parts(
-        frame, ["system", "software", "attn_dtype", "kv_cache_dtype", "kernel_source"]
+    frame = by_engine(
+        folder, "attention_prefill_aic.csv", "attention_prefill_engines_aic.csv", ["system", "backend"]
+    )  # fmt: skip
+    for (file, system, software, q8, kv8, kernel), part in parts(
+        frame, ["file", "system", "software", "attn_dtype", "kv_cache_dtype", "kernel_source"]
     ):
         soft = family(software)
         if soft == "trtllm" and q8 != kv8:
@@ -227,11 +250,12 @@ def attention_prefill(folder: Path) -> Iterator[Case]:
 
 
 def attention_decode(folder: Path) -> Iterator[Case]:
-    file = "attention_decode_aic.csv"
-    frame = read(folder, file)
+    frame = by_engine(folder, "attention_decode_aic.csv", "attention_decode_engines_aic.csv", ["system", "backend"])
     if frame.height:
         frame = frame.with_columns(hand=pl.col("kernel_source").str.contains("triton"))
-    for (system, software, cache, hand), part in parts(frame, ["system", "software", "kv_cache_dtype", "hand"]):
+    for (file, system, software, cache, hand), part in parts(
+        frame, ["file", "system", "software", "kv_cache_dtype", "hand"]
+    ):
         b, p, h, kv, d, w = (
             column(part, c)
             for c in ("batch_size", "past_kv_len", "num_heads", "num_kv_heads", "head_dim", "window_size")
@@ -359,9 +383,12 @@ def moe(folder: Path) -> Iterator[Case]:
 
 
 def mla(folder: Path) -> Iterator[Case]:
-    file = "mla_aic.csv"
-    frame = read(folder, file)
-    for (system, software, table, cache), part in parts(frame, ["system", "software", "table", "kv_cache_dtype"]):
+    frame = by_engine(folder, "mla_aic.csv", "mla_engines_aic.csv", ["system", "backend"])
+    if frame.height:
+        frame = frame.filter(pl.col("table").is_in(["context_mla", "generation_mla"]))
+    for (file, system, software, table, cache), part in parts(
+        frame, ["file", "system", "software", "table", "kv_cache_dtype"]
+    ):
         b, s, p, h = (column(part, c) for c in ("batch_size", "isl", "step", "num_heads"))
         bytes_ = np.full_like(b, 1.0 if cache == "fp8" else 2.0)
         dtype = "fp8" if cache == "fp8" else "bf16"
@@ -627,7 +654,7 @@ def cases(folder: Path) -> list[Case]:
     """Every row of `folder` that a law speaks of."""
     every = [
         *gemm(folder, "gemm_bf16_aic.csv"),
-        *gemm(folder, "gemm_lowprec_aic.csv"),
+        *gemm(folder, "gemm_lowprec_aic.csv", "gemm_engines_aic.csv"),
         *gemm(folder, "gemm_cross_software_aic.csv"),
         *attention_prefill(folder),
         *attention_decode(folder),

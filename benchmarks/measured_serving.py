@@ -153,7 +153,7 @@ def servers(folder: Path) -> Iterator[Row]:
                 output=max(2, int(share * int(r["osl"]))),
                 concurrency=int(r["concurrency"]),
                 engine=r["backend"],
-                precision=_precision(model, r["gemm_quant_mode"]),
+                precision=_precision(model, r["gemm_quant_mode"], r["backend"]),
             )
         except InputError:
             continue
@@ -165,16 +165,17 @@ def servers(folder: Path) -> Iterator[Row]:
         yield Row(SERVING, chip, slices, s.tpot, float(r["tpot_ms"]) / 1e3)
 
 
-def _precision(model: rl.Model, mode: str) -> str | None:
+def _precision(model: rl.Model, mode: str, backend: str) -> str | None:
     """The formats of a row: the checkpoint's own where it is quantised, else those the row names.
 
-    NVIDIA's fp4 checkpoints of mixtures quantise the experts alone.
+    NVIDIA's fp4 checkpoints of mixtures quantise the experts alone; those that TensorRT-LLM serves ask for an fp8 cache.
     """
     own = model.precision.weights("experts" if model.active_parameters != model.parameters else "ffn")
     if mode not in QUANTISED or (own.bits < 16 and mode != "nvfp4") or own.name == "mxfp4":
         return None
     role = "experts" if mode == "nvfp4" and model.active_parameters != model.parameters else "weights"
-    return f"{role}={QUANTISED[mode]}"
+    cache = ",kv=fp8" if backend == "trtllm" and mode in ("fp8", "nvfp4") else ""
+    return f"{role}={QUANTISED[mode]}{cache}"
 
 
 def _layout(r: dict[str, str]) -> Layout:

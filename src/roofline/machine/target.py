@@ -150,7 +150,7 @@ def path_of(weights: Format, activations: Format) -> Path:
     if fmt == "fp8" and weights.scales == "block":
         return Path("fp8_block", fmt, stored, 1 + 4 / 128, 3 + 4 / 128)
     if fmt == "fp8":
-        return Path("fp8", fmt, stored, 1.0, 5.0)
+        return Path("fp8", fmt, stored, 1.0, 3.0)
     if fmt == "int8":
         return Path("sq", fmt, stored, 1.0)
     if fmt == "fp4":
