@@ -1,5 +1,8 @@
 """Fits what an engine's host adds to a step, on measured static batches; prints the lines for machine/engines.toml.
 
+Then, chip generation by generation of those that nobody timed op by op under that engine, how much longer its products,
+attention and streams take than the kernels alone.
+
     python benchmarks/fit_engines.py DIR
 
 The kernels are those of the shipped constants and are not touched. For each engine a grid over `step_s`, `sequence_s`
@@ -17,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 import roofline as rl
 from measured_serving import CHIPS, ENGINES, STATIC, known_model, rows_of
@@ -73,8 +77,49 @@ def errors(rows: list[Sample]) -> NDArray[np.float64]:
     return np.abs(np.log((kernels + host) / measured))
 
 
+SLOWED = {"mi250": "cdna2", "mi300x": "cdna3", "max-1550": "xe-hpc"}
+KINDS = ("products", "attention", "streams")
+
+
+def slowdowns(folder: Path, framework: str, engine: Engine, chip: str) -> tuple[dict[str, float], int, float]:
+    """The factors of a generation, the rows they are fitted on, and the median error of those rows."""
+    rows: list[tuple[rl.Model, dict[str, int], int, float]] = []
+    for r in rows_of(folder, STATIC):
+        model, ways = known_model(r["model"]), int(r["num_devices"])
+        if r["framework"] != framework or CHIPS.get(r["hardware"]) != chip or model is None or r["consistent"] != "True":
+            continue
+        sizes = {"batch": int(r["batch_size"]), "input": int(r["in_len"]), "output": int(r["out_len"])}
+        rows.append((model, sizes, ways, float(r["latency_s"])))
+
+    def errors_at(point: NDArray[np.float64]) -> NDArray[np.float64]:
+        slower = {SLOWED[chip]: dict(zip(KINDS, np.exp(point).tolist(), strict=True))}
+        changed, found = replace(engine, slower={**engine.slower, **slower}), []
+        for model, sizes, ways, measured in rows:
+            try:
+                run = rl.generate(
+                    model, on=chip if ways == 1 else f"{ways}x{chip}", layout=f"tp={ways}", engine=changed,
+                    precision="fp16", **sizes,
+                )  # fmt: skip
+            except InputError:
+                continue
+            found.append(np.log(run.latency.expected / measured))
+        return np.abs(np.array(found))
+
+    best = minimize(
+        lambda x: float(np.mean(errors_at(np.abs(x)))), np.log([2.0, 2.0, 2.0]), method="Nelder-Mead",
+        options={"maxfev": 80, "xatol": 0.03, "fatol": 0.003},
+    )  # fmt: skip
+    point = np.abs(best.x)
+    error = float(np.median(np.expm1(errors_at(point))))
+    return dict(zip(KINDS, np.exp(point).tolist(), strict=True)), len(rows), error
+
+
 def main(folder: Path) -> None:
     """One block of lines for each engine."""
+    for chip, generation in SLOWED.items():
+        factors, count, error = slowdowns(folder, "vLLM", engine_named("vllm-2024"), chip)
+        lines = "\n".join(f"{kind} = {factor:.2f}" for kind, factor in factors.items())
+        print(f"[vllm-2024.slower.{generation}]  # {count} rows, median {100 * error:.1f} %\n{lines}\n", flush=True)
     for framework, name in ENGINES.items():
         rows = list(samples(folder, framework, engine_named(name)))
         if not rows:
