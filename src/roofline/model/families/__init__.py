@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from roofline.model.class_defaults import class_defaults
 from roofline.model.config import Config
 from roofline.model.errors import InputError, nearest
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
@@ -33,10 +34,10 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     zamba,
 )
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
-from roofline.model.families.defaults import DEFAULTS
 from roofline.model.families.refused import COVERED, REFUSED
 from roofline.model.families.registry import FAMILIES, family
 from roofline.model.families.wrappers import SECTIONS, TEXT_PARTS
+from roofline.model.keys import HARMLESS
 from roofline.model.model import Model
 from roofline.model.quantization import quantised, scheme_of
 
@@ -61,31 +62,34 @@ SAME = {
 def build(raw: Mapping[str, Any], name: str = "") -> Model:
     """The model that a config.json describes.
 
-    A multimodal config gives its language model; the other parts are named in `not_counted`. Raises InputError for
-    an unknown model_type and for values that are not what their key needs.
+    A multimodal config gives its language model; the other parts are named in `not_counted`. Keys that are left out
+    are as the class of transformers for the type has them; a note lists them. Raises InputError for an unknown
+    model_type, for values that are not what their key needs, and where nothing but the type is given.
     """
     if not isinstance(raw, Mapping):
         raise InputError("config", raw, "an object with the keys of a config.json")
-    outer = Config(raw)
+    outer = Config(raw, kind=str(raw.get("model_type")))
     _refuse(outer)
-    c, not_counted = _language_model(outer)
-    _refuse(c)
+    given, not_counted = _language_model(outer)
+    _refuse(given)
+    _refuse_bare(outer, given)
+    c = given.of_kind(given.kind)
     model_type = c.text("model_type")
     model_type = SAME.get(model_type, model_type)
     build_family = FAMILIES.get(model_type)
     if build_family is None:
         raise c.error("model_type", "a known model_type", nearest(model_type, FAMILIES))
-    draft = raw.get("num_nextn_predict_layers") or raw.get("num_mtp_modules")
+    draft = raw.get("num_nextn_predict_layers") or raw.get("num_mtp_modules") or _by_class(outer, *_DRAFTS)
     if draft:
         not_counted.append(f"{draft} multi-token-prediction layer(s), run only when drafting")
-    c = c.with_defaults(DEFAULTS.get(model_type, {}))
     model = build_family(c)
     drafts = draft_blocks(model, draft) if isinstance(draft, int) and 0 < draft <= MOST_DRAFTS else ()
     model, scheme = replace(model, drafts=drafts), scheme_of(c)
     if scheme is not None:
         model, unmatched = quantised(model, scheme)
         c.note(*unmatched)
-    warnings = tuple(dict.fromkeys([*c.notes, *c.leftovers()]))
+    c.mark_read(*(alias for alias, key in c.renamed.items() if key in c.read))
+    warnings = tuple(dict.fromkeys([*_assumed(c), *c.notes, *given.leftovers()]))
     return replace(model, name=name or model.name, warnings=warnings, not_counted=tuple(not_counted))
 
 
@@ -96,19 +100,33 @@ def _refuse(c: Config) -> None:
         raise c.error("model_type", f"{COVERED} (this is {kind})")
 
 
+def _refuse_bare(outer: Config, given: Config) -> None:
+    """Raises InputError where a config says no more than its type: every size would be its class's default."""
+    keys = {key for c in (outer, given) for key in c.raw if c.defaults.knows(key) and key not in SECTIONS}
+    if given.defaults.values and not keys:
+        raise InputError(given.path or "config", dict(given.raw), "the model's sizes beside its model_type")
+
+
+def _assumed(c: Config) -> list[str]:
+    """The note on the values that are the class's."""
+    listed = ", ".join(f"{key} {value}" for key, value in c.record.assumed.items())
+    return [f"loaded with transformers' defaults: {listed}"] if listed else []
+
+
+def _by_class(c: Config, *keys: str) -> Any:
+    """The class's value for the first of these keys that it has, where none of them is here."""
+    return None if any(key in c.raw for key in keys) else next((v for key in keys if (v := c.get(key))), None)
+
+
 def _language_model(outer: Config) -> tuple[Config, list[str]]:
     """The config of the language model, and the parts beside it: of a wrapper its text part, else the whole."""
     raw = outer.raw
-    key = next((key for key in SECTIONS if key in raw), None)
+    key = next((key for key in SECTIONS if key in raw), None) or _left_out(outer)
     if key is None:
         beside = [key for key in raw if key in _BESIDE]
         outer.mark_read(*beside)
-        return outer, [_besides(key) for key in beside]
-    if not isinstance(raw[key], Mapping):
-        raise outer.error(key, "an object")
-    c = outer.section(key)
-    if c.raw.get("model_type") is None:
-        c = c.with_values(model_type=WRAPPERS.get(str(raw.get("model_type")), raw.get("model_type")))
+        return _whole(outer), [_besides(key) for key in beside]
+    c = _part(outer, key)
     if "tie_word_embeddings" in raw and "tie_word_embeddings" not in c.raw:
         c = c.with_values(tie_word_embeddings=raw["tie_word_embeddings"])
     beside = [_besides(other) for other in raw if other.endswith("_config") and other not in (key, *_OURS)]
@@ -116,9 +134,42 @@ def _language_model(outer: Config) -> tuple[Config, list[str]]:
     return inner, [*within, *beside]
 
 
+def _left_out(outer: Config) -> str | None:
+    """The key under which a whole would hold its language model, where that is all as its class has it."""
+    key = next((key for key in SECTIONS if key in outer.defaults.parts), None)
+    if key is None or outer.raw.get("model_type") in {*FAMILIES, *SAME}:
+        return None
+    inside = class_defaults(outer.defaults.parts[key].type)
+    flat = [k for k in outer.raw if inside.knows(k) and not outer.defaults.knows(k) and k not in HARMLESS]
+    return None if flat else key
+
+
+def _whole(outer: Config) -> Config:
+    """A config whose keys are those of the language model: a whole's may be, beside its other parts."""
+    part = next((outer.defaults.parts[key] for key in SECTIONS if key in outer.defaults.parts), None)
+    return outer if part is None else replace(outer, kind=part.type)
+
+
+def _part(outer: Config, key: str) -> Config:
+    """The part under that key: its type, and the class that reads it."""
+    part = outer.defaults.parts.get(key)
+    if key in outer.raw:
+        if not isinstance(outer.raw[key], Mapping):
+            raise outer.error(key, "an object")
+        c = outer.section(key)
+    else:
+        c = Config(part.values if part else {}, outer.field(key), outer)
+        c.record.assumed.update({c.field(k): v for k, v in c.raw.items() if type(v) is int})
+    whole, said = str(outer.raw.get("model_type")), c.raw.get("model_type")
+    if said is None:
+        c = c.with_values(model_type=WRAPPERS.get(whole) or (part.type if part else outer.raw.get("model_type")))
+    return replace(c, kind=part.type if part and (part.fixed or said is None) else str(c.raw["model_type"]))
+
+
 def _besides(key: str) -> str:
     return f"{key} (not part of the language model)"
 
 
+_DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "num_mtp_layers")
 _OURS = ("quantization_config", "compression_config", "generation_config")
 _BESIDE = ("vision_config", "audio_config", "vq_config", "img_processor", "embd_layer")

@@ -75,7 +75,7 @@ def llama4(c: Config) -> Model:
 def _llama4_mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
     """Layers with RoPE see their own chunk; every fourth has no RoPE and sees everything."""
     bias, every = c.flag("attention_bias"), c.size("no_rope_layer_interval", 4)
-    unsaid = c.raw.get("no_rope_layers") == []
+    unsaid = c.get("no_rope_layers") == []
     with_rope = _rope_layers(c.with_values(no_rope_layers=None) if unsaid else c, d, every)
     default = ["chunked_attention" if rope else "full_attention" for rope in with_rope]
     kinds = c.per_layer("layer_types", d.layers, ("chunked_attention", "full_attention"), default)

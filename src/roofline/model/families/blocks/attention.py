@@ -39,7 +39,7 @@ def same_window(c: Config, layers: int) -> list[int | None]:
 
 def pattern_length(c: Config, default: int) -> int:
     """How often a full layer comes among sliding ones: a number, or a pattern such as LLLG."""
-    if isinstance(c.raw.get("sliding_window_pattern"), str):
+    if isinstance(c.get("sliding_window_pattern"), str):
         pattern = c.text("sliding_window_pattern")
         if not pattern or set(pattern) - {"L", "G"}:
             raise c.error("sliding_window_pattern", "a number, or layers such as LLLG")
