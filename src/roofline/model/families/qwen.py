@@ -20,11 +20,11 @@ LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention", "line
 
 def _windows(c: Config, layers: int) -> list[int | None]:
     """Layers from `max_window_layers` on slide, where `use_sliding_window` is set."""
-    first = c.size("max_window_layers", layers, least=0)
     if not c.flag("use_sliding_window", False):
-        c.size("sliding_window", None, least=0)
+        c.unused_sizes("max_window_layers", "sliding_window")
         c.per_layer("layer_types", layers, LAYER_TYPES, ["full_attention"] * layers)
         return [None] * layers
+    first = c.size("max_window_layers", layers, least=0)
     return layer_windows(c, layers, lambda i: i >= first)
 
 
