@@ -49,7 +49,7 @@ def of_class(name: str) -> dict[str, Any]:
     values = {key: value for key, value in (worked_out | declared).items() if key not in {*common, *NOT_FIELDS}}
     parts = {key: _part(spec) for key, spec in kind.sub_configs_defaults.items()}
     parts = {key: part for key, part in parts.items() if part["type"] in CONFIG_MAPPING}
-    aliases = {alias: key for alias, key in kind.attribute_map.items() if key in values and alias not in values}
+    aliases = {alias: key for alias, key in kind.attribute_map.items() if {alias, key} & values.keys()}
     entry = {"values": {k: v for k, v in values.items() if k not in parts}, "aliases": aliases, "parts": parts}
     return {key: value for key, value in entry.items() if value}
 

@@ -30,7 +30,7 @@ class PartClass:
 
 @dataclass(frozen=True)
 class ClassDefaults:
-    """A type's keys and their values, null where the class works them out from others; other names of keys; parts."""
+    """A type's keys and their values, null where the class works them out from others; pairs of names of one key; parts."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class ClassDefaults:
 
     def knows(self, key: str) -> bool:
         """Whether the class has that key, by any name."""
-        return key in self.values or key in self.aliases or key in self.parts
+        return key in self.values or key in self.aliases or key in self.aliases.values() or key in self.parts
 
 
 @cache

@@ -56,10 +56,10 @@ class Config:
         return replace(self, raw={**self.raw, **values})
 
     def of_kind(self, kind: str) -> Config:
-        """This config as the class of that type reads it: by its names for keys, and with its defaults."""
+        """This config as the class of that type reads it: by all of its names for keys, and with its defaults."""
         known = replace(self, kind=kind)
-        renamed = known.renamed.items()
-        return known.with_values(**{key: self.raw[alias] for alias, key in renamed if key not in self.raw})
+        pairs = known.same_keys
+        return known.with_values(**{key: self.raw[other] for key, other in pairs if key not in self.raw})
 
     # -- the record ------------------------------------------------------------------------------------------------
     @property
@@ -86,11 +86,17 @@ class Config:
         return class_defaults(self.kind)
 
     @property
-    def renamed(self) -> Mapping[str, str]:
-        """The keys that stand here under another of the class's names, and the name that it has for them."""
-        return {alias: key for alias, key in self.defaults.aliases.items() if self.raw.get(alias) is not None}
+    def same_keys(self) -> list[tuple[str, str]]:
+        """Two names that are one key to the class, the second of which has a value here.
 
-    def _note_assumed(self, key: str, value: object) -> None:
+        The class's name for another's; and the other way round where the class has a default under both.
+        """
+        aliases = self.defaults.aliases.items()
+        back = [(alias, key) for alias, key in aliases if self.defaults.values.get(alias) is not None]
+        return [pair for pair in (*((key, alias) for alias, key in aliases), *back) if self.raw.get(pair[1]) is not None]
+
+    def note_assumed(self, key: str, value: object) -> None:
+        """Notes a missing key's value that the family knows."""
         self.note(f"{self.field(key)} is missing; {value}, the default of this model_type, was used")
 
     # -- access ----------------------------------------------------------------------------------------------------
@@ -109,16 +115,18 @@ class Config:
     def value(self, keys: str, default: Any = _REQUIRED, expected: str = "a value") -> tuple[str, Any]:
         """The first of `keys` ("n_embd|hidden_size") that is there, else the class's value, else the default.
 
-        null counts as not there, and leaves the default.
+        null counts as not there, and leaves the default. Of two that the class keeps apart the first counts, here or
+        by the class.
         """
         names = keys.split("|")
         self.mark_read(*names)
-        for name in names:
-            if self.raw.get(name) is not None:
-                return name, self.raw[name]
-        assumed = next((name for name in names if self.defaults.values.get(name) is not None), None)
-        if assumed and not any(name in self.raw for name in names):
+        given = next((name for name in names if self.raw.get(name) is not None), None)
+        before = self._before(names, given)
+        assumed = next((name for name in before if self.defaults.values.get(name) is not None), None)
+        if assumed and not any(name in self.raw for name in before):
             return assumed, self._assume(assumed, default)
+        if given is not None:
+            return given, self.raw[given]
         if default is not _REQUIRED:
             return names[0], default
         for name in names:
@@ -127,6 +135,12 @@ class Config:
         near = dict.fromkeys(k for name in names for k in self._like(name))
         also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
         raise InputError(self.field(names[0]), "nothing (missing key)", expected + also, near)
+
+    def _before(self, names: list[str], given: str | None) -> list[str]:
+        """The names that come before the one that is here, where the class keeps them apart; all where none is."""
+        if given is None:
+            return names
+        return names[: names.index(given)] if self.defaults.values.get(given) is not None else []
 
     def _assume(self, key: str, default: Any) -> Any:
         """The class's value of a missing key; one that the family does not take anyway, and any size, is remembered.
@@ -172,7 +186,7 @@ class Config:
         if key in self.raw or self.has(key):
             return self.size(key, None, least=least)
         self.mark_read(key)
-        self._note_assumed(key, default)
+        self.note_assumed(key, default)
         return default
 
     def unused_sizes(self, *keys: str) -> None:

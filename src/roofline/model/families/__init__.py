@@ -65,7 +65,7 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     build_family = FAMILIES.get(model_type)
     if build_family is None:
         raise c.error("model_type", "a known model_type", nearest(model_type, FAMILIES))
-    draft = raw.get("num_nextn_predict_layers") or raw.get("num_mtp_modules") or _by_class(outer, *_DRAFTS)
+    draft = next((raw[key] for key in _DRAFTS if raw.get(key)), None) or _by_class(outer, *_DRAFTS)
     if draft:
         not_counted.append(f"{draft} multi-token-prediction layer(s), run only when drafting")
     model = build_family(c)
@@ -74,7 +74,7 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     if scheme is not None:
         model, unmatched = quantised(model, scheme)
         c.note(*unmatched)
-    c.mark_read(*(alias for alias, key in c.renamed.items() if key in c.read))
+    c.mark_read(*(key for key, other in c.same_keys if other in c.read))
     warnings = tuple(dict.fromkeys([*_assumed(c), *c.notes, *given.leftovers()]))
     return replace(model, name=name or model.name, warnings=warnings, not_counted=tuple(not_counted))
 

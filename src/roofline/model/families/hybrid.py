@@ -142,7 +142,9 @@ def _nemotron_kinds(c: Config) -> str:
     if c.has(key):
         listed = c.get(key) if isinstance(c.get(key), list) else []
         return "".join(letters[k] for k in c.per_layer(key, len(listed), tuple(letters)))
-    pattern = c.text("hybrid_override_pattern|layers_block_type")
+    if not c.has("hybrid_override_pattern"):
+        c.note_assumed("hybrid_override_pattern", "ME*-")
+    pattern = c.text("hybrid_override_pattern|layers_block_type", "ME*-")
     if not pattern or set(pattern) - set("M*-E"):
         raise c.error(
             "hybrid_override_pattern", "a string of M (Mamba), * (attention), - (feed-forward) and E (experts)"
