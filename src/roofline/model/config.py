@@ -189,12 +189,12 @@ class Config:
         self.note_assumed(key, default)
         return default
 
-    def unused_sizes(self, *keys: str) -> None:
-        """Sizes that change nothing in this architecture: where they are here, they have to be sizes, or 0."""
+    def unused_sizes(self, *keys: str, least: int = 1) -> None:
+        """Sizes that change nothing in this architecture: where they are here, they have to be sizes."""
         for key in keys:
             self.mark_read(key)
             if key in self.raw:
-                self.size(key, None, least=0)
+                self.size(key, None, least=least)
 
     def per_layer_size(self, keys: str, layers: int, default: int) -> list[int]:
         """One size for every layer, or a list with one for each."""

@@ -21,7 +21,7 @@ LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention", "line
 def _windows(c: Config, layers: int, *, every_other: bool = False) -> list[int | None]:
     """Layers from `max_window_layers` on slide, or every other one before, where `use_sliding_window` is set."""
     if not c.flag("use_sliding_window", False):
-        c.unused_sizes("max_window_layers", "sliding_window")
+        c.unused_sizes("max_window_layers", "sliding_window", least=0)
         c.per_layer("layer_types", layers, LAYER_TYPES, ["full_attention"] * layers)
         return [None] * layers
     first = c.size("max_window_layers", layers, least=0)
