@@ -41,6 +41,7 @@ def types() -> set[str]:
 def of_class(name: str) -> dict[str, Any]:
     """One type's entry of the table."""
     from transformers import CONFIG_MAPPING, PreTrainedConfig
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
     kind = CONFIG_MAPPING[name]
     common = {f.name for f in fields(PreTrainedConfig)} - {"tie_word_embeddings"}
@@ -50,7 +51,10 @@ def of_class(name: str) -> dict[str, Any]:
     parts = {key: _part(spec) for key, spec in kind.sub_configs_defaults.items()}
     parts = {key: part for key, part in parts.items() if part["type"] in CONFIG_MAPPING}
     aliases = {alias: key for alias, key in kind.attribute_map.items() if {alias, key} & values.keys()}
-    entry = {"values": {k: v for k, v in values.items() if k not in parts}, "aliases": aliases, "parts": parts}
+    values = {key: value for key, value in values.items() if key not in parts}
+    bases = MODEL_MAPPING_NAMES.get(name, ())
+    bases = [base for base in ([bases] if isinstance(bases, str) else bases) if "For" not in base]
+    entry = {"values": values, "aliases": aliases, "parts": parts, "bases": bases}
     return {key: value for key, value in entry.items() if value}
 
 

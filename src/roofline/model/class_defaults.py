@@ -30,11 +30,16 @@ class PartClass:
 
 @dataclass(frozen=True)
 class ClassDefaults:
-    """A type's keys and their values, null where the class works them out from others; pairs of names of one key; parts."""
+    """What the classes of a type say.
+
+    Its keys and their `values`, null where they are worked out from others; other names of keys; the classes of its
+    `parts`; the `bases`, its models without a head.
+    """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, PartClass] = field(default_factory=dict)
+    bases: tuple[str, ...] = ()
 
     def knows(self, key: str) -> bool:
         """Whether the class has that key, by any name."""
@@ -50,7 +55,7 @@ def class_defaults(model_type: str) -> ClassDefaults:
     line = _table()[start + 1 : _table().index("\n", start + 1)].rstrip(",")
     entry = json.loads(f"{{{line}}}")[model_type]
     parts = {key: PartClass(**part) for key, part in entry.get("parts", {}).items()}
-    return ClassDefaults(entry.get("values", {}), entry.get("aliases", {}), parts)
+    return ClassDefaults(entry.get("values", {}), entry.get("aliases", {}), parts, tuple(entry.get("bases", ())))
 
 
 @cache

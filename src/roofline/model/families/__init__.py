@@ -37,6 +37,7 @@ from roofline.model.families.refused import COVERED, REFUSED
 from roofline.model.families.registry import FAMILIES, family
 from roofline.model.families.wholes import SAME, WRAPPERS, language_model
 from roofline.model.families.wrappers import SECTIONS
+from roofline.model.heads import headed
 from roofline.model.model import Model
 from roofline.model.quantization import quantised, scheme_of
 
@@ -70,12 +71,12 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
         not_counted.append(f"{draft} multi-token-prediction layer(s), run only when drafting")
     model = build_family(c)
     drafts = draft_blocks(model, draft) if isinstance(draft, int) and 0 < draft <= MOST_DRAFTS else ()
-    model, scheme = replace(model, drafts=drafts), scheme_of(c)
+    (model, heads), scheme = headed(replace(model, drafts=drafts), outer), scheme_of(c)
     if scheme is not None:
         model, unmatched = quantised(model, scheme)
         c.note(*unmatched)
     c.mark_read(*(key for key, other in c.same_keys if other in c.read))
-    warnings = tuple(dict.fromkeys([*_assumed(c), *c.notes, *given.leftovers()]))
+    warnings = tuple(dict.fromkeys([*_assumed(c), *heads, *c.notes, *given.leftovers()]))
     return replace(model, name=name or model.name, warnings=warnings, not_counted=tuple(not_counted))
 
 
