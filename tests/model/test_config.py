@@ -31,10 +31,16 @@ def test_a_config_with_other_values_writes_to_the_same_record() -> None:
     assert c.leftovers() == ["text_config.zebra is not understood and was not counted"]
 
 
-def test_defaults_are_noted_and_null_is_no_gap() -> None:
-    c = Config({"sliding_window": None}).with_defaults({"sliding_window": 4096, "num_key_value_heads": 8})
-    assert c.raw == {"sliding_window": None, "num_key_value_heads": 8}
-    assert c.notes == ["num_key_value_heads is missing; 8, the default of this model_type, was used"]
+def test_defaults_are_the_class_s_and_null_is_no_gap() -> None:
+    c = Config({"sliding_window": None, "vocab_size": 100}).of_kind("mistral")
+    assert c.size("sliding_window", None) is None
+    assert (c.size("num_key_value_heads"), c.size("vocab_size")) == (8, 100)
+    assert c.record.assumed == {"num_key_value_heads": 8}
+
+
+def test_a_type_that_transformers_does_not_have_has_no_defaults() -> None:
+    with pytest.raises(rl.InputError, match="hidden_size"):
+        Config({}).of_kind("a type").size("hidden_size")
 
 
 @pytest.mark.parametrize("model_type", FIGURES)

@@ -14,7 +14,7 @@ from roofline.model.precision import uniform
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
-    "num_hidden_layers": 2, "vocab_size": 100, "torch_dtype": "bfloat16",
+    "num_hidden_layers": 2, "vocab_size": 100, "torch_dtype": "bfloat16", "max_position_embeddings": 4096,
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from roofline.model.class_defaults import ClassDefaults, class_defaults
 from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.keys import HARMLESS, NEUTRAL, Checks
 
@@ -23,24 +24,27 @@ MOST_LAYERS = 8192
 
 @dataclass(frozen=True)
 class ReadKeys:
-    """What reading a config leaves behind: the keys that were read, and notes for the model's warnings."""
+    """What reading a config leaves behind: the keys that were read, notes for the model's warnings, defaults taken."""
 
     read: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    assumed: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Config:
     """A config.json with checked, remembered access.
 
-    `path` prefixes field names in errors (`text_config.hidden_size`). Its values never change; `with_values` and
-    `with_defaults` give a config with others, and both write to one `record`.
+    `path` prefixes field names in errors (`text_config.hidden_size`). Its values never change; `with_values` gives a
+    config with others, which writes to the same `record`. A key that the file leaves out is as the class of transformers
+    for the type `kind` has it; which ones were, `record.assumed` remembers.
     """
 
     raw: Mapping[str, Any]
     path: str = ""
     parent: Config | None = None
     record: ReadKeys = field(default_factory=ReadKeys, repr=False)
+    kind: str = ""
 
     def __post_init__(self) -> None:
         for key in self.raw:
@@ -51,12 +55,11 @@ class Config:
         """This config with these values, where the architecture says them in another way; one record for both."""
         return replace(self, raw={**self.raw, **values})
 
-    def with_defaults(self, defaults: Mapping[str, int]) -> Config:
-        """This config with an architecture's own value for each key that it leaves out, and a note for each."""
-        missing = {key: value for key, value in defaults.items() if key not in self.raw}
-        for key, value in missing.items():
-            self._note_assumed(key, value)
-        return self.with_values(**missing)
+    def of_kind(self, kind: str) -> Config:
+        """This config as the class of that type reads it: by all of its names for keys, and with its defaults."""
+        known = replace(self, kind=kind)
+        pairs = known.same_keys
+        return known.with_values(**{key: self.raw[other] for key, other in pairs if key not in self.raw})
 
     # -- the record ------------------------------------------------------------------------------------------------
     @property
@@ -77,7 +80,23 @@ class Config:
         """Adds to the notes."""
         self.record.notes.extend(texts)
 
-    def _note_assumed(self, key: str, value: object) -> None:
+    @property
+    def defaults(self) -> ClassDefaults:
+        """What the class has where a key is missing."""
+        return class_defaults(self.kind)
+
+    @property
+    def same_keys(self) -> list[tuple[str, str]]:
+        """Two names that are one key to the class, the second of which has a value here.
+
+        The class's name for another's; and the other way round where the class has a default under both.
+        """
+        aliases = self.defaults.aliases.items()
+        back = [(alias, key) for alias, key in aliases if self.defaults.values.get(alias) is not None]
+        return [pair for pair in (*((key, alias) for alias, key in aliases), *back) if self.raw.get(pair[1]) is not None]
+
+    def note_assumed(self, key: str, value: object) -> None:
+        """Notes a missing key's value that the family knows."""
         self.note(f"{self.field(key)} is missing; {value}, the default of this model_type, was used")
 
     # -- access ----------------------------------------------------------------------------------------------------
@@ -86,39 +105,76 @@ class Config:
         return f"{self.path}.{key}" if self.path else key
 
     def has(self, key: str) -> bool:
-        """Whether the key is there with a value other than null."""
-        return self.raw.get(key) is not None
+        """Whether the key has a value other than null, here or by its class."""
+        return self.get(key) is not None
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The unchecked value of a key, here or by its class; it does not count as read."""
+        return self.raw[key] if key in self.raw else self.defaults.values.get(key, default)
 
     def value(self, keys: str, default: Any = _REQUIRED, expected: str = "a value") -> tuple[str, Any]:
-        """The first of `keys` ("n_embd|hidden_size") that is there, else the default; null counts as not there."""
+        """The first of `keys` ("n_embd|hidden_size") that is there, else the class's value, else the default.
+
+        null counts as not there, and leaves the default. Of two that the class keeps apart the first counts, here or
+        by the class.
+        """
         names = keys.split("|")
         self.mark_read(*names)
-        for name in names:
-            if self.raw.get(name) is not None:
-                return name, self.raw[name]
+        given = next((name for name in names if self.raw.get(name) is not None), None)
+        before = self._before(names, given)
+        assumed = next((name for name in before if self.defaults.values.get(name) is not None), None)
+        if assumed and not any(name in self.raw for name in before):
+            return assumed, self._assume(assumed, default)
+        if given is not None:
+            return given, self.raw[given]
         if default is not _REQUIRED:
             return names[0], default
         for name in names:
             if name in self.raw:
                 raise InputError(self.field(name), None, expected)
-        unknown = [k for k in self.raw if k not in self.read and k not in HARMLESS and k not in NEUTRAL]
-        near = dict.fromkeys(k for name in names for k in _misspelt(name, unknown))
+        near = dict.fromkeys(k for name in names for k in self._like(name))
         also = f" (or under the name {' or '.join(names[1:])})" if names[1:] else ""
         raise InputError(self.field(names[0]), "nothing (missing key)", expected + also, near)
+
+    def _before(self, names: list[str], given: str | None) -> list[str]:
+        """The names that come before the one that is here, where the class keeps them apart; all where none is."""
+        if given is None:
+            return names
+        return names[: names.index(given)] if self.defaults.values.get(given) is not None else []
+
+    def _assume(self, key: str, default: Any) -> Any:
+        """The class's value of a missing key; one that the family does not take anyway, and any size, is remembered.
+
+        Raises InputError where the key seems to be there, misspelt, and nothing can be counted without it.
+        """
+        value = self.defaults.values[key]
+        if default is _REQUIRED and (near := self._like(key)):
+            raise InputError(self.field(key), "nothing (missing key)", "a value", near)
+        if type(value) is int or default is _REQUIRED or not _same(value, default):
+            self.record.assumed[self.field(key)] = value
+        return value
+
+    def _like(self, key: str) -> list[str]:
+        """The keys here that nobody knows and that are so like `key` that they may stand for it."""
+        known = (self.read, HARMLESS, NEUTRAL)
+        unknown = [k for k in self.raw if not any(k in keys for keys in known) and not self.defaults.knows(k)]
+        return _misspelt(key, unknown) if unknown else []
 
     def _checked(self, keys: str, default: Any, expected: str, valid: Callable[[Any], bool]) -> Any:
         """The value of the first name that is there; the other names' values have to be valid, too."""
         used, value = self.value(keys, default, expected)
         for name in keys.split("|"):
-            if self.has(name) and not valid(self.raw[name]):
+            if self.raw.get(name) is None:
+                continue
+            if not valid(self.raw[name]):
                 raise InputError(self.field(name), self.raw[name], expected)
-            if self.has(name) and self.raw[name] != value:
+            if self.raw[name] != value:
                 self.note(f"{self.field(name)} = {self.raw[name]} was not used, {used} = {value} was")
         return value
 
     def error(self, key: str, expected: str, near: Iterable[str] = ()) -> InputError:
         """The error for a key whose value is not what it should be."""
-        return InputError(self.field(key), self.raw.get(key), expected, near)
+        return InputError(self.field(key), self.get(key), expected, near)
 
     def size(self, keys: str, default: Any = _REQUIRED, *, least: int = 1, most: int = LARGEST_SIZE) -> Any:
         """A whole number from `least` to `most`; null or missing gives the default, if there is one."""
@@ -127,11 +183,18 @@ class Config:
 
     def assumed(self, key: str, default: int, *, least: int = 1) -> Any:
         """A size whose absence means the architecture's own default; using it leaves a note. null is None."""
-        if key in self.raw:
+        if key in self.raw or self.has(key):
             return self.size(key, None, least=least)
         self.mark_read(key)
-        self._note_assumed(key, default)
+        self.note_assumed(key, default)
         return default
+
+    def unused_sizes(self, *keys: str, least: int = 1) -> None:
+        """Sizes that change nothing in this architecture: where they are here, they have to be sizes."""
+        for key in keys:
+            self.mark_read(key)
+            if key in self.raw:
+                self.size(key, None, least=least)
 
     def per_layer_size(self, keys: str, layers: int, default: int) -> list[int]:
         """One size for every layer, or a list with one for each."""
@@ -148,7 +211,7 @@ class Config:
     def number(self, key: str, default: float | None = None, *, least: float = 0.0, most: float = 1e12) -> Any:
         """A finite number from `least` to `most`."""
         name, value = self.value(key, default, f"a number from {least:g}")
-        if not self.has(name):
+        if value is default:
             return default
         if type(value) not in (int, float) or not math.isfinite(value) or not least <= value <= most:
             raise InputError(self.field(name), value, f"a number from {least:g} to {most:g}")

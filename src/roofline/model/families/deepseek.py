@@ -61,7 +61,7 @@ def glm_moe_dsa(c: Config) -> Model:
     layers, every, skip = depth(c), c.size("index_topk_freq", 1), c.size("index_skip_topk_offset", 2, least=0)
     c.per_layer("layer_types", layers, ("indexed_attention",), ["indexed_attention"] * layers)
     default = ["shared" if max(i - skip + 1, 0) % every else "full" for i in range(layers)]
-    if isinstance(c.raw.get("index_topk_pattern"), str):
+    if isinstance(c.get("index_topk_pattern"), str):
         default = ["full" if letter == "F" else "shared" for letter in c.text("index_topk_pattern")]
     index = c.per_layer("indexer_types", layers, ("full", "shared"), default)
     return _latent_moe(c, c.size("first_k_dense_replace", 3, least=0), index=index)

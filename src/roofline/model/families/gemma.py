@@ -82,7 +82,7 @@ class _Kind:
 def _kinds(c: Config, layers: int, every: int, same: bool = False) -> list[_Kind]:
     """Sliding layers but for each `every`-th and the last; the last `num_kv_shared_layers` borrow."""
     shared = c.size("num_kv_shared_layers", 0, least=0, most=layers - 1)
-    if c.raw.get("use_bidirectional_attention") == "vision":
+    if c.get("use_bidirectional_attention") == "vision":
         c.mark_read("use_bidirectional_attention")
     windows = layer_windows(c, layers, lambda i: (i + 1) % every != 0 and i != layers - 1)
     return [_Kind(w, i >= layers - shared, same and w is None) for i, w in enumerate(windows)]

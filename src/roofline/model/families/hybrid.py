@@ -55,7 +55,7 @@ MAMBA = ("mamba", "linear_attention")
 def _mamba2(c: Config, width: int, inner: int, *, out_bias: bool | None = None, norm: bool = True) -> Modules:
     """A Mamba-2 mixer by the keys that Bamba introduced; "auto" heads share `inner` evenly."""
     heads = c.size("mamba_n_heads", 128)
-    auto = c.raw.get("mamba_d_head", "auto") == "auto"
+    auto = c.get("mamba_d_head", "auto") == "auto"
     head_dim = inner // heads if auto else c.size("mamba_d_head")
     c.mark_read("mamba_d_head")
     if heads * head_dim != inner:
@@ -140,9 +140,11 @@ def _nemotron_kinds(c: Config) -> str:
     letters = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
     key = "layers_block_type" if c.has("layers_block_type") else "layer_types"
     if c.has(key):
-        listed = c.raw[key] if isinstance(c.raw[key], list) else []
+        listed = c.get(key) if isinstance(c.get(key), list) else []
         return "".join(letters[k] for k in c.per_layer(key, len(listed), tuple(letters)))
-    pattern = c.text("hybrid_override_pattern|layers_block_type")
+    if not c.has("hybrid_override_pattern"):
+        c.note_assumed("hybrid_override_pattern", "ME*-")
+    pattern = c.text("hybrid_override_pattern|layers_block_type", "ME*-")
     if not pattern or set(pattern) - set("M*-E"):
         raise c.error(
             "hybrid_override_pattern", "a string of M (Mamba), * (attention), - (feed-forward) and E (experts)"

@@ -74,9 +74,8 @@ def llama4(c: Config) -> Model:
 
 def _llama4_mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
     """Layers with RoPE see their own chunk; every fourth has no RoPE and sees everything."""
-    bias, every = c.flag("attention_bias"), c.size("no_rope_layer_interval", 4)
-    unsaid = c.raw.get("no_rope_layers") == []
-    with_rope = _rope_layers(c.with_values(no_rope_layers=None) if unsaid else c, d, every)
+    bias, unsaid = c.flag("attention_bias"), c.get("no_rope_layers") == []
+    with_rope = _rope_layers(c.with_values(no_rope_layers=None) if unsaid else c, d)
     default = ["chunked_attention" if rope else "full_attention" for rope in with_rope]
     kinds = c.per_layer("layer_types", d.layers, ("chunked_attention", "full_attention"), default)
     size, norm = c.size("attention_chunk_size", None), plain_per_head if c.flag("use_qk_norm", True) else None
@@ -90,8 +89,12 @@ def _llama4_mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
     return [mixer(*layer) for layer in zip(with_rope, chunks, strict=True)]
 
 
-def _rope_layers(c: Config, d: Dims, every: int) -> list[int]:
-    """1 for each layer with RoPE, 0 for each without: by `no_rope_layers` where given, else 0 on each `every`-th."""
+def _rope_layers(c: Config, d: Dims) -> list[int]:
+    """1 for each layer with RoPE, 0 for each without: by `no_rope_layers` where given, else 0 at every interval."""
+    if c.has("no_rope_layers"):
+        c.unused_sizes("no_rope_layer_interval")
+        return c.per_layer("no_rope_layers", d.layers, (0, 1))
+    every = c.size("no_rope_layer_interval", 4)
     return c.per_layer("no_rope_layers", d.layers, (0, 1), [int((i + 1) % every != 0) for i in range(d.layers)])
 
 
@@ -100,9 +103,8 @@ def smollm3(c: Config) -> Model:
     """SmolLM3: Llama with no RoPE on every fourth layer."""
     d, bias = dims(c), c.flag("attention_bias")
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=c.flag("mlp_bias"))
-    every, rotated = c.size("no_rope_layer_interval", 4), rotary(c, d.head_dim)
-    with_rope = _rope_layers(c, d, every)
-    windows = layer_windows(c, d.layers, lambda i: c.flag("use_sliding_window") and bool(with_rope[i]))
+    rotated, with_rope = rotary(c, d.head_dim), _rope_layers(c, d)
+    windows = layer_windows(c, d.layers, lambda i: c.flag("use_sliding_window") and c.has("sliding_window") and not with_rope[i])
     pairs = zip(with_rope, windows, strict=True)
     mixers = [("sliding" if w else "", attention(d, rotary=r * rotated, bias=bias, window=w)) for r, w in pairs]
     return causal_lm(c, d.width, stack(d.width, mixers, ffn), tied=True)

@@ -18,14 +18,14 @@ from roofline.model.modules import Modules
 LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention", "linear_attention")
 
 
-def _windows(c: Config, layers: int) -> list[int | None]:
-    """Layers from `max_window_layers` on slide, where `use_sliding_window` is set."""
-    first = c.size("max_window_layers", layers, least=0)
+def _windows(c: Config, layers: int, *, every_other: bool = False) -> list[int | None]:
+    """Layers from `max_window_layers` on slide, or every other one before, where `use_sliding_window` is set."""
     if not c.flag("use_sliding_window", False):
-        c.size("sliding_window", None, least=0)
+        c.unused_sizes("max_window_layers", "sliding_window", least=0)
         c.per_layer("layer_types", layers, LAYER_TYPES, ["full_attention"] * layers)
         return [None] * layers
-    return layer_windows(c, layers, lambda i: i >= first)
+    first = c.size("max_window_layers", layers, least=0)
+    return layer_windows(c, layers, lambda i: i % 2 == 0 and i < first if every_other else i >= first)
 
 
 @family("qwen2")
@@ -59,7 +59,7 @@ def qwen2_moe(c: Config) -> Model:
     """Qwen1.5/2 MoE: a gated shared expert beside the routed ones."""
     d, bias, top_k = dims(c), c.flag("qkv_bias", True), c.size("num_experts_per_tok")
     mixer = partial(attention, d, rotary=rotary(c, d.head_dim), bias=bias, out_bias=False)
-    windows, inner = _windows(c, d.layers), c.size("moe_intermediate_size")
+    windows, inner = _windows(c, d.layers, every_other=True), c.size("moe_intermediate_size")
     shared = c.size("shared_expert_intermediate_size")
     experts = moe(c, d.width, c.size("num_experts"), top_k, inner, shared=shared, shared_gate=True)
     dense, sparse = _dense(c, d)

@@ -56,7 +56,7 @@ def _expanded(c: Config, width: int) -> int:
 
 def _rank(c: Config, key: str, width: int) -> int:
     """Width of the time-step projection; "auto" is hidden_size / 16, rounded up."""
-    if c.raw.get(key) in (None, "auto"):
+    if c.get(key) in (None, "auto"):
         c.mark_read(key)
         return int(ceil_div(width, 16))
     rank: int = c.size(key)

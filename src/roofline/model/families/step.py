@@ -91,5 +91,5 @@ def _without_draft_layers(c: Config, layers: int) -> Config:
     """The config without the entries that its lists have for the draft layers behind the last one."""
     keys = ("layer_types", "mlp_layer_types", "partial_rotary_factors")
     longer = layers + c.size("num_nextn_predict_layers|num_mtp_layers", 0, least=0)
-    lists = {key: c.raw[key] for key in keys if isinstance(c.raw.get(key), list)}
+    lists = {key: c.get(key) for key in keys if isinstance(c.get(key), list)}
     return c.with_values(**{key: each[:layers] for key, each in lists.items() if len(each) == longer})

@@ -71,3 +71,23 @@ TEXT_PARTS: Mapping[str, str] = MappingProxyType(
     {whole: text for text, wholes in _TEXT_PARTS.items() for whole in wholes.split()}
 )
 """Whole → the type of its language model."""
+
+# Which `tie_word_embeddings` ties the head, by the modeling code of transformers 5.23: the whole's, but for these.
+TIED_INSIDE = frozenset("blip-2 instructblip instructblipvideo kosmos-2.5 llama4 nemotron_h_omni".split())
+"""Wholes whose head is the part's: the part's says it."""
+TIED_BY_EITHER = frozenset(
+    """
+    fast_vlm glm4v glm4v_moe glm_ocr hunyuan_vl kosmos-2 llava llava_next_video llava_onevision minimax_m3_vl
+    paddleocr_vl qwen2_5_vl qwen2_vl shieldgemma2 video_llama_3
+    """.split()
+)
+"""Wholes that take over the part's tie where it has one."""
+NEVER_TIED = frozenset(
+    """
+    audioflamingo3 cosmos3_edge inkling2 inkling_mm_model mllama molmo2 muse_spark musicflamingo nemo_speechlm
+    qwen2_audio vibevoice_asr voxtral
+    """.split()
+)
+"""Wholes whose code ties nothing."""
+OWN_HEADS = frozenset(("mistral3",))
+"""Wholes whose class ties, and whose published checkpoints that say nothing have a head (Mistral Small 3.1)."""

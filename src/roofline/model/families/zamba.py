@@ -16,12 +16,14 @@ from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
 from roofline.model.modules import Add, Linear, Module, Modules
 
+HYBRIDS = (6, 12, 18, 24, 30, 36, 42, 47, 51)
+
 
 @family("zamba2")
 def zamba2(c: Config) -> Model:
     """Hybrid layers run one of `num_mem_blocks` shared transformers in turn, then their Mamba-2."""
     width, layers, blocks = c.size("hidden_size"), depth(c), c.size("num_mem_blocks", 1)
-    kinds = c.per_layer("layers_block_type", layers, ("mamba", "linear_attention", "hybrid"))
+    kinds = c.per_layer("layers_block_type", layers, ("mamba", "linear_attention", "hybrid"), _usual(c))
     scan = _scan(c, width)
     c.mark_read("kv_channels", "num_query_groups", "attention_hidden_size", "attention_head_dim", "mamba_headdim")
     c.mark_read("hybrid_layer_ids", "use_long_context", "use_mem_eff_path", "use_conv_bias")
@@ -31,6 +33,13 @@ def zamba2(c: Config) -> Model:
     places = [i for i, name in enumerate(kinds) if name == "hybrid"]
     hybrids = {i: hybrid if n < blocks else repeat for n, i in enumerate(places)}
     return causal_lm(c, width, [hybrids.get(i, plain) for i in range(layers)], tied=True)
+
+
+def _usual(c: Config) -> list[str]:
+    """The layers of Zamba2-2.7B, which the class has where a config lists none."""
+    if not c.has("layers_block_type"):
+        c.note_assumed("layers_block_type", f"hybrid at {', '.join(map(str, HYBRIDS))}")
+    return ["hybrid" if i in HYBRIDS else "mamba" for i in range(54)]
 
 
 def _scan(c: Config, width: int) -> Modules:

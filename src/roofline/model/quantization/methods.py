@@ -54,7 +54,7 @@ def stored_precision(c: Config) -> Precision:
     base = uniform(_dtype(c))
     for key in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"):
         if c.has(key):
-            base = base.with_roles(state=_stored(c.field(key), c.raw[key]))
+            base = base.with_roles(state=_stored(c.field(key), c.get(key)))
         c.read.add(key)
     return replace(base, own=EVERYTHING)
 

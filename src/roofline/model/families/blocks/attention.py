@@ -39,7 +39,7 @@ def same_window(c: Config, layers: int) -> list[int | None]:
 
 def pattern_length(c: Config, default: int) -> int:
     """How often a full layer comes among sliding ones: a number, or a pattern such as LLLG."""
-    if isinstance(c.raw.get("sliding_window_pattern"), str):
+    if isinstance(c.get("sliding_window_pattern"), str):
         pattern = c.text("sliding_window_pattern")
         if not pattern or set(pattern) - {"L", "G"}:
             raise c.error("sliding_window_pattern", "a number, or layers such as LLLG")
@@ -140,7 +140,7 @@ def latent_attention(c: Config, *, bias: bool, index: str = "none", rope: bool =
     width, heads = c.size("hidden_size"), c.size("num_attention_heads")
     rank, nope, rotated = c.size("kv_lora_rank"), c.size("qk_nope_head_dim"), c.size("qk_rope_head_dim")
     v, q_rank = c.size("v_head_dim"), c.size("q_lora_rank", None) if index == "none" else c.size("q_lora_rank")
-    c.size("num_key_value_heads", heads), c.size("head_dim", None), c.size("qk_head_dim", None)
+    c.unused_sizes("num_key_value_heads", "head_dim", "qk_head_dim")
     rope_section(c)
     queries: Modules = (column_product("q_proj", width, heads * (nope + rotated)),)
     if q_rank is not None:

@@ -90,7 +90,7 @@ def fine_moe(c: Config, width: int, *, correction: bool = False, shared_bias: bo
     shared = inner * c.size("n_shared_experts|num_shared_experts", 0, least=0)
     count = c.size("n_routed_experts|num_experts|num_local_experts")
     modules = moe(c, width, count, top_k, inner, shared=shared, shared_bias=shared_bias, correction=correction)
-    groups, top = (c.raw.get(key) for key in ("n_group", "topk_group"))
+    groups, top = (c.get(key) for key in ("n_group", "topk_group"))
     if not (isinstance(groups, int) and isinstance(top, int) and 1 < top < groups):
         return modules
     return tuple(replace(m, groups=groups, top_groups=top) if isinstance(m, Experts) else m for m in modules)

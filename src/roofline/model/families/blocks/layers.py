@@ -98,7 +98,7 @@ def causal_lm(
     `tied`: whether the head shares the embedding where the config does not say. `embed`: width of the embedding
     where it is not that of the stream. `more_rows` of the embedding stand for what the head does not answer with.
     """
-    vocab = c.size("vocab_size", most=2**28) if "vocab_size" in c.raw else c.size("vocab_size")
+    vocab = c.size("vocab_size", most=2**28)
     shared = c.flag("tie_embedding|tie_word_embeddings", tied)
     table = Embedding(name="embedding", rows=vocab + more_rows, width=embed or width, shared=shared)
     head = Linear(

@@ -1,0 +1,117 @@
+"""From the config of a multimodal whole to that of its language model: the part, its class, the tie of its head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from roofline.model.class_defaults import class_defaults
+from roofline.model.config import Config
+from roofline.model.families.registry import FAMILIES
+from roofline.model.families.wrappers import (
+    NEVER_TIED,
+    OWN_HEADS,
+    SECTIONS,
+    TEXT_PARTS,
+    TIED_BY_EITHER,
+    TIED_INSIDE,
+)
+from roofline.model.keys import HARMLESS
+
+# The language model's type where a wrapper's text_config does not name it.
+WRAPPERS = {
+    **TEXT_PARTS,
+    "llama4": "llama4_text", "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text",
+    "gemma4_unified": "gemma4_unified_text", "mistral3": "mistral", "llava": "llama", "llava_next": "llama",
+    "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
+    "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe",
+    "mllama": "mllama_text_model", "inkling_mm_model": "inkling_text", "inkling2": "inkling2_text",
+}  # fmt: skip
+# Types of a text, or of a whole whose text stands in the same object, that are a known one by another name.
+SAME = {
+    "emu3_text_model": "llama", "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2",
+    "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
+}  # fmt: skip
+
+
+def language_model(outer: Config) -> tuple[Config, list[str]]:
+    """The config of the language model, and the parts beside it: of a wrapper its text part, else the whole."""
+    raw = outer.raw
+    key = next((key for key in SECTIONS if key in raw), None) or _left_out(outer)
+    if key is None:
+        beside = [key for key in raw if key in _BESIDE]
+        outer.mark_read(*beside)
+        return _whole(outer), [_besides(key) for key in beside]
+    c = _part(outer, key)
+    if key != "thinker_config":
+        c = _with_tie(outer, c)
+    beside = [_besides(other) for other in raw if other.endswith("_config") and other not in (key, *_OURS)]
+    inner, within = language_model(c)
+    return inner, [*within, *beside]
+
+
+def _with_tie(outer: Config, c: Config) -> Config:
+    """The part with the tie that the whole's code gives its head.
+
+    The head is the whole's in most, and the whole's `tie_word_embeddings` decides; `wrappers` lists the others. Where
+    the whole says nothing the part does, as a checkpoint's own head is never tied away, and last the whole's class.
+    """
+    whole, key = str(outer.raw.get("model_type")), "tie_word_embeddings"
+    own = outer.flag(key) if outer.raw.get(key) is not None else None
+    inner = c.flag(key) if c.raw.get(key) is not None else None
+    if whole in NEVER_TIED:
+        tied: bool | None = False
+    elif whole in TIED_INSIDE or own is None:
+        tied = inner
+    elif whole in TIED_BY_EITHER:
+        tied = own or bool(inner)
+    else:
+        tied = own if outer.defaults.values or inner is None else inner
+    if tied is None and whole not in TIED_INSIDE | OWN_HEADS and type(outer.get(key)) is bool:
+        tied = outer.get(key)
+        if tied != class_defaults(c.kind).values.get(key, False):
+            c.record.assumed[key] = tied
+    for x, said in ((c, inner), (outer, own)):
+        if said is not None and tied is not None and said != tied:
+            c.note(f"{x.field(key)} = {said} was not used: the head of {whole} is {'tied' if tied else 'its own'}")
+    return c if tied is None else c.with_values(tie_word_embeddings=tied)
+
+
+def _left_out(outer: Config) -> str | None:
+    """The key under which a whole would hold its language model, where that is all as its class has it."""
+    key = next((key for key in SECTIONS if key in outer.defaults.parts), None)
+    if key is None or outer.raw.get("model_type") in {*FAMILIES, *SAME}:
+        return None
+    inside = class_defaults(outer.defaults.parts[key].type)
+    flat = [k for k in outer.raw if inside.knows(k) and not outer.defaults.knows(k) and k not in HARMLESS]
+    return None if flat else key
+
+
+def _whole(outer: Config) -> Config:
+    """A config whose keys are those of the language model: a whole's may be, beside its other parts."""
+    part = next((outer.defaults.parts[key] for key in SECTIONS if key in outer.defaults.parts), None)
+    return outer if part is None else replace(outer, kind=part.type)
+
+
+def _part(outer: Config, key: str) -> Config:
+    """The part under that key: its type, and the class that reads it."""
+    part = outer.defaults.parts.get(key)
+    if key in outer.raw:
+        if not isinstance(outer.raw[key], Mapping):
+            raise outer.error(key, "an object")
+        c = outer.section(key)
+    else:
+        c = Config(part.values if part else {}, outer.field(key), outer)
+        c.record.assumed.update({c.field(k): v for k, v in c.raw.items() if type(v) is int})
+    whole, said = str(outer.raw.get("model_type")), c.raw.get("model_type")
+    if said is None:
+        c = c.with_values(model_type=WRAPPERS.get(whole) or (part.type if part else outer.raw.get("model_type")))
+    return replace(c, kind=part.type if part and (part.fixed or said is None) else str(c.raw["model_type"]))
+
+
+def _besides(key: str) -> str:
+    return f"{key} (not part of the language model)"
+
+
+_OURS = ("quantization_config", "compression_config", "generation_config")
+_BESIDE = ("vision_config", "audio_config", "vq_config", "img_processor", "embd_layer")

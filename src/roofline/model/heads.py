@@ -1,0 +1,126 @@
+"""What stands behind the last layer, by the class that a config names in `architectures`.
+
+A language model's head gives a value for each word of the vocabulary. A base model has none; classifiers and reward
+models have a small one in its place: those of transformers 5.23, and of vLLM for the reward models that it knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from roofline.model.config import Config
+from roofline.model.errors import InputError
+from roofline.model.model import Model
+from roofline.model.modules import Activation, Embedding, Linear, Modules
+
+MOST_LABELS = 2**20
+
+_WRITES = re.compile(r"LMHeadModel$|For(CausalLM|ConditionalGeneration|ImageTextToText|MultimodalLM|Vision2Seq|OCR)")
+_DRAFTS = re.compile(r"eagle|medusa|speculator|mtp", re.IGNORECASE)
+_HEAD = re.compile(r"(For[A-Z]|DoubleHeads)\w*$")
+
+MakeHead = Callable[[Config, int], tuple[Modules, str]]
+"""The whole's config and the width of the stream → the head's modules, and what they are in words."""
+
+
+def headed(model: Model, c: Config) -> tuple[Model, list[str]]:
+    """The language model with the head that the whole's `architectures` names, and a note where it is another.
+
+    Raises InputError for a draft model, which needs the model that it drafts for, and for an unknown reward model.
+    """
+    name = _architecture(c)
+    if _DRAFTS.search(name):
+        raise InputError("architectures", name, "a whole model (this is a draft, which runs on another's hidden states)")
+    if name in c.defaults.bases:
+        return _behind(model, (), f"{name}: a base model, without a head")
+    make = _REWARD.get(name) or next((make for task, make in _TASKS.items() if name.endswith(task)), None)
+    if make is None and "Reward" in name:
+        raise InputError("architectures", name, "a head that is known", tuple(_REWARD))
+    if make is None:
+        unknown = _HEAD.search(name) and not _WRITES.search(name)
+        return model, [f"{name} is no head that is known; that of a language model was counted"] if unknown else []
+    modules, words = make(c, _last(model).inputs)
+    return _behind(model, modules, f"{name}: {words}")
+
+
+def _architecture(c: Config) -> str:
+    """The first class of `architectures`, or nothing."""
+    named = c.raw.get("architectures")
+    first = named[0] if isinstance(named, list) and named else named
+    return first if isinstance(first, str) else ""
+
+
+def _last(model: Model) -> Linear:
+    """The language model's own head."""
+    return next(m for m in model.head if isinstance(m, Linear) and m.name == "lm_head")
+
+
+def _behind(model: Model, modules: Modules, note: str) -> tuple[Model, list[str]]:
+    """The model with these modules in place of the head; its embedding is then no one else's, and it drafts nothing."""
+    kept = tuple(m for m in model.head if m is not _last(model))
+    table = tuple(replace(m, shared=False) if isinstance(m, Embedding) else m for m in model.embedding)
+    return replace(model, embedding=table, head=(*kept, *modules), drafts=()), [note]
+
+
+# -- classifiers ---------------------------------------------------------------------------------------------------
+def _labels(c: Config) -> int:
+    """Classes of a classifier: as many as `id2label` names, else `num_labels`, else 2."""
+    named = c.raw.get("id2label")
+    if isinstance(named, Mapping) and named:
+        return len(named)
+    return int(c.size("num_labels", 2, most=MOST_LABELS))
+
+
+def _sequence(c: Config, width: int) -> tuple[Modules, str]:
+    """A score for each class at one position of a sequence, its last, as engines pool first."""
+    labels = _labels(c)
+    score = Linear(name="score", inputs=width, outputs=labels, part="head")
+    return (score,), f"{labels} label(s) at one position a sequence, no language head"
+
+
+def _token(c: Config, width: int) -> tuple[Modules, str]:
+    """A score for each class at every token."""
+    labels = _labels(c)
+    score = Linear(name="score", inputs=width, outputs=labels, bias=True, part="other")
+    return (score,), f"{labels} label(s) at every token, no language head"
+
+
+def _question(c: Config, width: int) -> tuple[Modules, str]:
+    """Whether the answer starts or ends at each token."""
+    return (Linear(name="qa_outputs", inputs=width, outputs=2, bias=True, part="other"),), (
+        "start and end of an answer at every token, no language head"
+    )
+
+
+_TASKS: Mapping[str, MakeHead] = MappingProxyType({
+    "ForSequenceClassification": _sequence, "ForTokenClassification": _token, "ForQuestionAnswering": _question,
+})  # fmt: skip
+
+
+# -- reward models (vLLM's qwen2_rm.py and internlm2.py) -----------------------------------------------------------
+def _two_layers(outputs: int) -> MakeHead:
+    """Qwen2.5-Math's reward heads: a layer as wide as the stream, ReLU, and a layer of so many scores at every token."""
+
+    def make(c: Config, width: int) -> tuple[Modules, str]:
+        modules = (
+            Linear(name="score_in", inputs=width, outputs=width, bias=True, part="other"),
+            Activation(name="score_act", width=width, function="relu", gated=False),
+            Linear(name="score", inputs=width, outputs=outputs, bias=True, part="other"),
+        )
+        return modules, f"a reward head of two layers, {outputs} score(s) at every token, no language head"
+
+    return make
+
+
+def _value(c: Config, width: int) -> tuple[Modules, str]:
+    """One value at every token."""
+    return (Linear(name="v_head", inputs=width, outputs=1, part="other"),), "a value at every token, no language head"
+
+
+_REWARD: Mapping[str, MakeHead] = MappingProxyType({
+    "Qwen2ForRewardModel": _two_layers(1), "Qwen2ForProcessRewardModel": _two_layers(2),
+    "InternLM2ForRewardModel": _value,
+})  # fmt: skip
