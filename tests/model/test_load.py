@@ -205,7 +205,15 @@ def test_catalog_needs_no_huggingface_hub() -> None:
 
 @pytest.fixture
 def small_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    entry = {"parameters": 1, "published": "1", "active": None, "source": "here", "scope": "all"}
+    entry = {
+        "model_type": "llama",
+        "parameters": 1,
+        "active_parameters": 1,
+        "published": "1",
+        "active": None,
+        "source": "here",
+        "scope": "all",
+    }
     for name in ("a/twin", "b/Twin"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / f"{name}.json").write_text(json.dumps(CONFIG))
@@ -217,7 +225,7 @@ def small_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 
 def test_name_of_two_models(small_catalog: None, offline: None) -> None:
-    assert dict(catalog())["a/twin"] == CatalogEntry("a/twin", 1, "1", None, "here", "all")
+    assert dict(catalog())["a/twin"] == CatalogEntry("a/twin", "llama", 1, 1, "1", None, "here", "all")
     assert load("B/twin").name == "b/Twin"
     assert refused("twin", "more than one").nearest == ("a/twin", "b/Twin")
 

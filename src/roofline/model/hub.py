@@ -9,13 +9,15 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from roofline.model.errors import InputError
 from roofline.model.untrusted import LARGEST_FILE
 
 if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
+
+    from roofline.model.headers import Read
 
 CONFIG_NAME = "config.json"
 SOURCES = 'a file, a folder with a config.json, a name of the catalog or a Hub id such as "org/name"'
@@ -25,8 +27,6 @@ _AT_A_TIME = 8
 """Files whose headers are asked for together."""
 
 T = TypeVar("T")
-Read: TypeAlias = Callable[[int, int], tuple[bytes, int]]
-"""Offset and length → at most so many bytes of a file, and the size of the file."""
 
 
 class HubError(InputError):

@@ -32,12 +32,15 @@ _REVISION = re.compile(r"\w[\w.+-]*(?:/\w[\w.+-]*)*", re.ASCII)
 class CatalogEntry:
     """A model of the catalog.
 
-    `parameters` is exact, `published` the size its makers give, `active` the parameters a token meets as they give them
-    (None where all do), `source` where config and size come from, `scope` what the count covers.
+    `parameters` and `active_parameters` (those that a token meets) are exact; `published` and `active` are the same as
+    its makers give them (`active` None where all are). `source`: where config and size come from; `scope`: what the
+    count covers.
     """
 
     id: str
+    model_type: str
     parameters: int
+    active_parameters: int
     published: str
     active: str | None
     source: str
@@ -78,11 +81,18 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False) 
     Raises InputError (HubError where the Hub or the way to it fails) with one line that says what to do.
     """
     origin = origin_of(source, revision=revision)
-    model = build(origin.raw, origin.name)
+    model = model_from(origin)
     if headers:
-        from roofline.model.checkpoint import model_as_stored, tensors_of
+        from roofline.model.checkpoint import tensors_of
+        from roofline.model.stored import as_stored, placed_tensors
 
-        model = model_as_stored(model, tensors_of(origin))
+        model = as_stored(placed_tensors(model, tensors_of(origin)))
+    return model
+
+
+def model_from(origin: Origin) -> Model:
+    """The model of a config whose place is known. Raises InputError."""
+    model = build(origin.raw, origin.name)
     return replace(model, warnings=(*model.warnings, *origin.notes)) if origin.notes else model
 
 

@@ -18,9 +18,9 @@ LONGEST_NUMBER = 100
 def read_config(path: Path, field: str = "", largest: int = LARGEST_FILE) -> dict[str, Any]:
     """The JSON object in a file nobody vouches for; `field` stands for the path in errors.
 
-    Raises InputError on anything but a regular, readable file of at most `largest` bytes (16 MiB) that holds one JSON object in UTF-8,
-    without a key given twice, a number of more than 100 characters or more than 64 levels. NaN and Infinity, which
-    transformers writes, pass as floats.
+    Raises InputError on anything but a regular, readable file of at most `largest` bytes (16 MiB) that holds one JSON
+    object in UTF-8, without a key given twice, a number of more than 100 characters or more than 64 levels. NaN and
+    Infinity, which transformers writes, pass as floats.
     """
     field = field or printable(str(path))
     try:

@@ -285,9 +285,19 @@ def quantised(model: Model, scheme: Scheme) -> tuple[Model, tuple[str, ...]]:
     drafts = [matcher.formatted(block, len(layers) + i, stored) for i, block in enumerate(model.drafts)]
     embedding = matcher.modules(model.embedding, None, stored)
     head = matcher.modules(model.head, None, stored)
+    told = model if scheme.kv is None else replace(model, precision=stored.with_roles(kv=scheme.kv))
+    told = replace(told, precision=replace(told.precision, own=stored.own))
+    return settled(told, layers, drafts, embedding, head), matcher.warnings(len(layers))
+
+
+def settled(model: Model, layers: Sequence[Block], drafts: Sequence[Block], embedding: Modules, head: Modules) -> Model:
+    """The model with those parts instead of its own, whose matrices all know their formats.
+
+    A part's format becomes that of most of its values, and modules that have it need not say so.
+    """
     every = [*embedding, *head, *(x for block in layers for x in block.modules)]
-    precision = stored.with_roles(**_usual(every), **({} if scheme.kv is None else {"kv": scheme.kv}))
-    precision = replace(precision, own=stored.own)
+    own = model.precision.own
+    precision = replace(model.precision.with_roles(**_usual(every)), own=own)
 
     def told_apart(modules: Iterable[Module]) -> Modules:
         usual = {part: precision.weights(part) for part in PARTS}
@@ -296,11 +306,10 @@ def quantised(model: Model, scheme: Scheme) -> tuple[Model, tuple[str, ...]]:
         )
 
     blocks = {id(b): replace(b, modules=told_apart(b.modules)) for b in (*layers, *drafts)}
-    changed = replace(
+    return replace(
         model, layers=tuple(blocks[id(b)] for b in layers), drafts=tuple(blocks[id(b)] for b in drafts),
         embedding=told_apart(embedding), head=told_apart(head), precision=precision,
     )  # fmt: skip
-    return changed, matcher.warnings(len(layers))
 
 
 def _usual(modules: Iterable[Module]) -> dict[str, Format]:
