@@ -97,14 +97,14 @@ class StoredWeights:
         return sum(p.tensor.bytes for p in self.own)
 
     def groups(self) -> tuple[TensorGroup, ...]:
-        """The tensors that differ by numbers in their names alone, together; those of the language model first."""
+        """The tensors that differ by numbers in their names alone, together, by name."""
         groups: dict[tuple[str, Use, str, str, tuple[int, ...]], list[int]] = {}
-        for place in (*(p for p in self.places if p.use in COUNTED), *(p for p in self.places if p.use not in COUNTED)):
+        for place in self.places:
             key = place.pattern, place.use, place.module, place.tensor.dtype, place.tensor.shape
             groups.setdefault(key, []).append(place.tensor.bytes)
         return tuple(
             TensorGroup(name, use, module, dtype, shape, len(sizes), sum(sizes))
-            for (name, use, module, dtype, shape), sizes in groups.items()
+            for (name, use, module, dtype, shape), sizes in sorted(groups.items())
         )
 
     def modules(self) -> tuple[ModuleBytes, ...]:

@@ -35,6 +35,10 @@ _BESIDE = re.compile(
 _WORD = re.compile(r"\w+")
 _EXPERT = re.compile(r"experts\.(\d+)\b")
 _LONGEST_PATTERN, _MOST_PATTERNS = 2000, 200_000
+_BROAD = re.compile(r"(?:\.|\\[wWSD]|\])(?:[*+]|\{)")
+"""A repeat of what matches nearly all: so many of them, and a name can be taken apart in as many ways as it has letters
+to their power."""
+_MOST_REPEATS, _MOST_OPTIONS = 4, 24
 
 
 @dataclass(frozen=True)
@@ -134,12 +138,18 @@ def _is_glob(text: str) -> bool:
 
 
 def _compiled(text: str) -> re.Pattern[str]:
+    """A regular expression whose matching cannot take long. Raises InputError for others."""
     expression = text.removeprefix("re:")
     try:
-        if re.search(r"[+*}]\)?[+*{]", expression):
-            raise re.error("nested repeats")
+        if re.search(r"[+*}]\)?[+*{]|\)[+*{]", expression):
+            raise re.error("repeats of what repeats")
+        if (
+            len(_BROAD.findall(re.sub(r"(\.\*)+\$?$", "", expression))) > _MOST_REPEATS
+            or expression.count("?") > _MOST_OPTIONS
+        ):
+            raise re.error("too many repeats")
         return re.compile(expression)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise InputError("quantization_config", text, f"a regular expression ({error})") from None
 
 
