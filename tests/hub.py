@@ -23,6 +23,8 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OLDER = "89abcdef0123456789abcdef0123456789abcdef"
 TOKEN = "hf_valid"
 
+FILES: dict[str, dict[str, bytes]] = {}
+"""Repositories of a test's own: their files by name, beside a config.json."""
 _GOOD = json.dumps(CONFIG).encode()
 _OLD = json.dumps(CONFIG | {"num_hidden_layers": 1}).encode()
 _GATED = "Access to model org/gated is restricted"
@@ -52,8 +54,16 @@ def file(body: bytes, commit: str = COMMIT, cut: bool = False) -> Answer:
     return Answer(200, {"ETag": f'"{etag}"', "X-Repo-Commit": commit, "Accept-Ranges": "bytes"}, body, cut)
 
 
-def answer(repo: str, revision: str, token: str | None) -> Answer:
-    """What the Hub says when asked for the config.json of `repo`."""
+def part(whole: Answer, asked: str) -> Answer:
+    """The bytes of a file that a Range header asks for."""
+    first, _, last = asked.removeprefix("bytes=").partition("-")
+    body = whole.body[int(first) : int(last) + 1]
+    span = f"bytes {first}-{int(first) + len(body) - 1}/{len(whole.body)}"
+    return Answer(206, {**whole.headers, "Content-Range": span}, body)
+
+
+def answer(repo: str, revision: str, token: str | None, name: str = "config.json") -> Answer:
+    """What the Hub says when asked for a file of `repo`: everywhere a config.json, in some what stands in `FILES`."""
     if token not in (None, TOKEN, "hf_stranger"):
         return BAD_TOKEN
     commit = {"main": COMMIT, COMMIT: COMMIT, "v1": OLDER, OLDER: OLDER, "refs/pr/1": OLDER}.get(revision)
@@ -68,7 +78,7 @@ def answer(repo: str, revision: str, token: str | None) -> Answer:
         "org/good": file(_GOOD if commit == COMMIT else _OLD, commit or ""),
         "org/private": file(_GOOD),
         "org/gated": file(_GOOD),
-        "old-name": Answer(307, {"Location": f"/org/good/resolve/{revision}/config.json"}),
+        "old-name": Answer(307, {"Location": f"/org/good/resolve/{revision}/{name}"}),
         "org/empty": refusal(404, "EntryNotFound", "Entry not found"),
         "org/disabled": Answer(403, {"X-Error-Message": "Access to this resource is disabled."}),
         "org/text": file(b"<html>not a config</html>"),
@@ -78,12 +88,20 @@ def answer(repo: str, revision: str, token: str | None) -> Answer:
         "org/portal": Answer(200, {"Content-Type": "text/html"}, b"<html>Log in to this network</html>"),
         "org/broken": Answer(500, {}, b"Internal Error - We're working hard to fix this as soon as possible!"),
         "org/busy": Answer(429, {}, b"Too many requests"),
+        "org/slow": file(_GOOD),
+        **{name: file(_GOOD) for name in FILES},
         "org/hangs": Answer(0),
         "org/hangs-later": file(_GOOD),
     }
     if repo in answers and commit is None:
         return refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
-    return answers.get(repo, unknown)
+    said = answers.get(repo, unknown)
+    if name == "config.json" or said.status != 200:
+        return said
+    if repo == "org/slow" and name == "hf_quant_config.json":
+        return Answer(0)
+    body = FILES.get(repo, {}).get(name)
+    return file(body) if body is not None else refusal(404, "EntryNotFound", "Entry not found")
 
 
 class _Server(ThreadingHTTPServer):
@@ -94,9 +112,13 @@ class _Server(ThreadingHTTPServer):
 
 
 class Hub:
-    """Serves on a free port of 127.0.0.1 while entered; `asked` lists every config.json request with its token."""
+    """Serves on a free port of 127.0.0.1 while entered; `asked` lists every config.json request with its token.
+
+    `others` lists every request for another file: method, repository, name and range.
+    """
 
     def __init__(self) -> None:
+        self.others: list[tuple[str, str, str, str]] = []
         self.asked: list[tuple[str, str, str | None]] = []
         self._over = threading.Event()
         self._server = _Server(("127.0.0.1", 0), self._handler())
@@ -143,10 +165,15 @@ class Hub:
             def wanted(self) -> Answer:
                 repo, found, rest = self.path.strip("/").partition("/resolve/")
                 revision, _, name = rest.partition("/")
-                if not found or name != "config.json":
+                if not found:
                     return Answer(404)
                 _, _, token = (self.headers["Authorization"] or "").partition("Bearer ")
-                hub.asked.append((self.command, repo, token or None))
-                return answer(repo, unquote(revision), token or None)
+                span = self.headers["Range"] or ""
+                if name == "config.json":
+                    hub.asked.append((self.command, repo, token or None))
+                else:
+                    hub.others.append((self.command, repo, name, span))
+                whole = answer(repo, unquote(revision), token or None, name)
+                return part(whole, span) if span and whole.status == 200 else whole
 
         return Handler

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hub import COMMIT, CONFIG, OLDER, TOKEN, Hub
+from hub import COMMIT, CONFIG, FILES, OLDER, TOKEN, Hub
 from roofline.model import load as loading
 from roofline.model.errors import InputError
 from roofline.model.load import CatalogEntry, HubError, catalog, catalog_config, config_of, load
@@ -205,7 +205,15 @@ def test_catalog_needs_no_huggingface_hub() -> None:
 
 @pytest.fixture
 def small_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    entry = {"parameters": 1, "published": "1", "active": None, "source": "here", "scope": "all"}
+    entry = {
+        "model_type": "llama",
+        "parameters": 1,
+        "active_parameters": 1,
+        "published": "1",
+        "active": None,
+        "source": "here",
+        "scope": "all",
+    }
     for name in ("a/twin", "b/Twin"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / f"{name}.json").write_text(json.dumps(CONFIG))
@@ -217,7 +225,7 @@ def small_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 
 def test_name_of_two_models(small_catalog: None, offline: None) -> None:
-    assert dict(catalog())["a/twin"] == CatalogEntry("a/twin", 1, "1", None, "here", "all")
+    assert dict(catalog())["a/twin"] == CatalogEntry("a/twin", "llama", 1, 1, "1", None, "here", "all")
     assert load("B/twin").name == "b/Twin"
     assert refused("twin", "more than one").nearest == ("a/twin", "b/Twin")
 
@@ -302,6 +310,7 @@ def hub(
 ) -> Iterator[Hub]:
     """The server, asked by huggingface_hub; whatever fails, nothing may reach stdout or stderr."""
     server.asked.clear()
+    server.others.clear()
     point_at(server.url, tmp_path / "home", monkeypatch)
     yield server
     assert capfd.readouterr() == ("", "")
@@ -334,6 +343,46 @@ def test_cached_copy_serves_where_the_hub_fails(hub: Hub, monkeypatch: pytest.Mo
     for url in ("http://127.0.0.1:9", f"{hub.url}/org/broken/resolve/main/config.json?"):
         point_at(url, tmp_path / "home", monkeypatch)
         assert load("org/good").name == "org/good"
+
+
+QUANTIZED = json.dumps({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}}).encode()
+
+
+def test_quantization_beside_the_config(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorRT Model Optimizer's file, asked once for each commit."""
+    monkeypatch.setitem(FILES, "org/fp8", {"hf_quant_config.json": QUANTIZED})
+    model = load("org/fp8")
+    assert (model.precision.ffn.name, model.precision.head.name, model.warnings) == ("fp8", "bf16", ())
+    asked = len(hub.others)
+    assert load("org/fp8") == model
+    go_offline(monkeypatch)
+    assert load("org/fp8") == model
+    assert len(hub.others) == asked
+
+
+def test_absent_quantization_is_asked_once(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load("org/good").warnings == ()
+    assert hub.others == [("HEAD", "org/good", "hf_quant_config.json", "")]
+    assert load("org/good").precision.ffn.name == "bf16"
+    go_offline(monkeypatch)
+    assert load("org/good").warnings == ()
+    assert len(hub.others) == 1
+
+
+def test_quantization_that_cannot_be_asked_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT", 0.3)
+    (warning,) = load("org/slow").warnings
+    assert "hf_quant_config.json could not be asked" in warning
+    assert "did not answer in time" in warning
+    go_offline(monkeypatch)
+    (warning,) = load("org/slow").warnings
+    assert "HF_HUB_OFFLINE is set" in warning
+
+
+def test_quantization_beside_is_checked_as_a_config_is(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n, (content, said) in enumerate([(b"[1]", "a JSON object"), (b"{}", "quantization"), (b" " * 2**25, "bytes")]):
+        monkeypatch.setitem(FILES, f"org/bad{n}", {"hf_quant_config.json": content})
+        refused(f"org/bad{n}", "hf_quant_config", said)
 
 
 def test_revisions(hub: Hub) -> None:

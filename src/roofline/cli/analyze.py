@@ -13,6 +13,7 @@ from roofline.cli.common import (
     CountingName,
     Form,
     Formats,
+    Headers,
     LawName,
     LayoutText,
     ModelArgument,
@@ -50,6 +51,7 @@ def analyze(
     traffic: TrafficName = "fused",
     precision: Formats = None,
     revision: Revision = None,
+    headers: Headers = False,
     json: Form = False,
     csv: Form = False,
     md: Form = False,
@@ -81,7 +83,7 @@ def analyze(
     if on is None and law != "calibrated":
         raise InputError("--law", law, "--on CHIP beside it: without a chip there are no times")
     form = form_of(output, {"json": json, "csv": csv, "md": md})
-    built = load(model, revision=revision)
+    built = load(model, revision=revision, headers=headers)
     options = {"counting": counting, "traffic": traffic, "precision": precision}
     asked = step.steps(built.context)
     if on is None:

@@ -94,6 +94,15 @@ LayoutText = Annotated[
     ),
 ]
 Revision = Annotated[str | None, Parameter(help="A branch, tag or commit on the Hub.")]
+Headers = Annotated[
+    bool,
+    Parameter(
+        help="Weights in the formats that the headers of the checkpoint's safetensors files state, not the config.",
+        negative="",
+        show_default=False,
+    ),
+]
+"""Of commands that take a model: needs a folder or a Hub id with safetensors files, of which some kB are read."""
 
 
 @Parameter(name="*")

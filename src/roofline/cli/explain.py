@@ -6,7 +6,17 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import CountingName, Formats, ModelArgument, Revision, StepOptions, Switch, TrafficName, warn
+from roofline.cli.common import (
+    CountingName,
+    Formats,
+    Headers,
+    ModelArgument,
+    Revision,
+    StepOptions,
+    Switch,
+    TrafficName,
+    warn,
+)
 from roofline.model.errors import InputError
 
 
@@ -20,6 +30,7 @@ def explain(
     traffic: TrafficName = "fused",
     precision: Formats = None,
     revision: Revision = None,
+    headers: Headers = False,
     json: Switch = False,
 ) -> None:
     """The formulas of one op's FLOPs and bytes, the numbers put in, and their sources.
@@ -37,7 +48,7 @@ def explain(
     from roofline.work.analysis import analyze as run
     from roofline.work.explain import explained
 
-    built = load(model, revision=revision)
+    built = load(model, revision=revision, headers=headers)
     analyses = [
         (name, run(built, s, counting=counting, traffic=traffic, precision=precision))
         for name, s in step.steps(built.context)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from roofline.cli.common import (
     ChipName,
     Formats,
+    Headers,
     LayoutText,
     ModelArgument,
     Needed,
@@ -28,6 +29,7 @@ def fit(
     precision: Formats = None,
     chunk: Whole = None,
     revision: Revision = None,
+    headers: Headers = False,
     json: Switch = False,
 ) -> None:
     """Does it fit: weights, KV cache, activations; the largest batch, the longest context, the fewest chips.
@@ -56,7 +58,7 @@ def fit(
     from roofline.show.fit import fit_text
     from roofline.show.tables import print_json, print_text
 
-    built = load(model, revision=revision)
+    built = load(model, revision=revision, headers=headers)
     result = run(
         built, on=on, layout=layout, batch=batch, context=context, engine=engine, precision=precision, chunk=chunk
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from roofline.cli.common import (
     ChipName,
     Formats,
+    Headers,
     LawName,
     LayoutText,
     ModelArgument,
@@ -33,6 +34,7 @@ def generate(
     draft_length: Whole = None,
     acceptance: float = 0.7,
     revision: Revision = None,
+    headers: Headers = False,
     json: Switch = False,
 ) -> None:
     """A static batch from prompt to last token: TTFT, TPOT, latency, tokens per second.
@@ -68,7 +70,7 @@ def generate(
     from roofline.show.generate import generation_text
     from roofline.show.tables import print_json, print_text
 
-    built = load(model, revision=revision)
+    built = load(model, revision=revision, headers=headers)
     speculation = None
     if draft is not None or draft_length is not None:
         proposer = None if draft in (None, "none") else load(draft)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import Form, Revision, Switch, warn
+from roofline.cli.common import Form, Headers, Revision, Switch, refuse, warn
 from roofline.model.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.result import Result
+    from roofline.show.models import StoredTensors
+    from roofline.show.tables import Table
 
 
 def models(
@@ -16,47 +22,97 @@ def models(
     ] = None,
     /,
     *,
+    family: str | None = None,
+    size: str | None = None,
+    find: str | None = None,
     types: Switch = False,
+    tensors: Switch = False,
+    check: Path | None = None,
     revision: Revision = None,
+    headers: Headers = False,
     json: Form = False,
     md: Form = False,
 ) -> None:
-    """The catalog of published models, or one model's modules and parameters.
+    """The catalog of published models, one model's modules, tensors and parameters, or a check of many configs.
 
     Example: `roofline models meta-llama/Llama-3.1-8B`
 
     Parameters
     ----------
+    family:
+        Only models of the catalog whose model_type has this in it, such as `qwen3`.
+    size:
+        Only those with so many parameters: `7B-80B`, `70B-`, `-500M`, or `8B` for what is within a tenth of it.
+    find:
+        Only those with this text in their id, scope or source.
     types:
         List the model_types that are understood.
+    tensors:
+        List the tensors of the model's safetensors files, by their headers alone, beside what its config promises.
+    check:
+        A folder: what becomes of every config in it. Exits with 1 if one is refused.
     json:
         JSON, as docs/json.md has it.
     md:
         Markdown.
     """
-    from roofline.model.load import catalog, load
+    from roofline.model.load import load
     from roofline.show import models as views
-    from roofline.show.tables import markdown, print_json, print_line, print_table
+    from roofline.show.tables import markdown, print_json, print_line, print_tables
 
-    if types and name is not None:
-        raise InputError("--types", name, "no model beside it")
-    result: views.ModelTypes | views.Catalog | views.ModelAnswer
+    filters = {"--family": family, "--size": size, "--find": find}
+    asked = {"--types": types or None, "--check": check, **filters}
+    for option, value in asked.items():
+        if value is not None and (name is not None or tensors or headers or revision is not None):
+            raise InputError(option, str(value), "no model and nothing of one beside it")
+    if sum(map(bool, (types, check is not None, any(v is not None for v in filters.values())))) > 1:
+        raise InputError("arguments", "several of them", "one of --types, --check and filters of the catalog")
+    if name is None and (tensors or headers or revision is not None):
+        raise InputError("name", None, "a model, for --tensors, --headers and --revision")
+
+    result: Result
+    tables: tuple[Table, ...]
     if types:
         from roofline.model.families import FAMILIES
 
         result = views.ModelTypes(tuple(sorted(FAMILIES)))
-        table = views.types_table(result)
+        tables = (views.types_table(result),)
+    elif check is not None:
+        from roofline.model.survey import checked_configs
+
+        result = views.Checks(str(check), checked_configs(check))
+        tables = (views.checks_table(result),)
     elif name is None:
-        result = views.Catalog(tuple(catalog().values()))
-        table = views.catalog_table(result)
+        from roofline.model.choice import chosen_models
+
+        result = views.Catalog(chosen_models(family, size, find))
+        tables = (views.catalog_table(result),)
+    elif tensors:
+        result = _tensors(name, revision)
+        tables = (views.stored_table(result), views.tensors_table(result))
     else:
-        result = views.ModelAnswer(load(name, revision=revision))
-        table = views.module_table(result)
+        result = views.ModelAnswer(load(name, revision=revision, headers=headers))
+        tables = (views.module_table(result),)
     if json:
         print_json(result.to_dict())
     elif md:
-        print_line(markdown(table))
+        print_line("\n".join(markdown(table) for table in tables))
     else:
-        print_table(table)
+        print_tables(*((table, "") for table in tables))
     if isinstance(result, views.ModelAnswer):
         warn(result.model)
+    elif isinstance(result, views.StoredTensors):
+        warn(result.as_stored)
+    elif isinstance(result, views.Checks):
+        refuse(not result.refused)
+
+
+def _tensors(name: str, revision: str | None) -> StoredTensors:
+    """The tensors of a model's files."""
+    from roofline.model.checkpoint import tensors_of
+    from roofline.model.load import model_from, origin_of
+    from roofline.model.stored import placed_tensors
+    from roofline.show.models import StoredTensors
+
+    origin = origin_of(name, revision=revision)
+    return StoredTensors(placed_tensors(model_from(origin), tensors_of(origin)))

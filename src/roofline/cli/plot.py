@@ -14,6 +14,7 @@ from roofline.cli.common import (
     CLUSTER,
     CountingName,
     Formats,
+    Headers,
     LawName,
     LayoutText,
     ModelArgument,
@@ -60,6 +61,7 @@ def plot(
     law: LawName = "calibrated",
     engine: str = "none",
     revision: Revision = None,
+    headers: Headers = False,
     json: Switch = False,
     force: Switch = False,
 ) -> None:
@@ -122,7 +124,8 @@ def plot(
     given = {
         "kind": kind, "layout": layout, "train": train, "points": points, "links": links, "over": over, "phase": phase,
         "most_batch": most_batch, "most_context": most_context, "counting": counting, "traffic": traffic,
-        "precision": precision, "law": law, "engine": engine, "revision": revision, "broken": broken, **vars(step),
+        "precision": precision, "law": law, "engine": engine, "revision": revision, "headers": headers,
+        "broken": broken, **vars(step),
     }  # fmt: skip
     _refuse_the_rest("a table" if table else f"a {kind}", TABLE if table else TAKES[kind], given)
     if table:
@@ -131,7 +134,7 @@ def plot(
         return
     if kind in ("roofline", "sweep", "map", "tornado") and not on:
         raise InputError("--on", "nothing", f"a chip, for a {kind}")
-    built = load(model, revision=revision)
+    built = load(model, revision=revision, headers=headers)
     size = 1 if step.batch is None else step.batch
     alone = train is not None and step == StepOptions(batch=step.batch)
     steps = dict(() if alone else step.steps(built.context))
@@ -162,7 +165,7 @@ STEPS = frozenset(f.name for f in fields(StepOptions))
 TIMES = frozenset({"precision", "law", "engine", "layout"})
 WORK = frozenset({"counting", "traffic"})
 LIMITS = frozenset({"most_batch", "most_context"})
-ALWAYS = frozenset({"kind", "revision"})
+ALWAYS = frozenset({"kind", "revision", "headers"})
 TABLE = frozenset({"precision", "broken"})
 TAKES: Mapping[str, frozenset[str]] = {
     "roofline": ALWAYS | STEPS | TIMES | WORK | {"train", "points", "links", "broken"},

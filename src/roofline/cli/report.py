@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from roofline.cli.common import (
     CLUSTER,
     Formats,
+    Headers,
     LayoutText,
     ModelArgument,
     Needed,
@@ -45,6 +46,7 @@ def report(
     engine: str = "none",
     precision: Formats = None,
     revision: Revision = None,
+    headers: Headers = False,
     json: Switch = False,
     force: Switch = False,
 ) -> None:
@@ -82,7 +84,7 @@ def report(
 
     if output is None and tables is None and not json:
         raise InputError("--output", "nothing", "a file that ends in .html, .md or .json, or --tables, or --json")
-    built = load(model, revision=revision)
+    built = load(model, revision=revision, headers=headers)
     with progress_bar("report") if sys.stderr.isatty() else nullcontext() as progress:
         result = run(
             built, on=on, output=output, tables=tables, tables_form=tables_form, force=force, progress=progress,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from roofline.cli.common import (
     ChipName,
     Formats,
+    Headers,
     LawName,
     LayoutText,
     ModelArgument,
@@ -41,6 +42,7 @@ def serve(
     prefill_layout: LayoutText = None,
     chips: Whole = None,
     revision: Revision = None,
+    headers: Headers = False,
     json: Switch = False,
 ) -> None:
     """A server in steady state, at a concurrency or a request rate: TTFT, TPOT, throughput.
@@ -87,7 +89,7 @@ def serve(
             raise InputError("--rate", rate, "--concurrency of one decode replica, with --prefill-layout")
         if prefix:
             raise InputError("--prefix", prefix, "nothing, with --prefill-layout: its prompts are prefilled whole")
-    built = load(model, revision=revision)
+    built = load(model, revision=revision, headers=headers)
     if prefill_layout is not None and chips is not None and concurrency is not None:
         from roofline.estimates.pools import pools
 

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from roofline.cli.common import (
     FIGURES,
+    Headers,
     LawName,
     LayoutText,
     ModelArgument,
@@ -48,6 +49,7 @@ def train(
     run_tokens: float | None = None,
     mtbf_hours: float | None = None,
     revision: Revision = None,
+    headers: Headers = False,
     timeline: Switch = False,
     trace: Path | None = None,
     json: Switch = False,
@@ -117,7 +119,7 @@ def train(
         raise InputError("--mtbf-hours", mtbf_hours, "--run-tokens beside it: it is of a whole run")
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
-    built = load(model, revision=revision)
+    built = load(model, revision=revision, headers=headers)
     result = estimate(
         built, batch=batch, tokens=tokens, lora=lora, drafts=drafts, on=on, layout=layout, engine=engine, law=law,
         recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss,

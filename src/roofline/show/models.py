@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar
 
 from roofline.explore.anatomy import sizes
 from roofline.model.load import CatalogEntry
 from roofline.model.model import Model
 from roofline.model.modules import Module
+from roofline.model.stored import ModuleBytes, StoredWeights, TensorGroup, as_stored
+from roofline.model.survey import CheckedConfig
 from roofline.result import Figured, Result, Units
 from roofline.show.analysis import OfModel, headline
 from roofline.show.tables import Column, Table
@@ -82,13 +85,114 @@ class ModelAnswer(OfModel):
         return tuple(ModuleFacts(module, block, layers) for block, module, layers in self.model.placed())
 
 
+@dataclass(frozen=True, repr=False)
+class StoredTensors(Result):
+    """The answer of `models NAME --tensors`: what the headers of a checkpoint say, beside what its config does."""
+
+    SCHEMA: ClassVar[str] = "roofline.tensors/1"
+    FIGURES: ClassVar[Units] = {
+        "name": "", "total": "B", "stored": "B", "promised": "B", "modules": "", "tensors": "", "warnings": "",
+    }  # fmt: skip
+
+    of: StoredWeights
+
+    @property
+    def name(self) -> str:
+        """The model."""
+        return self.of.model.name
+
+    @property
+    def total(self) -> int:
+        """Bytes of all tensors."""
+        return self.of.total
+
+    @property
+    def stored(self) -> int:
+        """Bytes of the language model's tensors."""
+        return self.of.bytes
+
+    @property
+    def promised(self) -> int:
+        """Bytes of the language model by its config."""
+        return int(self.of.model.weight_bytes())
+
+    @property
+    def modules(self) -> tuple[ModuleBytes, ...]:
+        """The language model's modules, all layers together, that with most bytes first."""
+        return self.of.modules()
+
+    @property
+    def tensors(self) -> tuple[TensorGroup, ...]:
+        """The tensors, together where their names differ in numbers alone."""
+        return self.of.groups()
+
+    @cached_property
+    def as_stored(self) -> Model:
+        """The model in the formats of the files."""
+        return as_stored(self.of)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What headers leave open, and where they differ from the config."""
+        return self.as_stored.warnings
+
+
+@dataclass(frozen=True, repr=False)
+class Checks(Result):
+    """The answer of `models --check`: what becomes of every config in a folder."""
+
+    SCHEMA: ClassVar[str] = "roofline.checks/1"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("folder", "exact", "warned", "refused", "configs"), "")
+
+    folder: str
+    "Where they were looked for."
+    configs: tuple[CheckedConfig, ...]
+    "By path."
+
+    @property
+    def exact(self) -> int:
+        """Configs that were understood whole."""
+        return self._number("exact")
+
+    @property
+    def warned(self) -> int:
+        """Configs that are counted with warnings."""
+        return self._number("warned")
+
+    @property
+    def refused(self) -> int:
+        """Configs that are not counted."""
+        return self._number("refused")
+
+    def _number(self, outcome: str) -> int:
+        return sum(config.outcome == outcome for config in self.configs)
+
+
 def catalog_table(c: Catalog) -> Table:
     """One line for each published model."""
     columns = (
-        Column("Model"), Column("Parameters", "count"), Column("Published", "plain", drop=2),
-        Column("Active", "plain"), Column("Scope", drop=1),
+        Column("Model"), Column("Family", drop=3), Column("Parameters", "count"), Column("Active", "count"),
+        Column("Published", drop=2), Column("Scope", drop=1),
     )  # fmt: skip
-    return Table(columns, tuple((e.id, e.parameters, e.published, e.active or None, e.scope) for e in c.models))
+    rows = tuple((e.id, e.model_type, e.parameters, e.active_parameters, _published(e), e.scope) for e in c.models)
+    return Table(columns, rows)
+
+
+def _published(entry: CatalogEntry) -> str:
+    return entry.published + (f", {entry.active} active" if entry.active else "")
+
+
+def checks_table(c: Checks) -> Table:
+    """One line for each config, and why what was refused was."""
+    columns = (
+        Column("Config"), Column("Outcome"), Column("model_type", drop=1), Column("Parameters", "count"),
+        Column("Weights", "B", drop=2), Column("Reasons", wrap=True),
+    )  # fmt: skip
+    rows = tuple(
+        (x.path, x.outcome, x.model_type or "", x.parameters, x.weight_bytes, "; ".join(x.reasons)) for x in c.configs
+    )
+    counts = f"{c.exact} exact, {c.warned} warned, {c.refused} refused"
+    return Table(columns, rows, title=f"{c.folder}: {counts}")
 
 
 def types_table(t: ModelTypes) -> Table:
@@ -113,3 +217,30 @@ def module_table(answer: ModelAnswer) -> Table:
     )  # fmt: skip
     total = (("Total", "", "", len(model.layers), None, model.parameters, None, ""),)
     return Table(columns, rows, total, headline(model))
+
+
+def tensors_table(answer: StoredTensors) -> Table:
+    """Tensors by pattern: where they belong, and what they take."""
+    columns = (
+        Column("Tensor"), Column("Module", drop=1), Column("Use", drop=2), Column("Dtype"), Column("Shape", "plain"),
+        Column("Tensors", "count"), Column("Bytes", "count"),
+    )  # fmt: skip
+    rows = tuple(
+        (g.name, g.module, g.use, g.dtype, "×".join(map(str, g.shape)), g.tensors, g.bytes) for g in answer.tensors
+    )
+    total = (("Total", "", "", "", "", sum(g.tensors for g in answer.tensors), answer.total),)
+    return Table(columns, rows, total, f"{answer.name}: the tensors of its files")
+
+
+def stored_table(answer: StoredTensors) -> Table:
+    """Modules: their bytes in the files beside those that the config promises."""
+    columns = (
+        Column("Module"), Column("In the files"), Column("By the config"), Column("Bytes in the files", "count"),
+        Column("Bytes by the config", "count"),
+    )  # fmt: skip
+    rows = tuple(
+        (m.module or "all other", " ".join(m.dtypes), " ".join(m.formats), m.stored_bytes, m.promised_bytes)
+        for m in answer.modules
+    )
+    total = (("Total", "", "", answer.stored, answer.promised),)
+    return Table(columns, rows, total, f"{answer.name}: the language model's weights")

@@ -15,8 +15,9 @@ from roofline.compat.model_info.rules import PHASES, ReportPhase, Rules, rules_n
 from roofline.compat.numbers import number, whole_number
 from roofline.machine.chip import Chip, chip_named
 from roofline.model.errors import InputError
-from roofline.model.load import DEEPEST, load
+from roofline.model.load import load
 from roofline.model.model import Model
+from roofline.model.untrusted import DEEPEST
 
 if TYPE_CHECKING:
     from roofline.compat.model_info.physical import Physical

@@ -35,6 +35,10 @@ _BESIDE = re.compile(
 _WORD = re.compile(r"\w+")
 _EXPERT = re.compile(r"experts\.(\d+)\b")
 _LONGEST_PATTERN, _MOST_PATTERNS = 2000, 200_000
+_BROAD = re.compile(r"(?:\.|\\[wWSD]|\])(?:[*+]|\{)")
+"""A repeat of what matches nearly all: so many of them, and a name can be taken apart in as many ways as it has letters
+to their power."""
+_MOST_REPEATS, _MOST_OPTIONS = 4, 24
 
 
 @dataclass(frozen=True)
@@ -134,12 +138,18 @@ def _is_glob(text: str) -> bool:
 
 
 def _compiled(text: str) -> re.Pattern[str]:
+    """A regular expression whose matching cannot take long. Raises InputError for others."""
     expression = text.removeprefix("re:")
     try:
-        if re.search(r"[+*}]\)?[+*{]", expression):
-            raise re.error("nested repeats")
+        if re.search(r"[+*}]\)?[+*{]|\)[+*{]", expression):
+            raise re.error("repeats of what repeats")
+        if (
+            len(_BROAD.findall(re.sub(r"(\.\*)+\$?$", "", expression))) > _MOST_REPEATS
+            or expression.count("?") > _MOST_OPTIONS
+        ):
+            raise re.error("too many repeats")
         return re.compile(expression)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise InputError("quantization_config", text, f"a regular expression ({error})") from None
 
 
@@ -285,9 +295,19 @@ def quantised(model: Model, scheme: Scheme) -> tuple[Model, tuple[str, ...]]:
     drafts = [matcher.formatted(block, len(layers) + i, stored) for i, block in enumerate(model.drafts)]
     embedding = matcher.modules(model.embedding, None, stored)
     head = matcher.modules(model.head, None, stored)
+    told = model if scheme.kv is None else replace(model, precision=stored.with_roles(kv=scheme.kv))
+    told = replace(told, precision=replace(told.precision, own=stored.own))
+    return settled(told, layers, drafts, embedding, head), matcher.warnings(len(layers))
+
+
+def settled(model: Model, layers: Sequence[Block], drafts: Sequence[Block], embedding: Modules, head: Modules) -> Model:
+    """The model with those parts instead of its own, whose matrices all know their formats.
+
+    A part's format becomes that of most of its values, and modules that have it need not say so.
+    """
     every = [*embedding, *head, *(x for block in layers for x in block.modules)]
-    precision = stored.with_roles(**_usual(every), **({} if scheme.kv is None else {"kv": scheme.kv}))
-    precision = replace(precision, own=stored.own)
+    own = model.precision.own
+    precision = replace(model.precision.with_roles(**_usual(every)), own=own)
 
     def told_apart(modules: Iterable[Module]) -> Modules:
         usual = {part: precision.weights(part) for part in PARTS}
@@ -296,11 +316,10 @@ def quantised(model: Model, scheme: Scheme) -> tuple[Model, tuple[str, ...]]:
         )
 
     blocks = {id(b): replace(b, modules=told_apart(b.modules)) for b in (*layers, *drafts)}
-    changed = replace(
+    return replace(
         model, layers=tuple(blocks[id(b)] for b in layers), drafts=tuple(blocks[id(b)] for b in drafts),
         embedding=told_apart(embedding), head=told_apart(head), precision=precision,
     )  # fmt: skip
-    return changed, matcher.warnings(len(layers))
 
 
 def _usual(modules: Iterable[Module]) -> dict[str, Format]:

@@ -1,0 +1,67 @@
+"""The tensors of the checkpoint that a config belongs to: of the files beside it, or of its repository on the Hub."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from roofline.model.errors import InputError
+from roofline.model.headers import LARGEST_INDEX, Tensor, check_index, header_tensors, index_files
+from roofline.model.hub import hub_file_if_any, hub_ranges, local_range
+from roofline.model.load import Origin
+from roofline.model.untrusted import printable, read_config
+
+INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
+_EXPECTED = f"a folder or a Hub id with {INDEX} or {SINGLE}"
+
+
+def tensors_of(origin: Origin) -> tuple[Tensor, ...]:
+    """Every tensor of a checkpoint by the headers of its files; of several files its index says which they are.
+
+    Raises InputError where there are no such files, where index and headers differ and for what a header cannot say;
+    HubError where the Hub or the way to it fails.
+    """
+    if origin.folder is not None:
+        return _of_folder(origin.folder)
+    if origin.repository:
+        return _of_repository(origin)
+    known = f"{origin.name}, a config alone" if origin.name else "a config alone"
+    raise InputError("headers", known, _EXPECTED)
+
+
+def _of_folder(folder: Path) -> tuple[Tensor, ...]:
+    place = printable(str(folder))
+
+    def headers(names: Iterable[str]) -> list[tuple[Tensor, ...]]:
+        return [header_tensors(f"{place}/{name}", partial(local_range, folder / name)) for name in names]
+
+    if os.path.lexists(folder / INDEX):
+        return _of_index(read_config(folder / INDEX, f"{place}/{INDEX}", LARGEST_INDEX), f"{place}/{INDEX}", headers)
+    if not os.path.lexists(folder / SINGLE):
+        raise InputError("headers", f"{place} without them", _EXPECTED)
+    return headers([SINGLE])[0]
+
+
+def _of_repository(origin: Origin) -> tuple[Tensor, ...]:
+    model, commit = origin.repository, origin.commit
+
+    def headers(names: Iterable[str]) -> list[tuple[Tensor, ...]]:
+        return hub_ranges(model, names, commit, lambda name, read: header_tensors(f"{model}/{name}", read))
+
+    index = hub_file_if_any(model, INDEX, commit, LARGEST_INDEX)
+    if index is None:
+        return headers([SINGLE])[0]
+    return _of_index(read_config(index, f"{model}/{INDEX}", LARGEST_INDEX), f"{model}/{INDEX}", headers)
+
+
+def _of_index(
+    index: Mapping[str, Any], field: str, headers: Callable[[Iterable[str]], list[tuple[Tensor, ...]]]
+) -> tuple[Tensor, ...]:
+    files = index_files(index, field)
+    names = sorted(set(files.values()))
+    by_file = dict(zip(names, headers(names), strict=True))
+    check_index(field, files, by_file)
+    return tuple(tensor for tensors in by_file.values() for tensor in tensors)

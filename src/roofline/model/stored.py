@@ -1,0 +1,461 @@
+"""A checkpoint's tensors → the module that each belongs to, and the formats and bytes that modules really have.
+
+Tensors are matched by the names that `model/names.py` knows, a matrix of another name by its size, where only one
+module of its layer has that size. Packed weights count by their bytes: their bits are those that the module's values
+take.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from roofline.model.formats import FORMATS, Format, integers
+from roofline.model.headers import Tensor, pattern_of
+from roofline.model.model import Block, Model
+from roofline.model.modules import Experts, Linear, Module, Modules
+from roofline.model.names import HEAD, pieces
+from roofline.model.quantization.rules import blended, settled
+
+Use: TypeAlias = Literal["matrix", "scales", "vector", "buffer", "copy", "beside"]
+"""A tensor's: a module's matrix or the scales of one; norms, biases and the like; what is no parameter; a tied head
+stored twice; another part than the language model."""
+COUNTED: tuple[Use, ...] = ("matrix", "scales", "vector")
+"""Uses of tensors that are the language model's own."""
+
+_LAYER = re.compile(r"(.*?\b(?:layers|h|blocks|block))\.(\d{1,6})\.(.+)", re.DOTALL)
+_BESIDE = re.compile(
+    r"vision|visual|image|audio|speech|tower|projector|mm_|multi_modal|patch|talker|code2wav|encoder|resampler|mtp|"
+    r"nextn|eagle|codec|vqmodel"
+)
+_BUFFERS = re.compile(
+    r"(.*\.)?(inv_freq|masked_bias|position_ids|rotary_emb\..*|attn\.bias|layer_scalar|act_fn\.(beta|eps))"
+)
+"""What code computes anew or never changes: no parameters."""
+_CORRECTION = re.compile(r"(correction|expert)_bias$")
+"""Of a router, moved by its load: a parameter of some codes, not of others."""
+_OTHER_INPUTS = re.compile(r"\b(vision|visual|image|audio)")
+_CACHE_SCALE = re.compile(r"\b[kqv]_scale$|_zero_point$|\b(in|out)put_scale$")
+_EXPERT = re.compile(r"\bexperts\.\d+\.")
+_PAYLOADS = frozenset(
+    ("", "weight", "qweight", "weight_packed", "blocks", "W_q", "q_weight", "codes", "weight._data", "weight.qdata")
+)
+"""What follows a matrix's name where its values stand: plain, GPTQ and AWQ, compressed-tensors, MXFP4, HQQ, others."""
+_PLAIN = {
+    "F64": "fp64", "F32": "fp32", "F16": "fp16", "BF16": "bf16", "F8_E4M3": "fp8", "F8_E5M2": "fp8",
+    "F8_E4M3FNUZ": "fp8", "F8_E5M2FNUZ": "fp8", "I8": "int8",
+}  # fmt: skip
+"""Dtypes of which an element is a value; others may hold several."""
+_WIDTHS = frozenset((1, 2, 3, 4, 5, 6, 8))
+"""Bits of packed values."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A tensor, what it is for, and the layer (None beside the layers) and the module that it belongs to."""
+
+    tensor: Tensor
+    use: Use
+    layer: int | None = None
+    module: str = ""
+
+    @cached_property
+    def pattern(self) -> str:
+        """Its name with `*` for numbers."""
+        return pattern_of(self.tensor.name)
+
+
+@dataclass(frozen=True)
+class StoredWeights:
+    """The tensors of a model's checkpoint, each in its place.
+
+    `model`: with the formats that its config promises.
+    """
+
+    model: Model
+    places: tuple[Place, ...]
+
+    @cached_property
+    def own(self) -> tuple[Place, ...]:
+        """Those of the language model, draft layers apart."""
+        last = len(self.model.layers)
+        return tuple(p for p in self.places if p.use in COUNTED and (p.layer is None or p.layer < last))
+
+    @property
+    def total(self) -> int:
+        """Bytes of all tensors."""
+        return sum(p.tensor.bytes for p in self.places)
+
+    @cached_property
+    def bytes(self) -> int:
+        """Bytes of the language model."""
+        return sum(p.tensor.bytes for p in self.own)
+
+    def groups(self) -> tuple[TensorGroup, ...]:
+        """The tensors that differ by numbers in their names alone, together, by name."""
+        groups: dict[tuple[str, Use, str, str, tuple[int, ...]], list[int]] = {}
+        for place in self.places:
+            key = place.pattern, place.use, place.module, place.tensor.dtype, place.tensor.shape
+            groups.setdefault(key, []).append(place.tensor.bytes)
+        return tuple(
+            TensorGroup(name, use, module, dtype, shape, len(sizes), sum(sizes))
+            for (name, use, module, dtype, shape), sizes in sorted(groups.items())
+        )
+
+    def modules(self) -> tuple[ModuleBytes, ...]:
+        """What the files and the config's formats make of each module, all layers together."""
+        files: Counter[str] = Counter()
+        dtypes: dict[str, dict[str, None]] = defaultdict(dict)
+        for place in self.own:
+            files[place.module] += place.tensor.bytes
+            dtypes[place.module][place.tensor.dtype] = None
+        promised: Counter[str] = Counter()
+        formats: dict[str, dict[str, None]] = defaultdict(dict)
+        for x, n in self.model.modules():
+            name, matrix = x.name if x.name in files else "", self.model.precision.of(x)
+            promised[name] += n * int(self.model.precision.weight_bytes(x))
+            formats[name].update({matrix.name: None} if x.matrix else {})
+        names = sorted({*files, *promised}, key=lambda name: -files[name])
+        return tuple(
+            ModuleBytes(name, tuple(dtypes[name]), tuple(formats[name]), files[name], promised[name]) for name in names
+        )
+
+
+@dataclass(frozen=True)
+class TensorGroup:
+    """Tensors alike but for the numbers in their names."""
+
+    name: str
+    "With `*` for the numbers of layers and experts."
+    use: Use
+    "What they are for."
+    module: str
+    "The module that they belong to; empty where it is none, or several."
+    dtype: str
+    "As the file calls it."
+    shape: tuple[int, ...]
+    "Of each."
+    tensors: int
+    "How many they are."
+    bytes: int
+    "Of all of them."
+
+
+@dataclass(frozen=True)
+class ModuleBytes:
+    """A module's weights in the files and by the config, all layers together."""
+
+    module: str
+    "Its name; empty for norms and all else that no tensor's name gives to one module."
+    dtypes: tuple[str, ...]
+    "Of its tensors, scales included."
+    formats: tuple[str, ...]
+    "Of its matrices, by the config."
+    stored_bytes: int
+    "In the files."
+    promised_bytes: int
+    "By the config's formats."
+
+
+# -- which module --------------------------------------------------------------------------------------------------
+class _Names:
+    """What the matrices of some modules are called in a checkpoint, and how many values each may hold."""
+
+    def __init__(self, modules: Modules) -> None:
+        self.by_name: dict[str, list[tuple[int, Module, frozenset[int]]]] = defaultdict(list)
+        self.by_leaf: dict[str, list[tuple[int, Module, frozenset[int]]]] = defaultdict(list)
+        self.matrices: dict[str, int] = {}
+        self.tied = any(isinstance(x, Linear) and x.tied for x in modules)
+        for x in modules:
+            if x.matrix:
+                self.matrices[x.name] = x.matrix
+            for piece in pieces(x, modules):
+                each = piece.values // x.experts if isinstance(x, Experts) else piece.values
+                for rank, name in enumerate(piece.names):
+                    entry = rank, x, frozenset((piece.values, each, x.matrix))
+                    self.by_name[name].append(entry)
+                    self.by_leaf[name.rpartition(".")[2]].append(entry)
+
+    def module_of(self, name: str, tensor: Tensor) -> tuple[str, str] | None:
+        """The module whose matrix a name begins with, and what follows in it; None where there is none."""
+        for base, rest in _split(_EXPERT.sub("experts.{e}.", name)):
+            if base in self.by_name:
+                known = self.by_name[base]
+                fitting = [entry for entry in known if tensor.elements in entry[2]]
+                return min(fitting or known, key=lambda entry: entry[0])[1].name, rest
+        for base, rest in _split(name):
+            same = [entry for entry in self.by_leaf.get(base.rpartition(".")[2], ()) if tensor.elements in entry[2]]
+            if same and len({entry[1].name for entry in same}) == 1:
+                return same[0][1].name, rest
+        return None
+
+
+def _split(name: str) -> Iterator[tuple[str, str]]:
+    """A name in two, at each of its dots from the last; MXFP4 has `_blocks`, `_scales` and `_bias` instead."""
+    yield name, ""
+    at = len(name)
+    while (at := name.rfind(".", 0, at)) > 0:
+        yield name[:at], name[at + 1 :]
+    base, _, end = name.rpartition("_")
+    if end in ("blocks", "scales", "bias"):
+        yield base, end
+
+
+def _use(rest: str) -> Use:
+    if rest in _PAYLOADS:
+        return "matrix"
+    return "vector" if "bias" in rest and not rest.endswith("biases") else "scales"
+
+
+def placed_tensors(model: Model, tensors: Iterable[Tensor]) -> StoredWeights:
+    """Every tensor of a checkpoint in its place in the model."""
+    tensors = tuple(tensors)
+    stem = _stem(tensors, len(model.layers), len(model.drafts))
+    blocks = (*model.layers, *model.drafts)
+    names: dict[Block | None, _Names] = {None: _Names((*model.embedding, *model.head))}
+    names.update({block: _Names(block.modules) for block in dict.fromkeys(blocks)})
+    places: list[Place] = []
+    for tensor in tensors:
+        inside = _LAYER.fullmatch(tensor.name)
+        if _BUFFERS.fullmatch(tensor.name):
+            places.append(Place(tensor, "buffer"))
+        elif inside is not None and _OTHER_INPUTS.search(inside[3]):
+            places.append(Place(tensor, "beside"))
+        elif inside is not None and inside[1] == stem and int(inside[2]) < len(blocks):
+            layer = int(inside[2])
+            places.append(_in_layer(tensor, layer, inside[3], names[blocks[layer]]))
+        elif inside is not None or _BESIDE.search(tensor.name):
+            places.append(Place(tensor, "beside"))
+        else:
+            places.append(_outside(tensor, names[None]))
+    stored = StoredWeights(model, tuple(_by_size(places, names, blocks)))
+    if vector_values(stored).total() == vectors_expected(model):
+        return stored
+    without = (replace(p, use="buffer") if _CORRECTION.search(p.tensor.name) else p for p in stored.places)
+    return StoredWeights(model, tuple(without))
+
+
+def _in_layer(tensor: Tensor, layer: int, name: str, names: _Names) -> Place:
+    known = names.module_of(name, tensor)
+    if known is None:
+        return Place(tensor, "scales" if _CACHE_SCALE.search(name) else "vector", layer)
+    return Place(tensor, _use(known[1]), layer, known[0])
+
+
+def _outside(tensor: Tensor, names: _Names) -> Place:
+    """A tensor beside the layers: a table, the head, the last norm, under whatever the model itself is called."""
+    words = tensor.name.split(".")
+    for first in range(len(words)):
+        known = names.module_of(".".join(words[first:]), tensor)
+        if known is not None:
+            return Place(tensor, _use(known[1]), None, known[0])
+    return Place(tensor, "copy" if names.tied and not set(HEAD).isdisjoint(words) else "vector")
+
+
+def _by_size(places: Sequence[Place], names: Mapping[Block | None, _Names], blocks: Sequence[Block]) -> Iterator[Place]:
+    """The places, with those matrices told whose names say nothing, but of which there are as many values as it takes.
+
+    One that is as large as one module without matrices is that module's. Where several are left, and together hold
+    what the modules without any do, they are matrices of those, of no one in particular.
+    """
+    of_layer: dict[int | None, list[Place]] = defaultdict(list)
+    for place in places:
+        of_layer[place.layer].append(place)
+    for layer, inside in of_layer.items():
+        known = {place.module for place in inside if place.use == "matrix"}
+        sizes = names[None if layer is None else blocks[layer]].matrices
+        missing = {name: size for name, size in sizes.items() if name not in known}
+        nameless = [p for p in inside if p.use == "vector" and not p.module and p.tensor.dtype in _PLAIN]
+        told = _told(missing, [p for p in nameless if sum(n > 1 for n in p.tensor.shape) >= 2])
+        yield from (
+            replace(p, use="matrix", module=told[p.tensor.name]) if p.tensor.name in told else p for p in inside
+        )
+
+
+def _told(missing: Mapping[str, int], nameless: Sequence[Place]) -> dict[str, str]:
+    """The names of tensors that are matrices, and of the modules whose they are: "" where that is not known."""
+    sizes = Counter(missing.values())
+    counts = Counter(place.tensor.elements for place in nameless)
+    by_size = {size: name for name, size in missing.items() if sizes[size] == counts[size] == 1}
+    told = {p.tensor.name: by_size[p.tensor.elements] for p in nameless if p.tensor.elements in by_size}
+    left = [place for place in nameless if place.tensor.name not in told]
+    wanted = sum(size for name, size in missing.items() if name not in told.values())
+    for most in (16, 2):  # a convolution has three sides
+        flat = [place for place in left if len(place.tensor.shape) <= most]
+        if wanted and sum(place.tensor.elements for place in flat) == wanted:
+            return told | dict.fromkeys((place.tensor.name for place in flat), "")
+    return told
+
+
+def _stem(tensors: Iterable[Tensor], layers: int, drafts: int) -> str:
+    """How the checkpoint calls the language model's layers: the name with as many of them, else with most bytes."""
+    numbers: dict[str, set[int]] = defaultdict(set)
+    sizes: Counter[str] = Counter()
+    for tensor in tensors:
+        inside = _LAYER.fullmatch(tensor.name)
+        if inside is not None and not _BESIDE.search(inside[1]):
+            numbers[inside[1]].add(int(inside[2]))
+            sizes[inside[1]] += tensor.bytes
+    counts = (layers, layers + drafts)
+    return max(sizes, key=lambda stem: (len(numbers[stem]) in counts, sizes[stem]), default="")
+
+
+# -- which format --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Matrix:
+    """A module's values of one dtype: so many elements, their bytes, and those of their scales."""
+
+    dtype: str
+    elements: int
+    bytes: int
+    scales: int
+
+
+def _matrices(places: Iterable[Place]) -> tuple[_Matrix, ...]:
+    """The matrices of a module by dtype. Scales go with the matrix whose name theirs begins with."""
+    dtypes: dict[str, str] = {}
+    sums: dict[str, list[int]] = {}
+    loose: list[tuple[str, int]] = []
+    for place in places:
+        base, tensor = place.tensor.name, place.tensor
+        if place.use == "matrix":
+            base = next((base.removesuffix(f".{end}") for end in _PAYLOADS if end and base.endswith(f".{end}")), base)
+            dtypes[base.removesuffix("_blocks")] = tensor.dtype
+            of = sums.setdefault(tensor.dtype, [0, 0, 0])
+            of[0], of[1] = of[0] + tensor.elements, of[1] + tensor.bytes
+        elif place.use == "scales":
+            loose.append((base, tensor.bytes))
+    for name, size in loose:
+        owner = next((base for base, _ in _split(name) if base in dtypes), next(iter(dtypes), None))
+        if owner is not None:
+            sums[dtypes[owner]][2] += size
+    return tuple(_Matrix(dtype, *counts) for dtype, counts in sums.items())
+
+
+def stored_format(x: Module, places: Iterable[Place], promised: Format) -> Format | None:
+    """The format in which tensors hold a module's matrices; None where they do not hold as many values as it has.
+
+    Bits and scales are the files' own; what the values are multiplied in is as `promised`, where that has as many bits.
+    """
+    matrices = _matrices(places)
+    if not matrices:
+        return None
+    plain = sum(matrix.elements for matrix in matrices if matrix.dtype in _PLAIN)
+    packed = [matrix for matrix in matrices if matrix.dtype not in _PLAIN]
+    left = x.matrix - plain
+    if left < 0 or bool(left) != bool(packed):
+        return None
+    parts = [(m.elements, _with_scales(_known(_PLAIN[m.dtype], promised), m.scales, m.elements)) for m in matrices
+             if m.dtype in _PLAIN]  # fmt: skip
+    if packed:
+        bits = Fraction(8 * sum(m.bytes for m in packed), left)
+        if bits not in _WIDTHS:
+            return None
+        chosen = promised if promised.bits == bits else replace(integers(int(bits), 128), name=f"int{bits}")
+        parts.append((left, _with_scales(chosen, sum(m.scales for m in packed), left)))
+    return blended(parts)
+
+
+def _known(name: str, promised: Format) -> Format:
+    fmt = FORMATS[name]
+    return promised if (promised.bits, promised.compute) == (fmt.bits, fmt.compute) else fmt
+
+
+def _with_scales(fmt: Format, scales: int, values: int) -> Format:
+    overhead = Fraction(8 * scales, values)
+    return fmt if overhead == fmt.overhead else replace(fmt, overhead=overhead)
+
+
+def as_stored(stored: StoredWeights) -> Model:
+    """The model with the formats of its checkpoint's tensors instead of those that its config promises.
+
+    What the tensors do not say stays as promised, with a warning. Vectors have one format, that of most bytes if all
+    are in one, else one that takes as many bits as they do together.
+    """
+    model, notes = stored.model, _Notes()
+    of: dict[tuple[int | None, str], list[Place]] = defaultdict(list)
+    for place in stored.places:
+        of[place.layer, place.module].append(place)
+
+    def formatted(modules: Modules, layer: int | None) -> Modules:
+        nameless = [place for place in of.get((layer, ""), ()) if place.use == "matrix"]
+        return tuple(
+            _formatted(x, of.get((layer, x.name), ()), nameless, model.precision.of(x), notes) if x.matrix else x
+            for x in modules
+        )
+
+    layers = [replace(block, modules=formatted(block.modules, i)) for i, block in enumerate(model.layers)]
+    drafts = tuple(
+        replace(b, modules=formatted(b.modules, len(layers) + i)) if any((len(layers) + i, x.name) in of for x in
+        b.modules) else b for i, b in enumerate(model.drafts)
+    )  # fmt: skip
+    changed = settled(model, layers, drafts, formatted(model.embedding, None), formatted(model.head, None))
+    vectors, short = _vectors(stored)
+    if vectors is not None:
+        precision = changed.precision.with_roles(other=vectors)
+        changed = replace(changed, precision=replace(precision, own=model.precision.own))
+    said = _difference(stored.bytes, model)
+    return replace(changed, warnings=(*model.warnings, *notes.lines(), *short, *said))
+
+
+def _formatted(
+    x: Module, places: Sequence[Place], nameless: Sequence[Place], promised: Format, notes: _Notes
+) -> Module:
+    """A module with the format of its tensors, or with that of nameless ones of its layer, if these have one dtype."""
+    fmt = stored_format(x, places, promised)
+    dtypes = {place.tensor.dtype for place in nameless}
+    if any(place.use == "matrix" for place in places):
+        notes.other[x.name] += fmt is None
+    elif len(dtypes) == 1:
+        fmt = _known(_PLAIN[dtypes.pop()], promised)
+    else:
+        notes.missing[x.name] += 1
+    return replace(x, format=fmt or promised)
+
+
+class _Notes:
+    """Modules of which tensors say nothing, or another number of values, and in how many layers."""
+
+    def __init__(self) -> None:
+        self.missing: Counter[str] = Counter()
+        self.other: Counter[str] = Counter()
+
+    def lines(self) -> Iterator[str]:
+        for name, layers in self.missing.items():
+            yield f"headers: no tensor of {name} ({layers} of them), which is as the config says"
+        for name, layers in (+self.other).items():
+            yield f"headers: tensors of {name} hold other sizes ({layers} of them), which is as the config says"
+
+
+def _vectors(stored: StoredWeights) -> tuple[Format | None, tuple[str, ...]]:
+    """The format of what is in no matrix, and a warning where that is not as many values as the config makes."""
+    values, expected = vector_values(stored), vectors_expected(stored.model)
+    total = values.total()
+    lines = (f"headers: {total} values beside matrices, the config makes {expected}",) if total != expected else ()
+    parts = [(n, FORMATS[_PLAIN[dtype]]) for dtype, n in values.items() if n]
+    return (blended(parts) if parts else None), lines
+
+
+def vector_values(stored: StoredWeights) -> Counter[str]:
+    """Dtype → values that tensors hold beside matrices."""
+    values: Counter[str] = Counter()
+    for place in stored.own:
+        if place.use == "vector" and place.tensor.dtype in _PLAIN:
+            values[place.tensor.dtype] += place.tensor.elements
+    return values
+
+
+def vectors_expected(model: Model) -> int:
+    """Values beside matrices of a model as its config has it."""
+    return sum(n * (x.parameters - x.matrix) for x, n in model.modules())
+
+
+def _difference(stored: int, model: Model) -> Iterator[str]:
+    promised = model.weight_bytes()
+    if promised != stored:
+        yield f"headers: weights take {stored} bytes in the files, by the config's formats {promised}; the files count"
