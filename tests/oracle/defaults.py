@@ -18,6 +18,10 @@ LACKING: dict[str, tuple[str, dict[str, Any]]] = {
         "which token is which part of an image is not set",
         {"vocabulary_map": {"<image>": 8711}},
     ),
+    "cohere_compass_text": (
+        "which layers have rotary positions is not set",
+        {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}}},
+    ),
     "dbrx": ("the settings of attention are not set", {"attn_config": {"rope_theta": 10000.0, "clip_qkv": 8}}),
     "deepseek_ocr2_text": (
         "which layers hold experts, and how many a token has, is not set; 1407 wide experts are refused",

@@ -175,7 +175,8 @@ class LatentAttention(Module):
 
     Caches one latent of `rank` and one rotary key of `rope` per token, for all heads. Holds the up-projection
     kv_b [rank → heads·(nope + v)], which is either applied to the context (expanded) or folded into query and
-    output (absorbed). `select`: an indexer picks that many tokens for each query (sparse attention).
+    output (absorbed). `select`: an indexer picks that many tokens for each query (sparse attention). `window` and
+    `sinks` as in `Attention`.
     """
 
     heads: int
@@ -184,6 +185,8 @@ class LatentAttention(Module):
     rope: int
     v: int
     select: int | None = None
+    window: int | None = None
+    sinks: bool = False
 
     @property
     def matrix(self) -> int:
@@ -191,7 +194,7 @@ class LatentAttention(Module):
 
     @property
     def parameters(self) -> int:
-        return self.matrix
+        return self.matrix + (self.heads if self.sinks else 0)
 
     @property
     def cache_width(self) -> int:
@@ -287,14 +290,16 @@ class Add(Module):
     """The sum of two streams of `width` (residual, shared and routed experts).
 
     `scaled`: a learned vector is added to each of the two, and the sum multiplied by another, before they meet.
+    `weighed`: each of the two is multiplied by a function of one learned vector.
     """
 
     width: int
     scaled: bool = False
+    weighed: bool = False
 
     @property
     def parameters(self) -> int:
-        return 4 * self.width if self.scaled else 0
+        return 4 * self.width if self.scaled else self.width if self.weighed else 0
 
 
 @record(frozen=True, kw_only=True, eq=False)

@@ -128,11 +128,17 @@ def expands(a: m.LatentAttention, q: Queries) -> Count:
     absorbed = pairs·h·(2·rank + rope) + T·h·rank·(nope + v)
     (arXiv:2405.04434 §2.1.2; without a mask they meet near T = 171 for DeepSeek-V3's sizes.)
     """
-    pairs = query_pairs(q, a.select)
+    pairs = query_pairs(q, _seen(a))
     up = a.rank * (a.nope + a.v)
-    expanded = pairs * (a.nope + a.rope + a.v) + (q.cached + q.new) * up
+    cached = q.cached if a.window is None else least(q.cached, a.window - 1)
+    expanded = pairs * (a.nope + a.rope + a.v) + (cached + q.new) * up
     absorbed = pairs * (2 * a.rank + a.rope) + q.new * up
     return no_more(expanded, absorbed)
+
+
+def _seen(a: m.LatentAttention) -> int | None:
+    """The most tokens that a query attends to: those of its window, those that an indexer picks, or all."""
+    return min((limit for limit in (a.select, a.window) if limit is not None), default=None)
 
 
 @lowers(m.LatentAttention, whole_step)
@@ -153,26 +159,27 @@ def latent_forms(a: m.LatentAttention, step: Step) -> Iterator[o.Op]:
 
 
 def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o.Op]:
-    t, context = step.tokens, step.cached_tokens + step.tokens
+    t, seen, select = step.tokens, _seen(a), a.select
+    context = step.cached_tokens + t if a.window is None else step.cache_reads(a.window) + t
     used = no_more(1, step.sequences)  # in a sweep, only the elements that run in this form read its weights
-    square, pairs = step.square_pairs, step.pairs(a.select)
-    select = a.select
-    read = step.cache_reads() if select is None else step.reads(lambda q: least(q.cached, q.new * select))
+    square, pairs = step.square_pairs, step.pairs(seen)
+    read = step.cache_reads(a.window) if select is None else step.reads(lambda q: least(q.cached, q.new * select))
     moved: dict[str, Any] = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
     shared: dict[str, Any] = {
         "step": step,
-        "pairs_of": lambda q: query_pairs(q, a.select),
+        "pairs_of": lambda q: query_pairs(q, seen),
         "sequences": step.sequences,
         "tokens": t,
         "kv_tokens": step.cached_tokens + step.new_tokens,
         "pairs": pairs,
         "square": square,
+        "vector": a.parameters - a.matrix,
     }
     if expanded:
         # The latents of the whole context become keys and values, then attention is plain multi-head.
         width = a.heads * (a.nope + a.v)
         yield o.MatMul(
-            name=f"{a.name}_kv_b", part="attention", m=context, k=a.rank, n=width, weight=used * a.parameters,
+            name=f"{a.name}_kv_b", part="attention", m=context, k=a.rank, n=width, weight=used * a.matrix,
             input=a.rank * t, output=width * context, **moved,
         )  # fmt: skip
         yield o.Attend(
@@ -284,7 +291,8 @@ def _activation(a: m.Activation, step: Step) -> Iterator[o.Op]:
 def _add(a: m.Add, step: Step) -> Iterator[o.Op]:
     moved = a.width * step.tokens
     yield o.Sum(
-        name=a.name, rides=not a.scaled, elements=moved, weighted=a.scaled, shifted=a.scaled, vector=a.parameters,
+        name=a.name, rides=not a.parameters, elements=moved, weighted=a.parameters > 0, shifted=a.scaled,
+        vector=a.parameters,
         input=2 * moved, output=moved,
     )  # fmt: skip
 

@@ -84,10 +84,15 @@ def moe(
     return tuple(parts)
 
 
-def fine_moe(c: Config, width: int, *, correction: bool = False, shared_bias: bool = False) -> Modules:
-    """Many narrow experts of `moe_intermediate_size`, shared ones beside them (DeepSeekMoE, arXiv:2401.06066)."""
+def fine_moe(
+    c: Config, width: int, *, correction: bool = False, shared_bias: bool = False, shared_inner: int | None = None
+) -> Modules:
+    """Many narrow experts of `moe_intermediate_size`, shared ones beside them (DeepSeekMoE, arXiv:2401.06066).
+
+    `shared_inner`: the width of a shared expert where it is not that of a routed one.
+    """
     inner, top_k = c.size("moe_intermediate_size"), c.size("num_experts_per_tok|num_experts_per_token", None)
-    shared = inner * c.size("n_shared_experts|num_shared_experts", 0, least=0)
+    shared = (shared_inner or inner) * c.size("n_shared_experts|num_shared_experts", 0, least=0)
     count = c.size("n_routed_experts|num_experts|num_local_experts")
     modules = moe(c, width, count, top_k, inner, shared=shared, shared_bias=shared_bias, correction=correction)
     groups, top = (c.raw.get(key) for key in ("n_group", "topk_group"))

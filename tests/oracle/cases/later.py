@@ -1,0 +1,167 @@
+"""Types that transformers 5.23 has for the first time: gates, latent attention, experts of narrower streams."""
+
+from typing import Any
+
+from oracle.cases.axes import (
+    ABSENT,
+    ATTENTION_BIAS,
+    DENSE,
+    DENSE_FIRST,
+    FINE,
+    FINE_EXPERTS,
+    HEAD_OR_DEFAULT,
+    KV,
+    KV_OR_ALL,
+    LATENT,
+    LATENT_SIZES,
+    LOCAL,
+    LOCAL_EXPERTS,
+    MLP_BIAS,
+    MLP_LAYER_TYPES,
+    ROUTED,
+    ROUTED_EXPERTS,
+    SIZES,
+    WINDOWED,
+    WINDOWED_SIZES,
+    Axes,
+    Case,
+    without,
+)
+from oracle.cases.latent import INDEXER, INDEXER_SIZES
+
+SPARSE_LATENT: Axes = {
+    **LATENT,
+    **ROUTED,
+    **INDEXER,
+    **MLP_LAYER_TYPES,
+    "num_hidden_layers": (3,),
+    "q_lora_rank": (56, 72),
+}
+MUSE: Axes = {
+    **DENSE,
+    **KV,
+    **HEAD_OR_DEFAULT,
+    **ATTENTION_BIAS,
+    **WINDOWED,
+    "num_hidden_layers": (3,),
+    "layer_rope_theta": (ABSENT, [0, 0, 10000.0]),
+}
+HYBRID_LATENT: Axes = {
+    **without("q_lora_rank", of=LATENT),
+    **without("num_experts", of=FINE),
+    "num_experts": (8, 12),
+    **DENSE_FIRST,
+    **MLP_LAYER_TYPES,
+    "num_hidden_layers": (3,),
+    "head_dim": (16, 32, ABSENT),
+    "short_conv_kernel_size": (ABSENT, 3),
+    "layer_group_size": (3, 2),
+    "layer_types": (ABSENT, ["full_attention", "linear_attention", "full_attention"]),
+}
+
+SLIDING_LATENT = {
+    "swa_num_attention_heads": 4,
+    "swa_num_key_value_heads": 4,
+    "swa_q_lora_rank": 24,
+    "swa_kv_lora_rank": 32,
+    "swa_head_dim": 40,
+    "swa_qk_nope_head_dim": 24,
+    "swa_v_head_dim": 16,
+}
+
+
+def _rope(*sections: int) -> dict[str, Any]:
+    return {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": list(sections)}
+
+
+def _ropes(sliding: bool = True) -> dict[str, Any]:
+    """Rotary positions by the type of layer, none on full ones."""
+    return {"sliding_attention": _rope(3, 3, 2) if sliding else None, "full_attention": None}
+
+
+CASES: dict[str, Case] = {
+    "axk2": Case(
+        {**LATENT_SIZES, **ROUTED_EXPERTS, **INDEXER_SIZES, "gated_norm_rank": 6},
+        {
+            **SPARSE_LATENT,
+            "gated_norm_rank": (ABSENT, 4),
+            "first_k_dense_replace": (ABSENT, 0, 2),
+            "moe_layer_freq": (ABSENT, 2),
+        },
+    ),
+    "hy_v4": Case(
+        {**LATENT_SIZES, **ROUTED_EXPERTS, **INDEXER_SIZES},
+        {
+            **without("q_lora_rank", "num_hidden_layers", of=SPARSE_LATENT),
+            "q_lora_rank": (56, 72),
+            "hc_mult": (ABSENT, 2),
+            "indexer_types": (ABSENT, ["full", "shared", "shared"]),
+        },
+    ),
+    "bailing_hybrid": Case(
+        {
+            **without("q_lora_rank", of=LATENT_SIZES),
+            **FINE_EXPERTS,
+            "n_group": 2,
+            "topk_group": 1,
+            "layer_group_size": 3,
+            "first_k_dense_replace": 1,
+        },
+        HYBRID_LATENT,
+    ),
+    "dots3_note_text": Case(
+        {
+            **LATENT_SIZES,
+            **ROUTED_EXPERTS,
+            **INDEXER_SIZES,
+            "num_hidden_layers": 4,
+            "shared_experts_intermediate_size": 40,
+            "sliding_window": 8,
+            **SLIDING_LATENT,
+        },
+        {
+            **without("num_hidden_layers", "n_shared_experts", of=SPARSE_LATENT),
+            **without("mlp_layer_types", of=MLP_LAYER_TYPES),
+            "num_hidden_layers": (4,),
+            "n_shared_experts": (1, 2),
+            "shared_experts_intermediate_size": (40, ABSENT),
+            "mlp_layer_types": (ABSENT, ["sparse", "dense", "sparse", "dense"]),
+            ("first_k_dense_replace", "moe_layer_freq"): ((ABSENT, [0, 0, 1, 1]), (2, ABSENT), (0, 2)),
+            ("layer_types", "use_dsa"): (
+                (["sliding_attention", "full_attention", "sliding_attention", "indexed_attention"], ABSENT),
+                (["sliding_attention", "full_attention", "sliding_attention", "indexed_attention"], False),
+                (ABSENT, False),
+            ),
+            "swa_v_head_dim": (16, 24),
+            "swa_q_lora_rank": (24, 32),
+            "swa_kv_lora_rank": (32, 40),
+        },
+    ),
+    "cohere_compass_text": Case(
+        {**WINDOWED_SIZES, "rope_parameters": _ropes()},
+        {
+            **without("hidden_size", "num_attention_heads", of=DENSE),
+            **KV_OR_ALL,
+            **ATTENTION_BIAS,
+            **WINDOWED,
+            "num_hidden_layers": (3,),
+            "rope_parameters": (_ropes(False),),
+        },
+    ),
+    "cosmos3_edge_text": Case(
+        {**SIZES, "head_dim": 16, "rope_parameters": _rope(3, 3, 2)},
+        # The whole, which alone has a head, never ties it.
+        {**without("tie_word_embeddings", of=DENSE), **KV_OR_ALL, **ATTENTION_BIAS, **MLP_BIAS, ("head_dim", "rope_parameters"): ((32, _rope(6, 5, 5)),)},
+    ),
+    "muse_glimmer_text": Case(WINDOWED_SIZES, MUSE),
+    "muse_spark_text": Case(
+        {**WINDOWED_SIZES, **LOCAL_EXPERTS, "moe_intermediate_size": 48, "moe_hidden_size": 64},
+        {
+            **MUSE,
+            **LOCAL,
+            **MLP_LAYER_TYPES,
+            "moe_intermediate_size": (48, 80),
+            "moe_hidden_size": (64, 72),
+        },
+    ),
+}
