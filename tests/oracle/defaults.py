@@ -60,6 +60,10 @@ LACKING: dict[str, tuple[str, dict[str, Any]]] = {
 
 # What of the defaults of a type is made smaller: experts that are looked up by the router's values run in memory.
 SMALLER: dict[str, dict[str, Any]] = {
+    "longcat_flash": {
+        "hidden_size": 1024, "num_layers": 2, "n_routed_experts": 16, "zero_expert_num": 8, "vocab_size": 8192,
+        "ffn_hidden_size": 512, "expert_ffn_hidden_size": 256,
+    },
     "step3p5": {"hidden_size": 1024, "num_hidden_layers": 6, "n_routed_experts": 16, "vocab_size": 8192},
 }
 

@@ -35,7 +35,7 @@ logging.getLogger("transformers").setLevel(logging.ERROR)
 WITHOUT_MASK = {"bloom", "falcon_mamba", "mamba", "mamba2", "openai-gpt"}
 
 # Experts looked up by the values of the router, which the meta device lacks: these run on empty weights in memory.
-BY_VALUES = {"dbrx", "step3p5"}
+BY_VALUES = {"dbrx", "longcat_flash", "step3p5"}
 
 # Causal language models that AutoModelForCausalLM does not list.
 UNLISTED = {
@@ -121,7 +121,14 @@ def parameters(config: Mapping[str, Any], *, text_only: bool = False) -> int:
     config = text(config) if text_only else config
     beside = BESIDES.get(config["model_type"]) if text_only else None
     weights = build(config).named_parameters()
-    return sum(weight.numel() for name, weight in weights if beside not in name.split("."))
+    return sum(_met(config, name, weight) for name, weight in weights if beside not in name.split("."))
+
+
+def _met(config: Mapping[str, Any], name: str, weight: torch.Tensor) -> int:
+    """Values that a checkpoint holds: LongCat's class makes up-projections for experts that do nothing, too."""
+    if config["model_type"] == "longcat_flash" and name.endswith("experts.gate_up_proj"):
+        weight = weight[: config["n_routed_experts"]]
+    return weight.numel()
 
 
 def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts: bool = False) -> int:
@@ -132,6 +139,7 @@ def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts:
     model = build(config)
     if model.config.model_type in BY_VALUES:
         model = model.to(torch.float32).to_empty(device="cpu").requires_grad_(False)
+        _balance(model)
     takes = inspect.signature(model.forward).parameters
     inputs: dict[str, Any] = {
         "input_ids": torch.zeros(batch, tokens, dtype=torch.long, device=model.device),
@@ -146,6 +154,14 @@ def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts:
     with _format(config["model_type"]), torch.no_grad(), counter:
         model(**{name: value for name, value in inputs.items() if name in takes})
     return int(counter.get_total_flops())
+
+
+def _balance(model: torch.nn.Module) -> None:
+    """Spreads the choices of LongCat's router evenly over all experts, those that do nothing included."""
+    for router in model.modules():
+        if type(router).__name__ == "LongcatFlashTopkRouter":
+            many, top_k = router.n_routed_experts, router.top_k
+            router.get_topk_indices = lambda scores, n=many, k=top_k: (torch.arange(len(scores) * k) % n).view(-1, k)
 
 
 def text(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -355,6 +355,8 @@ class Experts(Module):
     themselves (DBRX), or every expert on all tokens (Llama-4).
 
     `groups`: a token's experts stand in `top_groups` of so many groups (node-limited routing, arXiv:2412.19437 §2.1.2).
+    `identities`: experts besides that hand a token on as it is (zero experts, arXiv:2509.01322 §2.1). They have no
+    weights, and what falls on them does no work and goes nowhere; the router takes all for equals.
     On one rank of a layout: it holds one in `ranks` of the experts, and their tokens come from `gathered` ranks;
     `load`: rows of the busiest rank over the mean.
     """
@@ -369,6 +371,7 @@ class Experts(Module):
     reference: Literal["grouped", "each", "all"] = "grouped"
     groups: int = 1
     top_groups: int = 1
+    identities: int = 0
     ranks: Count = 1
     gathered: Count = 1
     load: Count = 1.0
@@ -378,6 +381,10 @@ class Experts(Module):
         """Parameters of one expert."""
         wide = self.inner * (2 if self.gated else 1)
         return self.hidden * (wide + self.inner) + ((wide + self.hidden) if self.bias else 0)
+
+    def routed(self, choices: Count) -> Count:
+        """Of so many choices of an expert those that fall on one with weights, as expected, rounded up."""
+        return ceil_div(choices * self.experts, self.experts + self.identities) if self.identities else choices
 
     @property
     def held(self) -> int:
@@ -637,7 +644,7 @@ class Collective(Module):
     """What `ranks` ranks of a layout, every `stride`-th, exchange: `width` elements of each token.
 
     `op` is one of `roofline.machine.collectives`, and so is what its size means. A token of a `dispatch` or `combine`
-    goes to `top_k` of `experts` experts, in at most `top_groups` of `groups` groups. `axis`: the degree of the layout
+    goes to `top_k` of `experts` experts and `identities`, in at most `top_groups` of `groups` groups. `axis`: the degree of the layout
     that it belongs to.
     """
 
@@ -650,3 +657,4 @@ class Collective(Module):
     experts: int = 1
     groups: int = 1
     top_groups: int = 1
+    identities: int = 0

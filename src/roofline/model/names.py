@@ -8,7 +8,7 @@ names makers publish it, the usual one first. A name is relative to its layer; `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.model import modules as m
@@ -18,10 +18,12 @@ STEMS = ("model.layers", "model.language_model.layers", "language_model.model.la
 """How layers are called: by most, and by wrappers and hybrids."""
 HEAD, TABLE = ("lm_head", "output", "embed_out"), ("embed_tokens", "wte", "word_embeddings", "tok_embeddings", "wpe")
 """How heads and embedding tables are called."""
-MIXERS = ("self_attn", "attn", "attention", "self_attention", "mixer", "linear_attn", "mamba", "temporal_block", "conv")
+MIXERS = ("self_attn", "self_attn.0", "attn", "attention", "self_attention", "mixer", "linear_attn", "mamba", "temporal_block", "conv")
 """How the first half of a layer is called."""
-NETWORKS = ("mlp", "feed_forward", "block_sparse_moe", "ffn", "mixer", "moe")
+NETWORKS = ("mlp", "mlps.0", "feed_forward", "block_sparse_moe", "ffn", "mixer", "moe")
 """How the second half is called."""
+SECOND = "second_"
+"""How the modules of the second half of a double layer begin (LongCat-Flash)."""
 SHARED = ("shared_experts", "shared_expert", "shared_mlp")
 
 
@@ -75,6 +77,8 @@ def _gate_up(x: m.Linear, containers: tuple[str, ...]) -> tuple[Piece, ...]:
 
 
 def _linear(x: m.Linear, block: m.Modules) -> tuple[Piece, ...]:
+    if x.name.startswith(SECOND):
+        return _second(_linear(replace(x, name=x.name.removeprefix(SECOND)), block))
     if x.part == "head":
         return (Piece(x.matrix, HEAD),)
     shared = x.name.removeprefix("shared_")
@@ -88,6 +92,26 @@ def _linear(x: m.Linear, block: m.Modules) -> tuple[Piece, ...]:
     if x.name not in _LEAVES and shared != x.name:
         return (Piece(x.matrix, _in(_shared(), *leaves)),)
     return (Piece(x.matrix, _in(NETWORKS if x.part == "ffn" else MIXERS, *leaves)),)
+
+
+def _second(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    """Those of the second half of a double layer, in containers that are numbered."""
+
+    def numbered(name: str) -> str:
+        container, leaf = name.split(".", 1)
+        return f"{'mlps' if container == 'mlp' else container}.1.{leaf}"
+
+    own = ("self_attn.", "mlp.")
+    first = ("self_attn.0.", "mlps.0.")
+    return tuple(
+        Piece(p.values, tuple(numbered(n) for n in p.names if n.startswith(own) and not n.startswith(first)))
+        for p in pieces
+    )
+
+
+def _latent(x: m.LatentAttention, _: m.Modules) -> tuple[Piece, ...]:
+    piece = Piece(x.matrix, _in(MIXERS, "kv_b_proj"))
+    return _second((piece,)) if x.name.startswith(SECOND) else (piece,)
 
 
 def _shared() -> tuple[str, ...]:
@@ -123,8 +147,8 @@ PIECES: KindTable[Callable[[Any, m.Modules], tuple[Piece, ...]]] = KindTable("pi
 """Kind of module → the matrices that a checkpoint stores of it."""
 PIECES.add(_linear, m.Linear)
 PIECES.add(_experts, m.Experts)
-PIECES.add(lambda x, _: (Piece(x.matrix, _in(NETWORKS, "gate", "router", "router.gate", "gate.wg")),), m.Router)
-PIECES.add(lambda x, _: (Piece(x.matrix, _in(MIXERS, "kv_b_proj")),), m.LatentAttention)
+PIECES.add(lambda x, _: (Piece(x.matrix, _in(NETWORKS, "gate", "router", "router.gate", "gate.wg", "router.classifier")),), m.Router)
+PIECES.add(_latent, m.LatentAttention)
 PIECES.add(lambda x, _: (Piece(x.matrix, TABLE),), m.Embedding)
 PIECES.add(lambda x, _: (Piece(x.matrix, _in(MIXERS, "rel_bias")),), m.RelativeBias)
 PIECES.add(

@@ -327,13 +327,14 @@ def _router(r: m.Router, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.Experts, tokens_alone)
 def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
-    """T tokens make T·top_k rows; only the distinct experts they visit are read.
+    """T tokens make T·top_k rows, less those of identities; only the distinct experts they visit are read.
 
     One of several ranks has its share of the experts, and of the rows and distinct experts of all their tokens. What it
     adds up are its own rows: one sum for each token that it has any of, at most one a row.
     """
     t, k = step.share(step.new_tokens * e.gathered), chosen(e)
-    rows, touched = _loaded(ceil_div(k * t, e.ranks), e.load), _part(experts_visited(e.experts, k, t), e.ranks)
+    rows = _loaded(ceil_div(e.routed(k * t), e.ranks), e.load)
+    touched = _part(experts_visited(e.experts, k, t, e.identities), e.ranks)
     wide, decoding = e.inner * (2 if e.gated else 1), decodes(step)
 
     def product(name: str, inputs: int, outputs: int, up: bool) -> o.Op:
@@ -376,6 +377,7 @@ def _collective(c: m.Collective, step: Step) -> Iterator[o.Op]:
     yield o.Communicate(
         name=c.name, collective=c.op, elements=c.width * tokens, ranks=c.ranks, stride=c.stride, axis=c.axis,
         top_k=c.top_k, experts=c.experts, groups=c.groups, top_groups=c.top_groups,
+        identities=c.identities,
     )  # fmt: skip
 
 

@@ -137,6 +137,29 @@ CASES: dict[str, Case] = {
             "swa_kv_lora_rank": (32, 40),
         },
     ),
+    "longcat_flash": Case(
+        {
+            **without("num_hidden_layers", "intermediate_size", of=LATENT_SIZES),
+            "num_layers": 2,
+            "head_dim": 16,
+            "ffn_hidden_size": 96,
+            "expert_ffn_hidden_size": 48,
+            "n_routed_experts": 8,
+            "zero_expert_num": 4,
+            "moe_topk": 6,
+        },
+        {
+            **without("num_hidden_layers", "q_lora_rank", "qk_rope_head_dim", of=LATENT),
+            "q_lora_rank": (56, 72),
+            ("qk_rope_head_dim", "head_dim"): ((16, 16), (8, 8)),
+            "num_layers": (1, 3),
+            "ffn_hidden_size": (96, 160),
+            "expert_ffn_hidden_size": (48, 80),
+            # Six choices of each of 64, 140 or 256 tokens are whole rounds of 8, 12 or 24 experts.
+            ("n_routed_experts", "zero_expert_num"): ((8, 4), (8, 0), (6, 6), (16, 8)),
+            "router_bias": (ABSENT, True),
+        },
+    ),
     "cohere_compass_text": Case(
         {**WINDOWED_SIZES, "rope_parameters": _ropes()},
         {

@@ -21,6 +21,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     hybrid,
     latent,
     llama,
+    longcat,
     memory,
     mistral_large,
     multimodal,

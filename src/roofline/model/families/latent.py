@@ -148,6 +148,7 @@ def _dots3_sizes(c: Config, layer: int, kind: str) -> Config:
 def _dots3_sparse(c: Config, layers: int) -> list[bool]:
     """Which layers hold experts: `moe_layer_freq` may say how often, or list them."""
     first = c.size("first_k_dense_replace", 1, least=0)
-    if not isinstance(c.raw.get("moe_layer_freq"), list) or c.has("mlp_layer_types"):
+    if not isinstance(c.raw.get("moe_layer_freq"), list):
         return mlp_layer_types(c, layers, first, c.size("moe_layer_freq", 1))
-    return [i >= first and n == 1 for i, n in enumerate(c.per_layer("moe_layer_freq", layers, (0, 1)))]
+    listed = [i >= first and n == 1 for i, n in enumerate(c.per_layer("moe_layer_freq", layers, (0, 1)))]
+    return mlp_layer_types(c, layers, 0) if c.has("mlp_layer_types") else listed

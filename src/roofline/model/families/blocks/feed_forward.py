@@ -60,19 +60,22 @@ def moe(
     correction: bool = False,
     reference: Literal["grouped", "each", "all"] = "grouped",
     top_k_key: str = "num_experts_per_tok",
+    identities: int = 0,
 ) -> Modules:
     """Mixture of experts: router, routed experts of width `inner`, a shared one of width `shared` beside them.
 
     `correction`: the router's load-balancing bias is a parameter. `shared_gate`: one sigmoid gates the shared expert.
+    `identities`: experts besides that do nothing.
     """
-    if top_k is not None and top_k > experts:
-        raise c.error(top_k_key, f"at most the number of experts, {experts}")
+    choices = experts + identities
+    if top_k is not None and top_k > choices:
+        raise c.error(top_k_key, f"at most the number of experts, {choices}")
     act = act or activation(c)
     parts: list[Module] = [
-        Router(name="router", inputs=width, experts=experts, bias=router_bias, correction=correction),
+        Router(name="router", inputs=width, experts=choices, bias=router_bias, correction=correction),
         Experts(
             name="experts", hidden=width, inner=inner, experts=experts, top_k=top_k, function=act, gated=gated,
-            bias=expert_bias, reference=reference,
+            bias=expert_bias, reference=reference, identities=identities,
         ),
     ]  # fmt: skip
     if shared:
