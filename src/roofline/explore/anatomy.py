@@ -83,6 +83,8 @@ WORDS.add(lambda x: f"{whole(x.width)}, {counted(x.streams, 'way')}", m.TokenShi
 @WORDS.of(m.Attention)
 def _attention(x: m.Attention) -> str:
     ends = _slides(x.window) if x.window else f", chunks of {whole(x.chunk)}" if x.chunk else ""
+    if x.select:
+        ends = f"{_best(x.select)} blocks of {whole(x.block)}"
     shared = "" if x.kv_heads == x.heads else f", {x.kv_heads} KV"
     return f"{x.heads} heads{shared} × {x.head_dim}{ends}"
 

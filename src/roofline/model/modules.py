@@ -141,7 +141,8 @@ class Attention(Module):
     """softmax(q·kᵀ)·v over `heads` query and `kv_heads` key/value heads (MHA, GQA, MQA).
 
     `window`: a query sees that many last tokens, itself included. `chunk`: a query sees its own chunk's
-    beginning up to itself. `sinks`: one learned logit per head. `borrowed`: the keys and values are those that an
+    beginning up to itself. `select`: of blocks of `block` tokens a query sees its own up to itself and the others that
+    an indexer picks, so many in all. `sinks`: one learned logit per head. `borrowed`: the keys and values are those that an
     earlier layer holds in its cache.
     """
 
@@ -151,6 +152,8 @@ class Attention(Module):
     v_head_dim: int
     window: int | None = None
     chunk: int | None = None
+    block: int = 1
+    select: int | None = None
     sinks: bool = False
     borrowed: bool = False
 
@@ -175,8 +178,8 @@ class LatentAttention(Module):
 
     Caches one latent of `rank` and one rotary key of `rope` per token, for all heads. Holds the up-projection
     kv_b [rank → heads·(nope + v)], which is either applied to the context (expanded) or folded into query and
-    output (absorbed). `select`: an indexer picks that many tokens for each query (sparse attention). `window` and
-    `sinks` as in `Attention`.
+    output (absorbed). `select`: an indexer picks that many tokens for each query (sparse attention), in pools of `pool`
+    that are complete; to what follows the last of them it attends besides. `window` and `sinks` as in `Attention`.
     """
 
     heads: int
@@ -185,6 +188,7 @@ class LatentAttention(Module):
     rope: int
     v: int
     select: int | None = None
+    pool: int = 1
     window: int | None = None
     sinks: bool = False
 
@@ -207,12 +211,15 @@ class Indexer(Module):
     """Scores every cached token for sparse attention with `heads` small heads (DeepSeek-V3.2's lightning indexer).
 
     Caches one key of `head_dim` per token. `rate`: scores the entries that a `Compressor` makes of that many tokens
-    each, and caches nothing itself.
+    each, and caches nothing itself. `summed`: the heads' scores are weighed and summed; otherwise each head picks.
+    `sum_by_product`: the published code sums them by a matrix product, which only `torch` counting follows.
     """
 
     heads: int
     head_dim: int
     rate: int | None = None
+    summed: bool = True
+    sum_by_product: bool = True
 
     @property
     def cache_width(self) -> int:
@@ -222,7 +229,7 @@ class Indexer(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Compressor(Module):
-    """Makes one entry of `width` of every `rate` tokens: their weighted sum, normed and rotated (DeepSeek-V4).
+    """Makes one entry of `width` of every `rate` tokens: their weighted sum, `normed` and rotated (DeepSeek-V4).
 
     `overlap`: an entry also sums over the `rate` tokens before. The weights have a learned bias for each place.
     """
@@ -231,6 +238,7 @@ class Compressor(Module):
     rate: int
     rope: int
     overlap: bool = False
+    normed: bool = True
 
     @property
     def terms(self) -> int:
@@ -239,7 +247,7 @@ class Compressor(Module):
 
     @property
     def parameters(self) -> int:
-        return (self.terms + 1) * self.width
+        return (self.terms + self.normed) * self.width
 
     @property
     def cache_width(self) -> int:

@@ -43,20 +43,25 @@ def _in(containers: Iterable[str], *leaves: str) -> tuple[str, ...]:
 _FUSED_QKV = ("qkv_proj", "query_key_value", "c_attn", "Wqkv", "W_pack", "wqkv", "in_proj_qkv")
 _FUSED_GATE_UP = ("gate_up_proj", "gate_up", "w1_w2", "dense_h_to_4h")
 _LEAVES: dict[str, tuple[str, ...]] = {
-    "o_proj": ("o_proj", "out_proj", "wo", "dense", "c_proj", "proj"),
+    "o_proj": ("o_proj", "out_proj", "wo", "dense", "c_proj", "proj", "to_out"),
     "up_proj": ("up_proj", "fc1", "c_fc", "w3", "fc_in", "dense_h_to_4h", "lin1"),
     "down_proj": ("down_proj", "fc2", "c_proj", "w2", "fc_out", "dense_4h_to_h", "lin2"),
     "q_proj": ("q_proj",),
     "q_a_proj": ("q_a_proj",),
     "q_b_proj": ("q_b_proj",),
     "kv_a_proj": ("kv_a_proj_with_mqa",),
-    "index_q_proj": ("indexer.wq_b",),
-    "index_k_proj": ("indexer.wk",),
+    "index_q_proj": ("indexer.wq_b", "indexer.q_proj", "index_q_proj"),
+    "index_k_proj": ("indexer.wk", "indexer.k_proj", "index_k_proj"),
     "index_weights_proj": ("indexer.weights_proj", "indexers_proj"),
     "shared_gate_proj": ("shared_expert_gate",),
     "experts_in_proj": ("fc1_latent_proj", "pre_expert_proj"),
     "experts_out_proj": ("fc2_latent_proj", "post_expert_proj"),
-    "attention_gate_proj": ("gate_proj", "g_proj"),
+    "attention_gate_proj": ("gate_proj", "g_proj", "linear_gate"),
+}
+_GATED_NORMS = {
+    f"{name}_norm_{way}_proj": (f"{norm}.W_{way}", f"{norm}.mlp.{fc}")
+    for name, norm in (("attn", "input_layernorm"), ("ffn", "post_attention_layernorm"))
+    for way, fc in (("down", "fc1"), ("up", "fc2"))
 }
 
 
@@ -64,7 +69,7 @@ def _qkv(x: m.Linear) -> tuple[Piece, ...]:
     """Queries, keys and values; keys and values are as many."""
     each, keys = x.inputs, x.kv // 2
     sizes = (x.outputs - 2 * keys, keys, keys)
-    apart = (("q_proj", "wq"), ("k_proj", "wk"), ("v_proj", "wv"))
+    apart = (("q_proj", "wq", "to_q"), ("k_proj", "wk", "to_k"), ("v_proj", "wv", "to_v"))
     return tuple(
         Piece(each * size, _in(MIXERS, *names, *_FUSED_QKV)) for size, names in zip(sizes, apart, strict=True) if size
     )
@@ -82,6 +87,8 @@ def _linear(x: m.Linear, block: m.Modules) -> tuple[Piece, ...]:
     if x.part == "head":
         return (Piece(x.matrix, HEAD),)
     shared = x.name.removeprefix("shared_")
+    if x.name in _GATED_NORMS:
+        return (Piece(x.matrix, _GATED_NORMS[x.name]),)
     if x.name == "qkv_proj":
         return _qkv(x)
     if x.name == "in_proj":

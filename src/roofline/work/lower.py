@@ -109,15 +109,29 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
     """Queries, keys and values of the new tokens come in; older keys and values from the cache."""
     t = step.tokens
     square = step.square_pairs
+    picked, read = a.select, step.cache_reads(a.window, a.chunk)
+    if picked is not None:
+        read = step.reads(lambda q: least(q.cached, q.new * picked * a.block))
     yield o.Attend(
-        name=a.name, step=step, pairs_of=lambda q: query_pairs(q, a.window, a.chunk), heads=a.heads,
+        name=a.name, step=step, pairs_of=lambda q: attended_pairs(a, q), heads=a.heads,
         kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim,
         sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + step.new_tokens,
-        pairs=step.pairs(a.window, a.chunk), square=square, vector=a.parameters,
+        pairs=step.share(step.total(lambda q: attended_pairs(a, q))), square=square, vector=a.parameters,
         input=a.heads * a.head_dim * t + a.kv_width * step.new_tokens, output=a.heads * a.v_head_dim * t,
-        cache_read=a.kv_width * step.cache_reads(a.window, a.chunk), cache_write=a.cache_width * t,
+        cache_read=a.kv_width * read, cache_write=a.cache_width * t,
         scratch=2 * a.heads * square,
     )  # fmt: skip
+
+
+def attended_pairs(a: m.Attention, q: Queries) -> Count:
+    """Query-key pairs of one query: those of its window or chunk, or of its own block and the others picked.
+
+    Of blocks of B, k in all: token i from 0 on sees i mod B + 1 tokens of its own and B·min(⌊i / B⌋, k − 1) others.
+    """
+    if a.select is None:
+        return query_pairs(q, a.window, a.chunk)
+    others = _entries_seen(Queries(q.cached - 1, q.new), a.block, a.select - 1)
+    return query_pairs(q, chunk=a.block) + a.block * others
 
 
 def expands(a: m.LatentAttention, q: Queries) -> Count:
@@ -128,7 +142,7 @@ def expands(a: m.LatentAttention, q: Queries) -> Count:
     absorbed = pairs·h·(2·rank + rope) + T·h·rank·(nope + v)
     (arXiv:2405.04434 §2.1.2; without a mask they meet near T = 171 for DeepSeek-V3's sizes.)
     """
-    pairs = query_pairs(q, _seen(a))
+    pairs = _latent_pairs(a, q)
     up = a.rank * (a.nope + a.v)
     cached = q.cached if a.window is None else least(q.cached, a.window - 1)
     expanded = pairs * (a.nope + a.rope + a.v) + (cached + q.new) * up
@@ -136,9 +150,17 @@ def expands(a: m.LatentAttention, q: Queries) -> Count:
     return no_more(expanded, absorbed)
 
 
-def _seen(a: m.LatentAttention) -> int | None:
-    """The most tokens that a query attends to: those of its window, those that an indexer picks, or all."""
-    return min((limit for limit in (a.select, a.window) if limit is not None), default=None)
+def _latent_pairs(a: m.LatentAttention, q: Queries) -> Count:
+    """Query-key pairs of one query: all of its window, or those that an indexer picks.
+
+    Of pools of B it picks k / B complete ones: all pairs but those with the other complete pools.
+    """
+    if a.select is None:
+        return query_pairs(q, a.window)
+    if a.pool == 1:
+        return query_pairs(q, a.select)
+    left = _entries_seen(q, a.pool) - _entries_seen(q, a.pool, a.select // a.pool)
+    return query_pairs(q) - a.pool * left
 
 
 @lowers(m.LatentAttention, whole_step)
@@ -159,15 +181,15 @@ def latent_forms(a: m.LatentAttention, step: Step) -> Iterator[o.Op]:
 
 
 def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o.Op]:
-    t, seen, select = step.tokens, _seen(a), a.select
+    t, select = step.tokens, a.select
     context = step.cached_tokens + t if a.window is None else step.cache_reads(a.window) + t
     used = no_more(1, step.sequences)  # in a sweep, only the elements that run in this form read its weights
-    square, pairs = step.square_pairs, step.pairs(seen)
+    square, pairs = step.square_pairs, step.share(step.total(lambda q: _latent_pairs(a, q)))
     read = step.cache_reads(a.window) if select is None else step.reads(lambda q: least(q.cached, q.new * select))
     moved: dict[str, Any] = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
     shared: dict[str, Any] = {
         "step": step,
-        "pairs_of": lambda q: query_pairs(q, seen),
+        "pairs_of": lambda q: _latent_pairs(a, q),
         "sequences": step.sequences,
         "tokens": t,
         "kv_tokens": step.cached_tokens + step.new_tokens,
@@ -211,8 +233,8 @@ def _indexer(i: m.Indexer, step: Step) -> Iterator[o.Op]:
     pairs = step.share(step.total(lambda q: _entries_seen(q, rate)))
     square = step.share(step.total(lambda q: q.new * _entries(q, rate)))
     yield o.Score(
-        name=i.name, heads=i.heads, dim=i.head_dim, pairs=pairs, square=square, sum_by_product=i.rate is None,
-        input=(i.heads * (i.head_dim + 1) + i.head_dim) * t, output=0, scratch=square,
+        name=i.name, heads=i.heads, dim=i.head_dim, pairs=pairs, square=square, summed=i.summed,
+        sum_by_product=i.summed and i.sum_by_product, input=(i.heads * (i.head_dim + i.summed) + i.head_dim) * t, output=0, scratch=square,
         cache_read=i.head_dim * step.reads(lambda q: q.cached // rate), cache_write=i.cache_width * t,
     )  # fmt: skip
 
@@ -243,12 +265,14 @@ def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
         name=z.name, elements=moved, terms=z.terms, weighted=True, vector=z.terms * z.width, input=wide + moved,
         output=moved, cache_write=moved,
     )  # fmt: skip
-    yield o.Normalise(
-        name=f"{z.name}_norm", rows=completed, width=z.width, center=False, scaled=True, shifted=False,
-        vector=z.width, input=moved, output=moved,
-    )  # fmt: skip
-    turned = z.rope * completed
-    yield o.Rotate(name=f"{z.name}_rope", elements=turned, input=turned, output=turned)
+    if z.normed:
+        yield o.Normalise(
+            name=f"{z.name}_norm", rows=completed, width=z.width, center=False, scaled=True, shifted=False,
+            vector=z.width, input=moved, output=moved,
+        )  # fmt: skip
+    if z.rope:
+        turned = z.rope * completed
+        yield o.Rotate(name=f"{z.name}_rope", elements=turned, input=turned, output=turned)
 
 
 @lowers(m.CompressedAttention, whole_step)

@@ -133,7 +133,7 @@ class Attend(Op):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Score(Op):
-    """An indexer's scores: `heads` small heads over `pairs`, summed to one score for each pair.
+    """An indexer's scores: `heads` small heads over `pairs`, `summed` to one score for each pair or not.
 
     `sum_by_product`: the published code sums the heads by a matrix product, not element by element.
     """
@@ -142,6 +142,7 @@ class Score(Op):
     dim: Count
     pairs: Count
     square: Count
+    summed: bool = True
     sum_by_product: bool = True
 
 

@@ -59,6 +59,7 @@ HYBRID_LATENT: Axes = {
     "layer_types": (ABSENT, ["full_attention", "linear_attention", "full_attention"]),
 }
 
+PICKED = "minimax_m3_sparse"
 SLIDING_LATENT = {
     "swa_num_attention_heads": 4,
     "swa_num_key_value_heads": 4,
@@ -137,6 +138,34 @@ CASES: dict[str, Case] = {
             "swa_kv_lora_rank": (32, 40),
         },
     ),
+    "glm5_next_text": Case(
+        {
+            **LATENT_SIZES,
+            **ROUTED_EXPERTS,
+            **INDEXER_SIZES,
+            "num_hidden_layers": 4,
+            "qk_rope_head_dim": 0,
+            "linear_num_heads": 4,
+            "linear_head_dim": 16,
+            "index_kpool": 4,
+        },
+        {
+            **without("num_hidden_layers", "q_lora_rank", "qk_rope_head_dim", of=LATENT),
+            **ROUTED,
+            **INDEXER,
+            "q_lora_rank": (56, 72),
+            "num_hidden_layers": (4,),
+            "hc_mult": (ABSENT, 2),
+            "index_kpool": (8, 2),
+            "linear_conv_kernel_dim": (ABSENT, 3),
+            "linear_attn_config": (ABSENT, {"num_heads": 2, "head_dim": 32, "short_conv_kernel_size": 2}),
+            "mlp_layer_types": (ABSENT, ["sparse", "dense", "sparse", "dense"]),
+            ("layer_types", "indexer_types", "index_topk_pattern"): (
+                (["full_attention", "indexed_attention", "linear_attention", "indexed_attention"], ABSENT, "FSSF"),
+                (["indexed_attention"] * 4, ["full", "shared", "shared", "full"], ABSENT),
+            ),
+        },
+    ),
     "longcat_flash": Case(
         {
             **without("num_hidden_layers", "intermediate_size", of=LATENT_SIZES),
@@ -158,6 +187,35 @@ CASES: dict[str, Case] = {
             # Six choices of each of 64, 140 or 256 tokens are whole rounds of 8, 12 or 24 experts.
             ("n_routed_experts", "zero_expert_num"): ((8, 4), (8, 0), (6, 6), (16, 8)),
             "router_bias": (ABSENT, True),
+        },
+    ),
+    "minimax_m3_vl_text": Case(
+        {
+            **SIZES,
+            **LOCAL_EXPERTS,
+            "intermediate_size": 48,
+            "dense_intermediate_size": 352,
+            "shared_intermediate_size": 40,
+            "head_dim": 16,
+            "rotary_dim": 8,
+            "index_n_heads": 2,
+            "index_head_dim": 16,
+            "index_block_size": 8,
+            "index_topk_blocks": 2,
+            "layer_types": ["full_attention", PICKED, PICKED],
+        },
+        {
+            **without("intermediate_size", "num_hidden_layers", of=DENSE),
+            **LOCAL,
+            "intermediate_size": (48, 80),
+            "dense_intermediate_size": (352, 96),
+            "shared_intermediate_size": (40, 200),
+            "num_key_value_heads": (2, 4),
+            ("index_n_heads", "index_head_dim"): ((1, 32),),
+            ("index_block_size", "index_topk_blocks"): ((16, 3),),
+            "sparse_attention_config": (ABSENT, {"sparse_num_index_heads": 4, "sparse_index_dim": 24}),
+            "layer_types": (ABSENT, ["full_attention", PICKED, PICKED]),
+            ("mlp_layer_types", "moe_layer_freq"): ((["dense", "sparse", "sparse"], ABSENT), (ABSENT, [0, 1, 0])),
         },
     ),
     "cohere_compass_text": Case(

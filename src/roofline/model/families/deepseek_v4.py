@@ -107,5 +107,5 @@ def _indexer(c: Config, width: int, rank: int, rate: int, rotated: int) -> Modul
         replicated_product("index_q_proj", rank, heads * dim),
         Rope(name="index_rope", heads=heads, dims=rotated),
         replicated_product("index_weights_proj", width, heads),
-        Indexer(name="indexer", heads=heads, head_dim=dim, rate=rate),
+        Indexer(name="indexer", heads=heads, head_dim=dim, rate=rate, sum_by_product=False),
     )

@@ -117,9 +117,9 @@ _KINDS = {
     """,
     "a decoder with layers that are not covered yet": """
           beam blt   cpmant diffllama doge
-        flint gemma4_assistant gemma4_unified_assistant git glm5_next_text  idefics imagegpt
+        flint gemma4_assistant gemma4_unified_assistant git  idefics imagegpt
           jetmoe kosmos_2_5_text_model kosmos_2_text_model kyutai_speech_to_text lfm3
-        minimax_m3_vl_text           musicgen musicgen_melody qwen4_exp_text reformer unlimited_ocr_text
+        musicgen musicgen_melody qwen4_exp_text reformer unlimited_ocr_text
         voxtral_realtime_text xlnet zamba
     """,
 }

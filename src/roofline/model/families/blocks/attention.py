@@ -150,7 +150,8 @@ def latent_attention(
     that of an earlier layer. `gates`: a projection makes so many output gates of each head.
     """
     width, heads = c.size("hidden_size"), c.size("num_attention_heads")
-    rank, nope, rotated = c.size("kv_lora_rank"), c.size("qk_nope_head_dim"), c.size("qk_rope_head_dim")
+    rank, nope = c.size("kv_lora_rank"), c.size("qk_nope_head_dim")
+    rotated = c.size("qk_rope_head_dim", least=int(rope))
     v, q_rank = c.size("v_head_dim"), c.size("q_lora_rank", None) if index == "none" else c.size("q_lora_rank")
     c.size("num_key_value_heads", heads), c.size("head_dim", None), c.size("qk_head_dim", None)
     rope_section(c)
