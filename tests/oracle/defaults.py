@@ -18,6 +18,10 @@ LACKING: dict[str, tuple[str, dict[str, Any]]] = {
         "which token is which part of an image is not set",
         {"vocabulary_map": {"<image>": 8711}},
     ),
+    "cohere_compass_text": (
+        "which layers have rotary positions is not set",
+        {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}}},
+    ),
     "dbrx": ("the settings of attention are not set", {"attn_config": {"rope_theta": 10000.0, "clip_qkv": 8}}),
     "deepseek_ocr2_text": (
         "which layers hold experts, and how many a token has, is not set; 1407 wide experts are refused",
@@ -56,6 +60,11 @@ LACKING: dict[str, tuple[str, dict[str, Any]]] = {
 
 # What of the defaults of a type is made smaller: experts that are looked up by the router's values run in memory.
 SMALLER: dict[str, dict[str, Any]] = {
+    "glm5_next_text": {"hidden_size": 512, "num_hidden_layers": 8, "n_routed_experts": 16, "vocab_size": 8192},
+    "longcat_flash": {
+        "hidden_size": 1024, "num_layers": 2, "n_routed_experts": 16, "zero_expert_num": 8, "vocab_size": 8192,
+        "ffn_hidden_size": 512, "expert_ffn_hidden_size": 256,
+    },
     "step3p5": {"hidden_size": 1024, "num_hidden_layers": 6, "n_routed_experts": 16, "vocab_size": 8192},
 }
 

@@ -35,7 +35,7 @@ logging.getLogger("transformers").setLevel(logging.ERROR)
 WITHOUT_MASK = {"bloom", "falcon_mamba", "mamba", "mamba2", "openai-gpt"}
 
 # Experts looked up by the values of the router, which the meta device lacks: these run on empty weights in memory.
-BY_VALUES = {"dbrx", "step3p5"}
+BY_VALUES = {"dbrx", "glm5_next_text", "longcat_flash", "step3p5"}
 
 # Causal language models that AutoModelForCausalLM does not list.
 UNLISTED = {
@@ -49,6 +49,7 @@ IN_SINGLE = {"xlstm"}
 # Text parts that have a class of their own only without a head: their wholes' heads are a product without bias, from
 # hidden_size to vocab_size, tied to the embedding where the config says so.
 BACKBONES = {
+    "cosmos3_edge_text": "Cosmos3EdgeTextModel",
     "deepseek_ocr2_text": "DeepseekOcr2TextModel",
     "ernie4_5_vl_moe_text": "Ernie4_5_VLMoeTextModel",
     "glm4v_moe_text": "Glm4vMoeTextModel",
@@ -57,8 +58,11 @@ BACKBONES = {
     "granite4_vision_text": "Granite4VisionTextModel",
     "granite_docling_text": "GraniteDoclingTextModel",
     "hunyuan_vl_text": "HunYuanVLTextModel",
+    "glm5_next_text": "Glm5NextTextModel",
     "mistral_large4_text": "MistralLarge4TextModel",
     "molmo2_text": "Molmo2TextModel",
+    "muse_glimmer_text": "MuseGlimmerTextModel",
+    "muse_spark_text": "MuseSparkTextModel",
     "paddleocr_vl_text": "PaddleOCRTextModel",
     "qwen2_5_omni_text": "Qwen2_5OmniThinkerTextModel",
     "qwen3_omni_moe_text": "Qwen3OmniMoeThinkerTextModel",
@@ -117,7 +121,14 @@ def parameters(config: Mapping[str, Any], *, text_only: bool = False) -> int:
     config = text(config) if text_only else config
     beside = BESIDES.get(config["model_type"]) if text_only else None
     weights = build(config).named_parameters()
-    return sum(weight.numel() for name, weight in weights if beside not in name.split("."))
+    return sum(_met(config, name, weight) for name, weight in weights if beside not in name.split("."))
+
+
+def _met(config: Mapping[str, Any], name: str, weight: torch.Tensor) -> int:
+    """Values that a checkpoint holds: LongCat's class makes up-projections for experts that do nothing, too."""
+    if config["model_type"] == "longcat_flash" and name.endswith("experts.gate_up_proj"):
+        weight = weight[: config["n_routed_experts"]]
+    return weight.numel()
 
 
 def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts: bool = False) -> int:
@@ -128,6 +139,7 @@ def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts:
     model = build(config)
     if model.config.model_type in BY_VALUES:
         model = model.to(torch.float32).to_empty(device="cpu").requires_grad_(False)
+        _balance(model)
     takes = inspect.signature(model.forward).parameters
     inputs: dict[str, Any] = {
         "input_ids": torch.zeros(batch, tokens, dtype=torch.long, device=model.device),
@@ -142,6 +154,14 @@ def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts:
     with _format(config["model_type"]), torch.no_grad(), counter:
         model(**{name: value for name, value in inputs.items() if name in takes})
     return int(counter.get_total_flops())
+
+
+def _balance(model: torch.nn.Module) -> None:
+    """Spreads the choices of LongCat's router evenly over all experts, those that do nothing included."""
+    for router in model.modules():
+        if type(router).__name__ == "LongcatFlashTopkRouter":
+            many, top_k = router.n_routed_experts, router.top_k
+            router.get_topk_indices = lambda scores, n=many, k=top_k: (torch.arange(len(scores) * k) % n).view(-1, k)
 
 
 def text(config: Mapping[str, Any]) -> Mapping[str, Any]:

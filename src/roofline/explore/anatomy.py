@@ -56,9 +56,13 @@ def _best(select: int | None) -> str:
     return f", best {whole(select)}" if select else ""
 
 
+def _slides(window: int | None) -> str:
+    return f", window {whole(window)}" if window else ""
+
+
 WORDS.add(lambda x: f"{whole(x.inputs)} → {whole(x.outputs)}", m.Linear)
 WORDS.add(lambda x: f"{whole(x.rows)} × {whole(x.width)}", m.Embedding)
-WORDS.add(lambda x: f"{x.heads} heads, latent {x.rank} + {x.rope}{_best(x.select)}", m.LatentAttention)
+WORDS.add(lambda x: f"{x.heads} heads, latent {x.rank} + {x.rope}{_best(x.select)}{_slides(x.window)}", m.LatentAttention)
 WORDS.add(lambda x: f"{whole(x.inputs)} → {x.experts}", m.Router)
 WORDS.add(lambda x: f"{x.repeats} × {x.width}" if x.repeats > 1 else whole(x.width), m.Norm)
 WORDS.add(lambda x: f"{x.heads} × {x.dims}", m.Rope)
@@ -78,7 +82,9 @@ WORDS.add(lambda x: f"{whole(x.width)}, {counted(x.streams, 'way')}", m.TokenShi
 
 @WORDS.of(m.Attention)
 def _attention(x: m.Attention) -> str:
-    ends = f", window {whole(x.window)}" if x.window else f", chunks of {whole(x.chunk)}" if x.chunk else ""
+    ends = _slides(x.window) if x.window else f", chunks of {whole(x.chunk)}" if x.chunk else ""
+    if x.select:
+        ends = f"{_best(x.select)} blocks of {whole(x.block)}"
     shared = "" if x.kv_heads == x.heads else f", {x.kv_heads} KV"
     return f"{x.heads} heads{shared} × {x.head_dim}{ends}"
 
@@ -91,7 +97,8 @@ def _compressed(x: m.CompressedAttention) -> str:
 @WORDS.of(m.Experts)
 def _experts(x: m.Experts) -> str:
     every = x.top_k is None or x.top_k == x.experts
-    return f"{'all' if every else x.top_k} of {x.experts}, {whole(x.hidden)} → {whole(x.inner)}"
+    besides = f" and {x.identities} identities" if x.identities else ""
+    return f"{'all' if every else x.top_k} of {x.experts}{besides}, {whole(x.hidden)} → {whole(x.inner)}"
 
 
 @WORDS.of(m.StateSpace)

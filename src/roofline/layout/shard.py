@@ -545,14 +545,15 @@ def _exchanged_experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
     def exchange(op: str) -> Iterator[m.Module]:
         if rank.several(sends):
             yield m.Collective(
-                name=f"{e.name}_{op}", op=op, width=width * k, ranks=sends, stride=etp, axis="ep", top_k=k,
-                experts=e.experts, groups=e.groups, top_groups=e.top_groups, split=owned,
+                name=f"{e.name}_{op}", op=op, width=e.routed(width * k), ranks=sends, stride=etp, axis="ep",
+                top_k=k, experts=e.experts, groups=e.groups, top_groups=e.top_groups, identities=e.identities,
+                split=owned,
             )  # fmt: skip
 
     def within(op: str) -> Iterator[m.Module]:
         if rank.several(spans):
-            rows = _if((layout.ep == 1) * 1, 1, k)
-            yield m.Collective(name=f"{e.name}_{op}", op=op, width=width * rows, ranks=spans, axis="tp", split=owned)
+            sent = _if((layout.ep == 1) * 1, width, e.routed(width * k))
+            yield m.Collective(name=f"{e.name}_{op}", op=op, width=sent, ranks=spans, axis="tp", split=owned)
 
     yield from exchange("dispatch")
     yield from within("all_gather")

@@ -255,23 +255,29 @@ def hop(op: str, share: float, part: LevelPart, chip: str, software: str = "nccl
 # -- a group of chips ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Routing:
-    """Where the tokens of expert parallelism go: each to `top_k` of `experts` experts, in `top_groups` of `groups`."""
+    """Where the tokens of expert parallelism go: each to `top_k` of `experts` experts, in `top_groups` of `groups`.
+
+    Of its choices some fall on `identities`, which stay where they are.
+    """
 
     top_k: int = 1
     experts: int = 1
     groups: int = 1
     top_groups: int = 1
+    identities: int = 0
 
     def sent(self, places: int) -> float:
-        """Nodes, or ranks, that a token is sent to: to each once, however many of its experts are there; over top_k.
+        """Nodes, or ranks, that a token is sent to: to each once, however many of its experts are there; over the
+        experts that it is sent to, k·E/A of A experts and identities.
 
-        N·(1 − C(E − E/N, k)/C(E, k)) of N places, at most as many as its groups of experts span.
+        N·(1 − C(A − E/N, k)/C(A, k)) of N places, at most as many as its groups of experts span.
         """
         if places <= 1 or self.top_k < 1 or self.experts % places:
             return 1.0
-        absent = comb(self.experts - self.experts // places, self.top_k) / comb(self.experts, self.top_k)
+        every = self.experts + self.identities
+        absent = comb(every - self.experts // places, self.top_k) / comb(every, self.top_k)
         most = places if self.groups <= 1 else self.top_groups * ceil_div(places, self.groups)
-        return float(min(places * (1 - absent), most) / self.top_k)
+        return float(min(places * (1 - absent), most) * every / (self.top_k * self.experts))
 
 
 @dataclass(frozen=True)

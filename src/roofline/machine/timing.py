@@ -126,7 +126,7 @@ def _communicate(op: o.Communicate, target: Target) -> Timing:
     """A collective on the target's cluster; sizes in the format of the activations."""
     routing = None
     if op.collective in ("dispatch", "combine"):
-        routing = Routing(op.top_k, op.experts, op.groups, op.top_groups)
+        routing = Routing(op.top_k, op.experts, op.groups, op.top_groups, op.identities)
     t = collective(
         op.collective, target.precision.activations.bytes(op.elements), op.ranks, target.joined, stride=op.stride,
         software=target.engine.network or target.engine.software or "nccl", routing=routing,

@@ -217,14 +217,16 @@ class Config:
             raise InputError(self.field(name), value, f"a number from {least:g} to {most:g}")
         return value
 
-    def per_layer_number(self, key: str, layers: int, default: float) -> list[float]:
-        """One number from 0 to 1 for every layer, by a list where there is one."""
-        numbers = self.value(key, [default] * layers)[1]
+    def per_layer_number(
+        self, key: str, layers: int, default: float | Sequence[float], *, most: float = 1
+    ) -> list[float]:
+        """One number from 0 to `most` for every layer, by a list where there is one; the default of all, or of each."""
+        numbers = self.value(key, [default] * layers if isinstance(default, (int, float)) else list(default))[1]
         if not isinstance(numbers, list) or len(numbers) != layers:
             raise self.error(key, f"a list of {layers} numbers, as num_hidden_layers says")
         for i, number in enumerate(numbers):
-            if type(number) not in (int, float) or not 0 <= number <= 1:
-                raise InputError(f"{self.field(key)}[{i}]", number, "a number from 0 to 1")
+            if type(number) not in (int, float) or not 0 <= number <= most:
+                raise InputError(f"{self.field(key)}[{i}]", number, f"a number from 0 to {most:g}")
         return list(numbers)
 
     def flag(self, keys: str, default: bool = False) -> bool:

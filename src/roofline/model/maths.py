@@ -124,15 +124,15 @@ def some(count: Count) -> bool:
     return is_symbol(count) or bool(count.any() if is_array(count) else count)
 
 
-def experts_visited(experts: Count, top_k: Count, tokens: Count) -> Count:
-    """Expected number of distinct experts that `tokens` tokens visit, `top_k` of `experts` each.
+def experts_visited(experts: Count, top_k: Count, tokens: Count, identities: int = 0) -> Count:
+    """Expected number of distinct experts that `tokens` tokens visit, `top_k` of `experts` + `identities` each.
 
-    E·(1 − (1 − k/E)^T), exact for uniform routing without replacement: a token misses a given
-    expert with probability 1 − k/E.
+    E·(1 − (1 − k/N)^T) of N = E + identities, exact for uniform routing without replacement: a token misses a given
+    expert with probability 1 − k/N.
     """
-    if not is_symbol(tokens) and not is_array(tokens) and not is_symbol(experts):
+    if not identities and not is_symbol(tokens) and not is_array(tokens) and not is_symbol(experts):
         if tokens == 0:
             return 0
         if tokens == 1 or top_k == experts:
             return top_k
-    return experts - experts * (1 - top_k / experts) ** tokens
+    return experts - experts * (1 - top_k / (experts + identities)) ** tokens

@@ -118,7 +118,8 @@ class Model:
     def active_parameters(self) -> int:
         """Parameters that one token of text meets: all but the routed experts it does not visit and what is idle.
 
-        parameters − Σ (experts − top_k)·(parameters of one expert). The embedding table counts whole.
+        parameters − Σ (experts − top_k)·(parameters of one expert), where a share of the top_k may fall on experts
+        without weights. The embedding table counts whole.
 
         Raises InputError where the config leaves out the experts per token.
         """
@@ -127,7 +128,7 @@ class Model:
             if module.idle:
                 idle += n * module.parameters
             elif isinstance(module, Experts):
-                idle += n * (module.experts - chosen(module)) * module.each
+                idle += n * (module.experts * module.each - int(module.routed(chosen(module) * module.each)))
         return self.parameters - idle
 
     def parameters_by_part(self) -> dict[Part, int]:

@@ -141,7 +141,8 @@ class Attention(Module):
     """softmax(q·kᵀ)·v over `heads` query and `kv_heads` key/value heads (MHA, GQA, MQA).
 
     `window`: a query sees that many last tokens, itself included. `chunk`: a query sees its own chunk's
-    beginning up to itself. `sinks`: one learned logit per head. `borrowed`: the keys and values are those that an
+    beginning up to itself. `select`: of blocks of `block` tokens a query sees its own up to itself and the others that
+    an indexer picks, so many in all. `sinks`: one learned logit per head. `borrowed`: the keys and values are those that an
     earlier layer holds in its cache.
     """
 
@@ -151,6 +152,8 @@ class Attention(Module):
     v_head_dim: int
     window: int | None = None
     chunk: int | None = None
+    block: int = 1
+    select: int | None = None
     sinks: bool = False
     borrowed: bool = False
 
@@ -175,7 +178,8 @@ class LatentAttention(Module):
 
     Caches one latent of `rank` and one rotary key of `rope` per token, for all heads. Holds the up-projection
     kv_b [rank → heads·(nope + v)], which is either applied to the context (expanded) or folded into query and
-    output (absorbed). `select`: an indexer picks that many tokens for each query (sparse attention).
+    output (absorbed). `select`: an indexer picks that many tokens for each query (sparse attention), in pools of `pool`
+    that are complete; to what follows the last of them it attends besides. `window` and `sinks` as in `Attention`.
     """
 
     heads: int
@@ -184,6 +188,9 @@ class LatentAttention(Module):
     rope: int
     v: int
     select: int | None = None
+    pool: int = 1
+    window: int | None = None
+    sinks: bool = False
 
     @property
     def matrix(self) -> int:
@@ -191,7 +198,7 @@ class LatentAttention(Module):
 
     @property
     def parameters(self) -> int:
-        return self.matrix
+        return self.matrix + (self.heads if self.sinks else 0)
 
     @property
     def cache_width(self) -> int:
@@ -204,12 +211,15 @@ class Indexer(Module):
     """Scores every cached token for sparse attention with `heads` small heads (DeepSeek-V3.2's lightning indexer).
 
     Caches one key of `head_dim` per token. `rate`: scores the entries that a `Compressor` makes of that many tokens
-    each, and caches nothing itself.
+    each, and caches nothing itself. `summed`: the heads' scores are weighed and summed; otherwise each head picks.
+    `sum_by_product`: the published code sums them by a matrix product, which only `torch` counting follows.
     """
 
     heads: int
     head_dim: int
     rate: int | None = None
+    summed: bool = True
+    sum_by_product: bool = True
 
     @property
     def cache_width(self) -> int:
@@ -219,7 +229,7 @@ class Indexer(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Compressor(Module):
-    """Makes one entry of `width` of every `rate` tokens: their weighted sum, normed and rotated (DeepSeek-V4).
+    """Makes one entry of `width` of every `rate` tokens: their weighted sum, `normed` and rotated (DeepSeek-V4).
 
     `overlap`: an entry also sums over the `rate` tokens before. The weights have a learned bias for each place.
     """
@@ -228,6 +238,7 @@ class Compressor(Module):
     rate: int
     rope: int
     overlap: bool = False
+    normed: bool = True
 
     @property
     def terms(self) -> int:
@@ -236,7 +247,7 @@ class Compressor(Module):
 
     @property
     def parameters(self) -> int:
-        return (self.terms + 1) * self.width
+        return (self.terms + self.normed) * self.width
 
     @property
     def cache_width(self) -> int:
@@ -287,14 +298,16 @@ class Add(Module):
     """The sum of two streams of `width` (residual, shared and routed experts).
 
     `scaled`: a learned vector is added to each of the two, and the sum multiplied by another, before they meet.
+    `weighed`: each of the two is multiplied by a function of one learned vector.
     """
 
     width: int
     scaled: bool = False
+    weighed: bool = False
 
     @property
     def parameters(self) -> int:
-        return 4 * self.width if self.scaled else 0
+        return 4 * self.width if self.scaled else self.width if self.weighed else 0
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -350,6 +363,8 @@ class Experts(Module):
     themselves (DBRX), or every expert on all tokens (Llama-4).
 
     `groups`: a token's experts stand in `top_groups` of so many groups (node-limited routing, arXiv:2412.19437 §2.1.2).
+    `identities`: experts besides that hand a token on as it is (zero experts, arXiv:2509.01322 §2.1). They have no
+    weights, and what falls on them does no work and goes nowhere; the router takes all for equals.
     On one rank of a layout: it holds one in `ranks` of the experts, and their tokens come from `gathered` ranks;
     `load`: rows of the busiest rank over the mean.
     """
@@ -364,6 +379,7 @@ class Experts(Module):
     reference: Literal["grouped", "each", "all"] = "grouped"
     groups: int = 1
     top_groups: int = 1
+    identities: int = 0
     ranks: Count = 1
     gathered: Count = 1
     load: Count = 1.0
@@ -373,6 +389,10 @@ class Experts(Module):
         """Parameters of one expert."""
         wide = self.inner * (2 if self.gated else 1)
         return self.hidden * (wide + self.inner) + ((wide + self.hidden) if self.bias else 0)
+
+    def routed(self, choices: Count) -> Count:
+        """Of so many choices of an expert those that fall on one with weights, as expected, rounded up."""
+        return ceil_div(choices * self.experts, self.experts + self.identities) if self.identities else choices
 
     @property
     def held(self) -> int:
@@ -632,7 +652,7 @@ class Collective(Module):
     """What `ranks` ranks of a layout, every `stride`-th, exchange: `width` elements of each token.
 
     `op` is one of `roofline.machine.collectives`, and so is what its size means. A token of a `dispatch` or `combine`
-    goes to `top_k` of `experts` experts, in at most `top_groups` of `groups` groups. `axis`: the degree of the layout
+    goes to `top_k` of `experts` experts and `identities`, in at most `top_groups` of `groups` groups. `axis`: the degree of the layout
     that it belongs to.
     """
 
@@ -645,3 +665,4 @@ class Collective(Module):
     experts: int = 1
     groups: int = 1
     top_groups: int = 1
+    identities: int = 0

@@ -8,7 +8,7 @@ names makers publish it, the usual one first. A name is relative to its layer; `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.model import modules as m
@@ -18,10 +18,12 @@ STEMS = ("model.layers", "model.language_model.layers", "language_model.model.la
 """How layers are called: by most, and by wrappers and hybrids."""
 HEAD, TABLE = ("lm_head", "output", "embed_out"), ("embed_tokens", "wte", "word_embeddings", "tok_embeddings", "wpe")
 """How heads and embedding tables are called."""
-MIXERS = ("self_attn", "attn", "attention", "self_attention", "mixer", "linear_attn", "mamba", "temporal_block", "conv")
+MIXERS = ("self_attn", "self_attn.0", "attn", "attention", "self_attention", "mixer", "linear_attn", "mamba", "temporal_block", "conv")
 """How the first half of a layer is called."""
-NETWORKS = ("mlp", "feed_forward", "block_sparse_moe", "ffn", "mixer", "moe")
+NETWORKS = ("mlp", "mlps.0", "feed_forward", "block_sparse_moe", "ffn", "mixer", "moe")
 """How the second half is called."""
+SECOND = "second_"
+"""How the modules of the second half of a double layer begin (LongCat-Flash)."""
 SHARED = ("shared_experts", "shared_expert", "shared_mlp")
 
 
@@ -41,20 +43,25 @@ def _in(containers: Iterable[str], *leaves: str) -> tuple[str, ...]:
 _FUSED_QKV = ("qkv_proj", "query_key_value", "c_attn", "Wqkv", "W_pack", "wqkv", "in_proj_qkv")
 _FUSED_GATE_UP = ("gate_up_proj", "gate_up", "w1_w2", "dense_h_to_4h")
 _LEAVES: dict[str, tuple[str, ...]] = {
-    "o_proj": ("o_proj", "out_proj", "wo", "dense", "c_proj", "proj"),
+    "o_proj": ("o_proj", "out_proj", "wo", "dense", "c_proj", "proj", "to_out"),
     "up_proj": ("up_proj", "fc1", "c_fc", "w3", "fc_in", "dense_h_to_4h", "lin1"),
     "down_proj": ("down_proj", "fc2", "c_proj", "w2", "fc_out", "dense_4h_to_h", "lin2"),
     "q_proj": ("q_proj",),
     "q_a_proj": ("q_a_proj",),
     "q_b_proj": ("q_b_proj",),
     "kv_a_proj": ("kv_a_proj_with_mqa",),
-    "index_q_proj": ("indexer.wq_b",),
-    "index_k_proj": ("indexer.wk",),
+    "index_q_proj": ("indexer.wq_b", "indexer.q_proj", "index_q_proj"),
+    "index_k_proj": ("indexer.wk", "indexer.k_proj", "index_k_proj"),
     "index_weights_proj": ("indexer.weights_proj", "indexers_proj"),
     "shared_gate_proj": ("shared_expert_gate",),
-    "experts_in_proj": ("fc1_latent_proj",),
-    "experts_out_proj": ("fc2_latent_proj",),
-    "attention_gate_proj": ("gate_proj", "g_proj"),
+    "experts_in_proj": ("fc1_latent_proj", "pre_expert_proj"),
+    "experts_out_proj": ("fc2_latent_proj", "post_expert_proj"),
+    "attention_gate_proj": ("gate_proj", "g_proj", "linear_gate"),
+}
+_GATED_NORMS = {
+    f"{name}_norm_{way}_proj": (f"{norm}.W_{way}", f"{norm}.mlp.{fc}")
+    for name, norm in (("attn", "input_layernorm"), ("ffn", "post_attention_layernorm"))
+    for way, fc in (("down", "fc1"), ("up", "fc2"))
 }
 
 
@@ -62,7 +69,7 @@ def _qkv(x: m.Linear) -> tuple[Piece, ...]:
     """Queries, keys and values; keys and values are as many."""
     each, keys = x.inputs, x.kv // 2
     sizes = (x.outputs - 2 * keys, keys, keys)
-    apart = (("q_proj", "wq"), ("k_proj", "wk"), ("v_proj", "wv"))
+    apart = (("q_proj", "wq", "to_q"), ("k_proj", "wk", "to_k"), ("v_proj", "wv", "to_v"))
     return tuple(
         Piece(each * size, _in(MIXERS, *names, *_FUSED_QKV)) for size, names in zip(sizes, apart, strict=True) if size
     )
@@ -75,9 +82,13 @@ def _gate_up(x: m.Linear, containers: tuple[str, ...]) -> tuple[Piece, ...]:
 
 
 def _linear(x: m.Linear, block: m.Modules) -> tuple[Piece, ...]:
+    if x.name.startswith(SECOND):
+        return _second(_linear(replace(x, name=x.name.removeprefix(SECOND)), block))
     if x.part == "head":
         return (Piece(x.matrix, HEAD),)
     shared = x.name.removeprefix("shared_")
+    if x.name in _GATED_NORMS:
+        return (Piece(x.matrix, _GATED_NORMS[x.name]),)
     if x.name == "qkv_proj":
         return _qkv(x)
     if x.name == "in_proj":
@@ -88,6 +99,26 @@ def _linear(x: m.Linear, block: m.Modules) -> tuple[Piece, ...]:
     if x.name not in _LEAVES and shared != x.name:
         return (Piece(x.matrix, _in(_shared(), *leaves)),)
     return (Piece(x.matrix, _in(NETWORKS if x.part == "ffn" else MIXERS, *leaves)),)
+
+
+def _second(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    """Those of the second half of a double layer, in containers that are numbered."""
+
+    def numbered(name: str) -> str:
+        container, leaf = name.split(".", 1)
+        return f"{'mlps' if container == 'mlp' else container}.1.{leaf}"
+
+    own = ("self_attn.", "mlp.")
+    first = ("self_attn.0.", "mlps.0.")
+    return tuple(
+        Piece(p.values, tuple(numbered(n) for n in p.names if n.startswith(own) and not n.startswith(first)))
+        for p in pieces
+    )
+
+
+def _latent(x: m.LatentAttention, _: m.Modules) -> tuple[Piece, ...]:
+    piece = Piece(x.matrix, _in(MIXERS, "kv_b_proj"))
+    return _second((piece,)) if x.name.startswith(SECOND) else (piece,)
 
 
 def _shared() -> tuple[str, ...]:
@@ -123,8 +154,8 @@ PIECES: KindTable[Callable[[Any, m.Modules], tuple[Piece, ...]]] = KindTable("pi
 """Kind of module → the matrices that a checkpoint stores of it."""
 PIECES.add(_linear, m.Linear)
 PIECES.add(_experts, m.Experts)
-PIECES.add(lambda x, _: (Piece(x.matrix, _in(NETWORKS, "gate", "router", "router.gate", "gate.wg")),), m.Router)
-PIECES.add(lambda x, _: (Piece(x.matrix, _in(MIXERS, "kv_b_proj")),), m.LatentAttention)
+PIECES.add(lambda x, _: (Piece(x.matrix, _in(NETWORKS, "gate", "router", "router.gate", "gate.wg", "router.classifier")),), m.Router)
+PIECES.add(_latent, m.LatentAttention)
 PIECES.add(lambda x, _: (Piece(x.matrix, TABLE),), m.Embedding)
 PIECES.add(lambda x, _: (Piece(x.matrix, _in(MIXERS, "rel_bias")),), m.RelativeBias)
 PIECES.add(

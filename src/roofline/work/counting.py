@@ -77,8 +77,8 @@ def attend(op: o.Attend) -> Count:
 
 
 def score(op: o.Score) -> Count:
-    """2·heads·(dim + 1)·pairs: a product per head, then the weighted sum over heads (DeepSeek-V3.2, eq. 1)."""
-    return 2 * op.heads * (op.dim + 1) * op.pairs
+    """2·heads·(dim + 1)·pairs: a product per head, then the weighted sum over heads (DeepSeek-V3.2, eq. 1), if any."""
+    return 2 * op.heads * (op.dim + op.summed) * op.pairs
 
 
 def normalise(op: o.Normalise) -> Count:

@@ -109,15 +109,29 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
     """Queries, keys and values of the new tokens come in; older keys and values from the cache."""
     t = step.tokens
     square = step.square_pairs
+    picked, read = a.select, step.cache_reads(a.window, a.chunk)
+    if picked is not None:
+        read = step.reads(lambda q: least(q.cached, q.new * picked * a.block))
     yield o.Attend(
-        name=a.name, step=step, pairs_of=lambda q: query_pairs(q, a.window, a.chunk), heads=a.heads,
+        name=a.name, step=step, pairs_of=lambda q: attended_pairs(a, q), heads=a.heads,
         kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim,
         sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + step.new_tokens,
-        pairs=step.pairs(a.window, a.chunk), square=square, vector=a.parameters,
+        pairs=step.share(step.total(lambda q: attended_pairs(a, q))), square=square, vector=a.parameters,
         input=a.heads * a.head_dim * t + a.kv_width * step.new_tokens, output=a.heads * a.v_head_dim * t,
-        cache_read=a.kv_width * step.cache_reads(a.window, a.chunk), cache_write=a.cache_width * t,
+        cache_read=a.kv_width * read, cache_write=a.cache_width * t,
         scratch=2 * a.heads * square,
     )  # fmt: skip
+
+
+def attended_pairs(a: m.Attention, q: Queries) -> Count:
+    """Query-key pairs of one query: those of its window or chunk, or of its own block and the others picked.
+
+    Of blocks of B, k in all: token i from 0 on sees i mod B + 1 tokens of its own and B·min(⌊i / B⌋, k − 1) others.
+    """
+    if a.select is None:
+        return query_pairs(q, a.window, a.chunk)
+    others = _entries_seen(Queries(q.cached - 1, q.new), a.block, a.select - 1)
+    return query_pairs(q, chunk=a.block) + a.block * others
 
 
 def expands(a: m.LatentAttention, q: Queries) -> Count:
@@ -128,11 +142,25 @@ def expands(a: m.LatentAttention, q: Queries) -> Count:
     absorbed = pairs·h·(2·rank + rope) + T·h·rank·(nope + v)
     (arXiv:2405.04434 §2.1.2; without a mask they meet near T = 171 for DeepSeek-V3's sizes.)
     """
-    pairs = query_pairs(q, a.select)
+    pairs = _latent_pairs(a, q)
     up = a.rank * (a.nope + a.v)
-    expanded = pairs * (a.nope + a.rope + a.v) + (q.cached + q.new) * up
+    cached = q.cached if a.window is None else least(q.cached, a.window - 1)
+    expanded = pairs * (a.nope + a.rope + a.v) + (cached + q.new) * up
     absorbed = pairs * (2 * a.rank + a.rope) + q.new * up
     return no_more(expanded, absorbed)
+
+
+def _latent_pairs(a: m.LatentAttention, q: Queries) -> Count:
+    """Query-key pairs of one query: all of its window, or those that an indexer picks.
+
+    Of pools of B it picks k / B complete ones: all pairs but those with the other complete pools.
+    """
+    if a.select is None:
+        return query_pairs(q, a.window)
+    if a.pool == 1:
+        return query_pairs(q, a.select)
+    left = _entries_seen(q, a.pool) - _entries_seen(q, a.pool, a.select // a.pool)
+    return query_pairs(q) - a.pool * left
 
 
 @lowers(m.LatentAttention, whole_step)
@@ -153,26 +181,27 @@ def latent_forms(a: m.LatentAttention, step: Step) -> Iterator[o.Op]:
 
 
 def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o.Op]:
-    t, context = step.tokens, step.cached_tokens + step.tokens
+    t, select = step.tokens, a.select
+    context = step.cached_tokens + t if a.window is None else step.cache_reads(a.window) + t
     used = no_more(1, step.sequences)  # in a sweep, only the elements that run in this form read its weights
-    square, pairs = step.square_pairs, step.pairs(a.select)
-    select = a.select
-    read = step.cache_reads() if select is None else step.reads(lambda q: least(q.cached, q.new * select))
+    square, pairs = step.square_pairs, step.share(step.total(lambda q: _latent_pairs(a, q)))
+    read = step.cache_reads(a.window) if select is None else step.reads(lambda q: least(q.cached, q.new * select))
     moved: dict[str, Any] = {"cache_read": a.cache_width * read, "cache_write": a.cache_width * t}
     shared: dict[str, Any] = {
         "step": step,
-        "pairs_of": lambda q: query_pairs(q, a.select),
+        "pairs_of": lambda q: _latent_pairs(a, q),
         "sequences": step.sequences,
         "tokens": t,
         "kv_tokens": step.cached_tokens + step.new_tokens,
         "pairs": pairs,
         "square": square,
+        "vector": a.parameters - a.matrix,
     }
     if expanded:
         # The latents of the whole context become keys and values, then attention is plain multi-head.
         width = a.heads * (a.nope + a.v)
         yield o.MatMul(
-            name=f"{a.name}_kv_b", part="attention", m=context, k=a.rank, n=width, weight=used * a.parameters,
+            name=f"{a.name}_kv_b", part="attention", m=context, k=a.rank, n=width, weight=used * a.matrix,
             input=a.rank * t, output=width * context, **moved,
         )  # fmt: skip
         yield o.Attend(
@@ -204,8 +233,8 @@ def _indexer(i: m.Indexer, step: Step) -> Iterator[o.Op]:
     pairs = step.share(step.total(lambda q: _entries_seen(q, rate)))
     square = step.share(step.total(lambda q: q.new * _entries(q, rate)))
     yield o.Score(
-        name=i.name, heads=i.heads, dim=i.head_dim, pairs=pairs, square=square, sum_by_product=i.rate is None,
-        input=(i.heads * (i.head_dim + 1) + i.head_dim) * t, output=0, scratch=square,
+        name=i.name, heads=i.heads, dim=i.head_dim, pairs=pairs, square=square, summed=i.summed,
+        sum_by_product=i.summed and i.sum_by_product, input=(i.heads * (i.head_dim + i.summed) + i.head_dim) * t, output=0, scratch=square,
         cache_read=i.head_dim * step.reads(lambda q: q.cached // rate), cache_write=i.cache_width * t,
     )  # fmt: skip
 
@@ -236,12 +265,14 @@ def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
         name=z.name, elements=moved, terms=z.terms, weighted=True, vector=z.terms * z.width, input=wide + moved,
         output=moved, cache_write=moved,
     )  # fmt: skip
-    yield o.Normalise(
-        name=f"{z.name}_norm", rows=completed, width=z.width, center=False, scaled=True, shifted=False,
-        vector=z.width, input=moved, output=moved,
-    )  # fmt: skip
-    turned = z.rope * completed
-    yield o.Rotate(name=f"{z.name}_rope", elements=turned, input=turned, output=turned)
+    if z.normed:
+        yield o.Normalise(
+            name=f"{z.name}_norm", rows=completed, width=z.width, center=False, scaled=True, shifted=False,
+            vector=z.width, input=moved, output=moved,
+        )  # fmt: skip
+    if z.rope:
+        turned = z.rope * completed
+        yield o.Rotate(name=f"{z.name}_rope", elements=turned, input=turned, output=turned)
 
 
 @lowers(m.CompressedAttention, whole_step)
@@ -284,7 +315,8 @@ def _activation(a: m.Activation, step: Step) -> Iterator[o.Op]:
 def _add(a: m.Add, step: Step) -> Iterator[o.Op]:
     moved = a.width * step.tokens
     yield o.Sum(
-        name=a.name, rides=not a.scaled, elements=moved, weighted=a.scaled, shifted=a.scaled, vector=a.parameters,
+        name=a.name, rides=not a.parameters, elements=moved, weighted=a.parameters > 0, shifted=a.scaled,
+        vector=a.parameters,
         input=2 * moved, output=moved,
     )  # fmt: skip
 
@@ -320,13 +352,14 @@ def _router(r: m.Router, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.Experts, tokens_alone)
 def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
-    """T tokens make T·top_k rows; only the distinct experts they visit are read.
+    """T tokens make T·top_k rows, less those of identities; only the distinct experts they visit are read.
 
     One of several ranks has its share of the experts, and of the rows and distinct experts of all their tokens. What it
     adds up are its own rows: one sum for each token that it has any of, at most one a row.
     """
     t, k = step.share(step.new_tokens * e.gathered), chosen(e)
-    rows, touched = _loaded(ceil_div(k * t, e.ranks), e.load), _part(experts_visited(e.experts, k, t), e.ranks)
+    rows = _loaded(ceil_div(e.routed(k * t), e.ranks), e.load)
+    touched = _part(experts_visited(e.experts, k, t, e.identities), e.ranks)
     wide, decoding = e.inner * (2 if e.gated else 1), decodes(step)
 
     def product(name: str, inputs: int, outputs: int, up: bool) -> o.Op:
@@ -369,6 +402,7 @@ def _collective(c: m.Collective, step: Step) -> Iterator[o.Op]:
     yield o.Communicate(
         name=c.name, collective=c.op, elements=c.width * tokens, ranks=c.ranks, stride=c.stride, axis=c.axis,
         top_k=c.top_k, experts=c.experts, groups=c.groups, top_groups=c.top_groups,
+        identities=c.identities,
     )  # fmt: skip
 
 

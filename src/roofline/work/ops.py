@@ -82,7 +82,7 @@ class ExpertMatMul(Op):
 
     One of the two products of a feed-forward hidden → inner → hidden, `gated` or not: the first where `up`.
 
-    `tokens`·`top_k` = m. `decoding`: 1 where every query adds one token to cached ones, else 0. `reference`: how the
+    `tokens`·`top_k` = m, but for those that fall on experts without weights. `decoding`: 1 where every query adds one token to cached ones, else 0. `reference`: how the
     published code multiplies, as in the module.
     """
 
@@ -133,7 +133,7 @@ class Attend(Op):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Score(Op):
-    """An indexer's scores: `heads` small heads over `pairs`, summed to one score for each pair.
+    """An indexer's scores: `heads` small heads over `pairs`, `summed` to one score for each pair or not.
 
     `sum_by_product`: the published code sums the heads by a matrix product, not element by element.
     """
@@ -142,6 +142,7 @@ class Score(Op):
     dim: Count
     pairs: Count
     square: Count
+    summed: bool = True
     sum_by_product: bool = True
 
 
@@ -322,6 +323,7 @@ class Communicate(Op):
     experts: int = 1
     groups: int = 1
     top_groups: int = 1
+    identities: int = 0
 
 
 @record(frozen=True, kw_only=True, eq=False)

@@ -8,9 +8,10 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.attention import rope_section
 from roofline.model.families.blocks.feed_forward import fine_moe
 from roofline.model.families.blocks.layers import causal_lm
-from roofline.model.families.blocks.norms import plain_per_head, plain_rms, rms
+from roofline.model.families.blocks.norms import plain_per_head, rms
 from roofline.model.families.blocks.projections import column_product, replicated_product, row_product
 from roofline.model.families.blocks.sizes import depth
+from roofline.model.families.blocks.streams import collapse, stream_layer
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
 from roofline.model.modules import (
@@ -39,23 +40,16 @@ def deepseek_v4(c: Config) -> Model:
     layers = _layer_types(c, depth(c))
     c.per_layer("mlp_layer_types", len(layers), ("hash_moe", "moe"), ["moe"] * len(layers))
     experts, mixers = fine_moe(c, width), {name: _attention(c, width, name) for name in dict.fromkeys(layers)}
-    blocks = {name: _block(name, width, mixer, experts, streams) for name, mixer in mixers.items()}
+    blocks = {
+        name: stream_layer(f"{NAMES[name]} moe", width, streams, mixer, experts) for name, mixer in mixers.items()
+    }
     c.mark_read("hc_sinkhorn_iters", "hc_eps", "compress_rope_theta", "partial_rotary_factor")
     c.mark_read("index_topk", "index_n_heads", "index_head_dim")
-    last = _collapse("hc_head", width, streams, streams, 1)
+    last = collapse("hc_head", width, streams, streams, 1)
     model = causal_lm(c, width, [blocks[name] for name in layers], after=last)
     if c.text("expert_dtype", "checkpoint", ("checkpoint", "fp4", "fp8")) == "fp4":
         return replace(model, precision=model.precision.with_roles(experts="mxfp4"))
     return model
-
-
-def _block(name: str, width: int, mixer: Modules, experts: Modules, streams: int) -> Block:
-    """Attention, then experts, each between the hyper-connections that sum the streams and mix them."""
-    parts: list[Module] = []
-    for label, inside in (("attn", mixer), ("ffn", experts)):
-        gather, spread = _hyper_connection(f"{label}_hc", width, streams)
-        parts += [*gather, rms(f"{label}_norm", width), *inside, *spread]
-    return Block(f"{NAMES[name]} moe", tuple(parts))
 
 
 def _layer_types(c: Config, layers: int) -> list[str]:
@@ -113,26 +107,5 @@ def _indexer(c: Config, width: int, rank: int, rate: int, rotated: int) -> Modul
         replicated_product("index_q_proj", rank, heads * dim),
         Rope(name="index_rope", heads=heads, dims=rotated),
         replicated_product("index_weights_proj", width, heads),
-        Indexer(name="indexer", heads=heads, head_dim=dim, rate=rate),
-    )
-
-
-def _hyper_connection(name: str, width: int, streams: int) -> tuple[Modules, Modules]:
-    """Hyper-connections (arXiv:2409.19606): streams summed for a sublayer, then mixed and its output added."""
-    spread = (
-        Mix(name=f"{name}_mix", streams=streams, width=width),
-        Gate(name=f"{name}_spread", width=streams * width, gates=streams, sigmoid=False),
-        Add(name=f"{name}_residual", width=streams * width),
-    )
-    return _collapse(name, width, streams, (2 + streams) * streams, 3), spread
-
-
-def _collapse(name: str, width: int, streams: int, outputs: int, scales: int) -> Modules:
-    """Weights from all streams together, `outputs` of them, some of which sum the streams to one."""
-    return (
-        plain_rms(f"{name}_norm", streams * width),
-        Linear(name=f"{name}_proj", inputs=streams * width, outputs=outputs, bias=True, part="other"),
-        Activation(name=f"{name}_scale", width=outputs, function="sigmoid", gated=False, learned=scales),
-        Gate(name=f"{name}_gate", width=streams * width, gates=streams, sigmoid=False),
-        Add(name=f"{name}_sum", width=(streams - 1) * width),
+        Indexer(name="indexer", heads=heads, head_dim=dim, rate=rate, sum_by_product=False),
     )

@@ -123,22 +123,35 @@ def attention(
             window=window, chunk=chunk, sinks=sinks,
         )
     )  # fmt: skip
-    if gates:
-        parts.append(column_product("attention_gate_proj", d.width, gates))
-    if gate or gates:
-        parts.append(Gate(name="attention_gate", width=d.heads * v_dim, gates=gates or queries))
+    if gate:
+        parts.append(Gate(name="attention_gate", width=d.heads * v_dim, gates=queries))
+    parts += output_gate(d.width, d.heads * v_dim, gates)
     return (*parts, row_product("o_proj", d.heads * v_dim, d.width, bias if out_bias is None else out_bias))
 
 
+def output_gate(width: int, values: int, gates: int) -> Modules:
+    """A gate on the `values` of all heads by a projection of its own to so many `gates`; nothing for 0."""
+    if not gates:
+        return ()
+    return (
+        column_product("attention_gate_proj", width, gates),
+        Gate(name="attention_gate", width=values, gates=gates),
+    )
+
+
 # -- latent --------------------------------------------------------------------------------------------------------
-def latent_attention(c: Config, *, bias: bool, index: str = "none", rope: bool = True) -> Modules:
+def latent_attention(
+    c: Config, *, bias: bool, index: str = "none", rope: bool = True, gates: int = 0, window: int | None = None,
+    sinks: bool = False,
+) -> Modules:  # fmt: skip
     """Multi-head latent attention (arXiv:2405.04434 §2.1), queries compressed where `q_lora_rank` is set.
 
     `index`: DeepSeek-V3.2's lightning indexer chooses the tokens to attend to, `full` one of this layer's own, `shared`
-    that of an earlier layer.
+    that of an earlier layer. `gates`: a projection makes so many output gates of each head.
     """
     width, heads = c.size("hidden_size"), c.size("num_attention_heads")
-    rank, nope, rotated = c.size("kv_lora_rank"), c.size("qk_nope_head_dim"), c.size("qk_rope_head_dim")
+    rank, nope = c.size("kv_lora_rank"), c.size("qk_nope_head_dim")
+    rotated = c.size("qk_rope_head_dim", least=int(rope))
     v, q_rank = c.size("v_head_dim"), c.size("q_lora_rank", None) if index == "none" else c.size("q_lora_rank")
     c.unused_sizes("num_key_value_heads", "head_dim", "qk_head_dim")
     rope_section(c)
@@ -153,8 +166,12 @@ def latent_attention(c: Config, *, bias: bool, index: str = "none", rope: bool =
     embedding = (Rope(name="rope", heads=heads + 1, dims=rotated),) if rope else ()
     select = None if index == "none" else c.size("index_topk")
     indexer = _lightning_indexer(c, width, q_rank) if index == "full" else ()
-    core = LatentAttention(name="attention", heads=heads, rank=rank, nope=nope, rope=rotated, v=v, select=select)
-    return (*queries, *keys, *embedding, *indexer, core, row_product("o_proj", heads * v, width, bias))
+    core = LatentAttention(
+        name="attention", heads=heads, rank=rank, nope=nope, rope=rotated, v=v, select=select, window=window,
+        sinks=sinks,
+    )  # fmt: skip
+    output = (*output_gate(width, heads * v, heads * gates), row_product("o_proj", heads * v, width, bias))
+    return (*queries, *keys, *embedding, *indexer, core, *output)
 
 
 def _lightning_indexer(c: Config, width: int, q_rank: int) -> Modules:

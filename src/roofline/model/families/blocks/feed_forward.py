@@ -60,19 +60,22 @@ def moe(
     correction: bool = False,
     reference: Literal["grouped", "each", "all"] = "grouped",
     top_k_key: str = "num_experts_per_tok",
+    identities: int = 0,
 ) -> Modules:
     """Mixture of experts: router, routed experts of width `inner`, a shared one of width `shared` beside them.
 
     `correction`: the router's load-balancing bias is a parameter. `shared_gate`: one sigmoid gates the shared expert.
+    `identities`: experts besides that do nothing.
     """
-    if top_k is not None and top_k > experts:
-        raise c.error(top_k_key, f"at most the number of experts, {experts}")
+    choices = experts + identities
+    if top_k is not None and top_k > choices:
+        raise c.error(top_k_key, f"at most the number of experts, {choices}")
     act = act or activation(c)
     parts: list[Module] = [
-        Router(name="router", inputs=width, experts=experts, bias=router_bias, correction=correction),
+        Router(name="router", inputs=width, experts=choices, bias=router_bias, correction=correction),
         Experts(
             name="experts", hidden=width, inner=inner, experts=experts, top_k=top_k, function=act, gated=gated,
-            bias=expert_bias, reference=reference,
+            bias=expert_bias, reference=reference, identities=identities,
         ),
     ]  # fmt: skip
     if shared:
@@ -84,10 +87,15 @@ def moe(
     return tuple(parts)
 
 
-def fine_moe(c: Config, width: int, *, correction: bool = False, shared_bias: bool = False) -> Modules:
-    """Many narrow experts of `moe_intermediate_size`, shared ones beside them (DeepSeekMoE, arXiv:2401.06066)."""
+def fine_moe(
+    c: Config, width: int, *, correction: bool = False, shared_bias: bool = False, shared_inner: int | None = None
+) -> Modules:
+    """Many narrow experts of `moe_intermediate_size`, shared ones beside them (DeepSeekMoE, arXiv:2401.06066).
+
+    `shared_inner`: the width of a shared expert where it is not that of a routed one.
+    """
     inner, top_k = c.size("moe_intermediate_size"), c.size("num_experts_per_tok|num_experts_per_token", None)
-    shared = inner * c.size("n_shared_experts|num_shared_experts", 0, least=0)
+    shared = (shared_inner or inner) * c.size("n_shared_experts|num_shared_experts", 0, least=0)
     count = c.size("n_routed_experts|num_experts|num_local_experts")
     modules = moe(c, width, count, top_k, inner, shared=shared, shared_bias=shared_bias, correction=correction)
     groups, top = (c.get(key) for key in ("n_group", "topk_group"))

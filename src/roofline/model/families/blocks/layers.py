@@ -78,6 +78,11 @@ def again(modules: Iterable[Module]) -> Modules:
     return tuple(repeated(m) for m in modules)
 
 
+def with_before(modules: Iterable[Module], name: str, *more: Module) -> Modules:
+    """The modules with `more` in front of the one of that name."""
+    return tuple(each for m in modules for each in ((*more, m) if m.name == name else (m,)))
+
+
 # -- the decoder ---------------------------------------------------------------------------------------------------
 def causal_lm(
     c: Config,

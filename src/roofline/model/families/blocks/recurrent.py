@@ -72,16 +72,20 @@ def gated_delta_net(width: int, key_heads: int, value_heads: int, key_dim: int, 
     )
 
 
-def kimi_delta(width: int, heads: int, dim: int, kernel: int) -> Modules:
-    """Kimi Delta Attention (arXiv:2510.26692 §4): decay and output gate pass through one head's width."""
+def kimi_delta(width: int, heads: int, dim: int, kernel: int, *, narrow: bool = True) -> Modules:
+    """Kimi Delta Attention (arXiv:2510.26692 §4): decay and output gate pass through one head's width.
+
+    Not `narrow`: one product each makes them (Ling 3).
+    """
     inner = heads * dim
+    own, shared = (0, 2 * dim) if narrow else (2 * inner, 0)
     return (
-        column_product("in_proj", width, 3 * inner + heads + 2 * dim, kv=2 * dim),
+        column_product("in_proj", width, 3 * inner + heads + own + shared, kv=shared),
         Conv(name="conv", channels=3 * inner, kernel=kernel),
-        column_product("decay_proj", dim, inner),
+        *((column_product("decay_proj", dim, inner),) if narrow else ()),
         DeltaRule(name="scan", key_heads=heads, value_heads=heads, key_dim=dim, value_dim=dim, channelwise=True),
         Norm(name="scan_norm", width=dim, repeats=heads),
-        column_product("gate_proj", dim, inner),
+        *((column_product("gate_proj", dim, inner),) if narrow else ()),
         Gate(name="scan_gate", width=inner, gates=inner),
         row_product("out_proj", inner, width),
     )
