@@ -80,7 +80,7 @@ WORDS.add(lambda x: f"{whole(x.width)}, {counted(x.streams, 'way')}", m.TokenShi
 def _attention(x: m.Attention) -> str:
     ends = f", window {whole(x.window)}" if x.window else f", chunks of {whole(x.chunk)}" if x.chunk else ""
     shared = "" if x.kv_heads == x.heads else f", {x.kv_heads} KV"
-    return f"{x.heads} heads{shared} × {x.head_dim}{ends}"
+    return f"{x.heads} heads{shared} × {x.head_dim}{ends}{_best(x.select)}"
 
 
 @WORDS.of(m.CompressedAttention)

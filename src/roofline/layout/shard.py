@@ -486,6 +486,8 @@ def _attention(a: m.Attention, r: _Rank, what: str) -> dict[str, Count]:
     many, few = most(tp, a.kv_heads), least(tp, a.kv_heads)
     if some(many % few):
         raise InputError("layout.tp", tp, f"a divisor or a multiple of the {a.kv_heads} key/value heads")
+    if a.differential:
+        check_divides("tp", tp, f"{what} pairs of key/value heads", a.kv_heads // 2)
     return {"heads": a.heads // tp, "kv_heads": r.kv(a.kv_heads)}
 
 

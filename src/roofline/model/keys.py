@@ -31,7 +31,7 @@ _RATES = """
 router_jitter_noise input_jitter_noise router_aux_loss_coef aux_loss_alpha router_z_loss_coef initializer_range
 init_std initializer_factor seq_aux_coef z_loss_coefficient moe_jitter_eps moe_router_logit_softcapping
 initializer_cutoff_factor temperature top_p repetition_penalty typical_p diversity_penalty
-block_mlp_init_scale block_out_init_scale
+block_mlp_init_scale block_out_init_scale lambda_std_dev
 linear_a_log_min linear_a_log_max linear_dt_min linear_dt_max linear_dt_init_floor embedding_initializer_range
 final_w_init_variance_scale w_init_variance_scale
 """

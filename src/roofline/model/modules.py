@@ -142,7 +142,9 @@ class Attention(Module):
 
     `window`: a query sees that many last tokens, itself included. `chunk`: a query sees its own chunk's
     beginning up to itself. `sinks`: one learned logit per head. `borrowed`: the keys and values are those that an
-    earlier layer holds in its cache.
+    earlier layer holds in its cache. `select`: of all tokens that it may see, a query attends to that many.
+    `differential`: a value head, twice as wide, serves two key heads (arXiv:2410.05258 §2.1); the published code
+    multiplies queries and keys once for each half of the values, which only `torch` counting follows.
     """
 
     heads: int
@@ -150,6 +152,8 @@ class Attention(Module):
     head_dim: int
     v_head_dim: int
     window: int | None = None
+    select: int | None = None
+    differential: bool = False
     chunk: int | None = None
     sinks: bool = False
     borrowed: bool = False
@@ -161,7 +165,8 @@ class Attention(Module):
     @property
     def kv_width(self) -> int:
         """Elements of the keys and values of one token."""
-        return self.kv_heads * (self.head_dim + self.v_head_dim)
+        values = self.kv_heads // 2 if self.differential else self.kv_heads
+        return self.kv_heads * self.head_dim + values * self.v_head_dim
 
     @property
     def cache_width(self) -> int:

@@ -107,15 +107,19 @@ def _rope(r: m.Rope, step: Step) -> Iterator[o.Op]:
 @lowers(m.Attention, whole_step)
 def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
     """Queries, keys and values of the new tokens come in; older keys and values from the cache."""
-    t = step.tokens
-    square = step.square_pairs
+    t, select = step.tokens, a.select
+    square, read = step.square_pairs, step.cache_reads(a.window, a.chunk)
+    most_seen = a.window
+    if select is not None:
+        most_seen = least(select, select if a.window is None else a.window)
+        read = least(read, step.reads(lambda q: least(q.cached, q.new * select)))
     yield o.Attend(
-        name=a.name, step=step, pairs_of=lambda q: query_pairs(q, a.window, a.chunk), heads=a.heads,
-        kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim,
+        name=a.name, step=step, pairs_of=lambda q: query_pairs(q, most_seen, a.chunk), heads=a.heads,
+        kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim, keys_per_value=2 if a.differential else 1,
         sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + step.new_tokens,
-        pairs=step.pairs(a.window, a.chunk), square=square, vector=a.parameters,
+        pairs=step.pairs(most_seen, a.chunk), square=square, vector=a.parameters,
         input=a.heads * a.head_dim * t + a.kv_width * step.new_tokens, output=a.heads * a.v_head_dim * t,
-        cache_read=a.kv_width * step.cache_reads(a.window, a.chunk), cache_write=a.cache_width * t,
+        cache_read=a.kv_width * read, cache_write=a.cache_width * t,
         scratch=2 * a.heads * square,
     )  # fmt: skip
 

@@ -30,6 +30,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     remote_sparse,
     sparse,
     step,
+    variations,
     zamba,
 )
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks

@@ -13,12 +13,12 @@ from types import MappingProxyType
 _KV_HEADS = {
     2: "ernie4_5 gemma3n_text glm glm4 internlm3 qwen3_5_moe_text qwen3_next starcoder2",
     4: """
-        ernie4_5_moe gemma2 gemma3_text gemma4_text gemma4_unified_text granite_swa kolibri1 mellum mimo_v2_flash
-        qwen3_5_text qwen3_moe smollm3 vaultgemma
+        ernie4_5_moe flint gemma2 gemma3_text gemma4_text gemma4_unified_text granite_swa kolibri1 lfm3 mellum
+        mimo_v2_flash qwen3_5_text qwen3_moe smollm3 vaultgemma
     """,
     5: "bitnet",
     8: """
-        bamba cwm falcon_h1 glm4_moe gpt_oss hy_v3 iquestcoder jamba laguna lfm2 lfm2_moe llama4_text minimax
+        bamba beam cwm falcon_h1 glm4_moe gpt_oss hy_v3 iquestcoder jamba laguna lfm2 lfm2_moe llama4_text minimax
         minimax_m2 ministral3 mistral mixtral nemotron nemotron_h phimoe seed_oss solar_open
     """,
     32: "dots1 exaone_moe",
@@ -26,6 +26,7 @@ _KV_HEADS = {
 _OTHERS = {
     "afmoe": {"num_shared_experts": 2, "num_experts_per_tok": 6},
     "axk1": {"n_shared_experts": 1, "num_experts_per_tok": 8, "q_lora_rank": 1536},
+    "beam": {"num_experts_per_tok": 8, "n_group": 8, "topk_group": 4},
     "codegen": {"rotary_dim": 64},
     "deepseek_v2": {"n_shared_experts": 2, "q_lora_rank": 1536},
     "deepseek_v3": {"n_shared_experts": 1, "q_lora_rank": 1536, "num_experts_per_tok": 8},
@@ -34,6 +35,7 @@ _OTHERS = {
     "ernie4_5_moe": {"moe_num_shared_experts": 2},
     "exaone_moe": {"num_shared_experts": 1, "num_experts_per_tok": 8},
     "falcon_h1": {"mamba_d_ssm": 1024},
+    "flint": {"num_experts_per_tok": 6, "shared_expert_intermediate_size": 1024},
     "gemma3_text": {"num_attention_heads": 8, "vocab_size": 262208},
     "gemma3n_text": {"num_kv_shared_layers": 15},
     "glm4_moe_lite": {"n_shared_experts": 1, "q_lora_rank": 768, "num_experts_per_tok": 4},

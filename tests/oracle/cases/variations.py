@@ -1,0 +1,99 @@
+"""Decoders that vary others by one thing."""
+
+from oracle.cases.axes import (
+    ABSENT,
+    ATTENTION_BIAS,
+    DENSE,
+    EXPERTS,
+    FLAG,
+    HEAD_OR_DEFAULT,
+    HEAD_OR_NULL,
+    KV,
+    KV_OR_ALL,
+    MLP_BIAS,
+    NUMBERED,
+    SHARED_EXPERT,
+    SIZES,
+    SPARSE_LAYERS,
+    WIDTHS,
+    WINDOWED_OR_DEFAULT,
+    WINDOWED_SIZES,
+    Case,
+)
+
+ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+
+CASES: dict[str, Case] = {
+    "beam": Case(
+        {**WINDOWED_SIZES, **EXPERTS, "head_dim": 16, "n_group": 2, "topk_group": 1, "num_hidden_layers": 4},
+        {
+            **WIDTHS,
+            **KV,
+            **HEAD_OR_DEFAULT,
+            **ATTENTION_BIAS,
+            **NUMBERED,
+            "num_hidden_layers": (1, 4, 7),
+            "sliding_window": (ABSENT, 8, 4096),
+            ("mlp_layer_types", "layer_types", "num_hidden_layers"): (
+                (["sparse", "dense", "sparse"], ["full_attention", "sliding_attention", "full_attention"], 3),
+                (ABSENT, ABSENT, 4),
+            ),
+            "rope_parameters": (
+                ABSENT,
+                {"sliding_attention": ROPE, "full_attention": None},
+                {"sliding_attention": None, "full_attention": ROPE},
+            ),
+        },
+    ),
+    "flint": Case(
+        {**WINDOWED_SIZES, **EXPERTS, "head_dim": 16, "shared_expert_intermediate_size": 64},
+        {
+            **WIDTHS,
+            **KV,
+            **HEAD_OR_DEFAULT,
+            **ATTENTION_BIAS,
+            **NUMBERED,
+            **SPARSE_LAYERS,
+            **SHARED_EXPERT,
+            **WINDOWED_OR_DEFAULT,
+        },
+    ),
+    "doge": Case(
+        SIZES,
+        {
+            **DENSE,
+            **KV_OR_ALL,
+            **ATTENTION_BIAS,
+            **MLP_BIAS,
+            "sliding_window": (ABSENT, None, 8),
+            "keep_window_size": (ABSENT, 16, 4096),
+            ("is_moe", "num_experts", "num_experts_per_tok"): (
+                (ABSENT, ABSENT, ABSENT),
+                (True, 64, 4),
+                (True, 50, 8),
+            ),
+        },
+    ),
+    "diffllama": Case(
+        SIZES, {**DENSE, "num_key_value_heads": (2, 4, None, ABSENT), **HEAD_OR_NULL, **ATTENTION_BIAS}
+    ),
+    "lfm3": Case(
+        {**WINDOWED_SIZES, "head_dim": 16, "num_hidden_layers": 5, "conv_L_cache": 3},
+        {
+            **WIDTHS,
+            **KV,
+            **HEAD_OR_DEFAULT,
+            **ATTENTION_BIAS,
+            ("num_hidden_layers", "layer_types"): (
+                (1, ABSENT),
+                (9, ABSENT),
+                (3, ["full_attention", "conv", "sliding_attention"]),
+            ),
+            "sliding_window": (ABSENT, 8, 4096),
+            "conv_L_cache": (ABSENT, 3, 5),
+            "conv_bias": FLAG,
+            "use_sandwich_norm": FLAG,
+            "use_attention_gate": FLAG,
+        },
+    ),
+}
