@@ -509,7 +509,12 @@ def _delta(s: m.DeltaRule, r: _Rank, what: str) -> dict[str, Count]:
     return {"key_heads": s.key_heads // r.layout.tp, "value_heads": s.value_heads // r.layout.tp}
 
 
-def _channels(s: m.SelectiveScan | m.GatedRecurrence | m.Wkv, r: _Rank, what: str) -> dict[str, Count]:
+def _selective(s: m.SelectiveScan, r: _Rank, what: str) -> dict[str, Count]:
+    check_divides("tp", r.layout.tp, f"{what} channels", s.channels)
+    return {"channels": s.channels // r.layout.tp, "groups": r.kv(s.groups)}
+
+
+def _channels(s: m.GatedRecurrence | m.Wkv, r: _Rank, what: str) -> dict[str, Count]:
     check_divides("tp", r.layout.tp, f"{what} channels", s.channels)
     return {"channels": s.channels // r.layout.tp}
 
@@ -519,7 +524,8 @@ SHARDING.add(Mixes(_heads, lambda a: a.cache_width, latent=True), m.LatentAttent
 SHARDING.add(Mixes(_heads, None), m.LinearAttention, m.MatrixMemory)
 SHARDING.add(Mixes(_state_space, None), m.StateSpace)
 SHARDING.add(Mixes(_delta, None), m.DeltaRule)
-SHARDING.add(Mixes(_channels, None), m.SelectiveScan, m.GatedRecurrence, m.Wkv)
+SHARDING.add(Mixes(_selective, None), m.SelectiveScan)
+SHARDING.add(Mixes(_channels, None), m.GatedRecurrence, m.Wkv)
 
 
 # -- experts -------------------------------------------------------------------------------------------------------

@@ -426,10 +426,14 @@ class Conv(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class SelectiveScan(Module):
-    """Mamba-1 (arXiv:2312.00752): `channels` independent states of `state_size`, A [channels, state_size] and D."""
+    """Mamba-1 (arXiv:2312.00752): `channels` independent states of `state_size`, A [channels, state_size] and D.
+
+    `groups`: the channels fall into so many heads, with B and C for each (Zamba, arXiv:2405.16712).
+    """
 
     channels: int
     state_size: int
+    groups: int = 1
 
     @property
     def parameters(self) -> int:

@@ -123,7 +123,9 @@ PIECES: KindTable[Callable[[Any, m.Modules], tuple[Piece, ...]]] = KindTable("pi
 """Kind of module → the matrices that a checkpoint stores of it."""
 PIECES.add(_linear, m.Linear)
 PIECES.add(_experts, m.Experts)
-PIECES.add(lambda x, _: (Piece(x.matrix, _in(NETWORKS, "gate", "router", "router.gate", "gate.wg")),), m.Router)
+PIECES.add(
+    lambda x, _: (Piece(x.matrix, _in(NETWORKS, "gate", "router", "router.gate", "gate.wg", "router_gate")),), m.Router
+)
 PIECES.add(lambda x, _: (Piece(x.matrix, _in(MIXERS, "kv_b_proj")),), m.LatentAttention)
 PIECES.add(lambda x, _: (Piece(x.matrix, TABLE),), m.Embedding)
 PIECES.add(lambda x, _: (Piece(x.matrix, _in(MIXERS, "rel_bias")),), m.RelativeBias)

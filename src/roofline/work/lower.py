@@ -396,7 +396,7 @@ def _selective(s: m.SelectiveScan, step: Step) -> Iterator[o.Op]:
     t = step.tokens
     yield o.Selective(
         name=s.name, store="state", step=step, channels=s.channels, state_size=s.state_size, vector=s.parameters,
-        input=(2 * s.channels + 2 * s.state_size) * t, output=s.channels * t,
+        input=(2 * s.channels + 2 * s.groups * s.state_size) * t, output=s.channels * t,
         scratch=s.state * t, **_state(s.state, step),
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from oracle.cases.axes import (
     WINDOWED_OR_DEFAULT,
     WINDOWED_SIZES,
     Case,
+    without,
 )
 
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
@@ -74,9 +75,7 @@ CASES: dict[str, Case] = {
             ),
         },
     ),
-    "diffllama": Case(
-        SIZES, {**DENSE, "num_key_value_heads": (2, 4, None, ABSENT), **HEAD_OR_NULL, **ATTENTION_BIAS}
-    ),
+    "diffllama": Case(SIZES, {**DENSE, "num_key_value_heads": (2, 4, None, ABSENT), **HEAD_OR_NULL, **ATTENTION_BIAS}),
     "lfm3": Case(
         {**WINDOWED_SIZES, "head_dim": 16, "num_hidden_layers": 5, "conv_L_cache": 3},
         {
@@ -94,6 +93,32 @@ CASES: dict[str, Case] = {
             "conv_bias": FLAG,
             "use_sandwich_norm": FLAG,
             "use_attention_gate": FLAG,
+        },
+    ),
+    "zamba": Case(
+        {
+            **SIZES,
+            "num_key_value_heads": 8,
+            "num_hidden_layers": 4,
+            "mamba_d_state": 8,
+            "mamba_dt_rank": 6,
+            "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"],
+        },
+        {
+            **without("num_attention_heads", of=WIDTHS),
+            ("num_attention_heads", "num_key_value_heads"): ((8, 2), (4, 4), (4, 1)),
+            "attention_head_dim": (ABSENT, None, 24),
+            "n_mamba_heads": (ABSENT, 1, 4),
+            "mamba_d_state": (ABSENT, 12),
+            "mamba_d_conv": (ABSENT, 3),
+            "mamba_expand": (ABSENT, 1, 3),
+            "mamba_dt_rank": (ABSENT, "auto", 10),
+            "mamba_conv_bias": FLAG,
+            "mamba_proj_bias": FLAG,
+            ("num_hidden_layers", "layers_block_type", "attn_layer_period", "attn_layer_offset"): (
+                (5, ABSENT, 2, 1),
+                (3, ["hybrid", "mamba", "hybrid"], ABSENT, ABSENT),
+            ),
         },
     ),
 }

@@ -21,6 +21,7 @@ _KV_HEADS = {
         bamba beam cwm falcon_h1 glm4_moe gpt_oss hy_v3 iquestcoder jamba laguna lfm2 lfm2_moe llama4_text minimax
         minimax_m2 ministral3 mistral mixtral nemotron nemotron_h phimoe seed_oss solar_open
     """,
+    16: "zamba",
     32: "dots1 exaone_moe",
 }
 _OTHERS = {

@@ -121,7 +121,7 @@ _KINDS = {
           jetmoe kosmos_2_5_text_model kosmos_2_text_model kyutai_speech_to_text 
         longcat_flash minimax_m3_vl_text muse_glimmer_text
         muse_spark_text musicgen musicgen_melody qwen4_exp_text reformer unlimited_ocr_text
-        voxtral_realtime_text xlnet zamba
+        voxtral_realtime_text xlnet
     """,
 }
 

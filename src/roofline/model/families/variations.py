@@ -10,13 +10,15 @@ from math import isqrt
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, layer_windows, rope_section, rotary, windowed
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types, moe
-from roofline.model.families.blocks.layers import causal_lm, layer, stack
-from roofline.model.families.blocks.norms import per_head, plain_per_head
-from roofline.model.families.blocks.recurrent import short_conv
-from roofline.model.families.blocks.sizes import dims
+from roofline.model.families.blocks.layers import again, causal_lm, layer, stack
+from roofline.model.families.blocks.norms import per_head, plain_per_head, rms
+from roofline.model.families.blocks.projections import row_product
+from roofline.model.families.blocks.recurrent import in_heads, mamba, short_conv
+from roofline.model.families.blocks.sizes import depth, dims, split
 from roofline.model.families.convolved import scaled_stream
 from roofline.model.families.registry import family
-from roofline.model.model import Model
+from roofline.model.maths import ceil_div
+from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Add, Attention, Experts, Linear, Module, Modules, Router
 
 
@@ -64,14 +66,18 @@ def _flint_sparse(c: Config, layers: int) -> list[bool]:
 # -- dynamic masks: Doge -------------------------------------------------------------------------------------------
 @family("doge")
 def doge(c: Config) -> Model:
-    """Doge (SmallDoge, model card of Doge-320M): each KV head masks all but `keep_window_size` tokens by their values."""
+    """Doge (SmallDoge, model card of Doge-320M): each KV head masks all but `keep_window_size` tokens by their values.
+
+    The mask's value of a token is computed when the token comes, not once more for every later one.
+    """
     d, bias, window = dims(c), c.flag("attention_bias"), c.size("sliding_window", None)
     select, rope = c.size("keep_window_size", 2048), rotary(c, d.head_dim)
     plain = attention(d, rotary=rope, bias=bias, qk_norm=per_head, window=window)
     mask = (
-        Linear(name="mask_proj", inputs=d.kv_heads * d.head_dim, outputs=d.kv_heads, bias=bias, part="attention"),
+        Linear(name="dt_proj", inputs=d.kv_heads * d.head_dim, outputs=d.kv_heads, bias=bias, part="attention"),
         scaled_stream("mask_scale", d.kv_heads, d.kv_heads),
     )
+    c.mark_read("num_experts", "num_experts_per_tok", "norm_topk_prob")
     mixer = [y for x in plain for y in ((*mask, replace(x, select=select)) if isinstance(x, Attention) else (x,))]
     ffn, scale = _doge_experts(c, d.width) if c.flag("is_moe") else _doge_mlp(c, d.width), partial(_weighted, d.width)
     return causal_lm(c, d.width, [layer("dense", d.width, scale("attn", mixer), scale("ffn", ffn))] * d.layers)
@@ -96,7 +102,7 @@ def _doge_experts(c: Config, width: int) -> Modules:
         name="experts", hidden=width, inner=1, experts=count, top_k=top_k, function=act, gated=False, reference="each"
     )
     add = Add(name="experts_add", width=width)
-    return (*_doge_mlp(c, width), Router(name="router", inputs=width, experts=2 * keys), experts, add)
+    return (Router(name="router", inputs=width, experts=2 * keys), experts, *_doge_mlp(c, width), add)
 
 
 # -- differences of attentions: DiffLlama --------------------------------------------------------------------------
@@ -123,7 +129,9 @@ def diffllama(c: Config) -> Model:
 def lfm3(c: Config) -> Model:
     """LFM3 (Liquid AI, model card of LFM3-1.7B): LFM2 with sliding layers, gates and norms on both sides."""
     d, kernel, bias = dims(c, head_dim=128), c.size("conv_L_cache", 7), c.flag("conv_bias")
-    default = ["full_attention" if i % 4 == 2 else "conv" if i % 4 or not i else "sliding_attention" for i in range(d.layers)]
+    default = [
+        "full_attention" if i % 4 == 2 else "conv" if i % 4 or not i else "sliding_attention" for i in range(d.layers)
+    ]
     kinds = c.per_layer("layer_types", d.layers, ("full_attention", "sliding_attention", "conv"), default)
     gates, qkv_bias = d.heads * c.flag("use_attention_gate", True), c.flag("attention_bias")
     mixer = partial(attention, d, bias=qkv_bias, qk_norm=per_head, gates=gates)
@@ -136,3 +144,50 @@ def lfm3(c: Config) -> Model:
     }
     ffn, after = mlp(d.width, c.size("intermediate_size"), "silu"), c.flag("use_sandwich_norm", True)
     return causal_lm(c, d.width, stack(d.width, [mixers[kind] for kind in kinds], ffn, after=after), tied=True)
+
+
+# -- one shared transformer among Mamba: Zamba ---------------------------------------------------------------------
+@family("zamba")
+def zamba(c: Config) -> Model:
+    """Zamba (arXiv:2405.16712): Mamba throughout; before some layers one transformer, of shared weights, runs again.
+
+    Where nothing is to be tied, the published code gives every such layer a transformer of its own.
+    """
+    width, layers = c.size("hidden_size"), depth(c)
+    every, offset = c.size("attn_layer_period", 6), c.size("attn_layer_offset", 4, least=0)
+    default = ["hybrid" if i == 2 or (i > 2 and (i - 3) % every == offset) else "mamba" for i in range(layers)]
+    key = "layers_block_type" if c.has("layers_block_type") else "layer_types"
+    kinds = c.per_layer(key, layers, ("mamba", "linear_attention", "hybrid"), default)
+    plain, shared = layer("mamba", width, _zamba_scan(c, width)), _zamba_transformer(c, width)
+    own = (Linear(name="hybrid_proj", inputs=width, outputs=width), Add(name="hybrid_residual", width=width))
+    hybrid = Block("hybrid", (*shared, *own, *plain.modules))
+    repeat = Block("hybrid again", (*again(shared), *own, *plain.modules))
+    shares = c.flag("tie_word_embeddings", True)
+    repeats = [shares and "hybrid" in kinds[:i] for i in range(layers)]
+    pairs = zip(kinds, repeats, strict=True)
+    blocks = [plain if name != "hybrid" else repeat if repeated else hybrid for name, repeated in pairs]
+    return causal_lm(c, width, blocks, tied=True)
+
+
+def _zamba_scan(c: Config, width: int) -> Modules:
+    """Mamba whose channels fall into heads with projections of their own."""
+    heads, inner, state = c.size("n_mamba_heads", 2), c.size("mamba_expand", 2) * width, c.size("mamba_d_state", 16)
+    split(c, "n_mamba_heads", inner, heads, "mamba_expand · hidden_size")
+    auto = c.raw.get("mamba_dt_rank", "auto") == "auto"
+    c.mark_read("mamba_dt_rank", "hidden_mamba_act")
+    rank, kernel = ceil_div(width, 16) if auto else c.size("mamba_dt_rank"), c.size("mamba_d_conv", 4)
+    conv_bias, bias = c.flag("mamba_conv_bias", True), c.flag("mamba_proj_bias")
+    return in_heads(mamba(width, inner, state, rank, kernel, conv_bias=conv_bias, bias=bias), heads)
+
+
+def _zamba_transformer(c: Config, width: int) -> Modules:
+    """Attention over the stream beside the embedding, twice as wide, then a feed-forward."""
+    wide, heads = 2 * width, c.size("num_attention_heads")
+    if c.size("attention_hidden_size", wide) != wide:
+        raise c.error("attention_hidden_size", f"twice hidden_size, {wide}")
+    head_dim = c.size("attention_head_dim|head_dim", None) or wide // heads
+    d = dims(c.with_values(hidden_size=wide, head_dim=head_dim))
+    *inside, out = attention(d, rotary=0)
+    mixer = (rms("attn_in_norm", wide), *inside, row_product(out.name, heads * head_dim, width))
+    ffn = mlp(width, c.size("intermediate_size"), activation(c, default="gelu"))
+    return tuple(replace(x, name=f"shared_{x.name}") for x in (*mixer, rms("ffn_norm", width), *ffn))
