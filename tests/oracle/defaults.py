@@ -56,6 +56,7 @@ LACKING: dict[str, tuple[str, dict[str, Any]]] = {
 
 # What of the defaults of a type is made smaller: experts that are looked up by the router's values run in memory.
 SMALLER: dict[str, dict[str, Any]] = {
+    "jetmoe": {"hidden_size": 512, "num_hidden_layers": 3, "intermediate_size": 1024, "vocab_size": 8192},
     "step3p5": {"hidden_size": 1024, "num_hidden_layers": 6, "n_routed_experts": 16, "vocab_size": 8192},
 }
 

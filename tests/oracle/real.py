@@ -35,7 +35,7 @@ logging.getLogger("transformers").setLevel(logging.ERROR)
 WITHOUT_MASK = {"bloom", "falcon_mamba", "mamba", "mamba2", "openai-gpt"}
 
 # Experts looked up by the values of the router, which the meta device lacks: these run on empty weights in memory.
-BY_VALUES = {"dbrx", "step3p5"}
+BY_VALUES = {"dbrx", "jetmoe", "step3p5"}
 
 # Causal language models that AutoModelForCausalLM does not list.
 UNLISTED = {

@@ -18,7 +18,8 @@ GROUPS: KindTable[str] = KindTable("groups of modules", m.Module)
 for _group, _kinds in (
     ("matmul", (m.Linear, m.Router, m.Indexer, m.RelativeBias)),
     ("attention", (m.Attention, m.LatentAttention, m.CompressedAttention)),
-    ("experts", (m.Experts,)), ("norm", (m.Norm,)), ("embedding", (m.Embedding,)), ("communication", (m.Collective,)),
+    ("experts", (m.Experts, m.ExpertLinear)), ("norm", (m.Norm,)), ("embedding", (m.Embedding,)),
+    ("communication", (m.Collective,)),
     ("elementwise", (m.Activation, m.Add, m.Gate, m.Rope, m.Mix, m.TokenShift, m.Delay, m.DepthAttention)),
     ("scan", (m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence, m.Compressor)),
     ("scan", (m.Wkv, m.MatrixMemory)),
@@ -92,6 +93,11 @@ def _compressed(x: m.CompressedAttention) -> str:
 def _experts(x: m.Experts) -> str:
     every = x.top_k is None or x.top_k == x.experts
     return f"{'all' if every else x.top_k} of {x.experts}, {whole(x.hidden)} → {whole(x.inner)}"
+
+
+@WORDS.of(m.ExpertLinear)
+def _expert_linear(x: m.ExpertLinear) -> str:
+    return f"{x.top_k} of {x.experts}, {whole(x.inputs)} → {whole(x.outputs)}"
 
 
 @WORDS.of(m.StateSpace)

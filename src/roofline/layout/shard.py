@@ -342,6 +342,21 @@ def _linear(l: m.Linear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module
     return (*before, cut(l, rank, _linear_sizes), *after), replace(stream, pieces=l.cut != "rows")
 
 
+@SHARDING.of(m.ExpertLinear)
+def _expert_linear(e: m.ExpertLinear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """Every rank has its heads of every expert: columns of what makes queries, rows of what takes outputs."""
+    tp = rank.layout.tp
+    if e.summed:
+        check_divides("tp", tp, f"{e.name} inputs", e.inputs)
+        partial = stream.partial + (tp > 1) * 1
+        mine = cut(e, rank, lambda e, r, what: {"inputs": e.inputs // r.layout.tp})
+        return (mine,), replace(stream, pieces=False, partial=partial)
+    check_divides("tp", tp, f"{e.name} outputs", e.outputs)
+    before, stream = gather(e.name, e.inputs, rank, stream)
+    mine = cut(e, rank, lambda e, r, what: {"outputs": e.outputs // r.layout.tp})
+    return (*before, mine), replace(stream, pieces=True)
+
+
 @SHARDING.of(m.Embedding)
 def _embedding(e: m.Embedding, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
     """The vocabulary's rows are shared out and their sums reduced; other tables every rank has whole."""

@@ -396,6 +396,34 @@ class Experts(Module):
 
 
 @record(frozen=True, kw_only=True, eq=False)
+class ExpertLinear(Module):
+    """`experts` matrices [outputs, inputs], `top_k` of them for each token: heads as experts (arXiv:2210.05144 §3).
+
+    What they make stands side by side; where `summed`, each reads an input of its own, and a token's outputs add up,
+    weighted by the router.
+    """
+
+    inputs: int
+    outputs: int
+    experts: int
+    top_k: int
+    summed: bool = False
+
+    @property
+    def each(self) -> int:
+        """Parameters of one expert."""
+        return self.inputs * self.outputs
+
+    @property
+    def matrix(self) -> int:
+        return self.experts * self.each
+
+    @property
+    def parameters(self) -> int:
+        return self.matrix
+
+
+@record(frozen=True, kw_only=True, eq=False)
 class Conv(Module):
     """Causal convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state.
 

@@ -351,6 +351,23 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
+@lowers(m.ExpertLinear, tokens_alone)
+def _expert_linear(e: m.ExpertLinear, step: Step) -> Iterator[o.Op]:
+    """T tokens make T·top_k rows, and the distinct experts they visit are read."""
+    t, k = step.tokens, chosen(e)
+    rows, touched = k * t, experts_visited(e.experts, k, t)
+    yield o.ExpertMatMul(
+        name=e.name, part="experts", m=rows, k=e.inputs, n=e.outputs, tokens=t, decoding=decodes(step), top_k=k,
+        experts=e.experts, touched=touched, hidden=e.inputs, inner=e.outputs, gated=False, up=not e.summed,
+        reference="each", frozen=e.frozen, weight=e.each * touched, input=e.inputs * rows, output=e.outputs * rows,
+    )  # fmt: skip
+    if e.summed:
+        yield o.Sum(
+            name=f"{e.name}_combine", rides=True, elements=e.outputs * t, terms=k, weighted=True,
+            input=e.outputs * rows, output=e.outputs * t,
+        )  # fmt: skip
+
+
 def decodes(step: Step) -> Count:
     """1 where every query of the step adds one token to cached ones, else 0."""
     return prod(no_more(1, q.cached) * no_more(q.new, 1) for q in step.queries)

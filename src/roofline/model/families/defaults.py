@@ -43,6 +43,7 @@ _OTHERS = {
     "glm_moe_dsa": {"n_shared_experts": 1, "num_experts_per_tok": 8},
     "gptj": {"rotary_dim": 64},
     "hy_v3": {"num_shared_experts": 1, "num_experts_per_tok": 8},
+    "jetmoe": {"num_experts_per_tok": 2},
     "kimi_linear": {"num_experts_per_token": 8, "num_shared_experts": 1},
     "lfm2_moe": {"num_experts_per_tok": 4},
     "llama4_text": {"attention_chunk_size": 8192},

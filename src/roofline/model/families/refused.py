@@ -116,9 +116,9 @@ _KINDS = {
         qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text
     """,
     "a decoder with layers that are not covered yet": """
-        axk2 bailing_hybrid  blt cohere_compass_text cosmos3_edge_text cpmant   dots3_note_text
-         gemma4_assistant gemma4_unified_assistant git glm5_next_text hy_v4 idefics imagegpt
-          jetmoe kosmos_2_5_text_model kosmos_2_text_model kyutai_speech_to_text 
+        axk2 bailing_hybrid blt cohere_compass_text cosmos3_edge_text cpmant dots3_note_text
+        gemma4_assistant gemma4_unified_assistant git glm5_next_text hy_v4 idefics imagegpt
+        kosmos_2_5_text_model kosmos_2_text_model kyutai_speech_to_text
         longcat_flash minimax_m3_vl_text muse_glimmer_text
         muse_spark_text musicgen musicgen_melody qwen4_exp_text reformer unlimited_ocr_text
         voxtral_realtime_text xlnet

@@ -1,4 +1,4 @@
-"""Decoders that vary others by one thing: a gate's bias, a mask, a difference of two attentions, a third kind of layer."""
+"""Decoders that vary others by one thing: a biased gate, a mask, a difference of attentions, heads as experts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,25 @@ from roofline.model.families.blocks.attention import attention, layer_windows, r
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types, moe
 from roofline.model.families.blocks.layers import again, causal_lm, layer, stack
 from roofline.model.families.blocks.norms import per_head, plain_per_head, rms
-from roofline.model.families.blocks.projections import row_product
+from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.families.blocks.recurrent import in_heads, mamba, short_conv
 from roofline.model.families.blocks.sizes import depth, dims, split
 from roofline.model.families.convolved import scaled_stream
 from roofline.model.families.registry import family
 from roofline.model.maths import ceil_div
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Add, Attention, Experts, Linear, Module, Modules, Router
+from roofline.model.modules import (
+    Activation,
+    Add,
+    Attention,
+    ExpertLinear,
+    Experts,
+    Linear,
+    Module,
+    Modules,
+    Rope,
+    Router,
+)
 
 
 # -- biased gates: Beam --------------------------------------------------------------------------------------------
@@ -191,3 +202,27 @@ def _zamba_transformer(c: Config, width: int) -> Modules:
     mixer = (rms("attn_in_norm", wide), *inside, row_product(out.name, heads * head_dim, width))
     ffn = mlp(width, c.size("intermediate_size"), activation(c, default="gelu"))
     return tuple(replace(x, name=f"shared_{x.name}") for x in (*mixer, rms("ffn_norm", width), *ffn))
+
+
+# -- heads as experts: JetMoE --------------------------------------------------------------------------------------
+@family("jetmoe")
+def jetmoe(c: Config) -> Model:
+    """JetMoE (arXiv:2404.07413): experts in the attention too, each with queries and an output for every KV head."""
+    width, heads, head_dim = c.size("hidden_size"), c.size("num_key_value_heads"), c.size("kv_channels|head_dim")
+    count, top_k = c.size("num_local_experts"), c.size("num_experts_per_tok")
+    c.mark_read("num_attention_heads")
+    rope, inner, all_heads = rotary(c, head_dim), heads * head_dim, heads * top_k
+    experts = partial(ExpertLinear, experts=count, top_k=top_k)
+    mixer = (
+        Router(name="attn_router", inputs=width, experts=count),
+        experts(name="q_experts", inputs=width, outputs=inner),
+        column_product("kv_proj", width, 2 * inner, kv=2 * inner, kv_groups=heads),
+        Rope(name="rope", heads=all_heads + heads, dims=rope),
+        Attention(name="attention", heads=all_heads, kv_heads=heads, head_dim=head_dim, v_head_dim=head_dim),
+        experts(name="o_experts", inputs=inner, outputs=width, summed=True),
+        scaled_stream("attn_bias", width, width),
+    )
+    act, ffn_inner = activation(c, "activation_function"), c.size("intermediate_size")
+    network = moe(c, width, count, top_k, ffn_inner, act=act, reference="each")
+    ffn = (*network, scaled_stream("ffn_bias", width, width))
+    return causal_lm(c, width, [layer("moe", width, mixer, ffn)] * depth(c), tied=True)
