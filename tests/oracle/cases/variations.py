@@ -14,10 +14,12 @@ from oracle.cases.axes import (
     LOCAL,
     LOCAL_EXPERTS,
     MLP_BIAS,
+    MULTI_HEAD_SIZES,
     NUMBERED,
     SHARED_EXPERT,
     SIZES,
     SPARSE_LAYERS,
+    TIED,
     WIDTHS,
     WINDOWED_OR_DEFAULT,
     WINDOWED_SIZES,
@@ -26,6 +28,20 @@ from oracle.cases.axes import (
 )
 
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+
+VISION = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}
+
+KOSMOS = Case(
+    {"vocab_size": 1000, "embed_dim": 64, "layers": 3, "ffn_dim": 96, "attention_heads": 4},
+    {
+        "vocab_size": (1000, 517),
+        "embed_dim": (64, 128),
+        "layers": (1, 3),
+        "ffn_dim": (96, 200),
+        "attention_heads": (4, 8),
+        **TIED,
+    },
+)
 
 CASES: dict[str, Case] = {
     "beam": Case(
@@ -98,6 +114,29 @@ CASES: dict[str, Case] = {
             "use_attention_gate": FLAG,
         },
     ),
+    "kosmos_2_text_model": KOSMOS,
+    "kosmos_2_5_text_model": KOSMOS,
+    "git": Case(
+        {**MULTI_HEAD_SIZES, "vision_config": VISION},
+        {
+            **DENSE,
+            "max_position_embeddings": (256, 300),
+            "num_image_with_embedding": (ABSENT, None, 3),
+        },
+    ),
+    "imagegpt": Case(
+        {"vocab_size": 65, "n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 128},
+        {
+            "vocab_size": (65, 1000),
+            "n_embd": (64, 96),
+            "n_layer": (1, 3),
+            "n_head": (4, 8),
+            "n_positions": (128, 300),
+            "n_inner": (ABSENT, None, 80),
+            "tie_word_embeddings": (ABSENT, False),
+        },
+    ),
+    "voxtral_realtime_text": Case(WINDOWED_SIZES, {**DENSE, **KV, **HEAD_OR_NULL, "sliding_window": (ABSENT, None, 8)}),
     "jetmoe": Case(
         {**without("num_attention_heads", of=SIZES), **LOCAL_EXPERTS, "num_hidden_layers": 2, "kv_channels": 16},
         {

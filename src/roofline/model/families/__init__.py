@@ -9,6 +9,7 @@ from typing import Any
 from roofline.model.config import Config
 from roofline.model.errors import InputError, nearest
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
+    captions,
     classic,
     convolved,
     cycles,

@@ -20,6 +20,7 @@ _KV_HEADS = {
     8: """
         bamba beam cwm falcon_h1 glm4_moe gpt_oss hy_v3 iquestcoder jamba laguna lfm2 lfm2_moe llama4_text minimax
         minimax_m2 ministral3 mistral mixtral nemotron nemotron_h phimoe seed_oss solar_open
+        voxtral_realtime_text
     """,
     16: "zamba",
     32: "dots1 exaone_moe",
@@ -53,6 +54,7 @@ _OTHERS = {
     "mistral": {"sliding_window": 4096},
     "mistral4": {"n_shared_experts": 1, "num_experts_per_tok": 4, "q_lora_rank": 1024},
     "solar_open": {"n_shared_experts": 1, "num_experts_per_tok": 8},
+    "voxtral_realtime_text": {"sliding_window": 4096},
     "youtu": {"q_lora_rank": 1536},
 }
 

@@ -86,7 +86,7 @@ _KINDS = {
         glmasr_encoder gradium_phonon_tts granite_speech5_ctc granite_speech5_encoder granite_speech_encoder
         granite_speech_plus_encoder higgs_audio_v2 higgs_audio_v2_tokenizer hubert inkling_audio lasr_ctc
         lasr_encoder mimi mimi_decoder mimi_encoder moonshine_streaming_encoder moss_transcribe_diarize_audio
-        muse_spark_audio musicgen_decoder musicgen_melody_decoder nemotron3_5_asr
+        muse_spark_audio musicgen musicgen_decoder musicgen_melody musicgen_melody_decoder nemotron3_5_asr
         nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_audio nemotron3_5_transcribe_word_timestamp
         nemotron3_diarization nemotron3_diarization_audio nemotron_asr_streaming nemotron_asr_streaming_encoder
         neucodec parakeet_ctc parakeet_encoder parakeet_rnnt parakeet_tdt pe_audio_encoder phi4_multimodal_audio
@@ -116,12 +116,16 @@ _KINDS = {
         qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text
     """,
     "a decoder with layers that are not covered yet": """
-        axk2 bailing_hybrid blt cohere_compass_text cosmos3_edge_text cpmant dots3_note_text
-        gemma4_assistant gemma4_unified_assistant git glm5_next_text hy_v4 idefics imagegpt
-        kosmos_2_5_text_model kosmos_2_text_model kyutai_speech_to_text
-        longcat_flash minimax_m3_vl_text muse_glimmer_text
-        muse_spark_text musicgen musicgen_melody qwen4_exp_text reformer unlimited_ocr_text
-        voxtral_realtime_text xlnet
+        axk2 bailing_hybrid cohere_compass_text cosmos3_edge_text dots3_note_text
+        gemma4_assistant gemma4_unified_assistant glm5_next_text hy_v4 idefics kyutai_speech_to_text
+        longcat_flash minimax_m3_vl_text muse_glimmer_text muse_spark_text qwen4_exp_text reformer
+        unlimited_ocr_text
+    """,
+    "a decoder of bytes in patches, whose number the text decides and no config says": """
+        blt
+    """,
+    "a decoder whose tokens attend to those behind them too": """
+        cpmant xlnet
     """,
 }
 
