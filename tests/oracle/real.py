@@ -33,7 +33,8 @@ logging.getLogger("transformers").setLevel(logging.ERROR)
 
 # No attention layer: these take a mask over tokens or none, as does a model that makes its ALiBi bias from the mask.
 WITHOUT_MASK = {
-    "bloom", "falcon_mamba", "imagegpt", "kosmos_2_5_text_model", "kosmos_2_text_model", "mamba", "mamba2", "openai-gpt",
+    "bloom", "falcon_mamba", "imagegpt", "kosmos_2_5_text_model", "kosmos_2_text_model", "mamba", "mamba2",
+    "openai-gpt",
 }  # fmt: skip
 
 # Values decide what is looked up or checked, which the meta device lacks: these run on empty weights in memory.
