@@ -54,6 +54,7 @@ IN_SINGLE = {"xlstm"}
 # Text parts that have a class of their own only without a head: their wholes' heads are a product without bias, from
 # hidden_size to vocab_size, tied to the embedding where the config says so.
 BACKBONES = {
+    "cosmos3_edge_text": "models.cosmos3_edge.modeling_cosmos3_edge.Cosmos3EdgeTextModel",
     "deepseek_ocr2_text": "DeepseekOcr2TextModel",
     "ernie4_5_vl_moe_text": "Ernie4_5_VLMoeTextModel",
     "glm4v_moe_text": "Glm4vMoeTextModel",
@@ -64,6 +65,7 @@ BACKBONES = {
     "hunyuan_vl_text": "HunYuanVLTextModel",
     "mistral_large4_text": "MistralLarge4TextModel",
     "molmo2_text": "Molmo2TextModel",
+    "muse_glimmer_text": "models.muse_glimmer.modeling_muse_glimmer.MuseGlimmerTextModel",
     "paddleocr_vl_text": "PaddleOCRTextModel",
     "qwen2_5_omni_text": "Qwen2_5OmniThinkerTextModel",
     "qwen3_omni_moe_text": "Qwen3OmniMoeThinkerTextModel",

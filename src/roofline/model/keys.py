@@ -24,7 +24,7 @@ _FRACTIONS = """
 attention_dropout hidden_dropout hidden_dropout_prob attention_probs_dropout_prob embd_pdrop resid_pdrop attn_pdrop
 dropout activation_dropout classifier_dropout layerdrop embedding_dropout residual_dropout emb_pdrop attn_dropout
 ffn_dropout summary_first_dropout embed_dropout mlp_dropout attention_dropout_prob resid_dropout
-rms_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps mixer_rms_eps block_norm_eps
+rms_norm_eps post_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps mixer_rms_eps block_norm_eps
 """
 # Losses, noise, initialisation: numbers from 0.
 _RATES = """
@@ -38,7 +38,7 @@ final_w_init_variance_scale w_init_variance_scale
 # Bases, limits and steps: numbers above 0.
 _POSITIVE = """
 rope_theta rotary_emb_base rope_local_base_freq global_rope_theta local_rope_theta
-query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping
+query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping output_multiplier qk_scale_factor
 time_step_min time_step_max time_step_floor logits_soft_cap time_step_scale clip_qkv dim_model_base alibi_bias_max
 rope_scaling_factor
 """

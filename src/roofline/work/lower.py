@@ -109,7 +109,7 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
     """Queries, keys and values of the new tokens come in; older keys and values from the cache."""
     t, select = step.tokens, a.select
     square, read = step.square_pairs, step.cache_reads(a.window, a.chunk)
-    most_seen = a.window
+    most_seen: Count | None = a.window
     if select is not None:
         most_seen = least(select, select if a.window is None else a.window)
         read = least(read, step.reads(lambda q: least(q.cached, q.new * select)))

@@ -136,6 +136,31 @@ CASES: dict[str, Case] = {
             "tie_word_embeddings": (ABSENT, False),
         },
     ),
+    "cosmos3_edge_text": Case(
+        {**SIZES, "head_dim": 16, "rope_parameters": {**ROPE, "mrope_section": [4, 2, 2]}},
+        {
+            **without("tie_word_embeddings", of=DENSE),
+            **KV,
+            **ATTENTION_BIAS,
+            **MLP_BIAS,
+            "tie_word_embeddings": (ABSENT, False),
+        },
+    ),
+    "muse_glimmer_text": Case(
+        {**WINDOWED_SIZES, "head_dim": 16, "num_hidden_layers": 6},
+        {
+            **WIDTHS,
+            **KV,
+            **HEAD_OR_DEFAULT,
+            **ATTENTION_BIAS,
+            "sliding_window": (ABSENT, 8, 4096),
+            ("num_hidden_layers", "layer_types", "layer_rope_theta"): (
+                (1, ABSENT, ABSENT),
+                (5, ABSENT, ABSENT),
+                (3, ["full_attention", "sliding_attention", "sliding_attention"], [10000.0, 0, 500000.0]),
+            ),
+        },
+    ),
     "voxtral_realtime_text": Case(WINDOWED_SIZES, {**DENSE, **KV, **HEAD_OR_NULL, "sliding_window": (ABSENT, None, 8)}),
     "jetmoe": Case(
         {**without("num_attention_heads", of=SIZES), **LOCAL_EXPERTS, "num_hidden_layers": 2, "kv_channels": 16},

@@ -11,15 +11,15 @@ from types import MappingProxyType
 
 # Key and value heads, and the types that have so many.
 _KV_HEADS = {
-    2: "ernie4_5 gemma3n_text glm glm4 internlm3 qwen3_5_moe_text qwen3_next starcoder2",
+    2: "ernie4_5 gemma3n_text glm glm4 internlm3 muse_glimmer_text qwen3_5_moe_text qwen3_next starcoder2",
     4: """
         ernie4_5_moe flint gemma2 gemma3_text gemma4_text gemma4_unified_text granite_swa kolibri1 lfm3 mellum
         mimo_v2_flash qwen3_5_text qwen3_moe smollm3 vaultgemma
     """,
     5: "bitnet",
     8: """
-        bamba beam cwm falcon_h1 glm4_moe gpt_oss hy_v3 iquestcoder jamba laguna lfm2 lfm2_moe llama4_text minimax
-        minimax_m2 ministral3 mistral mixtral nemotron nemotron_h phimoe seed_oss solar_open
+        bamba beam cosmos3_edge_text cwm falcon_h1 glm4_moe gpt_oss hy_v3 iquestcoder jamba laguna lfm2 lfm2_moe
+        llama4_text minimax minimax_m2 ministral3 mistral mixtral nemotron nemotron_h phimoe seed_oss solar_open
         voxtral_realtime_text
     """,
     16: "zamba",
