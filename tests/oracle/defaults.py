@@ -65,6 +65,7 @@ SMALLER: dict[str, dict[str, Any]] = {
         "hidden_size": 1024, "num_layers": 2, "n_routed_experts": 16, "zero_expert_num": 8, "vocab_size": 8192,
         "ffn_hidden_size": 512, "expert_ffn_hidden_size": 256,
     },
+    "jetmoe": {"hidden_size": 512, "num_hidden_layers": 3, "intermediate_size": 1024, "vocab_size": 8192},
     "step3p5": {"hidden_size": 1024, "num_hidden_layers": 6, "n_routed_experts": 16, "vocab_size": 8192},
 }
 

@@ -18,6 +18,7 @@ parameters take a second), and `torch.utils.flop_counter` watches one forward pa
 
 import contextlib
 import copy
+import importlib
 import inspect
 import logging
 import math
@@ -25,22 +26,26 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-import transformers
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 logging.getLogger("transformers").setLevel(logging.ERROR)
 
 # No attention layer: these take a mask over tokens or none, as does a model that makes its ALiBi bias from the mask.
-WITHOUT_MASK = {"bloom", "falcon_mamba", "mamba", "mamba2", "openai-gpt"}
+WITHOUT_MASK = {
+    "bloom", "falcon_mamba", "imagegpt", "kosmos_2_5_text_model", "kosmos_2_text_model", "mamba", "mamba2",
+    "openai-gpt",
+}  # fmt: skip
 
-# Experts looked up by the values of the router, which the meta device lacks: these run on empty weights in memory.
-BY_VALUES = {"dbrx", "glm5_next_text", "longcat_flash", "step3p5"}
+# Values decide what is looked up or checked, which the meta device lacks: these run on empty weights in memory.
+BY_VALUES = {"dbrx", "glm5_next_text", "imagegpt", "jetmoe", "longcat_flash", "step3p5"}
 
 # Causal language models that AutoModelForCausalLM does not list.
 UNLISTED = {
     "mistral4": "Mistral4ForCausalLM", "mllama_text_model": "MllamaForCausalLM",
-    "chameleon": "ChameleonForConditionalGeneration",
+    "chameleon": "ChameleonForConditionalGeneration", "imagegpt": "ImageGPTForCausalImageModeling",
+    "kosmos_2_text_model": "models.kosmos2.modeling_kosmos2.Kosmos2TextForCausalLM",
+    "kosmos_2_5_text_model": "models.kosmos2_5.modeling_kosmos2_5.Kosmos2_5TextForCausalLM",
 }  # fmt: skip
 
 # The state is in float32 and meets products of the weights' format: these are built in float32 throughout.
@@ -67,10 +72,22 @@ BACKBONES = {
     "qwen2_5_omni_text": "Qwen2_5OmniThinkerTextModel",
     "qwen3_omni_moe_text": "Qwen3OmniMoeThinkerTextModel",
     "step3p5": "Step3p7TextModel",
+    "voxtral_realtime_text": "models.voxtral_realtime.modeling_voxtral_realtime.VoxtralRealtimeTextModel",
 }
 
+# Text parts whose wholes tie the head where the config does not say.
+TIED_BY_WHOLE = {"voxtral_realtime_text"}
+
+# Parts of layers that run once a stream, of a value that is the same for all its tokens: they are left out of a count.
+ONCE = {"voxtral_realtime_text": "ada_rms_norm"}
+
 # Parts of a whole that text does not pass through, by the name they have in it: their parameters are left out.
-BESIDES = {"phi4_multimodal": "embed_tokens_extend", "chameleon": "vqmodel", "ernie4_5_vl_moe_text": "vision_moe"}
+BESIDES = {
+    "phi4_multimodal": {"embed_tokens_extend"},
+    "chameleon": {"vqmodel"},
+    "ernie4_5_vl_moe_text": {"vision_moe"},
+    "git": {"image_encoder", "visual_projection", "img_temporal_embedding"},
+}
 
 
 class Headed(torch.nn.Module):
@@ -80,7 +97,7 @@ class Headed(torch.nn.Module):
         super().__init__()
         self.config, self.backbone = backbone.config, backbone
         self.lm_head = torch.nn.Linear(self.config.hidden_size, self.config.vocab_size, bias=False)
-        if getattr(self.config, "tie_word_embeddings", False):
+        if getattr(self.config, "tie_word_embeddings", self.config.model_type in TIED_BY_WHOLE):
             self.lm_head.weight = backbone.get_input_embeddings().weight
 
     @property
@@ -88,7 +105,9 @@ class Headed(torch.nn.Module):
         return self.backbone.device
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, use_cache: bool) -> torch.Tensor:
-        states = self.backbone(input_ids=input_ids, attention_mask=attention_mask, use_cache=use_cache)
+        delay = {"t_cond": torch.zeros(1, 1, self.config.hidden_size, device=self.device)}
+        besides = delay if self.config.model_type in ONCE else {}
+        states = self.backbone(input_ids=input_ids, attention_mask=attention_mask, use_cache=use_cache, **besides)
         logits: torch.Tensor = self.lm_head(states.last_hidden_state)
         return logits
 
@@ -104,9 +123,10 @@ def build(config: Mapping[str, Any]) -> PreTrainedModel | Headed:
         described = AutoConfig.for_model(config["model_type"], **settings)
         if config["model_type"] in BACKBONES:
             described._attn_implementation = "eager"
-            model = Headed(getattr(transformers, BACKBONES[config["model_type"]])(described))
+            model = Headed(_class(BACKBONES[config["model_type"]])(described))
         elif config["model_type"] in UNLISTED:
-            model = getattr(transformers, UNLISTED[config["model_type"]])(described)
+            described._attn_implementation = "eager"
+            model = _class(UNLISTED[config["model_type"]])(described)
         else:
             model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
                 described, attn_implementation="eager"
@@ -119,9 +139,9 @@ def build(config: Mapping[str, Any]) -> PreTrainedModel | Headed:
 def parameters(config: Mapping[str, Any], *, text_only: bool = False) -> int:
     """Parameters of the real model: a tied head once, buffers (such as a router's correction bias) not at all."""
     config = text(config) if text_only else config
-    beside = BESIDES.get(config["model_type"]) if text_only else None
+    beside = BESIDES.get(config["model_type"], set()) if text_only else set()
     weights = build(config).named_parameters()
-    return sum(_met(config, name, weight) for name, weight in weights if beside not in name.split("."))
+    return sum(_met(config, name, weight) for name, weight in weights if beside.isdisjoint(name.split(".")))
 
 
 def _met(config: Mapping[str, Any], name: str, weight: torch.Tensor) -> int:
@@ -140,11 +160,13 @@ def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts:
     if model.config.model_type in BY_VALUES:
         model = model.to(torch.float32).to_empty(device="cpu").requires_grad_(False)
         _balance(model)
+    for layer in model.backbone.layers if model.config.model_type in ONCE else ():
+        setattr(layer, ONCE[model.config.model_type], torch.nn.Identity())
     takes = inspect.signature(model.forward).parameters
     inputs: dict[str, Any] = {
         "input_ids": torch.zeros(batch, tokens, dtype=torch.long, device=model.device),
         "use_cache": False,
-        "position_ids": torch.arange(tokens, device=model.device).expand(batch, tokens),
+        "position_ids": torch.arange(tokens, device=model.device).expand(batch, tokens).contiguous(),
         "attention_mask": torch.zeros(batch, 1, tokens, tokens, dtype=torch.bfloat16, device=model.device),
     }
     if model.config.model_type in WITHOUT_MASK or getattr(model.config, "alibi", False):
@@ -168,6 +190,12 @@ def text(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The text part of a multimodal wrapper's config; any other config as it is."""
     inner: Mapping[str, Any] = config.get("text_config") or config
     return inner
+
+
+def _class(name: str) -> Any:
+    """A class of transformers by its name, or by the path to it where it is not lent at the top."""
+    path, _, leaf = f"transformers.{name}".rpartition(".")
+    return getattr(importlib.import_module(path), leaf)
 
 
 def _grouped_mm_flops(rows: torch.Size, *_: Any, out_shape: torch.Size, **__: Any) -> int:

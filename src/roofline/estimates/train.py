@@ -529,7 +529,7 @@ def update_ops(rank: Model, layout: Layout, step: Training) -> list[o.Op]:
     ]  # fmt: skip
     if step.optimizer.rounds:
         for module, layers in rank.modules():
-            learns = isinstance(module, (m.Linear, m.Experts)) and not module.frozen
+            learns = isinstance(module, (m.Linear, m.Experts, m.ExpertLinear)) and not module.frozen
             if learns and getattr(module, "part", "") != "head":
                 sharers = layout.expert_sharers if isinstance(module, m.Experts) else layout.sharers
                 ops += _orthogonalise(module, layers / (sharers if shared else 1), step.optimizer.rounds)
@@ -544,6 +544,8 @@ def _orthogonalise(module: Any, times: Count, rounds: int) -> list[o.Op]:
     """The products of Newton–Schulz on a module's matrices: X·Xᵀ, its square, and both with X (Muon, Jordan 2024)."""
     if isinstance(module, m.Experts):
         a, b, matrices = module.hidden, module.inner, module.held * (3 if module.gated else 2)
+    elif isinstance(module, m.ExpertLinear):
+        a, b, matrices = module.inputs, module.outputs, module.experts
     else:
         a, b, matrices = module.inputs // module.groups, module.outputs // module.groups, module.groups
     short, long = least(a, b), most(a, b)

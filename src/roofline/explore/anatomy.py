@@ -18,7 +18,8 @@ GROUPS: KindTable[str] = KindTable("groups of modules", m.Module)
 for _group, _kinds in (
     ("matmul", (m.Linear, m.Router, m.Indexer, m.RelativeBias)),
     ("attention", (m.Attention, m.LatentAttention, m.CompressedAttention)),
-    ("experts", (m.Experts,)), ("norm", (m.Norm,)), ("embedding", (m.Embedding,)), ("communication", (m.Collective,)),
+    ("experts", (m.Experts, m.ExpertLinear)), ("norm", (m.Norm,)), ("embedding", (m.Embedding,)),
+    ("communication", (m.Collective,)),
     ("elementwise", (m.Activation, m.Add, m.Gate, m.Rope, m.Mix, m.TokenShift, m.Delay, m.DepthAttention)),
     ("scan", (m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence, m.Compressor)),
     ("scan", (m.Wkv, m.MatrixMemory)),
@@ -86,7 +87,7 @@ def _attention(x: m.Attention) -> str:
     if x.select:
         ends = f"{_best(x.select)} blocks of {whole(x.block)}"
     shared = "" if x.kv_heads == x.heads else f", {x.kv_heads} KV"
-    return f"{x.heads} heads{shared} × {x.head_dim}{ends}"
+    return f"{x.heads} heads{shared} × {x.head_dim}{ends}{_best(x.select)}"
 
 
 @WORDS.of(m.CompressedAttention)
@@ -99,6 +100,11 @@ def _experts(x: m.Experts) -> str:
     every = x.top_k is None or x.top_k == x.experts
     besides = f" and {x.identities} identities" if x.identities else ""
     return f"{'all' if every else x.top_k} of {x.experts}{besides}, {whole(x.hidden)} → {whole(x.inner)}"
+
+
+@WORDS.of(m.ExpertLinear)
+def _expert_linear(x: m.ExpertLinear) -> str:
+    return f"{x.top_k} of {x.experts}, {whole(x.inputs)} → {whole(x.outputs)}"
 
 
 @WORDS.of(m.StateSpace)

@@ -342,6 +342,21 @@ def _linear(l: m.Linear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module
     return (*before, cut(l, rank, _linear_sizes), *after), replace(stream, pieces=l.cut != "rows")
 
 
+@SHARDING.of(m.ExpertLinear)
+def _expert_linear(e: m.ExpertLinear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """Every rank has its heads of every expert: columns of what makes queries, rows of what takes outputs."""
+    tp = rank.layout.tp
+    if e.summed:
+        check_divides("tp", tp, f"{e.name} inputs", e.inputs)
+        partial = stream.partial + (tp > 1) * 1
+        mine = cut(e, rank, lambda e, r, what: {"inputs": e.inputs // r.layout.tp})
+        return (mine,), replace(stream, pieces=False, partial=partial)
+    check_divides("tp", tp, f"{e.name} outputs", e.outputs)
+    before, stream = gather(e.name, e.inputs, rank, stream)
+    mine = cut(e, rank, lambda e, r, what: {"outputs": e.outputs // r.layout.tp})
+    return (*before, mine), replace(stream, pieces=True)
+
+
 @SHARDING.of(m.Embedding)
 def _embedding(e: m.Embedding, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
     """The vocabulary's rows are shared out and their sums reduced; other tables every rank has whole."""
@@ -486,6 +501,8 @@ def _attention(a: m.Attention, r: _Rank, what: str) -> dict[str, Count]:
     many, few = most(tp, a.kv_heads), least(tp, a.kv_heads)
     if some(many % few):
         raise InputError("layout.tp", tp, f"a divisor or a multiple of the {a.kv_heads} key/value heads")
+    if a.differential:
+        check_divides("tp", tp, f"{what} pairs of key/value heads", a.kv_heads // 2)
     return {"heads": a.heads // tp, "kv_heads": r.kv(a.kv_heads)}
 
 
@@ -507,7 +524,12 @@ def _delta(s: m.DeltaRule, r: _Rank, what: str) -> dict[str, Count]:
     return {"key_heads": s.key_heads // r.layout.tp, "value_heads": s.value_heads // r.layout.tp}
 
 
-def _channels(s: m.SelectiveScan | m.GatedRecurrence | m.Wkv, r: _Rank, what: str) -> dict[str, Count]:
+def _selective(s: m.SelectiveScan, r: _Rank, what: str) -> dict[str, Count]:
+    check_divides("tp", r.layout.tp, f"{what} channels", s.channels)
+    return {"channels": s.channels // r.layout.tp, "groups": r.kv(s.groups)}
+
+
+def _channels(s: m.GatedRecurrence | m.Wkv, r: _Rank, what: str) -> dict[str, Count]:
     check_divides("tp", r.layout.tp, f"{what} channels", s.channels)
     return {"channels": s.channels // r.layout.tp}
 
@@ -517,7 +539,8 @@ SHARDING.add(Mixes(_heads, lambda a: a.cache_width, latent=True), m.LatentAttent
 SHARDING.add(Mixes(_heads, None), m.LinearAttention, m.MatrixMemory)
 SHARDING.add(Mixes(_state_space, None), m.StateSpace)
 SHARDING.add(Mixes(_delta, None), m.DeltaRule)
-SHARDING.add(Mixes(_channels, None), m.SelectiveScan, m.GatedRecurrence, m.Wkv)
+SHARDING.add(Mixes(_selective, None), m.SelectiveScan)
+SHARDING.add(Mixes(_channels, None), m.GatedRecurrence, m.Wkv)
 
 
 # -- experts -------------------------------------------------------------------------------------------------------

@@ -24,21 +24,21 @@ _FRACTIONS = """
 attention_dropout hidden_dropout hidden_dropout_prob attention_probs_dropout_prob embd_pdrop resid_pdrop attn_pdrop
 dropout activation_dropout classifier_dropout layerdrop embedding_dropout residual_dropout emb_pdrop attn_dropout
 ffn_dropout summary_first_dropout embed_dropout mlp_dropout attention_dropout_prob resid_dropout
-rms_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps mixer_rms_eps block_norm_eps
+rms_norm_eps post_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps mixer_rms_eps block_norm_eps
 """
 # Losses, noise, initialisation: numbers from 0.
 _RATES = """
 router_jitter_noise input_jitter_noise router_aux_loss_coef aux_loss_alpha router_z_loss_coef initializer_range
 init_std initializer_factor seq_aux_coef z_loss_coefficient moe_jitter_eps moe_router_logit_softcapping
 initializer_cutoff_factor temperature top_p repetition_penalty typical_p diversity_penalty
-block_mlp_init_scale block_out_init_scale
+block_mlp_init_scale block_out_init_scale lambda_std_dev aux_loss_coef
 linear_a_log_min linear_a_log_max linear_dt_min linear_dt_max linear_dt_init_floor embedding_initializer_range
 final_w_init_variance_scale w_init_variance_scale
 """
 # Bases, limits and steps: numbers above 0.
 _POSITIVE = """
 rope_theta rotary_emb_base rope_local_base_freq global_rope_theta local_rope_theta
-query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping
+query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping output_multiplier qk_scale_factor
 time_step_min time_step_max time_step_floor logits_soft_cap time_step_scale clip_qkv dim_model_base alibi_bias_max
 rope_scaling_factor
 """

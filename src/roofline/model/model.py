@@ -9,7 +9,7 @@ from functools import cached_property
 
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, least
-from roofline.model.modules import PARTS, Conv, Delay, Experts, Module, Part, TokenShift
+from roofline.model.modules import PARTS, Conv, Delay, ExpertLinear, Experts, Module, Part, TokenShift
 from roofline.model.precision import Precision, part_of
 
 _LAST_INPUTS = (Conv, TokenShift, Delay)
@@ -129,6 +129,8 @@ class Model:
                 idle += n * module.parameters
             elif isinstance(module, Experts):
                 idle += n * (module.experts * module.each - int(module.routed(chosen(module) * module.each)))
+            elif isinstance(module, ExpertLinear):
+                idle += n * (module.experts - chosen(module)) * module.each
         return self.parameters - idle
 
     def parameters_by_part(self) -> dict[Part, int]:
@@ -197,7 +199,7 @@ def cached_tokens(module: Module, tokens: Count) -> Count:
     return tokens if limit is None else least(tokens, limit)
 
 
-def chosen(experts: Experts) -> int:
+def chosen(experts: Experts | ExpertLinear) -> int:
     """Experts per token, or an InputError where the config does not say."""
     if experts.top_k is None:
         raise InputError("num_experts_per_tok", None, "the number of experts per token, for this model's work")

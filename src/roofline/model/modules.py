@@ -142,8 +142,10 @@ class Attention(Module):
 
     `window`: a query sees that many last tokens, itself included. `chunk`: a query sees its own chunk's
     beginning up to itself. `select`: of blocks of `block` tokens a query sees its own up to itself and the others that
-    an indexer picks, so many in all. `sinks`: one learned logit per head. `borrowed`: the keys and values are those that an
-    earlier layer holds in its cache.
+    an indexer picks, so many in all. `sinks`: one learned logit per head. `borrowed`: the keys and values are those
+    that an earlier layer holds in its cache. `differential`: a value head, twice as wide, serves two key heads
+    (arXiv:2410.05258 §2.1); the published code multiplies queries and keys once for each half of the values, which
+    only `torch` counting follows.
     """
 
     heads: int
@@ -154,6 +156,7 @@ class Attention(Module):
     chunk: int | None = None
     block: int = 1
     select: int | None = None
+    differential: bool = False
     sinks: bool = False
     borrowed: bool = False
 
@@ -164,7 +167,8 @@ class Attention(Module):
     @property
     def kv_width(self) -> int:
         """Elements of the keys and values of one token."""
-        return self.kv_heads * (self.head_dim + self.v_head_dim)
+        values = self.kv_heads // 2 if self.differential else self.kv_heads
+        return self.kv_heads * self.head_dim + values * self.v_head_dim
 
     @property
     def cache_width(self) -> int:
@@ -411,6 +415,34 @@ class Experts(Module):
 
 
 @record(frozen=True, kw_only=True, eq=False)
+class ExpertLinear(Module):
+    """`experts` matrices [outputs, inputs], `top_k` of them for each token: heads as experts (arXiv:2210.05144 §3).
+
+    What they make stands side by side; where `summed`, each reads an input of its own, and a token's outputs add up,
+    weighted by the router.
+    """
+
+    inputs: int
+    outputs: int
+    experts: int
+    top_k: int
+    summed: bool = False
+
+    @property
+    def each(self) -> int:
+        """Parameters of one expert."""
+        return self.inputs * self.outputs
+
+    @property
+    def matrix(self) -> int:
+        return self.experts * self.each
+
+    @property
+    def parameters(self) -> int:
+        return self.matrix
+
+
+@record(frozen=True, kw_only=True, eq=False)
 class Conv(Module):
     """Causal convolution over time: `kernel` taps on `channels`, kernel − 1 inputs kept as state.
 
@@ -441,10 +473,14 @@ class Conv(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class SelectiveScan(Module):
-    """Mamba-1 (arXiv:2312.00752): `channels` independent states of `state_size`, A [channels, state_size] and D."""
+    """Mamba-1 (arXiv:2312.00752): `channels` independent states of `state_size`, A [channels, state_size] and D.
+
+    `groups`: the channels fall into so many heads, with B and C for each (Zamba, arXiv:2405.16712).
+    """
 
     channels: int
     state_size: int
+    groups: int = 1
 
     @property
     def parameters(self) -> int:

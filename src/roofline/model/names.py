@@ -143,10 +143,14 @@ def _in_proj(x: m.Linear, block: m.Modules) -> tuple[Piece, ...]:
 def _experts(x: m.Experts, block: m.Modules) -> tuple[Piece, ...]:
     """Gate, up and down of every expert: under its number, or of all in one tensor."""
     each = x.held * x.hidden * x.inner
-    apart = (("gate_proj", "w1", "gate_up_proj"), ("up_proj", "w3", "gate_up_proj"), ("down_proj", "w2"))
+    apart = (
+        (("gate_proj", "w1", "gate_up_proj"), "input_linear"),
+        (("up_proj", "w3", "gate_up_proj"), "input_linear"),
+        (("down_proj", "w2"), "output_linear"),
+    )
     return tuple(
-        Piece(each, _in(NETWORKS, *(f"experts.{{e}}.{name}" for name in names), *(f"experts.{name}" for name in names)))
-        for names in (apart if x.gated else apart[1:])
+        Piece(each, _in(NETWORKS, *(f"experts.{{e}}.{n}" for n in names), *(f"experts.{n}" for n in names), whole))
+        for names, whole in (apart if x.gated else apart[1:])
     )
 
 
@@ -154,7 +158,11 @@ PIECES: KindTable[Callable[[Any, m.Modules], tuple[Piece, ...]]] = KindTable("pi
 """Kind of module → the matrices that a checkpoint stores of it."""
 PIECES.add(_linear, m.Linear)
 PIECES.add(_experts, m.Experts)
-PIECES.add(lambda x, _: (Piece(x.matrix, _in(NETWORKS, "gate", "router", "router.gate", "gate.wg", "router.classifier")),), m.Router)
+PIECES.add(
+    lambda x, _: (Piece(x.matrix, _in(MIXERS, f"experts.{'output' if x.summed else 'input'}_linear")),), m.ExpertLinear
+)
+ROUTERS = ("gate", "router", "router.gate", "gate.wg", "router_gate", "router.layer", "router.classifier")
+PIECES.add(lambda x, _: (Piece(x.matrix, _in(NETWORKS, *ROUTERS)),), m.Router)
 PIECES.add(_latent, m.LatentAttention)
 PIECES.add(lambda x, _: (Piece(x.matrix, TABLE),), m.Embedding)
 PIECES.add(lambda x, _: (Piece(x.matrix, _in(MIXERS, "rel_bias")),), m.RelativeBias)

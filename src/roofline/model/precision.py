@@ -157,7 +157,7 @@ def uniform(chosen: Format) -> Precision:
 PARTS_OF: KindTable[Callable[[Any], Part]] = KindTable("roles", m.Module)
 """Kind of module → the role of its weights."""
 PARTS_OF.add(lambda x: x.part, m.Linear)
-PARTS_OF.add(lambda _: "experts", m.Experts)
+PARTS_OF.add(lambda _: "experts", m.Experts, m.ExpertLinear)
 PARTS_OF.add(lambda _: "router", m.Router)
 PARTS_OF.add(lambda _: "attention", m.LatentAttention, m.RelativeBias)
 PARTS_OF.add(lambda _: "embedding", m.Embedding)

@@ -207,8 +207,8 @@ def torch_experts(op: o.ExpertMatMul) -> Count:
 
 
 def torch_attend(op: o.Attend) -> Count:
-    """2·heads·(qk_dim + v_dim)·square: eager attention multiplies masked pairs too."""
-    return 2 * op.heads * (op.qk_dim + op.v_dim) * op.square
+    """2·heads·(qk_dim + v_dim)·square: eager attention multiplies masked pairs too, q·kᵀ as often as its code does."""
+    return 2 * op.heads * (op.keys_per_value * op.qk_dim + op.v_dim) * op.square
 
 
 def torch_score(op: o.Score) -> Count:

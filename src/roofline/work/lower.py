@@ -111,10 +111,10 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
     square = step.square_pairs
     picked, read = a.select, step.cache_reads(a.window, a.chunk)
     if picked is not None:
-        read = step.reads(lambda q: least(q.cached, q.new * picked * a.block))
+        read = least(read, step.reads(lambda q: least(q.cached, q.new * picked * a.block)))
     yield o.Attend(
         name=a.name, step=step, pairs_of=lambda q: attended_pairs(a, q), heads=a.heads,
-        kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim,
+        kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim, keys_per_value=2 if a.differential else 1,
         sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + step.new_tokens,
         pairs=step.share(step.total(lambda q: attended_pairs(a, q))), square=square, vector=a.parameters,
         input=a.heads * a.head_dim * t + a.kv_width * step.new_tokens, output=a.heads * a.v_head_dim * t,
@@ -128,8 +128,9 @@ def attended_pairs(a: m.Attention, q: Queries) -> Count:
 
     Of blocks of B, k in all: token i from 0 on sees i mod B + 1 tokens of its own and B·min(⌊i / B⌋, k − 1) others.
     """
-    if a.select is None:
-        return query_pairs(q, a.window, a.chunk)
+    if a.select is None or a.block == 1:
+        ends = [most_seen for most_seen in (a.window, a.select) if most_seen is not None]
+        return query_pairs(q, min(ends, default=None), a.chunk)
     others = _entries_seen(Queries(q.cached - 1, q.new), a.block, a.select - 1)
     return query_pairs(q, chunk=a.block) + a.block * others
 
@@ -381,6 +382,23 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     )  # fmt: skip
 
 
+@lowers(m.ExpertLinear, tokens_alone)
+def _expert_linear(e: m.ExpertLinear, step: Step) -> Iterator[o.Op]:
+    """T tokens make T·top_k rows, and the distinct experts they visit are read."""
+    t, k = step.tokens, chosen(e)
+    rows, touched = k * t, experts_visited(e.experts, k, t)
+    yield o.ExpertMatMul(
+        name=e.name, part="experts", m=rows, k=e.inputs, n=e.outputs, tokens=t, decoding=decodes(step), top_k=k,
+        experts=e.experts, touched=touched, hidden=e.inputs, inner=e.outputs, gated=False, up=not e.summed,
+        reference="each", frozen=e.frozen, weight=e.each * touched, input=e.inputs * rows, output=e.outputs * rows,
+    )  # fmt: skip
+    if e.summed:
+        yield o.Sum(
+            name=f"{e.name}_combine", rides=True, elements=e.outputs * t, terms=k, weighted=True,
+            input=e.outputs * rows, output=e.outputs * t,
+        )  # fmt: skip
+
+
 def decodes(step: Step) -> Count:
     """1 where every query of the step adds one token to cached ones, else 0."""
     return prod(no_more(1, q.cached) * no_more(q.new, 1) for q in step.queries)
@@ -427,7 +445,7 @@ def _selective(s: m.SelectiveScan, step: Step) -> Iterator[o.Op]:
     t = step.tokens
     yield o.Selective(
         name=s.name, store="state", step=step, channels=s.channels, state_size=s.state_size, vector=s.parameters,
-        input=(2 * s.channels + 2 * s.state_size) * t, output=s.channels * t,
+        input=(2 * s.channels + 2 * s.groups * s.state_size) * t, output=s.channels * t,
         scratch=s.state * t, **_state(s.state, step),
     )  # fmt: skip
 

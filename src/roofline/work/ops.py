@@ -113,7 +113,8 @@ class Attend(Op):
 
     `kv_tokens`: tokens of all queries, cached and new together. `pairs_of` gives one query's pairs, for kernels that
     run the queries of `step` apart. `form`: keys and values of their own (plain), made from latents (expanded), or one
-    latent for both (absorbed). `flash`: scores and probabilities stay on the chip.
+    latent for both (absorbed). `flash`: scores and probabilities stay on the chip. `keys_per_value`: so many key
+    heads share a value head, and as often the published code multiplies queries with keys (`torch` counting).
     """
 
     step: Step
@@ -129,6 +130,12 @@ class Attend(Op):
     pairs: Count
     square: Count
     flash: bool = True
+    keys_per_value: int = 1
+
+    @property
+    def kv_width(self) -> Count:
+        """Elements of the keys and values of one token."""
+        return self.kv_heads * self.qk_dim + self.kv_heads // self.keys_per_value * self.v_dim
 
 
 @record(frozen=True, kw_only=True, eq=False)

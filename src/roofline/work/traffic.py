@@ -194,7 +194,7 @@ FLOOR = Traffic("floor", "each weight, cache entry and logit once", _FLOOR)
 # -- transformer-roofline-analyzer ---------------------------------------------------------------------------------
 def original_attend_moved(op: o.Attend) -> Moved:
     """Queries, and keys and values of the whole context as input."""
-    keys = op.kv_heads * (op.qk_dim + op.v_dim) * op.kv_tokens
+    keys = op.kv_width * op.kv_tokens
     return Moved(input=op.heads * op.qk_dim * op.tokens + keys, output=op.output)
 
 
@@ -229,7 +229,7 @@ def llm_para_attend(op: o.Attend) -> Moved:
     return Moved(
         input=queries + (scores if op.v_dim else 0),
         output=values + (scores if op.qk_dim else 0),
-        cache_read=op.kv_heads * (op.qk_dim + op.v_dim) * op.kv_tokens,
+        cache_read=op.kv_width * op.kv_tokens,
     )
 
 

@@ -265,7 +265,7 @@ def _inputs_of_product(op: o.MatMul | o.ExpertMatMul) -> Kept:
 @KEPT.of(o.Attend)
 def _queries_keys_values(op: o.Attend) -> Kept:
     """q, k, v of its own tokens and a log-sum-exp for each row; its output is what the next product keeps."""
-    each = op.heads * op.qk_dim + op.kv_heads * (op.qk_dim + op.v_dim)
+    each = op.heads * op.qk_dim + op.kv_width
     if not op.flash:  # softmax and dropout each keep what they produced, dropout a byte of mask
         return Kept(stream=each * op.tokens + op.scratch, single=op.scratch // 8)
     return Kept(stream=each * op.tokens, single=op.heads * op.tokens)

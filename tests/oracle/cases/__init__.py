@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from oracle.cases import dense, experts, later, latent, layers, multimodal, states
+from oracle.cases import dense, experts, latent, later, layers, multimodal, states, variations
 from oracle.cases.axes import ABSENT, Case
 
-_FILES = (dense, experts, latent, multimodal, states, layers, later)
+_FILES = (dense, experts, latent, multimodal, states, layers, variations, later)
 CASES: dict[str, Case] = {name: case for file in _FILES for name, case in file.CASES.items()}
 
 # Wrappers around a text model: a `text_config` inside.

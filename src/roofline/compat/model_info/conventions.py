@@ -81,7 +81,7 @@ class Convention:
 
         Scores and probabilities of all pairs move, with flash attention one value a row.
         """
-        width, (query,) = op.kv_heads * (op.qk_dim + op.v_dim), op.step.queries
+        width, (query,) = op.kv_width, op.step.queries
         kept = width * query.count * seen(op, query)
         scratch = op.heads * (op.tokens if self.rules.flash else 2 * square(op))
         return Moved(

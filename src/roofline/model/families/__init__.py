@@ -9,6 +9,7 @@ from typing import Any
 from roofline.model.config import Config
 from roofline.model.errors import InputError, nearest
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
+    captions,
     classic,
     convolved,
     cycles,
@@ -35,6 +36,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     seeing,
     sparse,
     step,
+    variations,
     zamba,
 )
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks

@@ -86,7 +86,7 @@ _KINDS = {
         glmasr_encoder gradium_phonon_tts granite_speech5_ctc granite_speech5_encoder granite_speech_encoder
         granite_speech_plus_encoder higgs_audio_v2 higgs_audio_v2_tokenizer hubert inkling_audio lasr_ctc
         lasr_encoder mimi mimi_decoder mimi_encoder moonshine_streaming_encoder moss_transcribe_diarize_audio
-        muse_spark_audio musicgen_decoder musicgen_melody_decoder nemotron3_5_asr
+        muse_spark_audio musicgen musicgen_decoder musicgen_melody musicgen_melody_decoder nemotron3_5_asr
         nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_audio nemotron3_5_transcribe_word_timestamp
         nemotron3_diarization nemotron3_diarization_audio nemotron_asr_streaming nemotron_asr_streaming_encoder
         neucodec parakeet_ctc parakeet_encoder parakeet_rnnt parakeet_tdt pe_audio_encoder phi4_multimodal_audio
@@ -116,11 +116,14 @@ _KINDS = {
         qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text
     """,
     "a decoder with layers that are not covered yet": """
-          beam blt   cpmant diffllama doge
-        flint gemma4_assistant gemma4_unified_assistant git  idefics imagegpt
-          jetmoe kosmos_2_5_text_model kosmos_2_text_model kyutai_speech_to_text lfm3
-        musicgen musicgen_melody qwen4_exp_text reformer unlimited_ocr_text
-        voxtral_realtime_text xlnet zamba
+        gemma4_assistant gemma4_unified_assistant idefics kyutai_speech_to_text qwen4_exp_text reformer
+        unlimited_ocr_text
+    """,
+    "a decoder of bytes in patches, whose number the text decides and no config says": """
+        blt
+    """,
+    "a decoder whose tokens attend to those behind them too": """
+        cpmant xlnet
     """,
 }
 

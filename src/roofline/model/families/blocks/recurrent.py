@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.norms import rms
 from roofline.model.families.blocks.projections import column_product, row_product
@@ -14,6 +16,7 @@ from roofline.model.modules import (
     Linear,
     LinearAttention,
     MatrixMemory,
+    Module,
     Modules,
     Norm,
     SelectiveScan,
@@ -39,6 +42,23 @@ def mamba(
         Gate(name="scan_gate", width=inner, gates=inner),
         row_product("out_proj", inner, width, bias),
     )
+
+
+def in_heads(mixer: Modules, heads: int) -> Modules:
+    """A Mamba-1 mixer whose channels fall into heads, each with its own dt, B and C (Zamba, arXiv:2405.16712 §3)."""
+
+    def of_heads(x: Module) -> Module:
+        match x:
+            case Linear(name="x_proj"):
+                return replace(x, outputs=heads * x.outputs, groups=heads, cut="groups")
+            case Linear(name="dt_proj"):
+                return replace(x, inputs=heads * x.inputs, groups=heads, cut="groups")
+            case SelectiveScan():
+                return replace(x, groups=heads)
+            case _:
+                return x
+
+    return mixer if heads == 1 else tuple(of_heads(x) for x in mixer)
 
 
 def mamba2(
