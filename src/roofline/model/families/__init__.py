@@ -33,6 +33,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     zamba,
 )
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
+from roofline.model.families.deepseek_reference import named_as_published
 from roofline.model.families.defaults import DEFAULTS
 from roofline.model.families.refused import COVERED, REFUSED
 from roofline.model.families.registry import FAMILIES, family
@@ -66,7 +67,7 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     """
     if not isinstance(raw, Mapping):
         raise InputError("config", raw, "an object with the keys of a config.json")
-    outer = Config(raw)
+    outer = named_as_published(Config(raw))
     _refuse(outer)
     c, not_counted = _language_model(outer)
     _refuse(c)

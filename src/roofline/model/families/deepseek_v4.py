@@ -38,7 +38,7 @@ def deepseek_v4(c: Config) -> Model:
     width, streams = c.size("hidden_size"), c.size("hc_mult", 4)
     layers = _layer_types(c, depth(c))
     c.per_layer("mlp_layer_types", len(layers), ("hash_moe", "moe"), ["moe"] * len(layers))
-    experts, mixers = fine_moe(c, width), {name: _attention(c, width, name) for name in dict.fromkeys(layers)}
+    experts, mixers = _experts(c, width), {name: _attention(c, width, name) for name in dict.fromkeys(layers)}
     blocks = {name: _block(name, width, mixer, experts, streams) for name, mixer in mixers.items()}
     c.mark_read("hc_sinkhorn_iters", "hc_eps", "compress_rope_theta", "partial_rotary_factor")
     c.mark_read("index_topk", "index_n_heads", "index_head_dim")
@@ -47,6 +47,13 @@ def deepseek_v4(c: Config) -> Model:
     if c.text("expert_dtype", "checkpoint", ("checkpoint", "fp4", "fp8")) == "fp4":
         return replace(model, precision=model.precision.with_roles(experts="mxfp4"))
     return model
+
+
+def _experts(c: Config, width: int) -> Modules:
+    """Experts with one shared one: the published code builds that one whatever `n_shared_experts` says."""
+    if c.size("n_shared_experts", 1, least=0) != 1:
+        c.note(f"{c.field('n_shared_experts')} was not used: this architecture has one shared expert")
+    return fine_moe(c.with_values(n_shared_experts=1), width)
 
 
 def _block(name: str, width: int, mixer: Modules, experts: Modules, streams: int) -> Block:
