@@ -44,7 +44,8 @@ def deepseek_v4(c: Config) -> Model:
     c.mark_read("index_topk", "index_n_heads", "index_head_dim")
     last = _collapse("hc_head", width, streams, streams, 1)
     model = causal_lm(c, width, [blocks[name] for name in layers], after=last)
-    if c.text("expert_dtype", "checkpoint", ("checkpoint", "fp4", "fp8")) == "fp4":
+    stored, q = c.text("expert_dtype", "checkpoint", ("checkpoint", "fp4", "fp8")), c.section("quantization_config").raw
+    if stored == "fp4" and q.get("quant_method", "fp8") == "fp8" and q.get("moe_quant_algo") is None:
         return replace(model, precision=model.precision.with_roles(experts="mxfp4"))
     return model
 
