@@ -54,7 +54,7 @@ def _experts(c: Config, width: int) -> Modules:
     """Experts with one shared one: the published code builds that one whatever `n_shared_experts` says."""
     if c.size("n_shared_experts", 1, least=0) != 1:
         c.note(f"{c.field('n_shared_experts')} was not used: this architecture has one shared expert")
-    return fine_moe(c.with_values(n_shared_experts=1), width)
+    return fine_moe(c.with_values(n_shared_experts=1), width, shared_bias=c.flag("mlp_bias"))
 
 
 def _block(name: str, width: int, mixer: Modules, experts: Modules, streams: int) -> Block:

@@ -138,6 +138,10 @@ def gemma4_unified(c: Config) -> Model:
 
 
 def _gemma4(c: Config, *, per_layer_input: int) -> Model:
+    kinds = c.raw.get("layer_types")
+    if isinstance(kinds, list) and kinds and kinds[-1] == "sliding_attention":
+        c.note(f"the last of {c.field('layer_types')} was not used: the last layer has full attention")
+        c = c.with_values(layer_types=[*kinds[:-1], "full_attention"])
     same, bias = c.flag("attention_k_eq_v"), c.flag("attention_bias")
     d, act, wide = dims(c, head_dim=256), activation(c, ACT, GELU), c.flag("use_double_wide_mlp")
     per_layer = c.size("hidden_size_per_layer_input", per_layer_input, least=0)

@@ -77,6 +77,9 @@ def mimo_v2_flash(c: Config) -> Model:
     if c.has("sliding_window_size"):
         c = c.with_values(sliding_window=c.size("sliding_window_size") + 1)
     c.mark_read("swa_rope_theta", "attention_chunk_size")
+    if c.size("n_shared_experts", 0, least=0):
+        c.note(f"{c.field('n_shared_experts')} was not used: this architecture has no shared experts")
+    c = c.with_values(n_shared_experts=0)
     windows, mixers = _mimo_windows(c, depth(c)), {slides: _mimo_attention(c, slides) for slides in (False, True)}
     dense, sparse = mlp(c.size("hidden_size"), c.size("intermediate_size"), activation(c)), _mimo_sparse(c, depth(c))
     layers = windowed(windows, lambda window: mixers[window is not None](window=window))
