@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from roofline.result import Result as Result
     from roofline.show.plots.make import plot as plot
     from roofline.show.report.make import report as report
+    from roofline.tracing.make import trace as trace
     from roofline.work.analysis import Analysis as Analysis
     from roofline.work.analysis import analyze as analyze
     from roofline.work.explain import Explanation as Explanation
@@ -71,6 +72,7 @@ __version__ = "0.1.0"
 _PLACES = {
     "model.load": "load catalog",
     "model.model": "Model",
+    "tracing.make": "trace",
     "model.precision": "Precision",
     "model.errors": "InputError",
     "result": "Result Grid",

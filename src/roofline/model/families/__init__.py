@@ -40,6 +40,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     zamba,
 )
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
+from roofline.model.families.deepseek_reference import named_as_published
 from roofline.model.families.refused import COVERED, REFUSED
 from roofline.model.families.registry import FAMILIES, family
 from roofline.model.families.wholes import SAME, WRAPPERS, language_model
@@ -62,7 +63,7 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     """
     if not isinstance(raw, Mapping):
         raise InputError("config", raw, "an object with the keys of a config.json")
-    outer = Config(raw, kind=str(raw.get("model_type")))
+    outer = named_as_published(Config(raw, kind=str(raw.get("model_type"))))
     _refuse(outer)
     given, not_counted = language_model(outer)
     _refuse(given)

@@ -47,11 +47,14 @@ def deepseek_v3(c: Config) -> Model:
     return _latent_moe(c, c.size("first_k_dense_replace", 3, least=0))
 
 
+_INDEXED = ("indexed_attention", "deepseek_sparse_attention")  # one layer under two names
+
+
 @family("deepseek_v32")
 def deepseek_v32(c: Config) -> Model:
     """DeepSeek-V3.2: an indexer picks the tokens each query attends to."""
     layers = depth(c)
-    c.per_layer("layer_types", layers, ("indexed_attention",), ["indexed_attention"] * layers)
+    c.per_layer("layer_types", layers, _INDEXED, ["indexed_attention"] * layers)
     return _latent_moe(c, c.size("first_k_dense_replace", 3, least=0), index=("full",) * layers)
 
 
@@ -59,7 +62,7 @@ def deepseek_v32(c: Config) -> Model:
 def glm_moe_dsa(c: Config) -> Model:
     """GLM-5: DeepSeek-V3.2's sparse attention, where some layers may reuse the choice of an earlier indexer."""
     layers, every, skip = depth(c), c.size("index_topk_freq", 1), c.size("index_skip_topk_offset", 2, least=0)
-    c.per_layer("layer_types", layers, ("indexed_attention",), ["indexed_attention"] * layers)
+    c.per_layer("layer_types", layers, _INDEXED, ["indexed_attention"] * layers)
     default = ["shared" if max(i - skip + 1, 0) % every else "full" for i in range(layers)]
     if isinstance(c.get("index_topk_pattern"), str):
         default = ["full" if letter == "F" else "shared" for letter in c.text("index_topk_pattern")]

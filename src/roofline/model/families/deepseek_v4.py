@@ -13,17 +13,12 @@ from roofline.model.families.blocks.projections import column_product, replicate
 from roofline.model.families.blocks.sizes import depth
 from roofline.model.families.blocks.streams import collapse, stream_layer
 from roofline.model.families.registry import family
-from roofline.model.model import Block, Model
+from roofline.model.model import Model
 from roofline.model.modules import (
-    Activation,
-    Add,
     CompressedAttention,
     Compressor,
-    Gate,
     Indexer,
     Linear,
-    Mix,
-    Module,
     Modules,
     Rope,
 )
@@ -39,7 +34,7 @@ def deepseek_v4(c: Config) -> Model:
     width, streams = c.size("hidden_size"), c.size("hc_mult", 4)
     layers = _layer_types(c, depth(c))
     c.per_layer("mlp_layer_types", len(layers), ("hash_moe", "moe"), ["moe"] * len(layers))
-    experts, mixers = fine_moe(c, width), {name: _attention(c, width, name) for name in dict.fromkeys(layers)}
+    experts, mixers = _experts(c, width), {name: _attention(c, width, name) for name in dict.fromkeys(layers)}
     blocks = {
         name: stream_layer(f"{NAMES[name]} moe", width, streams, mixer, experts) for name, mixer in mixers.items()
     }
@@ -47,9 +42,17 @@ def deepseek_v4(c: Config) -> Model:
     c.mark_read("index_topk", "index_n_heads", "index_head_dim")
     last = collapse("hc_head", width, streams, streams, 1)
     model = causal_lm(c, width, [blocks[name] for name in layers], after=last)
-    if c.text("expert_dtype", "checkpoint", ("checkpoint", "fp4", "fp8")) == "fp4":
+    stored, q = c.text("expert_dtype", "checkpoint", ("checkpoint", "fp4", "fp8")), c.section("quantization_config").raw
+    if stored == "fp4" and q.get("quant_method", "fp8") == "fp8" and q.get("moe_quant_algo") is None:
         return replace(model, precision=model.precision.with_roles(experts="mxfp4"))
     return model
+
+
+def _experts(c: Config, width: int) -> Modules:
+    """Experts with one shared one: the published code builds that one whatever `n_shared_experts` says."""
+    if c.size("n_shared_experts", 1, least=0) != 1:
+        c.note(f"{c.field('n_shared_experts')} was not used: this architecture has one shared expert")
+    return fine_moe(c.with_values(n_shared_experts=1), width, shared_bias=c.flag("mlp_bias"))
 
 
 def _layer_types(c: Config, layers: int) -> list[str]:

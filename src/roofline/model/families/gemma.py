@@ -138,6 +138,10 @@ def gemma4_unified(c: Config) -> Model:
 
 
 def _gemma4(c: Config, *, per_layer_input: int) -> Model:
+    kinds = c.raw.get("layer_types")
+    if isinstance(kinds, list) and kinds and kinds[-1] == "sliding_attention":
+        c.note(f"the last of {c.field('layer_types')} was not used: the last layer has full attention")
+        c = c.with_values(layer_types=[*kinds[:-1], "full_attention"])
     same, bias = c.flag("attention_k_eq_v"), c.flag("attention_bias")
     d, act, wide = dims(c, head_dim=256), activation(c, ACT, GELU), c.flag("use_double_wide_mlp")
     per_layer = c.size("hidden_size_per_layer_input", per_layer_input, least=0)
@@ -205,7 +209,7 @@ def gemma3n(c: Config) -> Model:
 
     c.mark_read("altup_active_idx", "altup_coef_clip", "altup_correct_scale", "activation_sparsity_pattern")
     blocks = [block(*each) for each in zip(_kinds(c, d.layers, 5), inner, strict=True)]
-    return causal_lm(c, d.width, blocks, tied=True, before=(*table, spread), after=(gather,))
+    return causal_lm(c, d.width, blocks, tied=True, before=(*table, *spread), after=gather)
 
 
 def _laurel(width: int, rank: int) -> Modules:
@@ -219,14 +223,14 @@ def _laurel(width: int, rank: int) -> Modules:
     )
 
 
-def _altup(width: int, streams: int) -> tuple[Linear, Modules, Modules, Linear]:
+def _altup(width: int, streams: int) -> tuple[Modules, Modules, Modules, Modules]:
     """Alternating updates: a layer predicts every stream from all, and corrects each by what it changed in the first.
 
     Before the layers a product spreads the embedding over the streams, behind them one gathers those.
     """
     others = (streams - 1) * width
     spread = Linear(name="altup_proj", inputs=width, outputs=others, part="embedding")
-    gather = Linear(name="altup_unembed", inputs=others, outputs=others, part="head", groups=streams - 1)
+    gather = Linear(name="altup_unembed", inputs=others, outputs=others, part="head", groups=max(1, streams - 1))
     router = (rms("altup_norm", width), Linear(name="altup_router", inputs=width, outputs=streams))
     second = tuple(replace(m, name=f"{m.name}_again") for m in again(router))
     predict = (
@@ -242,4 +246,5 @@ def _altup(width: int, streams: int) -> tuple[Linear, Modules, Modules, Linear]:
         Add(name="altup_correct_residual", width=streams * width),
         Activation(name="altup_scale", width=width, function="linear", gated=False, learned=width),
     )
-    return spread, predict, correct, gather
+    alone = streams == 1
+    return () if alone else (spread,), predict, correct, () if alone else (gather,)

@@ -31,10 +31,20 @@ def llama(c: Config) -> Model:
     return causal_lm(c, d.width, [block] * d.layers)
 
 
-@family("mistral", "ministral")
+@family("mistral")
 def mistral(c: Config) -> Model:
-    """Mistral 7B (arXiv:2310.06825) and Ministral: no biases, a sliding window where set."""
+    """Mistral 7B (arXiv:2310.06825): no biases, a sliding window where set."""
     return _mistral(c, dims(c))
+
+
+@family("ministral")
+def ministral(c: Config) -> Model:
+    """Ministral 8B: Mistral whose layers slide where `layer_types` says so, or all where a window is set."""
+    d, slides = dims(c), c.has("sliding_window")
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c))
+    mixer = partial(attention, d, rotary=rotary(c, d.head_dim))
+    windows = layer_windows(c, d.layers, lambda _: slides)
+    return causal_lm(c, d.width, stack(d.width, windowed(windows, mixer), ffn))
 
 
 @family("ministral3")
@@ -153,6 +163,8 @@ def apertus(c: Config) -> Model:
 def helium(c: Config) -> Model:
     """Helium: Llama whose output projection has no bias."""
     d = dims(c, head_dim=128)
+    if d.heads * d.head_dim != d.width:
+        raise c.error("head_dim", f"hidden_size / num_attention_heads = {d.width} / {d.heads}: o_proj is square")
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), out_bias=False)
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=c.flag("mlp_bias"))
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers)

@@ -131,7 +131,7 @@ def _glm(c: Config, *, after: bool) -> Model:
 def glm4_moe(c: Config) -> Model:
     """GLM-4.5 and 4.6 (arXiv:2508.06471): a few dense layers, then experts with a shared one."""
     d, inner = dims(c, uneven=True), c.size("moe_intermediate_size")
-    top_k, shared = c.size("num_experts_per_tok"), inner * c.size("n_shared_experts")
+    top_k, shared = c.size("num_experts_per_tok"), inner * c.size("n_shared_experts", least=0)
     norm = per_head if c.flag("use_qk_norm") else None
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=c.flag("attention_bias"), out_bias=False, qk_norm=norm)
     experts = moe(c, d.width, c.size("n_routed_experts"), top_k, inner, shared=shared)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, moe
-from roofline.model.families.blocks.layers import causal_lm, layer, stack
+from roofline.model.families.blocks.layers import causal_lm, kind, layer, stack
 from roofline.model.families.blocks.norms import per_head, rms
 from roofline.model.families.blocks.sizes import dims
 from roofline.model.families.hybrid import minimax
 from roofline.model.families.registry import family
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add
+from roofline.model.modules import Add, Attention, Linear, Module, Modules
 
 
 @family("minimax_text_01", "minimax_m1")
@@ -62,3 +64,41 @@ def grok1(c: Config) -> Model:
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attn_bias|attention_bias"))
     c.mark_read("attn_output_multiplier", "embedding_multiplier_scale", "output_multiplier_scale", "max_attn_value")
     return causal_lm(c, d.width, [layer("moe", d.width, mixer, experts, after=True)] * d.layers, tied=True)
+
+
+# -- keys and values of a layer before (CLA, arXiv:2405.12981) ------------------------------------------------------
+@family("hunyuan")
+def hunyuan(c: Config) -> Model:
+    """Hunyuan-Large (arXiv:2411.02265): experts beside shared ones; keys and values serve `cla_share_factor` layers."""
+    d, inner = dims(c), c.size("intermediate_size")
+    every = c.size("cla_share_factor", 1) if c.flag("use_cla") else 1
+    own = attention(
+        d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=per_head if c.flag("use_qk_norm") else None
+    )
+    ffn = _hunyuan_experts(c, d.width, inner) if c.size("num_experts", 1) > 1 else mlp(d.width, inner, activation(c))
+    sparse, lent = c.size("num_experts", 1) > 1, _borrowing(own)
+    blocks = layer(kind(sparse), d.width, own, ffn), layer(f"borrowing {kind(sparse)}", d.width, lent, ffn)
+    c.mark_read("cla_share_factor", "norm_type", "capacity_factor", "moe_random_routing_dropped_token")
+    return causal_lm(c, d.width, [blocks[i % every != 0] for i in range(d.layers)])
+
+
+def _hunyuan_experts(c: Config, width: int, inner: int) -> Modules:
+    """Experts of `intermediate_size`, and so many shared ones beside them."""
+    shared = inner * c.size("num_shared_expert", 1) if c.flag("use_mixed_mlp_moe") else 0
+    top_k = c.size("moe_topk", 1)
+    return moe(c, width, c.size("num_experts"), top_k, inner, shared=shared, top_k_key="moe_topk")
+
+
+def _borrowing(mixer: Modules) -> Modules:
+    """Attention that makes queries only, and norms the keys of the layer that it borrows them from by itself."""
+
+    def lent(m: Module) -> Module:
+        match m:
+            case Linear(name="qkv_proj"):
+                return replace(m, outputs=m.outputs - m.kv, kv=0)
+            case Attention():
+                return replace(m, borrowed=True)
+            case _:
+                return m
+
+    return tuple(lent(m) for m in mixer)

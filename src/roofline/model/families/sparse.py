@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -75,18 +76,45 @@ def mimo_v2_flash(c: Config) -> Model:
     """MiMo-V2-Flash (arXiv:2601.02780): five sliding layers, with sinks and twice the key heads, to one full."""
     if c.has("sliding_window_size"):
         c = c.with_values(sliding_window=c.size("sliding_window_size") + 1)
-    d, bias, v = dims(c, head_dim=192), c.flag("attention_bias"), c.assumed("v_head_dim", 128)
-    wide = replace(d, kv_heads=2 * d.kv_heads)
-    windows = layer_windows(c, d.layers, lambda i: i != 0 and (i + 1) % 6 != 0, assumed=129)
+    c.mark_read("swa_rope_theta", "attention_chunk_size")
+    if c.size("n_shared_experts", 0, least=0):
+        c.note(f"{c.field('n_shared_experts')} was not used: this architecture has no shared experts")
+    c = c.with_values(n_shared_experts=0)
+    windows, mixers = _mimo_windows(c, depth(c)), {slides: _mimo_attention(c, slides) for slides in (False, True)}
+    dense, sparse = mlp(c.size("hidden_size"), c.size("intermediate_size"), activation(c)), _mimo_sparse(c, depth(c))
+    layers = windowed(windows, lambda window: mixers[window is not None](window=window))
+    width, experts = c.size("hidden_size"), fine_moe(c, c.size("hidden_size"))
+    return causal_lm(c, width, stack(width, layers, dense, experts=experts, sparse=sparse))
 
-    def mixer(window: int | None) -> Modules:
-        rope = rotary(c, d.head_dim, 0.334, "sliding_attention" if window else "full_attention")
-        sizes, sinks = wide if window else d, window is not None
-        return attention(sizes, rotary=rope, bias=bias, out_bias=False, v_dim=v, sinks=sinks, window=window)
 
-    dense, sparse = mlp(d.width, c.size("intermediate_size"), activation(c)), mlp_layer_types(c, d.layers, 1)
-    experts, mixers = fine_moe(c, d.width), windowed(windows, mixer)
-    return causal_lm(c, d.width, stack(d.width, mixers, dense, experts=experts, sparse=sparse))
+def _mimo_windows(c: Config, layers: int) -> list[int | None]:
+    """The window of each layer: by `layer_types`, or by `hybrid_layer_pattern`, in which 1 is a sliding layer."""
+    pattern = [int(i != 0 and (i + 1) % 6 != 0) for i in range(layers)]
+    listed = c.per_layer("hybrid_layer_pattern", layers, (0, 1), pattern)
+    return layer_windows(c, layers, lambda i: listed[i] == 1, assumed=129)
+
+
+def _mimo_sparse(c: Config, layers: int) -> list[bool]:
+    """Which layers hold experts: by `mlp_layer_types`, or by a list `moe_layer_freq`, else all but the first."""
+    if not isinstance(c.raw.get("moe_layer_freq"), list):
+        return mlp_layer_types(c, layers, 1)
+    return [each == 1 for each in c.per_layer("moe_layer_freq", layers, (0, 1))]
+
+
+def _mimo_attention(c: Config, slides: bool) -> Callable[..., Modules]:
+    """Attention of one kind of layer: sliding ones have sizes of their own (`swa_*`), else twice the key heads."""
+    d, v = dims(c, head_dim=192), c.assumed("v_head_dim", 128)
+    sinks = c.flag("add_swa_attention_sink_bias", True), c.flag("add_full_attention_sink_bias")
+    own = c.size("swa_head_dim", d.head_dim), c.size("swa_v_head_dim", v)
+    heads, kv_heads = c.size("swa_num_attention_heads", d.heads), c.size("swa_num_key_value_heads", 2 * d.kv_heads)
+    if heads % kv_heads:
+        raise c.error("swa_num_key_value_heads", f"a divisor of the {heads} query heads of a sliding layer")
+    sizes = replace(d, heads=heads, kv_heads=kv_heads, head_dim=own[0]) if slides else d
+    rope = rotary(c, sizes.head_dim, 0.334, "sliding_attention" if slides else "full_attention")
+    return partial(
+        attention, sizes, rotary=rope, bias=c.flag("attention_bias"), out_bias=False, v_dim=own[1] if slides else v,
+        sinks=sinks[0] if slides else sinks[1],
+    )  # fmt: skip
 
 
 @family("flex_olmo")
@@ -206,9 +234,16 @@ def dbrx(c: Config) -> Model:
     """DBRX (Databricks, 2024): sixteen experts, LayerNorm without bias."""
     attn, ffn = c.section("attn_config"), c.section("ffn_config")
     c = c.with_values(num_key_value_heads=attn.size("kv_n_heads", 1))
-    d, act = dims(c), ffn.section("ffn_act_fn").text("name", "silu", ACTIVATIONS)
+    d, act = dims(c), _dbrx_activation(ffn)
     rope, top_k = rotary(c, d.head_dim), ffn.size("moe_top_k", 1)
     count, inner = ffn.size("moe_num_experts", 4), ffn.size("ffn_hidden_size", 3584)
     experts = moe(c, d.width, count, top_k, inner, act=act, reference="each")
     block = layer("moe", d.width, attention(d, rotary=rope), experts, norm=layer_norm_no_bias)
     return causal_lm(c, d.width, [block] * d.layers, norm=layer_norm_no_bias)
+
+
+def _dbrx_activation(ffn: Config) -> str:
+    """`ffn_act_fn`: an object that names the function, or its name alone."""
+    if isinstance(ffn.raw.get("ffn_act_fn"), str):
+        return activation(ffn, "ffn_act_fn")
+    return ffn.section("ffn_act_fn").text("name", "silu", ACTIVATIONS)

@@ -25,13 +25,16 @@ def zamba2(c: Config) -> Model:
     width, layers, blocks = c.size("hidden_size"), depth(c), c.size("num_mem_blocks", 1)
     kinds = c.per_layer("layers_block_type", layers, ("mamba", "linear_attention", "hybrid"), _usual(c))
     scan = _scan(c, width)
-    c.mark_read("kv_channels", "num_query_groups", "attention_hidden_size", "attention_head_dim", "mamba_headdim")
-    c.mark_read("hybrid_layer_ids", "use_long_context", "use_mem_eff_path", "use_conv_bias")
+    c.mark_read("kv_channels", "num_query_groups", "hybrid_layer_ids", "use_long_context", "use_mem_eff_path")
+    c.mark_read("use_conv_bias")
     plain, first = layer("mamba", width, scan), _shared(c, width, c.flag("add_bias_linear"))
     hybrid = Block("hybrid", (*first, *_own(c, width), *plain.modules))
     repeat = Block("hybrid again", (*again(first), *_own(c, width), *plain.modules))
     places = [i for i, name in enumerate(kinds) if name == "hybrid"]
     hybrids = {i: hybrid if n < blocks else repeat for n, i in enumerate(places)}
+    if not c.flag("tie_word_embeddings", True):
+        turns = [range(n % blocks, len(places), blocks) for n in range(len(places))]
+        hybrids = {i: _untied(hybrid, len(turns[n]) - 1) for n, i in enumerate(places)}
     return causal_lm(c, width, [hybrids.get(i, plain) for i in range(layers)], tied=True)
 
 
@@ -42,24 +45,45 @@ def _usual(c: Config) -> list[str]:
     return ["hybrid" if i in HYBRIDS else "mamba" for i in range(54)]
 
 
+def _untied(hybrid: Block, others: int) -> Block:
+    """A hybrid layer whose transformer is its own: without ties it holds the adapters of all layers that it was for."""
+    adapters = [m for m in hybrid.modules if isinstance(m, Linear) and "_adapter_" in m.name]
+    spare = (replace(m, name=f"{m.name}_{n + 1}", idle=True) for n in range(others) for m in adapters)
+    return Block(hybrid.name, (*hybrid.modules, *spare))
+
+
 def _scan(c: Config, width: int) -> Modules:
     """Mamba-2 by Zamba's keys."""
     heads, inner = c.size("n_mamba_heads", 8), c.size("mamba_expand", 2) * width
     state, groups, kernel = c.size("mamba_d_state", 64), c.size("mamba_ngroups", 1), c.size("mamba_d_conv", 4)
     bias, chunk = c.flag("add_bias_linear"), c.size("chunk_size", 256)
-    head_dim = split(c, "n_mamba_heads", inner, heads, "mamba_expand · hidden_size")
-    return mamba2(width, heads, head_dim, state, groups, kernel, chunk, conv_bias=True, bias=bias)
+    head_dim, conv_bias = split(c, "n_mamba_heads", inner, heads, "mamba_expand · hidden_size"), True
+    if c.size("mamba_headdim", head_dim) != head_dim:
+        raise c.error("mamba_headdim", f"mamba_expand · hidden_size / n_mamba_heads = {head_dim}")
+    return mamba2(width, heads, head_dim, state, groups, kernel, chunk, conv_bias=conv_bias, bias=bias)
 
 
 def _shared(c: Config, width: int, bias: bool) -> Modules:
     """The shared transformer: attention over the stream beside the embedding, twice as wide, then a feed-forward."""
     heads, act = c.size("num_attention_heads"), activation(c, default="gelu")
-    head_dim = split(c, "num_attention_heads", 2 * width, heads, "2 · hidden_size")
-    d = Dims(1, 2 * width, heads, c.size("num_key_value_heads", heads), head_dim)
-    *inside, out = attention(d, rotary=rotary(c, head_dim) * c.flag("use_mem_rope"))
-    parts: list[Module] = [rms("attn_in_norm", 2 * width), *inside, row_product(out.name, 2 * width, width)]
+    d = _shared_dims(c, width, heads)
+    *inside, out = attention(d, rotary=rotary(c, d.head_dim) * c.flag("use_mem_rope"))
+    parts: list[Module] = [rms("attn_in_norm", 2 * width), *inside, row_product(out.name, heads * d.head_dim, width)]
     ffn = mlp(width, c.size("intermediate_size", 4 * width), act, bias=bias)
     return tuple(replace(m, name=f"shared_{m.name}") for m in (*parts, rms("ffn_norm", width), *ffn))
+
+
+def _shared_dims(c: Config, width: int, heads: int) -> Dims:
+    """Heads over the stream beside the embedding; its adapters add to queries, keys and values of its whole width."""
+    if c.size("attention_hidden_size", 2 * width) != 2 * width:
+        raise c.error("attention_hidden_size", f"2 · hidden_size = {2 * width}: the stream beside the embedding")
+    if not c.has("attention_head_dim"):
+        c = c.with_values(attention_head_dim=split(c, "num_attention_heads", 2 * width, heads, "2 · hidden_size"))
+    d = Dims(1, 2 * width, heads, c.size("num_key_value_heads", heads), c.size("attention_head_dim"))
+    for key, count in (("attention_head_dim", heads), ("num_key_value_heads", d.kv_heads)):
+        if c.flag("use_shared_attention_adapter") and count * d.head_dim != 2 * width:
+            raise c.error(key, f"heads · attention_head_dim = 2 · hidden_size = {2 * width}, as adapters make")
+    return d
 
 
 def _own(c: Config, width: int) -> Modules:

@@ -172,15 +172,26 @@ def _fp8(q: Config) -> Scheme:
     """FP8 with a scale for each tensor, each row, or each block of weights."""
     q.text("fmt", "e4m3", ("e4m3", "e5m2", "float8_e4m3fn", "float8_e5m2"))
     block, static = q.value("weight_block_size", None)[1], q.text("activation_scheme", "dynamic") == "static"
+    experts = _experts_apart(q)
     if block is None:
         rows = q.raw.get("quant_method") == "fbgemm_fp8"
-        return _all_but_spared(q, replace(FORMATS["fp8"], scales="channel" if rows else "tensor", static=static))
+        fmt = replace(FORMATS["fp8"], scales="channel" if rows else "tensor", static=static)
+        return _all_but_spared(q, fmt, *experts)
     if not (isinstance(block, list) and len(block) == 2 and all(map(_is_size, block))):
         raise InputError(q.field("weight_block_size"), block, f"two whole numbers from 1 to {LARGEST_SIZE}")
     if block == [128, 128]:
-        return _all_but_spared(q, FORMATS["fp8-block"])
+        return _all_but_spared(q, FORMATS["fp8-block"], *experts)
     name = f"fp8-block{block[0]}x{block[1]}"
-    return _all_but_spared(q, replace(grouped(name, 8, block[0] * block[1], 32, "fp8"), scales="block"))
+    return _all_but_spared(q, replace(grouped(name, 8, block[0] * block[1], 32, "fp8"), scales="block"), *experts)
+
+
+def _experts_apart(q: Config) -> tuple[Rule, ...]:
+    """What `moe_quant_algo` says of routed experts, the rest being FP8 (DeepSeek-V4's NVFP4 checkpoints)."""
+    if not q.has("moe_quant_algo"):
+        return ()
+    q.mark_read("quant_algo", "group_size")
+    listed = tuple(Rule(name, _algorithm(x)) for name, x in _members(q, "quantized_layers"))
+    return (*listed, Rule("experts", FORMATS[_ALGORITHMS[q.text("moe_quant_algo", choices=_ALGORITHMS)]]))
 
 
 @method("mxfp4")
@@ -207,6 +218,8 @@ _ALGORITHMS = {
 @method("modelopt", "modelopt_fp4", "modelopt_mixed")
 def _modelopt(q: Config) -> Scheme:
     """TensorRT Model Optimizer: one algorithm, groups as compressed-tensors has them, or one for each module."""
+    if q.has("moe_quant_algo"):
+        return _fp8(q)
     q.mark_read("quant_algo", "quantized_layers")
     algorithm = q.raw.get("quant_algo")
     if q.has("quantized_layers") or algorithm == "MIXED_PRECISION":

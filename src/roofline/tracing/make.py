@@ -1,0 +1,111 @@
+"""`trace`: a config whose type has no family → a model made of what its real code multiplies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.errors import InputError
+from roofline.model.load import Source, config_of
+from roofline.model.model import Block, Model
+from roofline.model.modules import Linear, Module
+from roofline.model.quantization import stored_precision
+
+if TYPE_CHECKING:
+    from roofline.tracing.watch import Pass
+
+SHAPES = ((2, 7, False), (2, 11, False), (3, 1, True))
+"""Sequences, new tokens, and whether others are cached: what follows the tokens in all three does so in any step."""
+_HOW_IT_RUNS = ("implementation", "auto_map", "quantization_config", "kernel", "name_or_path", "backbone", "trust_")
+"""Words in keys that say where code or kernels come from: a trace runs what transformers itself has, and no more."""
+
+
+def trace(source: Source, *, revision: str | None = None) -> Model:
+    """A model whose type needs no family: its real code in transformers, run on torch's meta device.
+
+    The code runs with shapes and without weights over two prompts and over one token behind a cache. What multiplies by
+    a weight becomes a Linear or an Embedding, attention an Attention, routed experts Experts, each by its name in the
+    code; norms, activations and all other work count nothing, and the model says so (`not_counted`). All parameters
+    count. It can be analyzed, estimated and fitted as any other model. Code that comes with a checkpoint is never run.
+
+    Raises InputError where torch or transformers are missing, or where they do not have this type.
+    """
+    name, raw = config_of(source, revision=revision)
+    for package in ("torch", "transformers"):
+        if find_spec(package) is None:
+            raise InputError("trace", f"no {package}", "torch and transformers: pip install 'roofline[oracle]'")
+    from roofline.tracing.watch import passes
+
+    c = Config(raw)
+    model_type = c.text("model_type")
+    c.size("num_hidden_layers|n_layer|n_layers|num_layers", 1, most=MOST_LAYERS)
+    return _model(name or model_type, model_type, c, passes(model_type, _plain(raw), SHAPES))
+
+
+def _plain(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without those that say where code comes from, and in which formats weights are stored."""
+    return {
+        key: _plain(value) if isinstance(value, Mapping) else value
+        for key, value in raw.items()
+        if key != "model_type" and not any(word in key for word in _HOW_IT_RUNS)
+    }
+
+
+def _model(name: str, model_type: str, c: Config, runs: Sequence[Pass]) -> Model:
+    """The model of what all passes did alike; what only some did counts nothing."""
+    first = runs[0]
+    alike = [step for step in first.steps if all(step in run.steps for run in runs[1:])]
+    layers = dict.fromkeys(step.layer for step in alike if step.layer is not None)
+    parts = {layer: [step.module for step in alike if step.layer == layer] for layer in (None, *layers)}
+    ends = [(step.module, step.last) for step in alike if step.layer is None]
+    idle = first.parameters - sum(step.module.parameters for step in alike)
+    rest = (Linear(name="rest", inputs=idle, outputs=1, part="other", idle=True),) if idle > 0 else ()
+    odd = {step.module.name for run in runs for step in run.steps if step not in alike}
+    return Model(
+        name=name,
+        model_type=model_type,
+        vocab=first.vocab,
+        hidden=first.hidden,
+        embedding=_apart([*(m for m, last in ends if not last), *rest]),
+        layers=tuple(Block("layer", _apart(parts[layer])) for layer in layers),
+        head=_apart([m for m, last in ends if last]),
+        precision=stored_precision(c),
+        context=first.context,
+        warnings=tuple(_warnings(c)),
+        not_counted=tuple(_not_counted(first, odd, idle)),
+    )
+
+
+def _apart(modules: Sequence[Module]) -> tuple[Module, ...]:
+    """Modules under names of their own: one that runs again has the same weights, which are counted once."""
+    known: dict[str, int] = {}
+    named: list[Module] = []
+    for module in modules:
+        known[module.name] = count = known.get(module.name, 0) + 1
+        named.append(module if count == 1 else replace(module, name=f"{module.name} {count}"))
+    return tuple(named)
+
+
+def _warnings(c: Config) -> Iterator[str]:
+    yield "traced from the real code: a layout divides attention and experts among ranks, but no other product"
+    if c.has("quantization_config") or c.has("compression_config"):
+        yield "quantization_config was not counted: weights are as dtype says; give their formats by precision"
+    yield from c.notes
+
+
+def _not_counted(first: Pass, odd: set[str], idle: int) -> Iterator[str]:
+    yield f"the work of all but matrix products and attention (traced from transformers {first.version})"
+    if idle > 0:
+        yield f"the work of {idle} parameters of norms and other modules; their memory counts"
+    if odd:
+        yield f"products whose rows do not follow the tokens: {_some(odd)}"
+    if first.unknown:
+        yield f"products of activations outside attention, and convolutions: {_some(first.unknown)}"
+
+
+def _some(names: set[str] | frozenset[str]) -> str:
+    shown = sorted(names)
+    return ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")

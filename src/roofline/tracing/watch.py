@@ -1,0 +1,261 @@
+"""Passes of a model's real code over shapes: what it multiplies by, and where it attends.
+
+A dispatch mode sees each product on torch's meta device, and knows a weight by the storage that its views share.
+Attention and routed experts come through the interfaces that transformers has for their kernels: so grouped keys stay
+grouped, windows are known, and no expert is looked up by the value of a router.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from math import prod
+from typing import Any
+
+from roofline.model.errors import InputError
+from roofline.model.modules import Attention, Embedding, Experts, Linear, Module
+
+_KERNEL = "roofline_trace"
+_LAYER = re.compile(r"^((?:.*?\.)?\d+)\.(.+)$")
+_ONE_AT_A_TIME = threading.Lock()
+_PRODUCTS: Mapping[str, tuple[int, int, int | None]] = {
+    "aten.mm": (0, 1, None), "aten.bmm": (0, 1, None), "aten.addmm": (1, 2, 0), "aten.baddbmm": (1, 2, 0),
+}  # fmt: skip
+"""Product → the places of its two factors and of what is added."""
+_OTHERS = ("aten.convolution", "aten._grouped_mm", "aten.mv", "aten.addmv", "aten.dot")
+_OTHERS_BEGIN = "aten._scaled_dot_product"
+
+
+@dataclass(frozen=True)
+class TracedStep:
+    """A module as a pass ran it: in which layer (None: in none), and whether behind all of them."""
+
+    module: Module
+    layer: str | None = None
+    last: bool = False
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass did, and what the model is. `unknown`: where it did products that no module stands for."""
+
+    steps: tuple[TracedStep, ...]
+    unknown: frozenset[str]
+    parameters: int
+    vocab: int
+    hidden: int
+    context: int | None
+    version: str
+
+
+def passes(model_type: str, settings: Mapping[str, Any], shapes: Sequence[tuple[int, int, bool]]) -> list[Pass]:
+    """What the real code of a type does with so many sequences, each of so many new tokens, behind a cache or not.
+
+    Raises InputError where transformers has no causal language model of that type, or its code asks for values.
+    """
+    torch, transformers = import_module("torch"), import_module("transformers")
+    with _ONE_AT_A_TIME, _quiet(torch, transformers):
+        if model_type not in transformers.CONFIG_MAPPING:
+            raise InputError("model_type", model_type, f"a type that transformers {transformers.__version__} has")
+        try:
+            model = _built(torch, transformers, model_type, settings)
+            return [_pass(torch, transformers, model, shape) for shape in shapes]
+        except InputError:
+            raise
+        except Exception as error:  # whatever the code of some model raises: it is the config's or that code's matter
+            reason = " ".join(str(error).split())[:120] or type(error).__name__
+            expected = "a config whose code in transformers runs on shapes alone"
+            raise InputError("trace", f"{model_type}: {reason}", expected) from error
+
+
+@contextmanager
+def _quiet(torch: Any, transformers: Any) -> Iterator[None]:
+    """Weights in bf16, as grouped products need; nothing printed, and nothing fetched."""
+    before, hub = torch.get_default_dtype(), import_module("huggingface_hub.constants")
+    level, offline = transformers.logging.get_verbosity(), hub.HF_HUB_OFFLINE
+    torch.set_default_dtype(torch.bfloat16)
+    transformers.logging.set_verbosity_error()
+    hub.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+        transformers.logging.set_verbosity(level)
+        hub.HF_HUB_OFFLINE = offline
+
+
+def _built(torch: Any, transformers: Any, model_type: str, settings: Mapping[str, Any]) -> Any:
+    """The causal language model on the meta device, with our attention where it lets one choose."""
+    _register(transformers, _untraced, _untraced)
+
+    def build(attention: str) -> Any:
+        config = transformers.AutoConfig.for_model(model_type, **settings)
+        config._experts_implementation = _KERNEL
+        with torch.device("meta"):
+            return transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+
+    try:
+        model = build(_KERNEL)
+    except ValueError:
+        model = build("eager")
+    return model.train(False)
+
+
+def _untraced(*args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError("this runs in a trace only")
+
+
+def _register(transformers: Any, attend: Callable[..., Any], experts: Callable[..., Any]) -> None:
+    transformers.AttentionInterface.register(_KERNEL, attend)
+    import_module("transformers.integrations.moe").ALL_EXPERTS_FUNCTIONS.register(_KERNEL, experts)
+
+
+def _pass(torch: Any, transformers: Any, model: Any, shape: tuple[int, int, bool]) -> Pass:
+    """One pass; where it stands behind a cache, of a prompt that is not watched."""
+    sequences, tokens, cached = shape
+    watch = _Watch(model, sequences * tokens)
+    _register(transformers, watch.attend, watch.experts)
+    ids = torch.zeros(sequences, tokens, dtype=torch.long, device="meta")
+    with torch.no_grad():
+        given: dict[str, Any] = {"use_cache": False}
+        if cached:
+            prompt = torch.zeros(sequences, 5, dtype=torch.long, device="meta")
+            given = {"use_cache": True, "past_key_values": model(input_ids=prompt, use_cache=True).past_key_values}
+            watch.steps.clear(), watch.counted.clear()
+        with _watching(watch.dispatch):
+            model(input_ids=ids, **given)
+    text, table = model.config.get_text_config(), model.get_input_embeddings().weight
+    return Pass(
+        steps=tuple(watch.steps), unknown=frozenset(watch.unknown),
+        parameters=sum(p.numel() for p in model.parameters()), vocab=table.shape[0],
+        hidden=getattr(text, "hidden_size", table.shape[1]), context=getattr(text, "max_position_embeddings", None),
+        version=transformers.__version__,
+    )  # fmt: skip
+
+
+def _watching(dispatch: Callable[..., Any]) -> Any:
+    """A dispatch mode of that function; torch wants it plain, not a method."""
+
+    def run(mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        del mode, types
+        return dispatch(function, args, kwargs or {})
+
+    base = import_module("torch.utils._python_dispatch").TorchDispatchMode
+    return type("Watching", (base,), {"__torch_dispatch__": run})()
+
+
+def _storage(tensor: Any) -> int:
+    """What a tensor and its views have in common."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+@dataclass
+class _Watch:
+    """Notes what a pass over so many tokens multiplies, in the order in which it does."""
+
+    model: Any
+    tokens: int
+    steps: list[TracedStep] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)
+    counted: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.names = {id(m): name for name, m in self.model.named_modules()}
+        self.weights = {_storage(p): name for name, p in self.model.named_parameters()}
+        head, table = self.model.get_output_embeddings(), self.model.get_input_embeddings()
+        self.head = "" if head is None else self.weights[_storage(head.weight)]
+        self.shared = self.head == self.weights[_storage(table.weight)]
+
+    # -- what torch runs -----------------------------------------------------------------------------------------------
+    def dispatch(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Runs one function of torch, and notes it if it is a product."""
+        name = str(function.overloadpacket)
+        if name in _PRODUCTS:
+            first, second, added = _PRODUCTS[name]
+            self._product(args[first], args[second], None if added is None else args[added])
+        elif name == "aten.embedding":
+            self._lookup(args[0])
+        elif name in _OTHERS or name.startswith(_OTHERS_BEGIN):
+            owner = next((n for x in args if hasattr(x, "untyped_storage") and (n := self._owner(x))), "")
+            self.unknown.add(self._general(owner) or name)
+        return function(*args, **kwargs)
+
+    def _owner(self, tensor: Any) -> str:
+        """The parameter that a tensor is a view of, if any."""
+        return self.weights.get(_storage(tensor), "")
+
+    def _product(self, a: Any, b: Any, added: Any) -> None:
+        """a·b, of which one is a weight [in, out], or one such for each of its groups."""
+        owner, weight, rows = self._owner(b), b, a.shape[-2]
+        if not owner:
+            owner, weight, rows = self._owner(a), a.mT, b.shape[-1]
+        if not owner:
+            self.unknown.add(f"behind {self.steps[-1].module.name}" if self.steps else "before all layers")
+            return
+        inputs, outputs, groups = *weight.shape[-2:], prod(weight.shape[:-2])
+        if groups > 1 and weight.stride(0) == 0:
+            rows, groups = rows * groups, 1
+        if rows % self.tokens:
+            self.unknown.add(self._general(owner))
+            return
+        bias = added is not None and bool(self._owner(added)) and added.numel() == outputs * groups
+        for _ in range(rows // self.tokens):
+            self._add(owner, Linear(
+                name=_leaf(owner), inputs=inputs * groups, outputs=outputs * groups, groups=groups,
+                bias=bias and owner not in self.counted, part="head" if owner == self.head else "ffn",
+                tied=owner in self.counted,
+            ))  # fmt: skip
+
+    def _lookup(self, table: Any) -> None:
+        if (owner := self._owner(table)) and owner not in self.counted:
+            rows, width = table.shape
+            shared = self.shared and owner == self.head
+            self._add(owner, Embedding(name=_leaf(owner), rows=rows, width=width, shared=shared))
+
+    # -- what transformers lets one choose -----------------------------------------------------------------------------
+    def attend(self, module: Any, query: Any, key: Any, value: Any, mask: Any, **kwargs: Any) -> tuple[Any, None]:
+        """Attention of [sequences, heads, tokens, head_dim] queries, its keys and values not repeated."""
+        del mask
+        sequences, heads, tokens, dim = query.shape
+        self._add(self.names[id(module)] + ".", Attention(
+            name=f"{_leaf(self.names[id(module)] + '.')}.attention", heads=heads, kv_heads=key.shape[1], head_dim=dim,
+            v_head_dim=value.shape[-1], window=kwargs.get("sliding_window"), sinks=kwargs.get("s_aux") is not None,
+        ))  # fmt: skip
+        return query.new_empty(sequences, tokens, heads, value.shape[-1]), None
+
+    def experts(self, module: Any, states: Any, index: Any, weights: Any) -> Any:
+        """Routed experts of [tokens, hidden] states, `index` [tokens, top_k] of them."""
+        del weights
+        count, hidden = module.down_proj.shape[0], states.shape[-1]
+        name = self.names[id(module)] + "."
+        if states.shape[0] != self.tokens:
+            self.unknown.add(self._general(name))
+        else:
+            inner, gated = module.down_proj.numel() // (count * hidden), bool(module.has_gate)
+            self._add(name, Experts(
+                name=_leaf(name), hidden=hidden, inner=inner, experts=count, top_k=index.shape[-1], function="silu",
+                gated=gated, bias=bool(module.has_bias),
+            ))  # fmt: skip
+        return states.new_empty(states.shape)
+
+    # -- where ---------------------------------------------------------------------------------------------------------
+    def _add(self, name: str, module: Module) -> None:
+        """Notes a module by the name that it, or its weight, has in the code."""
+        self.counted.add(name)
+        place = _LAYER.match(name)
+        layered = any(step.layer is not None for step in self.steps)
+        self.steps.append(TracedStep(module, place.group(1) if place else None, layered and place is None))
+
+    def _general(self, name: str) -> str:
+        """A name with all layers alike."""
+        return re.sub(r"\.\d+\.", ".*.", name)
+
+
+def _leaf(name: str) -> str:
+    """What a parameter or a module is called within its layer."""
+    place = _LAYER.match(name)
+    return (place.group(2) if place else name).removesuffix(".weight").rstrip(".")
