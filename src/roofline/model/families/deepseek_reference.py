@@ -26,8 +26,7 @@ def named_as_published(c: Config) -> Config:
     groups = c.size("n_expert_groups", 1), c.size("n_limited_groups", 1)
     stored = c.text("dtype", "bf16", ("bf16", "fp8"))
     fp8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
-    c.mark_read("score_func", "route_scale", "mscale", "scale_fmt", "rope_factor", "beta_fast", "beta_slow")
-    c.mark_read("original_seq_len")
+    c.mark_read("score_func", "route_scale", "mscale", "scale_fmt", "beta_fast", "beta_slow")
     model_type = "deepseek_v32" if c.has("index_topk") else "deepseek_v3"
     return c.of_kind(model_type).with_values(
         **sizes,
@@ -36,6 +35,7 @@ def named_as_published(c: Config) -> Config:
         q_lora_rank=c.size("q_lora_rank", 0, least=0) or None,
         n_group=groups[0],
         topk_group=groups[1],
+        max_position_embeddings=c.size("original_seq_len", 4096) * c.size("rope_factor", 40),
         dtype="bfloat16",
         **({"quantization_config": fp8} if stored == "fp8" else {}),
     )
