@@ -68,6 +68,9 @@ BACKBONES = {
 # Parts of a whole that text does not pass through, by the name they have in it: their parameters are left out.
 BESIDES = {"phi4_multimodal": "embed_tokens_extend", "chameleon": "vqmodel", "ernie4_5_vl_moe_text": "vision_moe"}
 
+# Wholes whose own class ties no head, whatever their text part says.
+UNTIED = {"mllama"}
+
 
 class Headed(torch.nn.Module):
     """A text part and the head that its whole puts on it."""
@@ -147,7 +150,7 @@ def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts:
 def text(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The text part of a multimodal wrapper's config; any other config as it is."""
     inner: Mapping[str, Any] = config.get("text_config") or config
-    return inner
+    return {**inner, "tie_word_embeddings": False} if config["model_type"] in UNTIED else inner
 
 
 def _grouped_mm_flops(rows: torch.Size, *_: Any, out_shape: torch.Size, **__: Any) -> int:
