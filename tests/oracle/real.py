@@ -89,6 +89,9 @@ BESIDES = {
     "git": {"image_encoder", "visual_projection", "img_temporal_embedding"},
 }
 
+# Wholes whose own class ties no head, whatever their text part says.
+UNTIED = {"mllama"}
+
 
 class Headed(torch.nn.Module):
     """A text part and the head that its whole puts on it."""
@@ -189,7 +192,7 @@ def _balance(model: torch.nn.Module) -> None:
 def text(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The text part of a multimodal wrapper's config; any other config as it is."""
     inner: Mapping[str, Any] = config.get("text_config") or config
-    return inner
+    return {**inner, "tie_word_embeddings": False} if config["model_type"] in UNTIED else inner
 
 
 def _class(name: str) -> Any:

@@ -36,7 +36,7 @@ class Config:
     """A config.json with checked, remembered access.
 
     `path` prefixes field names in errors (`text_config.hidden_size`). Its values never change; `with_values` gives a
-    config with others, which writes to the same `record`. A key that the file leaves out is as the class of transformers
+    config with others, which writes to the same `record`. A key that the file leaves out is as the transformers class
     for the type `kind` has it; which ones were, `record.assumed` remembers.
     """
 
@@ -93,7 +93,9 @@ class Config:
         """
         aliases = self.defaults.aliases.items()
         back = [(alias, key) for alias, key in aliases if self.defaults.values.get(alias) is not None]
-        return [pair for pair in (*((key, alias) for alias, key in aliases), *back) if self.raw.get(pair[1]) is not None]
+        return [
+            pair for pair in (*((key, alias) for alias, key in aliases), *back) if self.raw.get(pair[1]) is not None
+        ]
 
     def note_assumed(self, key: str, value: object) -> None:
         """Notes a missing key's value that the family knows."""

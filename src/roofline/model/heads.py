@@ -19,8 +19,9 @@ from roofline.model.modules import Activation, Embedding, Linear, Modules
 MOST_LABELS = 2**20
 
 _WRITES = re.compile(r"LMHeadModel$|For(CausalLM|ConditionalGeneration|ImageTextToText|MultimodalLM|Vision2Seq|OCR)")
-_DRAFTS = re.compile(r"eagle|medusa|speculator|mtp", re.IGNORECASE)
+_DRAFTS = re.compile(r"eagle(?!2)|medusa|speculator|mtp", re.IGNORECASE)
 _HEAD = re.compile(r"(For[A-Z]|DoubleHeads)\w*$")
+_LAYERED = ("modernbert-decoder",)
 
 MakeHead = Callable[[Config, int], tuple[Modules, str]]
 """The whole's config and the width of the stream → the head's modules, and what they are in words."""
@@ -33,7 +34,13 @@ def headed(model: Model, c: Config) -> tuple[Model, list[str]]:
     """
     name = _architecture(c)
     if _DRAFTS.search(name):
-        raise InputError("architectures", name, "a whole model (this is a draft, which runs on another's hidden states)")
+        raise InputError(
+            "architectures", name, "a whole model (this is a draft, which runs on another's hidden states)"
+        )
+    if model.model_type in _LAYERED and not _WRITES.search(name) and name:
+        raise InputError(
+            "architectures", name, "the language model (its head is layers, which others have differently)"
+        )
     if name in c.defaults.bases:
         return _behind(model, (), f"{name}: a base model, without a head")
     make = _REWARD.get(name) or next((make for task, make in _TASKS.items() if name.endswith(task)), None)
@@ -102,7 +109,7 @@ _TASKS: Mapping[str, MakeHead] = MappingProxyType({
 
 # -- reward models (vLLM's qwen2_rm.py and internlm2.py) -----------------------------------------------------------
 def _two_layers(outputs: int) -> MakeHead:
-    """Qwen2.5-Math's reward heads: a layer as wide as the stream, ReLU, and a layer of so many scores at every token."""
+    """Qwen2.5-Math's reward heads: a layer as wide as the stream, ReLU, a layer of so many scores at every token."""
 
     def make(c: Config, width: int) -> tuple[Modules, str]:
         modules = (

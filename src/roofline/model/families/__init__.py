@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -97,9 +97,18 @@ def _refuse(c: Config) -> None:
 
 def _refuse_bare(outer: Config, given: Config) -> None:
     """Raises InputError where a config says no more than its type: every size would be its class's default."""
-    keys = {key for c in (outer, given) for key in c.raw if c.defaults.knows(key) and key not in SECTIONS}
-    if given.defaults.values and not keys:
+    known = (outer.defaults, given.defaults)
+    if given.defaults.values and not any(d.knows(key) for key in _keys(outer.raw) for d in known):
         raise InputError(given.path or "config", dict(given.raw), "the model's sizes beside its model_type")
+
+
+def _keys(raw: Mapping[str, Any]) -> Iterator[str]:
+    """The keys of a config and of the language model inside it."""
+    for key, value in raw.items():
+        if key in SECTIONS and isinstance(value, Mapping):
+            yield from _keys(value)
+        elif key not in SECTIONS:
+            yield key
 
 
 def _assumed(c: Config) -> list[str]:

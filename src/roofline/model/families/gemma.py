@@ -79,12 +79,12 @@ class _Kind:
     same: bool = False
 
 
-def _kinds(c: Config, layers: int, every: int, same: bool = False) -> list[_Kind]:
-    """Sliding layers but for each `every`-th and the last; the last `num_kv_shared_layers` borrow."""
+def _kinds(c: Config, layers: int, every: int, *, same: bool = False, last: bool = False) -> list[_Kind]:
+    """Sliding layers but for each `every`-th, and the last where `last`; the last `num_kv_shared_layers` borrow."""
     shared = c.size("num_kv_shared_layers", 0, least=0, most=layers - 1)
     if c.get("use_bidirectional_attention") == "vision":
         c.mark_read("use_bidirectional_attention")
-    windows = layer_windows(c, layers, lambda i: (i + 1) % every != 0 and i != layers - 1)
+    windows = layer_windows(c, layers, lambda i: (i + 1) % every != 0 and not (last and i == layers - 1))
     return [_Kind(w, i >= layers - shared, same and w is None) for i, w in enumerate(windows)]
 
 
@@ -154,7 +154,7 @@ def _gemma4(c: Config, *, per_layer_input: int) -> Model:
         ffn = mlp(d.width, c.size("intermediate_size") * (2 if wide and k.borrowed else 1), act)
         return _layer(d.width, k, mixer, (*ffn, *experts), sparse=bool(experts), last=added)
 
-    blocks = [block(i, k) for i, k in enumerate(_kinds(c, d.layers, 6, same))]
+    blocks = [block(i, k) for i, k in enumerate(_kinds(c, d.layers, 6, same=same, last=True))]
     return causal_lm(c, d.width, blocks, tied=True, before=table)
 
 

@@ -114,7 +114,9 @@ def smollm3(c: Config) -> Model:
     d, bias = dims(c), c.flag("attention_bias")
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c), bias=c.flag("mlp_bias"))
     rotated, with_rope = rotary(c, d.head_dim), _rope_layers(c, d)
-    windows = layer_windows(c, d.layers, lambda i: c.flag("use_sliding_window") and c.has("sliding_window") and not with_rope[i])
+    windows = layer_windows(
+        c, d.layers, lambda i: c.flag("use_sliding_window") and c.has("sliding_window") and not with_rope[i]
+    )
     pairs = zip(with_rope, windows, strict=True)
     mixers = [("sliding" if w else "", attention(d, rotary=r * rotated, bias=bias, window=w)) for r, w in pairs]
     return causal_lm(c, d.width, stack(d.width, mixers, ffn), tied=True)

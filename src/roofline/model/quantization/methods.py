@@ -49,6 +49,7 @@ def method(*names: str) -> Callable[[Method], Method]:
 def stored_precision(c: Config) -> Precision:
     """The formats that the config's dtypes state, quantisation apart. A missing dtype is read as bf16, with a note.
 
+    A file of 32 or 64 bits is loaded in bf16, as engines do unless told otherwise (vLLM's `--dtype auto`), with a note.
     Raises InputError for an unknown dtype.
     """
     base = uniform(_dtype(c))
@@ -93,6 +94,9 @@ def _dtype(c: Config) -> Format:
         return FORMATS["bf16"]
     (name, value, chosen), *others = stated
     c.note(*(f"{n} = {v} was not used, {name} = {value} was" for n, v, other in others if other != chosen))
+    if chosen.bits > FORMATS["bf16"].bits:
+        c.note(f"{name} is {value}; loaded in bf16, as engines do, unless the precision is set to {chosen.name}")
+        return FORMATS["bf16"]
     return chosen
 
 
