@@ -415,6 +415,19 @@ def test_headers_of_a_single_file_and_of_none(hub: Hub, tmp_path: Path, monkeypa
     assert refused("llama-3.1-8b", "a config alone", headers=True).field == "headers"
 
 
+def test_headers_of_a_cached_file_need_no_hub(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import hf_hub_download
+
+    content = write(tmp_path / "a.safetensors", {"model.norm.weight": ("BF16", (64,))}).read_bytes()
+    monkeypatch.setitem(FILES, "org/whole", {"model.safetensors": content})
+    load("org/whole")
+    hf_hub_download("org/whole", "model.safetensors")
+    go_offline(monkeypatch)
+    hub.others.clear()
+    assert [t.name for t in tensors_of(origin_of("org/whole"))] == ["model.norm.weight"]
+    assert hub.others == []
+
+
 def test_hostile_headers_of_the_hub(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     for n, content in enumerate([b"", b"short", b"\xff" * 64, (20).to_bytes(8, "little") + b"x" * 20]):
         monkeypatch.setitem(FILES, f"org/hostile{n}", {"model.safetensors": content})
