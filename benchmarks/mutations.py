@@ -48,7 +48,8 @@ SECTIONS: tuple[dict[str, Any], ...] = (
 STRANGE: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 3, 2**31, 2**63, 10**99, 1.5, -0.0, float("nan"), float("inf"), "", " ", "*",
     "re:(", "re:(a+)+$", r"re:(\w|.)*!", "re:" + ".*" * 12 + "x", "re:a{99999999999999}", "re:" + "(" * 900,
-    "re:.*", "re:.*mlp.*", "model.layers.0", "model.layers.9.mlp", "\n", "\x1b[2J", "é" * 50, "x" * 5000, "..", [], [[]],
+    "re:.*", "re:.*mlp.*", "model.layers.0", "model.layers.9.mlp",
+    "\n", "\x1b[2J", "é" * 50, "x" * 5000, "..", [], [[]],
     {}, {"": {}}, [None], "FP8", "int4", [128, 0], [128, 128, 128], "F32",
 )  # fmt: skip
 """Values that no section has, expressions that would take for ever among them."""
@@ -107,6 +108,7 @@ def quantisation(chance: random.Random) -> tuple[str, Callable[[], str]]:
         model = load(config)
         assert model.parameters == _PARAMETERS, "the parameters changed"
         _check_bytes(model.weight_bytes())
+        assert all(line.isprintable() for line in model.warnings), f"{model.warnings!r}"
         return "warned" if model.warnings else "loaded"
 
     return _text(section), run

@@ -56,6 +56,8 @@ def file(body: bytes, commit: str = COMMIT, cut: bool = False) -> Answer:
 
 def part(whole: Answer, asked: str) -> Answer:
     """The bytes of a file that a Range header asks for."""
+    if not whole.body:
+        return Answer(416)
     first, _, last = asked.removeprefix("bytes=").partition("-")
     body = whole.body[int(first) : int(last) + 1]
     span = f"bytes {first}-{int(first) + len(body) - 1}/{len(whole.body)}"

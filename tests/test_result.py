@@ -19,12 +19,15 @@ from roofline.machine.calibrate import Calibration, Case, MeasuredMachine, Measu
 from roofline.machine.chip import chip_named
 from roofline.machine.fabric import clusters
 from roofline.model.families import FAMILIES
-from roofline.model.load import catalog
+from roofline.model.headers import Tensor
+from roofline.model.load import CATALOG, catalog
+from roofline.model.stored import placed_tensors
+from roofline.model.survey import checked_configs
 from roofline.result import LINES, Axis, Grid, Result
 from roofline.show.analysis import NamedStep, Steps
 from roofline.show.chips import ChipFacts, Chips, ClusterFacts, Clusters
 from roofline.show.explain import Explanations, NamedExplanation
-from roofline.show.models import Catalog, ModelAnswer, ModelTypes
+from roofline.show.models import Catalog, ConfigChecks, ModelAnswer, ModelTypes, StoredTensors
 from roofline.show.plots.data import BarPanel, BarsPlot
 from roofline.show.training import Trained
 
@@ -87,6 +90,8 @@ ONE: dict[str, Callable[[], Any]] = {
     "catalog": lambda: Catalog(tuple(catalog().values())),
     "families": lambda: ModelTypes(tuple(sorted(FAMILIES))),
     "a model": lambda: ModelAnswer(rl.load("deepseek-ai/DeepSeek-V3")),
+    "tensors": lambda: StoredTensors(placed_tensors(rl.load(QWEN), [Tensor("norm.weight", "F32", (1024,), 4096)])),
+    "checked configs": lambda: ConfigChecks("openai", checked_configs(CATALOG / "openai")),
     "chips": lambda: Chips(tuple(ChipFacts(chip_named(name)) for name in (ON, "l4"))),
     "clusters": lambda: Clusters(tuple(map(ClusterFacts, clusters().values()))),
     "calibration": calibration,

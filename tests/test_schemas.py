@@ -12,9 +12,13 @@ import jsonschema
 import pytest
 
 import roofline as rl
+from hub import CONFIG
 from roofline import schema
 from roofline.cli.main import main
 from roofline.compat.model_info import account
+from roofline.model.headers import Tensor
+from roofline.model.stored import placed_tensors
+from roofline.show.models import StoredTensors
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schema"
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -28,6 +32,7 @@ SHORT = {
 COMMANDS = [
     ["analyze", LLAMA], ["analyze", *ON, "--decode", "9"], ["explain", "openai-community/gpt2", "attention"],
     ["models"], ["models", "openai-community/gpt2"], ["models", "--types"],
+    ["models", "--check", str(Path(__file__).parents[1] / "src" / "roofline" / "model" / "catalog" / "openai")],
     ["diff", ON[0], "openai-community/gpt2"], ["diff", f"{LLAMA}@l4", "Qwen/Qwen3-32B@l4"], ["chips"],
     ["chips", "--clusters"], ["generate", *ON, *LENGTHS, "--draft", "openai-community/gpt2"],
     ["generate", *ON, "--input", "9", "--output", "1"], ["serve", *ON, *LENGTHS, "--concurrency", "2"],
@@ -46,8 +51,19 @@ ARRAYS = {
     "training": lambda: rl.train(LLAMA, batch=[8, 16], tokens=512, on="8xh100-sxm"),
     "grid": lambda: rl.fit(LLAMA, on=["l4", "h100-sxm"], context=4096),
     "account": lambda: account(rl.load(LLAMA), "decode", "naive", batch=8, length=255),
+    "tensors": lambda: tensors(),
     "run": lambda: rl.run(rl.train(LLAMA, batch=8, tokens=512, on="8xh100-sxm"), 1e12),
 }
+
+
+def tensors() -> StoredTensors:
+    """Of a checkpoint of one matrix and a norm."""
+    model = rl.load(CONFIG)
+    stored = (
+        Tensor("model.norm.weight", "F32", (64,), 256),
+        Tensor("model.layers.0.mlp.up_proj.weight", "I8", (128, 64), 8192),
+    )
+    return StoredTensors(placed_tensors(model, stored))
 
 
 @pytest.fixture(scope="module")

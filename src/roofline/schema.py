@@ -39,7 +39,7 @@ RESULTS = {
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
     "DiagramPlot",
     "show.report.write": "Finished",
-    "show.models": "Catalog ModelTypes ModelAnswer StoredTensors Checks",
+    "show.models": "Catalog ModelTypes ModelAnswer StoredTensors ConfigChecks",
     "show.chips": "Chips Clusters",
     "machine.calibrate.cases": "Calibration",
     "compat.model_info.account": "Account",

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
+from headed import write_all
+from hub import CONFIG
 from roofline.cli.main import COMMANDS, main
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -232,6 +234,63 @@ def test_models_lists_the_catalog_and_shows_one(capsys: pytest.CaptureFixture[st
     assert sum(m["layers"] * m["parameters"] for m in data["modules"]) == 8_030_261_248
     assert "qwen3_next" in json.loads(run(capsys, "models", "--types", "--json")[0])["model_types"]
     assert "gate_up_proj" in run(capsys, "models", LLAMA)[0]
+
+
+def test_models_by_family_and_size(capsys: pytest.CaptureFixture[str]) -> None:
+    data = json.loads(run(capsys, "models", "--family", "qwen3_moe", "--size", "30B-31B", "--json")[0])
+    assert {m["id"] for m in data["models"]} >= {"Qwen/Qwen3-30B-A3B"}
+    assert {m["active_parameters"] for m in data["models"]} == {3_353_032_704}
+    out, _ = run(capsys, "models", "--find", "qwen3-30b-a3b")
+    assert re.search(r"30,532,122,624 +3,353,032,704", out)
+
+
+def test_tensors_of_a_checkpoint_and_headers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    matrix = {"model.layers.0.mlp.down_proj.weight": ("F8_E4M3", (64, 128))}
+    folder = str(write_all(tmp_path / "tiny", CONFIG, matrix))
+    out, err = run(capsys, "models", folder, "--tensors")
+    assert "model.layers.*.mlp.down_proj.weight" in out
+    assert "no tensor of qkv_proj (2 of them)" in err
+    data = json.loads(run(capsys, "models", folder, "--tensors", "--json")[0])
+    assert (data["total"], data["stored"], data["tensors"][0]["module"]) == (8192, 8192, "down_proj")
+    promised = json.loads(run(capsys, "analyze", folder, "--decode", "9", "--json")[0])
+    stored = json.loads(run(capsys, "analyze", folder, "--decode", "9", "--json", "--headers")[0])
+    assert promised != stored
+    (tmp_path / "tiny" / "model.safetensors").write_bytes(b"\xff" * 64)
+    for words in (
+        ["models", folder, "--tensors"],
+        ["analyze", folder, "--headers"],
+        ["fit", folder, "--on", "l4", "--headers"],
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(words)
+        assert stop.value.code == 2
+        assert "a header of at most 56 bytes" in capsys.readouterr().err
+
+
+def test_check_of_a_folder_exits_with_1_where_one_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(CONFIG))
+    out, _ = run(capsys, "models", "--check", str(tmp_path))
+    assert "1 exact, 0 warned, 0 refused" in out
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(SystemExit) as stop:
+        main(["models", "--check", str(tmp_path), "--json"])
+    assert stop.value.code == 1
+    data = json.loads(capsys.readouterr().out)
+    assert [c["outcome"] for c in data["configs"]] == ["exact", "refused"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--types", "--size", "8B"], ["--check", ".", "--find", "x"], ["x", "--family", "llama"], ["--tensors"],
+     ["--headers"], ["--size", "8"]],
+)  # fmt: skip
+def test_what_models_cannot_do_together(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["models", *words])
+    assert stop.value.code == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_what_is_not_understood_or_not_counted_is_said_on_stderr(

@@ -7,6 +7,7 @@ import re
 import pytest
 
 import roofline as rl
+from roofline.model.choice import chosen_models
 
 ENTRIES = rl.catalog()
 
@@ -18,7 +19,8 @@ def test_at_least_eighty_published_models() -> None:
 @pytest.mark.parametrize("name", ENTRIES)
 def test_parameters_equal_the_published_total(name: str) -> None:
     model, entry = rl.load(name), ENTRIES[name]
-    assert model.parameters == entry.parameters
+    assert model.parameters == entry.parameters, "run: python benchmarks/catalog_index.py"
+    assert (model.active_parameters, model.model_type) == (entry.active_parameters, entry.model_type)
     published = re.match(r"([\d.]+)\s*([BMT])", entry.published)
     if published and "language" not in entry.scope:
         scale = {"M": 1e6, "B": 1e9, "T": 1e12}[published[2]]
@@ -43,3 +45,61 @@ def test_parameters_equal_the_published_total(name: str) -> None:
 )  # fmt: skip
 def test_totals_that_checkpoints_state(name: str, parameters: int) -> None:
     assert rl.load(name).parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "megabytes"),
+    [
+        ("MiniMaxAI/MiniMax-M2.7", 230_024),
+        ("Qwen/Qwen3-235B-A22B-FP8", 236_445),
+        ("Qwen/Qwen3-30B-A3B-FP8", 31_175),
+        ("Qwen/Qwen3-32B-FP8", 34_326),
+        ("deepseek-ai/DeepSeek-V3", 673_151),
+        ("deepseek-ai/DeepSeek-V3.2", 674_002),
+        ("meta-llama/Llama-3.1-405B-FP8", 415_865),
+        ("moonshotai/Kimi-K2.5", 594_205),
+        ("nvidia/GLM-5.1-NVFP4", 445_957),
+        ("nvidia/Gemma-4-31B-IT-NVFP4", 31_482),
+        ("nvidia/Kimi-K2.6-NVFP4", 594_205),
+        ("nvidia/Qwen3.5-397B-A17B-NVFP4", 237_031),
+        ("zai-org/GLM-5-FP8", 746_115),
+    ],
+)
+def test_weight_bytes_of_quantised_models(name: str, megabytes: int) -> None:
+    """Sums over the real code's modules by the config's own list, scales included, zero points' biases apart."""
+    assert rl.load(name).weight_bytes() == pytest.approx(megabytes * 1e6, rel=1e-3)
+
+
+# -- filters -------------------------------------------------------------------------------------------------------
+def test_filters_of_the_catalog() -> None:
+    assert chosen_models() == tuple(ENTRIES.values())
+    assert {e.model_type for e in chosen_models("qwen3_moe")} == {"qwen3_moe"}
+    assert {e.id for e in chosen_models("llama", "70B-", "3.1-405b-i")} == {"meta-llama/Llama-3.1-405B-Instruct"}
+    assert chosen_models(text="no such words") == ()
+
+
+@pytest.mark.parametrize(
+    ("size", "least", "most"),
+    [
+        ("7B-80B", 7e9, 80e9),
+        ("-500M", 0, 5e8),
+        ("1t-", 1e12, 1e15),
+        ("8B", 7.2e9, 8.8e9),
+        (" 0.5b - 1.5G ", 5e8, 1.5e9),
+    ],
+)
+def test_sizes(size: str, least: float, most: float) -> None:
+    chosen = chosen_models(size=size)
+    assert chosen == tuple(e for e in ENTRIES.values() if least <= e.parameters <= most)
+    assert chosen
+
+
+@pytest.mark.parametrize("size", ["", "-", "8", "B", "8B-7B", "8B-9B-10B", "1e9", "8 B", "nan", "٣B"])
+def test_sizes_that_are_none(size: str) -> None:
+    with pytest.raises(rl.InputError, match=r"^--size: expected a range"):
+        chosen_models(size=size)
+
+
+def test_family_that_is_none() -> None:
+    with pytest.raises(rl.InputError, match="nearest: llama"):
+        chosen_models("lamma")

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from headed import write, write_all
 from hub import COMMIT, CONFIG, FILES, OLDER, TOKEN, Hub
 from roofline.model import load as loading
+from roofline.model.checkpoint import tensors_of
 from roofline.model.errors import InputError
-from roofline.model.load import CatalogEntry, HubError, catalog, catalog_config, config_of, load
+from roofline.model.load import CatalogEntry, HubError, catalog, catalog_config, config_of, load, origin_of
 
 SOURCE = str(Path(loading.__file__).parents[2])
 
@@ -383,6 +385,53 @@ def test_quantization_beside_is_checked_as_a_config_is(hub: Hub, monkeypatch: py
     for n, (content, said) in enumerate([(b"[1]", "a JSON object"), (b"{}", "quantization"), (b" " * 2**25, "bytes")]):
         monkeypatch.setitem(FILES, f"org/bad{n}", {"hf_quant_config.json": content})
         refused(f"org/bad{n}", "hf_quant_config", said)
+
+
+def test_headers_are_read_in_ranges(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index whole, of each file its beginning; then nothing of them is asked but by who wants headers."""
+    shapes = {f"model.layers.{i}.mlp.down_proj.weight": ("BF16", (64, 128)) for i in range(2)}
+    folder = write_all(tmp_path / "files", CONFIG, shapes, 2)
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "config.json"}
+    monkeypatch.setitem(FILES, "org/stored", files)
+    assert not any("safetensors" in name for _, _, name, _ in hub.others if load("org/stored"))
+    model = load("org/stored", headers=True)
+    here = load(folder, headers=True)
+    assert (model.precision, model.warnings) == (here.precision, here.warnings)
+    spans = sorted((name, span) for method, _, name, span in hub.others if name.endswith(".safetensors"))
+    assert spans == [(f"model-0000{i}-of-00002.safetensors", "bytes=0-65535") for i in (1, 2)]
+    go_offline(monkeypatch)
+    refused("org/stored", "HF_HUB_OFFLINE is set", headers=True)
+
+
+def test_headers_of_a_single_file_and_of_none(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = {f"model.layers.0.mlp.experts.{e}.w1.weight": ("BF16", (8, 8)) for e in range(2000)}
+    content = write(tmp_path / "a.safetensors", many).read_bytes()
+    monkeypatch.setitem(FILES, "org/single", {"model.safetensors": content})
+    assert len(tensors_of(origin_of("org/single"))) == 2000
+    length = 8 + int.from_bytes(content[:8], "little")
+    spans = [span for _, _, name, span in hub.others if name == "model.safetensors"]
+    assert spans == ["bytes=0-65535", f"bytes=65536-{length - 1}"]
+    refused("org/good", "no model.safetensors (HTTP 404)", "transformers format", headers=True)
+    assert refused("llama-3.1-8b", "a config alone", headers=True).field == "headers"
+
+
+def test_headers_of_a_cached_file_need_no_hub(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import hf_hub_download
+
+    content = write(tmp_path / "a.safetensors", {"model.norm.weight": ("BF16", (64,))}).read_bytes()
+    monkeypatch.setitem(FILES, "org/whole", {"model.safetensors": content})
+    load("org/whole")
+    hf_hub_download("org/whole", "model.safetensors")
+    go_offline(monkeypatch)
+    hub.others.clear()
+    assert [t.name for t in tensors_of(origin_of("org/whole"))] == ["model.norm.weight"]
+    assert hub.others == []
+
+
+def test_hostile_headers_of_the_hub(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n, content in enumerate([b"", b"short", b"\xff" * 64, (20).to_bytes(8, "little") + b"x" * 20]):
+        monkeypatch.setitem(FILES, f"org/hostile{n}", {"model.safetensors": content})
+        refused(f"org/hostile{n}", f"org/hostile{n}", headers=True)
 
 
 def test_revisions(hub: Hub) -> None:

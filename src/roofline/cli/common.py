@@ -150,10 +150,9 @@ class StepOptions:
 def warn(model: Model) -> None:
     """What the config says that was not understood, and what was left out, on stderr."""
     sys.stdout.flush()
-    for text in model.warnings:
-        print(f"warning: {text}", file=sys.stderr)
-    for text in model.not_counted:
-        print(f"not counted: {text}", file=sys.stderr)
+    said = (*(f"warning: {text}" for text in model.warnings), *(f"not counted: {text}" for text in model.not_counted))
+    for line in said:
+        print("".join(c if c.isprintable() else " " for c in line), file=sys.stderr)
 
 
 def warn_beyond(model: Model, steps: list[tuple[str, Step]]) -> None:

@@ -80,7 +80,7 @@ def models(
     elif check is not None:
         from roofline.model.survey import checked_configs
 
-        result = views.Checks(str(check), checked_configs(check))
+        result = views.ConfigChecks(str(check), checked_configs(check))
         tables = (views.checks_table(result),)
     elif name is None:
         from roofline.model.choice import chosen_models
@@ -103,7 +103,7 @@ def models(
         warn(result.model)
     elif isinstance(result, views.StoredTensors):
         warn(result.as_stored)
-    elif isinstance(result, views.Checks):
+    elif isinstance(result, views.ConfigChecks):
         refuse(not result.refused)
 
 

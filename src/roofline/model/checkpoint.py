@@ -10,7 +10,7 @@ from typing import Any
 
 from roofline.model.errors import InputError
 from roofline.model.headers import LARGEST_INDEX, Tensor, check_index, header_tensors, index_files
-from roofline.model.hub import hub_file_if_any, hub_ranges, local_range
+from roofline.model.hub import hub_file_if_any, hub_ranges, in_cache, local_range
 from roofline.model.load import Origin
 from roofline.model.untrusted import printable, read_config
 
@@ -51,7 +51,8 @@ def _of_repository(origin: Origin) -> tuple[Tensor, ...]:
     def headers(names: Iterable[str]) -> list[tuple[Tensor, ...]]:
         return hub_ranges(model, names, commit, lambda name, read: header_tensors(f"{model}/{name}", read))
 
-    index = hub_file_if_any(model, INDEX, commit, LARGEST_INDEX)
+    whole = in_cache(model, SINGLE, commit) and not in_cache(model, INDEX, commit)
+    index = None if whole else hub_file_if_any(model, INDEX, commit, LARGEST_INDEX)
     if index is None:
         return headers([SINGLE])[0]
     return _of_index(read_config(index, f"{model}/{INDEX}", LARGEST_INDEX), f"{model}/{INDEX}", headers)

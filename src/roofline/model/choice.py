@@ -8,7 +8,7 @@ from math import inf
 from roofline.model.errors import InputError, nearest
 from roofline.model.load import CatalogEntry, catalog
 
-_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([KMBGT])", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([KMBGT])", re.IGNORECASE | re.ASCII)
 _UNITS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 _ABOUT = 0.1
 """How far from a single size a model may be."""

@@ -71,6 +71,14 @@ def hub_file_if_any(model: str, name: str, commit: str, largest: int = LARGEST_F
     return None
 
 
+def in_cache(model: str, name: str, commit: str) -> bool:
+    """Whether a file of a commit is in huggingface_hub's cache, which is all that is asked."""
+    with _asking(model, name, commit):
+        from huggingface_hub import try_to_load_from_cache
+
+        return isinstance(try_to_load_from_cache(model, name, revision=commit), str)
+
+
 def hub_ranges(model: str, names: Iterable[str], commit: str, use: Callable[[str, Read], T]) -> list[T]:
     """What `use` makes of each file of a commit, read piece by piece where it is not in the cache.
 
@@ -165,7 +173,7 @@ def _remember_absent(model: str, name: str, commit: str) -> None:
 def _range(model: str, name: str, commit: str, offset: int, length: int) -> tuple[bytes, int]:
     """At most `length` bytes of a file from `offset`, and the size of the file; never more is read."""
     from huggingface_hub import constants, hf_hub_url, try_to_load_from_cache
-    from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
+    from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status  # type: ignore[attr-defined]
 
     cached = try_to_load_from_cache(model, name, revision=commit)
     if isinstance(cached, str):

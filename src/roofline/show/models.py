@@ -138,7 +138,7 @@ class StoredTensors(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class Checks(Result):
+class ConfigChecks(Result):
     """The answer of `models --check`: what becomes of every config in a folder."""
 
     SCHEMA: ClassVar[str] = "roofline.checks/1"
@@ -182,7 +182,7 @@ def _published(entry: CatalogEntry) -> str:
     return entry.published + (f", {entry.active} active" if entry.active else "")
 
 
-def checks_table(c: Checks) -> Table:
+def checks_table(c: ConfigChecks) -> Table:
     """One line for each config, and why what was refused was."""
     columns = (
         Column("Config"), Column("Outcome"), Column("model_type", drop=1), Column("Parameters", "count"),

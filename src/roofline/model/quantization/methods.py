@@ -477,22 +477,26 @@ def _quark(q: Config) -> Scheme:
     rules = tuple(Rule(name, fmt(x)) for name, x in _members(q, "layer_quant_config"))
     kinds = tuple(Rule(name, fmt(x)) for name, x in _members(q, "layer_type_quant_config") if "Linear" not in name)
     kv = next((_quark_format(x.section("output_tensors")) for _, x in _members(q, "kv_cache_quant_config")), None)
-    return Scheme((*_spared(q), *rules, *kinds), fmt(q.section("global_quant_config")), kv=kv)
+    every = fmt(q.section("global_quant_config"))
+    if every is None and not rules and not kinds:
+        raise InputError(q.field("global_quant_config"), q.raw.get("global_quant_config"), "the format of weights")
+    return Scheme((*_spared(q), *rules, *kinds), every, kv=kv)
 
 
 def _quark_format(x: Config) -> Format:
     dtype, scheme, size = x.text("dtype"), x.text("qscheme", "per_tensor"), _group(x, "group_size", -1)
     x.mark_read(*x.raw)
-    kind, bits = dtype.lower(), int((re.findall(r"\d+", dtype) or ["8"])[0])
-    if kind.startswith(("mx", "fp4")) and (size in (32, -1)):
-        return FORMATS["mxfp8" if bits == 8 else "mxfp6" if bits == 6 else "mxfp4"]
-    if kind.startswith("fp6"):
-        return FORMATS["mxfp6"]
-    if kind.startswith("fp"):
+    kind = re.fullmatch(r"(mx)?(u?int|fp|float)(\d)(_e\dm\d)?(fn|fnuz)?", dtype.lower())
+    if kind is None or not 2 <= int(kind[3]) <= 8 or (kind[2] in ("fp", "float") and int(kind[3]) not in (4, 6, 8)):
+        raise InputError(x.field("dtype"), dtype, "a dtype of Quark such as fp8_e4m3, int4 or fp4")
+    bits, is_float = int(kind[3]), kind[2] in ("fp", "float")
+    if is_float and (kind[1] or bits < 8):
+        return FORMATS[f"mxfp{bits}"]
+    if is_float:
         return replace(FORMATS["fp8"], scales="channel" if "channel" in scheme else "tensor")
     if bits == 8 and scheme != "per_group":
         return FORMATS["int8"]
-    return integers(bits if 2 <= bits <= 8 else 8, size)
+    return integers(bits, size)
 
 
 _TORCHAO = {

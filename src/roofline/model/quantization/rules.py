@@ -143,10 +143,8 @@ def _compiled(text: str) -> re.Pattern[str]:
     try:
         if re.search(r"[+*}]\)?[+*{]|\)[+*{]", expression):
             raise re.error("repeats of what repeats")
-        if (
-            len(_BROAD.findall(re.sub(r"(\.\*)+\$?$", "", expression))) > _MOST_REPEATS
-            or expression.count("?") > _MOST_OPTIONS
-        ):
+        parts = re.split(r"\|(?![^(]*\))", re.sub(r"(\.\*)+\$?$", "", expression))
+        if max(len(_BROAD.findall(part)) for part in parts) > _MOST_REPEATS or expression.count("?") > _MOST_OPTIONS:
             raise re.error("too many repeats")
         return re.compile(expression)
     except (re.error, OverflowError, RecursionError) as error:
@@ -253,7 +251,9 @@ class Matcher:
         unused = [pattern.text for pattern, _ in self.rules if self._missed(pattern, layers)]
         if not unused:
             return ()
-        some = ", ".join(unused[:3]) + (f" and {len(unused) - 3} more" if len(unused) > 3 else "")
+        some = ", ".join(text if text.isprintable() else repr(text) for text in unused[:3]) + (
+            f" and {len(unused) - 3} more" if len(unused) > 3 else ""
+        )
         return (f"{self.scheme.source} names what this model does not have: {some}",)
 
     def _missed(self, pattern: _Pattern, layers: int) -> bool:
