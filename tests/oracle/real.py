@@ -66,6 +66,7 @@ BACKBONES = {
     "mistral_large4_text": "MistralLarge4TextModel",
     "molmo2_text": "Molmo2TextModel",
     "muse_glimmer_text": "models.muse_glimmer.modeling_muse_glimmer.MuseGlimmerTextModel",
+    "muse_spark_text": "models.muse_spark.modeling_muse_spark.MuseSparkTextModel",
     "paddleocr_vl_text": "PaddleOCRTextModel",
     "qwen2_5_omni_text": "Qwen2_5OmniThinkerTextModel",
     "qwen3_omni_moe_text": "Qwen3OmniMoeThinkerTextModel",

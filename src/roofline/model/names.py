@@ -52,8 +52,8 @@ _LEAVES: dict[str, tuple[str, ...]] = {
     "index_k_proj": ("indexer.wk",),
     "index_weights_proj": ("indexer.weights_proj", "indexers_proj"),
     "shared_gate_proj": ("shared_expert_gate",),
-    "experts_in_proj": ("fc1_latent_proj",),
-    "experts_out_proj": ("fc2_latent_proj",),
+    "experts_in_proj": ("fc1_latent_proj", "pre_expert_proj"),
+    "experts_out_proj": ("fc2_latent_proj", "post_expert_proj"),
     "attention_gate_proj": ("gate_proj", "g_proj"),
 }
 

@@ -24,6 +24,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
     memory,
     mistral_large,
     multimodal,
+    muse,
     open_science,
     qwen,
     recurrent,

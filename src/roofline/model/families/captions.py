@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.families.blocks.attention import attention, layer_windows, rotary, same_window, windowed
+from roofline.model.families.blocks.attention import attention, rotary, same_window, windowed
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import causal_lm, layer, position_table, stack, untied
-from roofline.model.families.blocks.norms import layer_norm, plain_per_head, plain_rms
-from roofline.model.families.blocks.sizes import HEADS, Dims, dims
+from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.families.blocks.sizes import HEADS, dims
 from roofline.model.families.convolved import scaled_stream
 from roofline.model.families.registry import family
 from roofline.model.model import Model
@@ -79,33 +77,3 @@ def cosmos3_edge(c: Config) -> Model:
     mixer = attention(d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"))
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="relu2"), gated=False, bias=bias)
     return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn)] * d.layers)
-
-
-@family("muse_glimmer_text")
-def muse_glimmer(c: Config) -> Model:
-    """Muse Glimmer's decoder (Meta, model card of Muse-Glimmer-30B): three gated sliding layers to one full one."""
-    d, bias = dims(c, head_dim=128), c.flag("attention_bias")
-    windows = layer_windows(c, d.layers, lambda i: (d.layers - 1 - i) % 4 != 0, assumed=2048)
-    mixer = partial(attention, d, bias=bias, qk_norm=plain_per_head, gates=d.heads * d.head_dim)
-    pairs = zip(windows, _glimmer_ropes(c, d), strict=True)
-    mixers = [(_glimmer_name(window, rope), mixer(rotary=rope, window=window)) for window, rope in pairs]
-    ffn = mlp(d.width, c.size("intermediate_size"), activation(c, "hidden_activation|hidden_act"))
-    before = (plain_rms("embedding_norm", d.width),)
-    return causal_lm(c, d.width, stack(d.width, mixers, ffn, after=True), before=before)
-
-
-def _glimmer_ropes(c: Config, d: Dims) -> list[int]:
-    """Rotated dimensions of a head in each layer: none where `layer_rope_theta` is 0, by default on every fourth."""
-    default = [float((d.layers - 1 - i) % 4 != 0) for i in range(d.layers)]
-    _, bases = c.value("layer_rope_theta", default)
-    if not isinstance(bases, list) or len(bases) != d.layers or not all(type(b) in (int, float) for b in bases):
-        raise c.error("layer_rope_theta", f"a list of {d.layers} numbers, as num_hidden_layers says")
-    turned = rotary(c, d.head_dim)
-    return [turned if base else 0 for base in bases]
-
-
-def _glimmer_name(window: int | None, rope: int) -> str:
-    """A layer's name: sliding ones have RoPE and full ones have none, unless the config says otherwise."""
-    if window:
-        return "sliding" if rope else "sliding unrotated"
-    return "rotated" if rope else ""

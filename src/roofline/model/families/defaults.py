@@ -22,7 +22,7 @@ _KV_HEADS = {
         llama4_text minimax minimax_m2 ministral3 mistral mixtral nemotron nemotron_h phimoe seed_oss solar_open
         voxtral_realtime_text
     """,
-    16: "zamba",
+    16: "muse_spark_text zamba",
     32: "dots1 exaone_moe",
 }
 _OTHERS = {
@@ -53,6 +53,7 @@ _OTHERS = {
     "minicpm3": {"q_lora_rank": 768},
     "mistral": {"sliding_window": 4096},
     "mistral4": {"n_shared_experts": 1, "num_experts_per_tok": 4, "q_lora_rank": 1024},
+    "muse_spark_text": {"num_experts_per_tok": 8},
     "solar_open": {"n_shared_experts": 1, "num_experts_per_tok": 8},
     "voxtral_realtime_text": {"sliding_window": 4096},
     "youtu": {"q_lora_rank": 1536},

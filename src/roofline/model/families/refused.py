@@ -118,7 +118,7 @@ _KINDS = {
     "a decoder with layers that are not covered yet": """
         axk2 bailing_hybrid cohere_compass_text dots3_note_text
         gemma4_assistant gemma4_unified_assistant glm5_next_text hy_v4 idefics kyutai_speech_to_text
-        longcat_flash minimax_m3_vl_text muse_spark_text qwen4_exp_text reformer
+        longcat_flash minimax_m3_vl_text qwen4_exp_text reformer
         unlimited_ocr_text
     """,
     "a decoder of bytes in patches, whose number the text decides and no config says": """
