@@ -200,3 +200,39 @@ def test_image_gpt_answers_with_one_token_fewer_than_it_reads() -> None:
 def test_what_no_config_tells_or_no_decoder_is_is_refused_in_words(model_type: str, words: str) -> None:
     with pytest.raises(rl.InputError, match=words):
         rl.load({"model_type": model_type, **SIZES})
+
+
+# -- Muse ----------------------------------------------------------------------------------------------------------
+MUSE = {
+    "model_type": "muse_spark_text", **SIZES, "num_hidden_layers": 4, "head_dim": 8, "sliding_window": 16,
+    "num_local_experts": 8, "num_experts_per_tok": 2, "moe_hidden_size": 32, "moe_intermediate_size": 24,
+}  # fmt: skip
+
+
+def test_spark_routes_a_narrower_stream() -> None:
+    """A router of 64·8, 64·32 in and out, a norm before and one behind each expert, experts of 3·32·24."""
+    layer = rl.load(MUSE).layers[0]
+    behind = [x.name for x in layer.modules].index("ffn_norm")
+    inside = layer.modules[behind + 1 : behind + 7]
+    assert [x.name for x in inside] == [
+        "router", "experts_in_proj", "experts_in_norm", "experts", "experts_norm", "experts_out_proj",
+    ]  # fmt: skip
+    assert sum(x.parameters for x in inside) == 64 * 8 + 2 * 64 * 32 + 2 * 32 + 8 * 3 * 32 * 24
+    assert names(rl.load(MUSE), 0, "experts_in_proj") > {"mlp.pre_expert_proj"}
+
+
+def test_spark_gates_its_residual_sums_with_a_vector_each() -> None:
+    layer = rl.load(MUSE).layers[0]
+    gates = {x.name: x.parameters for x in layer.modules if x.name.endswith("_scale")}
+    assert gates == {"attn_scale": 64, "attn_residual_scale": 0, "ffn_scale": 64, "ffn_residual_scale": 0}
+
+
+@pytest.mark.parametrize("model_type", ["muse_spark_text", "muse_glimmer_text"])
+def test_layers_without_a_base_have_no_rotary_embedding(model_type: str) -> None:
+    config = {**MUSE, "model_type": model_type}
+    usual, given = rl.load(config), rl.load({**config, "layer_rope_theta": [0, 1e4, 1e4, 1e4]})
+    turned = [[any(isinstance(x, m.Rope) for x in b.modules) for b in model.layers] for model in (usual, given)]
+    assert turned == [[True, True, True, False], [False, True, True, True]]
+    assert usual.parameters == given.parameters
+    with pytest.raises(rl.InputError, match="layer_rope_theta: expected a list of 4 numbers"):
+        rl.load({**config, "layer_rope_theta": [0]})

@@ -39,6 +39,7 @@ final_w_init_variance_scale w_init_variance_scale
 _POSITIVE = """
 rope_theta rotary_emb_base rope_local_base_freq global_rope_theta local_rope_theta
 query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping output_multiplier qk_scale_factor
+residual_gate_temperature
 time_step_min time_step_max time_step_floor logits_soft_cap time_step_scale clip_qkv dim_model_base alibi_bias_max
 rope_scaling_factor
 """

@@ -161,6 +161,30 @@ CASES: dict[str, Case] = {
             ),
         },
     ),
+    "muse_spark_text": Case(
+        {
+            **WINDOWED_SIZES,
+            **LOCAL_EXPERTS,
+            "head_dim": 16,
+            "num_hidden_layers": 6,
+            "moe_hidden_size": 64,
+            "moe_intermediate_size": 48,
+        },
+        {
+            **WIDTHS,
+            **KV,
+            **HEAD_OR_DEFAULT,
+            **ATTENTION_BIAS,
+            **LOCAL,
+            "moe_hidden_size": (64, 80),
+            "moe_intermediate_size": (48, 80),
+            "sliding_window": (ABSENT, 8, 4096),
+            ("num_hidden_layers", "layer_types", "layer_rope_theta", "mlp_layer_types"): (
+                (1, ABSENT, ABSENT, ABSENT),
+                (3, ABSENT, [0, 0, 10000.0], ["dense", "sparse", "dense"]),
+            ),
+        },
+    ),
     "voxtral_realtime_text": Case(WINDOWED_SIZES, {**DENSE, **KV, **HEAD_OR_NULL, "sliding_window": (ABSENT, None, 8)}),
     "jetmoe": Case(
         {**without("num_attention_heads", of=SIZES), **LOCAL_EXPERTS, "num_hidden_layers": 2, "kv_channels": 16},
