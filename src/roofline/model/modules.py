@@ -142,8 +142,8 @@ class Attention(Module):
 
     `window`: a query sees that many last tokens, itself included. `chunk`: a query sees its own chunk's
     beginning up to itself. `select`: of blocks of `block` tokens a query sees its own up to itself and the others that
-    an indexer picks, so many in all. `sinks`: one learned logit per head. `borrowed`: the keys and values are those that an
-    earlier layer holds in its cache.
+    an indexer picks, so many in all. `sinks`: one learned logit per head. `borrowed`: the keys and values are those
+    that an earlier layer holds in its cache.
     """
 
     heads: int
@@ -652,8 +652,8 @@ class Collective(Module):
     """What `ranks` ranks of a layout, every `stride`-th, exchange: `width` elements of each token.
 
     `op` is one of `roofline.machine.collectives`, and so is what its size means. A token of a `dispatch` or `combine`
-    goes to `top_k` of `experts` experts and `identities`, in at most `top_groups` of `groups` groups. `axis`: the degree of the layout
-    that it belongs to.
+    goes to `top_k` of `experts` experts and `identities`, in at most `top_groups` of `groups` groups. `axis`: the degree
+    of the layout that it belongs to.
     """
 
     op: str

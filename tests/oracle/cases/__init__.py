@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from oracle.cases import dense, experts, later, latent, layers, multimodal, states
+from oracle.cases import dense, experts, latent, later, layers, multimodal, states
 from oracle.cases.axes import ABSENT, Case
 
 _FILES = (dense, experts, latent, multimodal, states, layers, later)

@@ -13,17 +13,12 @@ from roofline.model.families.blocks.projections import column_product, replicate
 from roofline.model.families.blocks.sizes import depth
 from roofline.model.families.blocks.streams import collapse, stream_layer
 from roofline.model.families.registry import family
-from roofline.model.model import Block, Model
+from roofline.model.model import Model
 from roofline.model.modules import (
-    Activation,
-    Add,
     CompressedAttention,
     Compressor,
-    Gate,
     Indexer,
     Linear,
-    Mix,
-    Module,
     Modules,
     Rope,
 )
