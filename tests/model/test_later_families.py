@@ -84,3 +84,13 @@ def test_a_pool_without_its_tail_is_refused() -> None:
                 "index_topk": 32, "index_kpool_always_select_tail": False,
             }
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("counting", ["standard", "torch"])
+def test_an_indexer_is_explained(counting: str) -> None:
+    m3 = {
+        "model_type": "minimax_m3_vl_text", "hidden_size": 64, "intermediate_size": 32, "shared_intermediate_size": 32,
+        "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 128,
+        "num_local_experts": 4, "num_experts_per_tok": 2, "layer_types": ["minimax_m3_sparse"],
+    }  # fmt: skip
+    assert "indexer" in str(rl.explain(rl.load(m3), "indexer", rl.decode(batch=1, context=500), counting=counting))

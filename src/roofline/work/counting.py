@@ -78,7 +78,7 @@ def attend(op: o.Attend) -> Count:
 
 def score(op: o.Score) -> Count:
     """2·heads·(dim + 1)·pairs: a product per head, then the weighted sum over heads (DeepSeek-V3.2, eq. 1), if any."""
-    return 2 * op.heads * (op.dim + op.summed) * op.pairs
+    return 2 * op.heads * (op.dim + (1 if op.summed else 0)) * op.pairs
 
 
 def normalise(op: o.Normalise) -> Count:
@@ -213,7 +213,7 @@ def torch_attend(op: o.Attend) -> Count:
 
 def torch_score(op: o.Score) -> Count:
     """2·heads·dim·square, and 2·heads·square where the heads are summed by a product."""
-    return 2 * op.heads * (op.dim + op.sum_by_product) * op.square
+    return 2 * op.heads * (op.dim + (1 if op.sum_by_product else 0)) * op.square
 
 
 def torch_convolve(op: o.Convolve) -> Count:
