@@ -91,6 +91,7 @@ def test_an_indexer_is_explained(counting: str) -> None:
     m3 = {
         "model_type": "minimax_m3_vl_text", "hidden_size": 64, "intermediate_size": 32, "shared_intermediate_size": 32,
         "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 128,
-        "num_local_experts": 4, "num_experts_per_tok": 2, "layer_types": ["minimax_m3_sparse"],
+        "num_local_experts": 4, "num_experts_per_tok": 2, "rotary_dim": 8,
+        "layer_types": ["minimax_m3_sparse"],
     }  # fmt: skip
     assert "indexer" in str(rl.explain(rl.load(m3), "indexer", rl.decode(batch=1, context=500), counting=counting))
