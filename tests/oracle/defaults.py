@@ -60,13 +60,30 @@ LACKING: dict[str, tuple[str, dict[str, Any]]] = {
 
 # What of the defaults of a type is made smaller: experts that are looked up by the router's values run in memory.
 SMALLER: dict[str, dict[str, Any]] = {
-    "glm5_next_text": {"hidden_size": 512, "num_hidden_layers": 8, "n_routed_experts": 16, "vocab_size": 8192},
+    "glm5_next_text": {
+        "hidden_size": 512,
+        "num_hidden_layers": 8,
+        "n_routed_experts": 16,
+        "vocab_size": 8192,
+        "pad_token_id": 0,
+    },
     "longcat_flash": {
-        "hidden_size": 1024, "num_layers": 2, "n_routed_experts": 16, "zero_expert_num": 8, "vocab_size": 8192,
-        "ffn_hidden_size": 512, "expert_ffn_hidden_size": 256,
+        "hidden_size": 1024,
+        "num_layers": 2,
+        "n_routed_experts": 16,
+        "zero_expert_num": 8,
+        "vocab_size": 8192,
+        "ffn_hidden_size": 512,
+        "expert_ffn_hidden_size": 256,
+    },
+    "step3p5": {
+        "hidden_size": 1024,
+        "num_hidden_layers": 6,
+        "n_routed_experts": 16,
+        "vocab_size": 8192,
+        "pad_token_id": 0,
     },
     "jetmoe": {"hidden_size": 512, "num_hidden_layers": 3, "intermediate_size": 1024, "vocab_size": 8192},
-    "step3p5": {"hidden_size": 1024, "num_hidden_layers": 6, "n_routed_experts": 16, "vocab_size": 8192},
 }
 
 

@@ -151,7 +151,7 @@ def _met(config: Mapping[str, Any], name: str, weight: torch.Tensor) -> int:
     """Values that a checkpoint holds: LongCat's class makes up-projections for experts that do nothing, too."""
     if config["model_type"] == "longcat_flash" and name.endswith("experts.gate_up_proj"):
         weight = weight[: config["n_routed_experts"]]
-    return weight.numel()
+    return int(weight.numel())
 
 
 def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts: bool = False) -> int:

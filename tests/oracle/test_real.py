@@ -43,7 +43,7 @@ def test_kept_figures(real: Any, model_type: str) -> None:
 @pytest.mark.parametrize("model_type", defaults.LACKING)
 def test_lacking(real: Any, model_type: str) -> None:
     """The bare defaults of these types, and by `test_kept_figures` of these alone, cannot be built and counted."""
-    with pytest.raises((AttributeError, TypeError, RuntimeError)):
+    with pytest.raises((AttributeError, KeyError, TypeError, RuntimeError)):
         real.matmul_flops(defaults.config(model_type, bare=True), 1, 64)
 
 

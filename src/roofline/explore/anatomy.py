@@ -63,7 +63,9 @@ def _slides(window: int | None) -> str:
 
 WORDS.add(lambda x: f"{whole(x.inputs)} → {whole(x.outputs)}", m.Linear)
 WORDS.add(lambda x: f"{whole(x.rows)} × {whole(x.width)}", m.Embedding)
-WORDS.add(lambda x: f"{x.heads} heads, latent {x.rank} + {x.rope}{_best(x.select)}{_slides(x.window)}", m.LatentAttention)
+WORDS.add(
+    lambda x: f"{x.heads} heads, latent {x.rank} + {x.rope}{_best(x.select)}{_slides(x.window)}", m.LatentAttention
+)
 WORDS.add(lambda x: f"{whole(x.inputs)} → {x.experts}", m.Router)
 WORDS.add(lambda x: f"{x.repeats} × {x.width}" if x.repeats > 1 else whole(x.width), m.Norm)
 WORDS.add(lambda x: f"{x.heads} × {x.dims}", m.Rope)

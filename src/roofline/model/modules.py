@@ -688,8 +688,8 @@ class Collective(Module):
     """What `ranks` ranks of a layout, every `stride`-th, exchange: `width` elements of each token.
 
     `op` is one of `roofline.machine.collectives`, and so is what its size means. A token of a `dispatch` or `combine`
-    goes to `top_k` of `experts` experts and `identities`, in at most `top_groups` of `groups` groups. `axis`: the degree of the layout
-    that it belongs to.
+    goes to `top_k` of `experts` experts and `identities`, in at most `top_groups` of `groups` groups. `axis`: the
+    degree of the layout that it belongs to.
     """
 
     op: str

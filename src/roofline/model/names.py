@@ -18,7 +18,18 @@ STEMS = ("model.layers", "model.language_model.layers", "language_model.model.la
 """How layers are called: by most, and by wrappers and hybrids."""
 HEAD, TABLE = ("lm_head", "output", "embed_out"), ("embed_tokens", "wte", "word_embeddings", "tok_embeddings", "wpe")
 """How heads and embedding tables are called."""
-MIXERS = ("self_attn", "self_attn.0", "attn", "attention", "self_attention", "mixer", "linear_attn", "mamba", "temporal_block", "conv")
+MIXERS = (
+    "self_attn",
+    "self_attn.0",
+    "attn",
+    "attention",
+    "self_attention",
+    "mixer",
+    "linear_attn",
+    "mamba",
+    "temporal_block",
+    "conv",
+)
 """How the first half of a layer is called."""
 NETWORKS = ("mlp", "mlps.0", "feed_forward", "block_sparse_moe", "ffn", "mixer", "moe")
 """How the second half is called."""

@@ -78,7 +78,7 @@ def attend(op: o.Attend) -> Count:
 
 def score(op: o.Score) -> Count:
     """2·heads·(dim + 1)·pairs: a product per head, then the weighted sum over heads (DeepSeek-V3.2, eq. 1), if any."""
-    return 2 * op.heads * (op.dim + op.summed) * op.pairs
+    return 2 * op.heads * (op.dim + (1 if op.summed else 0)) * op.pairs
 
 
 def normalise(op: o.Normalise) -> Count:
@@ -179,16 +179,22 @@ def twice_forward(formulas: KindTable[Formula]) -> Formula:
     return lambda op: 2 * formulas[type(op.of)](op.of)
 
 
+def add_formulas(table: KindTable[Formula], *formulas: tuple[type[o.Op], Formula]) -> None:
+    """A formula for each kind of op."""
+    for kind, formula in formulas:
+        table.add(formula, kind)
+
+
 _STANDARD: KindTable[Formula] = KindTable("standard counting", o.Op)
-for _kind, _formula in (
+add_formulas(
+    _STANDARD,
     (o.MatMul, matmul_flops), (o.ExpertMatMul, expert_flops), (o.Attend, attend), (o.Score, score),
     (o.Normalise, normalise),
     (o.Rotate, rotate), (o.Activate, activate), (o.Sum, add_up), (o.Scale, scale), (o.Choose, choose),
     (o.Convolve, convolve), (o.Selective, selective), (o.Dual, dual), (o.Delta, delta),
     (o.LinearAttend, linear_attend), (o.Recur, recur), (o.Memorise, memorise), (o.Shift, shift),
     (o.Loss, lose), (o.Update, update),
-):  # fmt: skip
-    _STANDARD.add(_formula, _kind)
+)  # fmt: skip
 _STANDARD.add(not_counted, o.Lookup, o.Communicate)
 _STANDARD.add(twice_forward(_STANDARD), o.Backward)
 STANDARD = Counting("standard", "multiply-add = 2, unmasked pairs only, logits where needed", _STANDARD)
@@ -213,7 +219,7 @@ def torch_attend(op: o.Attend) -> Count:
 
 def torch_score(op: o.Score) -> Count:
     """2·heads·dim·square, and 2·heads·square where the heads are summed by a product."""
-    return 2 * op.heads * (op.dim + op.sum_by_product) * op.square
+    return 2 * op.heads * (op.dim + (1 if op.sum_by_product else 0)) * op.square
 
 
 def torch_convolve(op: o.Convolve) -> Count:
@@ -272,12 +278,12 @@ def torch_shift(op: o.Shift) -> Count:
 
 
 _TORCH: KindTable[Formula] = KindTable("torch counting", o.Op)
-for _kind, _formula in (
+add_formulas(
+    _TORCH,
     (o.MatMul, torch_matmul), (o.ExpertMatMul, torch_experts), (o.Attend, torch_attend), (o.Score, torch_score),
     (o.Convolve, torch_convolve), (o.Selective, torch_selective), (o.Dual, torch_dual), (o.Delta, torch_delta),
     (o.LinearAttend, torch_linear_attend), (o.Memorise, torch_memorise), (o.Shift, torch_shift),
-):  # fmt: skip
-    _TORCH.add(_formula, _kind)
+)  # fmt: skip
 _TORCH.add(not_counted, o.Normalise, o.Rotate, o.Activate, o.Sum, o.Scale, o.Choose, o.Lookup)
 _TORCH.add(not_counted, o.Recur, o.Communicate, o.Loss, o.Update)
 _TORCH.add(twice_forward(_TORCH), o.Backward)
@@ -316,11 +322,11 @@ def original_activate(op: o.Activate) -> Count:
 
 
 _ORIGINAL = KindTable("original counting", o.Op, base=_STANDARD)
-for _kind, _formula in (
+add_formulas(
+    _ORIGINAL,
     (o.MatMul, original_matmul), (o.ExpertMatMul, original_experts_flops), (o.Attend, original_attend_flops),
     (o.Normalise, original_normalise), (o.Activate, original_activate),
-):  # fmt: skip
-    _ORIGINAL.add(_formula, _kind)
+)  # fmt: skip
 _ORIGINAL.add(twice_forward(_ORIGINAL), o.Backward)
 ORIGINAL = Counting(
     "original", "transformer-roofline-analyzer's counts, its slips included; layers only", _ORIGINAL, layers_only=True

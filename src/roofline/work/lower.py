@@ -235,7 +235,8 @@ def _indexer(i: m.Indexer, step: Step) -> Iterator[o.Op]:
     square = step.share(step.total(lambda q: q.new * _entries(q, rate)))
     yield o.Score(
         name=i.name, heads=i.heads, dim=i.head_dim, pairs=pairs, square=square, summed=i.summed,
-        sum_by_product=i.summed and i.sum_by_product, input=(i.heads * (i.head_dim + i.summed) + i.head_dim) * t, output=0, scratch=square,
+        sum_by_product=i.summed and i.sum_by_product,
+        input=(i.heads * (i.head_dim + (1 if i.summed else 0)) + i.head_dim) * t, output=0, scratch=square,
         cache_read=i.head_dim * step.reads(lambda q: q.cached // rate), cache_write=i.cache_width * t,
     )  # fmt: skip
 

@@ -82,8 +82,8 @@ class ExpertMatMul(Op):
 
     One of the two products of a feed-forward hidden → inner → hidden, `gated` or not: the first where `up`.
 
-    `tokens`·`top_k` = m, but for those that fall on experts without weights. `decoding`: 1 where every query adds one token to cached ones, else 0. `reference`: how the
-    published code multiplies, as in the module.
+    `tokens`·`top_k` = m, but for those that fall on experts without weights. `decoding`: 1 where every query
+    adds one token to cached ones, else 0. `reference`: how the published code multiplies, as in the module.
     """
 
     m: Count

@@ -162,7 +162,7 @@ CASES: dict[str, Case] = {
             "mlp_layer_types": (ABSENT, ["sparse", "dense", "sparse", "dense"]),
             ("layer_types", "indexer_types", "index_topk_pattern"): (
                 (["full_attention", "indexed_attention", "linear_attention", "indexed_attention"], ABSENT, "FSSF"),
-                (["indexed_attention"] * 4, ["full", "shared", "shared", "full"], ABSENT),
+                (["indexed_attention"] * 4, ["full", "shared", "full", "shared"], ABSENT),
             ),
         },
     ),
@@ -232,7 +232,13 @@ CASES: dict[str, Case] = {
     "cosmos3_edge_text": Case(
         {**SIZES, "head_dim": 16, "rope_parameters": _rope(3, 3, 2)},
         # The whole, which alone has a head, never ties it.
-        {**without("tie_word_embeddings", of=DENSE), **KV_OR_ALL, **ATTENTION_BIAS, **MLP_BIAS, ("head_dim", "rope_parameters"): ((32, _rope(6, 5, 5)),)},
+        {
+            **without("tie_word_embeddings", of=DENSE),
+            **KV_OR_ALL,
+            **ATTENTION_BIAS,
+            **MLP_BIAS,
+            ("head_dim", "rope_parameters"): ((32, _rope(6, 5, 5)),),
+        },
     ),
     "muse_glimmer_text": Case(WINDOWED_SIZES, MUSE),
     "muse_spark_text": Case(

@@ -21,8 +21,8 @@ NAMES = {"linear": "linear", "full": "", "shared": "shared index"}
 
 @family("glm5_next_text")
 def glm5_next(c: Config) -> Model:
-    """GLM-5.3-Flash (model card zai-org/GLM-5.3-Flash): three layers of Kimi's delta attention to one of sparse latent."""
-    width, kinds, streams = c.size("hidden_size"), _kinds(c, depth(c)), c.size("hc_mult", 4)
+    """GLM-5.3-Flash (model card zai-org/GLM-5.3-Flash): three layers of Kimi's delta attention to one of latent."""
+    width, kinds, streams = c.size("hidden_size"), _kinds(c, depth(c)), c.assumed("hc_mult", 4)
     mixers = {k: _linear(c, width) if k == "linear" else _pooled(c, width, k) for k in dict.fromkeys(kinds)}
     dense, experts = mlp(width, c.size("intermediate_size"), activation(c)), fine_moe(c, width)
     blocks = [
@@ -48,13 +48,16 @@ def _kinds(c: Config, layers: int) -> list[str]:
 def _linear(c: Config, width: int) -> Modules:
     """Kimi Delta Attention by the keys of `linear_attn_config`, or by flat ones."""
     inside = c.section("linear_attn_config")
-    heads, dim = inside.size("num_heads", c.size("linear_num_heads", 64)), inside.size("head_dim", c.size("linear_head_dim", 128))
+    heads, dim = (
+        inside.size("num_heads", c.size("linear_num_heads", 64)),
+        inside.size("head_dim", c.size("linear_head_dim", 128)),
+    )
     return kimi_delta(width, heads, dim, inside.size("short_conv_kernel_size", c.size("linear_conv_kernel_dim", 4)))
 
 
 def _pooled(c: Config, width: int, index: str) -> Modules:
     """Latent attention without RoPE to `index_topk` tokens in pools of `index_kpool`, and to those of no whole pool."""
-    pool, dim = c.size("index_kpool", 16), c.size("index_head_dim")
+    pool, dim = c.assumed("index_kpool", 16), c.size("index_head_dim")
     if not c.flag("index_kpool_always_select_tail", True):
         raise c.error("index_kpool_always_select_tail", "true")
 

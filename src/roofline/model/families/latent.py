@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from roofline.model.config import Config
-from roofline.model.families.blocks.attention import latent_attention, rope_section
+from roofline.model.families.blocks.attention import latent_attention
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types
 from roofline.model.families.blocks.layers import causal_lm, kind, stack, untied, with_before
 from roofline.model.families.blocks.norms import rms
@@ -21,7 +19,7 @@ from roofline.model.modules import Activation, Gate, Linear, Modules
 @family("axk2")
 def axk2(c: Config) -> Model:
     """A.X K2 (model card skt/A.X-K2): DeepSeek-V3.2's sparse attention, gated; norms before it and experts gated."""
-    width, layers, rank = c.size("hidden_size"), depth(c), c.size("gated_norm_rank", 16)
+    width, layers, rank = c.size("hidden_size"), depth(c), c.assumed("gated_norm_rank", 16)
     c.per_layer("layer_types", layers, ("indexed_attention",), ["indexed_attention"] * layers)
     first, every = c.size("first_k_dense_replace", 1, least=0), c.size("moe_layer_freq", 1)
     mixer = (*_norm_gate("attn", width, rank), *_gated_queries(latent_attention(c, bias=_bias(c), index="full")))
@@ -47,7 +45,8 @@ def _norm_gate(name: str, width: int, rank: int) -> Modules:
 def _gated_queries(latent: Modules) -> Modules:
     """Queries and a gate for each value of a head, both of the compressed queries before and behind their norm."""
     queries, output = (next(m for m in latent if m.name == name) for name in ("q_b_proj", "o_proj"))
-    assert isinstance(queries, Linear) and isinstance(output, Linear)
+    assert isinstance(queries, Linear)
+    assert isinstance(output, Linear)
     wide = column_product("q_gate_proj", 2 * queries.inputs, queries.outputs + output.inputs)
     gate = Gate(name="attention_gate", width=output.inputs, gates=output.inputs)
     return with_before((wide if m is queries else m for m in latent), "o_proj", gate)
@@ -56,7 +55,7 @@ def _gated_queries(latent: Modules) -> Modules:
 @family("hy_v4")
 def hy_v4(c: Config) -> Model:
     """Hunyuan 4 (transformers 5.23): sparse latent attention with gates and sinks, residual streams kept apart."""
-    width, layers, streams = c.size("hidden_size"), depth(c), c.size("hc_mult", 4)
+    width, layers, streams = c.size("hidden_size"), depth(c), c.assumed("hc_mult", 4)
     c.per_layer("layer_types", layers, ("indexed_attention",), ["indexed_attention"] * layers)
     default = ["full" if i == 0 or i % 4 == 1 else "shared" for i in range(layers)]
     index, sparse = c.per_layer("indexer_types", layers, ("full", "shared"), default), mlp_layer_types(c, layers, 1)
@@ -74,15 +73,17 @@ def hy_v4(c: Config) -> Model:
 
 @family("bailing_hybrid")
 def bailing_hybrid(c: Config) -> Model:
-    """Ling 3 (model card inclusionAI/Ling-3.0-Flash): five layers of delta attention to one of gated latent attention."""
+    """Ling 3 (model card inclusionAI/Ling-3.0-Flash): five layers of delta attention to one of gated latent."""
     c = untied(c)
-    width, layers, every = c.size("hidden_size"), depth(c), c.size("layer_group_size", 6)
+    width, layers, every = c.size("hidden_size"), depth(c), c.assumed("layer_group_size", 6)
     kernel = c.size("linear_conv_kernel_dim", c.size("short_conv_kernel_size", 4))
     heads, dim = c.size("linear_num_heads", c.size("num_attention_heads")), c.size("linear_head_dim", _head_dim(c))
     mixers = {"linear_attention": ("linear", kimi_delta(width, heads, dim, kernel, narrow=False))}
     mixers["full_attention"] = ("", latent_attention(c.with_values(q_lora_rank=None), bias=_bias(c), gates=1))
     default = ["full_attention" if (i + 1) % every == 0 else "linear_attention" for i in range(layers)]
     kinds = c.per_layer("layer_types", layers, ("linear_attention", "full_attention"), default)
+    c = c if c.has("num_shared_experts") else c.with_defaults({"n_shared_experts": 1})
+    c = c if c.has("num_experts_per_token") else c.with_defaults({"num_experts_per_tok": 8})
     dense, experts = mlp(width, c.size("intermediate_size"), activation(c)), fine_moe(c, width)
     sparse = mlp_layer_types(c, layers, c.size("first_k_dense_replace", 2, least=0))
     c.mark_read("kda_safe_gate", "kda_lower_bound", "mtp_loss_scaling_factor")
@@ -95,7 +96,7 @@ def _head_dim(c: Config) -> int:
 
 @family("dots3_note_text", "dots3_note")
 def dots3_note(c: Config) -> Model:
-    """dots 3 (model card dots-studio/dots3-note-prev): sparse latent attention on every fourth layer, sliding on others."""
+    """dots 3 (model card dots-studio/dots3-note-prev): latent attention, sparse on every fourth layer, else sliding."""
     width, kinds = c.size("hidden_size"), _dots3_kinds(c, depth(c))
     mixers = [(("sliding" if k == SLIDING else ""), _dots3_attention(c, i, k)) for i, k in enumerate(kinds)]
     shared = c.size("shared_experts_intermediate_size|moe_shared_expert_intermediate_size", 1536)
@@ -115,7 +116,9 @@ SLIDING_SIZES = {
 def _dots3_kinds(c: Config, layers: int) -> list[str]:
     """The attention of each layer; `full_attention` is another word for an indexed one, or the other way round."""
     indexed = c.flag("use_dsa", True)
-    default = [INDEXED if i < 2 or i % 4 == 1 or not c.flag("use_sliding_window", True) else SLIDING for i in range(layers)]
+    default = [
+        INDEXED if i < 2 or i % 4 == 1 or not c.flag("use_sliding_window", True) else SLIDING for i in range(layers)
+    ]
     kinds = c.per_layer("layer_types", layers, (SLIDING, INDEXED, FULL), default)
     if not c.has("use_dsa") and c.has("per_layer_config"):
         return kinds

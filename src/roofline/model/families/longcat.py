@@ -1,4 +1,4 @@
-"""LongCat-Flash (arXiv:2509.01322): two attentions and two dense networks a layer, experts on a shortcut past half of it."""
+"""LongCat-Flash (arXiv:2509.01322): two attentions and dense networks a layer, experts on a shortcut."""
 
 from __future__ import annotations
 

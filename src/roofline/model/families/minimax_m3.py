@@ -1,4 +1,4 @@
-"""MiniMax-M3 (model card MiniMaxAI/MiniMax-M3): grouped queries that attend to blocks of keys which an indexer picks."""
+"""MiniMax-M3 (model card MiniMaxAI/MiniMax-M3): grouped queries attend to blocks that an indexer picks."""
 
 from __future__ import annotations
 
@@ -28,10 +28,15 @@ def minimax_m3(c: Config) -> Model:
     kinds, inner, shared = _layer_types(c, d.layers), c.size("intermediate_size"), c.size("shared_intermediate_size")
     picked = _picked(c, d, full, rope) if SPARSE in kinds else ()
     experts = moe(c, d.width, c.size("num_local_experts|num_experts"), top_k, inner, act=act, shared=shared)
-    dense, mixers = mlp(d.width, c.size("dense_intermediate_size", 12288), act), {FULL: ("", full), SPARSE: ("picked", picked)}
+    dense, mixers = (
+        mlp(d.width, c.size("dense_intermediate_size", 12288), act),
+        {FULL: ("", full), SPARSE: ("picked", picked)},
+    )
     c.mark_read("sparse_attention_config", "n_shared_experts", "rope_parameters")
     c.mark_read("index_n_heads", "index_head_dim", "index_block_size", "index_topk_blocks", "index_local_blocks")
-    return causal_lm(c, d.width, stack(d.width, [mixers[k] for k in kinds], dense, experts=experts, sparse=_sparse(c, d.layers)))
+    return causal_lm(
+        c, d.width, stack(d.width, [mixers[k] for k in kinds], dense, experts=experts, sparse=_sparse(c, d.layers))
+    )
 
 
 def _indexing(c: Config, key: str, older: str, default: int) -> int:
@@ -41,8 +46,14 @@ def _indexing(c: Config, key: str, older: str, default: int) -> int:
 
 def _picked(c: Config, d: Dims, full: Modules, rope: int) -> Modules:
     """Attention to blocks, which small heads of an indexer pick: each for its group of heads."""
-    heads, dim = _indexing(c, "index_n_heads", "sparse_num_index_heads", 4), _indexing(c, "index_head_dim", "sparse_index_dim", 128)
-    block, select = _indexing(c, "index_block_size", "sparse_block_size", 128), _indexing(c, "index_topk_blocks", "sparse_topk_blocks", 16)
+    heads, dim = (
+        _indexing(c, "index_n_heads", "sparse_num_index_heads", 4),
+        _indexing(c, "index_head_dim", "sparse_index_dim", 128),
+    )
+    block, select = (
+        _indexing(c, "index_block_size", "sparse_block_size", 128),
+        _indexing(c, "index_topk_blocks", "sparse_topk_blocks", 16),
+    )
     c.size("index_local_blocks", 1), c.section("sparse_attention_config").mark_read("sparse_local_block")
     indexer = (
         replicated_product("index_q_proj", d.width, heads * dim),

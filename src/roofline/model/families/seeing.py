@@ -20,7 +20,7 @@ ACT = "hidden_activation|hidden_act"
 
 @family("cohere_compass_text")
 def cohere_compass(c: Config) -> Model:
-    """North Micro Vision (model card CohereLabs/North-Micro-Vision-Instruct): Command's layers, RoPE where one is given."""
+    """North Micro Vision (model card CohereLabs/North-Micro-Vision-Instruct): Command's layers, RoPE where given."""
     d, bias, ropes = dims(c.with_values(head_dim=None)), c.flag("attention_bias"), c.raw.get("rope_parameters")
     ffn, windows = mlp(d.width, c.size("intermediate_size"), activation(c)), layer_windows(c, d.layers, lambda i: False)
     names = {None: "full_attention"}
@@ -50,7 +50,7 @@ def cosmos3_edge(c: Config) -> Model:
 
 @family("muse_glimmer_text")
 def muse_glimmer(c: Config) -> Model:
-    """Muse Glimmer (model card meta-models/Muse-Glimmer-30B): gated attention, three sliding layers to one without RoPE."""
+    """Muse Glimmer (model card meta-models/Muse-Glimmer-30B): gated attention, three sliding layers to one full."""
     d, ffn = dims(c, head_dim=128), mlp(c.size("hidden_size"), c.size("intermediate_size"), activation(c, ACT))
     c.mark_read("qk_scale_factor", "output_multiplier", "post_norm_eps")
     blocks = stack(d.width, _muse_mixers(c, d), ffn, after=True)

@@ -7,9 +7,7 @@ from roofline.model.model import Block
 from roofline.model.modules import Activation, Add, Gate, Linear, Mix, Module, Modules
 
 
-def stream_layer(
-    name: str, width: int, streams: int, mixer: Modules, ffn: Modules, *, mixed: bool = True
-) -> Block:
+def stream_layer(name: str, width: int, streams: int, mixer: Modules, ffn: Modules, *, mixed: bool = True) -> Block:
     """Attention, then a feed-forward, each between the connections that sum the streams and spread its output.
 
     `mixed`: each stream becomes a sum of all before the output is added (DeepSeek-V4); otherwise they stay apart.
