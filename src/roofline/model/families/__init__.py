@@ -52,6 +52,7 @@ WRAPPERS = {
     "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe",
     "mllama": "mllama_text_model", "inkling_mm_model": "inkling_text", "inkling2": "inkling2_text",
 }  # fmt: skip
+_TRACED = " (of others that transformers has, analyze --traced counts the products)"
 # Types of a text, or of a whole whose text stands in the same object, that are a known one by another name.
 SAME = {
     "emu3_text_model": "llama", "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2",
@@ -75,7 +76,7 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     model_type = SAME.get(model_type, model_type)
     build_family = FAMILIES.get(model_type)
     if build_family is None:
-        raise c.error("model_type", "a known model_type", nearest(model_type, FAMILIES))
+        raise c.error("model_type", f"a known model_type{_TRACED}", nearest(model_type, FAMILIES))
     draft = raw.get("num_nextn_predict_layers") or raw.get("num_mtp_modules")
     if draft:
         not_counted.append(f"{draft} multi-token-prediction layer(s), run only when drafting")

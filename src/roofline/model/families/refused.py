@@ -115,7 +115,7 @@ _KINDS = {
         instructblipvideo_qformer molmo2_adapter moshi_depth muse_glimmer_assistant qwen2_5_omni_talker
         qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text
     """,
-    "a decoder with layers that are not covered yet": """
+    "a decoder with layers that are not covered yet; analyze --traced counts its products by its real code": """
         axk2 bailing_hybrid beam blt cohere_compass_text cosmos3_edge_text cpmant diffllama doge dots3_note_text
         flint gemma4_assistant gemma4_unified_assistant git glm5_next_text hy_v4 idefics imagegpt
           jetmoe kosmos_2_5_text_model kosmos_2_text_model kyutai_speech_to_text lfm3
