@@ -60,7 +60,7 @@ def write(folder: Path, content: str | dict[str, Any]) -> str:
         ({"num_hidden_layers": float("nan")}, "num_hidden_layers: expected a whole number from 1 to 8192, got nan"),
         ({"num_attention_heads": None}, "num_attention_heads: expected a whole number from 1 to 67108864, got None"),
         ({"num_key_value_heads": 5}, "got 5; nearest: 1, 2, 4, 8, 16, 32"),
-        ({"model_type": "lama"}, "model_type: expected a known model_type, got 'lama'; nearest: llama"),
+        ({"model_type": "lama"}, "model_type: expected a known model_type (of others that transformers has"),
         ({"hidden_act": "sillu"}, "got 'sillu'; nearest: silu"),
         ({"tie_word_embeddings": "true"}, "tie_word_embeddings: expected true or false, got 'true'"),
         ({"rope_theta": "abc"}, "rope_theta: expected a number above 0, got 'abc'"),

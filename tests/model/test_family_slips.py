@@ -28,6 +28,10 @@ GRIFFIN = {"model_type": "recurrent_gemma", **DENSE, "head_dim": 16, "lru_width"
     "intermediate_size": 192}
 MIMO = {"model_type": "mimo_v2_flash", **DENSE, "head_dim": 24, "v_head_dim": 16, "num_key_value_heads": 1,
     "moe_intermediate_size": 32, "n_routed_experts": 8, "num_experts_per_tok": 2, "sliding_window": 9}
+GEMMA4 = {"model_type": "gemma4_text", **DENSE, "head_dim": 16, "global_head_dim": 32, "sliding_window": 8,
+    "layer_types": ["sliding_attention"] * 4, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 100}
+GLM_MOE = {"model_type": "glm4_moe", **DENSE, "head_dim": 16, "moe_intermediate_size": 32, "n_routed_experts": 8,
+    "num_experts_per_tok": 2, "n_shared_experts": 0, "first_k_dense_replace": 1}
 MINISTRAL = {"model_type": "ministral", **DENSE, "head_dim": 16}
 DBRX = {"model_type": "dbrx", "d_model": 64, "n_heads": 4, "n_layers": 2, "vocab_size": 128, "max_seq_len": 64,
     "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8}}
@@ -39,6 +43,7 @@ SLIPS: list[tuple[str, dict[str, Any], int, int]] = [
     ("one shared expert", {**DEEPSEEK_V4, "n_shared_experts": 1}, 345533, 50400000),
     ("one shared expert, said to be three", {**DEEPSEEK_V4, "n_shared_experts": 3}, 345533, 50400000),
     ("one shared expert, said to be none", {**DEEPSEEK_V4, "n_shared_experts": 0}, 345533, 50400000),
+    ("deepseek_v4's biased shared expert", {**DEEPSEEK_V4, "mlp_bias": True}, 346045, 50400000),
     ("zamba2", ZAMBA2, 658640, 669264896),
     ("zamba2's sizes by their own keys", {**ZAMBA2, "attention_head_dim": 32, "attention_hidden_size": 128},
      658640, 669264896),
@@ -55,6 +60,9 @@ SLIPS: list[tuple[str, dict[str, Any], int, int]] = [
     ("mimo by its own keys", {**MIMO, "hybrid_layer_pattern": [0, 1, 1, 1], "moe_layer_freq": [0, 1, 1, 1],
      "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2, "swa_head_dim": 24, "swa_v_head_dim": 16,
      "add_swa_attention_sink_bias": True, "add_full_attention_sink_bias": False}, 243276, 36915200),
+    ("mimo has no shared expert", {**MIMO, "n_shared_experts": 1}, 243276, 36915200),
+    ("gemma4's last layer is full", GEMMA4, 154216, 54405120),
+    ("glm4_moe without a shared expert", GLM_MOE, 233536, 31682560),
     ("ministral", {**MINISTRAL, "sliding_window": 8}, 139840, 46735360),
     ("ministral's wider heads", {**MINISTRAL, "head_dim": 24}, 164416, 58634240),
     ("dbrx's activation as an object", {**DBRX, "ffn_config": {**DBRX_EXPERTS, "ffn_act_fn": {"name": "silu"}}},

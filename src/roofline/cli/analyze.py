@@ -52,6 +52,7 @@ def analyze(
     precision: Formats = None,
     revision: Revision = None,
     headers: Headers = False,
+    traced: Switch = False,
     json: Form = False,
     csv: Form = False,
     md: Form = False,
@@ -66,6 +67,9 @@ def analyze(
 
     Parameters
     ----------
+    traced:
+        Count the matrix products and the attention of its real code in transformers, run on shapes alone (`pip install
+        'roofline[oracle]'`): for types that Roofline has no family for. Code of a checkpoint is never run.
     json:
         JSON, as docs/json.md has it.
     csv:
@@ -83,7 +87,7 @@ def analyze(
     if on is None and law != "calibrated":
         raise InputError("--law", law, "--on CHIP beside it: without a chip there are no times")
     form = form_of(output, {"json": json, "csv": csv, "md": md})
-    built = load(model, revision=revision, headers=headers)
+    built = _traced(model, revision) if traced else load(model, revision=revision, headers=headers)
     options = {"counting": counting, "traffic": traffic, "precision": precision}
     asked = step.steps(built.context)
     if on is None:
@@ -120,6 +124,13 @@ def analyze(
     warn_beyond(built, asked)
     warn_below((s.name, s.analysis) for s in steps)
     refuse(result.fits is not False, "" if form == "" else _misfit(steps))
+
+
+def _traced(name: str, revision: str | None) -> Model:
+    """The model as its real code runs it."""
+    from roofline.tracing.make import trace
+
+    return trace(name, revision=revision)
 
 
 def _counted(

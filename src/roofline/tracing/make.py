@@ -11,7 +11,7 @@ from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.errors import InputError
 from roofline.model.load import Source, config_of
 from roofline.model.model import Block, Model
-from roofline.model.modules import Linear, Module
+from roofline.model.modules import Attention, Experts, Linear, Module, Part
 from roofline.model.quantization import stored_precision
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def trace(source: Source, *, revision: str | None = None) -> Model:
 
     The code runs with shapes and without weights over two prompts and over one token behind a cache. What multiplies by
     a weight becomes a Linear or an Embedding, attention an Attention, routed experts Experts, each by its name in the
-    code; norms, activations and all other work count nothing, and the model says so (`not_counted`). All parameters
+    code; norms, activations and all other work count nothing, and the model says so (`not_counted`). Attention is
+    to all tokens before, or to those of a window: a choice among them is not seen. All parameters
     count. It can be analyzed, estimated and fitted as any other model. Code that comes with a checkpoint is never run.
 
     Raises InputError where torch or transformers are missing, or where they do not have this type.
@@ -42,13 +43,13 @@ def trace(source: Source, *, revision: str | None = None) -> Model:
     c = Config(raw)
     model_type = c.text("model_type")
     c.size("num_hidden_layers|n_layer|n_layers|num_layers", 1, most=MOST_LAYERS)
-    return _model(name or model_type, model_type, c, passes(model_type, _plain(raw), SHAPES))
+    return _model(name or model_type, model_type, c, passes(model_type, settings_of(raw), SHAPES))
 
 
-def _plain(raw: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(raw: Mapping[str, Any]) -> dict[str, Any]:
     """The settings without those that say where code comes from, and in which formats weights are stored."""
     return {
-        key: _plain(value) if isinstance(value, Mapping) else value
+        key: settings_of(value) if isinstance(value, Mapping) else value
         for key, value in raw.items()
         if key != "model_type" and not any(word in key for word in _HOW_IT_RUNS)
     }
@@ -59,6 +60,8 @@ def _model(name: str, model_type: str, c: Config, runs: Sequence[Pass]) -> Model
     first = runs[0]
     alike = [step for step in first.steps if all(step in run.steps for run in runs[1:])]
     layers = dict.fromkeys(step.layer for step in alike if step.layer is not None)
+    if not layers:
+        raise InputError("trace", model_type, "a model whose numbered layers multiply by their weights")
     parts = {layer: [step.module for step in alike if step.layer == layer] for layer in (None, *layers)}
     ends = [(step.module, step.last) for step in alike if step.layer is None]
     idle = first.parameters - sum(step.module.parameters for step in alike)
@@ -70,13 +73,36 @@ def _model(name: str, model_type: str, c: Config, runs: Sequence[Pass]) -> Model
         vocab=first.vocab,
         hidden=first.hidden,
         embedding=_apart([*(m for m, last in ends if not last), *rest]),
-        layers=tuple(Block("layer", _apart(parts[layer])) for layer in layers),
+        layers=tuple(Block("layer", _apart(_in_parts(parts[layer]))) for layer in layers),
         head=_apart([m for m, last in ends if last]),
         precision=stored_precision(c),
         context=first.context,
         warnings=tuple(_warnings(c)),
-        not_counted=tuple(_not_counted(first, odd, idle)),
+        not_counted=tuple(_not_counted(runs, odd, idle)),
     )
+
+
+def _in_parts(modules: Sequence[Module]) -> list[Module]:
+    """A layer's products under the parts that formats are given by: those around attention, and those of routers.
+
+    A product is of attention where it stands in the same module of the code; it is a router where it is beside experts
+    and scores each of them.
+    """
+    attention = tuple(_around(m.name.removesuffix(".attention") + ".") for m in modules if isinstance(m, Attention))
+    experts = {(_around(m.name), m.experts) for m in modules if isinstance(m, Experts)}
+
+    def part_of(m: Linear) -> Part:
+        if any(around and m.name.startswith(around) for around in attention):
+            return "attention"
+        routes = any(m.outputs == count and m.name.startswith(around) for around, count in experts)
+        return "router" if routes else m.part
+
+    return [replace(m, part=part_of(m)) if isinstance(m, Linear) else m for m in modules]
+
+
+def _around(name: str) -> str:
+    """The module of the code that holds what has this name, and a dot."""
+    return name[: name.rfind(".") + 1]
 
 
 def _apart(modules: Sequence[Module]) -> tuple[Module, ...]:
@@ -96,14 +122,17 @@ def _warnings(c: Config) -> Iterator[str]:
     yield from c.notes
 
 
-def _not_counted(first: Pass, odd: set[str], idle: int) -> Iterator[str]:
+def _not_counted(runs: Sequence[Pass], odd: set[str], idle: int) -> Iterator[str]:
+    first = runs[0]
     yield f"the work of all but matrix products and attention (traced from transformers {first.version})"
     if idle > 0:
         yield f"the work of {idle} parameters of norms and other modules; their memory counts"
     if odd:
-        yield f"products whose rows do not follow the tokens: {_some(odd)}"
+        yield f"products whose rows do not follow the tokens: {_some(odd)}; its cache may be smaller than counted"
     if first.unknown:
         yield f"products of activations outside attention, and convolutions: {_some(first.unknown)}"
+    if not any(run.cached for run in runs):
+        yield "anything that it does behind a cache only: its code does not run there without values"
 
 
 def _some(names: set[str] | frozenset[str]) -> str:

@@ -27,6 +27,8 @@ _PRODUCTS: Mapping[str, tuple[int, int, int | None]] = {
 }  # fmt: skip
 """Product → the places of its two factors and of what is added."""
 _OTHERS = ("aten.convolution", "aten._grouped_mm", "aten.mv", "aten.addmv", "aten.dot")
+_COPIES = ("aten._to_copy", "aten.clone")
+"""What makes another storage of the same values: a router's weight in single precision."""
 _OTHERS_BEGIN = "aten._scaled_dot_product"
 
 
@@ -44,6 +46,7 @@ class Pass:
     """What one pass did, and what the model is. `unknown`: where it did products that no module stands for."""
 
     steps: tuple[TracedStep, ...]
+    cached: bool
     unknown: frozenset[str]
     parameters: int
     vocab: int
@@ -63,7 +66,8 @@ def passes(model_type: str, settings: Mapping[str, Any], shapes: Sequence[tuple[
             raise InputError("model_type", model_type, f"a type that transformers {transformers.__version__} has")
         try:
             model = _built(torch, transformers, model_type, settings)
-            return [_pass(torch, transformers, model, shape) for shape in shapes]
+            ran = [_pass(torch, transformers, model, shape) for shape in shapes if not shape[2]]
+            return ran + list(_behind_a_cache(torch, transformers, model, shapes))
         except InputError:
             raise
         except Exception as error:  # whatever the code of some model raises: it is the config's or that code's matter
@@ -75,7 +79,8 @@ def passes(model_type: str, settings: Mapping[str, Any], shapes: Sequence[tuple[
 @contextmanager
 def _quiet(torch: Any, transformers: Any) -> Iterator[None]:
     """Weights in bf16, as grouped products need; nothing printed, and nothing fetched."""
-    before, hub = torch.get_default_dtype(), import_module("huggingface_hub.constants")
+    hub: Any = import_module("huggingface_hub.constants")
+    before = torch.get_default_dtype()
     level, offline = transformers.logging.get_verbosity(), hub.HF_HUB_OFFLINE
     torch.set_default_dtype(torch.bfloat16)
     transformers.logging.set_verbosity_error()
@@ -100,7 +105,7 @@ def _built(torch: Any, transformers: Any, model_type: str, settings: Mapping[str
 
     try:
         model = build(_KERNEL)
-    except ValueError:
+    except (KeyError, ValueError):  # its attention is not one that can be chosen
         model = build("eager")
     return model.train(False)
 
@@ -114,6 +119,18 @@ def _register(transformers: Any, attend: Callable[..., Any], experts: Callable[.
     import_module("transformers.integrations.moe").ALL_EXPERTS_FUNCTIONS.register(_KERNEL, experts)
 
 
+def _behind_a_cache(
+    torch: Any, transformers: Any, model: Any, shapes: Sequence[tuple[int, int, bool]]
+) -> Iterator[Pass]:
+    """The passes that stand behind a cache; none of a model whose cache does not work without values."""
+    for shape in shapes:
+        if shape[2]:
+            try:
+                yield _pass(torch, transformers, model, shape)
+            except Exception:  # the model says that none ran
+                return
+
+
 def _pass(torch: Any, transformers: Any, model: Any, shape: tuple[int, int, bool]) -> Pass:
     """One pass; where it stands behind a cache, of a prompt that is not watched."""
     sequences, tokens, cached = shape
@@ -125,12 +142,14 @@ def _pass(torch: Any, transformers: Any, model: Any, shape: tuple[int, int, bool
         if cached:
             prompt = torch.zeros(sequences, 5, dtype=torch.long, device="meta")
             given = {"use_cache": True, "past_key_values": model(input_ids=prompt, use_cache=True).past_key_values}
-            watch.steps.clear(), watch.counted.clear()
+            watch.steps.clear()
+            watch.counted.clear()
+            watch.unknown.clear()
         with _watching(watch.dispatch):
             model(input_ids=ids, **given)
     text, table = model.config.get_text_config(), model.get_input_embeddings().weight
     return Pass(
-        steps=tuple(watch.steps), unknown=frozenset(watch.unknown),
+        steps=tuple(watch.steps), cached=cached, unknown=frozenset(watch.unknown),
         parameters=sum(p.numel() for p in model.parameters()), vocab=table.shape[0],
         hidden=getattr(text, "hidden_size", table.shape[1]), context=getattr(text, "max_position_embeddings", None),
         version=transformers.__version__,
@@ -162,10 +181,12 @@ class _Watch:
     steps: list[TracedStep] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
     counted: set[str] = field(default_factory=set)
+    copies: list[Any] = field(default_factory=list)
+    """Copies of weights, kept so that no other storage takes their place."""
 
     def __post_init__(self) -> None:
-        self.names = {id(m): name for name, m in self.model.named_modules()}
-        self.weights = {_storage(p): name for name, p in self.model.named_parameters()}
+        self.names: dict[int, str] = {id(m): name for name, m in self.model.named_modules()}
+        self.weights: dict[int, str] = {_storage(p): name for name, p in self.model.named_parameters()}
         head, table = self.model.get_output_embeddings(), self.model.get_input_embeddings()
         self.head = "" if head is None else self.weights[_storage(head.weight)]
         self.shared = self.head == self.weights[_storage(table.weight)]
@@ -182,7 +203,11 @@ class _Watch:
         elif name in _OTHERS or name.startswith(_OTHERS_BEGIN):
             owner = next((n for x in args if hasattr(x, "untyped_storage") and (n := self._owner(x))), "")
             self.unknown.add(self._general(owner) or name)
-        return function(*args, **kwargs)
+        out = function(*args, **kwargs)
+        if name in _COPIES and (owner := self._owner(args[0])):
+            self.weights[_storage(out)] = owner
+            self.copies.append(out)
+        return out
 
     def _owner(self, tensor: Any) -> str:
         """The parameter that a tensor is a view of, if any."""
@@ -196,7 +221,8 @@ class _Watch:
         if not owner:
             self.unknown.add(f"behind {self.steps[-1].module.name}" if self.steps else "before all layers")
             return
-        inputs, outputs, groups = *weight.shape[-2:], prod(weight.shape[:-2])
+        inputs, outputs = weight.shape[-2:]
+        groups = prod(weight.shape[:-2])
         if groups > 1 and weight.stride(0) == 0:
             rows, groups = rows * groups, 1
         if rows % self.tokens:
@@ -217,7 +243,9 @@ class _Watch:
             self._add(owner, Embedding(name=_leaf(owner), rows=rows, width=width, shared=shared))
 
     # -- what transformers lets one choose -----------------------------------------------------------------------------
-    def attend(self, module: Any, query: Any, key: Any, value: Any, mask: Any, **kwargs: Any) -> tuple[Any, None]:
+    def attend(
+        self, module: Any, query: Any, key: Any, value: Any, mask: Any = None, **kwargs: Any
+    ) -> tuple[Any, None]:
         """Attention of [sequences, heads, tokens, head_dim] queries, its keys and values not repeated."""
         del mask
         sequences, heads, tokens, dim = query.shape

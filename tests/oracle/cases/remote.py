@@ -60,6 +60,24 @@ NEMOTRON_SUPER = [
 ]  # fmt: skip
 
 PUBLISHED: dict[str, list[Published]] = {
+    "hunyuan": [
+        Published(
+            {
+                "model_type": "hunyuan",
+                **_sizes(6400, 18304, 64, 80, 8, 128512),
+                "num_experts": 16,
+                "moe_topk": 1,
+                "num_shared_expert": 1,
+                "use_mixed_mlp_moe": True,
+                "use_cla": True,
+                "cla_share_factor": 2,
+                "use_qk_norm": True,
+                "tie_word_embeddings": True,
+            },
+            "389B",
+            "size of hf.co/tencent/Tencent-Hunyuan-Large and of arXiv:2411.02265 §2",
+        )
+    ],
     "internlm": [
         Published(
             {"model_type": "internlm", "bias": True, **_sizes(4096, 11008, 32, 32, None, 103168)},

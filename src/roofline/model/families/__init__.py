@@ -52,6 +52,7 @@ from roofline.model.quantization import quantised, scheme_of
 __all__ = ["FAMILIES", "SAME", "WRAPPERS", "build", "family"]
 
 _DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "num_mtp_layers")
+_TRACED = " (of others that transformers has, analyze --traced counts the products)"
 
 
 def build(raw: Mapping[str, Any], name: str = "") -> Model:
@@ -73,7 +74,7 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     model_type = SAME.get(model_type, model_type)
     build_family = FAMILIES.get(model_type)
     if build_family is None:
-        raise c.error("model_type", "a known model_type", nearest(model_type, FAMILIES))
+        raise c.error("model_type", f"a known model_type{_TRACED}", nearest(model_type, FAMILIES))
     draft = next((raw[key] for key in _DRAFTS if raw.get(key)), None) or _by_class(outer, *_DRAFTS)
     if draft:
         not_counted.append(f"{draft} multi-token-prediction layer(s), run only when drafting")

@@ -68,12 +68,15 @@ def grok1(c: Config) -> Model:
 
 # -- keys and values of a layer before (CLA, arXiv:2405.12981) ------------------------------------------------------
 @family("hunyuan")
-def hunyuan(c: Config) -> Model:
+def hunyuan_large(c: Config) -> Model:
     """Hunyuan-Large (arXiv:2411.02265): experts beside shared ones; keys and values serve `cla_share_factor` layers."""
     d, inner = dims(c), c.size("intermediate_size")
     every = c.size("cla_share_factor", 1) if c.flag("use_cla") else 1
     own = attention(
-        d, rotary=rotary(c, d.head_dim), bias=c.flag("attention_bias"), qk_norm=per_head if c.flag("use_qk_norm") else None
+        d,
+        rotary=rotary(c, d.head_dim),
+        bias=c.flag("attention_bias"),
+        qk_norm=per_head if c.flag("use_qk_norm") else None,
     )
     ffn = _hunyuan_experts(c, d.width, inner) if c.size("num_experts", 1) > 1 else mlp(d.width, inner, activation(c))
     sparse, lent = c.size("num_experts", 1) > 1, _borrowing(own)

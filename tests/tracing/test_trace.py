@@ -1,0 +1,122 @@
+"""A traced model does what its family says, to the digit; what cannot be traced is refused in one line."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofline as rl
+from roofline.tracing import make
+
+oracle = pytest.mark.oracle
+
+# fmt: off
+DENSE = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "vocab_size": 128, "max_position_embeddings": 4096, "dtype": "bfloat16"}
+EXPERTS = {"num_local_experts": 8, "num_experts_per_tok": 2}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "llama": {"model_type": "llama", **DENSE},
+    "llama, tied and biased": {"model_type": "llama", **DENSE, "tie_word_embeddings": True, "attention_bias": True},
+    "mixtral": {"model_type": "mixtral", **DENSE, **EXPERTS},
+    "mistral, sliding": {"model_type": "mistral", **DENSE, "sliding_window": 16, "head_dim": 16},
+    "gpt-oss, with sinks": {"model_type": "gpt_oss", **DENSE, **EXPERTS, "head_dim": 16, "sliding_window": 16},
+    "gpt2": {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": 128,
+             "dtype": "bfloat16"},
+}
+DOGE = {"model_type": "doge", **DENSE}
+# fmt: on
+STEPS = rl.prefill(batch=2, tokens=50), rl.decode(batch=3, context=77), rl.prefill(batch=1, tokens=4096)
+
+
+@pytest.fixture
+def torch() -> Any:
+    pytest.importorskip("transformers")
+    return pytest.importorskip("torch")
+
+
+def _work(model: rl.Model, step: rl.Step) -> dict[str, tuple[Any, Any]]:
+    """FLOPs and bytes of weights, by kind."""
+    sums: dict[str, tuple[Any, Any]] = {}
+    for row in rl.analyze(model, step).ops:
+        if row.kind in ("matmul", "experts", "attention"):
+            flops, weight = sums.get(row.kind, (0, 0))
+            sums[row.kind] = flops + row.flops, weight + row.moved.weight
+    return sums
+
+
+@oracle
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_trace_equals_the_family(torch: Any, name: str) -> None:
+    traced, family = rl.trace(CONFIGS[name]), rl.load(CONFIGS[name])
+    assert traced.parameters == family.parameters
+    assert traced.parameters_by_part() == family.parameters_by_part()
+    assert (traced.weight_bytes(), traced.kv_bytes(1000)) == (family.weight_bytes(), family.kv_bytes(1000))
+    for step in STEPS:
+        assert _work(traced, step) == _work(family, step)
+
+
+@oracle
+def test_a_trace_equals_the_family_of_published_models(torch: Any) -> None:
+    for name in ("meta-llama/Llama-3.1-8B", "mistralai/Mixtral-8x7B-v0.1"):
+        traced, family = rl.trace(name), rl.load(name)
+        assert traced.parameters == family.parameters
+        assert [_work(traced, step) for step in STEPS] == [_work(family, step) for step in STEPS]
+
+
+@oracle
+def test_a_type_without_a_family_is_traced_and_says_so(torch: Any) -> None:
+    with pytest.raises(rl.InputError, match="--traced"):
+        rl.load(DOGE)
+    model = rl.trace(DOGE)
+    real = pytest.importorskip("oracle.real")
+    assert model.parameters == real.parameters(DOGE)
+    assert any("traced" in line for line in model.not_counted)
+    estimate = rl.estimate(model, rl.decode(batch=1, context=1024), on="h100-sxm")
+    assert estimate.time > 0
+
+
+@oracle
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"model_type": "no-such-type"}, "model_type"),
+        ({**CONFIGS["llama"], "hidden_size": "wide"}, "trace"),
+        ({**CONFIGS["llama"], "num_hidden_layers": 10**9}, "num_hidden_layers"),
+        ({}, "model_type"),
+    ],
+)
+def test_what_cannot_be_traced_is_one_line(torch: Any, config: dict[str, Any], field: str) -> None:
+    with pytest.raises(rl.InputError) as error:
+        rl.trace(config)
+    assert error.value.field == field
+    assert "\n" not in str(error.value)
+
+
+def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make, "find_spec", lambda name: None)
+    with pytest.raises(rl.InputError, match=r"pip install 'roofline\[oracle\]'"):
+        rl.trace(CONFIGS["llama"])
+
+
+def test_no_key_of_a_config_chooses_code() -> None:
+    """What says where code, kernels or weights come from is not handed on, wherever it stands."""
+    raw = {
+        "model_type": "llama", "hidden_size": 64, "auto_map": {"AutoModel": "org/evil--x.Y"},
+        "_attn_implementation": "org/kernel", "attn_implementation": "org/kernel", "use_kernels": True,
+        "text_config": {"attn_implementation": "org/kernel", "hidden_size": 32}, "backbone": "timm/x",
+    }  # fmt: skip
+    assert make.settings_of(raw) == {"hidden_size": 64, "text_config": {"hidden_size": 32}}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed")
+def test_the_command_says_what_to_install(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "llama"}')
+    words = [sys.executable, "-m", "roofline.cli.main", "analyze", str(path), "--traced"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "roofline[oracle]" in done.stderr
+    assert "Traceback" not in done.stderr
