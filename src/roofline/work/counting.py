@@ -241,13 +241,13 @@ def torch_dual(op: o.Dual) -> Count:
     """The chunked reference: C·Bᵀ, M·x, chunk states, C·states over whole chunks, then chunk by chunk."""
     c, p, n = op.chunk, op.head_dim, op.state_size
     inside = c * c * (n + p) + 2 * c * n * p
-    return (
-        2
-        * op.heads
-        * op.step.total(
-            lambda q: inside * ceil_div(q.new, c) + p * n * (ceil_div(q.new, c) + 1) * (ceil_div(q.new, c) + 1)
-        )
-    )
+
+    def inside_and_across(q: Queries) -> Count:
+        chunks = ceil_div(q.new, c)
+        steps = (chunks + 1) * (chunks + 1)
+        return inside * chunks + p * n * steps
+
+    return 2 * op.heads * op.step.total(inside_and_across)
 
 
 def torch_delta(op: o.Delta) -> Count:
@@ -269,7 +269,13 @@ def torch_linear_attend(op: o.LinearAttend) -> Count:
 def torch_memorise(op: o.Memorise) -> Count:
     """Whole chunks: q·kᵀ, its product with v, q·C, kᵀ·v, q·n. What is left goes token by token: k·vᵀ, q·C, q·n."""
     c, k, v = op.chunk, op.key_dim, op.value_dim
-    return 2 * op.heads * op.step.total(lambda q: (q.new // c) * c * c * (k + v) + q.new * (2 * k * v + k))
+    square, state = c * c * (k + v), 2 * k * v + k
+
+    def whole_and_rest(q: Queries) -> Count:
+        whole = q.new // c
+        return square * whole + state * q.new
+
+    return 2 * op.heads * op.step.total(whole_and_rest)
 
 
 def torch_shift(op: o.Shift) -> Count:
