@@ -82,8 +82,6 @@ def bailing_hybrid(c: Config) -> Model:
     mixers["full_attention"] = ("", latent_attention(c.with_values(q_lora_rank=None), bias=_bias(c), gates=1))
     default = ["full_attention" if (i + 1) % every == 0 else "linear_attention" for i in range(layers)]
     kinds = c.per_layer("layer_types", layers, ("linear_attention", "full_attention"), default)
-    c = c if c.has("num_shared_experts") else c.with_defaults({"n_shared_experts": 1})
-    c = c if c.has("num_experts_per_token") else c.with_defaults({"num_experts_per_tok": 8})
     dense, experts = mlp(width, c.size("intermediate_size"), activation(c)), fine_moe(c, width)
     sparse = mlp_layer_types(c, layers, c.size("first_k_dense_replace", 2, least=0))
     c.mark_read("kda_safe_gate", "kda_lower_bound", "mtp_loss_scaling_factor")
@@ -91,7 +89,8 @@ def bailing_hybrid(c: Config) -> Model:
 
 
 def _head_dim(c: Config) -> int:
-    return c.assumed("head_dim", 128)
+    size: int = c.assumed("head_dim", 128)
+    return size
 
 
 @family("dots3_note_text", "dots3_note")

@@ -23,11 +23,10 @@ def cohere_compass(c: Config) -> Model:
     """North Micro Vision (model card CohereLabs/North-Micro-Vision-Instruct): Command's layers, RoPE where given."""
     d, bias, ropes = dims(c.with_values(head_dim=None)), c.flag("attention_bias"), c.raw.get("rope_parameters")
     ffn, windows = mlp(d.width, c.size("intermediate_size"), activation(c)), layer_windows(c, d.layers, lambda i: False)
-    names = {None: "full_attention"}
     bare = [name for name, rope in ropes.items() if rope is None] if isinstance(ropes, dict) else []
 
     def mixer(window: int | None) -> Modules:
-        name = names.get(window, "sliding_attention")
+        name = "full_attention" if window is None else "sliding_attention"
         return attention(d, rotary=0 if name in bare else rotary(c, d.head_dim, 1.0, name), bias=bias, window=window)
 
     c.mark_read("pooling", "logit_scale", "head_dim")
