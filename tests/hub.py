@@ -16,6 +16,7 @@ CONFIG = {
     "intermediate_size": 128,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
+    "max_position_embeddings": 2048,
     "tie_word_embeddings": False,
     "dtype": "bfloat16",
 }

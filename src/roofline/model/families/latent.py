@@ -75,6 +75,7 @@ def hy_v4(c: Config) -> Model:
 def bailing_hybrid(c: Config) -> Model:
     """Ling 3 (model card inclusionAI/Ling-3.0-Flash): five layers of delta attention to one of gated latent."""
     c = untied(c)
+    c.mark_read("q_lora_rank")
     width, layers, every = c.size("hidden_size"), depth(c), c.assumed("layer_group_size", 6)
     kernel = c.size("linear_conv_kernel_dim", c.size("short_conv_kernel_size", 4))
     heads, dim = c.size("linear_num_heads", c.size("num_attention_heads")), c.size("linear_head_dim", _head_dim(c))
@@ -139,7 +140,7 @@ def _dots3_sizes(c: Config, layer: int, kind: str) -> Config:
         listed = c.section("per_layer_config")
         key = next((k for k in listed.raw if k.isdigit() and int(k) == layer), "")
         inside = listed.section(key)
-        return c.with_values(**{k: inside.size(k, c.raw.get(k)) for k in (*SLIDING_SIZES, "qk_rope_head_dim")})
+        return c.with_values(**{k: inside.size(k, c.get(k)) for k in (*SLIDING_SIZES, "qk_rope_head_dim")})
     if kind != SLIDING:
         return c
     sizes = {key: c.size(f"swa_{key}", size) for key, size in SLIDING_SIZES.items()}

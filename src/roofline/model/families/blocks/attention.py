@@ -153,7 +153,8 @@ def latent_attention(
     rank, nope = c.size("kv_lora_rank"), c.size("qk_nope_head_dim")
     rotated = c.size("qk_rope_head_dim", least=int(rope))
     v, q_rank = c.size("v_head_dim"), c.size("q_lora_rank", None) if index == "none" else c.size("q_lora_rank")
-    c.unused_sizes("num_key_value_heads", "head_dim", "qk_head_dim")
+    c.unused_sizes("num_key_value_heads", "qk_head_dim")
+    c.unused_sizes("head_dim", least=int(rope))
     rope_section(c)
     queries: Modules = (column_product("q_proj", width, heads * (nope + rotated)),)
     if q_rank is not None:
