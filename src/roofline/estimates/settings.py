@@ -26,6 +26,7 @@ from roofline.model.errors import InputError
 from roofline.model.maths import Count
 from roofline.model.model import Model
 from roofline.model.precision import Precision
+from roofline.model.quantization.asked import formats_of
 from roofline.remember import remembered
 from roofline.result import Axis, Grid, Result
 from roofline.work.step import Step
@@ -142,7 +143,8 @@ def _setup(
     model: Model, *, on: Machine, layout: object = None, precision: object = None,
     engine: str | Engine | None = None, law: str | Mode = "calibrated",
 ) -> Setup:  # fmt: skip
-    how, mode, formats = engine_named(engine), mode_named(law), model.precision.merged(precision)
+    how, mode = engine_named(engine), mode_named(law)
+    model, formats = formats_of(model, precision)
     return Setup(model, deployment_of(model, on, layout, formats, how), formats, how, mode)
 
 

@@ -55,6 +55,7 @@ from roofline.model.formats import FORMATS
 from roofline.model.load import model_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most, some
 from roofline.model.model import Model
+from roofline.model.quantization.asked import formats_of
 from roofline.result import Figured, Flag, Units, Word
 from roofline.work import ops as o
 from roofline.work.analysis import analyze
@@ -611,7 +612,8 @@ def _estimate(
     deployment = deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on)
     spread, micro = deployment.layout, with_batch(step, step.micro_batch)
     micro_batches = check(model, step, spread)
-    asked = Setup(model, deployment, step.precision.merged(precision), engine_named(engine), mode_named(law))
+    model, formats = formats_of(model, precision, step.precision)
+    asked = Setup(model, deployment, formats, engine_named(engine), mode_named(law))
     layers, ranks = pipeline(model, spread)
     sections, known = _micro_batch(asked, micro, layers)
     kinds: dict[Any, Stage] = {}

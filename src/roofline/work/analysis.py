@@ -14,6 +14,7 @@ from roofline.model.load import Source, model_of
 from roofline.model.maths import Count, is_array
 from roofline.model.model import Model
 from roofline.model.precision import Precision
+from roofline.model.quantization.asked import formats_of
 from roofline.result import Figured, Result, Units
 from roofline.work.counting import Counting, counting_named
 from roofline.work.ops import Op
@@ -213,7 +214,7 @@ def analyze(
         raise InputError("step", step, "a Step such as prefill(batch=1, tokens=1024)")
     how, what = counting_named(counting), traffic_named(traffic)
     base = step.precision if isinstance(step, Training) else built.precision
-    formats = base.merged(precision)
+    built, formats = formats_of(built, precision, base)
     if how.all_logits:
         step = step.with_logits("all")
     if step.shape and not _fits(Analysis(built, step.largest(), how, what, formats)):

@@ -54,7 +54,8 @@ class Scheme:
     """A checkpoint's quantisation: the first rule that names a matrix says its format.
 
     Where none does, matrices of `covers` are in the `default` format; None: they are as the dtype has them. `source`:
-    the config's section, for warnings. `kv`: the format of the KV cache, where it says one.
+    the config's section, for warnings. `kv`: the format of the KV cache, where it says one. `strict`: every rule has to
+    name something, whatever it looks like.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -62,6 +63,7 @@ class Scheme:
     covers: frozenset[Part] = frozenset(WEIGHTS)
     kv: Format | None = None
     source: str = "quantization_config"
+    strict: bool = False
 
 
 # -- patterns ------------------------------------------------------------------------------------------------------
@@ -210,7 +212,9 @@ class Matcher:
     def modules(self, modules: Modules, layer: int | None, stored: Precision) -> Modules:
         """Modules that know their formats."""
         return tuple(
-            self._formatted(x, modules, layer, stored.weights(part_of(x))) if part_of(x) in stored.own else x
+            self._formatted(x, modules, layer, x.format or stored.weights(part_of(x)))
+            if part_of(x) in stored.own
+            else x
             for x in modules
         )
 
@@ -257,7 +261,9 @@ class Matcher:
         return (f"{self.scheme.source} names what this model does not have: {some}",)
 
     def _missed(self, pattern: _Pattern, layers: int) -> bool:
-        if pattern.text in self.used or _BESIDE.search(pattern.text):
+        if pattern.text in self.used or self.scheme.strict:
+            return pattern.text not in self.used
+        if _BESIDE.search(pattern.text):
             return False
         return pattern.layer is None or not pattern.layer.isdigit() or int(pattern.layer) < layers
 

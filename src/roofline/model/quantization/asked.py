@@ -1,0 +1,68 @@
+"""Formats that a caller asks for: of roles, and of modules by the names that a checkpoint gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from roofline.model.errors import InputError
+from roofline.model.formats import Format, format_named
+from roofline.model.model import Block, Model
+from roofline.model.modules import Modules
+from roofline.model.precision import PARTS, Precision, part_of
+from roofline.model.quantization.rules import Rule, Scheme, quantised
+
+_PATTERN = frozenset("._*:")
+"""A key with one of these is a pattern of module names, since no role has any."""
+
+
+def formats_of(model: Model, asked: object, base: Precision | None = None) -> tuple[Model, Precision]:
+    """The model and the formats it runs in: `base` (its own) changed by what is `asked` for.
+
+    Roles are as in `Precision.merged`. Beside them stand patterns of names as quantisation configs write them: a name
+    (`o_proj`, `model.layers.0.mlp`), a glob (`model.layers.0.*`), an expression behind `re:` (in a mapping where it
+    holds a comma); the first that names a matrix says its format, whatever its role has.
+
+    Raises InputError for a role or format that does not exist, and for a pattern that names nothing.
+    """
+    own = model.precision if base is None else base
+    roles, rules = _told_apart(asked)
+    if not rules:
+        return model, own.merged(asked)
+    formats = own.merged(roles or None)
+    plain = replace(_without(model, formats), precision=replace(formats, own=frozenset(PARTS)))
+    for rule in rules:
+        if quantised(plain, Scheme((rule,), source="precision", strict=True))[1]:
+            raise InputError("precision", rule.pattern, "a role, or a name or pattern of the model's modules")
+    changed, _ = quantised(plain, Scheme(rules, source="precision"))
+    return changed, changed.precision
+
+
+def _told_apart(asked: object) -> tuple[dict[str, Any], tuple[Rule, ...]]:
+    """The roles with their formats, and the rules of the patterns; no rules where none is asked for."""
+    pairs: Mapping[str, Any] = {}
+    if isinstance(asked, Mapping):
+        pairs = asked
+    elif isinstance(asked, str) and "=" in asked:
+        items = (item.rpartition("=") for item in asked.split(",") if item.strip())
+        pairs = {key.strip(): value.strip() for key, _, value in items}
+    rules = tuple(Rule(key, _format(value, key)) for key, value in pairs.items() if not _PATTERN.isdisjoint(key))
+    return {key: value for key, value in pairs.items() if _PATTERN.isdisjoint(key)}, rules
+
+
+def _format(value: object, key: str) -> Format:
+    return value if isinstance(value, Format) else format_named(value, key)
+
+
+def _without(model: Model, formats: Precision) -> Model:
+    """The model without its modules' own formats in the parts whose format a caller has set."""
+
+    def told(modules: Modules) -> Modules:
+        return tuple(x if part_of(x) in formats.own else replace(x, format=None) for x in modules)
+
+    blocks: dict[int, Block] = {id(b): replace(b, modules=told(b.modules)) for b in (*model.layers, *model.drafts)}
+    return replace(
+        model, layers=tuple(blocks[id(b)] for b in model.layers), drafts=tuple(blocks[id(b)] for b in model.drafts),
+        embedding=told(model.embedding), head=told(model.head),
+    )  # fmt: skip
