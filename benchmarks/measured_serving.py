@@ -168,7 +168,7 @@ def servers(folder: Path) -> Iterator[Row]:
 def _precision(model: rl.Model, mode: str, backend: str) -> str | None:
     """The formats of a row: the checkpoint's own where it is quantised, else those the row names.
 
-    NVIDIA's fp4 checkpoints of mixtures quantise the experts alone; those that TensorRT-LLM serves ask for an fp8 cache.
+    NVIDIA quantises the experts alone in its fp4 mixtures; its checkpoints for TensorRT-LLM ask for an fp8 cache.
     """
     own = model.precision.weights("experts" if model.active_parameters != model.parameters else "ffn")
     if mode not in QUANTISED or (own.bits < 16 and mode != "nvfp4") or own.name == "mxfp4":

@@ -9,8 +9,8 @@ from typing import Any
 from roofline.model.errors import InputError
 from roofline.model.formats import Format, format_named
 from roofline.model.model import Block, Model
-from roofline.model.modules import Modules
-from roofline.model.precision import PARTS, Precision, part_of
+from roofline.model.modules import PARTS, Modules
+from roofline.model.precision import Precision, part_of
 from roofline.model.quantization.rules import Rule, Scheme, quantised
 
 _PATTERN = frozenset("._*:")
