@@ -81,9 +81,9 @@ LawName = Annotated[
 Formats = Annotated[
     str | None,
     Parameter(
-        help="Formats instead of the checkpoint's, of the weights (`fp8`), by role (`weights=int4,kv=fp8`) or by modules' "
-        "names (`weights=fp8,o_proj=bf16`, `model.layers.0.*=bf16`): `bf16`, `fp16`, `fp8`, `int8`, `int4`, `int4-g32`, "
-        "`mxfp4`, `nvfp4`, `nf4` and more."
+        help="Formats instead of the checkpoint's, of the weights (`fp8`), by role (`weights=int4,kv=fp8`) or by "
+        "modules' names (`weights=fp8,o_proj=bf16`, `model.layers.0.*=bf16`): `bf16`, `fp16`, `fp8`, `int8`, `int4`, "
+        "`int4-g32`, `mxfp4`, `nvfp4`, `nf4` and more."
     ),
 ]
 LayoutText = Annotated[
