@@ -26,7 +26,7 @@ from roofline.estimates.step import Estimate, check_context, step_estimate
 from roofline.model.checks import count, numbers
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.model.maths import Count, ceil_div, is_array, least, most, where
+from roofline.model.maths import Count, ceil_div, is_array, least, most, root, where
 from roofline.result import Flag, Units, Word
 from roofline.work.step import Queries, decode, prefill
 from roofline.work.step import replace as changed
@@ -39,7 +39,7 @@ MOST_IN_FLIGHT = 2**20
 class Serving(Deployed):
     """Steady state. Spans are in seconds; numbers or arrays.
 
-    ttft: from arrival to the first token: the wait for the step under way, queueing behind other prompts (M/G/1) or
+    ttft: from arrival to the first token: the wait for the step under way, for the prompts of the others in flight or
     for a place, and the own prefill. tpot: mean time between a request's tokens after the first. latency:
     ttft + (output − 1)·tpot.
     `in_flight`: requests decoding or prefilling; `capacity`: how many the memory of all replicas holds at once.
@@ -229,9 +229,9 @@ class Server:
         both = launched(plan, mixed, engine.host(others + prompts, prompts * fresh))
         extra = both.minus(company).times(1 / prompts)
         tpot = alone + extra.times((running - 1) / out)
-        busy = least(0.99, extra.expected * (running - 1) / out / tpot.expected)
-        wait = extra.times(busy / (2 * (1 - busy))) + alone.times(0.5).where(running > 1, NOTHING)
         decoding = tpot.times(out - 1)
+        behind = closed_wait(running, extra.expected, decoding.expected)
+        wait = extra.times(behind / most(extra.expected, 1e-12)) + alone.times(0.5).where(running > 1, NOTHING)
         begun = wait + both
         # No server does more than one thing at a time, or multiplies faster than its peak: a request costs it its
         # prompt and its share of out − 1 steps. Who finds no place waits: latency ≥ everyone · work.
@@ -246,6 +246,18 @@ class Server:
             begun.most(latency.minus(decoding)).shaped(shape), tpot.shaped(shape),
             shaped(least(1.0, extra.expected / work.expected), shape),
         )  # fmt: skip
+
+
+def closed_wait(requests: Count, service: Count, away: Count) -> Count:
+    """Seconds that a prompt waits for others, of `requests` that each take `service` at the server and are `away` after.
+
+    Mean value analysis of a closed queue (Reiser and Lavenberg 1980; Schweitzer's step from n to n − 1) with service
+    that does not vary, of which half is left of the one under way:
+    R = S + S·(n − 1)·(R − S/2)/(R + Z), so R² + (Z − n·S)·R − S·Z + (n − 1)·S²/2 = 0. It is never more than n·S.
+    """
+    slack = requests * service - away
+    rest = 4 * service * away - 2 * (requests - 1) * service * service
+    return most(0.5 * (slack + root(slack * slack + rest)) - service, 0.0)
 
 
 def rounded(value: Count) -> Count:
