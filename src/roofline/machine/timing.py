@@ -14,7 +14,7 @@ from roofline.machine import law
 from roofline.machine.collectives import Routing, Transfer, collective
 from roofline.machine.constants import Grade
 from roofline.machine.kernels import KERNELS, is_matrix, matrix_format, plainer, restricted, shape_of, work_of
-from roofline.machine.target import Target
+from roofline.machine.target import Target, wide_key
 from roofline.model.maths import Count, is_array, least, most, where
 from roofline.work import ops as o
 from roofline.work.counting import STANDARD
@@ -107,16 +107,21 @@ def _time(op: o.Op, target: Target) -> Timing:
 
 def time_quantise(op: o.Op, target: Target) -> Timing | None:
     """The pass that quantises a product's activations, an op of its own; None where there is none."""
-    if not isinstance(op, o.MatMul) or op.phase == "weight" or target.mode.name != "calibrated":
+    if not isinstance(op, o.MatMul) or op.beside or op.phase == "weight" or target.mode.name != "calibrated":
         return None
     path = target.path(op)
     if not path.quantise:
         return None
-    constants = target.constants(path.dtype, "quantised_matmul")
-    seconds = law.quantise_pass(op.m, op.k, path.quantise, target.roof(path.compute), constants.record)
+    constants, roof = target.quantising(path.dtype), target.roof(path.compute)
+    if constants is None:
+        constants = target.constants(wide_key(target.precision.activations.compute), "stream")
+        seconds, floor = law.stream(path.quantise * op.m * op.k, roof, constants.record), constants.launch
+    else:
+        seconds = law.quantise_pass(op.m, op.k, path.quantise, roof, constants.record)
+        floor = constants.record.quantise_t0
     seconds = where(op.m > 0, seconds, 0.0)
     low, high = constants.interval(seconds)
-    fixed = least(seconds, constants.record.quantise_t0)
+    fixed = least(seconds, floor)
     return Timing(
         0.0, 0.0, seconds, low * seconds, high * seconds, fixed, constants.grade, launches=(op.m > 0) * 1
     )  # fmt: skip
