@@ -22,6 +22,9 @@ UNKNOWN = (0.5, 2.0)
 Grade: TypeAlias = Any
 """How well constants are known, a letter or an array of them: A fitted on this chip, B on its generation, C on others;
 "-" where there are none."""
+KIN: Mapping[str, str] = {"ampere-rtx": "ada", "cdna3": "cdna4"}
+"""Generations with units alike: whose constants serve where a generation has none of its own, before the generic ones.
+GA10x has half of Ada's tensor cores and the same instructions; aiter's tables have few formats for CDNA 3."""
 
 
 def worse(a: Grade, b: Grade) -> Grade:
@@ -87,9 +90,10 @@ def _table(name: str) -> Mapping[str, Any]:
 
 
 def places(chip: Chip) -> tuple[tuple[str, str], ...]:
-    """Whose constants serve a chip, best first, with their grades: its own, its generation's, the generic ones."""
+    """Whose constants serve a chip, best first, with their grades: its own, its generation's, a like one's, all's."""
     own = (chip.like or chip.id, "A" if chip.like is None else "B")
-    return own, (f"generation-{chip.generation}", "B"), ("generic", "C")
+    kin = ((f"generation-{KIN[chip.generation]}", "C"),) if chip.generation in KIN else ()
+    return own, (f"generation-{chip.generation}", "B"), *kin, (f"vendor-{chip.vendor}", "C"), ("generic", "C")
 
 
 @cache
@@ -116,8 +120,9 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
 
 
 def _foreign(generic: Constants, chip: Chip) -> Constants:
-    """Generic constants on a chip nobody measured: products in rows of 16, and off GPUs the widest interval."""
-    record = replace(generic.record, height=16.0) if hasattr(generic.record, "height") else generic.record
+    """Generic constants on a chip nobody measured: rows are computed as they are, for a few of them run kernels of
+    their own, and how wide those of the rest are nobody knows; off GPUs the interval is the widest."""
+    record = replace(generic.record, height=1.0) if hasattr(generic.record, "height") else generic.record
     if chip.kind == "gpu":
         return replace(generic, record=record)
     return replace(generic, record=record, small=UNKNOWN, large=UNKNOWN)
