@@ -19,6 +19,11 @@ from roofline.model.maths import Count, where
 FOLDER = Path(__file__).with_name("constants")
 UNKNOWN = (0.5, 2.0)
 """The interval of a law nobody has measured on anything like this chip."""
+OTHER_VENDORS = (0.70, 2.54)
+"""How far generic constants fall on GPUs of vendors that took no part in them: Arc B60, MI300X and MI355X, by
+`benchmarks/foreign.py`."""
+FITTED_VENDOR = "nvidia"
+"""Whose chips the generic constants are of."""
 Grade: TypeAlias = Any
 """How well constants are known, a letter or an array of them: A fitted on this chip, B on its generation, C on others;
 "-" where there are none."""
@@ -110,7 +115,7 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
     for place, grade in places(chip):
         known = _record(_table(place).get(dtype, {}).get(kind, {}), kind, software, grade)
         if known:
-            return known if grade != "C" else _foreign(known, chip)
+            return known if grade != "C" or place.startswith("vendor") else _foreign(known, chip, kind)
     if dtype not in ("bf16", "bf16_kv_bf16"):
         base = constants_for(chip, "bf16_kv_bf16" if kind.startswith("latent") else "bf16", _plain(kind), software)
         if dtype == "fp16" or kind == "stream":
@@ -119,13 +124,27 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
     return Constants(RECORDS[kind](), "C", UNKNOWN, UNKNOWN)
 
 
-def _foreign(generic: Constants, chip: Chip) -> Constants:
+def _foreign(generic: Constants, chip: Chip, kind: str) -> Constants:
     """Generic constants on a chip nobody measured: rows are computed as they are, for a few of them run kernels of
-    their own, and how wide those of the rest are nobody knows; off GPUs the interval is the widest."""
+    their own, and how wide those of the rest are nobody knows.
+
+    The interval is at least that of a generation that took no part in a fit, of another vendor's GPU, or, off GPUs, the
+    widest. Some products in few bits were measured on one generation alone: theirs is at least that of fp8.
+    """
     record = replace(generic.record, height=1.0) if hasattr(generic.record, "height") else generic.record
-    if chip.kind == "gpu":
-        return replace(generic, record=record)
-    return replace(generic, record=record, small=UNKNOWN, large=UNKNOWN)
+    if chip.vendor != FITTED_VENDOR:
+        far = OTHER_VENDORS if chip.kind == "gpu" else _around(UNKNOWN, OTHER_VENDORS)
+        return replace(generic, record=record, small=_around(generic.small, far), large=_around(generic.large, far))
+    dtype = "fp8" if kind == "quantised_matmul" else "bf16"
+    apart = _record(_table("generic").get(dtype, {}).get(kind, {}), kind, None, "C") or generic
+    return replace(
+        generic, record=record, small=_around(generic.small, apart.small), large=_around(generic.large, apart.large)
+    )
+
+
+def _around(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    """The interval that holds two."""
+    return min(a[0], b[0]), max(a[1], b[1])
 
 
 def _plain(kind: str) -> str:

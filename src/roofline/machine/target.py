@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from roofline.machine import law
 from roofline.machine.chip import Chip
-from roofline.machine.constants import Constants, constants_for
+from roofline.machine.constants import Constants, constants_for, worse
 from roofline.machine.engine import Engine
 from roofline.machine.fabric import Cluster, of_chips
 from roofline.model.errors import InputError, nearest
@@ -50,7 +50,8 @@ class Target:
     def _constants(self, dtype: str, kind: str) -> Constants:
         fitted = constants_for(self.chip, dtype, kind, self.engine.software)
         if kind == "decode" and self.engine.rereads:
-            return replace(fitted, record=replace(fitted.record, group=1.0, l2=self.engine.rereads))
+            record = replace(fitted.record, group=1.0, l2=self.engine.rereads)
+            return replace(fitted, record=record, grade=worse(fitted.grade, "B"))
         return fitted
 
     def roof(self, fmt: str) -> law.Roof:

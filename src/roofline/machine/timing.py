@@ -12,7 +12,7 @@ import numpy as np
 
 from roofline.machine import law
 from roofline.machine.collectives import Routing, Transfer, collective
-from roofline.machine.constants import Grade
+from roofline.machine.constants import Grade, worse
 from roofline.machine.kernels import KERNELS, is_matrix, matrix_format, plainer, restricted, shape_of, work_of
 from roofline.machine.target import Target, wide_key
 from roofline.model.maths import Count, is_array, least, most, where
@@ -95,19 +95,22 @@ def _time(op: o.Op, target: Target) -> Timing:
         expected = most(compute / mode.mfu, memory / mode.mbu)
         return Timing(compute, memory, expected, expected, expected, 0.0, "-", launches=launches)
     seconds, constants = KERNELS[type(op)].law(op, target)
-    seconds = where(runs, seconds * target.engine.factor(target.chip.generation, work_of(op)), 0.0)
+    generation, work = target.chip.generation, work_of(op)
+    grade = worse(constants.grade, target.engine.grade(generation, work))
+    seconds = where(runs, seconds * target.engine.factor(generation, work), 0.0)
     expected = most(seconds, floor)
     low, high = constants.interval(expected)
     fixed = 0.0 if op.rides else constants.launch * (seconds > 0)
     return Timing(
-        compute, memory, expected, most(low * expected, floor), high * expected, fixed, constants.grade,
-        launches=launches,
+        compute, memory, expected, most(low * expected, floor), high * expected, fixed, grade, launches=launches,
     )  # fmt: skip
 
 
 def time_quantise(op: o.Op, target: Target) -> Timing | None:
     """The pass that quantises a product's activations, an op of its own; None where there is none."""
-    if not isinstance(op, o.MatMul) or op.beside or op.phase == "weight" or target.mode.name != "calibrated":
+    if not isinstance(op, o.MatMul) or op.phase == "weight" or target.mode.name != "calibrated":
+        return None
+    if op.beside and op.phase != "backward":  # going back, each quantises the gradient of its own output
         return None
     path = target.path(op)
     if not path.quantise:
@@ -146,6 +149,9 @@ def slowed(t: Transfer, target: Target) -> Transfer:
     if target.mode.name != "calibrated":
         seconds = t.floor / (target.mode.mbu if target.mode.name == "fixed" else 1.0)
         return Transfer(t.floor, seconds, seconds, seconds, 0.0, t.moved, "-")
-    slower = target.engine.factor(target.chip.generation, "collectives")
-    later = (target.engine.factor(target.chip.generation, "latency") - 1) * t.fixed
-    return replace(t, expected=slower * t.expected + later, low=slower * t.low + later, high=slower * t.high + later)
+    generation = target.chip.generation
+    slower = target.engine.factor(generation, "collectives")
+    later = (target.engine.factor(generation, "latency") - 1) * t.fixed
+    grade = worse(t.grade, max(target.engine.grade(generation, kind) for kind in ("collectives", "latency")))
+    expected, low, high = (slower * seconds + later for seconds in (t.expected, t.low, t.high))
+    return replace(t, expected=expected, low=low, high=high, grade=grade)

@@ -180,7 +180,7 @@ def backward(op: o.Op) -> Iterator[o.Op]:
 def _product(op: o.MatMul | o.ExpertMatMul) -> Iterator[o.Op]:
     """dX[m,k] = dY[m,n]·W[n,k]; dW[n,k] = dYᵀ[n,m]·X[m,k], added to the gradient kept so far."""
     shared: dict[str, Any] = {"input": op.output, "output": op.input, "vector": 0, "bias": False}
-    yield replace(op, name=f"{op.name}_dgrad", phase="backward", k=op.n, n=op.k, beside=False, **shared)
+    yield replace(op, name=f"{op.name}_dgrad", phase="backward", k=op.n, n=op.k, **shared)
     if op.frozen:
         return
     gradient: dict[str, Any] = {
