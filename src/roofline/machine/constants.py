@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
@@ -13,12 +14,14 @@ from typing import Any, TypeAlias
 
 from roofline.machine.chip import Chip
 from roofline.machine.files import Tables, raw
-from roofline.machine.law import RECORDS
+from roofline.machine.law import RECORDS, PrefillLaw
 from roofline.model.maths import Count, where
 
 FOLDER = Path(__file__).with_name("constants")
 UNKNOWN = (0.5, 2.0)
 """The interval of a law nobody has measured on anything like this chip."""
+SOFTMAX = PrefillLaw.fixed
+"""Share of prefill attention's time, at head size 128, that goes to exponentials alone."""
 OTHER_VENDORS = (0.70, 2.54)
 """How far generic constants fall on GPUs of vendors that took no part in them: Arc B60, MI300X and MI355X, by
 `benchmarks/foreign.py`."""
@@ -115,13 +118,30 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
     for place, grade in places(chip):
         known = _record(_table(place).get(dtype, {}).get(kind, {}), kind, software, grade)
         if known:
-            return known if grade != "C" or place.startswith("vendor") else _foreign(known, chip, kind)
+            if grade == "B":
+                return replace(known, record=_of_chip(known.record, chip))
+            return known if grade == "A" or place.startswith("vendor") else _foreign(known, chip, kind)
     if dtype not in ("bf16", "bf16_kv_bf16"):
         base = constants_for(chip, "bf16_kv_bf16" if kind.startswith("latent") else "bf16", _plain(kind), software)
         if dtype == "fp16" or kind == "stream":
             return base
         return Constants(_as(RECORDS[kind], base.record), "C", UNKNOWN, UNKNOWN)
     return Constants(RECORDS[kind](), "C", UNKNOWN, UNKNOWN)
+
+
+def _of_chip(record: Any, chip: Chip) -> Any:
+    """A generation's constants on one of its chips.
+
+    Where arithmetic is cut down and bandwidth is not, libraries choose kernels of fewer rows: so many at most that they
+    take half of the time in which the weights are read. More exponentials a clock shorten softmax.
+    """
+    if isinstance(record, PrefillLaw) and chip.exponentials != 1:
+        saved = SOFTMAX * (1 - 1 / chip.exponentials)
+        return replace(record, compute=record.compute / (1 - saved), fixed=(record.fixed - saved) / (1 - saved))
+    if not hasattr(record, "height") or chip.kind != "gpu":
+        return record
+    hidden = chip.ridge(chip.main_format) / 2
+    return record if record.height <= hidden else replace(record, height=2.0 ** math.floor(math.log2(hidden)))
 
 
 def _foreign(generic: Constants, chip: Chip, kind: str) -> Constants:
