@@ -1,6 +1,6 @@
 """Fit the constants of the laws to a folder of measurements.
 
-    python benchmarks/fit_laws.py DIR [--out FOLDER] [--without system,system] [--only kind] [--wide]
+    python benchmarks/fit_laws.py DIR [--out FOLDER] [--without system,system] [--only kind] [--systems system] [--wide]
 
 Every group (chip, dtype, kind, software) is fitted by robust least squares on log(predicted/measured); the error beside
 the constants is of rows whose shape took no part in the fit (5 folds by a hash of the shape).  A generation is fitted
@@ -274,7 +274,8 @@ def pool(group: list[Case], fold: str) -> Rows:
 
 Key = tuple[str, str, str, str]  # chip, generation or "generic"; dtype; kind; software
 HOST = ("host", "triton")  # timed from the host, or kernels nobody chooses: of their chip alone
-SERVING = ("trtllm", "vllm", "sglang")  # what a user who names no software may be running
+SERVING = ("trtllm", "vllm", "sglang", "aiter")  # what a user who names no software may be running
+ALONE = ("b60", "mi300x", "mi355x")  # of their generations alone: other software, or the best kernel of each shape
 COMMON = (
     "add",
     "input_layernorm",
@@ -313,7 +314,7 @@ def jobs(measured: list[Case]) -> dict[Key, Rows]:
     for (system, dtype, kind, soft), group in groups.items():
         if group[0].software not in HOST:
             wide[(f"generation.{generation(system)}", dtype, kind, soft)] += group
-            if system != "b60":
+            if system not in ALONE:
                 wide[("generic", dtype, kind, soft)] += group
     tables: dict[Key, Rows] = {}
     for key, group in distinct(groups).items():
@@ -335,37 +336,50 @@ def fit_one(job: tuple[Key, Rows]) -> tuple[Key, Fitted]:
     return job[0], fit(job[1])
 
 
-def separate(results: dict[Key, Fitted]) -> dict[Key, Fitted]:
-    """Quantised GEMM: take the bf16 GEMM's launch floor out of t0; the rest is the floor of the quantise pass."""
+def separate(results: dict[Key, Fitted], passes: set[Key]) -> dict[Key, Fitted]:
+    """Quantised GEMM of rows with a quantise pass (`passes`): take the bf16 GEMM's launch floor out of t0; the rest is
+    the floor of the pass."""
     done = dict(results)
     for key, fitted in results.items():
         record = fitted.record
-        if isinstance(record, laws.Quantised):
+        if isinstance(record, laws.Quantised) and key in passes:
             plain = results.get((key[0], "bf16", "matmul", "default"))
             base = min(float(record.t0), float(plain.record.t0)) if plain else float(record.t0)
             done[key] = replace(fitted, record=replace(record, t0=base, quantise_t0=float(record.t0) - base))
     return done
 
 
-def write(results: dict[Key, Fitted], names: dict[Key, str], folder: Path, only: set[str]) -> None:
+def file_of(place: str) -> str:
+    """The name of the file with the constants of a chip, a generation or any chip."""
+    return place.replace("generation.", "generation-") if place.startswith("gener") else chip_named(place).id
+
+
+def places_of(systems: set[str]) -> set[str]:
+    """The chips and their generations, as keys name them."""
+    return systems | {f"generation.{generation(s)}" for s in systems}
+
+
+def write(results: dict[Key, Fitted], names: dict[Key, str], folder: Path, only: set[str], systems: set[str]) -> None:
     """One file for each chip, generation, and the generic default: [dtype.kind.software] tables.
 
-    Where `only` some kinds were fitted, the tables of the others stay as they are.
+    Where `only` some kinds or `systems` were fitted, the tables of the others stay as they are.
     """
     files: dict[str, list[str]] = defaultdict(list)
-    for file in folder.glob("*.toml") if only else ():
+    again = {file_of(place) for place in places_of(systems)}
+    before = [file for file in folder.glob("*.toml") if not systems or file.stem in again]
+    for file in before if only else ():
         tables = file.read_text().split("\n\n[")[1:]
         files[file.stem] = [f"\n[{t.strip()}" for t in tables if t.partition("]")[0].split(".")[1] not in only]
     for key in sorted(results):
         f, (place, *rest) = results[key], key
-        file = place.replace("generation.", "generation-") if place.startswith("gener") else chip_named(place).id
+        file = file_of(place)
         lines = ["", f"[{'.'.join(rest)}]", f'software = "{names[key]}"']
         lines += [f"{x.name} = {float(getattr(f.record, x.name)):.4g}" for x in fields(f.record)]
         lines += [f"rows = {f.rows}", f"mape = {f.mape:.4f}", f"median = {f.median:.4f}", f"bias = {f.bias:.4f}"]
         lines += [f"low_small = {f.small[0]:.3f}", f"high_small = {f.small[1]:.3f}"]
         files[file] += [*lines, f"low = {f.large[0]:.3f}", f"high = {f.large[1]:.3f}"]
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.toml"):
+    for old in before:
         old.unlink()
     for file, lines in files.items():
         (folder / f"{file}.toml").write_text("\n".join([HEAD, *lines]) + "\n")
@@ -373,7 +387,8 @@ def write(results: dict[Key, Fitted], names: dict[Key, str], folder: Path, only:
 
 HEAD = """\
 # Written by benchmarks/fit_laws.py from measurements of aiconfigurator (Apache-2.0), vidur (MIT), LLMServingSim (MIT),
-# InferSim (Apache-2.0) and LLMCompass (BSD-3). mape, median, bias: on rows whose shape took no part in the fit (for a
+# InferSim (Apache-2.0) and LLMCompass (BSD-3); MI300X and MI355X: of aiter's tuning tables (MIT), the fastest kernel of
+# each shape, activations already quantised, experts without permutation: a lower envelope. mape, median, bias: on rows whose shape took no part in the fit (for a
 # generation: on a chip that took no part). low, high: factors of the interval that holds 80 % of those rows; *_small
 # where the launch floor rules."""
 
@@ -384,11 +399,16 @@ def main(argv: Iterable[str]) -> None:
     parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--without", default="", help="systems to leave out, by comma")
     parser.add_argument("--only", default="", help="kinds to fit, by comma")
+    parser.add_argument("--systems", default="", help="chips to fit with their generations, by comma")
     parser.add_argument("--wide", action="store_true", help="only the generations and the generic default")
     parser.add_argument("--fold", type=int, default=-1, help="leave this fold of shapes out")
     options = parser.parse_args(list(argv))
     left, only = set(options.without.split(",")), set(filter(None, options.only.split(",")))
+    systems = set(filter(None, options.systems.split(",")))
     measured = [c for c in cases(options.folder) if c.system not in left]
+    if systems:
+        near = {generation(s) for s in systems}
+        measured = [c for c in measured if generation(c.system) in near]
     if only:
         measured = [c for c in measured if c.kind.partition(".")[0] in only]
     if options.fold >= 0:
@@ -396,9 +416,12 @@ def main(argv: Iterable[str]) -> None:
     todo = sorted(jobs(measured).items(), key=lambda item: -len(item[1].seconds))
     if options.wide:
         todo = [(k, r) for k, r in todo if k[0].startswith("gener")]
+    if systems:
+        todo = [(k, r) for k, r in todo if k[0] in places_of(systems)]
+    passes = {k for k, r in todo if "quantise" in r.args and np.any(r.args["quantise"] > 0)}
     with ProcessPoolExecutor(2) as workers:
-        results = separate(dict(workers.map(fit_one, todo, chunksize=1)))
-    write(results, {k: r.software for k, r in todo}, options.out, only)
+        results = separate(dict(workers.map(fit_one, todo, chunksize=1)), passes)
+    write(results, {k: r.software for k, r in todo}, options.out, only, systems)
     print(f"{len(results)} sets of constants to {options.out}", file=sys.stderr)
 
 

@@ -29,6 +29,7 @@ PEAK = {
     "sq": "int8",
     "w4a16_mxfp4": "bf16",
     "w4a8_mxfp4_mxfp8": "fp8",
+    "mxfp4": "fp4",
 }
 BLOCK8 = (1 + 4 / 128, 1 + 4 / 128**2)
 # bytes per element of activations and weights, and of the pass that quantises the activations
@@ -42,6 +43,7 @@ BYTES = {
     "sq": (1, 1, 0),
     "w4a16_mxfp4": (2, 0.53125, 0),
     "w4a8_mxfp4_mxfp8": (1.03125, 0.53125, 0),
+    "mxfp4": (0.53125, 0.53125, 2.53125),
 }
 NAMES = {"bfloat16": "bf16", "float16": "bf16"}
 
@@ -650,6 +652,75 @@ def gdn(folder: Path) -> Iterator[Case]:
             yield stream((file, system, soft), kernel, size, seconds, fold, least=2 * tokens * width)
 
 
+AMD = {304: "mi300x", 256: "mi355x"}
+"""Catalog chip by compute units; MI325X and MI350X have as many, and the tables do not tell them apart."""
+AMD_PRODUCTS = {
+    ("bf16", "bf16"): "bf16",
+    ("a8w8_per_token", "fp8"): "fp8",
+    ("a8w8_per_token", "int8"): "sq",
+    ("fp8_block", "fp8"): "fp8_block",
+    ("mxfp4", "mxfp4"): "mxfp4",
+}
+AMD_EXPERTS = {
+    ("bf16", "bf16", "No"): "bf16",
+    ("fp8", "fp8", "per_Token"): "fp8",
+    ("fp8", "fp8", "per_1x128"): "fp8_block",
+    ("bf16", "int4", "per_1x32"): "int4_wo",
+    ("bf16", "fp4", "per_1x32"): "w4a16_mxfp4",
+    ("fp8", "fp4", "per_1x32"): "w4a8_mxfp4_mxfp8",
+    ("fp4", "fp4", "per_1x32"): "mxfp4",
+}
+
+
+def aiter_products(folder: Path) -> Iterator[Case]:
+    """The fastest of AMD's kernels for each shape, weights cold, activations quantised beforehand."""
+    file = "gemm_amd_aiter.csv"
+    for (units, kind, name, out), part in parts(read(folder, file), ["cu_num", "kind", "dtype", "out_dtype"]):
+        system, dtype = AMD.get(int(units)), AMD_PRODUCTS.get((kind, name))
+        if system is None or dtype is None:
+            continue
+        m, n, k = (column(part, c) for c in "mnk")
+        x, w, _ = BYTES[dtype]
+        one, y = np.ones_like(m), 4.0 if out == "fp32" else 2.0
+        args = {"m": m, "n": n, "k": k, "x": x * one, "w": w * one, "y": y * one}
+        if dtype != "bf16":
+            args["quantise"] = 0 * one
+        big = (n >= 256) & (k >= 256)
+        yield case(
+            (file, system, "aiter"), dtype, "matmul" if dtype == "bf16" else "quantised_matmul", args,
+            column(part, "us") / 1e6, 2 * m * n * k, x * m * k + w * n * k + y * m * n, folds(part, ["n", "k"]),
+            slices={"n,k>=256": big, "all": big | True},
+        )  # fmt: skip
+
+
+def aiter_experts(folder: Path) -> Iterator[Case]:
+    """The fastest of AMD's two grouped products for each shape: routing, permutation and combining are outside.
+
+    Every token chooses at random. Of 257 experts, one is shared and serves every token.
+    """
+    file = "moe_amd_aiter.csv"
+    for (units, *formats), part in parts(read(folder, file), ["cu_num", "act_dtype", "weight_dtype", "quant"]):
+        system, dtype = AMD.get(int(units)), AMD_EXPERTS.get((formats[0], formats[1], formats[2]))
+        if system is None or dtype is None:
+            continue
+        t, hidden, inner, k, e, gated = (
+            column(part, c) for c in ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "gated")
+        )
+        shared = (e == 257).astype(float)
+        touched = shared + (e - shared) * (1 - (1 - (k - shared) / (e - shared)) ** t)
+        x, w, _ = BYTES[dtype]
+        weights = touched * (2 + gated) * hidden * inner * w
+        args = {
+            "tokens": 0 * t, "rows": t * k, "moved": t * k, "touched": touched, "hidden": hidden, "inner": inner,
+            "gated": gated, "x": np.full_like(t, x), "w": np.full_like(t, w), "even": 0 * t, "apart": 0 * t,
+        }  # fmt: skip
+        yield case(
+            (file, system, "aiter"), dtype, "experts", args, column(part, "us") / 1e6,
+            2 * t * k * (2 + gated) * hidden * inner, weights,
+            folds(part, ["hidden_size", "inter_size", "num_experts", "topk"]),
+        )  # fmt: skip
+
+
 def cases(folder: Path) -> list[Case]:
     """Every row of `folder` that a law speaks of."""
     every = [
@@ -667,5 +738,7 @@ def cases(folder: Path) -> list[Case]:
         *infersim(folder),
         *llmcompass(folder),
         *gdn(folder),
+        *aiter_products(folder),
+        *aiter_experts(folder),
     ]
     return [c for c in every if len(c.seconds) and known(c.system)]

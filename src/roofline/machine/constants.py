@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
@@ -13,15 +14,25 @@ from typing import Any, TypeAlias
 
 from roofline.machine.chip import Chip
 from roofline.machine.files import Tables, raw
-from roofline.machine.law import RECORDS
+from roofline.machine.law import RECORDS, PrefillLaw
 from roofline.model.maths import Count, where
 
 FOLDER = Path(__file__).with_name("constants")
 UNKNOWN = (0.5, 2.0)
 """The interval of a law nobody has measured on anything like this chip."""
+SOFTMAX = PrefillLaw.fixed
+"""Share of prefill attention's time, at head size 128, that goes to exponentials alone."""
+OTHER_VENDORS = (0.70, 2.54)
+"""How far generic constants fall on GPUs of vendors that took no part in them: Arc B60, MI300X and MI355X, by
+`benchmarks/foreign.py`."""
+FITTED_VENDOR = "nvidia"
+"""Whose chips the generic constants are of."""
 Grade: TypeAlias = Any
 """How well constants are known, a letter or an array of them: A fitted on this chip, B on its generation, C on others;
 "-" where there are none."""
+KIN: Mapping[str, str] = {"ampere-rtx": "ada", "cdna3": "cdna4"}
+"""Generations with units alike: whose constants serve where a generation has none of its own, before the generic ones.
+GA10x has half of Ada's tensor cores and the same instructions; aiter's tables have few formats for CDNA 3."""
 
 
 def worse(a: Grade, b: Grade) -> Grade:
@@ -87,9 +98,10 @@ def _table(name: str) -> Mapping[str, Any]:
 
 
 def places(chip: Chip) -> tuple[tuple[str, str], ...]:
-    """Whose constants serve a chip, best first, with their grades: its own, its generation's, the generic ones."""
+    """Whose constants serve a chip, best first, with their grades: its own, its generation's, a like one's, all's."""
     own = (chip.like or chip.id, "A" if chip.like is None else "B")
-    return own, (f"generation-{chip.generation}", "B"), ("generic", "C")
+    kin = ((f"generation-{KIN[chip.generation]}", "C"),) if chip.generation in KIN else ()
+    return own, (f"generation-{chip.generation}", "B"), *kin, (f"vendor-{chip.vendor}", "C"), ("generic", "C")
 
 
 @cache
@@ -106,7 +118,9 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
     for place, grade in places(chip):
         known = _record(_table(place).get(dtype, {}).get(kind, {}), kind, software, grade)
         if known:
-            return known if grade != "C" else _foreign(known, chip)
+            if grade == "B":
+                return replace(known, record=_of_chip(known.record, chip))
+            return known if grade == "A" or place.startswith("vendor") else _foreign(known, chip, kind)
     if dtype not in ("bf16", "bf16_kv_bf16"):
         base = constants_for(chip, "bf16_kv_bf16" if kind.startswith("latent") else "bf16", _plain(kind), software)
         if dtype == "fp16" or kind == "stream":
@@ -115,12 +129,42 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
     return Constants(RECORDS[kind](), "C", UNKNOWN, UNKNOWN)
 
 
-def _foreign(generic: Constants, chip: Chip) -> Constants:
-    """Generic constants on a chip nobody measured: products in rows of 16, and off GPUs the widest interval."""
-    record = replace(generic.record, height=16.0) if hasattr(generic.record, "height") else generic.record
-    if chip.kind == "gpu":
-        return replace(generic, record=record)
-    return replace(generic, record=record, small=UNKNOWN, large=UNKNOWN)
+def _of_chip(record: Any, chip: Chip) -> Any:
+    """A generation's constants on one of its chips.
+
+    Where arithmetic is cut down and bandwidth is not, libraries choose kernels of fewer rows: so many at most that they
+    take half of the time in which the weights are read. More exponentials a clock shorten softmax.
+    """
+    if isinstance(record, PrefillLaw) and chip.exponentials != 1:
+        saved = SOFTMAX * (1 - 1 / chip.exponentials)
+        return replace(record, compute=record.compute / (1 - saved), fixed=(record.fixed - saved) / (1 - saved))
+    if not hasattr(record, "height") or chip.kind != "gpu":
+        return record
+    hidden = chip.ridge(chip.main_format) / 2
+    return record if record.height <= hidden else replace(record, height=2.0 ** math.floor(math.log2(hidden)))
+
+
+def _foreign(generic: Constants, chip: Chip, kind: str) -> Constants:
+    """Generic constants on a chip nobody measured: rows are computed as they are, for a few of them run kernels of
+    their own, and how wide those of the rest are nobody knows.
+
+    The interval is at least that of a generation that took no part in a fit, of another vendor's GPU, or, off GPUs, the
+    widest. Some products in few bits were measured on one generation alone: theirs is at least that of fp8.
+    """
+    record = replace(generic.record, height=1.0) if hasattr(generic.record, "height") else generic.record
+    if chip.vendor != FITTED_VENDOR:
+        far = OTHER_VENDORS if chip.kind == "gpu" else _around(UNKNOWN, OTHER_VENDORS)
+        return replace(generic, record=record, small=_around(generic.small, far), large=_around(generic.large, far))
+    dtype = "fp8" if kind == "quantised_matmul" else "bf16"
+    apart = _record(_table("generic").get(dtype, {}).get(kind, {}), kind, None, "C") or generic
+    return replace(
+        generic, record=record, small=_around(generic.small, apart.small), large=_around(generic.large, apart.large)
+    )
+
+
+def _around(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    """The interval that holds two."""
+    return min(a[0], b[0]), max(a[1], b[1])
 
 
 def _plain(kind: str) -> str:

@@ -71,6 +71,12 @@ class Engine:
         table = self.slower.get(generation, self.slower.get("other", {}))
         return table.get(kind, 1.0)
 
+    def grade(self, generation: str, kind: str) -> str:
+        """How well that factor is known: A where there is none, B where it was fitted, on whole models, C elsewhere."""
+        if self.factor(generation, kind) == 1:
+            return "A"
+        return "B" if generation in self.slower else "C"
+
     def kernel(self, fmt: str, generation: str) -> str | None:
         """The dtype of the kernel for experts in a format, None where it is the format's own."""
         return self.runs.get(fmt, {}).get(generation)

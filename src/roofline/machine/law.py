@@ -89,6 +89,11 @@ class Quantised(MatmulLaw):
     quantise_memory: Number = 0.5
     quantise_row: Number = 0.0
 
+    @property
+    def passes(self) -> bool:
+        """Whether the products that were measured had the pass; where not, its constants are none."""
+        return bool(np.any(self.quantise_t0 > 0) or np.any(self.quantise_memory != 0.5))
+
 
 @dataclass(frozen=True)
 class PrefillLaw:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from roofline.machine import law
 from roofline.machine.chip import Chip
-from roofline.machine.constants import Constants, constants_for
+from roofline.machine.constants import Constants, constants_for, worse
 from roofline.machine.engine import Engine
 from roofline.machine.fabric import Cluster, of_chips
 from roofline.model.errors import InputError, nearest
@@ -50,7 +50,8 @@ class Target:
     def _constants(self, dtype: str, kind: str) -> Constants:
         fitted = constants_for(self.chip, dtype, kind, self.engine.software)
         if kind == "decode" and self.engine.rereads:
-            return replace(fitted, record=replace(fitted.record, group=1.0, l2=self.engine.rereads))
+            record = replace(fitted.record, group=1.0, l2=self.engine.rereads)
+            return replace(fitted, record=record, grade=worse(fitted.grade, "B"))
         return fitted
 
     def roof(self, fmt: str) -> law.Roof:
@@ -63,7 +64,19 @@ class Target:
         if isinstance(product, o.ExpertMatMul):
             return self._once(("experts", weights), lambda: experts_path(weights, activations, self.kernel(weights)))
         fused = self.engine.fuses
-        return self._once(("path", weights), lambda: unfused_path(path_of(weights, activations), weights, fused))
+
+        def running() -> Path:
+            return unfused_path(kernel_path(path_of(weights, activations), self.kernel(weights)), weights, fused)
+
+        return self._once(("path", weights), running)
+
+    def quantising(self, dtype: str) -> Constants | None:
+        """The constants of the pass before products in a dtype: its own, fp8's where it was timed without one.
+
+        None where neither was measured with a pass: it is an element-wise op like others.
+        """
+        known = (self.constants(each, "quantised_matmul") for each in (dtype, "fp8"))
+        return next((c for c in known if c.record.passes), None)
 
     def kernel(self, weights: Format) -> str | None:
         """The dtype of the kernel that the engine runs for experts in a format on this generation, None for its own."""
@@ -130,6 +143,8 @@ class Path:
 WIDE = ("fp32", "bf16", "fp16")
 MXFP8 = 1 + 1 / 32
 """Bytes of an activation in 8 bits with a scale for each 32."""
+MXFP4 = 0.5 + 1 / 32
+"""The same in 4 bits."""
 
 
 def wide_key(fmt: str | None) -> str:
@@ -152,7 +167,7 @@ def path_of(weights: Format, activations: Format) -> Path:
     if fmt == "fp8":
         return Path("fp8", fmt, stored, 1.0, 3.0)
     if fmt == "int8":
-        return Path("sq", fmt, stored, 1.0)
+        return Path("sq", fmt, stored, 1.0, 3.0)
     if fmt == "fp4":
         return Path("nvfp4", fmt, stored, 0.5625, 2.5625)
     return Path(wide_key(plain), plain, stored, wide)
@@ -164,12 +179,20 @@ def unfused_path(path: Path, weights: Format, fused: Collection[str]) -> Path:
     return replace(path, quantise=0.0) if weights.static or path.dtype in fused else path
 
 
+def kernel_path(path: Path, kernel: str | None) -> Path:
+    """The path of a product whose weights the chip multiplies as they are: mxfp4 by activations in mxfp4."""
+    if kernel != "mxfp4":
+        return path
+    return replace(path, dtype=kernel, compute="fp4", activation=MXFP4, quantise=2 + MXFP4)
+
+
 def experts_path(weights: Format, activations: Format, kernel: str | None) -> Path:
     """The path of routed experts, whose kernel quantises by itself: that of the kernel an engine names, or their own.
 
-    `w4a8_mxfp4_mxfp8` multiplies mxfp4 weights by activations in 8 bits; `bf16` unpacks the weights to 16 bits first.
+    `w4a8_mxfp4_mxfp8` multiplies mxfp4 weights by activations in 8 bits, `mxfp4` by activations in mxfp4; `bf16`
+    unpacks the weights to 16 bits first.
     """
-    own = path_of(weights, activations)
+    own = kernel_path(path_of(weights, activations), kernel)
     if kernel == "w4a8_mxfp4_mxfp8":
         return replace(own, dtype=kernel, compute="fp8", activation=MXFP8)
     if kernel == "bf16":

@@ -12,9 +12,9 @@ import numpy as np
 
 from roofline.machine import law
 from roofline.machine.collectives import Routing, Transfer, collective
-from roofline.machine.constants import Grade
+from roofline.machine.constants import Grade, worse
 from roofline.machine.kernels import KERNELS, is_matrix, matrix_format, plainer, restricted, shape_of, work_of
-from roofline.machine.target import Target
+from roofline.machine.target import Target, wide_key
 from roofline.model.maths import Count, is_array, least, most, where
 from roofline.work import ops as o
 from roofline.work.counting import STANDARD
@@ -95,13 +95,14 @@ def _time(op: o.Op, target: Target) -> Timing:
         expected = most(compute / mode.mfu, memory / mode.mbu)
         return Timing(compute, memory, expected, expected, expected, 0.0, "-", launches=launches)
     seconds, constants = KERNELS[type(op)].law(op, target)
-    seconds = where(runs, seconds * target.engine.factor(target.chip.generation, work_of(op)), 0.0)
+    generation, work = target.chip.generation, work_of(op)
+    grade = worse(constants.grade, target.engine.grade(generation, work))
+    seconds = where(runs, seconds * target.engine.factor(generation, work), 0.0)
     expected = most(seconds, floor)
     low, high = constants.interval(expected)
     fixed = 0.0 if op.rides else constants.launch * (seconds > 0)
     return Timing(
-        compute, memory, expected, most(low * expected, floor), high * expected, fixed, constants.grade,
-        launches=launches,
+        compute, memory, expected, most(low * expected, floor), high * expected, fixed, grade, launches=launches,
     )  # fmt: skip
 
 
@@ -109,14 +110,21 @@ def time_quantise(op: o.Op, target: Target) -> Timing | None:
     """The pass that quantises a product's activations, an op of its own; None where there is none."""
     if not isinstance(op, o.MatMul) or op.phase == "weight" or target.mode.name != "calibrated":
         return None
+    if op.beside and op.phase != "backward":  # going back, each quantises the gradient of its own output
+        return None
     path = target.path(op)
     if not path.quantise:
         return None
-    constants = target.constants(path.dtype, "quantised_matmul")
-    seconds = law.quantise_pass(op.m, op.k, path.quantise, target.roof(path.compute), constants.record)
+    constants, roof = target.quantising(path.dtype), target.roof(path.compute)
+    if constants is None:
+        constants = target.constants(wide_key(target.precision.activations.compute), "stream")
+        seconds, floor = law.stream(path.quantise * op.m * op.k, roof, constants.record), constants.launch
+    else:
+        seconds = law.quantise_pass(op.m, op.k, path.quantise, roof, constants.record)
+        floor = constants.record.quantise_t0
     seconds = where(op.m > 0, seconds, 0.0)
     low, high = constants.interval(seconds)
-    fixed = least(seconds, constants.record.quantise_t0)
+    fixed = least(seconds, floor)
     return Timing(
         0.0, 0.0, seconds, low * seconds, high * seconds, fixed, constants.grade, launches=(op.m > 0) * 1
     )  # fmt: skip
@@ -141,6 +149,9 @@ def slowed(t: Transfer, target: Target) -> Transfer:
     if target.mode.name != "calibrated":
         seconds = t.floor / (target.mode.mbu if target.mode.name == "fixed" else 1.0)
         return Transfer(t.floor, seconds, seconds, seconds, 0.0, t.moved, "-")
-    slower = target.engine.factor(target.chip.generation, "collectives")
-    later = (target.engine.factor(target.chip.generation, "latency") - 1) * t.fixed
-    return replace(t, expected=slower * t.expected + later, low=slower * t.low + later, high=slower * t.high + later)
+    generation = target.chip.generation
+    slower = target.engine.factor(generation, "collectives")
+    later = (target.engine.factor(generation, "latency") - 1) * t.fixed
+    grade = worse(t.grade, max(target.engine.grade(generation, kind) for kind in ("collectives", "latency")))
+    expected, low, high = (slower * seconds + later for seconds in (t.expected, t.low, t.high))
+    return replace(t, expected=expected, low=low, high=high, grade=grade)

@@ -74,7 +74,8 @@ class Linear(Module):
 
     `tied`: W is counted elsewhere, as the embedding table or as the same layer's first run. `groups`: W is
     block-diagonal, that many blocks of [outputs / groups, inputs / groups]. `gated`: gate and up-projection side by
-    side, whose halves the activation behind multiplies.
+    side, whose halves the activation behind multiplies. `beside`: a product of the layer before it reads the same
+    input, and what quantises that serves both.
 
     `cut`: along which side the architecture is made of independent pieces that ranks can share out: its outputs
     (columns: heads, inner neurons), its inputs (rows), its blocks (groups), or none. `kv`: so many of the outputs are
@@ -92,6 +93,7 @@ class Linear(Module):
     kv_groups: int = 1
     gathered: Count = 1
     gated: bool = False
+    beside: bool = False
 
     @property
     def matrix(self) -> int:

@@ -80,7 +80,7 @@ def _linear(l: m.Linear, step: Step) -> Iterator[o.Op]:
     rows = step.logit_tokens if l.part == "head" else step.tokens
     yield o.MatMul(
         name=l.name, part=l.part, m=rows, k=l.inputs // l.groups, n=l.outputs // l.groups, groups=l.groups, bias=l.bias,
-        gathered=l.gathered, frozen=l.frozen, gated=l.gated,
+        gathered=l.gathered, frozen=l.frozen, gated=l.gated, beside=l.beside,
         weight=l.inputs * l.outputs // l.groups, vector=l.outputs if l.bias else 0,
         input=l.inputs * rows, output=l.outputs * rows,
     )  # fmt: skip

@@ -64,7 +64,8 @@ class MatMul(Op):
     """`groups` products [m, k]·[k, n], one weight each (groups = 1 for a linear layer).
 
     `gathered`: so many ranks brought their rows together just before.
-    `gated`: n holds a gate and what it is multiplied with, side by side.
+    `gated`: n holds a gate and what it is multiplied with, side by side. `beside`: a product before it reads the same
+    input.
     """
 
     m: Count
@@ -74,6 +75,7 @@ class MatMul(Op):
     bias: bool = False
     gathered: Count = 1
     gated: bool = False
+    beside: bool = False
 
 
 @record(frozen=True, kw_only=True, eq=False)

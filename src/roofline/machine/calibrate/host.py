@@ -16,7 +16,8 @@ from roofline.machine.calibrate.cases import Device, MeasuredMachine
 FALLBACK_CACHE = 32 * 2**20
 _GENERATIONS = {
     (8, 0): "ampere",
-    (8, 6): "ampere",
+    (8, 6): "ampere-rtx",
+    (8, 7): "ampere-rtx",
     (8, 9): "ada",
     (9, 0): "hopper",
     (10, 0): "blackwell",

@@ -81,7 +81,7 @@ def _attention(c: Config, width: int, name: str) -> Modules:
         rms("q_a_norm", rank),
         column_product("q_b_proj", rank, inner),
         plain_per_head("q_norm", heads, dim),
-        replicated_product("kv_proj", width, dim),
+        replicated_product("kv_proj", width, dim, beside=True),
         rms("kv_norm", dim),
         Rope(name="rope", heads=heads + 1, dims=rotated),
         *entries,
@@ -97,7 +97,7 @@ def _compressor(name: str, width: int, dim: int, rate: int, rotated: int, overla
     """One projection makes keys and their gates, twice where the spans of two entries overlap."""
     wide = 2 * dim * (2 if overlap else 1)
     return (
-        replicated_product(f"{name}_proj", width, wide),
+        replicated_product(f"{name}_proj", width, wide, beside=True),
         Compressor(name=name, width=dim, rate=rate, rope=rotated, overlap=overlap),
     )
 
@@ -109,6 +109,6 @@ def _indexer(c: Config, width: int, rank: int, rate: int, rotated: int) -> Modul
         *_compressor("index_compressor", width, dim, rate, rotated, True),
         replicated_product("index_q_proj", rank, heads * dim),
         Rope(name="index_rope", heads=heads, dims=rotated),
-        replicated_product("index_weights_proj", width, heads),
+        replicated_product("index_weights_proj", width, heads, beside=True),
         Indexer(name="indexer", heads=heads, head_dim=dim, rate=rate, sum_by_product=False),
     )

@@ -42,7 +42,7 @@ def _indexed_attention(c: Config, width: int, heads: int, with_rope: bool) -> Mo
     embedding = (Rope(name="rope", heads=heads + 1, dims=rope),) if rope else ()
     return (
         column_product("q_proj", width, queries),
-        replicated_product("kv_a_proj", width, rank + rope, bias),
+        replicated_product("kv_a_proj", width, rank + rope, bias, beside=True),
         rms("kv_a_norm", rank),
         *embedding,
         Activation(name="q_scale", width=queries, function="linear", gated=False, learned=2 * heads),
@@ -61,8 +61,8 @@ def _indexer(c: Config, width: int) -> Modules:
         layer_norm("index_q_norm", width),
         replicated_product("index_q_proj", width, heads * dim),
         Activation(name="index_q_scale", width=heads * dim, function="linear", gated=False, learned=2 * heads),
-        replicated_product("index_k_proj", width, dim),
+        replicated_product("index_k_proj", width, dim, beside=True),
         layer_norm("index_k_norm", dim),
-        replicated_product("index_weights_proj", width, heads),
+        replicated_product("index_weights_proj", width, heads, beside=True),
         Indexer(name="indexer", heads=heads, head_dim=dim),
     )

@@ -36,7 +36,7 @@ def _factorised(c: Config, d: Dims) -> Modules:
         rms("q_a_norm", rank),
         column_product("q_b_proj", rank, d.heads * d.head_dim),
     )
-    keys = column_product("kv_proj", d.width, kv, kv=kv, kv_groups=d.kv_heads)
+    keys = column_product("kv_proj", d.width, kv, kv=kv, kv_groups=d.kv_heads, beside=True)
     _, *core = attention(d, rotary=rotary(c, d.head_dim))
     return (*queries, keys, *core)
 

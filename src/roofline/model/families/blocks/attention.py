@@ -134,7 +134,7 @@ def output_gate(width: int, values: int, gates: int) -> Modules:
     if not gates:
         return ()
     return (
-        column_product("attention_gate_proj", width, gates),
+        column_product("attention_gate_proj", width, gates, beside=True),
         Gate(name="attention_gate", width=values, gates=gates),
     )
 
@@ -163,7 +163,7 @@ def latent_attention(
             rms("q_a_norm", q_rank),
             column_product("q_b_proj", q_rank, heads * (nope + rotated)),
         )
-    keys = (replicated_product("kv_a_proj", width, rank + rotated, bias), rms("kv_a_norm", rank))
+    keys = (replicated_product("kv_a_proj", width, rank + rotated, bias, beside=True), rms("kv_a_norm", rank))
     embedding = (Rope(name="rope", heads=heads + 1, dims=rotated),) if rope else ()
     select = None if index == "none" else c.size("index_topk")
     indexer = _lightning_indexer(c, width, q_rank) if index == "full" else ()
@@ -180,8 +180,8 @@ def _lightning_indexer(c: Config, width: int, q_rank: int) -> Modules:
     heads, dim = c.size("index_n_heads"), c.size("index_head_dim")
     return (
         replicated_product("index_q_proj", q_rank, heads * dim),
-        replicated_product("index_k_proj", width, dim),
+        replicated_product("index_k_proj", width, dim, beside=True),
         layer_norm("index_k_norm", dim),
-        replicated_product("index_weights_proj", width, heads),
+        replicated_product("index_weights_proj", width, heads, beside=True),
         Indexer(name="indexer", heads=heads, head_dim=dim),
     )

@@ -81,7 +81,7 @@ def moe(
     if shared:
         parts += mlp(width, shared, act, gated=gated, prefix="shared_", bias=shared_bias)
         if shared_gate:
-            parts.append(Linear(name="shared_gate_proj", inputs=width, outputs=1))
+            parts.append(Linear(name="shared_gate_proj", inputs=width, outputs=1, beside=True))
             parts.append(Gate(name="shared_gate", width=width, gates=1))
         parts.append(Add(name="shared_add", width=width))
     return tuple(parts)

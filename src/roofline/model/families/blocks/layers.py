@@ -38,6 +38,8 @@ def parallel_layer(
 ) -> Block:
     """A layer whose attention and feed-forward read the same stream (GPT-J), through one norm or through two."""
     second = (norm("ffn_norm", width),) if norms == 2 else ()
+    if norms == 1 and isinstance(ffn[0], Linear):
+        ffn = (replace(ffn[0], beside=True), *ffn[1:])
     adds = (Add(name="attn_residual", width=width), Add(name="ffn_residual", width=width))
     return Block(name, (norm("attn_norm", width), *mixer, *second, *ffn, *adds))
 

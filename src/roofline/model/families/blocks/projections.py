@@ -6,12 +6,14 @@ from roofline.model.modules import Linear, Part
 
 
 def column_product(
-    name: str, inputs: int, outputs: int, bias: bool = False, part: Part = "attention", kv: int = 0, kv_groups: int = 1
-) -> Linear:
+    name: str, inputs: int, outputs: int, bias: bool = False, part: Part = "attention", kv: int = 0, kv_groups: int = 1,
+    beside: bool = False,
+) -> Linear:  # fmt: skip
     """A product whose outputs fall into pieces that do not need each other: heads, inner neurons."""
     return Linear(
-        name=name, inputs=inputs, outputs=outputs, bias=bias, part=part, cut="columns", kv=kv, kv_groups=kv_groups
-    )
+        name=name, inputs=inputs, outputs=outputs, bias=bias, part=part, cut="columns", kv=kv, kv_groups=kv_groups,
+        beside=beside,
+    )  # fmt: skip
 
 
 def row_product(name: str, inputs: int, outputs: int, bias: bool = False, part: Part = "attention") -> Linear:
@@ -19,6 +21,6 @@ def row_product(name: str, inputs: int, outputs: int, bias: bool = False, part: 
     return Linear(name=name, inputs=inputs, outputs=outputs, bias=bias, part=part, cut="rows")
 
 
-def replicated_product(name: str, inputs: int, outputs: int, bias: bool = False) -> Linear:
+def replicated_product(name: str, inputs: int, outputs: int, bias: bool = False, beside: bool = False) -> Linear:
     """A product of attention that every rank does whole: its outputs are shared by all heads."""
-    return Linear(name=name, inputs=inputs, outputs=outputs, bias=bias, part="attention")
+    return Linear(name=name, inputs=inputs, outputs=outputs, bias=bias, part="attention", beside=beside)

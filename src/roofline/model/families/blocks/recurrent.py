@@ -119,7 +119,7 @@ def lightning(width: int, heads: int, dim: int, chunk: int, act: str) -> Modules
         Activation(name="qkv_act", width=3 * inner, function=act, gated=False),
         LinearAttention(name="scan", heads=heads, head_dim=dim, chunk=chunk),
         rms("scan_norm", inner),
-        column_product("gate_proj", width, inner),
+        column_product("gate_proj", width, inner, beside=True),
         Gate(name="scan_gate", width=inner, gates=inner),
         row_product("out_proj", inner, width),
     )
