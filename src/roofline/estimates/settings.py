@@ -23,7 +23,7 @@ from roofline.machine.engine import Engine, engine_named
 from roofline.machine.fabric import Cluster, is_catalogued
 from roofline.machine.target import Mode, Target, mode_named
 from roofline.model.errors import InputError
-from roofline.model.maths import Count
+from roofline.model.maths import Count, some
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.remember import remembered
@@ -143,7 +143,10 @@ def _setup(
     engine: str | Engine | None = None, law: str | Mode = "calibrated",
 ) -> Setup:  # fmt: skip
     how, mode, formats = engine_named(engine), mode_named(law), model.precision.merged(precision)
-    return Setup(model, deployment_of(model, on, layout, formats, how), formats, how, mode)
+    deployment = deployment_of(model, on, layout, formats, how)
+    if some(deployment.layout.ep > 1):
+        formats = how.dispatching(formats)
+    return Setup(model, deployment, formats, how, mode)
 
 
 _known_setup = remembered(256)(_setup)

@@ -297,6 +297,8 @@ def route(op: str, ranks: int, stride: int, cluster: Cluster, software: str, rou
     if routing is not None:
         crossing, landing = routing.sent(ranks // parts[0].count), routing.sent(ranks)
     floor, moved = _floor(op, parts, crossing, landing)
+    if routing is not None and op in ("dispatch", "combine"):
+        moved = _sent(routing, parts, moved)
     own = exchange(op, parts, cluster.chip, routing or Routing()) if op in ("dispatch", "combine") else None
     ways = (own,) if own is not None else tuple(_ways(op, parts, cluster.chip, software, crossing))
     return Route(floor, moved, ways)
@@ -339,6 +341,16 @@ def exchange(op: str, parts: tuple[LevelPart, ...], chip: str, routing: Routing)
     if outer:
         across = routing.across(nodes) / (constants.across * min(p.bandwidth for p in outer))
     return Exchange(constants.alpha, inside, across, constants.grade, constants.small, constants.large)
+
+
+def _sent(
+    routing: Routing, parts: tuple[LevelPart, ...], copies: tuple[tuple[str, Count], ...]
+) -> tuple[tuple[str, Count], ...]:
+    """Bytes at each level of the copies that the routing leaves, from those of all of them."""
+    (name, _), *outer = copies
+    nodes = _count(parts[1:])
+    once = 1.0 if routing.kernel == "low_latency" else routing.sent(nodes)
+    return (name, routing.inside(parts[0].count * nodes, nodes)), *((n, share * once) for n, share in outer)
 
 
 def _count(parts: tuple[LevelPart, ...]) -> int:
