@@ -16,6 +16,7 @@ import numpy as np
 
 from roofline.estimates.deployment import Deployment, Machine, deploy, inference_layouts, is_several, whole_machine
 from roofline.estimates.memory import Holding, holding
+from roofline.estimates.overlap import OverlappedPlan
 from roofline.estimates.plan import Plan
 from roofline.layout.layout import DISCRETE, Layout, layout_named
 from roofline.machine.chip import Chip
@@ -119,7 +120,8 @@ class Deployed(Result):
 @remembered(256)
 def plan_of(model: Model, deployment: Deployment, formats: Precision, engine: Engine, law: Mode) -> Plan:
     """The plan, compiled once in this process."""
-    return Plan(deployment.rank(model), Target(deployment.chip, formats, engine, law, deployment.cluster))
+    kind = OverlappedPlan if deployment.layout.overlap else Plan
+    return kind(deployment.rank(model), Target(deployment.chip, formats, engine, law, deployment.cluster))
 
 
 @remembered(256)

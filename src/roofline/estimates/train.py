@@ -610,6 +610,9 @@ def _estimate(
 ) -> TrainingEstimate:  # fmt: skip
     deployment = deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on)
     spread, micro = deployment.layout, with_batch(step, step.micro_batch)
+    for name in ("redundant", "overlap"):
+        if getattr(spread, name):
+            raise InputError(f"layout.{name}", getattr(spread, name), "nothing in training: it is of inference")
     micro_batches = check(model, step, spread)
     asked = Setup(model, deployment, step.precision.merged(precision), engine_named(engine), mode_named(law))
     layers, ranks = pipeline(model, spread)

@@ -105,6 +105,9 @@ class Layout(Figured):
         self._check_shapes()
         if some(self.ranks % (self.ep * self.expert_tp)):
             raise does_not_divide("ep", self.ep, "tp·cp·dp / etp", ceil_div(self.ranks, self.expert_tp))
+        for name in ("redundant", "overlap"):
+            if getattr(self, name) and not some(self.ep > 1):
+                raise InputError(f"layout.{name}", getattr(self, name), "only with experts shared out, ep of 2 or more")
         if self.shard is not None and some((self.dp * self.cp) % self.shard):
             raise does_not_divide("shard", self.shard, "dp·cp", self.dp * self.cp)
 
