@@ -4,8 +4,8 @@
 
 A group is a chip, a kernel and an op: α for each number of nodes, the share of the scale-up link within a node and
 across nodes, and that of the NIC, by robust least squares on log(predicted/measured). What a group has no rows of it
-takes from its generation's, then from all together: what crosses nodes goes over the same NICs, and a chip of which only
-a few figures are published (H800) has its generation's α too.
+takes from its generation's, then from all together: what crosses nodes goes over the same NICs, and a chip of which
+only a few figures are published (H800) has its generation's α too.
 The error beside them is of rows whose size took no part (5 folds).
 """
 
@@ -89,7 +89,8 @@ def fit(t: Sendings, base: Law | None, same: bool, chip: bool) -> Law:
         return Law(alpha, (inside, beyond), others.pop(0) if across else base.across if base else 0.9)
 
     floors = [float(np.log(max(1e-7, t.seconds[t.nodes == n].min() * 0.8))) for n in counts[:1]]
-    start = [*floors, *[float(np.log(5e-6))] * (len(counts) - 1), *[float(np.log(0.5))] * (1 + split), *[float(np.log(0.9))] * across]
+    shares = [float(np.log(0.5))] * (1 + split) + [float(np.log(0.9))] * across
+    start = [*floors, *[float(np.log(5e-6))] * (len(counts) - 1), *shares]
     low = [float(np.log(1e-8))] * len(counts) + [float(np.log(0.02))] * (1 + split + across)
     high = [float(np.log(1e-2))] * len(counts) + [0.0] * (1 + split + across)
 
@@ -136,11 +137,11 @@ def lines(key: Key, law: Law, t: Sendings, predicted: Column) -> list[str]:
 
 
 HEAD = """\
-# Written by benchmarks/fit_exchanges.py from measurements of aiconfigurator and aisimulate (Apache-2.0) and DeepEP's own
-# figures for H800 (MIT). alpha: s, for each number of nodes; inside: share of the scale-up link within one node, across
-# nodes; across: share of the NIC; the law is in machine/exchanges.py. measured: the most nodes that were. mape, median,
-# bias: on rows whose size took no part in the fit. low, high: factors of the interval that holds 80 % of those rows, and
-# a tenth at least; *_small up to three alphas.
+# Written by benchmarks/fit_exchanges.py from measurements of aiconfigurator and aisimulate (Apache-2.0) and DeepEP's
+# own figures for H800 (MIT). alpha: s, for each number of nodes; inside: share of the scale-up link within one node,
+# across nodes; across: share of the NIC; the law is in machine/exchanges.py. measured: the most nodes that were. mape,
+# median, bias: on rows whose size took no part in the fit. low, high: factors of the interval that holds 80 % of those
+# rows, and a tenth at least; *_small up to three alphas.
 """
 
 

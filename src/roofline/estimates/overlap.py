@@ -6,8 +6,8 @@ what a half computes and x its dispatch and combine. Both serve two halves, so t
     max(2x, 2c + 2fx)
 
 where f is the share of the chip that the exchange's kernels take from the products while they run: 20 multiprocessors
-(of the 132 of an H800, arXiv:2412.19437 §3.5). At the ends one half is alone, which takes min(c, x) more, once a step. A
-layer without an exchange takes 2c.
+(of the 132 of an H800, arXiv:2412.19437 §3.5). At the ends one half is alone, which takes min(c, x) more, once a step.
+A layer without an exchange takes 2c.
 
 Halves read all weights twice and have smaller products: where that costs more than it hides, and where there is but one
 sequence, the step runs whole, so that overlap never makes one slower.
@@ -47,9 +47,7 @@ class OverlappedPlan(Plan):
     def _in_turn(self, half: Step) -> Total:
         """The sums of two such halves."""
         parts = self.totals(half, by_exchange)
-        layers: dict[str, Count] = {}
-        for section, _, count in self.rank.placed():
-            layers[section] = count
+        layers: dict[str, Count] = {section: count for section, _, count in self.rank.placed()}
         both = EMPTY
         for part in parts.values():
             both = both + part.times(2)

@@ -40,8 +40,8 @@ class Layout(Figured):
     (interleaving). `stages`: layers of each stage where they are not equal. `exchange`: how context parallelism brings
     keys and values together. `imbalance`: tokens that the experts of the busiest rank get over the mean; `capacity`:
     the most they take of them, over the mean, the rest being dropped; either may be an array. `redundant`: copies of
-    experts beside them, as many in each layer, so that ep divides the sum. `overlap`: two halves of a step's sequences take
-    turns, the one computing while the other exchanges tokens with the experts (arXiv:2412.19437 §3.4).
+    experts beside them, as many in each layer, so that ep divides the sum. `overlap`: two halves of a step's sequences
+    take turns, the one computing while the other exchanges tokens with the experts (arXiv:2412.19437 §3.4).
 
     >>> Layout(tp=8, pp=4, dp=2).chips
     64

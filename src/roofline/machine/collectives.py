@@ -23,7 +23,7 @@ from roofline.machine.exchanges import Routing, exchange_constants
 from roofline.machine.fabric import MOST, Cluster, LevelPart, level_part
 from roofline.machine.links import LAUNCH, SHARE, Link, assumed, measured
 from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, ceil_div, is_array, least, most, where
+from roofline.model.maths import Count, is_array, least, most, where
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "p2p", "dispatch", "combine")
 
@@ -201,7 +201,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class Sending:
     """A dispatch or combine: the latency, and seconds for a byte of size over the scale-up link and over the NIC.
 
     What goes inside and what goes across flow at the same time. The interval is `small`'s up to three latencies.
@@ -284,7 +284,7 @@ class Route:
 
     floor: Count
     moved: tuple[tuple[str, Count], ...]
-    ways: tuple[Hop | Levels | Exchange, ...]
+    ways: tuple[Hop | Levels | Sending, ...]
 
 
 @lru_cache(maxsize=4096)
@@ -299,7 +299,7 @@ def route(op: str, ranks: int, stride: int, cluster: Cluster, software: str, rou
     floor, moved = _floor(op, parts, crossing, landing)
     if routing is not None and op in ("dispatch", "combine"):
         moved = _sent(routing, parts, moved)
-    own = exchange(op, parts, cluster.chip, routing or Routing()) if op in ("dispatch", "combine") else None
+    own = sending(op, parts, cluster.chip, routing or Routing()) if op in ("dispatch", "combine") else None
     ways = (own,) if own is not None else tuple(_ways(op, parts, cluster.chip, software, crossing))
     return Route(floor, moved, ways)
 
@@ -327,7 +327,7 @@ def _floor(
     return floor, tuple(zip(names, hierarchical_bytes(op, 1.0, counts), strict=True))
 
 
-def exchange(op: str, parts: tuple[LevelPart, ...], chip: str, routing: Routing) -> Exchange | None:
+def sending(op: str, parts: tuple[LevelPart, ...], chip: str, routing: Routing) -> Sending | None:
     """A dispatch or combine by the law of `roofline.machine.exchanges`; None on links that its kernels do not know."""
     inner = parts[0] if parts[0].level.kind == "switch" else None
     outer = parts if inner is None else parts[1:]
@@ -340,7 +340,7 @@ def exchange(op: str, parts: tuple[LevelPart, ...], chip: str, routing: Routing)
         inside = routing.inside(ranks, nodes) / (constants.inside * inner.bandwidth)
     if outer:
         across = routing.across(nodes) / (constants.across * min(p.bandwidth for p in outer))
-    return Exchange(constants.alpha, inside, across, constants.grade, constants.small, constants.large)
+    return Sending(constants.alpha, inside, across, constants.grade, constants.small, constants.large)
 
 
 def _sent(

@@ -33,8 +33,8 @@ class Engine:
     graphs. `slower`: by generation of chip, how much longer products, attention and collectives take than alone,
     because of clocks under lasting load and of one another, and how much longer a collective's `latency` is.
     `fuses`: dtypes it quantises activations to in the kernel before the product. `runs`: by format of routed experts
-    and generation of chip, the dtype of the kernel it runs where that is not the format's own. `dispatches`: by format of
-    routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
+    and generation of chip, the dtype of the kernel it runs where that is not the format's own. `dispatches`: by format
+    of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
     """
 
     id: str

@@ -370,8 +370,8 @@ class Experts(Module):
     `identities`: experts besides that hand a token on as it is (zero experts, arXiv:2509.01322 §2.1). They have no
     weights, and what falls on them does no work and goes nowhere; the router takes all for equals.
     On one rank of a layout: it holds one in `ranks` of the experts, and their tokens come from `gathered` ranks;
-    `load`: rows of the busiest rank over the mean. `redundant`: copies of experts besides, among which and the originals
-    an expert's tokens are shared out (redundant experts, arXiv:2412.19437 §3.4.1).
+    `load`: rows of the busiest rank over the mean. `redundant`: copies of experts besides, among which and the
+    originals an expert's tokens are shared out (redundant experts, arXiv:2412.19437 §3.4.1).
     """
 
     hidden: int

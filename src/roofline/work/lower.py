@@ -12,8 +12,17 @@ from roofline.model.model import chosen
 from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.step import (
-    Queries, Step, View, decodes, lengths_alone, logits_alone, query_pairs, tokens_alone, tokens_and_phase, whole_step,
-)  # fmt: skip
+    Queries,
+    Step,
+    View,
+    decodes,
+    lengths_alone,
+    logits_alone,
+    query_pairs,
+    tokens_alone,
+    tokens_and_phase,
+    whole_step,
+)
 
 Ops = Callable[[Any, Step], Iterator[o.Op]]
 GRIFFIN = 9
@@ -357,8 +366,8 @@ def _router(r: m.Router, step: Step) -> Iterator[o.Op]:
 def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     """T tokens make T·top_k rows, less those of identities; only the distinct experts they visit are read.
 
-    One of several ranks has its share of the experts and their copies, and of the rows and distinct experts of all their tokens. What it
-    adds up are its own rows: one sum for each token that it has any of, at most one a row.
+    One of several ranks has its share of the experts and their copies, and of the rows and distinct experts of all
+    their tokens. What it adds up are its own rows: one sum for each token that it has any of, at most one a row.
     """
     t, k = step.share(step.new_tokens * e.gathered), chosen(e)
     rows = _loaded(ceil_div(e.routed(k * t), e.ranks), e.load)
