@@ -57,9 +57,7 @@ def table(group: list[Rows], fold: str) -> Table:
     parts = []
     for r, label in zip(group, labels, strict=True):
         part = r.cluster.span(r.ranks, r.stride)[0]
-        moved = r.size if r.op in ("dispatch", "combine") else laws.bytes_moved(r.op, laws.RING[r.op], r.size, r.ranks)
-        speed = part.level.bandwidth if r.op in ("dispatch", "combine") else part.bandwidth
-        n = len(r.size)
+        moved, speed, n = laws.bytes_moved(r.op, laws.RING[r.op], r.size, r.ranks), part.bandwidth, len(r.size)
         folds = r.fold if fold == "size" else np.full(n, ids[label])
         weight = np.full(n, np.sqrt(sum(per.values()) / len(per) / per[r.system]))
         parts.append((r.size, moved, np.full(n, speed), r.seconds, folds, weight))
@@ -153,7 +151,7 @@ def usable(r: Rows) -> bool:
     if r.file == VIDUR:
         inside = r.cluster.span(r.ranks, r.stride)[0].level.kind == "switch"
         return r.op == "p2p" and (r.system in P2P or (r.system in P2P_INSIDE and inside))
-    return r.op in ("dispatch", "combine") or (r.file in (NCCL, CUSTOM) and r.single)
+    return r.file in (NCCL, CUSTOM) and r.single
 
 
 def jobs(measured: list[Rows]) -> dict[Key, list[Rows]]:

@@ -28,11 +28,11 @@ from roofline.machine.chip import chip_named
 from roofline.machine.constants import Grade
 from roofline.machine.fabric import Cluster, Level, cluster_named
 
-NCCL, CUSTOM, VIDUR, DEEPEP = (
-    "collectives_nccl_aic.csv",
-    "allreduce_custom_aic.csv",
-    "collectives_vidur.csv",
+NCCL, CUSTOM, VIDUR = "collectives_nccl_aic.csv", "allreduce_custom_aic.csv", "collectives_vidur.csv"
+LOW_LATENCY, NORMAL, PUBLISHED = (
     "deepep_low_latency_aic.csv",
+    "moe_alltoall_engines_aic.csv",
+    "ep_alltoall_deepep.csv",
 )
 LLMCOMPASS = "allreduce_llmcompass.csv"
 OPS = {"alltoall": "all_to_all", "send_recv": "p2p"}
@@ -62,6 +62,7 @@ class Rows:
     fold: NDArray[np.int64]
     slices: tuple[str, ...]
     stride: int = 1
+    routing: laws.Routing | None = None
 
     @property
     def single(self) -> bool:
@@ -70,7 +71,7 @@ class Rows:
 
 
 def read(folder: Path, file: str) -> pl.DataFrame:
-    return pl.read_csv(folder / file) if (folder / file).exists() else pl.DataFrame()
+    return pl.read_csv(folder / file, infer_schema_length=None) if (folder / file).exists() else pl.DataFrame()
 
 
 def groups(frame: pl.DataFrame, names: list[str]) -> Iterator[tuple[Any, pl.DataFrame]]:
@@ -167,36 +168,105 @@ def llmcompass(folder: Path) -> Iterator[Rows]:
         )  # fmt: skip
 
 
-def deepep(folder: Path) -> Iterator[Rows]:
-    """Tokens to k experts each, 8 bits and a scale for every 128 values (and 16 bytes) there, 16 bits back.
+def joined_nodes(system: str, nodes: int, inside: int = 8) -> Cluster:
+    """So many nodes, a NIC of 400 Gb/s for each GPU."""
+    one = node(system, inside)
+    if nodes == 1:
+        return one
+    return Cluster(f"{nodes} nodes", one.chip, (one.levels[0], Level("cluster", nodes, 50e9, 5e-6, "network")))
 
-    The H200 rows of the older release repeat the H100's digit for digit: left out. A node has 8 GPUs.
+
+def exchange_bytes(op: str, hidden: Any, scales: float = 4 / 128) -> Any:
+    """Bytes of a token's copy: in 8 bits with a scale for every 128 values there, in 16 bits back."""
+    return hidden * (1 + scales) if op == "dispatch" else 2.0 * hidden
+
+
+def low_latency(folder: Path) -> Iterator[Rows]:
+    """DeepEP's low-latency kernels: a copy to each expert.
+
+    The H200 rows of the older release repeat the H100's digit for digit: left out. A node has 8 GPUs, one of GB200 4.
     """
-    for (system, software, nodes), part in groups(read(folder, DEEPEP), ["system", "software", "node_num"]):
+    kinds = ["system", "software", "node_num", "num_topk", "num_experts"]
+    for (system, software, nodes, top_k, experts), part in groups(read(folder, LOW_LATENCY), kinds):
         if not known(system) or (system == "h200_sxm" and software == "sglang 0.5.6.post2"):
             continue
-        pairs, hidden = column(part, "num_token") * column(part, "num_topk"), column(part, "hidden_size")
+        inside = 4 if system == "gb200" else 8
         fold = folds(part, ["num_token", "num_topk", "hidden_size"])
-        inner = node(system, 8).levels[0]
-        outer = Level("cluster", max(2, nodes), 50e9, 5e-6, "network")
-        cluster = Cluster(f"{nodes} nodes", chip_named(system).id, (Level("node", 8, inner.bandwidth, 1e-6, "switch"),))
-        cluster = Cluster(cluster.name, cluster.chip, (*cluster.levels, outer)) if nodes > 1 else cluster
-        for op, each in (("dispatch", hidden * (1 + 4 / 128) + 16), ("combine", 2 * hidden)):
-            seconds = column(part, f"{op}_avg_t_us") / 1e6
-            label = ("all", op, f"{op},nodes={nodes}")
+        for op in ("dispatch", "combine"):
+            each = exchange_bytes(op, column(part, "hidden_size"))
             yield Rows(
-                DEEPEP, system, op, "deepep", "deepep", 8 * nodes, cluster, pairs * each, seconds, fold, label
+                LOW_LATENCY, system, op, "low_latency", "low_latency", inside * nodes,
+                joined_nodes(system, nodes, inside), column(part, "num_token") * top_k * each,
+                column(part, f"{op}_avg_t_us") / 1e6, fold, ("all", op, f"{op},nodes={nodes}"),
+                routing=laws.Routing(top_k, experts, kernel="low_latency"),
             )  # fmt: skip
+
+
+SMS, MOST_NODES = (20, 24), 4
+"""DeepEP's own choice of multiprocessors, and the most nodes whose rows of normal kernels are used: on eight, times of
+12 ms for 4,096 tokens, most of them waiting, contradict DeepEP's own 4.3."""
+
+
+def normal(folder: Path) -> Iterator[Rows]:
+    """DeepEP's normal kernels as SGLang calls them: a copy to each node, forwarded to each rank; uniform routing."""
+    table = read(folder, NORMAL)
+    if not table.height:
+        return
+    table = table.filter(
+        (pl.col("op") == "deepep_normal") & pl.col("sms").is_in(SMS) & (pl.col("node_num") <= MOST_NODES)
+    )
+    for (system, op, nodes, top_k, experts), part in groups(
+        table, ["system", "phase", "node_num", "topk", "num_experts"]
+    ):
+        if not known(system):
+            continue
+        inside = 4 if system == "gb200" else 8
+        fold = folds(part, ["num_tokens", "topk", "hidden_size"])
+        each = exchange_bytes(op, column(part, "hidden_size"))
+        yield Rows(
+            NORMAL, system, op, "normal", "normal", inside * nodes, joined_nodes(system, nodes, inside),
+            column(part, "num_tokens") * top_k * each, column(part, "latency_us") / 1e6, fold,
+            ("all", op, f"{op},nodes={nodes}"), routing=laws.Routing(top_k, experts),
+        )  # fmt: skip
+
+
+def published(folder: Path) -> Iterator[Rows]:
+    """DeepEP's own figures for H800, 256 experts: seconds, or bytes over bandwidth as its benchmark counts them.
+
+    For normal kernels these are the copies that a rank receives from all nodes (or, in one node, from all ranks), its
+    own among them: at EP 32 a token's 8 experts are on 3.61 nodes, at EP 64 on 3.64 of the at most 4 that are chosen,
+    so that 58 and 51 GB/s are 1.89 and 2.16 ms, and 43.5 and 44.6 GB/s over the NIC.
+    """
+    table = read(folder, PUBLISHED)
+    if not table.height:
+        return
+    for row in table.filter(pl.col("version") == "V1").iter_rows(named=True):
+        ranks, op, top_k, kernel = int(row["ep"]), row["op"], int(row["topk"]), row["kernel"]
+        nodes = ranks // 8
+        grouped = (nodes, min(nodes, 4)) if kernel == "normal" and nodes > 1 else (1, 1)
+        routing = laws.Routing(top_k, 256, *grouped, kernel=kernel)
+        size = row["tokens_per_rank"] * top_k * exchange_bytes(op, row["hidden"])
+        counted = size * routing.sent(nodes if nodes > 1 else ranks)
+        seconds = row["latency_us"] / 1e6 if row["latency_us"] else counted / (row["bandwidth_GBps"] * 1e9)
+        yield Rows(
+            PUBLISHED, "h800_sxm", op, kernel, kernel, ranks, joined_nodes("h800_sxm", nodes), np.array([size]),
+            np.array([seconds]), np.array([0]), ("all", f"{kernel},{op}"), routing=routing,
+        )  # fmt: skip
+
+
+def exchanges(folder: Path) -> Iterator[Rows]:
+    """Every row of expert parallelism's exchanges."""
+    yield from (*low_latency(folder), *normal(folder), *published(folder))
 
 
 def rows(folder: Path) -> list[Rows]:
     """Every row of `folder` that the laws speak of."""
-    everything = (*nccl(folder), *custom(folder), *vidur(folder), *llmcompass(folder), *deepep(folder))
+    everything = (*nccl(folder), *custom(folder), *vidur(folder), *llmcompass(folder), *exchanges(folder))
     return [r for r in everything if len(r.seconds)]
 
 
 def predict(r: Rows, software: str) -> laws.Transfer:
-    return laws.collective(r.op, r.size, r.ranks, r.cluster, stride=r.stride, software=software)
+    return laws.collective(r.op, r.size, r.ranks, r.cluster, stride=r.stride, software=software, routing=r.routing)
 
 
 def collectives(folder: Path, fold: int = -1) -> list[dict[str, Any]]:

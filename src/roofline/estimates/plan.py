@@ -24,7 +24,7 @@ from roofline.model.model import Model
 from roofline.model.modules import Module
 from roofline.work import ops as o
 from roofline.work.lower import view_of
-from roofline.work.step import Step, View, logits_alone, tokens_alone
+from roofline.work.step import Step, View, logits_alone, tokens_alone, tokens_and_phase
 from roofline.work.training import Training, step_ops
 
 PIECE = 2**13
@@ -192,9 +192,11 @@ class Plan:
         self, view: View[Any], entries: Sequence[Placed], step: Step, by: Sorter
     ) -> Iterator[tuple[Hashable, Mapping[Hashable, Total]]]:
         """The times of a step, and of its like with other small numbers of tokens, which cost next to nothing more."""
-        query, varying = step.queries[0], "new" if view is tokens_alone or step.logits == "all" else "count"
+        query = step.queries[0]
+        alone = view is tokens_alone or (view is tokens_and_phase and not query.cached) or step.logits == "all"
+        varying = "new" if alone else "count"
         wanted = getattr(query, varying)
-        if view not in (tokens_alone, logits_alone) or not 0 < wanted <= TABULATED:
+        if view not in (tokens_alone, tokens_and_phase, logits_alone) or not 0 < wanted <= TABULATED:
             yield (view, by, step.queries, step.logits), _at(entries, step, self.target, by)
             return
         first = (wanted - 1) // TABLE * TABLE + 1

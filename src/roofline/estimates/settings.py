@@ -16,6 +16,7 @@ import numpy as np
 
 from roofline.estimates.deployment import Deployment, Machine, deploy, inference_layouts, is_several, whole_machine
 from roofline.estimates.memory import Holding, holding
+from roofline.estimates.overlap import OverlappedPlan
 from roofline.estimates.plan import Plan
 from roofline.layout.layout import DISCRETE, Layout, layout_named
 from roofline.machine.chip import Chip
@@ -23,7 +24,7 @@ from roofline.machine.engine import Engine, engine_named
 from roofline.machine.fabric import Cluster, is_catalogued
 from roofline.machine.target import Mode, Target, mode_named
 from roofline.model.errors import InputError
-from roofline.model.maths import Count
+from roofline.model.maths import Count, some
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.model.quantization.asked import formats_of
@@ -120,7 +121,8 @@ class Deployed(Result):
 @remembered(256)
 def plan_of(model: Model, deployment: Deployment, formats: Precision, engine: Engine, law: Mode) -> Plan:
     """The plan, compiled once in this process."""
-    return Plan(deployment.rank(model), Target(deployment.chip, formats, engine, law, deployment.cluster))
+    kind = OverlappedPlan if deployment.layout.overlap else Plan
+    return kind(deployment.rank(model), Target(deployment.chip, formats, engine, law, deployment.cluster))
 
 
 @remembered(256)
@@ -145,7 +147,10 @@ def _setup(
 ) -> Setup:  # fmt: skip
     how, mode = engine_named(engine), mode_named(law)
     model, formats = formats_of(model, precision)
-    return Setup(model, deployment_of(model, on, layout, formats, how), formats, how, mode)
+    deployment = deployment_of(model, on, layout, formats, how)
+    if some(deployment.layout.ep > 1):
+        formats = how.dispatching(formats)
+    return Setup(model, deployment, formats, how, mode)
 
 
 _known_setup = remembered(256)(_setup)

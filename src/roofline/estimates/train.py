@@ -611,6 +611,9 @@ def _estimate(
 ) -> TrainingEstimate:  # fmt: skip
     deployment = deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on)
     spread, micro = deployment.layout, with_batch(step, step.micro_batch)
+    for name in ("redundant", "overlap"):
+        if getattr(spread, name):
+            raise InputError(f"layout.{name}", getattr(spread, name), "nothing in training: it is of inference")
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, precision, step.precision)
     asked = Setup(model, deployment, formats, engine_named(engine), mode_named(law))

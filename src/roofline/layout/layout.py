@@ -23,7 +23,8 @@ Exchange: TypeAlias = Literal["ring", "all_gather", "ulysses"]
 EXCHANGES: tuple[Exchange, ...] = get_args(Exchange)
 MOST = 2**20
 DEGREES = ("tp", "pp", "dp", "cp", "ep")
-DISCRETE = ("pp", "vp", "zero", "sp", "stages", "exchange")
+FLAGS = ("sp", "overlap")
+DISCRETE = ("pp", "vp", "zero", "sp", "stages", "exchange", "redundant", "overlap")
 """What makes another plan where it differs, and is no array."""
 
 
@@ -38,7 +39,9 @@ class Layout(Figured):
     (arXiv:1910.02054); `shard`: over that many of them, the rest being copies (HSDP). `vp`: model chunks a stage holds
     (interleaving). `stages`: layers of each stage where they are not equal. `exchange`: how context parallelism brings
     keys and values together. `imbalance`: tokens that the experts of the busiest rank get over the mean; `capacity`:
-    the most they take of them, over the mean, the rest being dropped; either may be an array.
+    the most they take of them, over the mean, the rest being dropped; either may be an array. `redundant`: copies of
+    experts beside them, as many in each layer, so that ep divides the sum. `overlap`: two halves of a step's sequences
+    take turns, the one computing while the other exchanges tokens with the experts (arXiv:2412.19437 §3.4).
 
     >>> Layout(tp=8, pp=4, dp=2).chips
     64
@@ -46,7 +49,7 @@ class Layout(Figured):
 
     FIGURES: ClassVar[Units] = dict.fromkeys(
         ("tp", "pp", "dp", "cp", "ep", "etp", "sp", "zero", "shard", "vp", "stages", "exchange", "imbalance",
-         "capacity"), "",
+         "capacity", "redundant", "overlap"), "",
     )  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"etp": "expert_tp", "shard": "sharers"}
 
@@ -64,6 +67,8 @@ class Layout(Figured):
     exchange: Exchange = "ring"
     imbalance: Count = 1.0
     capacity: Count = None
+    redundant: int = 0
+    overlap: bool = False
 
     def __post_init__(self) -> None:
         for name in DISCRETE:
@@ -79,6 +84,9 @@ class Layout(Figured):
         if self.zero not in (0, 1, 2, 3) or isinstance(self.zero, bool):
             raise InputError("layout.zero", self.zero, "a ZeRO stage: 0, 1, 2 or 3")
         flag("layout.sp", self.sp)
+        flag("layout.overlap", self.overlap)
+        if isinstance(self.redundant, bool) or not isinstance(self.redundant, int) or not 0 <= self.redundant <= MOST:
+            raise InputError("layout.redundant", self.redundant, f"a whole number from 0 to {MOST}")
         if self.exchange not in EXCHANGES:
             raise not_one_of("layout.exchange", self.exchange, EXCHANGES)
         for name in ("imbalance", "capacity"):
@@ -97,6 +105,9 @@ class Layout(Figured):
         self._check_shapes()
         if some(self.ranks % (self.ep * self.expert_tp)):
             raise does_not_divide("ep", self.ep, "tp·cp·dp / etp", ceil_div(self.ranks, self.expert_tp))
+        for name in ("redundant", "overlap"):
+            if getattr(self, name) and not some(self.ep > 1):
+                raise InputError(f"layout.{name}", getattr(self, name), "only with experts shared out, ep of 2 or more")
         if self.shard is not None and some((self.dp * self.cp) % self.shard):
             raise does_not_divide("shard", self.shard, "dp·cp", self.dp * self.cp)
 
@@ -194,7 +205,8 @@ class Layout(Figured):
         values = {n: getattr(self, n) for n in numbers}
         plain = {n: v for n, v in values.items() if is_array(v) or v not in (None, 0 if n == "zero" else 1)}
         shown = [f"{n}={_short(v)}" for n, v in plain.items()]
-        words = ["sp"] if self.sp else []
+        words = [name for name in FLAGS if getattr(self, name)]
+        words += [f"redundant={self.redundant}"] if self.redundant else []
         words += [f"stages={'+'.join(map(str, self.stages))}"] if self.stages else []
         words += [f"imbalance={_short(self.imbalance)}"] if is_array(self.imbalance) or self.imbalance != 1 else []
         words += [f"capacity={_short(self.capacity)}"] if self.capacity is not None else []
@@ -240,13 +252,13 @@ def layout_named(spec: Any) -> Layout:
 
 
 def _pair(word: str) -> tuple[str, Any]:
-    if word == "sp":
-        return "sp", True
+    if word in FLAGS:
+        return word, True
     pair = re.fullmatch(r"([a-z]+)=?(.*)", word)
     name, text = (pair[1], pair[2]) if pair else (word, "")
     if name == "exchange":
         return name, text
-    if name == "sp":
+    if name in FLAGS:
         return name, text.lower() in ("true", "1", "yes")
     if name in ("imbalance", "capacity") and re.fullmatch(r"\d+(\.\d+)?", text):
         return name, float(text)

@@ -554,13 +554,15 @@ def _experts(e: m.Experts, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Modu
 def _exchanged_experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
     """A rank's experts; tokens are sent to them and their outputs back."""
     layout, etp = rank.layout, rank.layout.expert_tp
-    check_divides("ep", layout.ep, "experts", e.experts)
+    redundant = layout.redundant if rank.several(layout.ep) else 0
+    what = f"{e.experts} experts and {redundant} copies" if redundant else "experts"
+    check_divides("ep", layout.ep, what, e.experts + redundant)
     check_divides("etp" if layout.etp is not None else "tp", etp, "the experts' inner size", e.inner)
     stays, owned = _stays(layout), layout.cp * layout.tp
     inner: Any = e.inner // etp
     mine = replace(
         e, inner=inner, ranks=layout.ep, gathered=layout.ep * etp, split=owned,
-        copies=layout.ranks // (layout.ep * etp), load=layout.load,
+        copies=layout.ranks // (layout.ep * etp), load=layout.load, redundant=redundant,
     )  # fmt: skip
     sends, spans = _if(stays, 1, layout.ep), _if(stays, 1, etp)
     width, k = e.hidden, e.top_k or 1
@@ -569,7 +571,7 @@ def _exchanged_experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
         if rank.several(sends):
             yield m.Collective(
                 name=f"{e.name}_{op}", op=op, width=e.routed(width * k), ranks=sends, stride=etp, axis="ep",
-                top_k=k, experts=e.experts, groups=e.groups, top_groups=e.top_groups, identities=e.identities,
+                top_k=k, experts=mine.slots, groups=e.groups, top_groups=e.top_groups, identities=e.identities,
                 split=owned,
             )  # fmt: skip
 

@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, lru_cache, reduce
-from math import comb
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from roofline.machine.constants import UNKNOWN, Grade, worse
+from roofline.machine.exchanges import Routing, exchange_constants
 from roofline.machine.fabric import MOST, Cluster, LevelPart, level_part
 from roofline.machine.links import LAUNCH, SHARE, Link, assumed, measured
 from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, ceil_div, is_array, least, most, where
+from roofline.model.maths import Count, is_array, least, most, where
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "p2p", "dispatch", "combine")
 
@@ -201,6 +201,28 @@ class Timed:
 
 
 @dataclass(frozen=True)
+class Sending:
+    """A dispatch or combine: the latency, and seconds for a byte of size over the scale-up link and over the NIC.
+
+    What goes inside and what goes across flow at the same time. The interval is `small`'s up to three latencies.
+    """
+
+    alpha: Count
+    inside: Count
+    across: Count
+    grade: Grade
+    small: tuple[Count, Count]
+    large: tuple[Count, Count]
+
+    def timed(self, size: Count) -> Timed:
+        """Its seconds for the bytes that a rank's tokens have for all their copies."""
+        seconds = self.alpha + most(self.inside * size, self.across * size)
+        short = seconds < 3 * self.alpha
+        low, high = (where(short, a, b) for a, b in zip(self.small, self.large, strict=True))
+        return Timed(seconds, low * seconds, high * seconds, self.alpha, self.grade)
+
+
+@dataclass(frozen=True)
 class Levels:
     """Level by level, in pieces that follow one another: latencies add up, the levels' transfers overlap.
 
@@ -254,33 +276,6 @@ def hop(op: str, share: float, part: LevelPart, chip: str, software: str = "nccl
 
 # -- a group of chips ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Routing:
-    """Where the tokens of expert parallelism go: each to `top_k` of `experts` experts, in `top_groups` of `groups`.
-
-    Of its choices some fall on `identities`, which stay where they are.
-    """
-
-    top_k: int = 1
-    experts: int = 1
-    groups: int = 1
-    top_groups: int = 1
-    identities: int = 0
-
-    def sent(self, places: int) -> float:
-        """Nodes, or ranks, that a token is sent to: to each once, however many of its experts are there; over the
-        experts that it is sent to, k·E/A of A experts and identities.
-
-        N·(1 − C(A − E/N, k)/C(A, k)) of N places, at most as many as its groups of experts span.
-        """
-        if places <= 1 or self.top_k < 1 or self.experts % places:
-            return 1.0
-        every = self.experts + self.identities
-        absent = comb(every - self.experts // places, self.top_k) / comb(every, self.top_k)
-        most = places if self.groups <= 1 else self.top_groups * ceil_div(places, self.groups)
-        return float(min(places * (1 - absent), most) * every / (self.top_k * self.experts))
-
-
-@dataclass(frozen=True)
 class Route:
     """How one group does one op: the ways it may take, and what no way can beat.
 
@@ -289,7 +284,7 @@ class Route:
 
     floor: Count
     moved: tuple[tuple[str, Count], ...]
-    ways: tuple[Hop | Levels, ...]
+    ways: tuple[Hop | Levels | Sending, ...]
 
 
 @lru_cache(maxsize=4096)
@@ -302,7 +297,11 @@ def route(op: str, ranks: int, stride: int, cluster: Cluster, software: str, rou
     if routing is not None:
         crossing, landing = routing.sent(ranks // parts[0].count), routing.sent(ranks)
     floor, moved = _floor(op, parts, crossing, landing)
-    return Route(floor, moved, tuple(_ways(op, parts, cluster.chip, software, crossing)))
+    if routing is not None and op in ("dispatch", "combine"):
+        moved = _sent(routing, parts, moved)
+    own = sending(op, parts, cluster.chip, routing or Routing()) if op in ("dispatch", "combine") else None
+    ways = (own,) if own is not None else tuple(_ways(op, parts, cluster.chip, software, crossing))
+    return Route(floor, moved, ways)
 
 
 def _floor(
@@ -328,6 +327,32 @@ def _floor(
     return floor, tuple(zip(names, hierarchical_bytes(op, 1.0, counts), strict=True))
 
 
+def sending(op: str, parts: tuple[LevelPart, ...], chip: str, routing: Routing) -> Sending | None:
+    """A dispatch or combine by the law of `roofline.machine.exchanges`; None on links that its kernels do not know."""
+    inner = parts[0] if parts[0].level.kind == "switch" else None
+    outer = parts if inner is None else parts[1:]
+    ranks, nodes = _count(parts), _count(outer)
+    constants = exchange_constants(chip, op, routing.kernel, nodes)
+    if constants is None or any(p.level.kind not in ("switch", "network") for p in parts):
+        return None
+    inside, across = 0.0, 0.0
+    if inner is not None:
+        inside = routing.inside(ranks, nodes) / (constants.inside * inner.bandwidth)
+    if outer:
+        across = routing.across(nodes) / (constants.across * min(p.bandwidth for p in outer))
+    return Sending(constants.alpha, inside, across, constants.grade, constants.small, constants.large)
+
+
+def _sent(
+    routing: Routing, parts: tuple[LevelPart, ...], copies: tuple[tuple[str, Count], ...]
+) -> tuple[tuple[str, Count], ...]:
+    """Bytes at each level of the copies that the routing leaves, from those of all of them."""
+    (name, _), *outer = copies
+    nodes = _count(parts[1:])
+    once = 1.0 if routing.kernel == "low_latency" else routing.sent(nodes)
+    return (name, routing.inside(parts[0].count * nodes, nodes)), *((n, share * once) for n, share in outer)
+
+
 def _count(parts: tuple[LevelPart, ...]) -> int:
     total = 1
     for part in parts:
@@ -338,10 +363,6 @@ def _count(parts: tuple[LevelPart, ...]) -> int:
 def _ways(op: str, parts: tuple[LevelPart, ...], chip: str, software: str, crossing: float) -> Iterator[Hop | Levels]:
     """The ways to do it, of which the fastest is taken; an engine's own outside a CUDA graph is the only one."""
     if op in ("dispatch", "combine"):
-        link = measured(chip, parts[0].level.kind, op, "deepep", _count(parts))
-        if link is not None:
-            yield Hop(1.0, ((link, 1.0),), parts[0].level.bandwidth)
-            return
         op = "all_to_all"
     if op == "p2p":
         yield hop(op, 1.0, replace(parts[-1], count=2), chip)

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from roofline.machine.files import Tables
 from roofline.model.errors import not_one_of
 from roofline.model.maths import Count, ceil_div
+from roofline.model.precision import Precision
 
 FILE = Path(__file__).with_name("engines.toml")
 TRAINER = "megatron"
@@ -32,7 +33,8 @@ class Engine:
     graphs. `slower`: by generation of chip, how much longer products, attention and collectives take than alone,
     because of clocks under lasting load and of one another, and how much longer a collective's `latency` is.
     `fuses`: dtypes it quantises activations to in the kernel before the product. `runs`: by format of routed experts
-    and generation of chip, the dtype of the kernel it runs where that is not the format's own.
+    and generation of chip, the dtype of the kernel it runs where that is not the format's own. `dispatches`: by format
+    of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
     """
 
     id: str
@@ -53,6 +55,7 @@ class Engine:
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     fuses: tuple[str, ...] = ()
     runs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    dispatches: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
 
     def __hash__(self) -> int:
@@ -80,6 +83,11 @@ class Engine:
     def kernel(self, fmt: str, generation: str) -> str | None:
         """The dtype of the kernel for experts in a format, None where it is the format's own."""
         return self.runs.get(fmt, {}).get(generation)
+
+    def dispatching(self, formats: Precision) -> Precision:
+        """The formats with that of a dispatch, where none was asked for and the engine has one for such experts."""
+        name = self.dispatches.get(formats.experts.name)
+        return formats if name is None or formats.dispatch is not None else formats.with_roles(dispatch=name)
 
     def cached_tokens(self, tokens: Count) -> Count:
         """Tokens rounded up to whole cache blocks."""

@@ -6,13 +6,14 @@ constants fitted for this chip, its generation, or any chip (grades A, B, C). No
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from roofline.machine import law
-from roofline.machine.collectives import Routing, Transfer, collective
+from roofline.machine.collectives import Transfer, collective
 from roofline.machine.constants import Grade, worse
+from roofline.machine.exchanges import ExchangeKernel, Routing
 from roofline.machine.kernels import KERNELS, is_matrix, matrix_format, plainer, restricted, shape_of, work_of
 from roofline.machine.target import Target, wide_key
 from roofline.model.maths import Count, is_array, least, most, where
@@ -131,12 +132,27 @@ def time_quantise(op: o.Op, target: Target) -> Timing | None:
 
 
 def _communicate(op: o.Communicate, target: Target) -> Timing:
-    """A collective on the target's cluster; sizes in the format of the activations."""
+    """A collective on the target's cluster; sizes in the format of the activations, of a dispatch in its own."""
+    if op.collective not in ("dispatch", "combine"):
+        return _transferred(op, target, None)
+    decoding = op.decoding
+    if not is_array(decoding):
+        return _transferred(op, target, "low_latency" if decoding else "normal")
+    if (decoding == decoding.flat[0]).all():
+        return _transferred(op, target, "low_latency" if decoding.flat[0] else "normal")
+    one, other = (_transferred(op, target, kernel) for kernel in ("low_latency", "normal"))
+    both = {f.name: where(decoding == 1, getattr(one, f.name), getattr(other, f.name)) for f in fields(Timing)}
+    return Timing(**both)
+
+
+def _transferred(op: o.Communicate, target: Target, kernel: ExchangeKernel | None) -> Timing:
+    """A collective; a dispatch or combine by one of its kernels."""
     routing = None
-    if op.collective in ("dispatch", "combine"):
-        routing = Routing(op.top_k, op.experts, op.groups, op.top_groups, op.identities)
+    if kernel is not None:
+        routing = Routing(op.top_k, op.experts, op.groups, op.top_groups, op.identities, kernel)
+    size = target.precision.sent(op.collective).bytes(op.elements)
     t = collective(
-        op.collective, target.precision.activations.bytes(op.elements), op.ranks, target.joined, stride=op.stride,
+        op.collective, size, op.ranks, target.joined, stride=op.stride,
         software=target.engine.network or target.engine.software or "nccl", routing=routing,
     )  # fmt: skip
     t = slowed(t, target)

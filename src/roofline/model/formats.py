@@ -104,6 +104,8 @@ FORMATS: dict[str, Format] = {
         grouped("int2", 2, 128, 16 + 2),
         # DeepSeek-V3 (arXiv:2412.19437, §3.3): an fp32 scale for each 128×128 block.
         replace(grouped("fp8-block", 8, 128 * 128, 32, "fp8"), scales="block"),
+        # The same, §3.3: activations, and what is dispatched to experts; an fp32 scale for each 128 values of a token.
+        replace(grouped("fp8-group", 8, 128, 32, "fp8"), scales="group"),
         # OCP Microscaling Formats v1.0: an 8-bit scale for each 32 values.
         grouped("mxfp8", 8, 32, 8, "fp8"),
         grouped("mxfp6", 6, 32, 8, "fp6"),

@@ -372,7 +372,8 @@ class Experts(Module):
     `identities`: experts besides that hand a token on as it is (zero experts, arXiv:2509.01322 §2.1). They have no
     weights, and what falls on them does no work and goes nowhere; the router takes all for equals.
     On one rank of a layout: it holds one in `ranks` of the experts, and their tokens come from `gathered` ranks;
-    `load`: rows of the busiest rank over the mean.
+    `load`: rows of the busiest rank over the mean. `redundant`: copies of experts besides, among which and the
+    originals an expert's tokens are shared out (redundant experts, arXiv:2412.19437 §3.4.1).
     """
 
     hidden: int
@@ -389,6 +390,12 @@ class Experts(Module):
     ranks: Count = 1
     gathered: Count = 1
     load: Count = 1.0
+    redundant: int = 0
+
+    @property
+    def slots(self) -> int:
+        """Experts and their copies."""
+        return self.experts + self.redundant
 
     @property
     def each(self) -> int:
@@ -402,9 +409,9 @@ class Experts(Module):
 
     @property
     def held(self) -> int:
-        """Experts whose weights a rank holds."""
+        """Experts, copies among them, whose weights a rank holds."""
         ranks: Any = self.ranks  # an array on ranks of many layouts, and so is what they hold
-        share: int = self.experts // ranks
+        share: int = self.slots // ranks
         return share
 
     @property

@@ -24,7 +24,8 @@ class Precision:
 
     Weights by part: `attention` projections, dense feed-forwards (`ffn`), routed `experts`, the `router`, the
     `embedding` table, the `head`, `other` (norms, biases and the rest). `activations`: streams between ops;
-    `kv`: the KV cache; `state`: recurrent state of a scan. `own`: the parts in which modules that have a format of
+    `kv`: the KV cache; `state`: recurrent state of a scan; `dispatch`: tokens on their way to experts of other ranks,
+    None for the activations' format. `own`: the parts in which modules that have a format of
     their own keep it; a caller who sets a part's format sets that of all its modules.
     """
 
@@ -39,6 +40,7 @@ class Precision:
     kv: Format
     state: Format
     own: frozenset[Part] = field(default=frozenset(PARTS), repr=False)
+    dispatch: Format | None = None
 
     @cached_property
     def _hash(self) -> int:
@@ -48,8 +50,9 @@ class Precision:
         return self._hash
 
     def plain(self) -> dict[str, str]:
-        """The name of the format of every role."""
-        return {role: getattr(self, role).name for role in ROLES}
+        """The name of the format of every role that has one."""
+        formats = {role: getattr(self, role) for role in ROLES}
+        return {role: fmt.name for role, fmt in formats.items() if fmt is not None}
 
     def leaves(self, name: str, unit: str) -> Iterator[tuple[str, str, str]]:
         """The same in a word."""
@@ -69,6 +72,10 @@ class Precision:
         many = len(WEIGHTS)
         groups = {n: ["weights", *r[many:]] if tuple(r[:many]) == WEIGHTS else r for n, r in groups.items()}
         return ", ".join([base, *(f"{'/'.join(roles)} {name}" for name, roles in groups.items())])
+
+    def sent(self, collective: str) -> Format:
+        """The format of what a collective sends."""
+        return self.dispatch if collective == "dispatch" and self.dispatch is not None else self.activations
 
     def weights(self, part: Part) -> Format:
         """The format of a part's weights."""
@@ -128,7 +135,9 @@ class Precision:
         """The text of which `base.merged` makes this precision; empty where they are the same."""
         told = base.own - self.own
         differ: dict[str, Format] = {
-            role: getattr(self, role) for role in ROLES if role in told or getattr(self, role) != getattr(base, role)
+            role: getattr(self, role)
+            for role in self.plain()
+            if role in told or getattr(self, role) != getattr(base, role)
         }
         if differ.keys() & set(WEIGHTS) and self.attention == self.ffn == self.experts:
             differ = {"weights": self.ffn} | {role: fmt for role, fmt in differ.items() if role not in WEIGHTS}
@@ -150,7 +159,7 @@ ROLES: tuple[str, ...] = tuple(f.name for f in fields(Precision) if f.name != "o
 
 def uniform(chosen: Format) -> Precision:
     """Every role in one format."""
-    roles: dict[str, Any] = dict.fromkeys(ROLES, chosen)
+    roles: dict[str, Any] = dict.fromkeys(ROLES, chosen) | {"dispatch": None}
     return Precision(**roles)
 
 

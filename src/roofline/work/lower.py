@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 from roofline.model import modules as m
@@ -12,7 +11,18 @@ from roofline.model.maths import Count, ceil_div, experts_visited, half, is_arra
 from roofline.model.model import chosen
 from roofline.model.table import KindTable
 from roofline.work import ops as o
-from roofline.work.step import Queries, Step, View, lengths_alone, logits_alone, query_pairs, tokens_alone, whole_step
+from roofline.work.step import (
+    Queries,
+    Step,
+    View,
+    decodes,
+    lengths_alone,
+    logits_alone,
+    query_pairs,
+    tokens_alone,
+    tokens_and_phase,
+    whole_step,
+)
 
 Ops = Callable[[Any, Step], Iterator[o.Op]]
 GRIFFIN = 9
@@ -356,12 +366,12 @@ def _router(r: m.Router, step: Step) -> Iterator[o.Op]:
 def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     """T tokens make T·top_k rows, less those of identities; only the distinct experts they visit are read.
 
-    One of several ranks has its share of the experts, and of the rows and distinct experts of all their tokens. What it
-    adds up are its own rows: one sum for each token that it has any of, at most one a row.
+    One of several ranks has its share of the experts and their copies, and of the rows and distinct experts of all
+    their tokens. What it adds up are its own rows: one sum for each token that it has any of, at most one a row.
     """
     t, k = step.share(step.new_tokens * e.gathered), chosen(e)
     rows = _loaded(ceil_div(e.routed(k * t), e.ranks), e.load)
-    touched = _part(experts_visited(e.experts, k, t, e.identities), e.ranks)
+    touched = _part(slots_visited(e, k, t), e.ranks)
     wide, decoding = e.inner * (2 if e.gated else 1), decodes(step)
 
     def product(name: str, inputs: int, outputs: int, up: bool) -> o.Op:
@@ -400,9 +410,20 @@ def _expert_linear(e: m.ExpertLinear, step: Step) -> Iterator[o.Op]:
         )  # fmt: skip
 
 
-def decodes(step: Step) -> Count:
-    """1 where every query of the step adds one token to cached ones, else 0."""
-    return prod(no_more(1, q.cached) * no_more(q.new, 1) for q in step.queries)
+def slots_visited(e: m.Experts, top_k: Count, tokens: Count) -> Count:
+    """Expected number of distinct experts and copies that tokens visit.
+
+    Of S = qE + r slots of E experts, r experts have q + 1 and the others q; a token that chooses an expert goes to each
+    of its c slots as often, so that T tokens visit one with probability 1 − (1 − k/(cA))^T of A experts and
+    identities.
+    """
+    if not e.redundant:
+        return experts_visited(e.experts, top_k, tokens, e.identities)
+    fewest, more = divmod(e.slots, e.experts)
+    visited: Count = 0
+    for copies, experts in ((fewest, e.experts - more), (fewest + 1, more)):
+        visited = visited + experts * copies * (1 - (1 - top_k / (copies * (e.experts + e.identities))) ** tokens)
+    return visited
 
 
 def _loaded(rows: Count, load: Count) -> Count:
@@ -414,14 +435,14 @@ def _part(value: Count, ranks: Count) -> Count:
     return value if isinstance(ranks, int) and ranks == 1 else value / ranks
 
 
-@lowers(m.Collective, tokens_alone)
+@lowers(m.Collective, tokens_and_phase)
 def _collective(c: m.Collective, step: Step) -> Iterator[o.Op]:
     """The tokens of the rank; those of all ranks where the collective's size counts them all."""
     tokens = step.tokens * (c.ranks if c.op in ("all_gather", "reduce_scatter") else 1)
     yield o.Communicate(
         name=c.name, collective=c.op, elements=c.width * tokens, ranks=c.ranks, stride=c.stride, axis=c.axis,
         top_k=c.top_k, experts=c.experts, groups=c.groups, top_groups=c.top_groups,
-        identities=c.identities,
+        identities=c.identities, decoding=decodes(step),
     )  # fmt: skip
 
 

@@ -321,7 +321,10 @@ class Memorise(ScanOp):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Communicate(Op):
-    """A collective over `elements`, as its size is counted, among `ranks` chips, every `stride`-th of a cluster."""
+    """A collective over `elements`, as its size is counted, among `ranks` chips, every `stride`-th of a cluster.
+
+    `decoding`: 1 where the step adds one token to each sequence, which engines exchange by kernels of their own.
+    """
 
     collective: str
     elements: Count
@@ -333,6 +336,7 @@ class Communicate(Op):
     groups: int = 1
     top_groups: int = 1
     identities: int = 0
+    decoding: Count = 0
 
 
 @record(frozen=True, kw_only=True, eq=False)

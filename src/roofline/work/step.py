@@ -17,7 +17,7 @@ import numpy as np
 
 from roofline.model.checks import count
 from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, ceil_div, half, is_array, least, most, no_more
+from roofline.model.maths import Count, ceil_div, half, is_array, least, most, no_more, where
 
 Logits: TypeAlias = Literal["last", "all"]
 Phase: TypeAlias = Literal["prefill", "decode"]
@@ -262,6 +262,18 @@ View = Callable[[AnyStep], AnyStep]
 def tokens_alone(step: AnyStep) -> AnyStep:
     """The new tokens as one query: all that a product, a norm or a sum sees."""
     return replace(step, (Queries(0, step.new_tokens, 1),))
+
+
+def decodes(step: Step) -> Count:
+    """1 where every query of the step adds one token to cached ones, else 0."""
+    return math.prod(no_more(1, q.cached) * no_more(q.new, 1) for q in step.queries)
+
+
+def tokens_and_phase(step: AnyStep) -> AnyStep:
+    """The new tokens as one query, or where the step decodes as one each: the kernel of an exchange hangs on it too."""
+    decoding = decodes(step)
+    alone, tokens = where(decoding == 1, 1, step.new_tokens), where(decoding == 1, step.new_tokens, 1)
+    return replace(step, (Queries(decoding, alone, tokens),))
 
 
 def logits_alone(step: AnyStep) -> AnyStep:

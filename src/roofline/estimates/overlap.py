@@ -1,0 +1,77 @@
+"""Two micro-batches in turn: while the one exchanges tokens with the experts, the other computes.
+
+The sequences of a step are halved (DeepSeek-V3, arXiv:2412.19437 §3.4; SGLang's two-batch overlap). Of a layer, c is
+what a half computes and x its dispatch and combine. Both serve two halves, so that a layer takes
+
+    max(2x, 2c + 2fx)
+
+where f is the share of the chip that the exchange's kernels take from the products while they run: 20 multiprocessors
+(of the 132 of an H800, arXiv:2412.19437 §3.5). At the ends one half is alone, which takes min(c, x) more, once a step.
+A layer without an exchange takes 2c.
+
+Halves read all weights twice and have smaller products: where that costs more than it hides, and where there is but one
+sequence, the step runs whole, so that overlap never makes one slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+
+from roofline.estimates.plan import EMPTY, NUMBERS, Plan, Total
+from roofline.model.maths import Count, least, most, where
+from roofline.work import ops as o
+from roofline.work.step import Step
+
+MULTIPROCESSORS = 20
+"""What DeepEP's kernels take by default; assumed of those for decode too, which send and add up on multiprocessors."""
+ENDS_OF = ("expected", "low", "high", "floor")
+"""Seconds that follow the law; others add up."""
+
+
+@dataclass(frozen=True, eq=False)
+class OverlappedPlan(Plan):
+    """A plan whose steps run as two halves where that is faster."""
+
+    def total(self, step: Step) -> Total:
+        """The sum over all ops of a step, that of its halves in turn or of all at once."""
+        whole, halves = super().total(step), self._in_turn(step.of_replica(2))
+        faster = halves.expected < whole.expected
+        chosen = {name: where(faster, getattr(halves, name), getattr(whole, name)) for name in NUMBERS}
+        graded = {
+            grade: where(faster, halves.graded.get(grade, 0.0), whole.graded.get(grade, 0.0))
+            for grade in {**whole.graded, **halves.graded}
+        }
+        return Total(**(chosen | {"floor": least(halves.floor, whole.floor)}), graded=graded)
+
+    def _in_turn(self, half: Step) -> Total:
+        """The sums of two such halves."""
+        parts = self.totals(half, by_exchange)
+        layers: dict[str, Count] = {section: count for section, _, count in self.rank.placed()}
+        both = EMPTY
+        for part in parts.values():
+            both = both + part.times(2)
+        seconds = {name: self._law(parts, layers, name) for name in ENDS_OF}
+        share = seconds["expected"] / where(both.expected > 0, both.expected, 1.0)
+        return replace(both, **seconds, graded={grade: share * value for grade, value in both.graded.items()})
+
+    def _taken(self, name: str) -> float:
+        """The share f that exchanges take; nothing where the law is of perfect kernels."""
+        real = self.target.mode.name == "calibrated" and name != "floor"
+        return MULTIPROCESSORS / (self.target.chip.units or 132) if real else 0.0
+
+    def _law(self, parts: Mapping[Hashable, Total], layers: Mapping[str, Count], name: str) -> Count:
+        """Σ over layers of the law, and the greatest min(c, x) of one layer, of one of the numbers."""
+        f = self._taken(name)
+        seconds: Count = 0.0
+        alone: Count = 0.0
+        for section, count in layers.items():
+            computed, exchanged = (getattr(parts.get((section, sends), EMPTY), name) for sends in (False, True))
+            seconds = seconds + 2 * most(computed + f * exchanged, exchanged)
+            alone = most(alone, least(computed, exchanged) / count)
+        return seconds + alone
+
+
+def by_exchange(section: str, op: o.Op, kind: str) -> Hashable:
+    """A sum for each section's exchanges with experts, and for the rest of it."""
+    return section, isinstance(op, o.Communicate) and op.collective in ("dispatch", "combine")
