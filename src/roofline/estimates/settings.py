@@ -14,12 +14,20 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from roofline.estimates.deployment import Deployment, Machine, deploy, inference_layouts, is_several, whole_machine
+from roofline.estimates.deployment import (
+    Deployment,
+    Machine,
+    deploy,
+    inference_layouts,
+    is_several,
+    machine_chip,
+    whole_machine,
+)
 from roofline.estimates.memory import Holding, holding
 from roofline.estimates.plan import Plan
 from roofline.layout.layout import DISCRETE, Layout, layout_named
 from roofline.machine.chip import Chip
-from roofline.machine.engine import Engine, engine_named
+from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.machine.fabric import Cluster, is_catalogued
 from roofline.machine.target import Mode, Target, mode_named
 from roofline.model.errors import InputError
@@ -38,7 +46,8 @@ class Settings(TypedDict, total=False):
     (`8xh100-sxm`, a preset, a cluster file), of which all chips are used where no layout is given.
     layout: degrees such as `tp=8`, a mapping of them, or a Layout; degrees may be arrays.
     precision: changes to the checkpoint's formats (`fp8`, `weights=int4,kv=fp8`).
-    engine: whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, or None for kernels alone.
+    engine: whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …, or `none` for kernels alone. Where
+    not given vLLM's on the chips that it serves, elsewhere `none`; of training Megatron-LM's.
     law: `calibrated` on measurements, `ideal` (the speed of light) or `fixed(mfu,mbu)`.
     """
 
@@ -142,7 +151,8 @@ def _setup(
     model: Model, *, on: Machine, layout: object = None, precision: object = None,
     engine: str | Engine | None = None, law: str | Mode = "calibrated",
 ) -> Setup:  # fmt: skip
-    how, mode, formats = engine_named(engine), mode_named(law), model.precision.merged(precision)
+    how = default_engine(machine_chip(on)) if engine is None else engine_named(engine)
+    mode, formats = mode_named(law), model.precision.merged(precision)
     return Setup(model, deployment_of(model, on, layout, formats, how), formats, how, mode)
 
 
@@ -225,7 +235,7 @@ def _label(value: Any) -> str:
         case tuple() | list():
             return "+".join(map(_label, value)) or "none"
         case None:
-            return "none"
+            return "default"
         case _:
             return str(value)
 

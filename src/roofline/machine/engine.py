@@ -8,11 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from roofline.machine.chip import Chip
 from roofline.machine.files import Tables
 from roofline.model.errors import not_one_of
 from roofline.model.maths import Count, ceil_div
 
 FILE = Path(__file__).with_name("engines.toml")
+SERVER = "vllm"
+"""The engine of inference where none is given, on the chips that it serves."""
 TRAINER = "megatron"
 """The engine of a training step where none is given."""
 Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
@@ -32,7 +35,8 @@ class Engine:
     graphs. `slower`: by generation of chip, how much longer products, attention and collectives take than alone,
     because of clocks under lasting load and of one another, and how much longer a collective's `latency` is.
     `fuses`: dtypes it quantises activations to in the kernel before the product. `runs`: by format of routed experts
-    and generation of chip, the dtype of the kernel it runs where that is not the format's own.
+    and generation of chip, the dtype of the kernel it runs where that is not the format's own. `serves`: generations
+    and kinds of chips that it runs on.
     """
 
     id: str
@@ -53,6 +57,7 @@ class Engine:
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     fuses: tuple[str, ...] = ()
     runs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    serves: tuple[str, ...] = ()
     source: str = ""
 
     def __hash__(self) -> int:
@@ -98,11 +103,21 @@ def engines() -> Mapping[str, Engine]:
     return Tables(lambda id, table: Engine(id=id, **table), FILE)
 
 
-def engine_named(name: str | Engine | None) -> Engine:
-    """An engine by name, None for kernels only; InputError with the nearest."""
+def engine_named(name: str | Engine) -> Engine:
+    """An engine by name, `none` for kernels only; InputError with the nearest."""
     if isinstance(name, Engine):
         return name
-    key = "none" if name is None else name
-    if key not in engines():
+    if name not in engines():
         raise not_one_of("engine", name, engines())
-    return engines()[key]
+    return engines()[name]
+
+
+def default_engine(chip: Chip) -> Engine:
+    """The engine of inference where none is given: vLLM on the chips that it serves, elsewhere kernels only.
+
+    >>> from roofline.machine.chip import chips
+    >>> default_engine(chips()["h100-sxm"]).id, default_engine(chips()["m4-max"]).id
+    ('vllm', 'none')
+    """
+    server = engines()[SERVER]
+    return server if chip.generation in server.serves or chip.kind in server.serves else engines()["none"]

@@ -28,7 +28,7 @@ def summary_section(r: Report) -> Section:
     g = r.generation
     m = r.fit.memory
     lines = [
-        f"{first_line(g.deployment, m)}.",
+        f"{first_line(g, m)}.",
         f"{g.batch} × ({g.input} in, {g.output} out), {g.formats.text()}.",
         f"It {'fits' if r.fit.fits else 'does not fit'}: {memory_text(m)} on the fullest chip.",
         f"TTFT {span_text(g.ttft)}; TPOT {tpot_text(g)}.",
