@@ -31,7 +31,7 @@ def diff(a: Spec, b: Spec, /, *, engine: EngineName = None, json: Switch = False
         JSON, as docs/json.md has it.
     """
     from roofline.explore.difference import diff as run
-    from roofline.show.difference import causes_text, difference_table, engines_text, facts_table, misfit_text
+    from roofline.show.difference import causes_text, difference_table, phases_engines_text, facts_table, misfit_text
     from roofline.show.tables import print_json, print_line, print_tables
 
     result = run(a, b, engine)
@@ -40,7 +40,7 @@ def diff(a: Spec, b: Spec, /, *, engine: EngineName = None, json: Switch = False
     else:
         if not result.fits:
             print_line(f"{misfit_text(result)}\n")
-        engines = engines_text(result)
+        engines = phases_engines_text(result)
         if engines:
             print_line(f"{engines}\n")
         print_tables((difference_table(result), ""))

@@ -14,7 +14,7 @@ def misfit_text(d: Difference) -> str:
     return "\n".join(f"{m.phase} of {names[m.side]}: {misfit(m.memory)}" for m in d.misfits)
 
 
-def engines_text(d: Difference) -> str:
+def phases_engines_text(d: Difference) -> str:
     """Whose software runs each phase, on each side where they differ; nothing without chips."""
     lines: dict[str, list[str]] = {}
     for phases in phase_pairs(d.a, d.b):
