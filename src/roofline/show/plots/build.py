@@ -68,16 +68,18 @@ Ran: TypeAlias = tuple[Engine, str, Deployment]
 
 
 def engines_text(ran: Sequence[Ran]) -> str:
-    """Whose software runs what is drawn; of each step, or of each step in each place, where they differ."""
+    """Whose software runs what is drawn; of each step, each place or each step there, where they differ."""
     names = {engine.name for engine, _, _ in ran}
     if len(names) <= 1:
         return "".join(names)
-    alike = len({(engine, step) for engine, step, _ in ran}) == len({step for _, step, _ in ran})
-    places: dict[str, dict[str, None]] = {}
-    for engine, step, deployment in ran:
-        place = step if alike else " on ".join(filter(None, (step, deployment_text(deployment))))
-        places.setdefault(engine.name, {})[place] = None
-    return "; ".join(f"{', '.join(those)}: {name}" for name, those in places.items())
+    steps, chips = [step for _, step, _ in ran], [deployment_text(deployment) for _, _, deployment in ran]
+    both = [f"{step} on {chip}" for step, chip in zip(steps, chips, strict=True)]
+    engines = [engine.name for engine, _, _ in ran]
+    places = next(p for p in (steps, chips, both) if len(set(zip(p, engines, strict=True))) == len(set(p)))
+    where: dict[str, dict[str, None]] = {}
+    for name, place in zip(engines, places, strict=True):
+        where.setdefault(name, {})[place] = None
+    return "; ".join(f"{', '.join(those)}: {name}" for name, those in where.items())
 
 
 def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = False) -> d.DrawnRoof:
