@@ -31,7 +31,7 @@ def diff(a: Spec, b: Spec, /, *, engine: EngineName = None, json: Switch = False
         JSON, as docs/json.md has it.
     """
     from roofline.explore.difference import diff as run
-    from roofline.show.difference import causes_text, difference_table, phases_engines_text, facts_table, misfit_text
+    from roofline.show.difference import causes_text, difference_table, facts_table, misfit_text, phases_engines_text
     from roofline.show.tables import print_json, print_line, print_tables
 
     result = run(a, b, engine)
