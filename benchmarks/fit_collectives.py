@@ -149,9 +149,16 @@ P2P_INSIDE = ("a100_dgx",)  # inside a node only
 def usable(r: Rows) -> bool:
     """Rows whose fabric is known, within one level."""
     if r.file == VIDUR:
-        inside = r.cluster.span(r.ranks, r.stride)[0].level.kind == "switch"
+        inside = r.single and r.cluster.span(r.ranks, r.stride)[0].level.kind == "switch"
+        if r.op == "all_reduce":
+            return inside
         return r.op == "p2p" and (r.system in P2P or (r.system in P2P_INSIDE and inside))
     return r.file in (NCCL, CUSTOM) and r.single
+
+
+def _reach(r: Rows) -> int:
+    """For how many places rows count: a bridged pair's for itself, PyTorch's for a generation at most."""
+    return 1 if r.cluster.levels[0].name == "bridge" else 2 if r.engine == "pytorch" else 3
 
 
 def jobs(measured: list[Rows]) -> dict[Key, list[Rows]]:
@@ -165,7 +172,8 @@ def jobs(measured: list[Rows]) -> dict[Key, list[Rows]]:
     for r in chosen:
         kind = r.cluster.span(r.ranks, r.stride)[0].level.kind
         if r.software == newest[r.system, r.engine]:
-            for place in (r.system, f"generation-{generation(r.system)}", "generic"):
+            places = (r.system, f"generation-{generation(r.system)}", "generic")
+            for place in places[: _reach(r)]:
                 groups[place, kind, r.op, r.engine].append(r)
         else:
             groups[r.system, kind, r.op, r.software].append(r)
@@ -195,7 +203,8 @@ def extended(results: dict[Key, Fitted]) -> dict[Key, Fitted]:
 
 
 HEAD = """\
-# Written by benchmarks/fit_collectives.py from measurements of aiconfigurator (Apache-2.0) and, for p2p, vidur (MIT).
+# Written by benchmarks/fit_collectives.py from measurements of aiconfigurator (Apache-2.0) and, for p2p and pytorch,
+# vidur (MIT).
 # alpha: s, share: of the link's bandwidth, for each number of ranks; rises: of alpha, at 4 KiB, 16 KiB, ... 16 MiB; the
 # law is in machine/collectives.py. measured: the most ranks that were. mape, median, bias: on rows whose size took no
 # part in the fit (generation and generic: on a chip, or generation, that took no part). low, high: factors of the

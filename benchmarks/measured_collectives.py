@@ -132,7 +132,10 @@ def custom(folder: Path) -> Iterator[Rows]:
 
 
 def vidur(folder: Path) -> Iterator[Rows]:
-    """Kernel times, whole microseconds. The send_recv rows of the A100 pairs repeat the H100 pairs': left out."""
+    """Kernel times, whole microseconds; an all-reduce is PyTorch's of 2023, what a rank waits for the others included.
+
+    The send_recv rows of the A100 pairs repeat the H100 pairs': left out.
+    """
     for (name, op, n, each), part in groups(read(folder, VIDUR), ["node", "op", "num_workers", "devices_per_node"]):
         if name not in NODES or (name == "a100_pairwise_nvlink" and op == "send_recv"):
             continue
@@ -154,7 +157,8 @@ def vidur(folder: Path) -> Iterator[Rows]:
         cluster = Cluster(f"{name} {n}x{each}", chip.id, tuple(levels))
         seconds, fold = column(part, "latency_ms") / 1e3, folds(part, ["bytes", "num_workers"])
         label = ("all", f"{op},{where}")
-        yield Rows(VIDUR, name, op, "nccl", "nccl", n, cluster, column(part, "bytes"), seconds, fold, label)
+        library = "pytorch" if op == "all_reduce" else "nccl"
+        yield Rows(VIDUR, name, op, library, library, n, cluster, column(part, "bytes"), seconds, fold, label)
 
 
 def llmcompass(folder: Path) -> Iterator[Rows]:

@@ -135,13 +135,15 @@ def run(chip: Chip, dtypes: Iterable[str], device: str, quick: bool, cpu_clock: 
             real, ours = build(case, dtype, device)
             for phase, batch, tokens in grid(quick):
                 step = rl.prefill(batch, tokens) if phase == "prefill" else rl.decode(batch, tokens)
-                predicted = float(rl.estimate(ours, step, on=chip).time)
+                predicted = float(rl.estimate(ours, step, on=chip, engine="none").time)
                 if predicted > LONGEST:
                     continue
                 with torch.no_grad():
                     measured, calls = clock(step_of(real, phase, batch, tokens, device))
                 if phase == "decode":
-                    predicted = float(rl.estimate(ours, rl.decode(batch, tokens + calls // 2), on=chip).time)
+                    predicted = float(
+                        rl.estimate(ours, rl.decode(batch, tokens + calls // 2), on=chip, engine="none").time
+                    )
                 yield Point(case.family, case.size, ours.parameters, dtype, phase, batch, tokens, measured, predicted)
                 gc.collect()
 

@@ -124,9 +124,9 @@ def test_a_cluster_is_used_whole_and_says_so_first(capsys: pytest.CaptureFixture
         ["analyze", *argv], ["fit", *argv], ["generate", *argv, "--input", "9", "--output", "9"],
         ["serve", *argv, "--input", "9", "--output", "9", "--concurrency", "2"],
     ):  # fmt: skip
-        assert run(capsys, *words)[0].startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as tp=8)\n")
+        assert run(capsys, *words)[0].startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as tp=8) · vLLM\n")
     trained = run(capsys, "train", *argv, "--batch", "8", "--tokens", "512")[0]
-    assert trained.startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as dp=8, zero=1)\n")
+    assert trained.startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as dp=8, zero=1) · Megatron-LM\n")
 
 
 def test_replicas_that_have_less_are_counted(capsys: pytest.CaptureFixture[str]) -> None:

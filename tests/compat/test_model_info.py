@@ -318,15 +318,14 @@ def test_physical_rows_are_of_one_rank() -> None:
     text = dump_model_info(V3, **SHORT, ep_size=64)
     regimes = {(r[0], r[1]): r[2:] for r in rows(text, "Regimes")}
     layout = rl.Layout(dp=64, ep=64)
-    e = rl.estimate(V3, rl.decode(64 * 8, 255), on="h200-sxm", layout=layout, precision="weights=fp8,kv=fp8")
+    how = {"on": "h200-sxm", "layout": layout, "precision": "weights=fp8,kv=fp8", "engine": "none"}
+    e = rl.estimate(V3, rl.decode(64 * 8, 255), **how)
     decode = regimes["decode", "physical"]
     assert decode[0] == f"{e.analysis.flops / 1e9:.2f} GFLOP"
     assert decode[1] == f"{e.analysis.bytes / 1e9:.2f} GB"
     assert float(decode[3].removesuffix(" ms")) == pytest.approx(1e3 * e.time, rel=0.01)
     assert all(regimes["training", "physical"][3:])
-    sent = dict(
-        rl.estimate(V3, rl.prefill(64 * 8, 255), on="h200-sxm", layout=layout, precision="weights=fp8,kv=fp8").shares
-    )
+    sent = dict(rl.estimate(V3, rl.prefill(64 * 8, 255), **how).shares)
     assert sent["communication"] > 0.5
     assert regimes["prefill", "physical"][-1] == "network"
 

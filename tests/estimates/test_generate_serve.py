@@ -83,7 +83,7 @@ def test_serving_obeys_littles_law() -> None:
 
 
 def test_one_request_meets_no_other_prompt() -> None:
-    s = serve(LLAMA, on=H100, input=1000, output=200, concurrency=1, engine="none")
+    s = serve(LLAMA, on=H100, input=1000, output=200, concurrency=1)
     assert s.tpot.expected == pytest.approx(rl.estimate(LLAMA, rl.decode(batch=1, context=1100), on=H100).time)
 
 
@@ -170,7 +170,7 @@ def test_a_rate_beyond_the_peak_is_refused() -> None:
 
 
 def test_a_lone_user_is_served_as_a_batch_of_one() -> None:
-    s = serve(LLAMA, on=H100, input=1024, output=257, concurrency=1, engine="none")
+    s = serve(LLAMA, on=H100, input=1024, output=257, concurrency=1)
     g = generate(LLAMA, on=H100, batch=1, input=1024, output=257)
     assert s.ttft.expected == pytest.approx(g.ttft.expected)
     assert s.tpot.expected == pytest.approx(g.tpot.expected, rel=0.01)

@@ -41,6 +41,6 @@ def test_a_server_holds_every_group_in_flight() -> None:
 
 @pytest.mark.parametrize("layout", ["tp=2", "tp=2,pp=4", "pp=8", "tp=4,pp=2"])
 def test_as_fit_says(layout: str) -> None:
-    fit = rl.fit(LLAMA, on="8xb200", layout=layout, batch=8, context=2048, engine="none")
+    fit = rl.fit(LLAMA, on="8xb200", layout=layout, batch=8, context=2048)
     step = rl.estimate(LLAMA, rl.decode(8, 2047), on="8xb200", layout=layout)
     assert step.memory == fit.memory

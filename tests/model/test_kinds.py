@@ -148,7 +148,7 @@ def test_an_unknown_op_is_swallowed_nowhere() -> None:
 
     odd = OddOp(name="odd", input=1, output=1)
     of_odd = Backward(name="odd_backward", of=odd)
-    target = Target(chip_named("h100-sxm"), uniform(FORMATS["bf16"]), engine_named(None), CALIBRATED)
+    target = Target(chip_named("h100-sxm"), uniform(FORMATS["bf16"]), engine_named("none"), CALIBRATED)
     uses = [
         *(c.flops for c in COUNTINGS.values()), *(t.elements for t in TRAFFICS.values()), kept, is_matrix,
         lambda op: op.kind, lambda op: tuple(backward(op)), lambda op: time_op(op, target),

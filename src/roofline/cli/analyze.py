@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from roofline.cli.common import (
     FIGURES,
     CountingName,
+    EngineName,
     Form,
     Formats,
     Headers,
@@ -46,6 +47,7 @@ def analyze(
     step: StepOptions = StepOptions(),  # noqa: B008
     on: Annotated[str | None, Parameter(help=f"Also how long it takes, on {FIGURES[:-1]}, or a cluster.")] = None,
     layout: LayoutText = None,
+    engine: EngineName = None,
     law: LawName = "calibrated",
     counting: CountingName = "standard",
     traffic: TrafficName = "fused",
@@ -84,8 +86,9 @@ def analyze(
     from roofline.model.load import load
     from roofline.show import analysis as views
 
-    if on is None and law != "calibrated":
-        raise InputError("--law", law, "--on CHIP beside it: without a chip there are no times")
+    for option, value in (("--law", None if law == "calibrated" else law), ("--engine", engine)):
+        if on is None and value is not None:
+            raise InputError(option, value, "--on CHIP beside it: without a chip there are no times")
     form = form_of(output, {"json": json, "csv": csv, "md": md})
     built = _traced(model, revision) if traced else load(model, revision=revision, headers=headers)
     options = {"counting": counting, "traffic": traffic, "precision": precision}
@@ -93,7 +96,7 @@ def analyze(
     if on is None:
         steps = _counted(built, asked, layout, options)
     else:
-        steps = _timed(built, asked, {**options, "on": on, "law": law, "layout": layout})
+        steps = _timed(built, asked, {**options, "on": on, "law": law, "layout": layout, "engine": engine})
     result = views.Steps(built, steps)
     if form == "json":
         from roofline.show.tables import json_text
@@ -180,7 +183,7 @@ def _page(result: Steps) -> tuple[list[str], list[tuple[Table, str]]]:
     from roofline.show.estimate import first_line, summary, time_table
 
     fullest = _fullest(steps)
-    lines = [first_line(fullest.deployment, fullest.memory), *head]
+    lines = [first_line(fullest, fullest.memory), *head]
     return lines, [(time_table(s.name, s.estimate), summary(s.estimate)) for s in steps if s.estimate is not None]
 
 

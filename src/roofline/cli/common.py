@@ -78,6 +78,13 @@ ChipName = Annotated[str, Parameter(help=CLUSTER)]
 LawName = Annotated[
     str, Parameter(help="Times `calibrated` on measurements, `ideal` (speed of light), or `fixed(mfu,mbu)`.")
 ]
+EngineName = Annotated[
+    str | None,
+    Parameter(
+        help="Whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …; `none` is kernels alone. Where "
+        "not given `vllm` on the chips that it serves, elsewhere `none`."
+    ),
+]
 Formats = Annotated[
     str | None,
     Parameter(

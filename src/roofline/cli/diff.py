@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import Switch, refuse, warn
+from roofline.cli.common import EngineName, Switch, refuse, warn
 
 Spec = Annotated[
     str,
@@ -18,10 +18,10 @@ Spec = Annotated[
 ]
 
 
-def diff(a: Spec, b: Spec, /, *, json: Switch = False) -> None:
+def diff(a: Spec, b: Spec, /, *, engine: EngineName = None, json: Switch = False) -> None:
     """Two models, chips, formats, layouts or steps side by side: what changes, and what the change comes from.
 
-    Exits with 1 where a side does not fit.
+    `--engine` is for the sides that name none themselves. Exits with 1 where a side does not fit.
 
     Example: `roofline diff meta-llama/Llama-3.1-8B@a100-sxm-80gb meta-llama/Llama-3.1-8B@h100-sxm:precision=fp8`
 
@@ -31,15 +31,18 @@ def diff(a: Spec, b: Spec, /, *, json: Switch = False) -> None:
         JSON, as docs/json.md has it.
     """
     from roofline.explore.difference import diff as run
-    from roofline.show.difference import causes_text, difference_table, facts_table, misfit_text
+    from roofline.show.difference import causes_text, difference_table, facts_table, misfit_text, phases_engines_text
     from roofline.show.tables import print_json, print_line, print_tables
 
-    result = run(a, b)
+    result = run(a, b, engine)
     if json:
         print_json(result.to_dict())
     else:
         if not result.fits:
             print_line(f"{misfit_text(result)}\n")
+        engines = phases_engines_text(result)
+        if engines:
+            print_line(f"{engines}\n")
         print_tables((difference_table(result), ""))
         print_line("")
         if result.a.model.name != result.b.model.name:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from roofline.cli.common import (
     ChipName,
+    EngineName,
     Formats,
     Headers,
     LayoutText,
@@ -25,7 +26,7 @@ def fit(
     layout: LayoutText = None,
     batch: Needed = 1,
     context: Whole = None,
-    engine: str = "vllm",
+    engine: EngineName = None,
     precision: Formats = None,
     chunk: Whole = None,
     revision: Revision = None,
@@ -44,8 +45,6 @@ def fit(
         Sequences held at once, those of all replicas.
     context:
         Tokens of each (the model's context).
-    engine:
-        Whose memory rule: `vllm`, `trtllm`, `sglang`, or `none` (all of the memory).
     chunk:
         Most new tokens of a step, for the activations (the engine's own).
     json:
@@ -65,7 +64,7 @@ def fit(
     if json:
         print_json(result.to_dict())
     else:
-        first = first_line(result.deployment, result.memory)
+        first = first_line(result, result.memory)
         print_text(f"{first}\n{headline(built, result.formats)}\n\n{fit_text(result)}")
     warn(built)
     refuse(result.fits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from roofline.cli.common import (
     ChipName,
+    EngineName,
     Formats,
     Headers,
     LawName,
@@ -27,7 +28,7 @@ def generate(
     input: Needed,
     output: Needed,
     batch: Needed = 1,
-    engine: str = "none",
+    engine: EngineName = None,
     precision: Formats = None,
     law: LawName = "calibrated",
     draft: str | None = None,
@@ -51,8 +52,6 @@ def generate(
         Generated tokens of each sequence.
     batch:
         Sequences that start together, those of all replicas.
-    engine:
-        Adds its host time and memory rule: `vllm`, `trtllm`, `sglang`; `none` is kernels only.
     draft:
         A model that proposes tokens for this one to verify; `none` where proposing is free (n-grams).
     draft_length:
@@ -82,7 +81,7 @@ def generate(
     if json:
         print_json(result.to_dict())
     else:
-        first = first_line(result.deployment, result.memory)
+        first = first_line(result, result.memory)
         print_text(f"{first}\n{headline(built, result.formats)}\n\n{generation_text(result)}")
     warn(built)
     refuse(result.fits, misfit(result.memory) if json else "")

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from roofline.cli.common import (
     CLUSTER,
     CountingName,
+    EngineName,
     Formats,
     Headers,
     LawName,
@@ -59,7 +60,7 @@ def plot(
     traffic: TrafficName = "fused",
     precision: Formats = None,
     law: LawName = "calibrated",
-    engine: str = "none",
+    engine: EngineName = None,
     revision: Revision = None,
     headers: Headers = False,
     json: Switch = False,
@@ -106,8 +107,6 @@ def plot(
         A broken x axis: memory-bound points left, the ridge and compute-bound ones right, the empty middle left out.
     dpi:
         Pixels per inch of a PNG (150).
-    engine:
-        Whose kernels and memory rule: `vllm`, `trtllm`, `sglang`, or `none`.
     json:
         What is drawn as JSON to stdout, as docs/json.md has it; --output is then not needed.
     force:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from roofline.cli.common import (
     CLUSTER,
+    EngineName,
     Formats,
     Headers,
     LayoutText,
@@ -43,7 +44,7 @@ def report(
     batch: Needed = 16,
     input: Whole = None,
     output_tokens: Whole = None,
-    engine: str = "none",
+    engine: EngineName = None,
     precision: Formats = None,
     revision: Revision = None,
     headers: Headers = False,
@@ -71,8 +72,6 @@ def report(
         Prompt tokens of each (1024, or what the model's context leaves).
     output_tokens:
         Generated tokens of each (256, at most a quarter of the model's context).
-    engine:
-        Adds its host time and memory rule: `vllm`, `trtllm`, `sglang`; `none` is kernels only.
     json:
         JSON to stdout, as docs/json.md has it.
     force:
@@ -89,7 +88,7 @@ def report(
         result = run(
             built, on=on, output=output, tables=tables, tables_form=tables_form, force=force, progress=progress,
             layout=layout, batch=batch, input=input, output_tokens=output_tokens, precision=precision,
-            engine=None if engine == "none" else engine,
+            engine=engine,
         )  # fmt: skip
     if json:
         from roofline.show.tables import print_json

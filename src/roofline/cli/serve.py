@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from roofline.cli.common import (
     ChipName,
+    EngineName,
     Formats,
     Headers,
     LawName,
@@ -36,7 +37,7 @@ def serve(
     concurrency: Whole = None,
     rate: float | None = None,
     prefix: float = 0.0,
-    engine: str = "vllm",
+    engine: EngineName = None,
     precision: Formats = None,
     law: LawName = "calibrated",
     prefill_layout: LayoutText = None,
@@ -63,8 +64,6 @@ def serve(
         Requests a second, arriving at random; instead of a concurrency.
     prefix:
         Share of each prompt found in the prefix cache.
-    engine:
-        `vllm`, `trtllm`, `sglang`, or `none` (kernels only).
     prefill_layout:
         Layout of replicas that only prefill, beside those of --layout that only decode, on --chips chips; the
         concurrency is then that of one decode replica.
@@ -115,7 +114,7 @@ def _print(result: Pools | Serving, text: str, json: bool) -> None:
     if json:
         print_json(result.to_dict())
     else:
-        first = first_line(result.deployment, result.memory)
+        first = first_line(result, result.memory)
         print_text(f"{first}\n{headline(result.model, result.formats)}\n\n{text}")
     warn(result.model)
     refuse(result.fits, misfit(result.memory) if json else "")

@@ -141,7 +141,7 @@ def train(
     if json:
         print_json(views.Trained(result, ways, run).to_dict())
     else:
-        first = first_line(result.deployment, result.memory)
+        first = first_line(result, result.memory)
         print_text(f"{first}\n{headline(built, result.formats)}\n{views.setting_text(result)}")
         print_line("")
         print_tables((views.memory_table(result), ""))

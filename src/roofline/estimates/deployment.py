@@ -87,13 +87,20 @@ def deploy(on: Machine, layout: object = None) -> Deployment:
     spread = layout_named(layout)
     if isinstance(on, Cluster) or is_cluster(on):
         cluster = cluster_named(on)
-        deployment = Deployment(chip_named(cluster.chip), cluster, spread)
+        deployment = Deployment(machine_chip(cluster), cluster, spread)
         if deployment.chips > cluster.chips:
             raise InputError("layout", spread.text(), f"at most the {cluster.chips} chips of {cluster.name}")
         return deployment
-    chip = chip_named(on if not isinstance(on, Path) else os.fspath(on))
+    chip = machine_chip(on)
     alone = Deployment(chip, of_chips(1, chip), spread)
     return alone if alone.chips == 1 else replace(alone, cluster=of_chips(_whole_nodes(alone.chips, chip), chip))
+
+
+def machine_chip(on: Machine) -> Chip:
+    """The chip that a machine is of, or is."""
+    if isinstance(on, Cluster) or is_cluster(on):
+        return chip_named(cluster_named(on).chip)
+    return chip_named(on if not isinstance(on, Path) else os.fspath(on))
 
 
 def is_several(on: Machine) -> bool:

@@ -20,8 +20,8 @@ def estimate(
     """Seconds that `step` takes and bytes that it needs: an `Estimate`, of a training step a `TrainingEstimate`.
 
     `model`: a Model, its name, path or config. `step`: of all replicas together; the busiest one's share of it is
-    timed. The settings are those of `Settings`; of lists of them a `Grid`. An engine's kernels are timed, its host's
-    time is no part of a step (see `generate`); of training it says whose slow-downs, `megatron` where not given.
+    timed. The settings are those of `Settings`; of lists of them a `Grid`. The engine's kernels are timed, its host's
+    time is no part of a step (see `generate`); of training it says whose slow-downs.
     `counting` and `traffic`: as in `analyze`. `within`: whether a step beyond the model's context is an error.
     Arrays in the step and in the layout's degrees broadcast, and every figure has their shape.
     Raises InputError for a chip, layout, law, format or engine that is not understood, a format that the chip lacks,

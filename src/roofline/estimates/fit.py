@@ -145,13 +145,13 @@ def fit(
     """Whether `batch` sequences of `context` tokens fit beside the weights: a `Fit`, of lists of settings a `Grid`.
 
     `model`: a Model, its name, path or config. `batch`: of all replicas. `context`: the model's own where not given,
-    4096 where it has none. `engine`: whose memory rule, vLLM's where not given. `chunk`: most new tokens of a step (the
-    engine's own). The other settings are those of `Settings`. Numbers may be arrays, which broadcast.
+    4096 where it has none. `chunk`: most new tokens of a step (the engine's own). The settings are those of `Settings`;
+    the memory rule is the engine's. Numbers may be arrays, which broadcast.
     Raises InputError for what is not understood, and for a degree that does not divide what it shares out.
     """
 
     def one(model: Any, batch: Count, context: Count, chunk: int | None, **where: Any) -> Fit:
-        asked = setup(model_of(model), **{"engine": "vllm", **where})
+        asked = setup(model_of(model), **where)
         asked.deployment.rank(asked.model)  # an error where a degree does not divide
         length = count("context", asked.model.context or 4096 if context is None else context, 1)
         sequences = count("batch", batch, 1)

@@ -133,8 +133,7 @@ def pools(
 
     `prefill_layout`, `decode_layout`: of a replica of either kind. `input` and `output`: tokens of each prompt and
     answer. `concurrency`: requests in flight on one decode replica. `model`: a Model, its name, path or config; the
-    settings are those of `Settings` but for the layout, the engine vLLM where not given; of lists a `Grid`. Numbers may
-    be arrays, which broadcast.
+    settings are those of `Settings` but for the layout; of lists a `Grid`. Numbers may be arrays, which broadcast.
     Raises InputError for what is not understood, for chips too few for a replica of either kind, and for lengths beyond
     the model's context. Where the memory does not hold the requests, `fits` says so.
     """
@@ -146,10 +145,10 @@ def pools(
         many = count("chips", chips, 1)
         new, out, kept = count("input", input, 1), count("output", output, 1), count("concurrency", concurrency, 1)
         broadcast(chips=many, input=new, output=out, concurrency=kept)
-        built, options = model_of(model), {"engine": "vllm", **where}
+        built = model_of(model)
         check_context(built, prefill(1, new + out - 1))
-        first = setup(built, on=on, layout=prefill_layout or "tp=1", **options)
-        then = setup(built, on=on, layout=decode_layout or "tp=1", **options)
+        first = setup(built, on=on, layout=prefill_layout or "tp=1", **where)
+        then = setup(built, on=on, layout=decode_layout or "tp=1", **where)
         broadcast(chips=many, prefill_layout=first.layout, decode_layout=then.layout)
         smallest = first.layout.chips + then.layout.chips
         if np.any(many < smallest):

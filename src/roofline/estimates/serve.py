@@ -150,8 +150,8 @@ def serve(
     It always has `concurrency` requests, or receives `rate` requests a second, at random; those of all replicas
     together. Each has a prompt of `input` tokens and generates `output` tokens. `prefix`: share of a prompt found in
     the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the queue.
-    `model`: a Model, its name, path or config; the settings are those of `Settings`, the engine vLLM where not given.
-    Numbers may be arrays, which broadcast.
+    `model`: a Model, its name, path or config; the settings are those of `Settings`. Numbers may be arrays,
+    which broadcast.
     Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
     degree that does not divide, a rate beyond what the server can take, or both or neither of concurrency and rate.
     Where memory holds not one request, `fits` says so, and the times are those of chips with more.
@@ -160,7 +160,7 @@ def serve(
     def one(model: Any, input: Count, output: Count, concurrency: Any, rate: Any, prefix: Any, **where: Any) -> Serving:
         if (concurrency is None) == (rate is None):
             raise InputError("concurrency", concurrency, "either a concurrency or a rate")
-        asked = setup(model_of(model), **{"engine": "vllm", **where})
+        asked = setup(model_of(model), **where)
         new, out = count("input", input, 1), count("output", output, 1)
         shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
         check_context(asked.model, prefill(1, new + out - 1))

@@ -14,13 +14,21 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from roofline.estimates.deployment import Deployment, Machine, deploy, inference_layouts, is_several, whole_machine
+from roofline.estimates.deployment import (
+    Deployment,
+    Machine,
+    deploy,
+    inference_layouts,
+    is_several,
+    machine_chip,
+    whole_machine,
+)
 from roofline.estimates.memory import Holding, holding
 from roofline.estimates.overlap import OverlappedPlan
 from roofline.estimates.plan import Plan
 from roofline.layout.layout import DISCRETE, Layout, layout_named
 from roofline.machine.chip import Chip
-from roofline.machine.engine import Engine, engine_named
+from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.machine.fabric import Cluster, is_catalogued
 from roofline.machine.target import Mode, Target, mode_named
 from roofline.model.errors import InputError
@@ -40,7 +48,8 @@ class Settings(TypedDict, total=False):
     (`8xh100-sxm`, a preset, a cluster file), of which all chips are used where no layout is given.
     layout: degrees such as `tp=8`, a mapping of them, or a Layout; degrees may be arrays.
     precision: changes to the checkpoint's formats (`fp8`, `weights=int4,kv=fp8`).
-    engine: whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, or None for kernels alone.
+    engine: whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …, or `none` for kernels alone. Where
+    not given vLLM's on the chips that it serves, elsewhere `none`; of training Megatron-LM's.
     law: `calibrated` on measurements, `ideal` (the speed of light) or `fixed(mfu,mbu)`.
     """
 
@@ -145,7 +154,8 @@ def _setup(
     model: Model, *, on: Machine, layout: object = None, precision: object = None,
     engine: str | Engine | None = None, law: str | Mode = "calibrated",
 ) -> Setup:  # fmt: skip
-    how, mode = engine_named(engine), mode_named(law)
+    how = default_engine(machine_chip(on)) if engine is None else engine_named(engine)
+    mode = mode_named(law)
     model, formats = formats_of(model, precision)
     deployment = deployment_of(model, on, layout, formats, how)
     if some(deployment.layout.ep > 1):
@@ -201,7 +211,7 @@ def each(run: Callable[..., Any], options: Mapping[str, Any], names: Sequence[st
     if not axes:
         return one(())
     results = tuple(one(choice) for choice in product(*axes.values()))
-    return Grid(tuple(Axis(name, _labels(values)) for name, values in axes.items()), results)
+    return Grid(tuple(Axis(name, _labels(name, values)) for name, values in axes.items()), results)
 
 
 def _is_list_of(name: str, value: object) -> bool:
@@ -211,9 +221,9 @@ def _is_list_of(name: str, value: object) -> bool:
     return name != "stages" or any(isinstance(v, (list, tuple)) for v in value)
 
 
-def _labels(values: Sequence[Any]) -> tuple[str, ...]:
-    """What each of a list is called, each name once."""
-    names = [_label(v) for v in values]
+def _labels(name: str, values: Sequence[Any]) -> tuple[str, ...]:
+    """What each of a list is called, each name once; of an engine that is not given `default`."""
+    names = ["default" if name == "engine" and v is None else _label(v) for v in values]
     return tuple(n if names.count(n) == 1 else f"{n} ({i + 1})" for i, n in enumerate(names))
 
 

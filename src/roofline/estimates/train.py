@@ -607,7 +607,7 @@ def train_step(model: Any, step: Training, **settings: Unpack[Settings]) -> Any:
 
 def _estimate(
     model: Model, step: Training, *, on: Machine, layout: object = None, law: Any = "calibrated",
-    engine: str | Engine | None = TRAINER, precision: object = None,
+    engine: str | Engine | None = None, precision: object = None,
 ) -> TrainingEstimate:  # fmt: skip
     deployment = deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on)
     spread, micro = deployment.layout, with_batch(step, step.micro_batch)
@@ -616,7 +616,8 @@ def _estimate(
             raise InputError(f"layout.{name}", getattr(spread, name), "nothing in training: it is of inference")
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, precision, step.precision)
-    asked = Setup(model, deployment, formats, engine_named(engine), mode_named(law))
+    software = engine_named(TRAINER if engine is None else engine)
+    asked = Setup(model, deployment, formats, software, mode_named(law))
     layers, ranks = pipeline(model, spread)
     sections, known = _micro_batch(asked, micro, layers)
     kinds: dict[Any, Stage] = {}

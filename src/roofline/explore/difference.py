@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from roofline.estimates.deployment import is_several
+from roofline.estimates.deployment import is_several, machine_chip
 from roofline.estimates.estimate import estimate
 from roofline.estimates.memory import Memory
 from roofline.estimates.settings import setup
@@ -21,7 +21,7 @@ from roofline.estimates.train import TrainingEstimate, train_step
 from roofline.explore.anatomy import fingerprint
 from roofline.layout.layout import Layout, layout_named
 from roofline.layout.shard import ONE_CHIP, shard
-from roofline.machine.engine import TRAINER, engine_named
+from roofline.machine.engine import TRAINER, Engine, default_engine, engine_named
 from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.load import load
 from roofline.model.model import Model
@@ -49,7 +49,7 @@ class Side(Figured):
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("model", *KEYS), "")
-    NAMES: ClassVar[Mapping[str, str]] = {"layout": "spread"}
+    NAMES: ClassVar[Mapping[str, str]] = {"layout": "spread", "engine": "software"}
 
     model: Model
     on: str | None = None
@@ -85,6 +85,20 @@ class Side(Figured):
             return self.layout or ONE_CHIP
         return setup(self.model, on=self.on, engine=self.engine, precision=self.precision).layout
 
+    def engine_of(self, phase: str) -> Engine | None:
+        """The engine of a phase; None without a chip."""
+        if self.on is None:
+            return None
+        if self.engine is not None:
+            return engine_named(self.engine)
+        return engine_named(TRAINER) if phase == "training" else default_engine(machine_chip(self.on))
+
+    @property
+    def software(self) -> str | None:
+        """The engine: the one given, else that of its step; null without a chip."""
+        engine = self.engine_of(self.step or PHASES[0])
+        return None if engine is None else engine.id
+
     @property
     def label(self) -> str:
         """The model, and the chip where there is one."""
@@ -99,9 +113,10 @@ class Side(Figured):
             return self.spread.text()
         if setting == "train":
             return str(self.trained)
-        return {"on": "no chip", "precision": "the checkpoint's", "engine": "the default", "step": "all"}.get(
-            setting, "none"
-        ) if value is None else str(value)  # fmt: skip
+        if setting == "engine":
+            return self.software or "none"
+        words = {"on": "no chip", "precision": "the checkpoint's", "step": "all"}
+        return words.get(setting, "none") if value is None else str(value)
 
 
 @dataclass(frozen=True)
@@ -236,9 +251,18 @@ def side(spec: str) -> Side:
     return Side(load(name), **given)
 
 
-def diff(a: str | Side, b: str | Side) -> Difference:
-    """Two sides, each as `side` reads it or as it is, phase by phase."""
-    return differ(a if isinstance(a, Side) else side(a), b if isinstance(b, Side) else side(b))
+def diff(a: str | Side, b: str | Side, engine: str | None = None) -> Difference:
+    """Two sides, each as `side` reads it or as it is, phase by phase; `engine`: of a side that names none itself.
+
+    Raises InputError for what is not understood, and for an engine where no side has a chip.
+    """
+    one, other = (s if isinstance(s, Side) else side(s) for s in (a, b))
+    if engine is None:
+        return differ(one, other)
+    engine_named(engine)
+    if one.on is None and other.on is None:
+        raise InputError("engine", engine, "a chip beside it (`MODEL@CHIP`): without one there are no times")
+    return differ(*(s if s.engine or s.on is None else replace(s, engine=engine) for s in (one, other)))
 
 
 def differ(a: Side, b: Side, most: int = 3) -> Difference:
@@ -256,7 +280,7 @@ def differ(a: Side, b: Side, most: int = 3) -> Difference:
     causes: list[Cause] = []
     misfits: list[Misfit] = []
     timed = a.on is not None and b.on is not None
-    for one, other in _phases(a, b):
+    for one, other in phase_pairs(a, b):
         phase = one if one == other else f"{one} → {other}"
         first, second = phase_figures(a, one, timed), phase_figures(b, other, timed)
         sides = (("a", one, first.memory), ("b", other, second.memory))
@@ -270,7 +294,7 @@ def differ(a: Side, b: Side, most: int = 3) -> Difference:
     return Difference(a, b, tuple(misfits), tuple(changes), tuple(turns), tuple(causes))
 
 
-def _phases(a: Side, b: Side) -> list[tuple[str, str]]:
+def phase_pairs(a: Side, b: Side) -> list[tuple[str, str]]:
     """Pairs of phases that are compared: those asked for, else prefill and decode, and training where one trains."""
     if a.step or b.step:
         return [(a.step or b.step or "", b.step or a.step or "")]
@@ -329,8 +353,7 @@ def phase_figures(s: Side, phase: str, timed: bool = True) -> PhaseFigures:
         a = analyze(shard(s.model, s.spread), share, precision=s.precision)
         return PhaseFigures(_counted(a), "FLOP", float(a.flops), _by_op((c.name, float(c.flops)) for c in a.ops))
     if isinstance(step, Training):
-        engine = s.engine or TRAINER
-        return _trained(train_step(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=engine))
+        return _trained(train_step(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=s.engine))
     return _timed(estimate(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=s.engine))
 
 

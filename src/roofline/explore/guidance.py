@@ -25,7 +25,7 @@ from roofline.work.training import Training, with_batch, with_options
 class Served:
     """A way of serving: a model as it is set up on a machine; batch, of all replicas, prompt and answer.
 
-    `layout`: as given, None for the whole machine.
+    `layout`, `engine`: as given, None for the whole machine and for the engine that runs on it by default.
     """
 
     on: Machine
@@ -34,6 +34,7 @@ class Served:
     batch: int
     input: int
     output: int
+    engine: object = None
 
     @cached_property
     def generation(self) -> Generation:
@@ -47,7 +48,7 @@ class Served:
     def at(self, on: Machine) -> Served:
         """The same on another machine. Raises InputError where it cannot be."""
         a = self.asked
-        asked = setup(a.model, on=on, layout=self.layout, precision=a.formats, engine=a.engine, law=a.law)
+        asked = setup(a.model, on=on, layout=self.layout, precision=a.formats, engine=self.engine, law=a.law)
         return replace(self, on=on, asked=asked)
 
 
@@ -85,13 +86,14 @@ class Advice:
 def advice(now: Served, fewest: Layout | None = None) -> tuple[Advice, ...]:
     """Every change that can be made, by what it gains in tokens per second and chip, largest first.
 
-    `fewest`: the layout of the fewest chips, a change too where it does not fit now. What does not fit is left out.
+    `fewest`: the layout of the fewest chips, a change too where it does not fit now. What does not fit is left
+    out, and what needs more waves than now.
     """
     every = []
     for trial in changes(now, fewest):
         try:
             changed = trial.then().generation
-            if changed.fits:
+            if changed.fits and changed.waves <= now.generation.waves:
                 every.append(_advice(trial, changed, now.generation))
         except InputError:  # the chip lacks a format, the machine the chips, or a degree does not divide
             continue
@@ -169,7 +171,8 @@ def served(
     longest = model.context or 4096
     answer = max(1, min(256, longest // 4)) if output is None else output
     prompt = max(1, min(1024, longest - answer)) if input is None else input
-    return Served(on, layout, setup(model, on=on, layout=layout, **settings), batch, prompt, answer)
+    asked = setup(model, on=on, layout=layout, **settings)
+    return Served(on, layout, asked, batch, prompt, answer, settings.get("engine"))
 
 
 # -- training ------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from roofline.estimates.memory import Memory
 from roofline.estimates.settings import setup
 from roofline.explore.sweep import Values, longest_context, spread
 from roofline.machine.chip import chip_named
+from roofline.machine.engine import Engine
 from roofline.model.checks import count
 from roofline.model.maths import Count
 from roofline.model.model import Model
@@ -27,6 +28,7 @@ class Limit:
     """Where a chip ends: `longest` context that fits, 0 where none does, None where the model's own ends first."""
 
     deployment: Deployment
+    engine: Engine
     longest: int | None
 
 
@@ -70,7 +72,7 @@ def memory_over_context(
     others = [setup(model, on=machine, layout=first.layout, **options) for machine in on[1:]]
     lengths = spread(min(256, last), last)
     ends = [Fit(asked, size, last, asked.engine.chunk) for asked in (first, *others)[: len(on)]]
-    limits = tuple(Limit(f.deployment, _within(f.longest_context, last)) for f in ends)
+    limits = tuple(Limit(f.deployment, f.engine, _within(f.longest_context, last)) for f in ends)
     ample = replace(first, deployment=replace(first.deployment, chip=chip_named(AMPLE)))
     return MemoryCurve(size, lengths, Fit(ample, size, lengths, first.engine.chunk).memory, limits)
 

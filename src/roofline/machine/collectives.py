@@ -360,22 +360,27 @@ def _count(parts: tuple[LevelPart, ...]) -> int:
     return total
 
 
+LIBRARIES = ("nccl", "pytorch")
+"""What runs every collective; any other software has kernels of its own for some, beside NCCL's for the rest."""
+
+
 def _ways(op: str, parts: tuple[LevelPart, ...], chip: str, software: str, crossing: float) -> Iterator[Hop | Levels]:
     """The ways to do it, of which the fastest is taken; an engine's own outside a CUDA graph is the only one."""
     if op in ("dispatch", "combine"):
         op = "all_to_all"
+    library = software if software in LIBRARIES else "nccl"
     if op == "p2p":
-        yield hop(op, 1.0, replace(parts[-1], count=2), chip)
+        yield hop(op, 1.0, replace(parts[-1], count=2), chip, library)
     elif len(parts) > 1:
         everyone = level_part(replace(parts[-1].level, kind="network", axes=(), in_switch=False), _count(parts))
-        yield hop(op, 1.0, replace(everyone, bandwidth=min(p.bandwidth for p in parts)), chip)
+        yield hop(op, 1.0, replace(everyone, bandwidth=min(p.bandwidth for p in parts)), chip, library)
         yield _by_level(op, 1.0, parts, chip, software, crossing)
     else:
         own = None
-        if op == "all_reduce" and software != "nccl":
+        if op == "all_reduce" and software != library:
             own = measured(chip, parts[0].level.kind, op, software, parts[0].count)
         if own is None or "-eager" not in software:
-            yield hop(op, 1.0, parts[0], chip)
+            yield hop(op, 1.0, parts[0], chip, library)
         if own is not None:
             yield Hop(1.0, ((own, float(bytes_moved(op, "ring", 1.0, parts[0].count))),), parts[0].bandwidth)
 
@@ -505,7 +510,8 @@ def collective(
 
     Within one level it is the law. Across levels it is the faster of one ring over all at the slowest bandwidth and
     of the op done level by level (`hierarchical_bytes`). `software` names the engine whose own all-reduce may be
-    faster than NCCL's (vllm, trtllm, sglang; `vllm-eager` outside a CUDA graph; `vllm 0.14.0` for one release).
+    faster than NCCL's (vllm, trtllm, sglang; `vllm-eager` outside a CUDA graph; `vllm 0.14.0` for one release), or the
+    library that runs all of them: nccl, or pytorch, whose ranks also wait for one another.
     Outside a CUDA graph it has no choice: the host's launches are in its time, and not in NCCL's. `dispatch` and
     `combine` are expert parallelism's exchanges by DeepEP, size the bytes that a rank's tokens have for all their
     experts; `routing` says how many ranks and nodes a token goes to, to each once: with evenly loaded experts no

@@ -8,12 +8,15 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from roofline.machine.chip import Chip
 from roofline.machine.files import Tables
 from roofline.model.errors import not_one_of
 from roofline.model.maths import Count, ceil_div
 from roofline.model.precision import Precision
 
 FILE = Path(__file__).with_name("engines.toml")
+SERVER = "vllm"
+"""The engine of inference where none is given, on the chips that it serves."""
 TRAINER = "megatron"
 """The engine of a training step where none is given."""
 Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
@@ -35,6 +38,7 @@ class Engine:
     `fuses`: dtypes it quantises activations to in the kernel before the product. `runs`: by format of routed experts
     and generation of chip, the dtype of the kernel it runs where that is not the format's own. `dispatches`: by format
     of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
+    `serves`: generations and kinds of chips that it runs on.
     """
 
     id: str
@@ -56,6 +60,7 @@ class Engine:
     fuses: tuple[str, ...] = ()
     runs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     dispatches: Mapping[str, str] = field(default_factory=dict)
+    serves: tuple[str, ...] = ()
     source: str = ""
 
     def __hash__(self) -> int:
@@ -112,11 +117,21 @@ def engines() -> Mapping[str, Engine]:
     return Tables(lambda id, table: Engine(id=id, **table), FILE)
 
 
-def engine_named(name: str | Engine | None) -> Engine:
-    """An engine by name, None for kernels only; InputError with the nearest."""
+def engine_named(name: str | Engine) -> Engine:
+    """An engine by name, `none` for kernels only; InputError with the nearest."""
     if isinstance(name, Engine):
         return name
-    key = "none" if name is None else name
-    if key not in engines():
+    if name not in engines():
         raise not_one_of("engine", name, engines())
-    return engines()[key]
+    return engines()[name]
+
+
+def default_engine(chip: Chip) -> Engine:
+    """The engine of inference where none is given: vLLM on the chips that it serves, elsewhere kernels only.
+
+    >>> from roofline.machine.chip import chips
+    >>> default_engine(chips()["h100-sxm"]).id, default_engine(chips()["m4-max"]).id
+    ('vllm', 'none')
+    """
+    server = engines()[SERVER]
+    return server if chip.generation in server.serves or chip.kind in server.serves else engines()["none"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.explore.difference import SETTINGS, Difference, Turn
+from roofline.explore.difference import SETTINGS, Difference, Turn, phase_pairs
 from roofline.show.estimate import misfit
 from roofline.show.tables import Column, Table
 from roofline.units import written
@@ -12,6 +12,18 @@ def misfit_text(d: Difference) -> str:
     """What does not fit, and what its times then mean."""
     names = dict(zip("ab", labels(d), strict=True))
     return "\n".join(f"{m.phase} of {names[m.side]}: {misfit(m.memory)}" for m in d.misfits)
+
+
+def phases_engines_text(d: Difference) -> str:
+    """Whose software runs each phase, on each side where they differ; nothing without chips."""
+    lines: dict[str, list[str]] = {}
+    for phases in phase_pairs(d.a, d.b):
+        one, other = (s.engine_of(p) for s, p in zip((d.a, d.b), phases, strict=True))
+        names = [e.name if e else "no chip" for e in (one, other)]
+        if one or other:
+            text = names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}"
+            lines.setdefault(text, []).append(phases[0] if phases[0] == phases[1] else " → ".join(phases))
+    return "; ".join(f"{', '.join(phases)}: {text}" for text, phases in lines.items())
 
 
 def difference_table(d: Difference) -> Table:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.memory import Memory
+from roofline.estimates.settings import Deployed
 from roofline.estimates.span import Span
 from roofline.estimates.step import Estimate, OpTime
 from roofline.machine.kernels import is_matrix, matrix_format
@@ -85,9 +86,10 @@ def deployment_text(d: Deployment) -> str:
     return f"{d.chips} × {d.chip.name} ({whole}{d.text})"
 
 
-def first_line(d: Deployment, memory: Memory) -> str:
-    """Where it runs, and where it does not fit that it does not."""
-    return deployment_text(d) if memory.fits else f"{deployment_text(d)}: {misfit(memory)}"
+def first_line(answer: Deployed, memory: Memory) -> str:
+    """Where it runs and whose software runs it, and where it does not fit that it does not."""
+    where = f"{deployment_text(answer.deployment)} · {answer.engine.name}"
+    return where if memory.fits else f"{where}: {misfit(memory)}"
 
 
 def misfit(memory: Memory) -> str:

@@ -26,7 +26,7 @@ def fit_text(f: Fit) -> str:
         ("overhead", m.overhead, f.engine.source),
     ]
     replicas = share_text(f.batch, f.batch_per_replica, f.idle_replicas, f.deployment)
-    lines = [f"{f.batch} × {f.context} tokens, {f.engine.name}{_whose(f)}"]
+    lines = [f"{f.batch} × {f.context} tokens{_whose(f)}"]
     lines += [*([replicas] if replicas else []), ""]
     lines += [f"{name:<12} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
     lines += [f"{'sum':<12} {si(m.total, 'B'):>10}  of {si(m.capacity, 'B')}", ""]

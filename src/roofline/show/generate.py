@@ -18,7 +18,7 @@ def generation_text(g: Generation) -> str:
     runs = f", in {g.waves} waves of at most {g.first_wave} a replica: no more fit" if g.waves > 1 else ""
     replicas = share_text(g.batch, g.batch_per_replica, g.idle_replicas, g.deployment)
     lines = [
-        f"{g.batch} × ({g.input} in, {g.output} out), {g.engine.name}{runs}",
+        f"{g.batch} × ({g.input} in, {g.output} out){runs}",
         *([replicas] if replicas else []),
         *([_drafts(g.speculation)] if g.speculation else []),
         "",

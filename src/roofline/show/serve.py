@@ -13,7 +13,7 @@ def serving_text(s: Serving) -> str:
     prefix = f", {s.cached_prefix} of them from the prefix cache" if s.cached_prefix else ""
     replicas = share_text(s.in_flight, s.in_flight_per_replica, s.idle_replicas, s.deployment, "request")
     lines = [
-        f"{s.input} in{prefix}, {s.output} out, {s.engine.name}: {_places(s)}",
+        f"{s.input} in{prefix}, {s.output} out: {_places(s)}",
         *([replicas] if replicas else []),
         "",
         f"TTFT     {span_text(s.ttft)}",

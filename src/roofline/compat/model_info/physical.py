@@ -106,7 +106,7 @@ def physical(
     fmt = path_of(precision.ffn, precision.activations).compute
     analysis = analyze(rank, rank_step(phase, batch, length), precision=precision)
     try:
-        asked = Setup(model, deployment(chip, ep, link), precision, engine_named(None), CALIBRATED)
+        asked = Setup(model, deployment(chip, ep, link), precision, engine_named("none"), CALIBRATED)
         e = step_estimate(asked, rank_step(phase, batch * ep, length), within=False)
         return Physical(analysis, fmt, float(e.time), chip.peak(fmt), str(e.bound))
     except InputError as error:

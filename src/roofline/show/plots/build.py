@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from roofline.explore.points import By, formats, points, time_shares, work_share
 from roofline.explore.sensitivity import KINDS, Answer, OperatingPoint
 from roofline.explore.sweep import DecodeMap, StepSweep, rates
 from roofline.machine.chip import Chip
+from roofline.machine.engine import Engine
 from roofline.model.model import Model
 from roofline.model.modules import Add, Module
 from roofline.show.analysis import step_text
@@ -46,6 +47,11 @@ class NamedEstimate:
         """Where it runs."""
         return self.estimate.deployment
 
+    @property
+    def ran(self) -> Ran:
+        """Whose software ran it where."""
+        return self.estimate.engine, self.name, self.deployment
+
 
 def deployment_names(deployments: Sequence[Deployment]) -> list[str]:
     """What deployments are called: chips and layout, and the cluster where these are those of another one too."""
@@ -55,6 +61,25 @@ def deployment_names(deployments: Sequence[Deployment]) -> list[str]:
         f"{text}, {x.cluster.name}" if len(same) > 1 else text
         for x, text, same in zip(deployments, texts, alike, strict=True)
     ]
+
+
+Ran: TypeAlias = tuple[Engine, str, Deployment]
+"""Whose software ran a named step where."""
+
+
+def engines_text(ran: Sequence[Ran]) -> str:
+    """Whose software runs what is drawn; of each step, each place or each step there, where they differ."""
+    names = {engine.name for engine, _, _ in ran}
+    if len(names) <= 1:
+        return "".join(names)
+    steps, chips = [step for _, step, _ in ran], [deployment_text(deployment) for _, _, deployment in ran]
+    both = [f"{step} on {chip}" for step, chip in zip(steps, chips, strict=True)]
+    engines = [engine.name for engine, _, _ in ran]
+    places = next(p for p in (steps, chips, both) if len(set(zip(p, engines, strict=True))) == len(set(p)))
+    where: dict[str, dict[str, None]] = {}
+    for name, place in zip(engines, places, strict=True):
+        where.setdefault(name, {})[place] = None
+    return "; ".join(f"{', '.join(those)}: {name}" for name, those in where.items())
 
 
 def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = False) -> d.DrawnRoof:
@@ -102,7 +127,8 @@ def _steps(pairs: Sequence[tuple[str, Analysis]]) -> str:
 def _note(timed: Sequence[NamedEstimate], by: By) -> str:
     deployment, first = timed[0].deployment, timed[0].estimate.analysis
     steps = _steps([(t.name, t.estimate.analysis) for t in timed])
-    text = f"{steps} · counting {first.counting.name} · traffic {first.traffic.name}"
+    text = f"{steps} · {engines_text([t.ran for t in timed])}"
+    text += f" · counting {first.counting.name} · traffic {first.traffic.name}"
     if by == "ops":
         steps_there = [t for t in timed if t.deployment == deployment]
         left = {t.name: share(1.0 - sum(p.share for p in points(t.estimate, by)), 1.0) for t in steps_there}
@@ -126,6 +152,8 @@ def shares_plot(steps: Sequence[tuple[str, Analysis]], timed: Sequence[NamedEsti
         ]
     a = steps[0][1]
     note = f"{_steps(steps)} · counting {a.counting.name} · traffic {a.traffic.name}"
+    if timed:
+        note += f" · times: {engines_text([t.ran for t in timed])}"
     return d.SharesPlot(_title(a), tuple(bars), note, all(t.fits for t in timed))
 
 
@@ -139,7 +167,8 @@ def sweep_plot(sweeps: Sequence[StepSweep]) -> d.SweepPlot:
     query = first.estimate.step.queries[0]
     length = query.cached if first.phase == "decode" else query.new
     fixed = f"context {length}" if first.over == "batch" else f"batch {query.count}"
-    note = f"{first.phase}, {fixed} · band: 80 % of measurements · dotted: speed of light"
+    whose = engines_text([(s.estimate.engine, "", s.estimate.deployment) for s in sweeps])
+    note = f"{first.phase}, {fixed} · {whose} · band: 80 % of measurements · dotted: speed of light"
     entries = rates(first.estimate.analysis.model) if (first.phase, first.over) == ("decode", "context") else ()
     if entries:
         note += f" · not drawn: steps that complete a compressed entry of {' or '.join(map(str, entries))} tokens"
@@ -170,14 +199,16 @@ def memory_plot(model: Model, curve: MemoryCurve) -> d.MemoryPlot:
     """What has to be in memory over the context, and where the chips end."""
     terms = tuple((name, _floats(values)) for name, values in curve.terms)
     deployments = [limit.deployment for limit in curve.limits]
-    whose = (
+    capacities = (
         name if x.chips == 1 else f"the fullest of {name}"
         for x, name in zip(deployments, deployment_names(deployments), strict=True)
     )
     limits = tuple(
-        d.Capacity(name, x.deployment.chip.capacity, x.longest) for name, x in zip(whose, curve.limits, strict=True)
+        d.Capacity(name, x.deployment.chip.capacity, x.longest)
+        for name, x in zip(capacities, curve.limits, strict=True)
     )
-    note = f"batch {curve.batch} · GB = 10⁹ bytes"
+    whose = engines_text([(x.engine, "", x.deployment) for x in curve.limits])
+    note = " · ".join(filter(None, (f"batch {curve.batch}", whose, "GB = 10⁹ bytes")))
     fits = not limits or any(x.longest != 0 for x in limits)
     return d.MemoryPlot(model.name, _ints(curve.context), terms, limits, note, fits)
 
@@ -205,7 +236,7 @@ def decode_map_plot(m: DecodeMap) -> d.MapPlot:
     return d.MapPlot(
         f"{_title(e.analysis)} · {deployment_text(e.deployment)}",
         rows,
-        "decode · tokens/s of the whole batch · a cell's limit is that of the whole step",
+        f"decode · {e.engine.name} · tokens/s of the whole batch · a cell's limit is that of the whole step",
         bool(fits.any()),
     )
 
@@ -222,6 +253,7 @@ def tornado_plot(p: OperatingPoint, every: Sequence[Answer]) -> d.TornadoPlot:
             panels.append(d.TornadoPanel(phase, kind, swings))
     note = (
         f"prefill of {p.batch} × {p.prompted}, decode after {p.context}, on {deployment_text(p.asked.deployment)} · "
+        f"{p.asked.engine.name} · "
         "time with one knob turned, over that with none · ε: elasticity, d log time / d log knob"
     )
     fits = all(bool(p.at(p.step(phase)).fits) for phase in PHASES)

@@ -28,7 +28,7 @@ def summary_section(r: Report) -> Section:
     g = r.generation
     m = r.fit.memory
     lines = [
-        f"{first_line(g.deployment, m)}.",
+        f"{first_line(g, m)}.",
         f"{g.batch} × ({g.input} in, {g.output} out), {g.formats.text()}.",
         f"It {'fits' if r.fit.fits else 'does not fit'}: {memory_text(m)} on the fullest chip.",
         f"TTFT {span_text(g.ttft)}; TPOT {tpot_text(g)}.",
@@ -146,19 +146,20 @@ def chips_section(r: Report) -> Section | None:
     rows: list[tuple[Any, ...]] = []
     for machine, other in ((r.now.on, r), *r.elsewhere):
         if isinstance(other, InputError):
-            rows.append((_name(machine), *(None,) * 9, str(other)))
+            rows.append((_name(machine), *(None,) * 10, str(other)))
             continue
         g, bounds = other.generation, [e.bound for _, e in other.estimates]
         between = g.tpot.expected if g.output > 1 else None
         rows.append((
-            deployment_text(g.deployment), g.ttft.expected, between, g.tokens_per_second, g.tokens_per_second_per_chip,
-            g.usd_per_million_tokens, *bounds, other.fit.memory.total, "yes" if other.fit.fits else "no", None,
+            deployment_text(g.deployment), g.engine.name, g.ttft.expected, between, g.tokens_per_second,
+            g.tokens_per_second_per_chip, g.usd_per_million_tokens, *bounds, other.fit.memory.total,
+            "yes" if other.fit.fits else "no", None,
         ))  # fmt: skip
     fields = (
-        Column("Chip"), Column("TTFT", "s"), Column("TPOT", "s"), Column("Tokens/s", "tokens/s"),
+        Column("Chip"), Column("Engine"), Column("TTFT", "s"), Column("TPOT", "s"), Column("Tokens/s", "tokens/s"),
         Column("Per chip", "tokens/s"), Column("Price of 10⁶ tokens", "USD"), Column("Prefill bound"),
         Column("Decode bound"), Column("Memory of a chip", "B"), Column("Fits"), Column("Why not"),
     )  # fmt: skip
-    over = [str(row[0]) for row in rows if row[9] == "no"]
+    over = [str(row[0]) for row in rows if row[10] == "no"]
     beyond = (f"The times of {', '.join(over)} are those of chips with more memory.",) if over else ()
     return Section("Chips", beyond, (Table(fields, tuple(rows), name="chips"),))

@@ -184,7 +184,7 @@ def _drawn(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
     return plot(
         r.model, steps, kind=kind, on=(now.on, *others) if compared else now.on, layout=now.layout, batch=now.batch,
         precision=now.asked.formats, context=now.input if options.get("phase") == "prefill" else r.middle,
-        engine=now.asked.engine, **options,
+        engine=now.engine, **options,
     )  # fmt: skip
 
 
