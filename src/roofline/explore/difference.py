@@ -262,7 +262,8 @@ def diff(a: str | Side, b: str | Side, engine: str | None = None) -> Difference:
     engine_named(engine)
     if one.on is None and other.on is None:
         raise InputError("engine", engine, "a chip beside it (`MODEL@CHIP`): without one there are no times")
-    return differ(*(s if s.engine or s.on is None else replace(s, engine=engine) for s in (one, other)))
+    sides = [s if s.engine or s.on is None else replace(s, engine=engine) for s in (one, other)]
+    return differ(sides[0], sides[1])
 
 
 def differ(a: Side, b: Side, most: int = 3) -> Difference:
