@@ -304,3 +304,30 @@ def test_bad_algorithms() -> None:
 def test_the_fixed_part_is_never_longer_than_the_whole(ranks: int) -> None:
     t = collective("all_reduce", np.array([1e3, 4e4, 4e5, 5e6]), ranks, cluster_named("8xdgx-a100"))
     assert np.all(t.fixed <= t.expected)
+
+
+# -- libraries and pairs -------------------------------------------------------------------------------------------
+def test_a_pair_has_its_bridge_to_itself() -> None:
+    """Neighbours of a node of pairs meet over NVLink, 300 GB/s; of two pairs over PCIe, 32 GB/s."""
+    node = cluster_named("4xa100-pcie-80gb")
+    inside, across = collective("all_reduce", 1e9, 2, node), collective("all_reduce", 1e9, 2, node, stride=2)
+    assert (inside.moved, across.moved) == ((("bridge", 1e9),), (("node", 1e9),))
+    assert (inside.floor, across.floor) == (pytest.approx(1e9 / 300e9), pytest.approx(1e9 / 32e9))
+    assert collective("p2p", 1e9, 2, node).floor == inside.floor
+
+
+@pytest.mark.parametrize("chip", ["a100-sxm-80gb", "h100-sxm"])
+def test_ranks_of_pytorch_wait_for_one_another(chip: str) -> None:
+    """Vidur's profiles of 2023, in a node: 43 to 182 KB among 8 took 32 to 61 µs on A100 and 20 to 38 µs on H100."""
+    node, (low, high) = cluster_named(f"8x{chip}"), (32e-6, 61e-6) if chip == "a100-sxm-80gb" else (20e-6, 38e-6)
+    for size in (43e3, 65536.0, 182e3):
+        torch, nccl = (collective("all_reduce", size, 8, node, software=s).expected for s in ("pytorch", "nccl"))
+        assert low < torch < high
+        assert torch > nccl
+        gathered = [collective("all_gather", size, 8, node, software=s) for s in ("pytorch", "nccl")]
+        assert gathered[0] == gathered[1]
+
+
+def test_pytorch_measured_on_no_such_chip_is_its_nccl() -> None:
+    node = cluster_named("8xb200")
+    assert collective("all_reduce", 1e6, 8, node, software="pytorch") == collective("all_reduce", 1e6, 8, node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_whatever_it_serves_is_a_generation_or_a_kind_of_the_catalog() -> None:
 @pytest.mark.parametrize("on", ["h100-sxm", "8xh100-sxm", "m4-max", "xeon-8480"])
 def test_every_function_takes_the_same(on: str) -> None:
     expected = setup(LLAMA, on=on).engine
-    sizes = {"input": 64, "output": 8}
+    sizes: Any = {"input": 64, "output": 8}
     answers = (
         rl.estimate(LLAMA, rl.prefill(1, 64), on=on), rl.generate(LLAMA, on=on, **sizes), rl.fit(LLAMA, on=on),
         rl.serve(LLAMA, on=on, concurrency=2, **sizes),

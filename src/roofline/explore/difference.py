@@ -256,14 +256,18 @@ def diff(a: str | Side, b: str | Side, engine: str | None = None) -> Difference:
 
     Raises InputError for what is not understood, and for an engine where no side has a chip.
     """
-    one, other = (s if isinstance(s, Side) else side(s) for s in (a, b))
+    one, other = a if isinstance(a, Side) else side(a), b if isinstance(b, Side) else side(b)
     if engine is None:
         return differ(one, other)
     engine_named(engine)
     if one.on is None and other.on is None:
         raise InputError("engine", engine, "a chip beside it (`MODEL@CHIP`): without one there are no times")
-    sides = [s if s.engine or s.on is None else replace(s, engine=engine) for s in (one, other)]
-    return differ(sides[0], sides[1])
+    return differ(_run_by(engine, one), _run_by(engine, other))
+
+
+def _run_by(engine: str, s: Side) -> Side:
+    """The side with an engine, where it has a chip and names none itself."""
+    return s if s.engine or s.on is None else replace(s, engine=engine)
 
 
 def differ(a: Side, b: Side, most: int = 3) -> Difference:
