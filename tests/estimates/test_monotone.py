@@ -22,7 +22,11 @@ NARROWER = ("weights=fp16,kv=fp16", "weights=fp8,kv=fp16", "weights=fp8,kv=fp8",
 """Each takes no more bits of anything than the one before."""
 KERNELS = 0.01
 """A query of 17 new tokens runs the kernel for prompts, one of 16 that for tokens to verify: by so much it may be
-faster. Elsewhere no time falls: tiles and waves round the work up, and what is rounded up does not fall."""
+faster. Elsewhere, but for FORMS, no time falls: tiles and waves round the work up, and what is rounded up does not fall."""
+
+FORMS = 0.025
+"""Latent attention of a prompt changes from expanded to absorbed where that takes fewer FLOPs, and the kernels of one
+are not as near their peak as those of the other: on MI300X, block-scaled products are far from it."""
 
 
 def rising(rng: Generator, low: int, high: int, number: int = 60) -> NDArray[np.int64]:
@@ -58,7 +62,8 @@ def test_a_step_grows_with_its_batch_its_context_and_its_tokens(name: str) -> No
             rl.prefill(1 + batch // 16, rising(rng, 1, 8000)), rl.prefill(2, new, cached=rising(rng, 1, 8000)),
         ):  # fmt: skip
             e = rl.estimate(name, step, on=on, precision="weights=bf16" if on == "a100-sxm-80gb" else None)
-            assert spans_grow(e.span, KERNELS), (on, step.queries[0].__dict__, fall(e.time))
+            by = FORMS if on == "mi300x" and name.startswith("deepseek-ai") else KERNELS
+            assert spans_grow(e.span, by), (on, step.queries[0].__dict__, fall(e.time))
             assert grows(e.floor)
             assert grows(e.memory.total)
             assert grows(e.flops)

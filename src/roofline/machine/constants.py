@@ -121,6 +121,9 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
             if grade == "B":
                 return replace(known, record=_of_chip(known.record, chip))
             return known if grade == "A" or place.startswith("vendor") else _foreign(known, chip, kind)
+    if (dtype, kind) == ("sq", "experts"):  # int8: no row anywhere
+        base = constants_for(chip, "fp8", kind, software)
+        return replace(base, grade="C", small=UNKNOWN, large=UNKNOWN)
     if dtype not in ("bf16", "bf16_kv_bf16"):
         base = constants_for(chip, "bf16_kv_bf16" if kind.startswith("latent") else "bf16", _plain(kind), software)
         if dtype == "fp16" or kind == "stream":

@@ -125,7 +125,17 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
         least(op.tokens, op.m), op.m, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
         target.roof(path.compute), constants.record, apart=apart,
     )  # fmt: skip
-    return whole * (op.k * op.n) / ((2 + op.gated) * op.hidden * op.inner), constants
+    return whole * _share(op), constants
+
+
+def _share(op: o.ExpertMatMul) -> Count:
+    """A product's share of the weights of the fused layer."""
+    return op.k * op.n / ((2 + op.gated) * op.hidden * op.inner)
+
+
+def launch_of(op: o.Op, constants: Constants) -> Count:
+    """Seconds of an op's time that its launch takes; the products of experts share one."""
+    return constants.launch * _share(op) if isinstance(op, o.ExpertMatMul) else constants.launch
 
 
 # -- attention -----------------------------------------------------------------------------------------------------

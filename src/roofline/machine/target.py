@@ -73,9 +73,12 @@ class Target:
     def quantising(self, dtype: str) -> Constants | None:
         """The constants of the pass before products in a dtype: its own, fp8's where it was timed without one.
 
-        None where neither was measured with a pass: it is an element-wise op like others.
+        None where neither was measured with a pass: it is an element-wise op like others. Where no engine is named it is
+        one kernel with a scale for each token; what all engines' rows give together has TensorRT-LLM's two with one for
+        the tensor, which no engine runs.
         """
-        known = (self.constants(each, "quantised_matmul") for each in (dtype, "fp8"))
+        software = self.engine.software or ONE_PASS
+        known = (constants_for(self.chip, each, "quantised_matmul", software) for each in (dtype, "fp8"))
         return next((c for c in known if c.record.passes), None)
 
     def kernel(self, weights: Format) -> str | None:
@@ -143,6 +146,8 @@ class Path:
 WIDE = ("fp32", "bf16", "fp16")
 MXFP8 = 1 + 1 / 32
 """Bytes of an activation in 8 bits with a scale for each 32."""
+ONE_PASS = "sglang"
+"""A software whose quantise pass is one kernel."""
 MXFP4 = 0.5 + 1 / 32
 """The same in 4 bits."""
 

@@ -14,7 +14,9 @@ from roofline.machine import law
 from roofline.machine.collectives import Transfer, collective
 from roofline.machine.constants import Grade, worse
 from roofline.machine.exchanges import ExchangeKernel, Routing
-from roofline.machine.kernels import KERNELS, is_matrix, matrix_format, plainer, restricted, shape_of, work_of
+from roofline.machine.kernels import (
+    KERNELS, is_matrix, launch_of, matrix_format, plainer, restricted, shape_of, work_of,
+)  # fmt: skip
 from roofline.machine.target import Target, wide_key
 from roofline.model.maths import Count, is_array, least, most, where
 from roofline.work import ops as o
@@ -101,7 +103,7 @@ def _time(op: o.Op, target: Target) -> Timing:
     seconds = where(runs, seconds * target.engine.factor(generation, work), 0.0)
     expected = most(seconds, floor)
     low, high = constants.interval(expected)
-    fixed = 0.0 if op.rides else constants.launch * (seconds > 0)
+    fixed = 0.0 if op.rides else launch_of(op, constants) * (seconds > 0)
     return Timing(
         compute, memory, expected, most(low * expected, floor), high * expected, fixed, grade, launches=launches,
     )  # fmt: skip

@@ -1,0 +1,26 @@
+"""A seeded sample of what `benchmarks/monotone.py` draws: models with experts on chips, under engines."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from monotone import Draw, breaks, draws
+
+
+@pytest.mark.parametrize("draw", draws(3, 10), ids=str)
+def test_constants_turn_nothing_round(draw: Draw) -> None:
+    """Throughput grows with the batch, a rank's own work shrinks with more ranks, fp8 is no slower than 16 bits."""
+    assert list(breaks(draw)) == []
+
+
+def test_a_chip_with_slow_arithmetic_reads_its_weights_as_fast_as_others() -> None:
+    """H20 has H100's kernels and more bandwidth: one sequence takes no longer, whatever a tile of 64 rows would cost."""
+    h20, h100 = (
+        Draw("meta-llama/Llama-3.1-8B", chip, None, 500).seconds(1, precision="bf16") for chip in ("h20", "h100-sxm")
+    )
+    assert h20 < h100
