@@ -17,7 +17,7 @@ from roofline.work.step import Step
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from expert_parallel import NODES, Node  # noqa: E402
+from expert_parallel import NODES, Node
 
 V3, QWEN = rl.load("deepseek-ai/DeepSeek-V3"), rl.load("Qwen/Qwen3-30B-A3B")
 
@@ -66,7 +66,7 @@ def step_of(new: object) -> Step:
 
 # -- formats -------------------------------------------------------------------------------------------------------
 def test_what_is_dispatched() -> None:
-    """SGLang and vLLM send fp8 with an fp32 scale for each 128 values to experts of fp8 blocks, and get 16 bits back."""
+    """SGLang and vLLM send fp8 with an fp32 scale for each 128 to experts of fp8 blocks, and get 16 bits back."""
     step = rl.prefill(128, 4096)
     plain, sglang = on_ranks(step, 32), on_ranks(step, 32, engine="sglang")
     asked = on_ranks(step, 32, precision="dispatch=fp8-group")
