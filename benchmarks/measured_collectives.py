@@ -238,8 +238,8 @@ def published(folder: Path) -> Iterator[Rows]:
     """DeepEP's own figures for H800, 256 experts: seconds, or bytes over bandwidth as its benchmark counts them.
 
     For normal kernels these are the copies that a rank receives from all nodes (or, in one node, from all ranks), its
-    own among them: at EP 32 a token's 8 experts are on 3.61 nodes, at EP 64 on 3.64 of the at most 4 that are chosen,
-    so that 58 and 51 GB/s are 1.89 and 2.16 ms, and 43.5 and 44.6 GB/s over the NIC.
+    own among them: at EP 32 a token's 8 experts are on 3.61 nodes, at EP 64 on 3.63 of the at most 4 that are chosen,
+    so that 58 and 51 GB/s are 1.89 and 2.15 ms, and 43.5 and 44.6 GB/s over the NIC.
     """
     table = read(folder, PUBLISHED)
     if not table.height:

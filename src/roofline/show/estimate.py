@@ -70,9 +70,11 @@ def timed_csv_rows(steps: Sequence[NamedStep]) -> list[tuple[object, ...]]:
 def summary(e: Estimate) -> str:
     """The step in a few lines."""
     low, high = e.interval
+    halves = "two halves of the sequences in turn where that is faster; the ops above stand for all at once\n"
     return (
         f"expected {seconds(e.time)} (80 % of measurements within {seconds(low)} to {seconds(high)}), {e.bound} bound; "
         f"speed of light {seconds(e.serial_floor)} one op after another, {seconds(e.floor)} overlapped\n"
+        f"{halves if e.deployment.layout.overlap else ''}"
         f"memory needed {memory_text(e.memory)}; grade {e.grade}: {GRADES[e.grade]}"
     )
 
