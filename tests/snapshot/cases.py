@@ -33,7 +33,7 @@ def steps() -> Iterator[Case]:
     """One step: prefill, decode, chunks; formats and engines."""
     for model in (LLAMA, MIXTURE, GEMMA, OSS, SMALL, SCAN):
         for on in ("h100-sxm", "a100-sxm-80gb", "mi300x", "l40s"):
-            for engine in (None, "vllm"):
+            for engine in ("none", "vllm"):
                 for phase, batch, tokens in (("decode", 1, 1024), ("decode", 64, 4000), ("prefill", 2, 2048)):
                     if model != SCAN or tokens <= 2048:
                         yield Case(
@@ -46,21 +46,33 @@ def steps() -> Iterator[Case]:
     for model, layout in ((BIG, "tp=8"), (BIG, "tp=4,pp=2"), (LATENT, "tp=8"), (LATENT, "tp=8,ep=8"), (FLASH, "tp=8")):
         for on in ("dgx-h100", "8xh200-sxm", "8xb200"):
             for phase, batch, tokens in (("decode", 16, 3000), ("decode", 128, 8000), ("prefill", 1, 4096)):
-                yield Case("step", model, on, layout, {"phase": phase, "batch": batch, "tokens": tokens})
+                yield Case(
+                    "step", model, on, layout, {"phase": phase, "batch": batch, "tokens": tokens, "engine": "none"}
+                )
     for precision in (FP8, "weights=int4", "weights=fp8,kv=fp8"):
         for model in (LLAMA, MIXTURE):
             yield Case(
-                "step", model, "h100-sxm", None, {"phase": "decode", "batch": 8, "tokens": 4096, "precision": precision}
+                "step",
+                model,
+                "h100-sxm",
+                None,
+                {"phase": "decode", "batch": 8, "tokens": 4096, "precision": precision, "engine": "none"},
             )
     for batch in (16, 64):
-        yield Case("step", LLAMA, "dgx-h100", "tp=2,dp=4", {"phase": "decode", "batch": batch, "tokens": 2048})
+        yield Case(
+            "step",
+            LLAMA,
+            "dgx-h100",
+            "tp=2,dp=4",
+            {"phase": "decode", "batch": batch, "tokens": 2048, "engine": "none"},
+        )
 
 
 def generations() -> Iterator[Case]:
     """A static batch."""
     for model in (LLAMA, MIXTURE, GEMMA, OSS, SMALL):
         for on in ("h100-sxm", "a100-sxm-80gb", "b200", "mi300x"):
-            for engine in (None, "vllm", "trtllm"):
+            for engine in ("none", "vllm", "trtllm"):
                 if engine == "trtllm" and on == "mi300x":
                     continue
                 for batch, new, out in ((1, 512, 128), (24, 1000, 300)):
