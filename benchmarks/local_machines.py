@@ -7,8 +7,8 @@ measured tokens per second, median, least and most.  Of several GPUs, of mixture
 formats there are no lines.
 
 --fit: constants of a vendor's chips, from the generation of one sequence: what a kernel's launch takes more than the
-generic floors, and the fraction of the bandwidth that products with weights in 16, 8 and 4 bits reach.  The error beside
-them is of chips that took no part.
+generic floors, and the fraction of the bandwidth that products with weights in 16, 8 and 4 bits reach.  The error
+beside them is of chips that took no part.
 """
 
 import argparse
@@ -65,7 +65,7 @@ class Row:
 
     @property
     def weights(self) -> Format:
-        """The stored format: blocks of 32 values with an fp16 scale; K-quants mix widths, which the file's size says."""
+        """The stored format: blocks of 32 values with an fp16 scale; K-quants mix widths, as the file's size says."""
         if self.quant in ("F16", "BF16"):
             return format_named("fp16")
         if self.quant in ("Q8_0", "Q4_0"):

@@ -53,7 +53,7 @@ def sparse() -> list[str]:
 
 
 def formats_of(chip: str) -> tuple[str | None, ...]:
-    """What a model is run in on a chip: as published where it multiplies in all of that, else 16 bits or weights in 4."""
+    """What a model is run in on a chip: 16 bits, and weights in fp8 where it multiplies them, else in 4 bits."""
     peaks = chip_named(chip).peaks
     wide = "bf16" if "bf16" in peaks else "fp16"
     return (wide, "weights=fp8-block" if "fp8" in peaks else f"weights=int4,activations={wide}")

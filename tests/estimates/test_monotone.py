@@ -22,8 +22,8 @@ NARROWER = ("weights=fp16,kv=fp16", "weights=fp8,kv=fp16", "weights=fp8,kv=fp8",
 """Each takes no more bits of anything than the one before."""
 KERNELS = 0.01
 """A query of 17 new tokens runs the kernel for prompts, one of 16 that for tokens to verify: by so much it may be
-faster. Elsewhere, but for FORMS, no time falls: tiles and waves round the work up, and what is rounded up does not fall."""
-
+faster. Elsewhere, but for FORMS, no time falls: tiles and waves round the work up, and what is rounded up does not
+fall."""
 FORMS = 0.025
 """Latent attention of a prompt changes from expanded to absorbed where that takes fewer FLOPs, and the kernels of one
 are not as near their peak as those of the other: on MI300X, block-scaled products are far from it."""

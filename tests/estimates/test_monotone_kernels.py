@@ -19,7 +19,7 @@ def test_constants_turn_nothing_round(draw: Draw) -> None:
 
 
 def test_a_chip_with_slow_arithmetic_reads_its_weights_as_fast_as_others() -> None:
-    """H20 has H100's kernels and more bandwidth: one sequence takes no longer, whatever a tile of 64 rows would cost."""
+    """H20 has H100's kernels and more bandwidth: one sequence takes no longer, whatever tiles cost."""
     h20, h100 = (
         Draw("meta-llama/Llama-3.1-8B", chip, None, 500).seconds(1, precision="bf16") for chip in ("h20", "h100-sxm")
     )

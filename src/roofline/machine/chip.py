@@ -39,8 +39,9 @@ class Chip:
     `peaks` and `vector`: FLOP/s of the matrix units and of ordinary arithmetic, by format. `bandwidth` bytes/s and
     `capacity` usable bytes of main memory, `cache` bytes of the last level on the chip, `units` its cores (SMs, CUs).
     `nominal_capacity`: bytes on the datasheet where fewer are usable, as `usable_source` says on `usable_date`.
-    `exponentials`: how many a clock its units make for one of its generation's. `link` and `host`: bytes/s in one direction to its peers and to the host. Powers in watts. `like`: the catalog
-    chip this one was derived from; `constants`: its own fitted laws, from a calibrated chip file.
+    `exponentials`: how many a clock its units make for one of its generation's. `link` and `host`: bytes/s in one
+    direction to its peers and to the host. Powers in watts. `like`: the catalog chip this one was derived from;
+    `constants`: its own fitted laws, from a calibrated chip file.
     """
 
     id: str
@@ -115,7 +116,8 @@ _NUMBERS: Mapping[str, tuple[str, float]] = MappingProxyType({
     "memory.capacity_gib": ("capacity", 2.0**30), "memory.usable_gb": ("usable", 1e9),
     "memory.usable_gib": ("usable", 2.0**30), "memory.usable_mib": ("usable", 2.0**20),
     "memory.l2_mb": ("cache", 1e6), "memory.l2_mib": ("cache", 2.0**20), "memory.units": ("units", 1),
-    "memory.clock_mhz": ("clock", 1e6), "vector.exponentials": ("exponentials", 1), "link.scale_up_gbs": ("link", 1e9), "link.host_gbs": ("host", 1e9),
+    "memory.clock_mhz": ("clock", 1e6), "vector.exponentials": ("exponentials", 1),
+    "link.scale_up_gbs": ("link", 1e9), "link.host_gbs": ("host", 1e9),
     "power.tdp_w": ("tdp", 1), "power.idle_w": ("idle", 1),
 })  # fmt: skip
 _WORDS: Mapping[str, str] = MappingProxyType({

@@ -73,9 +73,9 @@ class Target:
     def quantising(self, dtype: str) -> Constants | None:
         """The constants of the pass before products in a dtype: its own, fp8's where it was timed without one.
 
-        None where neither was measured with a pass: it is an element-wise op like others. Where no engine is named it is
-        one kernel with a scale for each token; what all engines' rows give together has TensorRT-LLM's two with one for
-        the tensor, which no engine runs.
+        None where neither was measured with a pass: it is an element-wise op like others. Where no engine is named it
+        is one kernel with a scale for each token; what all engines' rows give together has TensorRT-LLM's two with one
+        for the tensor, which no engine runs.
         """
         software = self.engine.software or ONE_PASS
         known = (constants_for(self.chip, each, "quantised_matmul", software) for each in (dtype, "fp8"))

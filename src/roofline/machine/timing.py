@@ -15,7 +15,14 @@ from roofline.machine.collectives import Transfer, collective
 from roofline.machine.constants import Grade, worse
 from roofline.machine.exchanges import ExchangeKernel, Routing
 from roofline.machine.kernels import (
-    KERNELS, is_matrix, launch_of, matrix_format, plainer, restricted, shape_of, work_of,
+    KERNELS,
+    is_matrix,
+    launch_of,
+    matrix_format,
+    plainer,
+    restricted,
+    shape_of,
+    work_of,
 )  # fmt: skip
 from roofline.machine.target import Target, wide_key
 from roofline.model.maths import Count, is_array, least, most, where
