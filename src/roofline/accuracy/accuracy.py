@@ -1,0 +1,75 @@
+"""How well the shipped constants predict a table of measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, TypeAlias
+
+from roofline.accuracy.csvs import Cells, documented, measurement
+from roofline.accuracy.measurements import Measurement, predictions, scored
+from roofline.accuracy.scoring import GroupName, Score, Scored, pooled
+from roofline.accuracy.tally import Tally, tally
+from roofline.model.errors import InputError
+from roofline.result import Result, Units
+
+Groups: TypeAlias = dict[GroupName, list[Scored]]
+Reader: TypeAlias = Callable[[Cells], Measurement]
+"""A row → what was run. Raises InputError, whose field says what is wrong."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A row that could not be scored: its number, from 1 below the header, and why."""
+
+    row: int
+    why: str
+
+
+@dataclass(frozen=True, repr=False)
+class Accuracy(Result):
+    """The answer of `accuracy`: what became of the rows, and how far predictions are off, group by group."""
+
+    SCHEMA: ClassVar[str] = "roofline.accuracy/1"
+    FIGURES: ClassVar[Units] = {"tally": "", "scores": "", "outside": "", "problems": ""}
+
+    tally: Tally
+    scores: tuple[Score, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Groups of 50 rows and more of which the 80 % interval holds less than 72 % or more than 88 %."""
+        return tuple(f"{s.system}, {s.slice}" for s in self.scores if s.outside)
+
+
+def accuracy(path: str | Path) -> Accuracy:
+    """Scores a CSV file in the format of docs/accuracy.md. Raises InputError for a file that is not in it."""
+    file = Path(path)
+    groups: Groups = {}
+    rows = list(documented(file))
+    problems = score_rows(file.name, rows, measurement, groups, str)
+    counted = tally(file.name, len(rows), len(rows) - len(problems), (p.why for p in problems))
+    return Accuracy(counted, tuple(pooled(groups)), tuple(problems))
+
+
+def score_rows(
+    file: str, rows: Iterable[Cells], reader: Reader, groups: Groups, why: Callable[[InputError], str]
+) -> list[Problem]:
+    """Adds the rows that can be predicted to the groups, and gives the others with why they cannot."""
+    runs: list[tuple[int, Measurement]] = []
+    problems: list[Problem] = []
+    for r in rows:
+        try:
+            runs.append((r.row, reader(r)))
+        except InputError as error:
+            problems.append(Problem(r.row + 1, why(error)))
+    for (row, m), answer in zip(runs, predictions([m for _, m in runs]), strict=True):
+        if isinstance(answer, InputError):
+            problems.append(Problem(row + 1, why(answer)))
+            continue
+        one = scored(answer, m.seconds, m.fitted)
+        for name in m.slices:
+            groups.setdefault((file, m.system, name), []).append(one)
+    return problems

@@ -1,0 +1,163 @@
+"""What was run and how long it took, as a row of a table; and what is predicted for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import roofline as rl
+from roofline.accuracy.scoring import Scored
+from roofline.estimates.span import Span
+from roofline.model.errors import InputError, not_one_of
+
+Sizes: TypeAlias = Mapping[str, Any]
+"""batch, input, output, concurrency → whole numbers, an array of each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """A run and its seconds.
+
+    quantity: one of QUANTITIES. model: a name, a path or a Model. on, layout, engine, precision: as elsewhere. batch:
+    sequences of all replicas at once; input and output: tokens of each; concurrency: requests in flight of a server.
+    slices: the groups that it belongs to. fitted: what was fitted on this row.
+    """
+
+    quantity: str
+    seconds: float
+    model: Any
+    on: str
+    layout: Any = None
+    engine: Any = None
+    precision: str | None = None
+    batch: int | None = None
+    input: int | None = None
+    output: int | None = None
+    concurrency: int | None = None
+    slices: tuple[str, ...] = ("all",)
+    system: str = ""
+    fitted: str = "no"
+
+    def settings(self) -> dict[str, Any]:
+        """What it was run on and how; what is not given is the library's own."""
+        given = {"on": self.on, "layout": self.layout, "engine": self.engine, "precision": self.precision}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def sizes(self) -> dict[str, int]:
+        """The sizes that are given."""
+        given = {name: getattr(self, name) for name in SIZES}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+SIZES = ("batch", "input", "output", "concurrency")
+Predict: TypeAlias = Callable[[Any, Sizes, Mapping[str, Any]], Span]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What can be measured: the sizes that it needs, and how it is predicted."""
+
+    needs: tuple[str, ...]
+    predict: Predict
+    says: str
+
+
+def _generated(name: str) -> Predict:
+    return lambda model, sizes, settings: getattr(rl.generate(model, **sizes, **settings), name)
+
+
+def _served(name: str) -> Predict:
+    return lambda model, sizes, settings: getattr(rl.serve(model, **sizes, **settings), name)
+
+
+def _prefill(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
+    step = rl.prefill(sizes["batch"], sizes["input"])
+    return rl.estimate(model, step, **settings).span  # type: ignore[no-any-return]
+
+
+def _decode(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
+    step = rl.decode(sizes["batch"], sizes["input"])
+    return rl.estimate(model, step, **settings).span  # type: ignore[no-any-return]
+
+
+def _training(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
+    return rl.train(model, batch=sizes["batch"], tokens=sizes["input"], **settings).span  # type: ignore[no-any-return]
+
+
+BATCH = ("batch", "input", "output")
+SERVER = ("input", "output", "concurrency")
+QUANTITIES: Mapping[str, Quantity] = {
+    "latency": Quantity(BATCH, _generated("latency"), "a static batch, from its prompts to its last token"),
+    "ttft": Quantity(BATCH, _generated("ttft"), "a static batch, until its first token"),
+    "tpot": Quantity(BATCH, _generated("tpot"), "a static batch, the mean time between tokens after the first"),
+    "served-latency": Quantity(SERVER, _served("latency"), "a server, from a request's arrival to its last token"),
+    "served-ttft": Quantity(SERVER, _served("ttft"), "a server, from a request's arrival to its first token"),
+    "served-tpot": Quantity(SERVER, _served("tpot"), "a server, the mean time between a request's tokens"),
+    "prefill": Quantity(("batch", "input"), _prefill, "one step over `batch` prompts of `input` tokens"),
+    "decode": Quantity(("batch", "input"), _decode, "one step of a token each for `batch` contexts of `input` tokens"),
+    "training": Quantity(("batch", "input"), _training, "an optimizer step over `batch` sequences of `input` tokens"),
+}
+
+
+def checked(m: Measurement) -> Measurement:
+    """The measurement as it is. Raises InputError for an unknown quantity, a missing size, or no positive seconds."""
+    if m.quantity not in QUANTITIES:
+        raise not_one_of("quantity", m.quantity, QUANTITIES)
+    sizes = m.sizes()
+    for name in QUANTITIES[m.quantity].needs:
+        if sizes.get(name, 0) < 1:
+            raise InputError(name, sizes.get(name), f"a whole number from 1 for {m.quantity}")
+    if not 0 < m.seconds < np.inf:
+        raise InputError("seconds", m.seconds, "a number above 0")
+    return m
+
+
+@cache
+def model_named(name: str) -> rl.Model:
+    """A model by name or path, loaded once."""
+    return rl.load(name)
+
+
+def predictions(measurements: Sequence[Measurement]) -> list[Span | InputError]:
+    """What is predicted for each, or why nothing is. Those that differ in sizes alone are predicted at once."""
+    answers: list[Span | InputError] = [InputError("row", "", "a prediction")] * len(measurements)
+    groups: dict[Any, list[int]] = {}
+    for i, m in enumerate(measurements):
+        try:
+            checked(m)
+        except InputError as error:
+            answers[i] = error
+            continue
+        key = (m.quantity, m.model if isinstance(m.model, str) else id(m.model), str(m.settings()), tuple(m.sizes()))
+        groups.setdefault(key, []).append(i)
+    for rows in groups.values():
+        for i, answer in zip(rows, _alike([measurements[i] for i in rows]), strict=True):
+            answers[i] = answer
+    return answers
+
+
+def _alike(measurements: Sequence[Measurement]) -> Iterable[Span | InputError]:
+    """Of measurements that differ in sizes alone; one by one where they cannot all be predicted."""
+    first = measurements[0]
+    quantity = QUANTITIES[first.quantity]
+    try:
+        model = model_named(first.model) if isinstance(first.model, str) else first.model
+        columns = {name: np.array([m.sizes()[name] for m in measurements]) for name in quantity.needs}
+        sizes = columns if len(measurements) > 1 else {name: int(c[0]) for name, c in columns.items()}
+        span = quantity.predict(model, sizes, first.settings())
+    except InputError as error:
+        if len(measurements) == 1:
+            return [error]
+        return [answer for m in measurements for answer in _alike([m])]
+    ends = [np.broadcast_to(end, (len(measurements),)) for end in span.ends()]
+    return [Span(*(float(e[i]) for e in ends)) for i in range(len(measurements))]
+
+
+def scored(span: Span, measured: float, fitted: str = "no", apart: float | None = None) -> Scored:
+    """One row."""
+    floor, expected, low, high = (np.array([float(end)]) for end in span.ends())
+    return Scored(expected, np.array([measured]), floor, low, high, np.array([True]), "-", fitted, apart)
