@@ -15,8 +15,10 @@ from roofline.model.errors import InputError
 from roofline.result import Result, Units
 
 Groups: TypeAlias = dict[GroupName, list[Scored]]
-Reader: TypeAlias = Callable[[Cells], Measurement]
-"""A row → what was run. Raises InputError, whose field says what is wrong."""
+Reader: TypeAlias = Callable[[Cells], Iterable[Measurement]]
+"""A row → what was measured. Raises InputError, whose field says what is wrong."""
+TOO_FAST = "faster than the speed of light: other work than the row says"
+"""Of a row that took less than the roofline of what it names."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def accuracy(path: str | Path) -> Accuracy:
     file = Path(path)
     groups: Groups = {}
     rows = list(documented(file))
-    problems = score_rows(file.name, rows, measurement, groups, str)
+    problems = score_rows(file.name, rows, lambda r: (measurement(r),), groups, str)
     counted = tally(file.name, len(rows), len(rows) - len(problems), (p.why for p in problems))
     return Accuracy(counted, tuple(pooled(groups)), tuple(problems))
 
@@ -57,19 +59,25 @@ def accuracy(path: str | Path) -> Accuracy:
 def score_rows(
     file: str, rows: Iterable[Cells], reader: Reader, groups: Groups, why: Callable[[InputError], str]
 ) -> list[Problem]:
-    """Adds the rows that can be predicted to the groups, and gives the others with why they cannot."""
+    """Adds the rows that can be predicted to the groups, and gives the others with why they cannot.
+
+    A row of several measurements is scored where one of them is.
+    """
     runs: list[tuple[int, Measurement]] = []
-    problems: list[Problem] = []
+    problems: dict[int, str] = {}
     for r in rows:
         try:
-            runs.append((r.row, reader(r)))
+            runs += [(r.row, m) for m in reader(r)]
         except InputError as error:
-            problems.append(Problem(r.row + 1, why(error)))
+            problems[r.row] = why(error)
+    rows_scored: set[int] = set()
     for (row, m), answer in zip(runs, predictions([m for _, m in runs]), strict=True):
         if isinstance(answer, InputError):
-            problems.append(Problem(row + 1, why(answer)))
-            continue
-        one = scored(answer, m.seconds, m.fitted)
-        for name in m.slices:
-            groups.setdefault((file, m.system, name), []).append(one)
-    return problems
+            problems.setdefault(row, why(answer))
+        elif m.seconds < float(answer.floor):
+            problems.setdefault(row, TOO_FAST)
+        else:
+            rows_scored.add(row)
+            for name in m.slices:
+                groups.setdefault((file, m.system, name), []).append(scored(answer, m.seconds, m.fitted))
+    return [Problem(row + 1, text) for row, text in sorted(problems.items()) if row not in rows_scored]

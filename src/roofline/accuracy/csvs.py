@@ -28,6 +28,7 @@ COLUMNS: Mapping[str, str] = {
     "input": "tokens of a prompt; of `decode` the cached tokens; of `training` the tokens of a sequence",
     "output": "generated tokens of each sequence",
     "concurrency": "requests in flight of a server",
+    "rate": "requests that a server receives in a second, where that is what is known",
     "group": "a name; rows of the same name are scored together, besides all of the file",
 }
 """Column → what stands in it."""
@@ -35,9 +36,13 @@ NEEDED = ("quantity", "model", "on", "seconds")
 _NUMBER = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d+)?")
 
 
+class CellError(InputError):
+    """A cell that cannot be read as what its column should hold."""
+
+
 @dataclass(frozen=True)
 class Cells:
-    """A row of a table, read with care: what is asked for is there and is what it should be, or an InputError."""
+    """A row of a table, read with care: what is asked for is there and is what it should be, or a CellError."""
 
     row: int
     values: Mapping[str, str]
@@ -51,7 +56,7 @@ class Cells:
         text = self.text(column).partition(" ")[0]
         value = float(text.replace(",", "")) if re.search(r"\d", text) and _NUMBER.fullmatch(text) else float("nan")
         if not (isfinite(value) and value > 0):
-            raise InputError(column, self.text(column), "a number above 0")
+            raise CellError(column, self.text(column), "a number above 0")
         return value
 
     def whole(self, column: str, default: int | None = None) -> int:
@@ -60,7 +65,7 @@ class Cells:
             return default
         value = self.number(column)
         if not value.is_integer():
-            raise InputError(column, self.text(column), "a whole number from 1")
+            raise CellError(column, self.text(column), "a whole number from 1")
         return int(value)
 
 
@@ -108,11 +113,13 @@ def documented(path: Path) -> Iterator[Cells]:
 def measurement(r: Cells) -> Measurement:
     """A row of the documented format. Raises InputError for a cell that is not what its column needs."""
     sizes = {name: r.whole(name) for name in ("batch", "input", "output", "concurrency") if r.text(name)}
+    rate = r.number("rate") if r.text("rate") else None
     group = r.text("group")
     return checked(
         Measurement(
             quantity=r.text("quantity"), seconds=r.number("seconds"), model=r.text("model"), on=r.text("on"),
             layout=r.text("layout") or None, engine=r.text("engine") or None, precision=r.text("precision") or None,
-            slices=(group, "all") if group else ("all",), system=r.text("on"), **sizes,
+            slices=(group, "all") if group else ("all",), system=r.text("on"), rate=rate,
+            **sizes,
         )  # fmt: skip
     )

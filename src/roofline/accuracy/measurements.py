@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from roofline.estimates.span import Span
 from roofline.model.errors import InputError, not_one_of
 
 Sizes: TypeAlias = Mapping[str, Any]
-"""batch, input, output, concurrency → whole numbers, an array of each."""
+"""batch, input, output, concurrency, rate → a number or an array of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +23,8 @@ class Measurement:
     """A run and its seconds.
 
     quantity: one of QUANTITIES. model: a name, a path or a Model. on, layout, engine, precision: as elsewhere. batch:
-    sequences of all replicas at once; input and output: tokens of each; concurrency: requests in flight of a server.
-    slices: the groups that it belongs to. fitted: what was fitted on this row.
+    sequences of all replicas at once; input and output: tokens of each; concurrency: requests in flight of a server,
+    or rate: those that arrive in a second. options: what else `generate`, `serve`, `estimate` or `train` is told. slices: the groups that it belongs to. fitted: what was fitted on this row.
     """
 
     quantity: str
@@ -38,22 +38,25 @@ class Measurement:
     input: int | None = None
     output: int | None = None
     concurrency: int | None = None
+    rate: float | None = None
     slices: tuple[str, ...] = ("all",)
     system: str = ""
     fitted: str = "no"
 
+    options: Mapping[str, Any] = field(default_factory=dict)
+
     def settings(self) -> dict[str, Any]:
         """What it was run on and how; what is not given is the library's own."""
         given = {"on": self.on, "layout": self.layout, "engine": self.engine, "precision": self.precision}
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in given.items() if value is not None} | dict(self.options)
 
-    def sizes(self) -> dict[str, int]:
+    def sizes(self) -> dict[str, float]:
         """The sizes that are given."""
         given = {name: getattr(self, name) for name in SIZES}
         return {name: value for name, value in given.items() if value is not None}
 
 
-SIZES = ("batch", "input", "output", "concurrency")
+SIZES = ("batch", "input", "output", "concurrency", "rate")
 Predict: TypeAlias = Callable[[Any, Sizes, Mapping[str, Any]], Span]
 
 
@@ -89,7 +92,7 @@ def _training(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
 
 
 BATCH = ("batch", "input", "output")
-SERVER = ("input", "output", "concurrency")
+SERVER = ("input", "output")
 QUANTITIES: Mapping[str, Quantity] = {
     "latency": Quantity(BATCH, _generated("latency"), "a static batch, from its prompts to its last token"),
     "ttft": Quantity(BATCH, _generated("ttft"), "a static batch, until its first token"),
@@ -111,15 +114,28 @@ def checked(m: Measurement) -> Measurement:
     for name in QUANTITIES[m.quantity].needs:
         if sizes.get(name, 0) < 1:
             raise InputError(name, sizes.get(name), f"a whole number from 1 for {m.quantity}")
+    if QUANTITIES[m.quantity].needs is SERVER and (m.concurrency is None) == (m.rate is None):
+        raise InputError("concurrency", m.concurrency, f"either a concurrency or a rate for {m.quantity}")
     if not 0 < m.seconds < np.inf:
         raise InputError("seconds", m.seconds, "a number above 0")
     return m
 
 
 @cache
+def _model(name: str) -> rl.Model | InputError:
+    """A model by name or path, or why there is none; looked for once."""
+    try:
+        return rl.load(name)
+    except InputError as error:
+        return error
+
+
 def model_named(name: str) -> rl.Model:
-    """A model by name or path, loaded once."""
-    return rl.load(name)
+    """A model by name or path. Raises InputError where there is none."""
+    model = _model(name)
+    if isinstance(model, InputError):
+        raise model
+    return model
 
 
 def predictions(measurements: Sequence[Measurement]) -> list[Span | InputError]:
@@ -132,7 +148,7 @@ def predictions(measurements: Sequence[Measurement]) -> list[Span | InputError]:
         except InputError as error:
             answers[i] = error
             continue
-        key = (m.quantity, m.model if isinstance(m.model, str) else id(m.model), str(m.settings()), tuple(m.sizes()))
+        key = (m.quantity, m.model if isinstance(m.model, str) else id(m.model), str(m.settings()), used(m))
         groups.setdefault(key, []).append(i)
     for rows in groups.values():
         for i, answer in zip(rows, _alike([measurements[i] for i in rows]), strict=True):
@@ -146,8 +162,8 @@ def _alike(measurements: Sequence[Measurement]) -> Iterable[Span | InputError]:
     quantity = QUANTITIES[first.quantity]
     try:
         model = model_named(first.model) if isinstance(first.model, str) else first.model
-        columns = {name: np.array([m.sizes()[name] for m in measurements]) for name in quantity.needs}
-        sizes = columns if len(measurements) > 1 else {name: int(c[0]) for name, c in columns.items()}
+        columns = {name: np.array([m.sizes()[name] for m in measurements]) for name in used(first)}
+        sizes = columns if len(measurements) > 1 else {name: c[0].item() for name, c in columns.items()}
         span = quantity.predict(model, sizes, first.settings())
     except InputError as error:
         if len(measurements) == 1:
@@ -155,6 +171,12 @@ def _alike(measurements: Sequence[Measurement]) -> Iterable[Span | InputError]:
         return [answer for m in measurements for answer in _alike([m])]
     ends = [np.broadcast_to(end, (len(measurements),)) for end in span.ends()]
     return [Span(*(float(e[i]) for e in ends)) for i in range(len(measurements))]
+
+
+def used(m: Measurement) -> tuple[str, ...]:
+    """The sizes that its prediction takes."""
+    needs = QUANTITIES[m.quantity].needs
+    return (*needs, "rate" if m.concurrency is None else "concurrency") if needs is SERVER else needs
 
 
 def scored(span: Span, measured: float, fitted: str = "no", apart: float | None = None) -> Scored:
