@@ -14,7 +14,10 @@ from roofline.accuracy.csvs import Cells
 from roofline.accuracy.measurements import Measurement
 from roofline.layout.layout import Layout
 from roofline.machine.chip import chip_named
+from roofline.machine.engine import engine_named
+from roofline.machine.fabric import Cluster, Level
 from roofline.model.errors import InputError
+from roofline.model.load import catalog_config
 
 STATIC = "e2e_static_batch_llm_inference_bench.csv"
 FASTER = "e2e_static_batch_fastertransformer_a100.csv"
@@ -44,12 +47,11 @@ CHIPS = {
 ENGINES = {"vLLM": "vllm-2024", "TensorRT-LLM": "trtllm-2024"}
 # What fit_engines.py fits on rows of which chips.
 HOST_FITTED = ("a100-sxm-40gb", "h100-sxm", "gh200")
-SLOWED = ("mi250", "mi300x", "max-1550")
 QUANTISED = {"fp8": "fp8", "fp8_block": "fp8-block", "nvfp4": "nvfp4", "int4_wo": "int4"}
 # Models that the catalog has under another name; of the same sizes, their formats are those that the row names.
 ALIASES = {
     "zhipuai/GLM-5": "zai-org/GLM-5", "MiniMaxAI/MiniMax-M2.5": "MiniMaxAI/MiniMax-M2",
-    "GPT-J 6B": "EleutherAI/gpt-j-6b", "LLaMA 70B": "meta-llama/Llama-2-70b-hf", "LLaMA 7B": "meta-llama/Llama-2-7b-hf",
+    "LLaMA 70B": "meta-llama/Llama-2-70b-hf", "LLaMA 7B": "meta-llama/Llama-2-7b-hf",
     "Llama-2-7B": "meta-llama/Llama-2-7b-hf", "Llama-2-70B": "meta-llama/Llama-2-70b-hf",
     "Llama-2-13B": "meta-llama/Llama-2-13b-hf", "Llama-3.1-8B": "meta-llama/Llama-3.1-8B",
     "Llama-3.1-70B": "meta-llama/Llama-3.1-70B", "Llama-3.1-405B": "meta-llama/Llama-3.1-405B",
@@ -95,6 +97,8 @@ NO_CHIP = "no such chip in the catalog"
 @cache
 def known_model(name: str) -> rl.Model | None:
     """A published model, None where neither the catalog nor the Hub's cache has it."""
+    if name == "GPT-J 6B":  # was run beyond the context that it was trained for
+        return rl.load({**catalog_config("EleutherAI/gpt-j-6b"), "n_positions": 4096})
     for other in dict.fromkeys((name, ALIASES.get(name, name))):
         try:
             return rl.load(other)
@@ -161,7 +165,7 @@ def static_batches(r: Cells) -> Iterator[Measurement]:
     elif ways > 1 and split not in ("TP", "tensor"):
         raise LeftOut("ambiguous: a mixed layout whose order is not given")
     host = chip in HOST_FITTED and ways * stages == 1
-    slowed = chip in SLOWED and framework == "vLLM" and stages == 1
+    slowed = chip_named(chip).generation in engine_named(engine).slower
     yield Measurement(
         quantity="latency", seconds=r.number("latency_s"), model=model, on=several(chip, ways * stages),
         layout=None if ways * stages == 1 else f"tp={ways},pp={stages}", engine=engine, precision="fp16",
@@ -337,10 +341,12 @@ def neuron(r: Cells) -> Iterator[Measurement]:
     formats = {"bf16": "bf16", "int8": "weights=int8", "fp16": "fp16"}.get(r.text("weight_storage"))
     if formats is None:
         raise LeftOut("ambiguous: formats that have no name")
+    link = chip_named(chip).link or 0.0
+    instance = Cluster(r.text("instance"), chip, (Level("node", chips, link, 2e-6, "mesh"),))
     for what in ("tpot", "ttft"):
         yield Measurement(
             quantity=what, seconds=r.number(f"{what}_p50_ms") / 1e3, model=model_of_row(r.text("model")),
-            on=f"{chips}x{chip}", layout=f"tp={chips}", precision=formats, batch=r.whole("batch"),
+            on=instance, layout=f"tp={chips}", precision=formats, batch=r.whole("batch"),
             input=r.whole("in_len"), output=r.whole("out_len"), system=chip, slices=(what,),
         )  # fmt: skip
 
@@ -376,7 +382,34 @@ def local_machines(r: Cells) -> Iterator[Measurement]:
     )  # fmt: skip
 
 
+SATURATING = 4096
+"""Requests of a replica that keep any server of the page full; those that memory does not hold wait."""
+SATURATED_CHIPS = {"H100": "h100-sxm", "H200": "h200-sxm", "B200": "b200", "GB200": "gb200",
+                   "RTX PRO 6000": "rtx-pro-6000-server"}  # fmt: skip
+
+
+def saturated(r: Cells) -> Iterator[Measurement]:
+    """TensorRT-LLM's pages: generated tokens a second of a server that always has requests waiting."""
+    chip, chips = chip_of_row(SATURATED_CHIPS.get(r.text("gpu"))), r.whole("num_gpus")
+    name, fp4 = r.text("model"), r.text("precision") == "fp4"
+    model, dp, pp = model_of_row(name), r.text("attention_dp") == "1", r.whole("pp", 1)
+    ways = chips // pp
+    layout = Layout(dp=ways, ep=ways, pp=pp) if dp else Layout(tp=ways, pp=pp)
+    formats = _precision(model, "nvfp4" if fp4 else "fp8", "trtllm")
+    if name.startswith("gpt-oss") and fp4:
+        formats = "kv=fp8"
+    if not dp and layout.tp != r.whole("tp", 1):
+        raise LeftOut("ambiguous: its layout and its chips contradict each other")
+    yield Measurement(
+        quantity="served-token", seconds=1 / r.number("output_tokens_per_s"), model=model, on=several(chip, chips),
+        layout=layout, engine="trtllm", precision=formats, input=r.whole("in_len"), output=r.whole("out_len"),
+        concurrency=SATURATING * layout.dp, system=chip,
+        slices=("one chip" if chips == 1 else "many chips", f"{name},{'fp4' if fp4 else 'fp8'}"),
+    )  # fmt: skip
+
+
 READERS: Mapping[str, Reader] = {
     STATIC: static_batches, FASTER: faster_transformer, SERVING: servers, TRTLLM: trtllm_batches,
     PREFILLS: trtllm_prefills, GPT_FAST: gpt_fast, ROCM: rocm, RATES: rates, NEURON: neuron, LOCAL: local_machines,
+    SATURATED: saturated,
 }  # fmt: skip

@@ -12,6 +12,7 @@ import numpy as np
 import roofline as rl
 from roofline.accuracy.scoring import Scored
 from roofline.estimates.span import Span
+from roofline.model.adapters import with_drafts, with_lora
 from roofline.model.errors import InputError, not_one_of
 
 Sizes: TypeAlias = Mapping[str, Any]
@@ -30,7 +31,7 @@ class Measurement:
     quantity: str
     seconds: float
     model: Any
-    on: str
+    on: Any
     layout: Any = None
     engine: Any = None
     precision: str | None = None
@@ -77,6 +78,13 @@ def _served(name: str) -> Predict:
     return lambda model, sizes, settings: getattr(rl.serve(model, **sizes, **settings), name)
 
 
+def _per_token(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
+    """Seconds for each token that a server generates; as certain as its time between tokens."""
+    serving = rl.serve(model, **sizes, **settings)
+    tokens = np.asarray(serving.tokens_per_second, dtype=float)
+    return serving.tpot.times(1 / (tokens * np.asarray(serving.tpot.expected, dtype=float)))  # type: ignore[no-any-return]
+
+
 def _prefill(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
     step = rl.prefill(sizes["batch"], sizes["input"])
     return rl.estimate(model, step, **settings).span  # type: ignore[no-any-return]
@@ -91,6 +99,21 @@ def _training(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
     return rl.train(model, batch=sizes["batch"], tokens=sizes["input"], **settings).span  # type: ignore[no-any-return]
 
 
+def _training_bytes(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
+    """Bytes of the fullest rank at its peak, which the interval takes to within 3 %."""
+    e = rl.train(model, batch=sizes["batch"], tokens=sizes["input"], **settings)
+    peak = np.max([np.asarray(s.memory.allocated, dtype=float) for s in e.stages], axis=0)
+    return Span(float("nan"), peak, 0.97 * peak, 1.03 * peak)
+
+
+def _training_flops(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
+    """Model FLOPs of a step, which are known to 1 %: the conventions differ in small ops."""
+    changed = with_drafts(model, settings["drafts"]) if "drafts" in settings else model
+    changed = with_lora(changed, settings["lora"]) if "lora" in settings else changed
+    flops = np.asarray(rl.analyze(changed, rl.training(sizes["batch"], sizes["input"])).flops, dtype=float)
+    return Span(float("nan"), flops, 0.99 * flops, 1.01 * flops)
+
+
 BATCH = ("batch", "input", "output")
 SERVER = ("input", "output")
 QUANTITIES: Mapping[str, Quantity] = {
@@ -100,9 +123,12 @@ QUANTITIES: Mapping[str, Quantity] = {
     "served-latency": Quantity(SERVER, _served("latency"), "a server, from a request's arrival to its last token"),
     "served-ttft": Quantity(SERVER, _served("ttft"), "a server, from a request's arrival to its first token"),
     "served-tpot": Quantity(SERVER, _served("tpot"), "a server, the mean time between a request's tokens"),
+    "served-token": Quantity(SERVER, _per_token, "a server, seconds for each token generated: 1 / (output tokens/s)"),
     "prefill": Quantity(("batch", "input"), _prefill, "one step over `batch` prompts of `input` tokens"),
     "decode": Quantity(("batch", "input"), _decode, "one step of a token each for `batch` contexts of `input` tokens"),
     "training": Quantity(("batch", "input"), _training, "an optimizer step over `batch` sequences of `input` tokens"),
+    "training-bytes": Quantity(("batch", "input"), _training_bytes, "bytes of the fullest rank in such a step"),
+    "training-flops": Quantity(("batch", "input"), _training_flops, "model FLOPs of such a step"),
 }
 
 

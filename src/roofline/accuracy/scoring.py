@@ -24,7 +24,7 @@ GroupName: TypeAlias = tuple[str, str, str]
 class Scored:
     """Rows with what was predicted for them, in one unit.
 
-    plain: the roofline, max(FLOPs / peak, bytes / bandwidth). far: rows whose data cannot sit in a cache. grade: of the
+    plain: the roofline, max(FLOPs / peak, bytes / bandwidth), NaN for what has none. far: rows whose data cannot sit in a cache. grade: of the
     constants. fitted: what was fitted on these very rows, "no" where nothing was. apart: percent of mean absolute error
     on rows that took no part in the fit, None where that is not known.
     """
@@ -53,7 +53,8 @@ class Score(Figured):
     """A group of rows; errors and shares in percent.
 
     held_out: mean absolute error on rows that took no part in a fit: of the fit's five folds where these rows were
-    fitted, else of these rows; None where neither is known. floor_exceeds: rows that were faster than the plain
+    fitted, else of these rows; None where neither is known. plain_mape: of the roofline, None for what has none
+    (bytes, FLOPs). floor_exceeds: rows that were faster than the plain
     roofline, None where every row may sit in a cache.
     """
 
@@ -73,7 +74,7 @@ class Score(Figured):
     median: float
     bias: float
     held_out: float | None
-    plain_mape: float
+    plain_mape: float | None
     floor_exceeds: float | None
     covered: float
     fitted: str
@@ -93,10 +94,11 @@ def score(name: GroupName, parts: Iterable[Scored]) -> Score:
     together = tuple(parts)
     p, m, plain, low, high, far = (np.concatenate(c) for c in zip(*(s.columns() for s in together), strict=True))
     error = p / m - 1
-    exceeds = percent(np.mean(plain[far] > m[far])) if far.any() else None
+    plain_error = percent(np.mean(np.abs(plain / m - 1))) if np.isfinite(plain).all() else None
+    exceeds = percent(np.mean(plain[far] > m[far])) if far.any() and plain_error is not None else None
     return Score(
         *name, len(m), percent(np.mean(np.abs(error))), percent(np.median(np.abs(error))), percent(np.mean(error)),
-        _held_out(together), percent(np.mean(np.abs(plain / m - 1))), exceeds,
+        _held_out(together), plain_error, exceeds,
         percent(np.mean((m >= low) & (m <= high))), _joined(s.fitted for s in together),
         "".join(sorted({s.grade for s in together})),
     )  # fmt: skip

@@ -29,9 +29,12 @@ def score_table(scores: Iterable[Score]) -> Table:
 def _line(s: Score) -> tuple[object, ...]:
     return (
         s.file, s.system, s.slice, whole(s.n), f"{s.mape:.1f}", f"{s.median:.1f}", f"{s.bias:+.1f}",
-        "–" if s.held_out is None else f"{s.held_out:.1f}", f"{s.plain_mape:.1f}",
-        "–" if s.floor_exceeds is None else f"{s.floor_exceeds:.1f}", f"{s.covered:.0f}", s.fitted, s.grade,
+        _known(s.held_out), _known(s.plain_mape), _known(s.floor_exceeds), f"{s.covered:.0f}", s.fitted, s.grade,
     )  # fmt: skip
+
+
+def _known(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
 
 
 def tally_table(tallies: Iterable[Tally], total: Tally | None = None) -> Table:
