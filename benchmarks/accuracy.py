@@ -35,7 +35,7 @@ from measured_ops import LAWS, Case, cases, chip, last_level, read
 from measured_other_ops import others
 from roofline.accuracy.accuracy import Groups, score_rows
 from roofline.accuracy.csvs import CellError, cells
-from roofline.accuracy.scoring import Score, Scored, pooled
+from roofline.accuracy.scoring import GroupScore, Scored, pooled
 from roofline.accuracy.tally import Tally, tally, tally_of_all
 from roofline.machine import constants
 from roofline.machine.chip import chip_named
@@ -182,7 +182,7 @@ class Report:
     """Everything that is printed: the tallies and the scores."""
 
     tallies: tuple[Tally, ...]
-    scores: tuple[Score, ...]
+    scores: tuple[GroupScore, ...]
 
     @property
     def total(self) -> Tally:
@@ -190,7 +190,7 @@ class Report:
         return tally_of_all(self.tallies)
 
     @property
-    def outside(self) -> tuple[Score, ...]:
+    def outside(self) -> tuple[GroupScore, ...]:
         """Groups whose interval holds too few rows or too many."""
         return tuple(s for s in self.scores if s.outside)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import measured_serving as serving
 import measured_training as training
-from roofline.accuracy.scoring import AIM, ENOUGH, Score
+from roofline.accuracy.scoring import AIM, ENOUGH, GroupScore
 from roofline.accuracy.tally import Tally
 from roofline.show.accuracy import score_table, tally_table
 from roofline.show.tables import markdown
@@ -82,7 +82,7 @@ SUMMARY = (("Kernels and collectives", KERNELS), ("Whole models", MODELS), ("Tra
 Line = tuple[str, str, str, str]
 
 
-def readme(scores: Iterable[Score]) -> str:
+def readme(scores: Iterable[GroupScore]) -> str:
     """The README's table: in each section the worst first."""
     by_name = {(s.file, s.system, s.slice): s for s in scores}
     lines = []
@@ -91,7 +91,7 @@ def readme(scores: Iterable[Score]) -> str:
     return "\n".join(lines[1:])
 
 
-def _table(section: Sequence[Line], by_name: dict[tuple[str, str, str], Score]) -> Iterator[str]:
+def _table(section: Sequence[Line], by_name: dict[tuple[str, str, str], GroupScore]) -> Iterator[str]:
     yield "| what | rows | mean error | median | held out | plain roofline | in the 80 % interval | fitted on these rows? |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|"
     known = [(what, by_name[key]) for what, *names in section if (key := (names[0], names[1], names[2])) in by_name]
@@ -104,7 +104,7 @@ def _share(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:.{digits}f} %"
 
 
-def page(tallies: Sequence[Tally], total: Tally, scores: Sequence[Score]) -> str:
+def page(tallies: Sequence[Tally], total: Tally, scores: Sequence[GroupScore]) -> str:
     """The generated part: the rows, the summary, all groups over systems, those outside the aim."""
     together = [s for s in scores if s.system == "all"]
     outside = sorted((s for s in together if s.outside), key=lambda s: (s.file, s.covered))
@@ -127,7 +127,7 @@ def page(tallies: Sequence[Tally], total: Tally, scores: Sequence[Score]) -> str
     return "\n\n".join(parts) + "\n"
 
 
-def write(path: Path, tallies: Sequence[Tally], total: Tally, scores: Sequence[Score]) -> None:
+def write(path: Path, tallies: Sequence[Tally], total: Tally, scores: Sequence[GroupScore]) -> None:
     """Keeps what people wrote above the mark, and writes the rest."""
     written = path.read_text(encoding="utf-8").partition(MARK)[0] if path.exists() else "# Accuracy\n\n"
     path.write_text(f"{written}{MARK}\n\n{page(tallies, total, scores)}", encoding="utf-8")

@@ -86,7 +86,12 @@ def slowdowns(folder: Path, framework: str, engine: Engine, chip: str) -> tuple[
     rows: list[tuple[rl.Model, dict[str, int], int, float]] = []
     for r in rows_of(folder, STATIC):
         model, ways = known_model(r["model"]), int(r["num_devices"])
-        if r["framework"] != framework or CHIPS.get(r["hardware"]) != chip or model is None or r["consistent"] != "True":
+        if (
+            r["framework"] != framework
+            or CHIPS.get(r["hardware"]) != chip
+            or model is None
+            or r["consistent"] != "True"
+        ):
             continue
         sizes = {"batch": int(r["batch_size"]), "input": int(r["in_len"]), "output": int(r["out_len"])}
         rows.append((model, sizes, ways, float(r["latency_s"])))

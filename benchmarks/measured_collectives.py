@@ -21,7 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from measured_ops import Column, Shapes, column, known, read, shapes
-from roofline.accuracy.scoring import Score, Scored, pooled
+from roofline.accuracy.scoring import GroupScore, Scored, pooled
 from roofline.machine import collectives as laws
 from roofline.machine import links
 from roofline.machine.chip import chip_named
@@ -221,13 +221,15 @@ def scored(r: Rows, fitted: str = "yes") -> Iterator[tuple[tuple[str, ...], Scor
     modes = dict.fromkeys((("release", r.software), ("engine", r.engine)))
     for mode, software in modes if own else [("", r.software)]:
         t = predict(r, software)
-        ends = (np.broadcast_to(end, r.size.shape).astype(float) for end in (t.expected, r.seconds, t.floor, t.low, t.high))
+        ends = (
+            np.broadcast_to(end, r.size.shape).astype(float) for end in (t.expected, r.seconds, t.floor, t.low, t.high)
+        )
         grade = "".join(sorted({str(g) for g in np.ravel(t.grade)}))
         whole = Scored(*ends, np.ones(r.size.shape, dtype=bool), grade, fitted)
         yield tuple(f"{mode},{name}" if own else name for name in r.slices), whole
 
 
-def collectives(folder: Path, fold: int = -1) -> list[Score]:
+def collectives(folder: Path, fold: int = -1) -> list[GroupScore]:
     """The lines of the table; the pseudo-system `all` pools the systems of a file. fold: only the rows of that fold."""
     every: dict[tuple[str, str, str], list[Scored]] = {}
     for r in rows(folder):

@@ -30,6 +30,7 @@ AITER_DTYPE = {("bf16", "bf16"): "bf16", ("a8w8_per_token", "fp8"): "fp8", ("a8w
 AITER_EXPERTS = {
     ("bf16", "bf16"): "bf16", ("fp8", "fp8"): "fp8", ("fp8", "fp4"): "w4a8_mxfp4_mxfp8", ("fp4", "fp4"): "w4a4_mxfp4",
     ("bf16", "fp4"): "w4a16_mxfp4", ("int8", "int8"): "sq",
+    ("bf16", "int4"): "int4_wo",
 }  # fmt: skip
 
 
@@ -63,9 +64,7 @@ def deepgemm(folder: Path) -> Iterator[Case]:
         yield multiplied((DEEPGEMM, "h800-sxm", "deepgemm"), "fp8_block", part, flops / column(part, "tflops") / 1e12)
 
 
-def experts(
-    source: tuple[str, str, str], dtype: str, sizes: dict[str, Column], seconds: Column, shape: Shapes
-) -> Case:
+def experts(source: tuple[str, str, str], dtype: str, sizes: dict[str, Column], seconds: Column, shape: Shapes) -> Case:
     """Two or three grouped products; sizes: tokens, rows, touched, hidden, inner, gated."""
     x, w, _ = BYTES[dtype]
     one = np.ones_like(seconds)
@@ -142,7 +141,9 @@ def quantise_engines(folder: Path, done: Done) -> Iterator[Case]:
     for (system, backend, op), part in parts(frame, ["system", "backend", "op_name"]):
         name = {"computescale": "compute_scale"}.get(op, op)
         size = column(part, "m") * column(part, "k") * (3.0 if name == "scale_matrix" else 2.0)
-        yield stream((QUANTISE, system, backend), name, size, column(part, "latency_ms") / 1e3, shapes(part, ["m", "k"]))
+        yield stream(
+            (QUANTISE, system, backend), name, size, column(part, "latency_ms") / 1e3, shapes(part, ["m", "k"])
+        )
 
 
 CHUNKED = ("chunk_gated_delta_rule", "chunk_gated_delta_rule_triton", "chunk_gated_delta_rule_flashinfer", "chunk_kda",

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import roofline as rl
 from roofline.accuracy.accuracy import Reader
-from roofline.accuracy.csvs import Cells
-from roofline.accuracy.measurements import Measurement
+from roofline.accuracy.csvs import TableRow
+from roofline.accuracy.measurements import MeasuredRun
 from roofline.layout.layout import Layout
 from roofline.machine.chip import chip_named
 from roofline.machine.engine import engine_named
@@ -140,7 +140,7 @@ def rows_of(folder: Path, file: str) -> list[dict[str, str]]:
         return list(csv.DictReader(handle))
 
 
-def degree(r: Cells, column: str) -> int:
+def degree(r: TableRow, column: str) -> int:
     """A degree of parallelism; 1 where the cell is empty or 0."""
     return 1 if r.text(column) in ("0", "0.0", "n/a") else r.whole(column, 1)
 
@@ -150,7 +150,7 @@ def several(chip: str, chips: int) -> str:
     return chip if chips == 1 else f"{chips}x{chip}" if chips <= 8 else f"{-(-chips // 8) * 8}x{chip}"
 
 
-def static_batches(r: Cells) -> Iterator[Measurement]:
+def static_batches(r: TableRow) -> Iterator[MeasuredRun]:
     """LLM-Inference-Bench: whole latency of a batch whose prompts and outputs are equally long, fp16."""
     framework, split = r.text("framework"), r.text("parallelism")
     engine = ENGINES.get(framework)
@@ -166,7 +166,7 @@ def static_batches(r: Cells) -> Iterator[Measurement]:
         raise LeftOut("ambiguous: a mixed layout whose order is not given")
     host = chip in HOST_FITTED and ways * stages == 1
     slowed = chip_named(chip).generation in engine_named(engine).slower
-    yield Measurement(
+    yield MeasuredRun(
         quantity="latency", seconds=r.number("latency_s"), model=model, on=several(chip, ways * stages),
         layout=None if ways * stages == 1 else f"tp={ways},pp={stages}", engine=engine, precision="fp16",
         batch=r.whole("batch_size"), input=r.whole("in_len"), output=r.whole("out_len"), system=chip,
@@ -175,14 +175,14 @@ def static_batches(r: Cells) -> Iterator[Measurement]:
     )  # fmt: skip
 
 
-def faster_transformer(r: Cells) -> Iterator[Measurement]:
+def faster_transformer(r: TableRow) -> Iterator[MeasuredRun]:
     """FasterTransformer's GPT guide: latency of a batch, fp16, nodes of A100 80 GB."""
     if r.text("oom") == "True" or not r.text("latency_ms"):
         raise LeftOut("ran out of memory: no time")
     tp, pp, heads = r.whole("tp"), r.whole("pp"), r.whole("head_num")
     model = gpt_of(heads * r.whole("size_per_head"), r.whole("num_layers"), heads, r.whole("vocab_size"))
     spread = "" if tp * pp == 1 else f",tp={tp}" if pp == 1 else f",tp={tp},pp={pp}"
-    yield Measurement(
+    yield MeasuredRun(
         quantity="latency", seconds=r.number("latency_ms") / 1e3, model=model, engine="fastertransformer",
         on="a100-sxm-80gb" if tp * pp <= 8 else f"{-(-tp * pp // 8)}xdgx-a100", layout=f"tp={tp},pp={pp}",
         batch=r.whole("batch_size"), input=r.whole("in_len"), output=r.whole("out_len"), system="a100-sxm-80gb",
@@ -204,7 +204,7 @@ CAPPED_MS = 20e3
 CAPPED_FROM = 512
 
 
-def servers(r: Cells) -> Iterator[Measurement]:
+def servers(r: TableRow) -> Iterator[MeasuredRun]:
     """Serving: TPOT and TTFT at a concurrency. Lengths of origin `inferencex` are drawn from [0.8·L, L]."""
     theirs = r.text("origin") == "inferencex"
     name, engine = r.text("model"), r.text("backend")
@@ -226,7 +226,7 @@ def servers(r: Cells) -> Iterator[Measurement]:
         if what == "ttft" and not r.text("ttft_ms"):
             continue
         slices = (f"{what},{own}", f"{what},{dense}{spread}", f"{what}{spread}")
-        yield Measurement(
+        yield MeasuredRun(
             quantity=f"served-{what}", seconds=r.number(f"{what}_ms") / 1e3, model=model, layout=layout,
             on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=engine, system=chip,
@@ -248,7 +248,7 @@ def _precision(model: rl.Model, mode: str, backend: str) -> str | None:
     return f"{role}={QUANTISED[mode]}{cached}"
 
 
-def layout_of(r: Cells) -> Layout:
+def layout_of(r: TableRow) -> Layout:
     """Attention's tensor and data parallelism, and the experts' over the same chips."""
     tp, dp, pp, etp, ep = (
         degree(r, k) for k in ("tp_size", "attention_dp_size", "pp_size", "moe_tp_size", "moe_ep_size")
@@ -263,20 +263,20 @@ PAGES = {"H100-SXM": "h100-sxm", "A100-SXM": "a100-sxm-80gb", "L40S": "l40s", "H
 PAGE_FORMATS = {"fp8": "weights=fp8,kv=fp8", "fp16": "fp16"}
 
 
-def trtllm_page(r: Cells, quantity: str, seconds: float, output: int) -> Measurement:
+def trtllm_page(r: TableRow, quantity: str, seconds: float, output: int) -> MeasuredRun:
     """A batch of TensorRT-LLM's pages."""
     chip, tp = chip_of_row(PAGES.get(r.text("gpu"))), r.whole("tp")
     formats = PAGE_FORMATS.get(r.text("precision"))
     if formats is None:
         raise LeftOut("ambiguous: formats that have no name")
-    return Measurement(
+    return MeasuredRun(
         quantity=quantity, seconds=seconds, model=model_of_row(r.text("model")), on=several(chip, tp),
         layout=f"tp={tp}", engine="trtllm-2024", precision=formats, batch=r.whole("batch_size"),
         input=r.whole("in_len"), output=output, system=chip,
     )  # fmt: skip
 
 
-def trtllm_batches(r: Cells) -> Iterator[Measurement]:
+def trtllm_batches(r: TableRow) -> Iterator[MeasuredRun]:
     """Whole latency of a batch, from generated tokens a second (and GPU)."""
     unit = r.text("unit_in_doc")
     if not unit.startswith("tok/s"):
@@ -286,7 +286,7 @@ def trtllm_batches(r: Cells) -> Iterator[Measurement]:
     yield trtllm_page(r, "latency", r.whole("batch_size") * output / rate, output)
 
 
-def trtllm_prefills(r: Cells) -> Iterator[Measurement]:
+def trtllm_prefills(r: TableRow) -> Iterator[MeasuredRun]:
     """Time to the first token of one prompt."""
     yield trtllm_page(r, "ttft", r.number("first_token_latency_ms") / 1e3, 2)
 
@@ -294,19 +294,19 @@ def trtllm_prefills(r: Cells) -> Iterator[Measurement]:
 FAST_FORMATS = {"bf16": "bf16", "int8": "weights=int8", "int4 g32": "weights=int4-g32", "int4": "weights=int4-g32"}
 
 
-def gpt_fast(r: Cells) -> Iterator[Measurement]:
+def gpt_fast(r: TableRow) -> Iterator[MeasuredRun]:
     """gpt-fast: one sequence, compiled; 200 tokens after a prompt of 5, so 105 cached in the mean."""
     tp, formats = r.whole("tp"), FAST_FORMATS.get(r.text("weight_dtype"))
     if formats is None:
         raise LeftOut("ambiguous: formats that have no name")
-    yield Measurement(
+    yield MeasuredRun(
         quantity="decode", seconds=1 / r.number("tokens_per_s"), model=model_of_row(r.text("model")),
         on=several("a100-sxm-80gb", tp), layout=f"tp={tp}", precision=formats, batch=1, input=105,
         system="a100-sxm-80gb", slices=("all",) if tp == 1 else ("many chips",),
     )  # fmt: skip
 
 
-def rocm(r: Cells) -> Iterator[Measurement]:
+def rocm(r: TableRow) -> Iterator[MeasuredRun]:
     """vLLM on eight MI300X: whole latency of a batch, or of many prompts at once."""
     chip, tp, output = chip_of_row(r.text("gpu")), r.whole("tp"), r.whole("out_len")
     formats = "weights=fp8,kv=fp8" if r.text("kv_dtype") == "fp8" else "weights=fp8"
@@ -315,27 +315,27 @@ def rocm(r: Cells) -> Iterator[Measurement]:
         seconds = r.number("latency_s")
     else:
         seconds = batch * output / r.number("output_tokens_per_s")
-    yield Measurement(
+    yield MeasuredRun(
         quantity="latency", seconds=seconds, model=model_of_row(r.text("model")), on=several(chip, tp),
         layout=f"tp={tp}", engine="vllm", precision=formats, batch=batch, input=r.whole("in_len"), output=output,
         system=chip, slices=(r.text("kind"),),
     )  # fmt: skip
 
 
-def rates(r: Cells) -> Iterator[Measurement]:
+def rates(r: TableRow) -> Iterator[MeasuredRun]:
     """vLLM at a rate: TPOT."""
     if r.text("failed") not in ("", "0") or r.number("ttft_mean_ms") > 10e3:
         raise LeftOut("ambiguous: an overloaded server, whose queue never was in a steady state")
     chip, tp = chip_of_row(r.text("gpu")), r.whole("tp")
     for what in ("tpot", "ttft"):
-        yield Measurement(
+        yield MeasuredRun(
             quantity=f"served-{what}", seconds=r.number(f"{what}_mean_ms") / 1e3, model=model_of_row(r.text("model")),
             on=several(chip, tp), layout=f"tp={tp}", engine="vllm", input=round(r.number("input_len_mean")),
             output=r.whole("tokens_generated_each"), rate=r.number("requested_rate"), system=chip, slices=(what,),
         )  # fmt: skip
 
 
-def neuron(r: Cells) -> Iterator[Measurement]:
+def neuron(r: TableRow) -> Iterator[MeasuredRun]:
     """AWS Neuron: a static batch on all chips of an instance; two cores a chip."""
     chip, chips = chip_of_row(r.text("chip")), r.whole("num_chips")
     formats = {"bf16": "bf16", "int8": "weights=int8", "fp16": "fp16"}.get(r.text("weight_storage"))
@@ -344,7 +344,7 @@ def neuron(r: Cells) -> Iterator[Measurement]:
     link = chip_named(chip).link or 0.0
     instance = Cluster(r.text("instance"), chip, (Level("node", chips, link, 2e-6, "mesh"),))
     for what in ("tpot", "ttft"):
-        yield Measurement(
+        yield MeasuredRun(
             quantity=what, seconds=r.number(f"{what}_p50_ms") / 1e3, model=model_of_row(r.text("model")),
             on=instance, layout=f"tp={chips}", precision=formats, batch=r.whole("batch"),
             input=r.whole("in_len"), output=r.whole("out_len"), system=chip, slices=(what,),
@@ -358,7 +358,7 @@ LOCAL_CHIPS = {"3090": "rtx-3090", "4090": "rtx-4090", "5090": "rtx-5090", "A100
                "RTX PRO 6000": "rtx-pro-6000-workstation"}  # fmt: skip
 
 
-def local_machines(r: Cells) -> Iterator[Measurement]:
+def local_machines(r: TableRow) -> Iterator[MeasuredRun]:
     """llama.cpp on one GPU: a prompt, or the mean step of a generation."""
     test, quant = r.text("test"), r.text("quant")
     if r.text("engine") != "llama.cpp" or not test[:2] in ("pp", "tg"):
@@ -374,7 +374,7 @@ def local_machines(r: Cells) -> Iterator[Measurement]:
     length = r.whole("n_prompt") if prompt else r.whole("n_gen")
     if prompt and depth:
         raise LeftOut("no quantity yet: a prompt after a context")
-    yield Measurement(
+    yield MeasuredRun(
         quantity="prefill" if prompt else "decode", seconds=batch * (length if prompt else 1) / r.number("tok_per_s"),
         model=model_of_row(name), on=chip, precision=GGUF[quant] or None, batch=batch,
         input=length if prompt else depth + max(1, length // 2), system=chip,
@@ -388,7 +388,7 @@ SATURATED_CHIPS = {"H100": "h100-sxm", "H200": "h200-sxm", "B200": "b200", "GB20
                    "RTX PRO 6000": "rtx-pro-6000-server"}  # fmt: skip
 
 
-def saturated(r: Cells) -> Iterator[Measurement]:
+def saturated(r: TableRow) -> Iterator[MeasuredRun]:
     """TensorRT-LLM's pages: generated tokens a second of a server that always has requests waiting."""
     chip, chips = chip_of_row(SATURATED_CHIPS.get(r.text("gpu"))), r.whole("num_gpus")
     name, fp4 = r.text("model"), r.text("precision") == "fp4"
@@ -400,7 +400,7 @@ def saturated(r: Cells) -> Iterator[Measurement]:
         formats = "kv=fp8"
     if not dp and layout.tp != r.whole("tp", 1):
         raise LeftOut("ambiguous: its layout and its chips contradict each other")
-    yield Measurement(
+    yield MeasuredRun(
         quantity="served-token", seconds=1 / r.number("output_tokens_per_s"), model=model, on=several(chip, chips),
         layout=layout, engine="trtllm", precision=formats, input=r.whole("in_len"), output=r.whole("out_len"),
         concurrency=SATURATING * layout.dp, system=chip,

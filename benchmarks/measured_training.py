@@ -9,8 +9,8 @@ from typing import Any
 import roofline as rl
 from measured_serving import LeftOut, chip_id
 from roofline.accuracy.accuracy import Reader
-from roofline.accuracy.csvs import Cells
-from roofline.accuracy.measurements import Measurement
+from roofline.accuracy.csvs import TableRow
+from roofline.accuracy.measurements import MeasuredRun
 from roofline.model.load import catalog_config
 
 MEGATRON = "training_megatron_a100.csv"
@@ -49,7 +49,7 @@ def loaded(config: frozenset[tuple[str, Any]]) -> rl.Model:
     return rl.load(dict(config))
 
 
-def megatron(r: Cells) -> Iterator[Measurement]:
+def megatron(r: TableRow) -> Iterator[MeasuredRun]:
     """Megatron-LM on A100 (arXiv:2205.05198, table 5): attention kernel by kernel, nothing overlapped."""
     chunks = r.whole("interleaving", 1)
     layout = rl.Layout(
@@ -65,7 +65,7 @@ def megatron(r: Cells) -> Iterator[Measurement]:
         "recipe": "fp16" if r.text("dtype") == "float16" else "bf16", "flash": False, "overlap": False,
         "schedule": "interleaved" if chunks > 1 else "1f1b",
     }  # fmt: skip
-    yield Measurement(
+    yield MeasuredRun(
         quantity="training", seconds=r.number("iteration_s"), model=loaded(frozenset(config.items())), layout=layout,
         on=f"{8 * -(-layout.chips // 8)}xa100-sxm-80gb", batch=r.whole("global_batch"), input=r.whole("seq_len"),
         options=options, system="a100-sxm-80gb", slices=("iteration",),
@@ -73,7 +73,7 @@ def megatron(r: Cells) -> Iterator[Measurement]:
     )  # fmt: skip
 
 
-def simumax(r: Cells) -> Iterator[Measurement]:
+def simumax(r: TableRow) -> Iterator[MeasuredRun]:
     """SimuMax's runs of Megatron-LM on 8 B200: iteration time, and bytes that the allocator handed out at the peak."""
     model = rl.load(sliced(r.text("model"), r.whole("layers")))
     degrees = {k: r.whole(k, 1) for k in ("tp", "pp", "cp", "ep", "dp")}
@@ -83,15 +83,15 @@ def simumax(r: Cells) -> Iterator[Measurement]:
         "batch": r.whole("micro_batch") * r.whole("num_micro_batches") * degrees["dp"],
         "options": {"micro_batch": r.whole("micro_batch"), "overlap": False},
     }  # fmt: skip
-    yield Measurement(
+    yield MeasuredRun(
         quantity="training", seconds=r.number("iteration_ms") / 1e3, slices=("iteration",), fitted=SLOWED, **run
     )
-    yield Measurement(
+    yield MeasuredRun(
         quantity="training-bytes", seconds=r.number("peak_alloc_gib") * 2**30, slices=("peak memory",), **run
     )
 
 
-def foundry(r: Cells) -> Iterator[Measurement]:
+def foundry(r: TableRow) -> Iterator[MeasuredRun]:
     """MosaicML llm-foundry: MPT under FSDP, seconds a step from tokens per second and GPU."""
     node, precision = NODES.get(r.text("gpu")), r.text("precision")
     if node is None:
@@ -107,7 +107,7 @@ def foundry(r: Cells) -> Iterator[Measurement]:
     sequences = micro * r.whole("grad_accum")
     fp8 = precision == "amp_fp8"
     options = {"micro_batch": micro, "recompute": "full" if r.text("activation_checkpointing") == "True" else "none"}
-    yield Measurement(
+    yield MeasuredRun(
         quantity="training", seconds=sequences * tokens / r.number("throughput_tok_s_gpu"),
         model=_mpt(frozenset(config.items())), on=node if chips <= 8 else f"{chips // 8}x{node}", engine="fsdp",
         layout=rl.Layout(dp=chips, zero=SHARDING.get(r.text("sharding_strategy"), 3)), batch=sequences * chips,
@@ -134,7 +134,7 @@ LORA_RANK = 16
 RECIPES = {"BF16": "bf16", "FP8": "fp8", "FP8-CS": "fp8", "FP8-MX": "mxfp8", "MXFP8": "mxfp8", "NVFP4": "nvfp4"}
 
 
-def bridge(r: Cells) -> Iterator[Measurement]:
+def bridge(r: TableRow) -> Iterator[MeasuredRun]:
     """Megatron-Bridge: FLOPs of a token by its own counting, and seconds a step."""
     label = r.text("model").lower()
     plain = label.partition(" (")[0]
@@ -147,7 +147,7 @@ def bridge(r: Cells) -> Iterator[Measurement]:
     extra = {"lora": lora, "drafts": drafts}
     options: dict[str, Any] = {k: v for k, v in extra.items() if v is not None}
     if r.text("model_tflops_per_gpu"):
-        yield Measurement(
+        yield MeasuredRun(
             quantity="training-flops", seconds=1e12 * r.number("model_tflops_per_gpu") / rate * tokens,
             model=name, on="h100-sxm", batch=1, input=tokens, options=options, system=name.rpartition("/")[2],
             slices=("FLOPs per token", f"FLOPs per token,{r.text('section').partition(' ')[0]}"),
@@ -162,7 +162,7 @@ def bridge(r: Cells) -> Iterator[Measurement]:
     layout = rl.Layout(dp=replicas, zero=3 if fsdp else 1, sp=degrees["tp"] > 1, **degrees)
     schedule = "interleaved" if degrees["vp"] > 1 else "1f1b"
     batch = r.whole("global_batch")
-    yield Measurement(
+    yield MeasuredRun(
         quantity="training", seconds=batch * tokens / (rate * chips), model=name, on=_cluster(chip, chips),
         layout=layout, batch=batch, input=tokens, system=chip, slices=("step", f"step,{plain}"),
         options={**options, "micro_batch": r.whole("micro_batch"), "recipe": recipe, "schedule": schedule},
@@ -184,7 +184,7 @@ PRECISIONS = {"bf16": "bf16", "fp8": "fp8", "nvfp4": "nvfp4", "mxfp8": "mxfp8", 
 SURE = ("named by the", "only config")
 
 
-def mlperf(r: Cells) -> Iterator[Measurement]:
+def mlperf(r: TableRow) -> Iterator[MeasuredRun]:
     """MLPerf Training: an optimizer step of the submission's layout."""
     chip = chip_id(r.text("accelerator").replace(" ", "-").lower())
     if chip is None:
@@ -215,7 +215,7 @@ def mlperf(r: Cells) -> Iterator[Measurement]:
         "micro_batch": r.whole("micro_batch"), "recipe": recipe,
         "schedule": "interleaved" if degrees["vp"] > 1 else "1f1b",
     }  # fmt: skip
-    yield Measurement(
+    yield MeasuredRun(
         quantity="training", seconds=_step(r, batch), model=model, on=_cluster(chip, chips), layout=layout, batch=batch,
         input=tokens, options={**options, **lora}, system=chip, slices=(task, r.text("benchmark")),
     )  # fmt: skip
@@ -227,7 +227,7 @@ def _long(name: str) -> rl.Model:
     return rl.load({**catalog_config(name), "max_position_embeddings": 2**20})
 
 
-def _step(r: Cells, batch: int) -> float:
+def _step(r: TableRow, batch: int) -> float:
     """Seconds a step: as logged, else from the logged throughput, else from the log's clock."""
     if r.text("train_step_s_logged"):
         return r.number("train_step_s_logged")

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
-from roofline.accuracy.csvs import Cells, documented, measurement
-from roofline.accuracy.measurements import Measurement, predictions, scored
-from roofline.accuracy.scoring import GroupName, Score, Scored, pooled
+from roofline.accuracy.csvs import TableRow, documented, measurement
+from roofline.accuracy.measurements import MeasuredRun, predictions, scored
+from roofline.accuracy.scoring import GroupName, GroupScore, Scored, pooled
 from roofline.accuracy.tally import Tally, tally
 from roofline.model.errors import InputError
 from roofline.result import Result, Units
 
+SAMPLE = Path(__file__).with_name("sample.csv")
+"""A table in the documented format, whose seconds are made up."""
 Groups: TypeAlias = dict[GroupName, list[Scored]]
-Reader: TypeAlias = Callable[[Cells], Iterable[Measurement]]
+Reader: TypeAlias = Callable[[TableRow], Iterable[MeasuredRun]]
 """A row → what was measured. Raises InputError, whose field says what is wrong."""
 TOO_FAST = "faster than the speed of light: other work than the row says"
 """Of a row that took less than the roofline of what it names."""
@@ -37,7 +39,7 @@ class Accuracy(Result):
     FIGURES: ClassVar[Units] = {"tally": "", "scores": "", "outside": "", "problems": ""}
 
     tally: Tally
-    scores: tuple[Score, ...]
+    scores: tuple[GroupScore, ...]
     problems: tuple[Problem, ...]
 
     @property
@@ -57,13 +59,13 @@ def accuracy(path: str | Path) -> Accuracy:
 
 
 def score_rows(
-    file: str, rows: Iterable[Cells], reader: Reader, groups: Groups, why: Callable[[InputError], str]
+    file: str, rows: Iterable[TableRow], reader: Reader, groups: Groups, why: Callable[[InputError], str]
 ) -> list[Problem]:
     """Adds the rows that can be predicted to the groups, and gives the others with why they cannot.
 
     A row of several measurements is scored where one of them is.
     """
-    runs: list[tuple[int, Measurement]] = []
+    runs: list[tuple[int, MeasuredRun]] = []
     problems: dict[int, str] = {}
     for r in rows:
         try:

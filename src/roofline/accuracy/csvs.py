@@ -10,7 +10,7 @@ from io import StringIO
 from math import isfinite
 from pathlib import Path
 
-from roofline.accuracy.measurements import QUANTITIES, Measurement, checked
+from roofline.accuracy.measurements import QUANTITIES, MeasuredRun, checked
 from roofline.model.errors import InputError, nearest
 from roofline.model.untrusted import printable
 
@@ -41,7 +41,7 @@ class CellError(InputError):
 
 
 @dataclass(frozen=True)
-class Cells:
+class TableRow:
     """A row of a table, read with care: what is asked for is there and is what it should be, or a CellError."""
 
     row: int
@@ -69,7 +69,7 @@ class Cells:
         return int(value)
 
 
-def cells(path: Path) -> Iterator[Cells]:
+def cells(path: Path) -> Iterator[TableRow]:
     """The rows of a CSV file, numbered from 0. Raises InputError for what cannot be read as one."""
     name = printable(str(path))
     try:
@@ -84,7 +84,7 @@ def cells(path: Path) -> Iterator[Cells]:
         raise InputError(name, getattr(error, "strerror", None) or "other bytes", "a CSV file in UTF-8") from error
     try:
         for row, values in enumerate(csv.DictReader(StringIO(text, newline=""))):
-            yield Cells(row, {k: v for k, v in values.items() if isinstance(k, str) and isinstance(v, str)})
+            yield TableRow(row, {k: v for k, v in values.items() if isinstance(k, str) and isinstance(v, str)})
     except csv.Error as error:
         raise InputError(name, str(error), "a CSV file") from error
 
@@ -95,7 +95,7 @@ def header(path: Path) -> list[str]:
         return next(csv.reader(file), [])
 
 
-def documented(path: Path) -> Iterator[Cells]:
+def documented(path: Path) -> Iterator[TableRow]:
     """The rows of a table in the documented format. Raises InputError where a column is missing or unknown."""
     rows = list(cells(path))
     columns = [c.strip() for c in header(path)]
@@ -110,16 +110,23 @@ def documented(path: Path) -> Iterator[Cells]:
     yield from rows
 
 
-def measurement(r: Cells) -> Measurement:
+def measurement(r: TableRow) -> MeasuredRun:
     """A row of the documented format. Raises InputError for a cell that is not what its column needs."""
     sizes = {name: r.whole(name) for name in ("batch", "input", "output", "concurrency") if r.text(name)}
     rate = r.number("rate") if r.text("rate") else None
     group = r.text("group")
     return checked(
-        Measurement(
-            quantity=r.text("quantity"), seconds=r.number("seconds"), model=r.text("model"), on=r.text("on"),
-            layout=r.text("layout") or None, engine=r.text("engine") or None, precision=r.text("precision") or None,
-            slices=(group, "all") if group else ("all",), system=r.text("on"), rate=rate,
+        MeasuredRun(
+            quantity=r.text("quantity"),
+            seconds=r.number("seconds"),
+            model=r.text("model"),
+            on=r.text("on"),
+            layout=r.text("layout") or None,
+            engine=r.text("engine") or None,
+            precision=r.text("precision") or None,
+            slices=(group, "all") if group else ("all",),
+            system=r.text("on"),
+            rate=rate,
             **sizes,
         )  # fmt: skip
     )

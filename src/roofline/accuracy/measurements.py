@@ -15,12 +15,12 @@ from roofline.estimates.span import Span
 from roofline.model.adapters import with_drafts, with_lora
 from roofline.model.errors import InputError, not_one_of
 
-Sizes: TypeAlias = Mapping[str, Any]
+RunSizes: TypeAlias = Mapping[str, Any]
 """batch, input, output, concurrency, rate → a number or an array of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measurement:
+class MeasuredRun:
     """A run and its seconds.
 
     quantity: one of QUANTITIES. model: a name, a path or a Model. on, layout, engine, precision: as elsewhere. batch:
@@ -58,7 +58,7 @@ class Measurement:
 
 
 SIZES = ("batch", "input", "output", "concurrency", "rate")
-Predict: TypeAlias = Callable[[Any, Sizes, Mapping[str, Any]], Span]
+Predict: TypeAlias = Callable[[Any, RunSizes, Mapping[str, Any]], Span]
 
 
 @dataclass(frozen=True)
@@ -78,35 +78,35 @@ def _served(name: str) -> Predict:
     return lambda model, sizes, settings: getattr(rl.serve(model, **sizes, **settings), name)
 
 
-def _per_token(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
+def _per_token(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
     """Seconds for each token that a server generates; as certain as its time between tokens."""
     serving = rl.serve(model, **sizes, **settings)
     tokens = np.asarray(serving.tokens_per_second, dtype=float)
     return serving.tpot.times(1 / (tokens * np.asarray(serving.tpot.expected, dtype=float)))  # type: ignore[no-any-return]
 
 
-def _prefill(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
+def _prefill(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
     step = rl.prefill(sizes["batch"], sizes["input"])
     return rl.estimate(model, step, **settings).span  # type: ignore[no-any-return]
 
 
-def _decode(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
+def _decode(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
     step = rl.decode(sizes["batch"], sizes["input"])
     return rl.estimate(model, step, **settings).span  # type: ignore[no-any-return]
 
 
-def _training(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
+def _training(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
     return rl.train(model, batch=sizes["batch"], tokens=sizes["input"], **settings).span  # type: ignore[no-any-return]
 
 
-def _training_bytes(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
+def _training_bytes(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
     """Bytes of the fullest rank at its peak, which the interval takes to within 3 %."""
     e = rl.train(model, batch=sizes["batch"], tokens=sizes["input"], **settings)
     peak = np.max([np.asarray(s.memory.allocated, dtype=float) for s in e.stages], axis=0)
     return Span(float("nan"), peak, 0.97 * peak, 1.03 * peak)
 
 
-def _training_flops(model: Any, sizes: Sizes, settings: Mapping[str, Any]) -> Span:
+def _training_flops(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
     """Model FLOPs of a step, which are known to 1 %: the conventions differ in small ops."""
     changed = with_drafts(model, settings["drafts"]) if "drafts" in settings else model
     changed = with_lora(changed, settings["lora"]) if "lora" in settings else changed
@@ -132,7 +132,7 @@ QUANTITIES: Mapping[str, Quantity] = {
 }
 
 
-def checked(m: Measurement) -> Measurement:
+def checked(m: MeasuredRun) -> MeasuredRun:
     """The measurement as it is. Raises InputError for an unknown quantity, a missing size, or no positive seconds."""
     if m.quantity not in QUANTITIES:
         raise not_one_of("quantity", m.quantity, QUANTITIES)
@@ -164,7 +164,7 @@ def model_named(name: str) -> rl.Model:
     return model
 
 
-def predictions(measurements: Sequence[Measurement]) -> list[Span | InputError]:
+def predictions(measurements: Sequence[MeasuredRun]) -> list[Span | InputError]:
     """What is predicted for each, or why nothing is. Those that differ in sizes alone are predicted at once."""
     answers: list[Span | InputError] = [InputError("row", "", "a prediction")] * len(measurements)
     groups: dict[Any, list[int]] = {}
@@ -182,7 +182,7 @@ def predictions(measurements: Sequence[Measurement]) -> list[Span | InputError]:
     return answers
 
 
-def _alike(measurements: Sequence[Measurement]) -> Iterable[Span | InputError]:
+def _alike(measurements: Sequence[MeasuredRun]) -> Iterable[Span | InputError]:
     """Of measurements that differ in sizes alone; one by one where they cannot all be predicted."""
     first = measurements[0]
     quantity = QUANTITIES[first.quantity]
@@ -199,7 +199,7 @@ def _alike(measurements: Sequence[Measurement]) -> Iterable[Span | InputError]:
     return [Span(*(float(e[i]) for e in ends)) for i in range(len(measurements))]
 
 
-def used(m: Measurement) -> tuple[str, ...]:
+def used(m: MeasuredRun) -> tuple[str, ...]:
     """The sizes that its prediction takes."""
     needs = QUANTITIES[m.quantity].needs
     return (*needs, "rate" if m.concurrency is None else "concurrency") if needs is SERVER else needs

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roofline.result import Figured, Units
 
-Values: TypeAlias = NDArray[np.float64]
+RowValues: TypeAlias = NDArray[np.float64]
 ENOUGH = 50
 """Rows of a group whose coverage says something."""
 AIM = (72.0, 88.0)
@@ -29,17 +29,17 @@ class Scored:
     on rows that took no part in the fit, None where that is not known.
     """
 
-    predicted: Values
-    measured: Values
-    plain: Values
-    low: Values
-    high: Values
+    predicted: RowValues
+    measured: RowValues
+    plain: RowValues
+    low: RowValues
+    high: RowValues
     far: NDArray[np.bool_]
     grade: str = "-"
     fitted: str = "no"
     apart: float | None = None
 
-    def columns(self) -> tuple[Values, Values, Values, Values, Values, NDArray[np.bool_]]:
+    def columns(self) -> tuple[RowValues, RowValues, RowValues, RowValues, RowValues, NDArray[np.bool_]]:
         """All that has a value a row."""
         return self.predicted, self.measured, self.plain, self.low, self.high, self.far
 
@@ -49,7 +49,7 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Score(Figured):
+class GroupScore(Figured):
     """A group of rows; errors and shares in percent.
 
     held_out: mean absolute error on rows that took no part in a fit: of the fit's five folds where these rows were
@@ -86,7 +86,7 @@ class Score(Figured):
         return self.n >= ENOUGH and not AIM[0] <= self.covered <= AIM[1]
 
 
-def score(name: GroupName, parts: Iterable[Scored]) -> Score:
+def scores_of(name: GroupName, parts: Iterable[Scored]) -> GroupScore:
     """The figures of all rows of some parts.
 
     Error of a row: predicted / measured − 1. mape, median: mean and median of its absolute value; bias: its mean.
@@ -94,12 +94,12 @@ def score(name: GroupName, parts: Iterable[Scored]) -> Score:
     together = tuple(parts)
     p, m, plain, low, high, far = (np.concatenate(c) for c in zip(*(s.columns() for s in together), strict=True))
     error = p / m - 1
-    plain_error = percent(np.mean(np.abs(plain / m - 1))) if np.isfinite(plain).all() else None
-    exceeds = percent(np.mean(plain[far] > m[far])) if far.any() and plain_error is not None else None
-    return Score(
-        *name, len(m), percent(np.mean(np.abs(error))), percent(np.median(np.abs(error))), percent(np.mean(error)),
+    plain_error = _percent(np.mean(np.abs(plain / m - 1))) if np.isfinite(plain).all() else None
+    exceeds = _percent(np.mean(plain[far] > m[far])) if far.any() and plain_error is not None else None
+    return GroupScore(
+        *name, len(m), _percent(np.mean(np.abs(error))), _percent(np.median(np.abs(error))), _percent(np.mean(error)),
         _held_out(together), plain_error, exceeds,
-        percent(np.mean((m >= low) & (m <= high))), _joined(s.fitted for s in together),
+        _percent(np.mean((m >= low) & (m <= high))), _joined(s.fitted for s in together),
         "".join(sorted({s.grade for s in together})),
     )  # fmt: skip
 
@@ -109,7 +109,7 @@ def _held_out(parts: Iterable[Scored]) -> float | None:
     weighted, rows = 0.0, 0
     for s in parts:
         n = len(s.measured)
-        own = percent(np.mean(np.abs(s.predicted / s.measured - 1))) if s.fitted == "no" else s.apart
+        own = _percent(np.mean(np.abs(s.predicted / s.measured - 1))) if s.fitted == "no" else s.apart
         if own is None:
             return None
         weighted, rows = weighted + n * own, rows + n
@@ -124,15 +124,15 @@ def _joined(words: Iterable[str]) -> str:
     return ", ".join(each)
 
 
-def percent(share: float | np.floating[object]) -> float:
+def _percent(share: float | np.floating[object]) -> float:
     """A share in percent."""
     return 100 * float(share)
 
 
-def pooled(groups: Mapping[GroupName, list[Scored]]) -> list[Score]:
+def pooled(groups: Mapping[GroupName, list[Scored]]) -> list[GroupScore]:
     """A line for each group, and one for the pseudo-system `all` of a file's systems; in the order of their names."""
     every: dict[GroupName, list[Scored]] = {}
     for (file, system, part), scored in groups.items():
         every.setdefault((file, system, part), []).extend(scored)
         every.setdefault((file, "all", part), []).extend(scored)
-    return [score(name, every[name]) for name in sorted(every)]
+    return [scores_of(name, every[name]) for name in sorted(every)]

@@ -11,7 +11,9 @@ from roofline.cli.common import Form
 
 
 def accuracy(
-    file: Annotated[Path, Parameter(help="A CSV file with a measurement in each row, as docs/accuracy.md has it.")],
+    file: Annotated[
+        Path | None, Parameter(help="A CSV file with a measurement in each row, as docs/accuracy.md has it.")
+    ] = None,
     /,
     *,
     json: Form = False,
@@ -19,9 +21,10 @@ def accuracy(
 ) -> None:
     """Scores predictions on your own measurements: errors, bias, and what the 80 % interval holds, beside the roofline.
 
-    Every row is scored, or counted under the reason why it is not.
+    Every row is scored, or counted under the reason why it is not. Without FILE a sample of the format is scored, whose
+    seconds are made up.
 
-    Example: `roofline accuracy docs/measurements.csv`
+    Example: `roofline accuracy`
 
     Parameters
     ----------
@@ -30,11 +33,12 @@ def accuracy(
     md:
         Markdown.
     """
+    from roofline.accuracy.accuracy import SAMPLE
     from roofline.accuracy.accuracy import accuracy as run
     from roofline.show.accuracy import accuracy_text, score_table
     from roofline.show.tables import markdown, print_json, print_line, print_text
 
-    result = run(file)
+    result = run(SAMPLE if file is None else file)
     if json:
         print_json(result.to_dict())
     elif md:

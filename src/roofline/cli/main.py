@@ -31,7 +31,7 @@ COMMANDS = {
     "models": "[NAME] [OPTIONS]",
     "chips": "[NAME] [OPTIONS]",
     "calibrate": "[OPTIONS]",
-    "accuracy": "FILE [OPTIONS]",
+    "accuracy": "[FILE] [OPTIONS]",
 }
 """Every command and how it is called; each is imported when it is."""
 

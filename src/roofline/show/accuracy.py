@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from roofline.accuracy.accuracy import Accuracy
-from roofline.accuracy.scoring import Score
+from roofline.accuracy.scoring import GroupScore
 from roofline.accuracy.tally import Tally
 from roofline.show.tables import Column, Table, plain_text
 from roofline.units import whole
@@ -14,7 +14,7 @@ MOST_PROBLEMS = 10
 """Rows that could not be scored, of which the text says why."""
 
 
-def score_table(scores: Iterable[Score]) -> Table:
+def score_table(scores: Iterable[GroupScore]) -> Table:
     """A line for each group; errors and shares in percent."""
     columns = (
         Column("file", drop=3), Column("system"), Column("slice"), Column("rows", "plain"),
@@ -26,7 +26,7 @@ def score_table(scores: Iterable[Score]) -> Table:
     return Table(columns, tuple(_line(s) for s in scores), name="scores")
 
 
-def _line(s: Score) -> tuple[object, ...]:
+def _line(s: GroupScore) -> tuple[object, ...]:
     return (
         s.file, s.system, s.slice, whole(s.n), f"{s.mape:.1f}", f"{s.median:.1f}", f"{s.bias:+.1f}",
         _known(s.held_out), _known(s.plain_mape), _known(s.floor_exceeds), f"{s.covered:.0f}", s.fitted, s.grade,
