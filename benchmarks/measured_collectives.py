@@ -225,7 +225,9 @@ def scored(r: Rows, fitted: str = "yes") -> Iterator[tuple[tuple[str, ...], Scor
             np.broadcast_to(end, r.size.shape).astype(float) for end in (t.expected, r.seconds, t.floor, t.low, t.high)
         )
         grade = "".join(sorted({str(g) for g in np.ravel(t.grade)}))
-        whole = Scored(*ends, np.ones(r.size.shape, dtype=bool), grade, fitted)
+        error = links.held_out_error(r.cluster.chip, r.cluster.levels[0].kind, r.op, software) if r.single else None
+        apart = None if error is None else 100 * error
+        whole = Scored(*ends, np.ones(r.size.shape, dtype=bool), grade, fitted, apart)
         yield tuple(f"{mode},{name}" if own else name for name in r.slices), whole
 
 
