@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accuracy_page
+import measured_blocks
 import measured_collectives
 import measured_serving
 import measured_training
@@ -76,7 +77,9 @@ def score_case(case: Case, fitted: bool = True) -> Scored:
     piece and part of a larger set survives in it (L40S, RTX PRO 6000).
     """
     known, machine = constants_of(case), chip(case.system, case.dtype)
-    predicted = np.asarray(LAWS[case.kind.partition(".")[0]](**case.args, chip=machine, c=known.record), dtype=float)
+    law = LAWS[case.kind.partition(".")[0]]
+    with np.errstate(all="ignore"):  # sizes of nothing, which `one` leaves out
+        predicted = np.asarray(law(**case.args, chip=machine, c=known.record), dtype=float)
     plain = np.maximum(case.flops / machine.peak, case.size / machine.bandwidth)
     low, high = known.interval(predicted)
     far = case.footprint > (4.0 if machine.keeps else 1.2) * last_level(case.system)
@@ -103,8 +106,10 @@ def operators(folder: Path, books: Books, apart: Sections, fold: int) -> None:
 
 def one(case: Case, books: Books, apart: Sections, fold: int, took_part: bool) -> None:
     """A case: what another section corrects and what beats the speed of light is left out."""
+    whole = score_case(case, took_part)
+    sound = np.isfinite(whole.predicted) & (whole.predicted > 0) & (case.flops >= 0) & (case.size > 0)
+    case, scored = case.take(sound), whole.take(sound)
     old = np.isin(case.row, apart.superseded.get(case.file, np.array([], dtype=np.int64)))
-    scored = score_case(case, took_part)
     fast = scored.far & (scored.plain > case.seconds) & ~old
     books.left[case.file].update(dict.fromkeys(case.row[old].tolist(), SUPERSEDED))
     books.left[case.file].update(dict.fromkeys(case.row[fast].tolist(), TOO_FAST))
@@ -133,6 +138,20 @@ def collectives(folder: Path, books: Books, apart: Sections, fold: int) -> None:
             keep = ~known_again & ~fast & (r.shape.fold == fold if fold >= 0 else True)
             for names, scored in each if keep.any() else ():
                 books.add(r.file, r.system, names, scored.take(keep))
+
+
+def attention_blocks(folder: Path, books: Books, apart: Sections) -> None:
+    """Every attention block of a model of the catalog, as the sum of its ops."""
+    nothing = np.array([], dtype=np.int64)
+    for b in measured_blocks.blocks(folder):
+        again, old = (np.isin(b.row, rows.get(b.file, nothing)) for rows in (apart.repeated, apart.superseded))
+        fast = (b.scored.plain > b.scored.measured) & ~again & ~old
+        keep = ~again & ~old & ~fast
+        books.left[b.file].update(dict.fromkeys(b.row[old].tolist(), SUPERSEDED))
+        books.left[b.file].update(dict.fromkeys(b.row[fast].tolist(), TOO_FAST))
+        books.scored[b.file].update(b.row[keep].tolist())
+        if keep.any():
+            books.add(b.file, b.system, b.slices, b.scored.take(keep))
 
 
 def why(error: InputError) -> str:
@@ -170,7 +189,9 @@ def tallies(folder: Path, books: Books, apart: Sections) -> Iterator[Tally]:
         if file in WHOLE_FILES:
             left = dict.fromkeys(range(count), WHOLE_FILES[file])
         elif others_:
-            left |= dict.fromkeys(others_ & set(apart.repeated.get(file, np.array([])).tolist()), REPEATED)
+            nothing = np.array([], dtype=np.int64)
+            for rows, text in ((apart.repeated, REPEATED), (apart.superseded, SUPERSEDED)):
+                left |= dict.fromkeys((others_ - set(left)) & set(rows.get(file, nothing).tolist()), text)
             frame = read(folder, file)
             texts = reasons(frame, file) if file in KNOWN and frame.height == count else []
             left |= {row: texts[row] if texts else "nothing reads such a file" for row in others_ - set(left)}
@@ -200,6 +221,7 @@ def report(folder: Path, fold: int = -1) -> Report:
     books, apart = Books(), sections(folder)
     operators(folder, books, apart, fold)
     collectives(folder, books, apart, fold)
+    attention_blocks(folder, books, apart)
     runs(folder, books)
     return Report(tuple(tallies(folder, books, apart)), tuple(pooled(books.groups)))
 

@@ -65,8 +65,8 @@ def samples(folder: Path, framework: str, engine: Engine) -> Iterator[Sample]:
             continue
         waves, sequences = int(runs[0].waves), sizes["batch"]
         yield Sample(
-            r["model"], str(chip), tuple(g.latency.expected for g in runs), sizes["output"] * waves, sizes["output"] * sequences,
-            float(r["latency_s"]),
+            r["model"], str(chip), tuple(g.latency.expected for g in runs), sizes["output"] * waves,
+            sizes["output"] * sequences, float(r["latency_s"]),
         )  # fmt: skip
 
 
@@ -161,9 +161,9 @@ def held_out_page(folder: Path) -> str:
     fits = list(host_fits(folder))
     lines = [
         "## Engines' host time, apart from the fit", "",
-        "Mean error of whole latencies on one chip, in percent: of all rows at the constants that they choose; with every",
-        "fifth row, every model and every chip left out in turn, each predicted by constants fitted on the others; and by",
-        "the constants of the other engines.", "",
+        "Mean error of whole latencies on one chip, in percent: of all rows at the constants that they choose; with",
+        "every fifth row, every model and every chip left out in turn, each predicted by constants fitted on the",
+        "others; and by the constants of the other engines.", "",
         "| engine | rows | fitted | fifths left out | models left out | chips left out | other engine's constants |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]  # fmt: skip

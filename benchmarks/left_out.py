@@ -1,4 +1,4 @@
-"""Why rows of operator tables are not scored: repeated or corrected in another table, flagged, or nothing speaks of them."""
+"""Why rows of operator tables are not scored: repeated or corrected elsewhere, flagged, or nothing speaks of them."""
 
 from __future__ import annotations
 
@@ -106,13 +106,14 @@ def says(column: str, *words: str) -> pl.Expr:
 
 Why = tuple[str, pl.Expr]
 FLAGGED = says("flag", *LYING.split("|")).fill_null(False)
-MODULES = "no law: a whole attention block, projections included"
+MODULES = "no reader: an attention block in formats that have no name, or of a layer alone of DeepSeek-V4"
 # File → reasons in order: the first that is true of a row holds. A last one without a condition holds of the others.
 REASONS: Mapping[str, tuple[Why, ...]] = {
     "gemm_engines_aic.csv": ((HOST, pl.col("graph") == 0),),
     "mla_engines_aic.csv": (
         (HOST, pl.col("graph") == 0), ("no such model in the catalog: MiniMax-M3", says("table", "^msa_")),
-        (MODULES, says("table", "_module$")), ("no law: the wide-EP attention of one engine", says("table", "^wideep_")),
+        (MODULES, says("table", "_module$")),
+        ("no law: the wide-EP attention of one engine", says("table", "^wideep_")),
     ),
     "mla_aic.csv": ((MODULES, says("table", "_module$")),),
     "moe_aic.csv": (
@@ -151,7 +152,9 @@ REASONS: Mapping[str, tuple[Why, ...]] = {
         (NO_CHIP, ~pl.col("gpu").is_in(["a100", "h100", "a40"])),
         ("no law: an op whose bytes the table does not give", pl.lit(True)),
     ),
-    "layer_ops_llmservingsim.csv": (("no law: sampling, or a layer whose bytes the table does not give", pl.lit(True)),),
+    "layer_ops_llmservingsim.csv": (
+        ("no law: sampling, or a layer whose bytes the table does not give", pl.lit(True)),
+    ),
     "attention_llmservingsim.csv": (
         ("no law: prompts and generations in one kernel", (pl.col("prefill_chunk") > 0) & (pl.col("n_decode") > 0)),
         ("no law: nothing was run", pl.lit(True)),

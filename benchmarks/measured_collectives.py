@@ -26,6 +26,7 @@ from roofline.machine import collectives as laws
 from roofline.machine import links
 from roofline.machine.chip import chip_named
 from roofline.machine.fabric import Cluster, Level, cluster_named
+from roofline.model.errors import InputError
 from roofline.show.accuracy import score_table
 from roofline.show.tables import plain_text
 
@@ -75,9 +76,28 @@ class Rows:
         return len(self.cluster.span(self.ranks, self.stride)) == 1
 
 
+MOST_RANKS = 4096
+COUNTS = ("num_gpus", "num_workers", "devices_per_node", "node_num", "bytes", "latency_ms", "latency_us")
+
+
 def groups(frame: pl.DataFrame, names: list[str]) -> Iterator[tuple[Any, pl.DataFrame]]:
-    if frame.height:
-        yield from frame.group_by(names, maintain_order=True)
+    """The frame by distinct values, without rows whose ranks, bytes or times are none."""
+    if not frame.height or not all(frame[c].dtype.is_numeric() for c in COUNTS if c in frame.columns):
+        return
+    frame = frame.filter(pl.all_horizontal(pl.col(c) > 0 for c in COUNTS if c in frame.columns))
+    few = [pl.col(c).cast(pl.Float64) <= MOST_RANKS for c in COUNTS[:4] if c in frame.columns]
+    frame = frame.filter(pl.all_horizontal(few)).drop_nulls(names)
+    whole = [pl.col(c).cast(pl.Int64) for c in COUNTS[:4] if c in frame.columns]
+    yield from frame.with_columns(whole).group_by(names, maintain_order=True)
+
+
+def joined(system: str, ranks: int) -> bool:
+    """Whether so many chips of a known kind make a node."""
+    try:
+        node(system, ranks)
+    except InputError:
+        return False
+    return True
 
 
 def node(system: str, ranks: int) -> Cluster:
@@ -87,7 +107,7 @@ def node(system: str, ranks: int) -> Cluster:
 
 def nccl(folder: Path, file: str = NCCL) -> Iterator[Rows]:
     for (system, op, n), part in groups(read(folder, file), ["system", "op", "num_gpus"]):
-        if known(system):
+        if joined(system, n):
             op = OPS.get(op, op)
             seconds = column(part, "latency_ms") / 1e3
             fold = shapes(part, ["bytes", "num_gpus"])
@@ -126,7 +146,7 @@ def custom(folder: Path, file: str = CUSTOM) -> Iterator[Rows]:
     if frame.height and "software" not in frame.columns:
         frame = frame.with_columns(software=pl.col("backend") + " " + pl.col("version"))
     for (system, kernel, software, n), part in groups(frame, names):
-        if known(system):
+        if joined(system, n):
             release, engine = release_of(kernel, software), engine_of(kernel)
             seconds, size = column(part, "latency_ms") / 1e3, column(part, "bytes")
             fold = shapes(part, ["bytes", "num_gpus"])
@@ -207,8 +227,8 @@ def newer_rows(folder: Path) -> list[Rows]:
 
 
 def usable(every: list[Rows]) -> list[Rows]:
-    """Those that have rows."""
-    return [r for r in every if len(r.seconds)]
+    """Those that have rows, of an op and among ranks that a law speaks of."""
+    return [r for r in every if len(r.seconds) and r.op in laws.ALGORITHMS and r.ranks > 1]
 
 
 def predict(r: Rows, software: str) -> laws.Transfer:

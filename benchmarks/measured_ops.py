@@ -203,6 +203,7 @@ def numeric(values: pl.Series) -> pl.Series:
     said = values.drop_nulls()
     bare = values.str.strip_chars().str.replace(r" \(.*\)$", "").str.replace_all(r"(\d),(\d{3})", "$1$2")
     numbers = bare.cast(pl.Float64, strict=False)
+    numbers = numbers.set(~numbers.is_finite(), None)
     if not len(said) or numbers.drop_nulls().len() < 0.5 * len(said):
         return values
     whole = said.str.contains(r"^\s*[+-]?[\d,]+(\s*\(.*\))?\s*$") | numbers.filter(values.is_not_null()).is_null()
@@ -413,6 +414,7 @@ def experts_frame(folder: Path, done: Done | None = None) -> pl.DataFrame:
     return pl.concat(present, how="diagonal_relaxed") if present else pl.DataFrame()
 
 
+MOST_EXPERTS = 2**16
 EXPERTS = ["num_tokens", "hidden_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "inter_size"]
 
 
@@ -420,7 +422,9 @@ def moe(folder: Path, done: Done | None = None) -> Iterator[Case]:
     frame = experts_frame(folder, done)
     if frame.height:
         sizes = pl.all_horizontal(pl.col(c).is_not_null() & (pl.col(c) > 0) for c in EXPERTS)
-        frame = frame.filter((pl.col("latency_ms") > 0) & sizes)
+        sound = (pl.col("topk") <= pl.col("num_experts")) & (pl.col("num_experts") <= MOST_EXPERTS)
+        loads = pl.col("distribution").str.contains(r"^(balanced|power_law_\d+(\.\d+)?)$")
+        frame = frame.filter((pl.col("latency_ms") > 0) & sizes & sound & loads)
     for (file, system, software, name), part in parts(frame, ["file", "system", "backend", "moe_dtype"]):
         dtype = NAMES.get(name, name)
         if dtype not in BYTES:
@@ -560,6 +564,8 @@ GPUS = {"RTXPRO6000": "rtx_pro_6000_server", "RTX4090": "rtx_4090"}
 def servingsim(folder: Path) -> Iterator[Case]:
     file = "layer_ops_llmservingsim.csv"
     frame = read(folder, file)
+    if frame.height:
+        frame = frame.filter(pl.col("tp").cast(pl.String).str.contains(r"^tp[1-9]\d{0,3}$"))
     for (gpu, model, tp), part in parts(frame, ["gpu", "model", "tp"]):
         system, dims = GPUS.get(gpu), DIMS.get(model)
         if system is None or dims is None:
@@ -597,6 +603,8 @@ def servingsim(folder: Path) -> Iterator[Case]:
 def servingsim_attention(folder: Path) -> Iterator[Case]:
     file = "attention_llmservingsim.csv"
     frame = read(folder, file)
+    if frame.height:
+        frame = frame.filter(pl.col("tp").cast(pl.String).str.contains(r"^tp[1-9]\d{0,3}$"))
     for (gpu, model, tp), part in parts(frame, ["gpu", "model", "tp"]):
         system, dims = GPUS.get(gpu), DIMS.get(model)
         if system is None or dims is None:

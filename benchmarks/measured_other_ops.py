@@ -9,8 +9,28 @@ import numpy as np
 import polars as pl
 
 from measured_ops import (
-    BYTES, Case, Column, Done, Shapes, attention_decode, attention_prefill, case, column, family, gemm, known, laws,
-    mla, moe, parts, read, shapes, skewed_distinct, stream, usable, without,
+    BYTES,
+    MOST_EXPERTS,
+    Case,
+    Column,
+    Done,
+    Shapes,
+    attention_decode,
+    attention_prefill,
+    case,
+    column,
+    family,
+    gemm,
+    known,
+    mla,
+    moe,
+    parts,
+    read,
+    shapes,
+    skewed_distinct,
+    stream,
+    usable,
+    without,
 )  # fmt: skip
 
 AMD = "gemm_amd_aiter.csv"
@@ -81,7 +101,13 @@ def spread(distribution: str, part: pl.DataFrame, tokens: str) -> Column:
     """Expected distinct experts of each row."""
     columns = (part[c].to_list() for c in (tokens, "topk", "num_experts"))
     rows = zip(*columns, strict=True)
-    return np.array([skewed_distinct(distribution, *map(int, r)) if all(r) else np.nan for r in rows], dtype=float)
+
+    def distinct(row: tuple[float | None, ...]) -> float:
+        t, k, e = (v or 0 for v in row)
+        sound = t > 0 and 0 < k <= e <= MOST_EXPERTS
+        return skewed_distinct(distribution, int(t), int(k), int(e)) if sound else np.nan
+
+    return np.array([distinct(r) for r in rows], dtype=float)
 
 
 def amd_experts(folder: Path) -> Iterator[Case]:

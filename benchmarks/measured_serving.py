@@ -361,7 +361,7 @@ LOCAL_CHIPS = {"3090": "rtx-3090", "4090": "rtx-4090", "5090": "rtx-5090", "A100
 def local_machines(r: TableRow) -> Iterator[MeasuredRun]:
     """llama.cpp on one GPU: a prompt, or the mean step of a generation."""
     test, quant = r.text("test"), r.text("quant")
-    if r.text("engine") != "llama.cpp" or not test[:2] in ("pp", "tg"):
+    if r.text("engine") != "llama.cpp" or test[:2] not in ("pp", "tg"):
         raise LeftOut("ambiguous: a rate that mixes prompt and generation, of an unstated length or format")
     if r.whole("num_gpus", 1) > 1:
         raise LeftOut("ambiguous: layers over several cards, how many on each is not given")

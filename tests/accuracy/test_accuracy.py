@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -51,10 +52,8 @@ def test_an_empty_cell_may_have_a_default() -> None:
 
 @given(st.text(max_size=12))
 def test_no_text_crashes_a_cell(text: str) -> None:
-    try:
+    with suppress(CellError):
         assert TableRow(0, {"a": text}).number("a") > 0
-    except CellError as error:
-        assert error.field == "a"
 
 
 # -- predictions ---------------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ class MeasuredRun:
 
     quantity: one of QUANTITIES. model: a name, a path or a Model. on, layout, engine, precision: as elsewhere. batch:
     sequences of all replicas at once; input and output: tokens of each; concurrency: requests in flight of a server,
-    or rate: those that arrive in a second. options: what else `generate`, `serve`, `estimate` or `train` is told. slices: the groups that it belongs to. fitted: what was fitted on this row.
+    or rate: those that arrive in a second. options: what else `generate`, `serve`, `estimate` or `train` is told.
+    slices: the groups that it belongs to. fitted: what was fitted on this row.
     """
 
     quantity: str

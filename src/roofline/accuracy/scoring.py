@@ -24,9 +24,9 @@ GroupName: TypeAlias = tuple[str, str, str]
 class Scored:
     """Rows with what was predicted for them, in one unit.
 
-    plain: the roofline, max(FLOPs / peak, bytes / bandwidth), NaN for what has none. far: rows whose data cannot sit in a cache. grade: of the
-    constants. fitted: what was fitted on these very rows, "no" where nothing was. apart: percent of mean absolute error
-    on rows that took no part in the fit, None where that is not known.
+    plain: the roofline, max(FLOPs / peak, bytes / bandwidth), NaN for what has none. far: rows whose data cannot sit in
+    a cache. grade: of the constants. fitted: what was fitted on these very rows, "no" where nothing was. apart: percent
+    of mean absolute error on rows that took no part in the fit, None where that is not known.
     """
 
     predicted: RowValues
