@@ -156,7 +156,7 @@ def attention_blocks(folder: Path, books: Books, apart: Sections) -> None:
 
 def why(error: InputError) -> str:
     """The reason, as it is counted."""
-    if isinstance(error, measured_serving.LeftOut):
+    if isinstance(error, measured_serving.LeftOutError):
         return error.why
     if isinstance(error, CellError):
         return f"{error.field} cannot be read"

@@ -50,7 +50,7 @@ NODES = {
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one file that differ in nothing but their size. shape: the hold-out fold of each, and its number in the file."""
+    """Rows of one file that differ in nothing but their size. shape: of each its hold-out fold and its number."""
 
     file: str
     system: str
@@ -228,7 +228,7 @@ def newer_rows(folder: Path) -> list[Rows]:
 
 def usable(every: list[Rows]) -> list[Rows]:
     """Those that have rows, of an op and among ranks that a law speaks of."""
-    return [r for r in every if len(r.seconds) and r.op in laws.ALGORITHMS and r.ranks > 1]
+    return [r for r in every if len(r.seconds) and r.op in laws.OPS and r.ranks > 1]
 
 
 def predict(r: Rows, software: str) -> laws.Transfer:

@@ -195,7 +195,15 @@ def read(folder: Path, name: str) -> pl.DataFrame:
     if not path.exists() or not path.stat().st_size:
         return pl.DataFrame()
     text = pl.read_csv(path, infer_schema=False, truncate_ragged_lines=True)
-    return text.with_columns(numeric(text[c]) for c in text.columns).with_row_index("row")
+    return text.with_columns(numeric(text[c]) for c in text.columns if c not in WORDS).with_row_index("row")
+
+
+WORDS = frozenset(
+    """system software backend version kernel_source dtype attn_dtype kv_cache_dtype moe_dtype mla_dtype gemm_type quant
+    out_dtype act_dtype weight_dtype kv_dtype quant_dtype distribution flag table phase kind op op_name gpu hardware
+    model model_name node layer dims software_name comm_backend path""".split()
+)
+"""Columns of words, even where they look like numbers."""
 
 
 def numeric(values: pl.Series) -> pl.Series:

@@ -82,7 +82,7 @@ ALIASES = {
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
-class LeftOut(InputError):
+class LeftOutError(InputError):
     """A row that is not scored, and why."""
 
     def __init__(self, why: str) -> None:
@@ -117,18 +117,18 @@ def chip_id(name: str) -> str | None:
 
 
 def model_of_row(name: str) -> rl.Model:
-    """The model; LeftOut where there is none."""
+    """The model; LeftOutError where there is none."""
     model = known_model(name) if name else None
     if model is None:
-        raise LeftOut(NO_MODEL)
+        raise LeftOutError(NO_MODEL)
     return model
 
 
 def chip_of_row(name: str | None) -> str:
-    """The chip's id; LeftOut where there is none."""
+    """The chip's id; LeftOutError where there is none."""
     chip = chip_id(name) if name else None
     if chip is None:
-        raise LeftOut(NO_CHIP)
+        raise LeftOutError(NO_CHIP)
     return chip
 
 
@@ -155,15 +155,15 @@ def static_batches(r: TableRow) -> Iterator[MeasuredRun]:
     framework, split = r.text("framework"), r.text("parallelism")
     engine = ENGINES.get(framework)
     if engine is None:
-        raise LeftOut(f"no engine in the catalog for {framework}")
+        raise LeftOutError(f"no engine in the catalog for {framework}")
     chip, model = chip_of_row(CHIPS.get(r.text("hardware"))), model_of_row(r.text("model"))
     if r.text("consistent") != "True":
-        raise LeftOut("ambiguous: its latency and its throughput contradict each other")
+        raise LeftOutError("ambiguous: its latency and its throughput contradict each other")
     ways, stages = r.whole("num_devices"), 1
     if ways > 1 and split in ("PP", "Pipeline Parallelism"):
         ways, stages = 1, ways
     elif ways > 1 and split not in ("TP", "tensor"):
-        raise LeftOut("ambiguous: a mixed layout whose order is not given")
+        raise LeftOutError("ambiguous: a mixed layout whose order is not given")
     host = chip in HOST_FITTED and ways * stages == 1
     slowed = chip_named(chip).generation in engine_named(engine).slower
     yield MeasuredRun(
@@ -178,7 +178,7 @@ def static_batches(r: TableRow) -> Iterator[MeasuredRun]:
 def faster_transformer(r: TableRow) -> Iterator[MeasuredRun]:
     """FasterTransformer's GPT guide: latency of a batch, fp16, nodes of A100 80 GB."""
     if r.text("oom") == "True" or not r.text("latency_ms"):
-        raise LeftOut("ran out of memory: no time")
+        raise LeftOutError("ran out of memory: no time")
     tp, pp, heads = r.whole("tp"), r.whole("pp"), r.whole("head_num")
     model = gpt_of(heads * r.whole("size_per_head"), r.whole("num_layers"), heads, r.whole("vocab_size"))
     spread = "" if tp * pp == 1 else f",tp={tp}" if pp == 1 else f",tp={tp},pp={pp}"
@@ -209,15 +209,15 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
     theirs = r.text("origin") == "inferencex"
     name, engine = r.text("model"), r.text("backend")
     if r.text("source").startswith("nvidia_"):
-        raise LeftOut("ambiguous: mixes the concurrency of one replica and of a fleet")
+        raise LeftOutError("ambiguous: mixes the concurrency of one replica and of a fleet")
     if "deepseek" in name.lower():
-        raise LeftOut("ambiguous: multi-token prediction is on in some rows and none says so")
+        raise LeftOutError("ambiguous: multi-token prediction is on in some rows and none says so")
     model, chip, layout = model_of_row(name), chip_of_row(r.text("system")), layout_of(r)
     if theirs and layout.dp > 1:
-        raise LeftOut("ambiguous: a data-parallel label that repeats runs on fewer chips")
+        raise LeftOutError("ambiguous: a data-parallel label that repeats runs on fewer chips")
     concurrency = r.whole("concurrency")
     if theirs and concurrency >= CAPPED_FROM and r.number("ttft_ms") >= CAPPED_MS:
-        raise LeftOut("ambiguous: a server that holds fewer in flight than it was sent (TTFT of 20 s and more)")
+        raise LeftOutError("ambiguous: a server that holds fewer in flight than it was sent (TTFT of 20 s and more)")
     share, mode = 0.9 if theirs else 1.0, r.text("gemm_quant_mode")
     dense = "dense" if model.active_parameters == model.parameters else "moe"
     spread = "" if layout.alone else ",many chips"
@@ -238,7 +238,7 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
 def _precision(model: rl.Model, mode: str, backend: str) -> str | None:
     """The formats of a row: the checkpoint's own where it is quantised, else those the row names.
 
-    NVIDIA's fp4 checkpoints of mixtures quantise the experts alone; those that TensorRT-LLM serves ask for an fp8 cache.
+    NVIDIA's fp4 checkpoints of mixtures quantise the experts alone; TensorRT-LLM's ask for an fp8 cache.
     """
     own = model.precision.weights("experts" if model.active_parameters != model.parameters else "ffn")
     if mode not in QUANTISED or (own.bits < 16 and mode != "nvfp4") or own.name == "mxfp4":
@@ -268,7 +268,7 @@ def trtllm_page(r: TableRow, quantity: str, seconds: float, output: int) -> Meas
     chip, tp = chip_of_row(PAGES.get(r.text("gpu"))), r.whole("tp")
     formats = PAGE_FORMATS.get(r.text("precision"))
     if formats is None:
-        raise LeftOut("ambiguous: formats that have no name")
+        raise LeftOutError("ambiguous: formats that have no name")
     return MeasuredRun(
         quantity=quantity, seconds=seconds, model=model_of_row(r.text("model")), on=several(chip, tp),
         layout=f"tp={tp}", engine="trtllm-2024", precision=formats, batch=r.whole("batch_size"),
@@ -280,7 +280,7 @@ def trtllm_batches(r: TableRow) -> Iterator[MeasuredRun]:
     """Whole latency of a batch, from generated tokens a second (and GPU)."""
     unit = r.text("unit_in_doc")
     if not unit.startswith("tok/s"):
-        raise LeftOut("ambiguous: a rate in an unknown unit")
+        raise LeftOutError("ambiguous: a rate in an unknown unit")
     rate = r.number("throughput") * (r.whole("tp") if unit.endswith("/GPU") else 1)
     output = r.whole("out_len")
     yield trtllm_page(r, "latency", r.whole("batch_size") * output / rate, output)
@@ -298,7 +298,7 @@ def gpt_fast(r: TableRow) -> Iterator[MeasuredRun]:
     """gpt-fast: one sequence, compiled; 200 tokens after a prompt of 5, so 105 cached in the mean."""
     tp, formats = r.whole("tp"), FAST_FORMATS.get(r.text("weight_dtype"))
     if formats is None:
-        raise LeftOut("ambiguous: formats that have no name")
+        raise LeftOutError("ambiguous: formats that have no name")
     yield MeasuredRun(
         quantity="decode", seconds=1 / r.number("tokens_per_s"), model=model_of_row(r.text("model")),
         on=several("a100-sxm-80gb", tp), layout=f"tp={tp}", precision=formats, batch=1, input=105,
@@ -311,10 +311,8 @@ def rocm(r: TableRow) -> Iterator[MeasuredRun]:
     chip, tp, output = chip_of_row(r.text("gpu")), r.whole("tp"), r.whole("out_len")
     formats = "weights=fp8,kv=fp8" if r.text("kv_dtype") == "fp8" else "weights=fp8"
     batch = r.whole("batch") if r.text("kind") == "latency" else r.whole("num_prompts")
-    if r.text("kind") == "latency":
-        seconds = r.number("latency_s")
-    else:
-        seconds = batch * output / r.number("output_tokens_per_s")
+    rate = "latency_s" if r.text("kind") == "latency" else "output_tokens_per_s"
+    seconds = r.number(rate) if rate == "latency_s" else batch * output / r.number(rate)
     yield MeasuredRun(
         quantity="latency", seconds=seconds, model=model_of_row(r.text("model")), on=several(chip, tp),
         layout=f"tp={tp}", engine="vllm", precision=formats, batch=batch, input=r.whole("in_len"), output=output,
@@ -325,7 +323,7 @@ def rocm(r: TableRow) -> Iterator[MeasuredRun]:
 def rates(r: TableRow) -> Iterator[MeasuredRun]:
     """vLLM at a rate: TPOT."""
     if r.text("failed") not in ("", "0") or r.number("ttft_mean_ms") > 10e3:
-        raise LeftOut("ambiguous: an overloaded server, whose queue never was in a steady state")
+        raise LeftOutError("ambiguous: an overloaded server, whose queue never was in a steady state")
     chip, tp = chip_of_row(r.text("gpu")), r.whole("tp")
     for what in ("tpot", "ttft"):
         yield MeasuredRun(
@@ -340,7 +338,7 @@ def neuron(r: TableRow) -> Iterator[MeasuredRun]:
     chip, chips = chip_of_row(r.text("chip")), r.whole("num_chips")
     formats = {"bf16": "bf16", "int8": "weights=int8", "fp16": "fp16"}.get(r.text("weight_storage"))
     if formats is None:
-        raise LeftOut("ambiguous: formats that have no name")
+        raise LeftOutError("ambiguous: formats that have no name")
     link = chip_named(chip).link or 0.0
     instance = Cluster(r.text("instance"), chip, (Level("node", chips, link, 2e-6, "mesh"),))
     for what in ("tpot", "ttft"):
@@ -362,18 +360,18 @@ def local_machines(r: TableRow) -> Iterator[MeasuredRun]:
     """llama.cpp on one GPU: a prompt, or the mean step of a generation."""
     test, quant = r.text("test"), r.text("quant")
     if r.text("engine") != "llama.cpp" or test[:2] not in ("pp", "tg"):
-        raise LeftOut("ambiguous: a rate that mixes prompt and generation, of an unstated length or format")
+        raise LeftOutError("ambiguous: a rate that mixes prompt and generation, of an unstated length or format")
     if r.whole("num_gpus", 1) > 1:
-        raise LeftOut("ambiguous: layers over several cards, how many on each is not given")
+        raise LeftOutError("ambiguous: layers over several cards, how many on each is not given")
     if quant not in GGUF:
-        raise LeftOut("ambiguous: a mixture of formats that has no name")
+        raise LeftOutError("ambiguous: a mixture of formats that has no name")
     chip = chip_of_row(LOCAL_CHIPS.get(r.text("machine"), r.text("machine").replace(" ", "-").lower()))
     name, batch = r.text("model"), r.whole("batch", 1)
     depth = 0 if r.text("depth") in ("", "0") else r.whole("depth")
     prompt = test.startswith("pp")
     length = r.whole("n_prompt") if prompt else r.whole("n_gen")
     if prompt and depth:
-        raise LeftOut("no quantity yet: a prompt after a context")
+        raise LeftOutError("no quantity yet: a prompt after a context")
     yield MeasuredRun(
         quantity="prefill" if prompt else "decode", seconds=batch * (length if prompt else 1) / r.number("tok_per_s"),
         model=model_of_row(name), on=chip, precision=GGUF[quant] or None, batch=batch,
@@ -399,7 +397,7 @@ def saturated(r: TableRow) -> Iterator[MeasuredRun]:
     if name.startswith("gpt-oss") and fp4:
         formats = "kv=fp8"
     if not dp and layout.tp != r.whole("tp", 1):
-        raise LeftOut("ambiguous: its layout and its chips contradict each other")
+        raise LeftOutError("ambiguous: its layout and its chips contradict each other")
     yield MeasuredRun(
         quantity="served-token", seconds=1 / r.number("output_tokens_per_s"), model=model, on=several(chip, chips),
         layout=layout, engine="trtllm", precision=formats, input=r.whole("in_len"), output=r.whole("out_len"),

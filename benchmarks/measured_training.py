@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import roofline as rl
-from measured_serving import LeftOut, chip_id
+from measured_serving import LeftOutError, chip_id
 from roofline.accuracy.accuracy import Reader
 from roofline.accuracy.csvs import TableRow
 from roofline.accuracy.measurements import MeasuredRun
@@ -30,7 +30,7 @@ LLAMA_405B = {**LLAMA_70B, "hidden_size": 16384, "intermediate_size": 53248, "nu
 
 
 def sliced(name: str, layers: int) -> dict[str, object]:
-    """The config of the model of which so many layers were run; LeftOut for one that is not known."""
+    """The config of the model of which so many layers were run; LeftOutError for one that is not known."""
     text = "".join(c for c in name.lower() if c.isalnum())
     known = {
         "llama370b": LLAMA_70B, "llama3405b": LLAMA_405B, "deepseekv2": "deepseek-ai/DeepSeek-V2",
@@ -38,7 +38,7 @@ def sliced(name: str, layers: int) -> dict[str, object]:
     }  # fmt: skip
     config = next((value for key, value in known.items() if text.startswith(key)), None)
     if config is None:
-        raise LeftOut("no such model in the catalog")
+        raise LeftOutError("no such model in the catalog")
     raw = dict(catalog_config(config)) if isinstance(config, str) else config
     return {**raw, "num_hidden_layers": layers, "max_position_embeddings": 2**20}
 
@@ -95,9 +95,9 @@ def foundry(r: TableRow) -> Iterator[MeasuredRun]:
     """MosaicML llm-foundry: MPT under FSDP, seconds a step from tokens per second and GPU."""
     node, precision = NODES.get(r.text("gpu")), r.text("precision")
     if node is None:
-        raise LeftOut("no such chip in the catalog")
+        raise LeftOutError("no such chip in the catalog")
     if precision not in ("bf16", "amp_bf16", "amp_fp8"):
-        raise LeftOut("ambiguous: formats that have no name")
+        raise LeftOutError("ambiguous: formats that have no name")
     chips, micro, tokens = r.whole("num_gpus"), r.whole("micro_batch_size"), r.whole("seq_len")
     config = {
         "model_type": "mpt", "d_model": r.whole("d_model"), "n_layers": r.whole("n_layers"), "dtype": "bfloat16",
@@ -140,7 +140,7 @@ def bridge(r: TableRow) -> Iterator[MeasuredRun]:
     plain = label.partition(" (")[0]
     name = BRIDGE_MODELS.get(plain)
     if name is None:
-        raise LeftOut("no such model in the catalog")
+        raise LeftOutError("no such model in the catalog")
     tokens, rate = r.whole("seq_len"), r.number("tokens_per_s_per_gpu")
     lora = LORA_RANK if r.text("section").startswith("LoRA") else None
     drafts = 1 if "deepseek" in name and "w/o mtp" not in label else None
@@ -188,12 +188,12 @@ def mlperf(r: TableRow) -> Iterator[MeasuredRun]:
     """MLPerf Training: an optimizer step of the submission's layout."""
     chip = chip_id(r.text("accelerator").replace(" ", "-").lower())
     if chip is None:
-        raise LeftOut("no such chip in the catalog")
+        raise LeftOutError("no such chip in the catalog")
     if not r.text("layout_source").startswith(SURE):
-        raise LeftOut("ambiguous: several configs of the submission fit, or none")
+        raise LeftOutError("ambiguous: several configs of the submission fit, or none")
     recipe, task = PRECISIONS.get(r.text("precision")), r.text("task")
     if recipe is None:
-        raise LeftOut("ambiguous: formats that have no name")
+        raise LeftOutError("ambiguous: formats that have no name")
     if r.text("benchmark") == "gpt3":
         config = {
             "model_type": "gpt2", "n_embd": 12288, "n_layer": 96, "n_head": 96, "n_inner": 49152, "vocab_size": 51200,
@@ -203,7 +203,7 @@ def mlperf(r: TableRow) -> Iterator[MeasuredRun]:
     else:
         named = MLPERF_MODELS.get(r.text("benchmark"))
         if named is None:
-            raise LeftOut("no such model in the catalog")
+            raise LeftOutError("no such model in the catalog")
         model = _long(named)
     batch, tokens, chips = r.whole("global_batch"), r.whole("seq_len"), r.whole("num_accelerators")
     degrees = {k: r.whole(k, 1) for k in ("tp", "pp", "cp", "vp")}

@@ -69,7 +69,8 @@ def score_rows(
     problems: dict[int, str] = {}
     for r in rows:
         try:
-            runs += [(r.row, m) for m in reader(r)]
+            for m in reader(r):
+                runs.append((r.row, m))  # noqa: PERF401 - those before one that cannot be read count
         except InputError as error:
             problems[r.row] = why(error)
     rows_scored: set[int] = set()

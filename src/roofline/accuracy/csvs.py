@@ -128,5 +128,5 @@ def measurement(r: TableRow) -> MeasuredRun:
             system=r.text("on"),
             rate=rate,
             **sizes,
-        )  # fmt: skip
+        )
     )
