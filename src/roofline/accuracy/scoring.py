@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,8 @@ class Scored:
 
     def take(self, keep: NDArray[np.bool_]) -> Scored:
         """Some of the rows."""
-        return Scored(*(c[keep] for c in self.columns()), self.grade, self.fitted, self.apart)
+        names = ("predicted", "measured", "plain", "low", "high", "far")
+        return replace(self, **{name: getattr(self, name)[keep] for name in names})
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def _joined(words: Iterable[str]) -> str:
     return ", ".join(each)
 
 
-def _percent(share: float | np.floating[object]) -> float:
+def _percent(share: Any) -> float:
     """A share in percent."""
     return 100 * float(share)
 
