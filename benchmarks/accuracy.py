@@ -1,12 +1,16 @@
-"""Scores the shipped constants on a folder of measurements.
+"""Scores the shipped constants on a folder of measurements, and accounts for every row of every file in it.
 
-    python benchmarks/accuracy.py DIR [--json FILE] [--markdown] [--fold N]
+    python benchmarks/accuracy.py DIR [--json FILE] [--markdown | --readme | --page FILE] [--fold N]
 
-For each file, system and slice: rows, mean and median absolute error and bias of predicted / measured − 1, the error
-of the plain roofline, the share of rows faster than the floor (of those whose working set exceeds the last-level
-cache), and the share inside the stated 80 % interval. All in percent. The constants of a row are those of the
-software that it names. --fold N keeps the rows of one fifth of the shapes, by the hash that fit_laws.py holds them out
-with, and --constants FOLDER takes constants fitted without them.
+First what became of the rows of each file: scored, or left out for a reason; the parts add up to the whole. Then, for
+each file, system and slice: rows, mean and median absolute error and bias of predicted / measured − 1, the error on
+rows that took no part in a fit, the error of the plain roofline, the share of rows faster than that (of those whose
+working set exceeds the last-level cache), the share inside the stated 80 % interval, and what was fitted on these rows.
+All in percent. The constants of a row are those of the software that it names. Last the groups of 50 rows and more of
+which the interval holds less than 72 or more than 88 %.
+
+--fold N keeps the rows of one fifth of the shapes, by the hash that fit_laws.py holds them out with, and --constants
+FOLDER takes constants fitted without them.
 """
 
 from __future__ import annotations
@@ -16,75 +20,48 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+import accuracy_page
+import measured_blocks
 import measured_collectives
 import measured_serving
 import measured_training
-from measured_ops import LAWS, Case, Column, cases, chip, last_level
+from left_out import KNOWN, REPEATED, SUPERSEDED, TOO_FAST, WHOLE_FILES, Sections, reasons, sections
+from measured_ops import LAWS, Case, cases, chip, last_level, read
+from measured_other_ops import others
+from roofline.accuracy.accuracy import Groups, score_rows
+from roofline.accuracy.csvs import CellError, cells
+from roofline.accuracy.scoring import GroupScore, Scored, pooled
+from roofline.accuracy.tally import Tally, tally, tally_of_all
 from roofline.machine import constants
 from roofline.machine.chip import chip_named
 from roofline.machine.constants import Constants, constants_for
+from roofline.model.errors import InputError
+from roofline.show.accuracy import score_table, tally_table
+from roofline.show.tables import markdown, plain_text
 
-SERVED = (
-    measured_serving.static_batches, measured_serving.faster_transformer, measured_serving.servers,
-    measured_training.megatron, measured_training.simumax, measured_training.foundry, measured_training.flops,
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Score:
-    """One line of the table; errors and shares in percent. `floor_exceeds` is None where every row may sit in cache."""
-
-    file: str
-    system: str
-    slice: str
-    n: int
-    mape: float
-    median: float
-    bias: float
-    plain_mape: float
-    floor_exceeds: float | None
-    covered: float
-    grade: str
+READERS = {**measured_serving.READERS, **measured_training.READERS}
+OPS = "the law's constants"
+COLLECTIVES = "the collective's constants"
 
 
-@dataclass(frozen=True)
-class Scored:
-    """Rows with what was predicted for them, seconds.
+@dataclass
+class Books:
+    """What is scored so far: the groups, and by file the rows that were scored and those left out with why."""
 
-    `far`: rows that come from main memory: a working set of 1.2 last-level caches, or of 4 where that cache is in one
-    piece and part of a larger set survives in it (L40S, RTX PRO 6000).
-    """
+    groups: Groups = field(default_factory=dict)
+    scored: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    left: dict[str, dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
 
-    predicted: Column
-    measured: Column
-    plain: Column
-    low: Column
-    high: Column
-    far: NDArray[np.bool_]
-    grade: str
-
-    def take(self, keep: NDArray[np.bool_]) -> Scored:
-        """Some of the rows."""
-        parts = (self.predicted, self.measured, self.plain, self.low, self.high, self.far)
-        return Scored(*(p[keep] for p in parts), self.grade)
-
-
-def operators(folder: Path, fold: int) -> Iterator[tuple[str, str, str, Scored]]:
-    """Every operator row that a law speaks of, by file, system and slice."""
-    for case in cases(folder):
-        scored = score_case(case)
-        chosen = case.shape == fold if fold >= 0 else np.ones(len(case.seconds), dtype=bool)
-        for name, keep in case.slices.items():
-            if (keep & chosen).any():
-                part = scored.take(keep & chosen)
-                for label in dict.fromkeys((name, f"{case.dtype},{name}", f"{case.dtype},{case.software},{name}")):
-                    yield case.file, case.system, label, part
+    def add(self, file: str, system: str, names: Iterable[str], part: Scored) -> None:
+        """Some rows to groups of one file and system."""
+        for name in names:
+            self.groups.setdefault((file, system, name), []).append(part)
 
 
 def constants_of(case: Case) -> Constants:
@@ -93,151 +70,190 @@ def constants_of(case: Case) -> Constants:
     return constants_for(chip_named(case.system), case.dtype, kind, op or case.software)
 
 
-def score_case(case: Case) -> Scored:
-    """Predictions of the shipped laws and constants."""
-    fitted, machine = constants_of(case), chip(case.system, case.dtype)
-    predicted = np.asarray(LAWS[case.kind.partition(".")[0]](**case.args, chip=machine, c=fitted.record), dtype=float)
+def score_case(case: Case, fitted: bool = True) -> Scored:
+    """Predictions of the shipped laws and constants; `fitted`: whether these rows took part in the fit.
+
+    far: rows that come from main memory: a working set of 1.2 last-level caches, or of 4 where that cache is in one
+    piece and part of a larger set survives in it (L40S, RTX PRO 6000).
+    """
+    known, machine = constants_of(case), chip(case.system, case.dtype)
+    law = LAWS[case.kind.partition(".")[0]]
+    with np.errstate(all="ignore"):  # sizes of nothing, which `one` leaves out
+        predicted = np.asarray(law(**case.args, chip=machine, c=known.record), dtype=float)
     plain = np.maximum(case.flops / machine.peak, case.size / machine.bandwidth)
-    low, high = fitted.interval(predicted)
+    low, high = known.interval(predicted)
     far = case.footprint > (4.0 if machine.keeps else 1.2) * last_level(case.system)
-    return Scored(predicted, case.seconds, plain, low * predicted, high * predicted, far, fitted.grade)
-
-
-def served(folder: Path) -> Iterator[tuple[str, str, str, Scored]]:
-    """Generations and servers on one chip."""
-    for rows in SERVED:
-        for row in rows(folder):
-            p = row.predicted
-            values = (p.expected, row.measured, p.floor, p.low, p.high)
-            one = Scored(*(np.array([v]) for v in values), np.array([True]), "-")
-            yield from ((row.file, row.system, name, one) for name in row.slices)
-
-
-def summed(file: str, system: str, name: str, parts: list[Scored]) -> Score:
-    """The figures of one line."""
-    columns = ("predicted", "measured", "plain", "low", "high", "far")
-    p, m, plain, low, high, far = (np.concatenate([getattr(s, c) for s in parts]) for c in columns)
-    error = p / m - 1
-    exceeds = 100 * float(np.mean(plain[far] > m[far])) if far.any() else None
-    figures = (
-        np.mean(np.abs(error)),
-        np.median(np.abs(error)),
-        np.mean(error),
-        np.mean(np.abs(plain / m - 1)),
+    own = fitted and known.grade == "A"
+    apart = None if known.mape is None else 100 * known.mape
+    return Scored(
+        predicted, case.seconds, plain, low * predicted, high * predicted, far, known.grade, OPS if own else "no", apart
     )
-    covered = float(np.mean((m >= low) & (m <= high)))
-    grade = "".join(sorted({s.grade for s in parts}))
-    return Score(file, system, name, len(m), *(100 * float(f) for f in figures), exceeds, 100 * covered, grade)
 
 
-def scores(folder: Path, fold: int = -1) -> list[Score]:
-    """All lines; the pseudo-system `all` pools the systems of a file."""
-    groups: dict[tuple[str, str, str], list[Scored]] = defaultdict(list)
-    for file, system, name, part in (*operators(folder, fold), *served(folder)):
-        groups[file, system, name].append(part)
-        groups[file, "all", name].append(part)
-    lines = [summed(*key, parts) for key, parts in groups.items()]
-    lines += [Score(**line) for line in measured_collectives.collectives(folder, fold)]
-    return sorted(lines, key=lambda s: (s.file, s.system, s.slice))
+def operators(folder: Path, books: Books, apart: Sections, fold: int) -> None:
+    """Every operator row that a law speaks of."""
+    fitted = cases(folder)
+    done: dict[str, list[NDArray[np.int64]]] = defaultdict(list)
+    for case in fitted:
+        done[case.file].append(case.row)
+    for file, rows in apart.repeated.items():
+        done[file].append(rows)
+    rest = others(folder, {file: np.unique(np.concatenate(rows)) for file, rows in done.items()})
+    for part, took_part in ((fitted, True), (rest, False)):
+        for case in part:
+            one(case, books, apart, fold, took_part)
 
 
-def table(lines: Iterable[Score], markdown: bool) -> str:
-    """The lines as text, or as a Markdown table."""
-    head = ["file", "system", "slice", "n", "MAPE", "median", "bias", "plain", "floor exceeds", "covered", "grade"]
-    rows = [
-        [
-            s.file,
-            s.system,
-            s.slice,
-            str(s.n),
-            f"{s.mape:.1f}",
-            f"{s.median:.1f}",
-            f"{s.bias:+.1f}",
-            f"{s.plain_mape:.1f}",
-            "" if s.floor_exceeds is None else f"{s.floor_exceeds:.2f}",
-            f"{s.covered:.0f}",
-            s.grade,
-        ]
-        for s in lines
-    ]
-    if markdown:
-        rule = ["---"] * 3 + ["--:"] * 7 + ["---"]
-        return "\n".join("| " + " | ".join(r) + " |" for r in [head, rule, *rows])
-    widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
-    lines_out = (
-        "  ".join(c.ljust(w) if i < 3 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True)))
-        for r in [head, *rows]
-    )
-    return "\n".join(lines_out)
+def one(case: Case, books: Books, apart: Sections, fold: int, took_part: bool) -> None:
+    """A case: what another section corrects and what beats the speed of light is left out."""
+    whole = score_case(case, took_part)
+    sound = np.isfinite(whole.predicted) & (whole.predicted > 0) & (case.flops >= 0) & (case.size > 0)
+    case, scored = case.take(sound), whole.take(sound)
+    old = np.isin(case.row, apart.superseded.get(case.file, np.array([], dtype=np.int64)))
+    fast = scored.far & (scored.plain > case.seconds) & ~old
+    books.left[case.file].update(dict.fromkeys(case.row[old].tolist(), SUPERSEDED))
+    books.left[case.file].update(dict.fromkeys(case.row[fast].tolist(), TOO_FAST))
+    chosen = ~old & ~fast & (case.shape == fold if fold >= 0 else True)
+    books.scored[case.file].update(case.row[~old & ~fast].tolist())
+    for name, keep in case.slices.items():
+        if (keep & chosen).any():
+            labels = dict.fromkeys((name, f"{case.dtype},{name}", f"{case.dtype},{case.software},{name}"))
+            books.add(case.file, case.system, labels, scored.take(keep & chosen))
 
 
-# The lines of the README's table: what it is, file, systems (each, or all pooled), slice.
-EACH = {
-    "h100_sxm": "H100", "h200_sxm": "H200", "a100_sxm": "A100", "b200_sxm": "B200", "gb200": "GB200", "l40s": "L40S",
-    "rtx_pro_6000_server": "RTX PRO 6000", "b60": "Arc B60",
-}  # fmt: skip
-SUMMARY = (
-    *((f"bf16 GEMM, {name}", "gemm_bf16_aic.csv", s, "n,k>=256") for s, name in EACH.items()),
-    ("fp8 GEMM", "gemm_lowprec_aic.csv", "all", "fp8,all"),
-    ("fp8-block GEMM", "gemm_lowprec_aic.csv", "all", "fp8_block,all"),
-    ("nvfp4 GEMM", "gemm_lowprec_aic.csv", "all", "nvfp4,all"),
-    ("prefill attention, b·s ≥ 4096", "attention_prefill_aic.csv", "all", "b*s>=4096"),
-    ("decode attention, KV beyond L2", "attention_decode_aic.csv", "all", "KV>L2"),
-    ("decode attention", "attention_decode_aic.csv", "all", "all"),
-    ("MoE layer, bf16", "moe_aic.csv", "all", "bf16,all"),
-    ("MLA kernels", "mla_aic.csv", "all", "all"),
-    ("gated delta net kernels", "gdn_linear_attention_aic.csv", "all", "all"),
-    ("static batch, A100 40 GB, whole latency", measured_serving.STATIC, "a100-sxm-40gb", "all"),
-    ("static batch, H100, whole latency", measured_serving.STATIC, "h100-sxm", "all"),
-    ("static batch, GH200, whole latency", measured_serving.STATIC, "gh200", "all"),
-    ("static batch, FasterTransformer, A100 80 GB", measured_serving.FASTER, "all", "all"),
-    ("serving, TPOT, dense, H100 and H200", measured_serving.SERVING, "all", "tpot,dense"),
-    ("serving, TPOT, mixtures of experts, H200", measured_serving.SERVING, "all", "tpot,moe"),
-    ("static batch, FasterTransformer, A100, tensor parallel", measured_serving.FASTER, "all", "many chips"),
-    ("serving, TPOT, dense, tensor parallel", measured_serving.SERVING, "all", "tpot,dense,many chips"),
-    ("serving, TPOT, mixtures of experts, many chips", measured_serving.SERVING, "all", "tpot,moe,many chips"),
-    ("training, Megatron-LM on A100, iteration", measured_training.MEGATRON, "all", "iteration"),
-    ("training, Megatron-LM on 8 B200, iteration", measured_training.SIMUMAX, "all", "iteration"),
-    ("training, Megatron-LM on 8 B200, peak memory", measured_training.SIMUMAX, "all", "peak memory, GiB"),
-    ("training, llm-foundry FSDP on A100, bf16", measured_training.FOUNDRY, "all", "bf16 step"),
-    ("training, FLOPs per token, Megatron-Bridge", measured_training.BRIDGE, "all", "GFLOP per token"),
-)
+def collectives(folder: Path, books: Books, apart: Sections, fold: int) -> None:
+    """Every collective that a law speaks of."""
+    both = ((measured_collectives.rows(folder), True), (measured_collectives.newer_rows(folder), False))
+    for part, took_part in both:
+        for r in part:
+            known_again = np.isin(r.shape.row, apart.repeated.get(r.file, np.array([], dtype=np.int64)))
+            try:
+                each = list(measured_collectives.scored(r, COLLECTIVES if took_part else "no"))
+            except InputError as error:
+                books.left[r.file].update(dict.fromkeys(r.shape.row.tolist(), f"cannot be estimated: {error.field}"))
+                continue
+            fast = (each[0][1].plain > r.seconds) & ~known_again
+            books.left[r.file].update(dict.fromkeys(r.shape.row[fast].tolist(), TOO_FAST))
+            books.scored[r.file].update(r.shape.row[~known_again & ~fast].tolist())
+            keep = ~known_again & ~fast & (r.shape.fold == fold if fold >= 0 else True)
+            for names, scored in each if keep.any() else ():
+                books.add(r.file, r.system, names, scored.take(keep))
 
 
-def readme(lines: Iterable[Score]) -> str:
-    """The README's table."""
-    by_name = {(s.file, s.system, s.slice): s for s in lines}
-    rows = [
-        "| what | rows | mean error | median | plain roofline | in the 80 % interval |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    for what, *key in SUMMARY:
-        s = by_name.get((key[0], key[1], key[2]))
-        if s is not None:
-            figures = f"{s.mape:.1f} % | {s.median:.1f} % | {s.plain_mape:.0f} % | {s.covered:.0f} %"
-            rows.append(f"| {what} | {s.n:,} | {figures} |")
-    return "\n".join(rows)
+def attention_blocks(folder: Path, books: Books, apart: Sections) -> None:
+    """Every attention block of a model of the catalog, as the sum of its ops."""
+    nothing = np.array([], dtype=np.int64)
+    for b in measured_blocks.blocks(folder):
+        again, old = (np.isin(b.row, rows.get(b.file, nothing)) for rows in (apart.repeated, apart.superseded))
+        fast = (b.scored.plain > b.scored.measured) & ~again & ~old
+        keep = ~again & ~old & ~fast
+        books.left[b.file].update(dict.fromkeys(b.row[old].tolist(), SUPERSEDED))
+        books.left[b.file].update(dict.fromkeys(b.row[fast].tolist(), TOO_FAST))
+        books.scored[b.file].update(b.row[keep].tolist())
+        if keep.any():
+            books.add(b.file, b.system, b.slices, b.scored.take(keep))
+
+
+def why(error: InputError) -> str:
+    """The reason, as it is counted."""
+    if isinstance(error, measured_serving.LeftOutError):
+        return error.why
+    if isinstance(error, CellError):
+        return f"{error.field} cannot be read"
+    return f"cannot be estimated: {error.field}: {error.expected}"
+
+
+def runs(folder: Path, books: Books) -> None:
+    """Generations, servers and training."""
+    for file, reader in READERS.items():
+        path = folder / file
+        if not path.exists():
+            continue
+        rows = list(cells(path))
+        problems = score_rows(file, rows, reader, books.groups, why)
+        books.left[file].update({p.row - 1: p.why for p in problems})
+        books.scored[file].update({r.row for r in rows} - set(books.left[file]))
+
+
+def tallies(folder: Path, books: Books, apart: Sections) -> Iterator[Tally]:
+    """What became of the rows of every file."""
+    for path in sorted(folder.glob("*.csv")):
+        file = path.name
+        try:
+            count = sum(1 for _ in cells(path))
+        except InputError as error:
+            print(f"{file}: {error}", file=sys.stderr)
+            continue
+        left = {row: text for row, text in books.left[file].items() if row not in books.scored[file]}
+        others_ = set(range(count)) - books.scored[file] - set(left)
+        if file in WHOLE_FILES:
+            left = dict.fromkeys(range(count), WHOLE_FILES[file])
+        elif others_:
+            nothing = np.array([], dtype=np.int64)
+            for rows, text in ((apart.repeated, REPEATED), (apart.superseded, SUPERSEDED)):
+                left |= dict.fromkeys((others_ - set(left)) & set(rows.get(file, nothing).tolist()), text)
+            frame = read(folder, file)
+            texts = reasons(frame, file) if file in KNOWN and frame.height == count else []
+            left |= {row: texts[row] if texts else "nothing reads such a file" for row in others_ - set(left)}
+        yield tally(file, count, len(books.scored[file]), left.values())
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that is printed: the tallies and the scores."""
+
+    tallies: tuple[Tally, ...]
+    scores: tuple[GroupScore, ...]
+
+    @property
+    def total(self) -> Tally:
+        """Of all files."""
+        return tally_of_all(self.tallies)
+
+    @property
+    def outside(self) -> tuple[GroupScore, ...]:
+        """Groups whose interval holds too few rows or too many."""
+        return tuple(s for s in self.scores if s.outside)
+
+
+def report(folder: Path, fold: int = -1) -> Report:
+    """All of it; the pseudo-system `all` pools the systems of a file."""
+    books, apart = Books(), sections(folder)
+    operators(folder, books, apart, fold)
+    collectives(folder, books, apart, fold)
+    attention_blocks(folder, books, apart)
+    runs(folder, books)
+    return Report(tuple(tallies(folder, books, apart)), tuple(pooled(books.groups)))
 
 
 def main(argv: list[str]) -> None:
-    """Prints the table, and writes the JSON list where asked."""
+    """Prints the tables, and writes the JSON and the page where asked."""
     parser = argparse.ArgumentParser(description="Scores the shipped constants on a folder of measurements.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--json", type=Path, help="write the list of objects here")
+    parser.add_argument("--json", type=Path, help="write the rows of each file and the scores here")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--readme", action="store_true", help="print the README's table")
+    parser.add_argument("--page", type=Path, help="write docs/accuracy.md's generated part into this file")
     parser.add_argument("--fold", type=int, default=-1, help="only the rows of this fifth of the shapes")
     parser.add_argument("--constants", type=Path, default=constants.FOLDER, help="a folder that fit_laws.py wrote")
     options = parser.parse_args(argv)
     constants.FOLDER = options.constants
     if not options.folder.is_dir():
         parser.error(f"{options.folder}: not a folder")
-    lines = scores(options.folder, options.fold)
-    print(readme(lines) if options.readme else table(lines, options.markdown))
-    left = measured_serving.skipped(options.folder)
-    print(f"{left} rows on more than one chip were not scored", file=sys.stderr)
+    done = report(options.folder, options.fold)
+    if options.page:
+        accuracy_page.write(options.page, done.tallies, done.total, done.scores)
+    if options.readme:
+        print(accuracy_page.readme(done.scores))
+    elif options.markdown:
+        print(markdown(tally_table(done.tallies, done.total)), markdown(score_table(done.scores)), sep="\n\n")
+    else:
+        print(plain_text(tally_table(done.tallies, done.total)), plain_text(score_table(done.scores)), sep="\n\n")
+        print(f"\n{len(done.outside)} groups of 50 rows and more are not to 72–88 % in the 80 % interval:")
+        print("\n".join(f"  {s.covered:3.0f} %  {s.n:6,}  {s.file} {s.system} {s.slice}" for s in done.outside))
     if options.json:
-        options.json.write_text(json.dumps([asdict(s) for s in lines], indent=1) + "\n")
+        data = {"tallies": [asdict(t) for t in done.tallies], "scores": [asdict(s) for s in done.scores]}
+        options.json.write_text(json.dumps(data, indent=1) + "\n")
 
 
 if __name__ == "__main__":

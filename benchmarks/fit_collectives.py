@@ -263,7 +263,7 @@ def main(argv: list[str]) -> None:
     measured = rows(options.folder)
     if options.without_fold >= 0:
         kept = ((r, r.fold != options.without_fold) for r in measured)
-        measured = [replace(r, size=r.size[k], seconds=r.seconds[k], fold=r.fold[k]) for r, k in kept if k.any()]
+        measured = [replace(r, size=r.size[k], seconds=r.seconds[k], shape=r.shape.take(k)) for r, k in kept if k.any()]
     results: dict[Key, Fitted] = {}
     for key, group in jobs(measured).items():
         lone = len({r.system for r in group}) == 1

@@ -296,7 +296,7 @@ def common(c: Case) -> Case:
     """The rows on which all software does the same work: decode without the large groups that TRT-LLM takes apart."""
     if c.kind != "decode":
         return c
-    return keep_rows(c, c.args["heads"] / c.args["kv_heads"] <= GROUPED)
+    return c.take(c.args["heads"] / c.args["kv_heads"] <= GROUPED)
 
 
 def jobs(measured: list[Case]) -> dict[Key, Rows]:
@@ -412,7 +412,7 @@ def main(argv: Iterable[str]) -> None:
     if only:
         measured = [c for c in measured if c.kind.partition(".")[0] in only]
     if options.fold >= 0:
-        measured = [c for c in (keep_rows(c, c.shape != options.fold) for c in measured) if len(c.seconds)]
+        measured = [c for c in (c.take(c.shape != options.fold) for c in measured) if len(c.seconds)]
     todo = sorted(jobs(measured).items(), key=lambda item: -len(item[1].seconds))
     if options.wide:
         todo = [(k, r) for k, r in todo if k[0].startswith("gener")]
@@ -423,12 +423,6 @@ def main(argv: Iterable[str]) -> None:
         results = separate(dict(workers.map(fit_one, todo, chunksize=1)), passes)
     write(results, {k: r.software for k, r in todo}, options.out, only, systems)
     print(f"{len(results)} sets of constants to {options.out}", file=sys.stderr)
-
-
-def keep_rows(c: Case, keep: NDArray[np.bool_]) -> Case:
-    columns = {n: getattr(c, n)[keep] for n in ("seconds", "flops", "size", "footprint", "shape")}
-    args = {k: v[keep] for k, v in c.args.items()}
-    return replace(c, args=args, slices={k: v[keep] for k, v in c.slices.items()}, **columns)
 
 
 if __name__ == "__main__":

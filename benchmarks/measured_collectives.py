@@ -11,9 +11,8 @@ import argparse
 import json
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from measured_ops import Column, column, folds, known
+from measured_ops import Column, Shapes, column, known, read, shapes
+from roofline.accuracy.scoring import GroupScore, Scored, pooled
 from roofline.machine import collectives as laws
 from roofline.machine import links
 from roofline.machine.chip import chip_named
-from roofline.machine.constants import Grade
 from roofline.machine.fabric import Cluster, Level, cluster_named
+from roofline.model.errors import InputError
+from roofline.show.accuracy import score_table
+from roofline.show.tables import plain_text
 
 NCCL, CUSTOM, VIDUR = "collectives_nccl_aic.csv", "allreduce_custom_aic.csv", "collectives_vidur.csv"
 LOW_LATENCY, NORMAL, PUBLISHED = (
@@ -48,7 +50,7 @@ NODES = {
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one file that differ in nothing but their size. fold: the hold-out fold of each."""
+    """Rows of one file that differ in nothing but their size. shape: of each its hold-out fold and its number."""
 
     file: str
     system: str
@@ -59,10 +61,15 @@ class Rows:
     cluster: Cluster
     size: Column
     seconds: Column
-    fold: NDArray[np.int64]
+    shape: Shapes
     slices: tuple[str, ...]
     stride: int = 1
     routing: laws.Routing | None = None
+
+    @property
+    def fold(self) -> NDArray[np.int64]:
+        """The hold-out fold of each row."""
+        return self.shape.fold
 
     @property
     def single(self) -> bool:
@@ -70,13 +77,28 @@ class Rows:
         return len(self.cluster.span(self.ranks, self.stride)) == 1
 
 
-def read(folder: Path, file: str) -> pl.DataFrame:
-    return pl.read_csv(folder / file, infer_schema_length=None) if (folder / file).exists() else pl.DataFrame()
+MOST_RANKS = 4096
+COUNTS = ("num_gpus", "num_workers", "devices_per_node", "node_num", "bytes", "latency_ms", "latency_us")
 
 
 def groups(frame: pl.DataFrame, names: list[str]) -> Iterator[tuple[Any, pl.DataFrame]]:
-    if frame.height:
-        yield from frame.group_by(names, maintain_order=True)
+    """The frame by distinct values, without rows whose ranks, bytes or times are none."""
+    if not frame.height or not all(frame[c].dtype.is_numeric() for c in COUNTS if c in frame.columns):
+        return
+    frame = frame.filter(pl.all_horizontal(pl.col(c) > 0 for c in COUNTS if c in frame.columns))
+    few = [pl.col(c).cast(pl.Float64) <= MOST_RANKS for c in COUNTS[:4] if c in frame.columns]
+    frame = frame.filter(pl.all_horizontal(few)).drop_nulls(names)
+    whole = [pl.col(c).cast(pl.Int64) for c in COUNTS[:4] if c in frame.columns]
+    yield from frame.with_columns(whole).group_by(names, maintain_order=True)
+
+
+def joined(system: str, ranks: int) -> bool:
+    """Whether so many chips of a known kind make a node."""
+    try:
+        node(system, ranks)
+    except InputError:
+        return False
+    return True
 
 
 def node(system: str, ranks: int) -> Cluster:
@@ -84,16 +106,15 @@ def node(system: str, ranks: int) -> Cluster:
     return cluster_named(f"{ranks}x{chip_named(system).id}")
 
 
-def nccl(folder: Path) -> Iterator[Rows]:
-    for (system, op, n), part in groups(read(folder, NCCL), ["system", "op", "num_gpus"]):
-        if known(system):
+def nccl(folder: Path, file: str = NCCL) -> Iterator[Rows]:
+    for (system, op, n), part in groups(read(folder, file), ["system", "op", "num_gpus"]):
+        if joined(system, n):
             op = OPS.get(op, op)
             seconds = column(part, "latency_ms") / 1e3
-            fold = folds(part, ["bytes", "num_gpus"])
+            fold = shapes(part, ["bytes", "num_gpus"])
             label = ("all", op, f"{op},n={n}", "pcie" if "switch" not in kind_of(system, n) else "nvlink")
-            yield Rows(
-                NCCL, system, op, "nccl", "nccl", n, node(system, n), column(part, "bytes"), seconds, fold, label
-            )
+            size = column(part, "bytes")
+            yield Rows(file, system, op, "nccl", "nccl", n, node(system, n), size, seconds, fold, label)
 
 
 def kind_of(system: str, n: int) -> str:
@@ -120,15 +141,18 @@ def version_key(release: str) -> list[tuple[int, str]]:
     return carried + [(int(x), "") if x.isdigit() else (-1, x) for x in re.findall(r"\d+|rc|post", tail)]
 
 
-def custom(folder: Path) -> Iterator[Rows]:
+def custom(folder: Path, file: str = CUSTOM) -> Iterator[Rows]:
     names = ["system", "kernel_source", "software", "num_gpus"]
-    for (system, kernel, software, n), part in groups(read(folder, CUSTOM), names):
-        if known(system):
+    frame = read(folder, file)
+    if frame.height and "software" not in frame.columns:
+        frame = frame.with_columns(software=pl.col("backend") + " " + pl.col("version"))
+    for (system, kernel, software, n), part in groups(frame, names):
+        if joined(system, n):
             release, engine = release_of(kernel, software), engine_of(kernel)
             seconds, size = column(part, "latency_ms") / 1e3, column(part, "bytes")
-            fold = folds(part, ["bytes", "num_gpus"])
+            fold = shapes(part, ["bytes", "num_gpus"])
             label = ("all", engine, "eager" if engine.endswith("eager") else "graph")
-            yield Rows(CUSTOM, system, "all_reduce", release, engine, n, node(system, n), size, seconds, fold, label)
+            yield Rows(file, system, "all_reduce", release, engine, n, node(system, n), size, seconds, fold, label)
 
 
 def vidur(folder: Path) -> Iterator[Rows]:
@@ -155,7 +179,7 @@ def vidur(folder: Path) -> Iterator[Rows]:
                 levels.append(Level("node", n // pair, float(chip.host or 32e9), 2e-6, "pcie"))
             where = "pair" if n <= pair else "across pairs"
         cluster = Cluster(f"{name} {n}x{each}", chip.id, tuple(levels))
-        seconds, fold = column(part, "latency_ms") / 1e3, folds(part, ["bytes", "num_workers"])
+        seconds, fold = column(part, "latency_ms") / 1e3, shapes(part, ["bytes", "num_workers"])
         label = ("all", f"{op},{where}")
         library = "pytorch" if op == "all_reduce" else "nccl"
         yield Rows(VIDUR, name, op, library, library, n, cluster, column(part, "bytes"), seconds, fold, label)
@@ -165,7 +189,7 @@ def llmcompass(folder: Path) -> Iterator[Rows]:
     """Timed from the host."""
     part = read(folder, LLMCOMPASS)
     if part.height:
-        cluster, fold = node("a100_sxm", 4), folds(part, ["bytes"])
+        cluster, fold = node("a100_sxm", 4), shapes(part, ["bytes"])
         size, seconds = column(part, "bytes"), column(part, "latency_us") / 1e6
         yield Rows(
             LLMCOMPASS, "a100_sxm", "all_reduce", "nccl", "nccl", 4, cluster, size, seconds, fold, ("all",)
@@ -195,7 +219,7 @@ def low_latency(folder: Path) -> Iterator[Rows]:
         if not known(system) or (system == "h200_sxm" and software == "sglang 0.5.6.post2"):
             continue
         inside = 4 if system == "gb200" else 8
-        fold = folds(part, ["num_token", "num_topk", "hidden_size"])
+        fold = shapes(part, ["num_token", "num_topk", "hidden_size"])
         for op in ("dispatch", "combine"):
             each = exchange_bytes(op, column(part, "hidden_size"))
             yield Rows(
@@ -225,7 +249,7 @@ def normal(folder: Path) -> Iterator[Rows]:
         if not known(system):
             continue
         inside = 4 if system == "gb200" else 8
-        fold = folds(part, ["num_tokens", "topk", "hidden_size"])
+        fold = shapes(part, ["num_tokens", "topk", "hidden_size"])
         each = exchange_bytes(op, column(part, "hidden_size"))
         yield Rows(
             NORMAL, system, op, "normal", "normal", inside * nodes, joined_nodes(system, nodes, inside),
@@ -263,51 +287,53 @@ def exchanges(folder: Path) -> Iterator[Rows]:
     yield from (*low_latency(folder), *normal(folder), *published(folder))
 
 
+NCCL_ENGINES, CUSTOM_ENGINES = "collectives_engines_aic.csv", "allreduce_custom_engines_aic.csv"
+
+
 def rows(folder: Path) -> list[Rows]:
-    """Every row of `folder` that the laws speak of."""
-    everything = (*nccl(folder), *custom(folder), *vidur(folder), *llmcompass(folder), *exchanges(folder))
-    return [r for r in everything if len(r.seconds)]
+    """Every row of `folder` that the constants were fitted to, or to others of the same tables."""
+    return usable([*nccl(folder), *custom(folder), *vidur(folder), *llmcompass(folder), *exchanges(folder)])
+
+
+def newer_rows(folder: Path) -> list[Rows]:
+    """Rows that took no part in any fit."""
+    return usable([*nccl(folder, NCCL_ENGINES), *custom(folder, CUSTOM_ENGINES)])
+
+
+def usable(every: list[Rows]) -> list[Rows]:
+    """Those that have rows, of an op and among ranks that a law speaks of."""
+    return [r for r in every if len(r.seconds) and r.op in laws.OPS and r.ranks > 1]
 
 
 def predict(r: Rows, software: str) -> laws.Transfer:
     return laws.collective(r.op, r.size, r.ranks, r.cluster, stride=r.stride, software=software, routing=r.routing)
 
 
-def collectives(folder: Path, fold: int = -1) -> list[dict[str, Any]]:
+def scored(r: Rows, fitted: str = "yes") -> Iterator[tuple[tuple[str, ...], Scored]]:
+    """The rows with their predictions, and the slices of each of these."""
+    own = r.file in (CUSTOM, CUSTOM_ENGINES)
+    modes = dict.fromkeys((("release", r.software), ("engine", r.engine)))
+    for mode, software in modes if own else [("", r.software)]:
+        t = predict(r, software)
+        ends = (
+            np.broadcast_to(end, r.size.shape).astype(float) for end in (t.expected, r.seconds, t.floor, t.low, t.high)
+        )
+        grade = "".join(sorted({str(g) for g in np.ravel(t.grade)}))
+        error = links.held_out_error(r.cluster.chip, r.cluster.levels[0].kind, r.op, software) if r.single else None
+        apart = None if error is None else 100 * error
+        whole = Scored(*ends, np.ones(r.size.shape, dtype=bool), grade, fitted, apart)
+        yield tuple(f"{mode},{name}" if own else name for name in r.slices), whole
+
+
+def collectives(folder: Path, fold: int = -1) -> list[GroupScore]:
     """The lines of the table; the pseudo-system `all` pools the systems of a file. fold: only the rows of that fold."""
-    parts: dict[tuple[str, str, str], list[tuple[NDArray[np.float64], Grade]]] = defaultdict(list)
+    every: dict[tuple[str, str, str], list[Scored]] = {}
     for r in rows(folder):
-        keep = r.fold == fold if fold >= 0 else np.ones(len(r.size), dtype=bool)
-        if not keep.any():
-            continue
-        for mode, software in dict.fromkeys((("release", r.software), ("engine", r.engine))):
-            t = predict(r, software)
-            columns = np.array([t.expected, r.seconds, t.floor, t.low, t.high])[:, keep]
-            names = [s if r.file != CUSTOM else f"{mode},{s}" for s in r.slices] if r.file == CUSTOM else r.slices
-            for name in names:
-                for system in (r.system, "all"):
-                    parts[r.file, system, name].append((columns, t.grade))
-            if r.file != CUSTOM:
-                break
-    return [_score(*key, columns) for key, columns in sorted(parts.items())]
-
-
-def _score(file: str, system: str, name: str, parts: list[tuple[NDArray[np.float64], Grade]]) -> dict[str, Any]:
-    p, m, plain, low, high = np.concatenate([columns for columns, _ in parts], axis=1)
-    error = p / m - 1
-    return {
-        "file": file,
-        "system": system,
-        "slice": name,
-        "n": len(m),
-        "mape": 100 * float(np.mean(np.abs(error))),
-        "median": 100 * float(np.median(np.abs(error))),
-        "bias": 100 * float(np.mean(error)),
-        "plain_mape": 100 * float(np.mean(np.abs(plain / m - 1))),
-        "floor_exceeds": 100 * float(np.mean(plain > m)),
-        "covered": 100 * float(np.mean((m >= low) & (m <= high))),
-        "grade": "".join(sorted({letter for _, grade in parts for letter in np.ravel(grade).tolist()})),
-    }
+        keep = r.shape.fold == fold if fold >= 0 else np.ones(len(r.size), dtype=bool)
+        for names, one in scored(r):
+            for name in names if keep.any() else ():
+                every.setdefault((r.file, r.system, name), []).append(one.take(keep))
+    return pooled(every)
 
 
 def main(argv: list[str]) -> None:
@@ -320,13 +346,9 @@ def main(argv: list[str]) -> None:
     options = parser.parse_args(argv)
     links.FILE = options.constants
     lines = collectives(options.folder, options.fold)
-    width = [max(len(str(s[k])) for s in lines) for k in ("file", "system", "slice")]
-    for s in lines:
-        head = "  ".join(str(s[k]).ljust(w) for k, w in zip(("file", "system", "slice"), width, strict=True))
-        figures = "  ".join(f"{k} {s[k]:6.1f}" for k in ("mape", "median", "bias", "plain_mape", "covered"))
-        print(f"{head}  n {s['n']:5}  {figures}  floor {s['floor_exceeds']:5.2f}  {s['grade']}")
+    print(plain_text(score_table(lines)))
     if options.json:
-        options.json.write_text(json.dumps(lines, indent=1) + "\n")
+        options.json.write_text(json.dumps([asdict(s) for s in lines], indent=1) + "\n")
 
 
 if __name__ == "__main__":

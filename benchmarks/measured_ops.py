@@ -1,7 +1,9 @@
 """Measured rows as calls of the laws: which file holds which op, on which chip, in which dtype, of which shape."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -30,6 +32,7 @@ PEAK = {
     "w4a16_mxfp4": "bf16",
     "w4a8_mxfp4_mxfp8": "fp8",
     "mxfp4": "fp4",
+    "fp32": "fp32",
 }
 BLOCK8 = (1 + 4 / 128, 1 + 4 / 128**2)
 # bytes per element of activations and weights, and of the pass that quantises the activations
@@ -81,7 +84,10 @@ def stacked(chips: list[Roof], counts: list[int]) -> Roof:
 
 @dataclass(frozen=True)
 class Case:
-    """Rows of one file that share chip, dtype, kind and software. shape: the hold-out fold of each row's shape."""
+    """Rows of one file that share chip, dtype, kind and software.
+
+    shape: the hold-out fold of each row's shape. row: its number in the file.
+    """
 
     file: str
     system: str
@@ -94,27 +100,49 @@ class Case:
     size: Column
     footprint: Column
     shape: NDArray[np.int64]
+    row: NDArray[np.int64]
     slices: dict[str, NDArray[np.bool_]]
+
+    def take(self, keep: NDArray[np.bool_]) -> Case:
+        """Some of the rows."""
+        columns = {n: getattr(self, n)[keep] for n in ("seconds", "flops", "size", "footprint", "shape", "row")}
+        args = {name: values[keep] for name, values in self.args.items()}
+        return replace(self, args=args, slices={k: v[keep] for k, v in self.slices.items()}, **columns)
 
 
 Source = tuple[str, str, str]
 """File, chip and software."""
-Folds = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Of each row the hold-out fold of its shape, and its number in the file."""
+
+    fold: NDArray[np.int64]
+    row: NDArray[np.int64]
+
+    def take(self, keep: NDArray[np.bool_]) -> Shapes:
+        """Those of some rows."""
+        return Shapes(self.fold[keep], self.row[keep])
 
 
 def case(
-    source: Source, dtype: str, kind: str, args: Args, seconds: Column, flops: Column, size: Column, shape: Folds,
+    source: Source, dtype: str, kind: str, args: Args, seconds: Column, flops: Column, size: Column, shape: Shapes,
     footprint: Column | None = None, slices: dict[str, NDArray[np.bool_]] | None = None,
 ) -> Case:  # fmt: skip
     """Rows alike, their footprint the bytes of the floor and all of them in one slice where not said otherwise."""
     file, system, software = source
     reused = size if footprint is None else footprint
     every = {"all": np.ones(seconds.shape, dtype=bool)} if slices is None else slices
-    return Case(file, system, dtype, kind, software, args, seconds, flops, size, reused, shape, every)
+    whole = Case(file, system, dtype, kind, software, args, seconds, flops, size, reused, shape.fold, shape.row, every)
+    known_values = (*args.values(), flops, size, reused)
+    keep = np.logical_and.reduce([np.isfinite(np.broadcast_to(v, seconds.shape)) for v in known_values])
+    keep &= np.isfinite(seconds) & (seconds > 0)
+    return whole if keep.all() else whole.take(keep)
 
 
 def product(
-    source: Source, m: Column, n: laws.Number, k: laws.Number, seconds: Column, shape: Folds, beyond: float = 0.0
+    source: Source, m: Column, n: laws.Number, k: laws.Number, seconds: Column, shape: Shapes, beyond: float = 0.0
 ) -> Case:
     """A product in 16 bits; `beyond`: bytes that are read between two runs of it."""
     one = np.ones_like(m)
@@ -123,7 +151,7 @@ def product(
     return case(source, "bf16", "matmul", args, seconds, 2 * m * n * k, size, shape, size + beyond)
 
 
-def stream(source: Source, op: str, size: Column, seconds: Column, shape: Folds, least: Column | None = None) -> Case:
+def stream(source: Source, op: str, size: Column, seconds: Column, shape: Shapes, least: Column | None = None) -> Case:
     """An op that moves `size` bytes and computes next to nothing; `least`: those of the floor."""
     floor = size if least is None else least
     return case(source, "bf16", f"stream.{op}", {"size": size}, seconds, 0 * size, floor, shape, size)
@@ -148,8 +176,13 @@ def folds(frame: pl.DataFrame, names: list[str], count: int = 5) -> NDArray[np.i
     return np.array([int.from_bytes(blake2b(repr(r).encode(), digest_size=4).digest(), "big") % count for r in rows])
 
 
+def shapes(frame: pl.DataFrame, names: list[str]) -> Shapes:
+    """The folds of the rows by those columns, and their numbers."""
+    return Shapes(folds(frame, names), frame["row"].to_numpy().astype(np.int64))
+
+
 def column(frame: pl.DataFrame, name: str) -> Column:
-    return frame[name].cast(pl.Float64).to_numpy()
+    return frame[name].cast(pl.Float64, strict=False).to_numpy()
 
 
 def family(name: str) -> str:
@@ -157,8 +190,32 @@ def family(name: str) -> str:
 
 
 def read(folder: Path, name: str) -> pl.DataFrame:
+    """A table with its rows numbered; a cell that is no number in a column of numbers is null."""
     path = folder / name
-    return pl.read_csv(path, infer_schema_length=None) if path.exists() else pl.DataFrame()
+    if not path.exists() or not path.stat().st_size:
+        return pl.DataFrame()
+    text = pl.read_csv(path, infer_schema=False, truncate_ragged_lines=True)
+    return text.with_columns(numeric(text[c]) for c in text.columns if c not in WORDS).with_row_index("row")
+
+
+WORDS = frozenset(
+    """system software backend version kernel_source dtype attn_dtype kv_cache_dtype moe_dtype mla_dtype gemm_type quant
+    out_dtype act_dtype weight_dtype kv_dtype quant_dtype distribution flag table phase kind op op_name gpu hardware
+    model model_name node layer dims software_name comm_backend path""".split()
+)
+"""Columns of words, even where they look like numbers."""
+
+
+def numeric(values: pl.Series) -> pl.Series:
+    """A column of numbers where most of its cells are: of `1933 (1858)` the first, thousands set off with commas."""
+    said = values.drop_nulls()
+    bare = values.str.strip_chars().str.replace(r" \(.*\)$", "").str.replace_all(r"(\d),(\d{3})", "$1$2")
+    numbers = bare.cast(pl.Float64, strict=False)
+    numbers = numbers.set(~numbers.is_finite(), None)
+    if not len(said) or numbers.drop_nulls().len() < 0.5 * len(said):
+        return values
+    whole = said.str.contains(r"^\s*[+-]?[\d,]+(\s*\(.*\))?\s*$") | numbers.filter(values.is_not_null()).is_null()
+    return numbers.cast(pl.Int64, strict=False) if whole.all() else numbers
 
 
 def parts(frame: pl.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[str, ...], pl.DataFrame]]:
@@ -168,10 +225,15 @@ def parts(frame: pl.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[str, ...
             yield tuple(str(k) for k in key), part
 
 
-def by_engine(folder: Path, old: str, new: str, keys: list[str]) -> pl.DataFrame:
+Done = Mapping[str, NDArray[np.int64]]
+"""File → the rows of it that are read already."""
+
+
+def by_engine(folder: Path, old: str, new: str, keys: list[str], done: Done | None = None) -> pl.DataFrame:
     """The rows of an older table, and those of the newer table by engine of what the older one has not by `keys`.
 
-    What was timed from the host is left out: its launch floor is no engine's. `file`: whose row it is.
+    With `done` the other rows of the newer table. What was timed from the host is left out: its launch floor is no
+    engine's. `file`: whose row it is.
     """
     frames = [read(folder, old), read(folder, new)]
     if frames[0].height:
@@ -180,17 +242,24 @@ def by_engine(folder: Path, old: str, new: str, keys: list[str]) -> pl.DataFrame
         frames[1] = frames[1].with_columns(software=pl.col("backend") + " " + pl.col("version"), file=pl.lit(new))
         if "graph" in frames[1].columns:
             frames[1] = frames[1].filter(pl.col("graph") == 1)
+        if done is not None:
+            return without(frames[1], done.get(new))
         if frames[0].height:
             frames[1] = frames[1].join(frames[0].select(keys).unique(), on=keys, how="anti")
-    present = [f for f in frames if f.height]
+    present = [f for f in frames if f.height] if done is None else []
     return pl.concat(present, how="diagonal_relaxed") if present else pl.DataFrame()
 
 
-def gemm(folder: Path, file: str, newer: str = "") -> Iterator[Case]:
-    frame = by_engine(folder, file, newer, ["system", "backend", "dtype"]) if newer else read(folder, file)
+def without(frame: pl.DataFrame, rows: NDArray[np.int64] | None) -> pl.DataFrame:
+    """The frame without rows of some numbers."""
+    return frame if rows is None else frame.filter(~pl.col("row").is_in(pl.Series(rows, dtype=pl.UInt32).implode()))
+
+
+def gemm(folder: Path, file: str, newer: str = "", done: Done | None = None) -> Iterator[Case]:
+    frame = by_engine(folder, file, newer, ["system", "backend", "dtype"], done) if newer else read(folder, file)
     if frame.height:
         frame = frame.filter(pl.col("latency_ms") > 0)
-        if newer:
+        if newer and done is None:
             frame = frame.filter(pl.col("dtype") != "bfloat16")
     for (system, software, name), part in parts(frame, ["system", "software", "dtype"]):
         dtype = NAMES.get(name, name)
@@ -213,14 +282,14 @@ def gemm(folder: Path, file: str, newer: str = "") -> Iterator[Case]:
         source = part["file"][0] if newer else file
         yield case(
             (source, system, family(software)), dtype, kind, args, column(part, "latency_ms") / 1e3, 2 * m * n * k,
-            size, folds(part, ["n", "k"]), footprint=args["cycle"] + size - weights,
+            size, shapes(part, ["n", "k"]), footprint=args["cycle"] + size - weights,
             slices={"n,k>=256": big, "all": big | True},
         )  # fmt: skip
 
 
-def attention_prefill(folder: Path) -> Iterator[Case]:
+def attention_prefill(folder: Path, done: Done | None = None) -> Iterator[Case]:
     frame = by_engine(
-        folder, "attention_prefill_aic.csv", "attention_prefill_engines_aic.csv", ["system", "backend"]
+        folder, "attention_prefill_aic.csv", "attention_prefill_engines_aic.csv", ["system", "backend"], done
     )  # fmt: skip
     for (file, system, software, q8, kv8, kernel), part in parts(
         frame, ["file", "system", "software", "attn_dtype", "kv_cache_dtype", "kernel_source"]
@@ -246,13 +315,15 @@ def attention_prefill(folder: Path) -> Iterator[Case]:
         yield case(
             (file, system, soft), dtype, "prefill", args, column(part, "latency_ms") / 1e3,
             4 * b * h * d * laws.causal_pairs(s, 0 * s, w), size,
-            folds(part, ["batch_size", "seq_len", "num_heads"]), footprint=2 * size / bytes_,
+            shapes(part, ["batch_size", "seq_len", "num_heads"]), footprint=2 * size / bytes_,
             slices={"b*s>=4096": large, "all": large | True},
         )  # fmt: skip
 
 
-def attention_decode(folder: Path) -> Iterator[Case]:
-    frame = by_engine(folder, "attention_decode_aic.csv", "attention_decode_engines_aic.csv", ["system", "backend"])
+def attention_decode(folder: Path, done: Done | None = None) -> Iterator[Case]:
+    frame = by_engine(
+        folder, "attention_decode_aic.csv", "attention_decode_engines_aic.csv", ["system", "backend"], done
+    )  # fmt: skip
     if frame.height:
         frame = frame.with_columns(hand=pl.col("kernel_source").str.contains("triton"))
     for (file, system, software, cache, hand), part in parts(
@@ -270,7 +341,7 @@ def attention_decode(folder: Path) -> Iterator[Case]:
         yield case(
             (file, system, "triton" if hand == "True" else family(software)), "fp8" if cache == "fp8" else "bf16",
             "decode", args, column(part, "latency_ms") / 1e3, 4 * b * span * h * d, cached_bytes + 4 * b * h * d,
-            folds(part, ["batch_size", "past_kv_len", "num_heads"]), footprint=cached_bytes,
+            shapes(part, ["batch_size", "past_kv_len", "num_heads"]), footprint=cached_bytes,
             slices={"KV>L2": far, "all": far | True},
         )  # fmt: skip
 
@@ -317,10 +388,11 @@ def first_choice(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(~(blackwell & theirs & ~kernel.str.contains("trtllm")) & ~other)
 
 
-def experts_frame(folder: Path) -> pl.DataFrame:
+def experts_frame(folder: Path, done: Done | None = None) -> pl.DataFrame:
     """The rows of both tables of experts; the newer table's of a chip, engine and dtype where the older has none.
 
-    TensorRT-LLM's 16-bit activations beside mxfp4 are no kernel that it chooses on Blackwell: left out.
+    With `done` the other rows of the newer table that are the op they name. TensorRT-LLM's 16-bit activations beside
+    mxfp4 are no kernel that it chooses on Blackwell: left out.
     """
     old, new = read(folder, "moe_aic.csv"), read(folder, "moe_engines_aic.csv")
     keys = ["system", "backend", "moe_dtype"]
@@ -343,14 +415,24 @@ def experts_frame(folder: Path) -> pl.DataFrame:
             file=pl.lit("moe_engines_aic.csv"),
             moe_dtype=pl.when(wide).then(pl.lit("bfloat16")).otherwise(pl.col("moe_dtype")),
         )
+        if done is not None:
+            return without(extra, done.get("moe_engines_aic.csv"))
         parts_.append(extra.join(parts_[0].select(keys).unique(), on=keys, how="anti") if parts_ else extra)
-    return pl.concat(parts_, how="diagonal_relaxed") if parts_ else pl.DataFrame()
+    present = [p for p in parts_ if p.height] if done is None else []
+    return pl.concat(present, how="diagonal_relaxed") if present else pl.DataFrame()
 
 
-def moe(folder: Path) -> Iterator[Case]:
-    frame = experts_frame(folder)
+MOST_EXPERTS = 2**16
+EXPERTS = ["num_tokens", "hidden_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "inter_size"]
+
+
+def moe(folder: Path, done: Done | None = None) -> Iterator[Case]:
+    frame = experts_frame(folder, done)
     if frame.height:
-        frame = frame.filter(pl.col("latency_ms") > 0)
+        sizes = pl.all_horizontal(pl.col(c).is_not_null() & (pl.col(c) > 0) for c in EXPERTS)
+        sound = (pl.col("topk") <= pl.col("num_experts")) & (pl.col("num_experts") <= MOST_EXPERTS)
+        loads = pl.col("distribution").str.contains(r"^(balanced|power_law_\d+(\.\d+)?)$")
+        frame = frame.filter((pl.col("latency_ms") > 0) & sizes & sound & loads)
     for (file, system, software, name), part in parts(frame, ["file", "system", "backend", "moe_dtype"]):
         dtype = NAMES.get(name, name)
         if dtype not in BYTES:
@@ -379,13 +461,13 @@ def moe(folder: Path) -> Iterator[Case]:
         yield case(
             (file, system, software), dtype, "experts", args, column(part, "latency_ms") / 1e3,
             2 * rows * (2 + gated) * hidden * inner, weights + 4 * t * hidden,
-            folds(part, ["hidden_size", "inter_size", "num_experts", "topk"]), footprint=weights,
+            shapes(part, ["hidden_size", "inter_size", "num_experts", "topk"]), footprint=weights,
             slices={"all": even | True, "one rank": ep == 1},
         )  # fmt: skip
 
 
-def mla(folder: Path) -> Iterator[Case]:
-    frame = by_engine(folder, "mla_aic.csv", "mla_engines_aic.csv", ["system", "backend"])
+def mla(folder: Path, done: Done | None = None) -> Iterator[Case]:
+    frame = by_engine(folder, "mla_aic.csv", "mla_engines_aic.csv", ["system", "backend"], done)
     if frame.height:
         frame = frame.filter(pl.col("table").is_in(["context_mla", "generation_mla"]))
     for (file, system, software, table, cache), part in parts(
@@ -406,7 +488,7 @@ def mla(folder: Path) -> Iterator[Case]:
             size = b * s * h * 640 * bytes_
             yield case(
                 (file, system, soft), f"bf16_kv_{dtype}", "latent_prefill", args, measured, flops, size,
-                folds(part, ["batch_size", "isl", "num_heads"]),
+                shapes(part, ["batch_size", "isl", "num_heads"]),
             )  # fmt: skip
         elif table == "generation_mla":
             args = {"batch": b, "length": p + 1, "heads": h, "rank": 0 * b + 512, "rope": 0 * b + 64, "kv": bytes_}
@@ -414,7 +496,7 @@ def mla(folder: Path) -> Iterator[Case]:
             flops = 2 * b * (p + 1) * h * 1088 * (0.5 if cache == "fp8" else 1.0)
             yield case(
                 (file, system, soft), f"bf16_kv_{dtype}", "latent_decode", args, measured, flops, size,
-                folds(part, ["batch_size", "step", "num_heads"]),
+                shapes(part, ["batch_size", "step", "num_heads"]),
             )  # fmt: skip
 
 
@@ -427,7 +509,7 @@ def quantise(folder: Path) -> Iterator[Case]:
         m, k = column(part, "m"), column(part, "k")
         size = m * k * (3.0 if op == "scale_matrix" else 2.0)
         yield stream(
-            (file, system, family(software)), op, size, column(part, "latency_ms") / 1e3, folds(part, ["m", "k"]),
+            (file, system, family(software)), op, size, column(part, "latency_ms") / 1e3, shapes(part, ["m", "k"]),
         )  # fmt: skip
 
 
@@ -464,7 +546,7 @@ def vidur(folder: Path) -> Iterator[Case]:
         products = part.filter(pl.col("n").is_not_null())
         m, n, k = (column(products, c) for c in ("num_tokens", "n", "k"))
         yield product(
-            (file, system, "vidur"), m, n, k, column(products, "latency_ms") / 1e3, folds(products, ["n", "k"]),
+            (file, system, "vidur"), m, n, k, column(products, "latency_ms") / 1e3, shapes(products, ["n", "k"]),
         )  # fmt: skip
         for op in ("add", "input_layernorm", "post_attention_layernorm", "mlp_act", "attn_rope", "emb"):
             rows = part.filter(pl.col("op") == op)
@@ -475,7 +557,7 @@ def vidur(folder: Path) -> Iterator[Case]:
             rows = rows.filter(pl.Series(keep))
             size = column(rows, "num_tokens") * np.array([e for e in each if e is not None], dtype=float)
             yield stream(
-                (file, system, "vidur"), op, size, column(rows, "latency_ms") / 1e3, folds(rows, ["model", "tp"]),
+                (file, system, "vidur"), op, size, column(rows, "latency_ms") / 1e3, shapes(rows, ["model", "tp"]),
             )  # fmt: skip
 
 
@@ -490,6 +572,8 @@ GPUS = {"RTXPRO6000": "rtx_pro_6000_server", "RTX4090": "rtx_4090"}
 def servingsim(folder: Path) -> Iterator[Case]:
     file = "layer_ops_llmservingsim.csv"
     frame = read(folder, file)
+    if frame.height:
+        frame = frame.filter(pl.col("tp").cast(pl.String).str.contains(r"^tp[1-9]\d{0,3}$"))
     for (gpu, model, tp), part in parts(frame, ["gpu", "model", "tp"]):
         system, dims = GPUS.get(gpu), DIMS.get(model)
         if system is None or dims is None:
@@ -517,16 +601,18 @@ def servingsim(folder: Path) -> Iterator[Case]:
             if layer in products:
                 n, k = products[layer]
                 yield product(
-                    (file, system, "vllm_layers"), t, n, k, seconds, folds(rows, ["model", "layer"]), beyond=1e9,
+                    (file, system, "vllm_layers"), t, n, k, seconds, shapes(rows, ["model", "layer"]), beyond=1e9,
                 )  # fmt: skip
             elif layer in streams:
                 size = t * streams[layer]
-                yield stream((file, system, "vllm_layers"), layer, size, seconds, folds(rows, ["model", "tokens"]))
+                yield stream((file, system, "vllm_layers"), layer, size, seconds, shapes(rows, ["model", "tokens"]))
 
 
 def servingsim_attention(folder: Path) -> Iterator[Case]:
     file = "attention_llmservingsim.csv"
     frame = read(folder, file)
+    if frame.height:
+        frame = frame.filter(pl.col("tp").cast(pl.String).str.contains(r"^tp[1-9]\d{0,3}$"))
     for (gpu, model, tp), part in parts(frame, ["gpu", "model", "tp"]):
         system, dims = GPUS.get(gpu), DIMS.get(model)
         if system is None or dims is None:
@@ -547,14 +633,14 @@ def servingsim_attention(folder: Path) -> Iterator[Case]:
                 flops = 4 * common["heads"] * d * laws.causal_pairs(c, past, 0 * c)
                 yield case(
                     (file, system, "vllm_layers"), "bf16", "prefill", args, seconds, flops, size,
-                    folds(rows, ["prefill_chunk", "kv_prefill"]), slices={"all": c > 0, "new>=512": c >= 512},
+                    shapes(rows, ["prefill_chunk", "kv_prefill"]), slices={"all": c > 0, "new>=512": c >= 512},
                 )  # fmt: skip
             else:
                 args = common | {"batch": b, "length": length + 1, "head": d * one}
                 size = 4 * b * (length + 1) * common["kv_heads"] * d
                 yield case(
                     (file, system, "vllm_layers"), "bf16", "decode", args, seconds,
-                    4 * b * (length + 1) * common["heads"] * d, size, folds(rows, ["n_decode", "kv_decode"]),
+                    4 * b * (length + 1) * common["heads"] * d, size, shapes(rows, ["n_decode", "kv_decode"]),
                 )  # fmt: skip
 
 
@@ -568,13 +654,16 @@ def infersim(folder: Path) -> Iterator[Case]:
         yield case(
             (file, gpu, "deepgemm"), "fp8_block", "quantised_matmul",
             {"m": m, "n": n, "k": k, "x": x * full, "w": w * full, "y": 2 * full, "quantise": 0 * full},
-            column(part, "latency_us") / 1e6, 2 * m * n * k, size, folds(part, ["n", "k"]),
+            column(part, "latency_us") / 1e6, 2 * m * n * k, size, shapes(part, ["n", "k"]),
         )  # fmt: skip
     file = "attention_infersim.csv"
     frame = read(folder, file)
     if not frame.height:
         return
     for (gpu, kind, phase, _, cache), part in parts(frame, ["gpu", "kind", "phase", "dtype", "kv_dtype"]):
+        part = part.filter(pl.col("dims").str.contains(r"^\d+-\d+-\d+$"))
+        if not part.height:
+            continue
         dims = np.array([list(map(int, r.split("-"))) for r in part["dims"]], dtype=float)
         seconds, one = column(part, "latency_us") / 1e6, np.ones(part.height)
         kv = one * (1.0 if cache == "fp8" else 2.0)
@@ -596,7 +685,7 @@ def infersim(folder: Path) -> Iterator[Case]:
                 name, dtype = "decode", "fp8" if cache == "fp8" else "bf16"
             slow = seconds > 60e-6
             yield case(
-                (file, gpu, "host"), dtype, name, args, seconds, flops, size, folds(part, ["dims", "kv_len"]),
+                (file, gpu, "host"), dtype, name, args, seconds, flops, size, shapes(part, ["dims", "kv_len"]),
                 slices={">60us": slow, "all": slow | True},
             )  # fmt: skip
         else:
@@ -608,7 +697,7 @@ def infersim(folder: Path) -> Iterator[Case]:
             yield case(
                 (file, gpu, "host"), "bf16", "prefill", args, seconds,
                 4 * dims[:, 0] * dims[:, 2] * laws.causal_pairs(s, 0 * s, 0 * s),
-                4 * s * dims[:, 2] * (dims[:, 0] + dims[:, 1]), folds(part, ["dims"]), footprint=s * 1e9,
+                4 * s * dims[:, 2] * (dims[:, 0] + dims[:, 1]), shapes(part, ["dims"]), footprint=s * 1e9,
             )  # fmt: skip
 
 
@@ -619,14 +708,14 @@ def llmcompass(folder: Path) -> Iterator[Case]:
         if system is None:
             continue
         m, n, k = (column(part, c) for c in "mnk")
-        yield product((file, system, "host"), m, n, k, column(part, "latency_ms") / 1e3, folds(part, ["m", "n"]))
+        yield product((file, system, "host"), m, n, k, column(part, "latency_ms") / 1e3, shapes(part, ["m", "n"]))
     file = "elementwise_llmcompass.csv"
     for (name, op), part in parts(read(folder, file), ["hardware", "op"]):
         system = {"A100": "a100_sxm", "MI210": "mi210"}.get(name)
         if system is None:
             continue
         size = 4 * column(part, "m") * column(part, "n")
-        yield stream((file, system, "host"), op, size, column(part, "latency_us") / 1e6, folds(part, ["m", "n"]))
+        yield stream((file, system, "host"), op, size, column(part, "latency_us") / 1e6, shapes(part, ["m", "n"]))
 
 
 def gdn(folder: Path) -> Iterator[Case]:
@@ -640,7 +729,7 @@ def gdn(folder: Path) -> Iterator[Case]:
         tokens = b * s
         width = 2 * qk * dk + hv * dv
         seconds, soft = column(part, "latency_ms") / 1e3, family(software)
-        fold = folds(part, ["batch_size", "seq_len", "num_v_heads"])
+        fold = shapes(part, ["batch_size", "seq_len", "num_v_heads"])
         if kernel == "chunk_gated_delta_rule":
             args = {"batch": b, "tokens": s, "key_heads": qk, "value_heads": hv, "key": dk, "value": dv}
             size = 2 * tokens * (2 * qk * dk + 2 * hv * dv)
@@ -690,7 +779,7 @@ def aiter_products(folder: Path) -> Iterator[Case]:
         big = (n >= 256) & (k >= 256)
         yield case(
             (file, system, "aiter"), dtype, "matmul" if dtype == "bf16" else "quantised_matmul", args,
-            column(part, "us") / 1e6, 2 * m * n * k, x * m * k + w * n * k + y * m * n, folds(part, ["n", "k"]),
+            column(part, "us") / 1e6, 2 * m * n * k, x * m * k + w * n * k + y * m * n, shapes(part, ["n", "k"]),
             slices={"n,k>=256": big, "all": big | True},
         )  # fmt: skip
 
@@ -719,12 +808,12 @@ def aiter_experts(folder: Path) -> Iterator[Case]:
         yield case(
             (file, system, "aiter"), dtype, "experts", args, column(part, "us") / 1e6,
             2 * t * k * (2 + gated) * hidden * inner, weights,
-            folds(part, ["hidden_size", "inter_size", "num_experts", "topk"]),
+            shapes(part, ["hidden_size", "inter_size", "num_experts", "topk"]),
         )  # fmt: skip
 
 
 def cases(folder: Path) -> list[Case]:
-    """Every row of `folder` that a law speaks of."""
+    """Every row of `folder` that the shipped constants were fitted to, or to others of the same tables."""
     every = [
         *gemm(folder, "gemm_bf16_aic.csv"),
         *gemm(folder, "gemm_lowprec_aic.csv", "gemm_engines_aic.csv"),
@@ -743,4 +832,9 @@ def cases(folder: Path) -> list[Case]:
         *aiter_products(folder),
         *aiter_experts(folder),
     ]
+    return usable(every)
+
+
+def usable(every: list[Case]) -> list[Case]:
+    """Those that have rows, on a chip of the catalog."""
     return [c for c in every if len(c.seconds) and known(c.system)]

@@ -1,26 +1,35 @@
-"""Measured generations and servers as calls of `generate` and `serve`: which row is which model, chip, engine, lengths.
-
-Rows on more than one chip are left out here and counted by `skipped`.
-"""
+"""Measured generations and servers: which row is which model, chip, engine, layout and lengths."""
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import roofline as rl
-from roofline.estimates.span import Span
+from roofline.accuracy.accuracy import Reader
+from roofline.accuracy.csvs import TableRow
+from roofline.accuracy.measurements import MeasuredRun
 from roofline.layout.layout import Layout
 from roofline.machine.chip import chip_named
+from roofline.machine.engine import engine_named
+from roofline.machine.fabric import Cluster, Level
 from roofline.model.errors import InputError
+from roofline.model.load import catalog_config
 
 STATIC = "e2e_static_batch_llm_inference_bench.csv"
 FASTER = "e2e_static_batch_fastertransformer_a100.csv"
 SERVING = "e2e_serving_silicon_aic.csv"
+TRTLLM = "e2e_static_batch_trtllm.csv"
+PREFILLS = "e2e_prefill_latency_trtllm.csv"
+GPT_FAST = "e2e_decode_bs1_gptfast_a100.csv"
+ROCM = "e2e_vllm_mi300x_rocm.csv"
+RATES = "e2e_vllm_rate_h100.csv"
+NEURON = "e2e_aws_neuron.csv"
+LOCAL = "local_machines.csv"
+SATURATED = "e2e_max_throughput_trtllm.csv"
 
 # The chips of LLM-Inference-Bench; its A100 has 40 GB.
 CHIPS = {
@@ -36,38 +45,91 @@ CHIPS = {
 }
 # Engines of 2024 as that benchmark ran them.
 ENGINES = {"vLLM": "vllm-2024", "TensorRT-LLM": "trtllm-2024"}
+# What fit_engines.py fits on rows of which chips.
+HOST_FITTED = ("a100-sxm-40gb", "h100-sxm", "gh200")
 QUANTISED = {"fp8": "fp8", "fp8_block": "fp8-block", "nvfp4": "nvfp4", "int4_wo": "int4"}
-
-
-@dataclass(frozen=True)
-class Row:
-    """A measurement beside its prediction, seconds."""
-
-    file: str
-    system: str
-    slices: tuple[str, ...]
-    predicted: Span
-    measured: float
-
+# Models that the catalog has under another name; of the same sizes, their formats are those that the row names.
+ALIASES = {
+    "zhipuai/GLM-5": "zai-org/GLM-5", "MiniMaxAI/MiniMax-M2.5": "MiniMaxAI/MiniMax-M2",
+    "LLaMA 70B": "meta-llama/Llama-2-70b-hf", "LLaMA 7B": "meta-llama/Llama-2-7b-hf",
+    "Llama-2-7B": "meta-llama/Llama-2-7b-hf", "Llama-2-70B": "meta-llama/Llama-2-70b-hf",
+    "Llama-2-13B": "meta-llama/Llama-2-13b-hf", "Llama-3.1-8B": "meta-llama/Llama-3.1-8B",
+    "Llama-3.1-70B": "meta-llama/Llama-3.1-70B", "Llama-3.1-405B": "meta-llama/Llama-3.1-405B",
+    "Llama 3.1 70B-Instruct": "meta-llama/Llama-3.1-70B-Instruct",
+    "Llama 3.1 405B-Instruct": "meta-llama/Llama-3.1-405B-Instruct",
+    "Llama-2-70b": "meta-llama/Llama-2-70b-hf", "Llama-2-13b": "meta-llama/Llama-2-13b-hf",
+    "Llama-2-7b": "meta-llama/Llama-2-7b-hf", "Llama-3-8B": "meta-llama/Meta-Llama-3-8B",
+    "Llama-3-70B": "meta-llama/Meta-Llama-3-70B", "CodeLlama-13b-hf": "meta-llama/Llama-2-13b-hf",
+    "Mistral-7B-Instruct-v0.2": "mistralai/Mistral-7B-Instruct-v0.2", "gpt-oss-20b": "openai/gpt-oss-20b",
+    "gpt-oss-120b": "openai/gpt-oss-120b", "gpt-oss-20b-mxfp4": "openai/gpt-oss-20b",
+    "gpt-oss-120b-mxfp4": "openai/gpt-oss-120b", "llama-2-7b.Q4_0": "meta-llama/Llama-2-7b-hf",
+    "Qwen3-Coder-30B-A3B": "Qwen/Qwen3-Coder-30B-A3B-Instruct", "Qwen2.5-Coder-7B": "Qwen/Qwen2.5-7B",
+    "gemma-3-4b-it-qat": "google/gemma-3-4b-it", "gemma-4-31B-it-BF16": "google/gemma-4-31B",
+    "gemma-4-26B-A4B-it-BF16": "google/gemma-4-26B-A4B", "GLM-4.7-Flash-BF16": "zai-org/GLM-4.7-Flash",
+    "Ministral-3-14B-Instruct-2512-BF16": "mistralai/Ministral-3-14B-Base-2512",
+    "Llama-3.3-70B": "meta-llama/Llama-3.3-70B-Instruct", "Llama-4-Scout": "meta-llama/Llama-4-Scout-17B-16E-Instruct",
+    "Qwen3-30B-A3B": "Qwen/Qwen3-30B-A3B", "DeepSeek-R1-0528": "deepseek-ai/DeepSeek-R1-0528",
+    "Meta-Llama-3.1-8B-Instruct-Q4_K_M": "meta-llama/Llama-3.1-8B-Instruct", "Qwen3-8B-Q4_K_M": "Qwen/Qwen3-8B",
+    "Qwen3-4B-Q4_K_M": "Qwen/Qwen3-4B", "Llama-3.2-3B-Instruct-Q4_K_M": "meta-llama/Llama-3.2-3B-Instruct",
+    "Llama-3.2-1B-Instruct-Q4_K_M": "meta-llama/Llama-3.2-1B-Instruct", "Qwen2.5-7B-Instruct-Q4_K_M": "Qwen/Qwen2.5-7B",
+    "gemma-2-9b-it-Q4_K_M-fp16": "google/gemma-2-9b-it", "gemma-2-2b-it-Q4_K_M": "google/gemma-2-2b-it",
+    "Mistral-7B-Instruct-v0.3-Q4_K_M": "mistralai/Mistral-7B-Instruct-v0.3",
+    "Ministral-8B-Instruct-2410-Q4_K_M": "mistralai/Ministral-8B-Instruct-2410",
+    "granite-3.1-8b-instruct-Q4_K_M": "ibm-granite/granite-3.1-8b-instruct",
+    "Qwen2.5-Coder-7B-Instruct-Q4_K_M": "Qwen/Qwen2.5-7B", "Qwen2.5-Coder-3B-Instruct-Q4_K_M": "Qwen/Qwen2.5-3B",
+}  # fmt: skip
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+class LeftOutError(InputError):
+    """A row that is not scored, and why."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__("row", "", why)
+
+
+NO_MODEL = "no such model in the catalog"
+NO_CHIP = "no such chip in the catalog"
 
 
 @cache
 def known_model(name: str) -> rl.Model | None:
     """A published model, None where neither the catalog nor the Hub's cache has it."""
-    try:
-        return rl.load(name)
-    except InputError:
-        return None
+    if name == "GPT-J 6B":  # was run beyond the context that it was trained for
+        return rl.load({**catalog_config("EleutherAI/gpt-j-6b"), "n_positions": 4096})
+    for other in dict.fromkeys((name, ALIASES.get(name, name))):
+        try:
+            return rl.load(other)
+        except InputError:
+            continue
+    return None
 
 
-def _chip(name: str) -> str | None:
+@cache
+def chip_id(name: str) -> str | None:
     """The catalog's id for a system, None where it has none."""
     try:
         return chip_named(name).id
     except InputError:
         return None
+
+
+def model_of_row(name: str) -> rl.Model:
+    """The model; LeftOutError where there is none."""
+    model = known_model(name) if name else None
+    if model is None:
+        raise LeftOutError(NO_MODEL)
+    return model
+
+
+def chip_of_row(name: str | None) -> str:
+    """The chip's id; LeftOutError where there is none."""
+    chip = chip_id(name) if name else None
+    if chip is None:
+        raise LeftOutError(NO_CHIP)
+    return chip
 
 
 def rows_of(folder: Path, file: str) -> list[dict[str, str]]:
@@ -78,91 +140,99 @@ def rows_of(folder: Path, file: str) -> list[dict[str, str]]:
         return list(csv.DictReader(handle))
 
 
-def static_batches(folder: Path) -> Iterator[Row]:
-    """LLM-Inference-Bench: whole latency of a batch whose prompts and outputs are equally long, fp16, one chip."""
-    for r in rows_of(folder, STATIC):
-        engine, chip = ENGINES.get(r["framework"]), CHIPS.get(r["hardware"])
-        if engine is None or chip is None or r["num_devices"] != "1" or r["consistent"] != "True":
-            continue
-        model = known_model(r["model"])
-        if model is None:
-            continue
-        try:
-            g = rl.generate(
-                model,
-                on=chip,
-                batch=int(r["batch_size"]),
-                input=int(r["in_len"]),
-                output=int(r["out_len"]),
-                engine=engine,
-                precision="fp16",
-            )
-        except InputError:
-            continue  # what cannot fit was run with swapping
-        yield Row(STATIC, chip, (r["framework"], "all"), g.latency, float(r["latency_s"]))
+def degree(r: TableRow, column: str) -> int:
+    """A degree of parallelism; 1 where the cell is empty or 0."""
+    return 1 if r.text(column) in ("0", "0.0", "n/a") else r.whole(column, 1)
 
 
-def faster_transformer(folder: Path) -> Iterator[Row]:
+def several(chip: str, chips: int) -> str:
+    """That many chips: in nodes of eight where they are more."""
+    return chip if chips == 1 else f"{chips}x{chip}" if chips <= 8 else f"{-(-chips // 8) * 8}x{chip}"
+
+
+def static_batches(r: TableRow) -> Iterator[MeasuredRun]:
+    """LLM-Inference-Bench: whole latency of a batch whose prompts and outputs are equally long, fp16."""
+    framework, split = r.text("framework"), r.text("parallelism")
+    engine = ENGINES.get(framework)
+    if engine is None:
+        raise LeftOutError(f"no engine in the catalog for {framework}")
+    chip, model = chip_of_row(CHIPS.get(r.text("hardware"))), model_of_row(r.text("model"))
+    if r.text("consistent") != "True":
+        raise LeftOutError("ambiguous: its latency and its throughput contradict each other")
+    ways, stages = r.whole("num_devices"), 1
+    if ways > 1 and split in ("PP", "Pipeline Parallelism"):
+        ways, stages = 1, ways
+    elif ways > 1 and split not in ("TP", "tensor"):
+        raise LeftOutError("ambiguous: a mixed layout whose order is not given")
+    host = chip in HOST_FITTED and ways * stages == 1
+    slowed = chip_named(chip).generation in engine_named(engine).slower
+    yield MeasuredRun(
+        quantity="latency", seconds=r.number("latency_s"), model=model, on=several(chip, ways * stages),
+        layout=None if ways * stages == 1 else f"tp={ways},pp={stages}", engine=engine, precision="fp16",
+        batch=r.whole("batch_size"), input=r.whole("in_len"), output=r.whole("out_len"), system=chip,
+        slices=(framework, "all") if ways * stages == 1 else (f"{framework},tp={ways},pp={stages}", "many chips"),
+        fitted="the engine's host time" if host else "the engine's slow-downs" if slowed else "no",
+    )  # fmt: skip
+
+
+def faster_transformer(r: TableRow) -> Iterator[MeasuredRun]:
     """FasterTransformer's GPT guide: latency of a batch, fp16, nodes of A100 80 GB."""
-    for r in rows_of(folder, FASTER):
-        if r["oom"] != "False" or not r["latency_ms"]:
-            continue
-        tp, pp = int(r["tp"]), int(r["pp"])
-        width = int(r["head_num"]) * int(r["size_per_head"])
-        config = {
-            "model_type": "gpt2",
-            "n_embd": width,
-            "n_head": int(r["head_num"]),
-            "n_layer": int(r["num_layers"]),
-            "vocab_size": int(r["vocab_size"]),
-            "n_positions": 4096,
-            "dtype": "float16",
-        }
-        try:
-            g = rl.generate(
-                rl.load(config),
-                on="a100-sxm-80gb" if tp * pp <= 8 else f"{-(-tp * pp // 8)}xdgx-a100",
-                layout=f"tp={tp},pp={pp}",
-                batch=int(r["batch_size"]),
-                input=int(r["in_len"]),
-                output=int(r["out_len"]),
-                engine="fastertransformer",
-            )
-        except InputError:
-            continue  # the memory rule says that it cannot have run so
-        spread = "one chip" if tp * pp == 1 else f"tp={tp}" if pp == 1 else f"tp={tp},pp={pp}"
-        pooled = "all" if tp * pp == 1 else "many chips"
-        slices = (r["model"], pooled) if tp * pp == 1 else (f"{r['model']},{spread}", pooled)
-        yield Row(FASTER, "a100-sxm-80gb", slices, g.latency, float(r["latency_ms"]) / 1e3)
+    if r.text("oom") == "True" or not r.text("latency_ms"):
+        raise LeftOutError("ran out of memory: no time")
+    tp, pp, heads = r.whole("tp"), r.whole("pp"), r.whole("head_num")
+    model = gpt_of(heads * r.whole("size_per_head"), r.whole("num_layers"), heads, r.whole("vocab_size"))
+    spread = "" if tp * pp == 1 else f",tp={tp}" if pp == 1 else f",tp={tp},pp={pp}"
+    yield MeasuredRun(
+        quantity="latency", seconds=r.number("latency_ms") / 1e3, model=model, engine="fastertransformer",
+        on="a100-sxm-80gb" if tp * pp <= 8 else f"{-(-tp * pp // 8)}xdgx-a100", layout=f"tp={tp},pp={pp}",
+        batch=r.whole("batch_size"), input=r.whole("in_len"), output=r.whole("out_len"), system="a100-sxm-80gb",
+        slices=(f"{r.text('model')}{spread}", "many chips" if spread else "all"),
+        fitted="the engine's launch" if r.text("model") in ("GPT-1.3B", "GPT-20B") and pp == 1 and tp <= 8 else "no",
+    )  # fmt: skip
 
 
-def servers(folder: Path) -> Iterator[Row]:
-    """Serving: TPOT at a concurrency. Lengths of origin `inferencex` are drawn from [0.8·L, L]."""
-    for r in rows_of(folder, SERVING):
-        layout = _layout(r)
-        share = 0.9 if r["origin"] == "inferencex" else 1.0
-        model, chip = known_model(r["model"]), _chip(r["system"])
-        if model is None or chip is None:
+@cache
+def gpt_of(width: int, layers: int, heads: int, vocabulary: int) -> rl.Model:
+    """A GPT with learned positions, in fp16."""
+    return rl.load({
+        "model_type": "gpt2", "n_embd": width, "n_head": heads, "n_layer": layers, "vocab_size": vocabulary,
+        "n_positions": 4096, "dtype": "float16",
+    })  # fmt: skip
+
+
+CAPPED_MS = 20e3
+CAPPED_FROM = 512
+
+
+def servers(r: TableRow) -> Iterator[MeasuredRun]:
+    """Serving: TPOT and TTFT at a concurrency. Lengths of origin `inferencex` are drawn from [0.8·L, L]."""
+    theirs = r.text("origin") == "inferencex"
+    name, engine = r.text("model"), r.text("backend")
+    if r.text("source").startswith("nvidia_"):
+        raise LeftOutError("ambiguous: mixes the concurrency of one replica and of a fleet")
+    if "deepseek" in name.lower():
+        raise LeftOutError("ambiguous: multi-token prediction is on in some rows and none says so")
+    model, chip, layout = model_of_row(name), chip_of_row(r.text("system")), layout_of(r)
+    if theirs and layout.dp > 1:
+        raise LeftOutError("ambiguous: a data-parallel label that repeats runs on fewer chips")
+    concurrency = r.whole("concurrency")
+    if theirs and concurrency >= CAPPED_FROM and r.number("ttft_ms") >= CAPPED_MS:
+        raise LeftOutError("ambiguous: a server that holds fewer in flight than it was sent (TTFT of 20 s and more)")
+    share, mode = 0.9 if theirs else 1.0, r.text("gemm_quant_mode")
+    dense = "dense" if model.active_parameters == model.parameters else "moe"
+    spread = "" if layout.alone else ",many chips"
+    own = f"{name.rpartition('/')[2]},{engine},{mode}"
+    for what in ("tpot", "ttft"):
+        if what == "ttft" and not r.text("ttft_ms"):
             continue
-        try:
-            s = rl.serve(
-                model,
-                on=chip if layout.alone else f"{_nodes(layout)}x{chip}",
-                layout=layout,
-                input=max(1, int(share * int(r["isl"]))),
-                output=max(2, int(share * int(r["osl"]))),
-                concurrency=int(r["concurrency"]),
-                engine=r["backend"],
-                precision=_precision(model, r["gemm_quant_mode"], r["backend"]),
-            )
-        except InputError:
-            continue
-        slices = (f"tpot,{r['model'].split('/')[-1]},{r['backend']},{r['gemm_quant_mode']}",)
-        dense = "dense" if model.active_parameters == model.parameters else "moe"
-        slices += (f"tpot,{dense}", "tpot") if layout.alone else (f"tpot,{dense},many chips", "tpot,many chips")
-        if not layout.alone and dense == "dense":
-            slices = (*slices, f"tpot,{dense},tp={layout.tp}")
-        yield Row(SERVING, chip, slices, s.tpot, float(r["tpot_ms"]) / 1e3)
+        slices = (f"{what},{own}", f"{what},{dense}{spread}", f"{what}{spread}")
+        yield MeasuredRun(
+            quantity=f"served-{what}", seconds=r.number(f"{what}_ms") / 1e3, model=model, layout=layout,
+            on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
+            output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=engine, system=chip,
+            precision=_precision(model, mode, engine),
+            slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
+        )  # fmt: skip
 
 
 def _precision(model: rl.Model, mode: str, backend: str) -> str | None:
@@ -173,26 +243,171 @@ def _precision(model: rl.Model, mode: str, backend: str) -> str | None:
     own = model.precision.weights("experts" if model.active_parameters != model.parameters else "ffn")
     if mode not in QUANTISED or (own.bits < 16 and mode != "nvfp4") or own.name == "mxfp4":
         return None
-    role = "experts" if mode == "nvfp4" and model.active_parameters != model.parameters else "weights"
-    cache = ",kv=fp8" if backend == "trtllm" and mode in ("fp8", "nvfp4") else ""
-    return f"{role}={QUANTISED[mode]}{cache}"
+    role = "experts" if mode in ("nvfp4", "int4_wo") and model.active_parameters != model.parameters else "weights"
+    cached = ",kv=fp8" if backend == "trtllm" and mode in ("fp8", "nvfp4") else ""
+    return f"{role}={QUANTISED[mode]}{cached}"
 
 
-def _layout(r: dict[str, str]) -> Layout:
+def layout_of(r: TableRow) -> Layout:
     """Attention's tensor and data parallelism, and the experts' over the same chips."""
     tp, dp, pp, etp, ep = (
-        int(float(r[k] or 1)) for k in ("tp_size", "attention_dp_size", "pp_size", "moe_tp_size", "moe_ep_size")
+        degree(r, k) for k in ("tp_size", "attention_dp_size", "pp_size", "moe_tp_size", "moe_ep_size")
     )
     if ep * etp == tp * dp:
         return Layout(tp=tp, dp=dp, pp=pp, ep=ep, etp=etp)
     return Layout(tp=tp, dp=dp, pp=pp)
 
 
-def _nodes(layout: Layout) -> int:
-    """Chips in whole nodes of eight, or the few of one node."""
-    return layout.chips if layout.chips <= 8 else -(-layout.chips // 8) * 8
+# TensorRT-LLM's own pages of 2023. fp8 there means an fp8 cache too.
+PAGES = {"H100-SXM": "h100-sxm", "A100-SXM": "a100-sxm-80gb", "L40S": "l40s", "H200-SXM": "h200-sxm"}
+PAGE_FORMATS = {"fp8": "weights=fp8,kv=fp8", "fp16": "fp16"}
 
 
-def skipped(folder: Path) -> int:
-    """Rows on more than one chip whose layout the file does not give."""
-    return sum(r["num_devices"] != "1" for r in rows_of(folder, STATIC))
+def trtllm_page(r: TableRow, quantity: str, seconds: float, output: int) -> MeasuredRun:
+    """A batch of TensorRT-LLM's pages."""
+    chip, tp = chip_of_row(PAGES.get(r.text("gpu"))), r.whole("tp")
+    formats = PAGE_FORMATS.get(r.text("precision"))
+    if formats is None:
+        raise LeftOutError("ambiguous: formats that have no name")
+    return MeasuredRun(
+        quantity=quantity, seconds=seconds, model=model_of_row(r.text("model")), on=several(chip, tp),
+        layout=f"tp={tp}", engine="trtllm-2024", precision=formats, batch=r.whole("batch_size"),
+        input=r.whole("in_len"), output=output, system=chip,
+    )  # fmt: skip
+
+
+def trtllm_batches(r: TableRow) -> Iterator[MeasuredRun]:
+    """Whole latency of a batch, from generated tokens a second (and GPU)."""
+    unit = r.text("unit_in_doc")
+    if not unit.startswith("tok/s"):
+        raise LeftOutError("ambiguous: a rate in an unknown unit")
+    rate = r.number("throughput") * (r.whole("tp") if unit.endswith("/GPU") else 1)
+    output = r.whole("out_len")
+    yield trtllm_page(r, "latency", r.whole("batch_size") * output / rate, output)
+
+
+def trtllm_prefills(r: TableRow) -> Iterator[MeasuredRun]:
+    """Time to the first token of one prompt."""
+    yield trtllm_page(r, "ttft", r.number("first_token_latency_ms") / 1e3, 2)
+
+
+FAST_FORMATS = {"bf16": "bf16", "int8": "weights=int8", "int4 g32": "weights=int4-g32", "int4": "weights=int4-g32"}
+
+
+def gpt_fast(r: TableRow) -> Iterator[MeasuredRun]:
+    """gpt-fast: one sequence, compiled; 200 tokens after a prompt of 5, so 105 cached in the mean."""
+    tp, formats = r.whole("tp"), FAST_FORMATS.get(r.text("weight_dtype"))
+    if formats is None:
+        raise LeftOutError("ambiguous: formats that have no name")
+    yield MeasuredRun(
+        quantity="decode", seconds=1 / r.number("tokens_per_s"), model=model_of_row(r.text("model")),
+        on=several("a100-sxm-80gb", tp), layout=f"tp={tp}", precision=formats, batch=1, input=105,
+        system="a100-sxm-80gb", slices=("all",) if tp == 1 else ("many chips",),
+    )  # fmt: skip
+
+
+def rocm(r: TableRow) -> Iterator[MeasuredRun]:
+    """vLLM on eight MI300X: whole latency of a batch, or of many prompts at once."""
+    chip, tp, output = chip_of_row(r.text("gpu")), r.whole("tp"), r.whole("out_len")
+    formats = "weights=fp8,kv=fp8" if r.text("kv_dtype") == "fp8" else "weights=fp8"
+    batch = r.whole("batch") if r.text("kind") == "latency" else r.whole("num_prompts")
+    rate = "latency_s" if r.text("kind") == "latency" else "output_tokens_per_s"
+    seconds = r.number(rate) if rate == "latency_s" else batch * output / r.number(rate)
+    yield MeasuredRun(
+        quantity="latency", seconds=seconds, model=model_of_row(r.text("model")), on=several(chip, tp),
+        layout=f"tp={tp}", engine="vllm", precision=formats, batch=batch, input=r.whole("in_len"), output=output,
+        system=chip, slices=(r.text("kind"),),
+    )  # fmt: skip
+
+
+def rates(r: TableRow) -> Iterator[MeasuredRun]:
+    """vLLM at a rate: TPOT."""
+    if r.text("failed") not in ("", "0") or r.number("ttft_mean_ms") > 10e3:
+        raise LeftOutError("ambiguous: an overloaded server, whose queue never was in a steady state")
+    chip, tp = chip_of_row(r.text("gpu")), r.whole("tp")
+    for what in ("tpot", "ttft"):
+        yield MeasuredRun(
+            quantity=f"served-{what}", seconds=r.number(f"{what}_mean_ms") / 1e3, model=model_of_row(r.text("model")),
+            on=several(chip, tp), layout=f"tp={tp}", engine="vllm", input=round(r.number("input_len_mean")),
+            output=r.whole("tokens_generated_each"), rate=r.number("requested_rate"), system=chip, slices=(what,),
+        )  # fmt: skip
+
+
+def neuron(r: TableRow) -> Iterator[MeasuredRun]:
+    """AWS Neuron: a static batch on all chips of an instance; two cores a chip."""
+    chip, chips = chip_of_row(r.text("chip")), r.whole("num_chips")
+    formats = {"bf16": "bf16", "int8": "weights=int8", "fp16": "fp16"}.get(r.text("weight_storage"))
+    if formats is None:
+        raise LeftOutError("ambiguous: formats that have no name")
+    link = chip_named(chip).link or 0.0
+    instance = Cluster(r.text("instance"), chip, (Level("node", chips, link, 2e-6, "mesh"),))
+    for what in ("tpot", "ttft"):
+        yield MeasuredRun(
+            quantity=what, seconds=r.number(f"{what}_p50_ms") / 1e3, model=model_of_row(r.text("model")),
+            on=instance, layout=f"tp={chips}", precision=formats, batch=r.whole("batch"),
+            input=r.whole("in_len"), output=r.whole("out_len"), system=chip, slices=(what,),
+        )  # fmt: skip
+
+
+# llama.cpp's formats; k-quants are mixtures, of which the catalog's nearest has 4.5 bits a weight instead of 4.8.
+GGUF = {"Q4_0": "weights=int4-g32", "Q4_K_M": "weights=int4-g32", "Q8_0": "weights=int8-g32", "F16": "fp16",
+        "BF16": "bf16", "MXFP4": ""}  # fmt: skip
+LOCAL_CHIPS = {"3090": "rtx-3090", "4090": "rtx-4090", "5090": "rtx-5090", "A100 PCIe": "a100-pcie-80gb",
+               "RTX PRO 6000": "rtx-pro-6000-workstation"}  # fmt: skip
+
+
+def local_machines(r: TableRow) -> Iterator[MeasuredRun]:
+    """llama.cpp on one GPU: a prompt, or the mean step of a generation."""
+    test, quant = r.text("test"), r.text("quant")
+    if r.text("engine") != "llama.cpp" or test[:2] not in ("pp", "tg"):
+        raise LeftOutError("ambiguous: a rate that mixes prompt and generation, of an unstated length or format")
+    if r.whole("num_gpus", 1) > 1:
+        raise LeftOutError("ambiguous: layers over several cards, how many on each is not given")
+    if quant not in GGUF:
+        raise LeftOutError("ambiguous: a mixture of formats that has no name")
+    chip = chip_of_row(LOCAL_CHIPS.get(r.text("machine"), r.text("machine").replace(" ", "-").lower()))
+    name, batch = r.text("model"), r.whole("batch", 1)
+    depth = 0 if r.text("depth") in ("", "0") else r.whole("depth")
+    prompt = test.startswith("pp")
+    length = r.whole("n_prompt") if prompt else r.whole("n_gen")
+    if prompt and depth:
+        raise LeftOutError("no quantity yet: a prompt after a context")
+    yield MeasuredRun(
+        quantity="prefill" if prompt else "decode", seconds=batch * (length if prompt else 1) / r.number("tok_per_s"),
+        model=model_of_row(name), on=chip, precision=GGUF[quant] or None, batch=batch,
+        input=length if prompt else depth + max(1, length // 2), system=chip,
+        slices=("prompt" if prompt else "generation", f"{test[:2]},{name},{quant}"),
+    )  # fmt: skip
+
+
+SATURATING = 4096
+"""Requests of a replica that keep any server of the page full; those that memory does not hold wait."""
+SATURATED_CHIPS = {"H100": "h100-sxm", "H200": "h200-sxm", "B200": "b200", "GB200": "gb200",
+                   "RTX PRO 6000": "rtx-pro-6000-server"}  # fmt: skip
+
+
+def saturated(r: TableRow) -> Iterator[MeasuredRun]:
+    """TensorRT-LLM's pages: generated tokens a second of a server that always has requests waiting."""
+    chip, chips = chip_of_row(SATURATED_CHIPS.get(r.text("gpu"))), r.whole("num_gpus")
+    name, fp4 = r.text("model"), r.text("precision") == "fp4"
+    model, dp, pp = model_of_row(name), r.text("attention_dp") == "1", r.whole("pp", 1)
+    ways = chips // pp
+    layout = Layout(dp=ways, ep=ways, pp=pp) if dp else Layout(tp=ways, pp=pp)
+    formats = _precision(model, "nvfp4" if fp4 else "fp8", "trtllm")
+    if name.startswith("gpt-oss") and fp4:
+        formats = "kv=fp8"
+    if not dp and layout.tp != r.whole("tp", 1):
+        raise LeftOutError("ambiguous: its layout and its chips contradict each other")
+    yield MeasuredRun(
+        quantity="served-token", seconds=1 / r.number("output_tokens_per_s"), model=model, on=several(chip, chips),
+        layout=layout, engine="trtllm", precision=formats, input=r.whole("in_len"), output=r.whole("out_len"),
+        concurrency=SATURATING * layout.dp, system=chip,
+        slices=("one chip" if chips == 1 else "many chips", f"{name},{'fp4' if fp4 else 'fp8'}"),
+    )  # fmt: skip
+
+
+READERS: Mapping[str, Reader] = {
+    STATIC: static_batches, FASTER: faster_transformer, SERVING: servers, TRTLLM: trtllm_batches,
+    PREFILLS: trtllm_prefills, GPT_FAST: gpt_fast, ROCM: rocm, RATES: rates, NEURON: neuron, LOCAL: local_machines,
+    SATURATED: saturated,
+}  # fmt: skip

@@ -1,20 +1,25 @@
-"""Public measurements of training beside their predictions: iteration times and peak memory."""
+"""Measured training: iteration times, peak memory and FLOPs per token."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
 
 import roofline as rl
-from measured_serving import Row, rows_of
-from roofline.estimates.span import Span
-from roofline.model.adapters import with_drafts, with_lora
-from roofline.model.errors import InputError
+from measured_serving import LeftOutError, chip_id
+from roofline.accuracy.accuracy import Reader
+from roofline.accuracy.csvs import TableRow
+from roofline.accuracy.measurements import MeasuredRun
 from roofline.model.load import catalog_config
 
 MEGATRON = "training_megatron_a100.csv"
 SIMUMAX = "training_simumax_b200.csv"
 FOUNDRY = "training_llm_foundry_mpt.csv"
+BRIDGE = "training_megatron_bridge.csv"
+MLPERF = "training_mlperf.csv"
+
+SLOWED = "the engine's slow-downs"
 NODES = {"a100_80gb": "dgx-a100", "a100_40gb": "dgx-a100-40gb", "h100_80gb": "dgx-h100"}
 SHARDING = {"FULL_SHARD": 3, "SHARD_GRAD_OP": 2, "NO_SHARD": 0}
 LLAMA_70B = {
@@ -24,16 +29,8 @@ LLAMA_70B = {
 LLAMA_405B = {**LLAMA_70B, "hidden_size": 16384, "intermediate_size": 53248, "num_attention_heads": 128}
 
 
-def _whole(text: str) -> int:
-    return int(float(text)) if text else 1
-
-
-def _row(file: str, e: rl.TrainingEstimate, slices: tuple[str, ...], measured: float) -> Row:
-    return Row(file, e.chip.id, slices, e.span, measured)
-
-
-def sliced(name: str, layers: int) -> dict[str, object] | None:
-    """The config of the model of which so many layers were run; None for one that is not known."""
+def sliced(name: str, layers: int) -> dict[str, object]:
+    """The config of the model of which so many layers were run; LeftOutError for one that is not known."""
     text = "".join(c for c in name.lower() if c.isalnum())
     known = {
         "llama370b": LLAMA_70B, "llama3405b": LLAMA_405B, "deepseekv2": "deepseek-ai/DeepSeek-V2",
@@ -41,111 +38,202 @@ def sliced(name: str, layers: int) -> dict[str, object] | None:
     }  # fmt: skip
     config = next((value for key, value in known.items() if text.startswith(key)), None)
     if config is None:
-        return None
+        raise LeftOutError("no such model in the catalog")
     raw = dict(catalog_config(config)) if isinstance(config, str) else config
     return {**raw, "num_hidden_layers": layers, "max_position_embeddings": 2**20}
 
 
-def gpt(hidden: int, layers: int, heads: int, inner: int, vocab: int, tokens: int) -> rl.Model:
-    """A GPT with learned positions."""
-    return rl.load({
-        "model_type": "gpt2", "n_embd": hidden, "n_layer": layers, "n_head": heads, "n_inner": inner,
-        "vocab_size": vocab, "n_positions": tokens, "activation_function": "gelu", "dtype": "float16",
-    })  # fmt: skip
+@cache
+def loaded(config: frozenset[tuple[str, Any]]) -> rl.Model:
+    """The model of a flat config, loaded once."""
+    return rl.load(dict(config))
 
 
-def megatron(folder: Path) -> Iterator[Row]:
+def megatron(r: TableRow) -> Iterator[MeasuredRun]:
     """Megatron-LM on A100 (arXiv:2205.05198, table 5): attention kernel by kernel, nothing overlapped."""
-    for r in rows_of(folder, MEGATRON):
-        size = {k: _whole(r[k]) for k in r if k not in ("model", "gpu", "dtype", "recompute", "source")
-                and r[k].replace(".", "", 1).isdigit()}  # fmt: skip
-        chunks = size.get("interleaving", 1)
-        recompute = r["recompute"].partition("(")[0] or "none"
-        layout = rl.Layout(tp=size["tp"], pp=size["pp"], dp=size["dp"], vp=chunks, sp=r["sequence_parallel"] == "True")
-        step = rl.training(
-            size["global_batch"], size["seq_len"], recompute=recompute, micro_batch=size["micro_batch"],
-            recipe="fp16" if r["dtype"] == "float16" else "bf16", flash=False, overlap=False,
-            schedule="interleaved" if chunks > 1 else "1f1b",
-        )  # fmt: skip
-        model = gpt(
-            size["hidden"], size["layers"], size["heads"], size["ffn"], size.get("vocab", 51200), size["seq_len"]
-        )
-        e = rl.estimate(model, step, on=f"{8 * -(-layout.chips // 8)}xa100-sxm-80gb", layout=layout)
-        yield _row(MEGATRON, e, ("iteration",), float(r["iteration_s"]))
+    chunks = r.whole("interleaving", 1)
+    layout = rl.Layout(
+        tp=r.whole("tp"), pp=r.whole("pp"), dp=r.whole("dp"), vp=chunks, sp=r.text("sequence_parallel") == "True"
+    )
+    config = {
+        "model_type": "gpt2", "n_embd": r.whole("hidden"), "n_layer": r.whole("layers"), "n_head": r.whole("heads"),
+        "n_inner": r.whole("ffn"), "vocab_size": r.whole("vocab", 51200), "n_positions": r.whole("seq_len"),
+        "activation_function": "gelu", "dtype": "float16",
+    }  # fmt: skip
+    options = {
+        "recompute": r.text("recompute").partition("(")[0] or "none", "micro_batch": r.whole("micro_batch"),
+        "recipe": "fp16" if r.text("dtype") == "float16" else "bf16", "flash": False, "overlap": False,
+        "schedule": "interleaved" if chunks > 1 else "1f1b",
+    }  # fmt: skip
+    yield MeasuredRun(
+        quantity="training", seconds=r.number("iteration_s"), model=loaded(frozenset(config.items())), layout=layout,
+        on=f"{8 * -(-layout.chips // 8)}xa100-sxm-80gb", batch=r.whole("global_batch"), input=r.whole("seq_len"),
+        options=options, system="a100-sxm-80gb", slices=("iteration",),
+        fitted=SLOWED if "175" in r.text("model") else "no",
+    )  # fmt: skip
 
 
-def simumax(folder: Path) -> Iterator[Row]:
-    """SimuMax's runs of Megatron-LM on 8 B200: iteration time, and GiB that the allocator handed out at the peak."""
-    for r in rows_of(folder, SIMUMAX):
-        raw = sliced(r["model"], _whole(r["layers"]))
-        if raw is None:
-            continue
-        size = {k: _whole(r[k]) for k in ("tp", "pp", "cp", "ep", "dp", "seq_len", "micro_batch", "num_micro_batches")}
-        model = rl.load(raw)
-        layout = rl.Layout(
-            tp=size["tp"], pp=size["pp"], cp=size["cp"], ep=size["ep"], dp=size["dp"], sp=size["tp"] > 1,
-            zero=_whole(r["zero"]),
-        )  # fmt: skip
-        batch = size["micro_batch"] * size["num_micro_batches"] * size["dp"]
-        step = rl.training(batch, size["seq_len"], micro_batch=size["micro_batch"], overlap=False)
-        e = rl.estimate(model, step, on="8xb200", layout=layout)
-        yield _row(SIMUMAX, e, ("iteration",), float(r["iteration_ms"]) / 1e3)
-        peak = max(float(s.memory.allocated) for s in e.stages) / 2**30
-        whole = Span(0.0, peak, 0.97 * peak, 1.03 * peak)
-        yield Row(SIMUMAX, "b200", ("peak memory, GiB",), whole, float(r["peak_alloc_gib"]))
+def simumax(r: TableRow) -> Iterator[MeasuredRun]:
+    """SimuMax's runs of Megatron-LM on 8 B200: iteration time, and bytes that the allocator handed out at the peak."""
+    model = rl.load(sliced(r.text("model"), r.whole("layers")))
+    degrees = {k: r.whole(k, 1) for k in ("tp", "pp", "cp", "ep", "dp")}
+    layout = rl.Layout(**degrees, sp=degrees["tp"] > 1, zero=0 if r.text("zero") == "0" else r.whole("zero", 1))
+    run = {
+        "model": model, "on": "8xb200", "layout": layout, "input": r.whole("seq_len"), "system": "b200",
+        "batch": r.whole("micro_batch") * r.whole("num_micro_batches") * degrees["dp"],
+        "options": {"micro_batch": r.whole("micro_batch"), "overlap": False},
+    }  # fmt: skip
+    yield MeasuredRun(
+        quantity="training", seconds=r.number("iteration_ms") / 1e3, slices=("iteration",), fitted=SLOWED, **run
+    )
+    yield MeasuredRun(
+        quantity="training-bytes", seconds=r.number("peak_alloc_gib") * 2**30, slices=("peak memory",), **run
+    )
 
 
-def foundry(folder: Path) -> Iterator[Row]:
+def foundry(r: TableRow) -> Iterator[MeasuredRun]:
     """MosaicML llm-foundry: MPT under FSDP, seconds a step from tokens per second and GPU."""
-    for r in rows_of(folder, FOUNDRY):
-        node = NODES.get(r["gpu"])
-        if node is None or r["precision"] not in ("bf16", "amp_bf16"):
-            continue
-        chips, micro, tokens = int(r["num_gpus"]), int(r["micro_batch_size"]), int(r["seq_len"])
-        model = rl.load({
-            "model_type": "mpt", "d_model": int(r["d_model"]), "n_layers": int(r["n_layers"]), "dtype": "bfloat16",
-            "n_heads": int(r["n_heads"]), "expansion_ratio": int(r["expansion_ratio"]), "attn_config": {"alibi": True},
-            "vocab_size": int(r["vocab_size"]), "max_seq_len": tokens,
-        })  # fmt: skip
-        sequences = micro * int(r["grad_accum"])
-        step = rl.training(
-            sequences * chips, tokens, micro_batch=micro,
-            recompute="full" if r["activation_checkpointing"] == "True" else "none",
-        )  # fmt: skip
-        on = node if chips <= 8 else f"{chips // 8}x{node}"
-        try:
-            layout = rl.Layout(dp=chips, zero=SHARDING.get(r["sharding_strategy"], 3))
-            e = rl.estimate(model, step, on=on, layout=layout, engine="fsdp")
-        except InputError:
-            continue
-        seconds = sequences * tokens / float(r["throughput_tok_s_gpu"])
-        yield _row(FOUNDRY, e, ("bf16 step",), seconds)
+    node, precision = NODES.get(r.text("gpu")), r.text("precision")
+    if node is None:
+        raise LeftOutError("no such chip in the catalog")
+    if precision not in ("bf16", "amp_bf16", "amp_fp8"):
+        raise LeftOutError("ambiguous: formats that have no name")
+    chips, micro, tokens = r.whole("num_gpus"), r.whole("micro_batch_size"), r.whole("seq_len")
+    config = {
+        "model_type": "mpt", "d_model": r.whole("d_model"), "n_layers": r.whole("n_layers"), "dtype": "bfloat16",
+        "n_heads": r.whole("n_heads"), "expansion_ratio": r.whole("expansion_ratio"),
+        "vocab_size": r.whole("vocab_size"), "max_seq_len": tokens,
+    }  # fmt: skip
+    sequences = micro * r.whole("grad_accum")
+    fp8 = precision == "amp_fp8"
+    options = {"micro_batch": micro, "recompute": "full" if r.text("activation_checkpointing") == "True" else "none"}
+    yield MeasuredRun(
+        quantity="training", seconds=sequences * tokens / r.number("throughput_tok_s_gpu"),
+        model=_mpt(frozenset(config.items())), on=node if chips <= 8 else f"{chips // 8}x{node}", engine="fsdp",
+        layout=rl.Layout(dp=chips, zero=SHARDING.get(r.text("sharding_strategy"), 3)), batch=sequences * chips,
+        input=tokens, options={**options, "recipe": "fp8"} if fp8 else options, system=node,
+        slices=("fp8 step" if fp8 else "bf16 step",),
+        fitted=SLOWED if node.startswith("dgx-a100") and not fp8 else "no",
+    )  # fmt: skip
 
 
-BRIDGE = "training_megatron_bridge.csv"
+@cache
+def _mpt(config: frozenset[tuple[str, Any]]) -> rl.Model:
+    """MPT, whose attention has biases by distance."""
+    return rl.load({**dict(config), "attn_config": {"alibi": True}})
+
+
 BRIDGE_MODELS = {
     "llama3_8b": "meta-llama/Meta-Llama-3-8B", "llama3_70b": "meta-llama/Meta-Llama-3-70B",
     "llama3.1_405b": "meta-llama/Llama-3.1-405B", "qwen3_30b_a3b": "Qwen/Qwen3-30B-A3B",
     "qwen3_235b_a22b": "Qwen/Qwen3-235B-A22B", "deepseek_v3": "deepseek-ai/DeepSeek-V3",
     "deepseekv3": "deepseek-ai/DeepSeek-V3", "gpt_oss_120b": "openai/gpt-oss-120b",
-    "kimi_k2": "moonshotai/Kimi-K2-Instruct",
+    "gpt oss 120b": "openai/gpt-oss-120b", "kimi_k2": "moonshotai/Kimi-K2-Instruct",
 }  # fmt: skip
-
 LORA_RANK = 16
+RECIPES = {"BF16": "bf16", "FP8": "fp8", "FP8-CS": "fp8", "FP8-MX": "mxfp8", "MXFP8": "mxfp8", "NVFP4": "nvfp4"}
 
 
-def flops(folder: Path) -> Iterator[Row]:
-    """Megatron-Bridge: model FLOPs of a token, GFLOP, from its TFLOP/s and tokens/s; its own counting."""
-    for r in rows_of(folder, BRIDGE):
-        name = BRIDGE_MODELS.get(r["model"].lower())
-        if name is None or not r["tokens_per_s_per_gpu"] or not r["model_tflops_per_gpu"]:
-            continue
-        model, tokens = rl.load(name), int(r["seq_len"])
-        model = with_drafts(model) if "deepseek" in name else model
-        model = with_lora(model, LORA_RANK) if r["section"].startswith("LoRA") else model
-        counted = rl.analyze(model, rl.training(1, tokens)).flops / tokens / 1e9
-        tflops, rate = (float(r[k].partition(" ")[0]) for k in ("model_tflops_per_gpu", "tokens_per_s_per_gpu"))
-        measured = 1e3 * tflops / rate
-        yield Row(
-            BRIDGE, r["model"], ("GFLOP per token",), Span(0.0, counted, 0.99 * counted, 1.01 * counted), measured
-        )
+def bridge(r: TableRow) -> Iterator[MeasuredRun]:
+    """Megatron-Bridge: FLOPs of a token by its own counting, and seconds a step."""
+    label = r.text("model").lower()
+    plain = label.partition(" (")[0]
+    name = BRIDGE_MODELS.get(plain)
+    if name is None:
+        raise LeftOutError("no such model in the catalog")
+    tokens, rate = r.whole("seq_len"), r.number("tokens_per_s_per_gpu")
+    lora = LORA_RANK if r.text("section").startswith("LoRA") else None
+    drafts = 1 if "deepseek" in name and "w/o mtp" not in label else None
+    extra = {"lora": lora, "drafts": drafts}
+    options: dict[str, Any] = {k: v for k, v in extra.items() if v is not None}
+    if r.text("model_tflops_per_gpu"):
+        yield MeasuredRun(
+            quantity="training-flops", seconds=1e12 * r.number("model_tflops_per_gpu") / rate * tokens,
+            model=name, on="h100-sxm", batch=1, input=tokens, options=options, system=name.rpartition("/")[2],
+            slices=("FLOPs per token", f"FLOPs per token,{r.text('section').partition(' ')[0]}"),
+        )  # fmt: skip
+    recipe, chips = RECIPES.get(r.text("precision")), r.whole("num_gpus")
+    chip = chip_id(r.text("system").removeprefix("DGX-").lower())
+    if recipe is None or chip is None or "token" in label:
+        return
+    degrees = {k: 1 if r.text(k) in ("", "n/a", "0") else r.whole(k) for k in ("tp", "pp", "cp", "vp", "ep")}
+    fsdp = r.text("fsdp") not in ("", "0", "n/a")
+    replicas = chips // (degrees["tp"] * degrees["pp"] * degrees["cp"])
+    layout = rl.Layout(dp=replicas, zero=3 if fsdp else 1, sp=degrees["tp"] > 1, **degrees)
+    schedule = "interleaved" if degrees["vp"] > 1 else "1f1b"
+    batch = r.whole("global_batch")
+    yield MeasuredRun(
+        quantity="training", seconds=batch * tokens / (rate * chips), model=name, on=_cluster(chip, chips),
+        layout=layout, batch=batch, input=tokens, system=chip, slices=("step", f"step,{plain}"),
+        options={**options, "micro_batch": r.whole("micro_batch"), "recipe": recipe, "schedule": schedule},
+    )  # fmt: skip
+
+
+def _cluster(chip: str, chips: int) -> str:
+    """That many chips: nodes of eight, or racks of 72 where they are Grace's."""
+    if chip.startswith("gb"):
+        return chip if chips == 1 else f"{chips}x{chip}" if chips <= 4 else f"{-(-chips // 72)}x{chip}-nvl72"
+    return chip if chips == 1 else f"{chips}x{chip}" if chips <= 8 else f"{-(-chips // 8) * 8}x{chip}"
+
+
+MLPERF_MODELS = {
+    "llama31_405b": "meta-llama/Llama-3.1-405B", "llama31_8b": "meta-llama/Llama-3.1-8B",
+    "llama2_70b_lora": "meta-llama/Llama-2-70b-hf",
+}  # fmt: skip
+PRECISIONS = {"bf16": "bf16", "fp8": "fp8", "nvfp4": "nvfp4", "mxfp8": "mxfp8", "mxfp4": "mxfp4"}
+SURE = ("named by the", "only config")
+
+
+def mlperf(r: TableRow) -> Iterator[MeasuredRun]:
+    """MLPerf Training: an optimizer step of the submission's layout."""
+    chip = chip_id(r.text("accelerator").replace(" ", "-").lower())
+    if chip is None:
+        raise LeftOutError("no such chip in the catalog")
+    if not r.text("layout_source").startswith(SURE):
+        raise LeftOutError("ambiguous: several configs of the submission fit, or none")
+    recipe, task = PRECISIONS.get(r.text("precision")), r.text("task")
+    if recipe is None:
+        raise LeftOutError("ambiguous: formats that have no name")
+    if r.text("benchmark") == "gpt3":
+        config = {
+            "model_type": "gpt2", "n_embd": 12288, "n_layer": 96, "n_head": 96, "n_inner": 49152, "vocab_size": 51200,
+            "n_positions": 2048, "activation_function": "gelu", "dtype": "bfloat16",
+        }  # fmt: skip
+        model: Any = loaded(frozenset(config.items()))
+    else:
+        named = MLPERF_MODELS.get(r.text("benchmark"))
+        if named is None:
+            raise LeftOutError("no such model in the catalog")
+        model = _long(named)
+    batch, tokens, chips = r.whole("global_batch"), r.whole("seq_len"), r.whole("num_accelerators")
+    degrees = {k: r.whole(k, 1) for k in ("tp", "pp", "cp", "vp")}
+    layout = rl.Layout(
+        dp=chips // (degrees["tp"] * degrees["pp"] * degrees["cp"]), zero=1, sp=degrees["tp"] > 1, **degrees
+    )
+    lora = {"lora": LORA_RANK} if task.startswith("LoRA") else {}
+    options = {
+        "micro_batch": r.whole("micro_batch"), "recipe": recipe,
+        "schedule": "interleaved" if degrees["vp"] > 1 else "1f1b",
+    }  # fmt: skip
+    yield MeasuredRun(
+        quantity="training", seconds=_step(r, batch), model=model, on=_cluster(chip, chips), layout=layout, batch=batch,
+        input=tokens, options={**options, **lora}, system=chip, slices=(task, r.text("benchmark")),
+    )  # fmt: skip
+
+
+@cache
+def _long(name: str) -> rl.Model:
+    """A model at sequences beyond the context that it was published with."""
+    return rl.load({**catalog_config(name), "max_position_embeddings": 2**20})
+
+
+def _step(r: TableRow, batch: int) -> float:
+    """Seconds a step: as logged, else from the logged throughput, else from the log's clock."""
+    if r.text("train_step_s_logged"):
+        return r.number("train_step_s_logged")
+    return batch / r.number("samples_per_s_logged") if r.text("samples_per_s_logged") else r.number("step_s_blocks")
+
+
+READERS: Mapping[str, Reader] = {
+    MEGATRON: megatron, SIMUMAX: simumax, FOUNDRY: foundry, BRIDGE: bridge, MLPERF: mlperf,
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Pages made when the site is built: formulas from docstrings, accuracy from the benchmarks, pictures."""
+"""Pages made when the site is built: formulas from docstrings, pictures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 LLAMA, V3, QWEN = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-30B-A3B"
 PICTURES = (
     ("Llama-3.1-8B on two chips", "roofline", LLAMA, ("h100-sxm", "a100-sxm-80gb"), {}),
@@ -38,11 +37,6 @@ def formulas() -> str:
     return "\n".join(lines) + "\n"
 
 
-def accuracy() -> str:
-    """What the benchmarks printed."""
-    return (RESULTS / "accuracy_held_out.md").read_text(encoding="utf-8")
-
-
 def gallery(folder: Path) -> str:
     """Draws the pictures into a folder, and names them."""
     import roofline as rl
@@ -60,7 +54,7 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     with tempfile.TemporaryDirectory() as folder:
-        pages = {"formulas.md": formulas(), "accuracy.md": accuracy(), "gallery.md": gallery(Path(folder))}
+        pages = {"formulas.md": formulas(), "gallery.md": gallery(Path(folder))}
         for name, text in pages.items():
             files.append(File.generated(config, name, content=text))
         for path in _made(Path(folder)):

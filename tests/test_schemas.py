@@ -39,7 +39,7 @@ COMMANDS = [
     ["serve", LLAMA, *"--on 8xh100-sxm --input 9 --output 9 --concurrency 2 --prefill-layout tp=2 --chips 4".split()],
     ["train", LLAMA, *"--on 8xh100-sxm --batch 8 --tokens 8192 --layout dp=8 --run-tokens 1e9".split()],
     *(["plot", *ON, "--kind", kind, *SHORT.get(kind, [])] for kind in KINDS),
-    ["report", *ON, "--output-tokens", "4"], ["fit", *ON, "--batch", "400"],
+    ["accuracy"], ["report", *ON, "--output-tokens", "4"], ["fit", *ON, "--batch", "400"],
 ]  # fmt: skip
 ARRAYS = {
     "estimate": lambda: rl.estimate(LLAMA, rl.decode([1, 2], [[5], [9]]), on="h100-sxm"),

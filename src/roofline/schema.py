@@ -34,6 +34,7 @@ RESULTS = {
     "estimates.fit": "Fit",
     "estimates.train": "TrainingEstimate",
     "estimates.run": "Run",
+    "accuracy.accuracy": "Accuracy",
     "show.training": "Trained",
     "explore.difference": "Difference",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "

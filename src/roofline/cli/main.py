@@ -31,6 +31,7 @@ COMMANDS = {
     "models": "[NAME] [OPTIONS]",
     "chips": "[NAME] [OPTIONS]",
     "calibrate": "[OPTIONS]",
+    "accuracy": "[FILE] [OPTIONS]",
 }
 """Every command and how it is called; each is imported when it is."""
 

@@ -84,11 +84,21 @@ def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link |
     stay.
     """
     for place, grade in places(chip_named(chip)):
-        node = _tables().get(place, {}).get(kind, {}).get(op, {})
-        entry = node.get(software) or node.get(software.partition(" ")[0])
+        entry = _entry(place, kind, op, software)
         if entry:
             return link_of(entry, ranks, grade)
     return None
+
+
+def _entry(place: str, kind: str, op: str, software: str) -> Any:
+    node = _tables().get(place, {}).get(kind, {}).get(op, {})
+    return node.get(software) or node.get(software.partition(" ")[0])
+
+
+def held_out_error(chip: str, kind: str, op: str, software: str) -> float | None:
+    """Mean absolute error of a chip's own constants on rows that took no part in their fit; None where it has none."""
+    entry = _entry(chip_named(chip).id, kind, op, software)
+    return None if not entry else entry.get("mape")
 
 
 def link_of(entry: Mapping[str, Any], ranks: int, grade: str) -> Link:

@@ -1,0 +1,103 @@
+"""Measured attention blocks, from the first projection to the last, beside the same ops of a model of one layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+import roofline as rl
+from measured_ops import column, known, parts, read
+from roofline.accuracy.scoring import Scored
+from roofline.machine.chip import chip_named
+from roofline.model.errors import InputError
+from roofline.model.load import catalog_config
+
+FILES = ("mla_aic.csv", "mla_engines_aic.csv")
+FORMATS = {"bfloat16": "bf16", "fp8_block": "fp8-block", "fp8": "fp8", "nvfp4": "nvfp4"}
+# Table → the model whose attention it is, where the row names none.
+TABLES = {
+    "mla_context_module": "deepseek-ai/DeepSeek-V3", "mla_generation_module": "deepseek-ai/DeepSeek-V3",
+    "dsa_context_module": "deepseek-ai/DeepSeek-V3.2", "dsa_generation_module": "deepseek-ai/DeepSeek-V3.2",
+}  # fmt: skip
+MODELS = {"GLM-5": "zai-org/GLM-5", "GLM-5-FP8": "zai-org/GLM-5"}
+OUTSIDE = ("embedding", "attn_norm", "attn_residual", "ffn", "gate", "act", "down", "final", "lm_head")
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Rows of one file, chip and software, and their predictions."""
+
+    file: str
+    system: str
+    slices: tuple[str, ...]
+    row: NDArray[np.int64]
+    scored: Scored
+
+
+@cache
+def one_layer(name: str, heads: int) -> rl.Model:
+    """One dense layer of a model, with so many heads."""
+    config = {
+        **catalog_config(name),
+        "num_hidden_layers": 1,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+    }
+    return rl.load({**config, "first_k_dense_replace": 1, "mlp_layer_types": ["dense"]})
+
+
+def blocks(folder: Path) -> Iterator[Blocks]:
+    """Every block of a model of the catalog, in CUDA graphs."""
+    for file in FILES:
+        frame = read(folder, file)
+        if not frame.height:
+            continue
+        if "software" not in frame.columns:
+            frame = frame.filter(pl.col("graph") == 1)
+            frame = frame.with_columns(software=pl.col("backend") + " " + pl.col("version"))
+        else:
+            frame = frame.with_columns(model=pl.lit(""))
+        frame = frame.filter(pl.col("table").is_in(list(TABLES)) & (pl.col("latency_ms") > 0))
+        sizes = ("num_heads", "batch_size", "isl", "step")
+        frame = frame.filter(pl.all_horizontal(pl.col(c).is_not_null() & (pl.col(c) >= 0) for c in sizes))
+        keys = ["system", "software", "table", "model", "kv_cache_dtype", "gemm_type", "num_heads"]
+        for key, part in parts(frame, keys):
+            block = _block(file, key, part)
+            if block is not None:
+                yield block
+
+
+def _block(file: str, key: tuple[str, ...], part: pl.DataFrame) -> Blocks | None:
+    """Rows that differ in batch and lengths alone; None where they cannot be predicted."""
+    system, software, table, label, cache_dtype, gemm, heads = key
+    formats, engine = FORMATS.get(gemm), software.partition(" ")[0]
+    if formats is None or not known(system):
+        return None
+    name = MODELS.get(label.rpartition("/")[2], TABLES[table])
+    step = rl.Step(
+        cached=column(part, "step").astype(int), new=column(part, "isl").astype(int),
+        batch=column(part, "batch_size").astype(int),
+    )  # fmt: skip
+    cached = "fp8" if cache_dtype == "fp8" else "bf16"
+    try:
+        e = rl.estimate(
+            one_layer(name, int(float(heads))), step, on=chip_named(system).id, engine=engine, within=False,
+            precision=f"weights={formats},kv={cached}",
+        )  # fmt: skip
+    except InputError:
+        return None
+    spans = [op.span for op in e.ops if not op.name.startswith(OUTSIDE)]
+    floor, expected, low, high = (
+        np.broadcast_to(np.sum([np.broadcast_to(s.ends()[i], (part.height,)) for s in spans], axis=0), (part.height,))
+        for i in range(4)
+    )
+    seconds = column(part, "latency_ms") / 1e3
+    scored = Scored(expected, seconds, floor, low, high, np.zeros(part.height, dtype=bool), "-")
+    slices = (f"blocks,{table}", f"blocks,{table},{engine}", "blocks")
+    return Blocks(file, system, slices, part["row"].to_numpy().astype(np.int64), scored)

@@ -1,0 +1,132 @@
+"""Tables of measurements in the documented format (docs/accuracy.md), and their rows' cells."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import StringIO
+from math import isfinite
+from pathlib import Path
+
+from roofline.accuracy.measurements import QUANTITIES, MeasuredRun, checked
+from roofline.model.errors import InputError, nearest
+from roofline.model.untrusted import printable
+
+LARGEST_TABLE = 64 * 2**20
+"""Bytes of a table; a larger one is refused."""
+COLUMNS: Mapping[str, str] = {
+    "quantity": f"what was measured: {', '.join(f'`{q}`' for q in QUANTITIES)}",
+    "model": "a name of the catalog, a Hub id, or the path of a config.json",
+    "on": "the machine, as `--on` takes it",
+    "seconds": "how long it took",
+    "layout": "degrees of parallelism, as `--layout` takes them",
+    "engine": "the engine; empty for the quantity's own",
+    "precision": "formats instead of the checkpoint's, as `--precision` takes them",
+    "batch": "sequences at once, of all replicas together",
+    "input": "tokens of a prompt; of `decode` the cached tokens; of `training` the tokens of a sequence",
+    "output": "generated tokens of each sequence",
+    "concurrency": "requests in flight of a server",
+    "rate": "requests that a server receives in a second, where that is what is known",
+    "group": "a name; rows of the same name are scored together, besides all of the file",
+}
+"""Column → what stands in it."""
+NEEDED = ("quantity", "model", "on", "seconds")
+_NUMBER = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d+)?")
+
+
+class CellError(InputError):
+    """A cell that cannot be read as what its column should hold."""
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of a table, read with care: what is asked for is there and is what it should be, or a CellError."""
+
+    row: int
+    values: Mapping[str, str]
+
+    def text(self, column: str) -> str:
+        """What stands in a column, "" where nothing does or there is no such column."""
+        return (self.values.get(column) or "").strip()
+
+    def number(self, column: str) -> float:
+        """A number above 0, of `1933 (1858)` the first. Thousands may be set off with commas."""
+        text = self.text(column).partition(" ")[0]
+        value = float(text.replace(",", "")) if re.search(r"\d", text) and _NUMBER.fullmatch(text) else float("nan")
+        if not (isfinite(value) and value > 0):
+            raise CellError(column, self.text(column), "a number above 0")
+        return value
+
+    def whole(self, column: str, default: int | None = None) -> int:
+        """A whole number from 1; `default` for an empty cell, where there is one."""
+        if default is not None and not self.text(column):
+            return default
+        value = self.number(column)
+        if not value.is_integer():
+            raise CellError(column, self.text(column), "a whole number from 1")
+        return int(value)
+
+
+def cells(path: Path) -> Iterator[TableRow]:
+    """The rows of a CSV file, numbered from 0. Raises InputError for what cannot be read as one."""
+    name = printable(str(path))
+    try:
+        if not path.is_file():
+            raise InputError(name, "no such file" if not path.exists() else "a folder or a device", "a CSV file")
+        if path.stat().st_size > LARGEST_TABLE:
+            raise InputError(name, f"{path.stat().st_size} bytes", f"at most {LARGEST_TABLE} bytes")
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(name, getattr(error, "strerror", None) or "other bytes", "a CSV file in UTF-8") from error
+    try:
+        for row, values in enumerate(csv.DictReader(StringIO(text, newline=""))):
+            yield TableRow(row, {k: v for k, v in values.items() if isinstance(k, str) and isinstance(v, str)})
+    except csv.Error as error:
+        raise InputError(name, str(error), "a CSV file") from error
+
+
+def header(path: Path) -> list[str]:
+    """The columns of a CSV file, [] of an empty one."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return next(csv.reader(file), [])
+
+
+def documented(path: Path) -> Iterator[TableRow]:
+    """The rows of a table in the documented format. Raises InputError where a column is missing or unknown."""
+    rows = list(cells(path))
+    columns = [c.strip() for c in header(path)]
+    for column in columns:
+        if column not in COLUMNS:
+            raise InputError("column", column, "a column of docs/accuracy.md", nearest(column, COLUMNS))
+    for column in NEEDED:
+        if column not in columns:
+            raise InputError("columns", ",".join(columns), f"one named {column}")
+    if not rows:
+        raise InputError(printable(str(path)), "no rows", "at least one measurement")
+    yield from rows
+
+
+def measurement(r: TableRow) -> MeasuredRun:
+    """A row of the documented format. Raises InputError for a cell that is not what its column needs."""
+    sizes = {name: r.whole(name) for name in ("batch", "input", "output", "concurrency") if r.text(name)}
+    rate = r.number("rate") if r.text("rate") else None
+    group = r.text("group")
+    return checked(
+        MeasuredRun(
+            quantity=r.text("quantity"),
+            seconds=r.number("seconds"),
+            model=r.text("model"),
+            on=r.text("on"),
+            layout=r.text("layout") or None,
+            engine=r.text("engine") or None,
+            precision=r.text("precision") or None,
+            slices=(group, "all") if group else ("all",),
+            system=r.text("on"),
+            rate=rate,
+            **sizes,
+        )
+    )

@@ -1,0 +1,139 @@
+"""How far predictions are from measurements: the figures of a group of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.result import Figured, Units
+
+RowValues: TypeAlias = NDArray[np.float64]
+ENOUGH = 50
+"""Rows of a group whose coverage says something."""
+AIM = (72.0, 88.0)
+"""Percent of such a group that an interval of 80 % should hold."""
+GroupName: TypeAlias = tuple[str, str, str]
+"""File, system and slice."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Rows with what was predicted for them, in one unit.
+
+    plain: the roofline, max(FLOPs / peak, bytes / bandwidth), NaN for what has none. far: rows whose data cannot sit in
+    a cache. grade: of the constants. fitted: what was fitted on these very rows, "no" where nothing was. apart: percent
+    of mean absolute error on rows that took no part in the fit, None where that is not known.
+    """
+
+    predicted: RowValues
+    measured: RowValues
+    plain: RowValues
+    low: RowValues
+    high: RowValues
+    far: NDArray[np.bool_]
+    grade: str = "-"
+    fitted: str = "no"
+    apart: float | None = None
+
+    def columns(self) -> tuple[RowValues, RowValues, RowValues, RowValues, RowValues, NDArray[np.bool_]]:
+        """All that has a value a row."""
+        return self.predicted, self.measured, self.plain, self.low, self.high, self.far
+
+    def take(self, keep: NDArray[np.bool_]) -> Scored:
+        """Some of the rows."""
+        names = ("predicted", "measured", "plain", "low", "high", "far")
+        return replace(self, **{name: getattr(self, name)[keep] for name in names})
+
+
+@dataclass(frozen=True)
+class GroupScore(Figured):
+    """A group of rows; errors and shares in percent.
+
+    held_out: mean absolute error on rows that took no part in a fit: of the fit's five folds where these rows were
+    fitted, else of these rows; None where neither is known. plain_mape: of the roofline, None for what has none
+    (bytes, FLOPs). floor_exceeds: rows that were faster than the plain
+    roofline, None where every row may sit in a cache.
+    """
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(
+        (
+            "file", "system", "slice", "n", "mape", "median", "bias", "held_out", "plain_mape", "floor_exceeds",
+            "covered", "fitted", "grade",
+        ),
+        "",
+    )  # fmt: skip
+
+    file: str
+    system: str
+    slice: str
+    n: int
+    mape: float
+    median: float
+    bias: float
+    held_out: float | None
+    plain_mape: float | None
+    floor_exceeds: float | None
+    covered: float
+    fitted: str
+    grade: str
+
+    @property
+    def outside(self) -> bool:
+        """Whether it has rows enough, and the interval holds too few or too many of them."""
+        return self.n >= ENOUGH and not AIM[0] <= self.covered <= AIM[1]
+
+
+def scores_of(name: GroupName, parts: Iterable[Scored]) -> GroupScore:
+    """The figures of all rows of some parts.
+
+    Error of a row: predicted / measured − 1. mape, median: mean and median of its absolute value; bias: its mean.
+    """
+    together = tuple(parts)
+    p, m, plain, low, high, far = (np.concatenate(c) for c in zip(*(s.columns() for s in together), strict=True))
+    error = p / m - 1
+    plain_error = _percent(np.mean(np.abs(plain / m - 1))) if np.isfinite(plain).all() else None
+    exceeds = _percent(np.mean(plain[far] > m[far])) if far.any() and plain_error is not None else None
+    return GroupScore(
+        *name, len(m), _percent(np.mean(np.abs(error))), _percent(np.median(np.abs(error))), _percent(np.mean(error)),
+        _held_out(together), plain_error, exceeds,
+        _percent(np.mean((m >= low) & (m <= high))), _joined(s.fitted for s in together),
+        "".join(sorted({s.grade for s in together})),
+    )  # fmt: skip
+
+
+def _held_out(parts: Iterable[Scored]) -> float | None:
+    """By rows: the error apart from the fit where these rows were fitted, else their own."""
+    weighted, rows = 0.0, 0
+    for s in parts:
+        n = len(s.measured)
+        own = _percent(np.mean(np.abs(s.predicted / s.measured - 1))) if s.fitted == "no" else s.apart
+        if own is None:
+            return None
+        weighted, rows = weighted + n * own, rows + n
+    return weighted / rows
+
+
+def _joined(words: Iterable[str]) -> str:
+    """The words, each once; `no` beside others says that it holds of a part of the rows only."""
+    each = dict.fromkeys(words)
+    if len(each) > 1 and "no" in each:
+        return f"in part: {', '.join(w for w in each if w != 'no')}"
+    return ", ".join(each)
+
+
+def _percent(share: Any) -> float:
+    """A share in percent."""
+    return 100 * float(share)
+
+
+def pooled(groups: Mapping[GroupName, list[Scored]]) -> list[GroupScore]:
+    """A line for each group, and one for the pseudo-system `all` of a file's systems; in the order of their names."""
+    every: dict[GroupName, list[Scored]] = {}
+    for (file, system, part), scored in groups.items():
+        every.setdefault((file, system, part), []).extend(scored)
+        every.setdefault((file, "all", part), []).extend(scored)
+    return [scores_of(name, every[name]) for name in sorted(every)]

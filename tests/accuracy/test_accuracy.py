@@ -1,0 +1,228 @@
+"""Scoring one's own measurements: the format, what is left out and why, the figures, and that the rows add up."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.accuracy.accuracy import SAMPLE, TOO_FAST, accuracy
+from roofline.accuracy.csvs import CellError, TableRow
+from roofline.accuracy.measurements import QUANTITIES, SERVER, MeasuredRun, predictions
+from roofline.accuracy.scoring import Scored, pooled, scores_of
+from roofline.accuracy.tally import tally, tally_of_all
+from roofline.cli.main import main
+from roofline.estimates.span import Span
+from roofline.model.errors import InputError
+
+GPT2 = "openai-community/gpt2"
+HEAD = "quantity,model,on,batch,input,output,concurrency,seconds,group"
+
+
+def table(folder: Path, *rows: str, head: str = HEAD) -> Path:
+    path = folder / "mine.csv"
+    path.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+# -- cells ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("12", 12), ("1,024", 1024), ("1933 (1858)", 1933), (" 7 ", 7), ("1e3", 1000), ("1,234,567.0", 1234567)],
+)
+def test_a_cell_is_a_number(text: str, value: int) -> None:
+    assert TableRow(0, {"a": text}).whole("a") == value
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "-3", "nan", "inf", "1,2", "1.5", "1e999", ",", ".", "(7)", "1_000"])
+def test_a_cell_that_is_none(text: str) -> None:
+    with pytest.raises(CellError):
+        TableRow(0, {"a": text}).whole("a")
+
+
+def test_an_empty_cell_may_have_a_default() -> None:
+    assert TableRow(0, {"a": ""}).whole("a", 1) == TableRow(0, {}).whole("a", 1) == 1
+
+
+@given(st.text(max_size=12))
+def test_no_text_crashes_a_cell(text: str) -> None:
+    with suppress(CellError):
+        assert TableRow(0, {"a": text}).number("a") > 0
+
+
+# -- predictions ---------------------------------------------------------------------------------------------------
+def test_every_quantity_is_predicted_as_the_library_does() -> None:
+    sizes = {"batch": 2, "input": 64, "output": 8}
+    generated = rl.generate(GPT2, on="h100-sxm", **sizes)
+    served = rl.serve(GPT2, on="h100-sxm", input=64, output=8, concurrency=4)
+    trained = rl.train(GPT2, batch=2, tokens=64, on="h100-sxm")
+    expected = {
+        "latency": generated.latency.expected, "ttft": generated.ttft.expected, "tpot": generated.tpot.expected,
+        "served-latency": served.latency.expected, "served-ttft": served.ttft.expected,
+        "served-tpot": served.tpot.expected, "served-token": 1 / served.tokens_per_second,
+        "prefill": rl.estimate(GPT2, rl.prefill(2, 64), on="h100-sxm").time,
+        "decode": rl.estimate(GPT2, rl.decode(2, 64), on="h100-sxm").time, "training": trained.time,
+        "training-bytes": max(s.memory.allocated for s in trained.stages),
+        "training-flops": rl.analyze(GPT2, rl.training(2, 64)).flops,
+    }  # fmt: skip
+    assert expected.keys() == QUANTITIES.keys()
+    for quantity, value in expected.items():
+        given_sizes = {"input": 64, "output": 8, "concurrency": 4} if QUANTITIES[quantity].needs is SERVER else sizes
+        (span,) = predictions([MeasuredRun(quantity=quantity, seconds=1.0, model=GPT2, on="h100-sxm", **given_sizes)])
+        assert isinstance(span, Span), (quantity, span)
+        assert span.expected == pytest.approx(value, rel=1e-12), quantity
+
+
+def test_rows_at_once_are_the_rows_one_by_one() -> None:
+    runs = [
+        MeasuredRun(quantity="latency", seconds=1.0, model=GPT2, on=on, batch=b, input=n, output=4)
+        for on in ("h100-sxm", "l4") for b, n in ((1, 16), (8, 900), (2, 5000), (3, 100))
+    ]  # fmt: skip
+    together, apart = predictions(runs), [predictions([r])[0] for r in runs]
+    for one, other in zip(together, apart, strict=True):
+        if isinstance(one, InputError):
+            assert isinstance(other, InputError)
+            assert one.field == other.field == "context"
+        else:
+            assert isinstance(other, Span)
+            assert one.ends() == pytest.approx(other.ends(), rel=1e-12)
+
+
+def test_a_server_needs_a_concurrency_or_a_rate() -> None:
+    run = {"quantity": "served-tpot", "seconds": 1.0, "model": GPT2, "on": "l4", "input": 64, "output": 8}
+    neither, both, rate = predictions([
+        MeasuredRun(**run), MeasuredRun(**run, concurrency=2, rate=1.0), MeasuredRun(**run, rate=1.0),
+    ])  # fmt: skip
+    assert isinstance(neither, InputError)
+    assert isinstance(both, InputError)
+    expected = rl.serve(GPT2, on="l4", input=64, output=8, rate=1.0).tpot.expected
+    assert isinstance(rate, Span)
+    assert rate.expected == expected
+
+
+# -- figures -------------------------------------------------------------------------------------------------------
+def scored(predicted: list[float], measured: list[float], fitted: str = "no", apart: float | None = None) -> Scored:
+    p, m = np.array(predicted), np.array(measured)
+    return Scored(p, m, p / 2, 0.9 * p, 1.1 * p, np.ones(len(p), dtype=bool), "A", fitted, apart)
+
+
+def test_the_figures_by_hand() -> None:
+    s = scores_of(("f", "s", "all"), [scored([1.0, 2.0], [1.0, 4.0]), scored([3.0], [2.0])])
+    assert (s.n, s.fitted, s.grade) == (3, "no", "A")
+    assert s.mape == pytest.approx(100 * (0 + 0.5 + 0.5) / 3)
+    assert s.median == pytest.approx(50)
+    assert s.bias == pytest.approx(0)
+    assert s.plain_mape == pytest.approx(100 * (0.5 + 0.75 + 0.25) / 3)
+    assert s.covered == pytest.approx(100 / 3)
+    assert s.floor_exceeds == 0
+    assert s.held_out == pytest.approx(s.mape)
+
+
+def test_held_out_is_of_the_fit_where_the_rows_were_fitted() -> None:
+    fitted = scored([1.0] * 3, [2.0] * 3, "the law's constants", 20.0)
+    assert scores_of(("f", "s", "all"), [fitted]).held_out == 20
+    both = scores_of(("f", "s", "all"), [fitted, scored([1.0], [2.0])])
+    assert both.held_out == pytest.approx((3 * 20 + 50) / 4)
+    assert both.fitted == "in part: the law's constants"
+    unknown = scores_of(("f", "s", "all"), [scored([1.0], [2.0], "something")])
+    assert unknown.held_out is None
+
+
+def test_what_has_no_roofline_has_no_error_of_it() -> None:
+    none = Scored(*(np.ones(2) for _ in range(2)), np.full(2, np.nan), np.ones(2), np.ones(2), np.ones(2, dtype=bool))
+    s = scores_of(("f", "s", "all"), [none])
+    assert (s.plain_mape, s.floor_exceeds, s.covered) == (None, None, 100)
+
+
+def test_systems_are_pooled() -> None:
+    lines = pooled({("f", "a", "x"): [scored([1.0], [1.0])], ("f", "b", "x"): [scored([1.0, 1.0], [2.0, 2.0])]})
+    assert [(s.system, s.n) for s in lines] == [("a", 1), ("all", 3), ("b", 2)]
+
+
+@pytest.mark.parametrize(("n", "inside", "outside"), [(50, 40, False), (50, 30, True), (50, 50, True), (49, 49, False)])
+def test_groups_whose_interval_is_off(n: int, inside: int, outside: bool) -> None:
+    part = scored([1.0] * n, [1.0] * inside + [9.0] * (n - inside))
+    assert scores_of(("f", "s", "all"), [part]).outside == outside
+
+
+def test_a_tally_adds_up() -> None:
+    one = tally("a.csv", 5, 2, ["x", "y", "x"])
+    assert [(r.why, r.rows) for r in one.reasons] == [("x", 2), ("y", 1)]
+    assert one.left == 3
+    whole = tally_of_all([one, tally("b.csv", 1, 0, ["y"])])
+    assert (whole.rows, whole.scored, whole.left) == (6, 2, 4)
+    with pytest.raises(ValueError, match=r"a\.csv"):
+        tally("a.csv", 5, 3, ["x"])
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+def test_every_row_is_scored_or_left_out(tmp_path: Path) -> None:
+    expected = float(rl.generate(GPT2, on="l4", batch=1, input=8, output=8).latency.expected)
+    path = table(
+        tmp_path, f"latency,{GPT2},l4,1,8,8,,{2 * expected},mine", f"latency,{GPT2},l4,1,8,8,,{expected / 1e4},mine",
+        f"latncy,{GPT2},l4,1,8,8,,1,", f"latency,{GPT2},l44,1,8,8,,1,", "latency,no/such,l4,1,8,8,,1,",
+        f"latency,{GPT2},l4,,8,8,,1,", f"latency,{GPT2},l4,1,8,8,,soon,", f"latency,{GPT2},l4,1,8",
+    )  # fmt: skip
+    a = accuracy(path)
+    assert (a.tally.rows, a.tally.scored, a.tally.left) == (8, 1, 7)
+    assert [p.row for p in a.problems] == [2, 3, 4, 5, 6, 7, 8]
+    assert a.problems[0].why == TOO_FAST
+    names = ("quantity", "chip", "model", "batch", "seconds")
+    assert all(p.why.startswith(name) for name, p in zip(names, a.problems[1:], strict=False))
+    assert {(s.system, s.slice, s.n) for s in a.scores} >= {("l4", "mine", 1), ("all", "all", 1)}
+    assert a.scores[0].mape == pytest.approx(50)
+
+
+def test_the_sample_is_scored_whole() -> None:
+    a = accuracy(SAMPLE)
+    assert a.tally.rows == a.tally.scored > 0
+    assert not a.problems
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "quantity"), ("quantity,model,on,seconds\n", "at least one measurement"),
+        ("quantity,model,on,second\nx,x,x,1\n", "nearest: seconds"), ("quantity,model,on\nx,x,x\n", "seconds"),
+        (b"\xff\xfe\x00", "a CSV file in UTF-8"), ("quantity,model,on,seconds\n\0,x\n", ""),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_such_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | bytes, says: str
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    try:
+        main(["accuracy", str(path)])
+    except SystemExit as stop:
+        assert stop.code == 2  # noqa: PT017 - a row of nonsense may be counted instead
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.count("\n") == 1
+        assert says in err
+
+
+@pytest.mark.parametrize("name", ["missing.csv", "."])
+def test_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["accuracy", str(tmp_path / name)])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_command_in_three_forms(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["accuracy"])
+    text = capsys.readouterr().out
+    assert "sample.csv: 5 rows, 5 scored, 0 left out" in text
+    main(["accuracy", "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == "roofline.accuracy/1"
+    assert data["tally"]["rows"] == data["tally"]["scored"] + sum(r["rows"] for r in data["tally"]["reasons"])
+    main(["accuracy", "--md"])
+    assert capsys.readouterr().out.startswith("| file |")
