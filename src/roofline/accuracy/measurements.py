@@ -9,11 +9,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-import roofline as rl
 from roofline.accuracy.scoring import Scored
+from roofline.estimates.estimate import estimate
+from roofline.estimates.generate import generate
+from roofline.estimates.serve import serve
 from roofline.estimates.span import Span
+from roofline.estimates.train import train
 from roofline.model.adapters import with_drafts, with_lora
 from roofline.model.errors import InputError, not_one_of
+from roofline.model.load import load
+from roofline.model.model import Model
+from roofline.work.analysis import analyze
+from roofline.work.step import decode, prefill
+from roofline.work.training import training
 
 RunSizes: TypeAlias = Mapping[str, Any]
 """batch, input, output, concurrency, rate → a number or an array of each."""
@@ -72,37 +80,37 @@ class Quantity:
 
 
 def _generated(name: str) -> Predict:
-    return lambda model, sizes, settings: getattr(rl.generate(model, **sizes, **settings), name)
+    return lambda model, sizes, settings: getattr(generate(model, **sizes, **settings), name)
 
 
 def _served(name: str) -> Predict:
-    return lambda model, sizes, settings: getattr(rl.serve(model, **sizes, **settings), name)
+    return lambda model, sizes, settings: getattr(serve(model, **sizes, **settings), name)
 
 
 def _per_token(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
     """Seconds for each token that a server generates; as certain as its time between tokens."""
-    serving = rl.serve(model, **sizes, **settings)
+    serving = serve(model, **sizes, **settings)
     tokens = np.asarray(serving.tokens_per_second, dtype=float)
     return serving.tpot.times(1 / (tokens * np.asarray(serving.tpot.expected, dtype=float)))  # type: ignore[no-any-return]
 
 
 def _prefill(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
-    step = rl.prefill(sizes["batch"], sizes["input"])
-    return rl.estimate(model, step, **settings).span  # type: ignore[no-any-return]
+    step = prefill(sizes["batch"], sizes["input"])
+    return estimate(model, step, **settings).span  # type: ignore[no-any-return]
 
 
 def _decode(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
-    step = rl.decode(sizes["batch"], sizes["input"])
-    return rl.estimate(model, step, **settings).span  # type: ignore[no-any-return]
+    step = decode(sizes["batch"], sizes["input"])
+    return estimate(model, step, **settings).span  # type: ignore[no-any-return]
 
 
 def _training(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
-    return rl.train(model, batch=sizes["batch"], tokens=sizes["input"], **settings).span  # type: ignore[no-any-return]
+    return train(model, batch=sizes["batch"], tokens=sizes["input"], **settings).span  # type: ignore[no-any-return]
 
 
 def _training_bytes(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
     """Bytes of the fullest rank at its peak, which the interval takes to within 3 %."""
-    e = rl.train(model, batch=sizes["batch"], tokens=sizes["input"], **settings)
+    e = train(model, batch=sizes["batch"], tokens=sizes["input"], **settings)
     peak = np.max([np.asarray(s.memory.allocated, dtype=float) for s in e.stages], axis=0)
     return Span(float("nan"), peak, 0.97 * peak, 1.03 * peak)
 
@@ -111,7 +119,7 @@ def _training_flops(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) ->
     """Model FLOPs of a step, which are known to 1 %: the conventions differ in small ops."""
     changed = with_drafts(model, settings["drafts"]) if "drafts" in settings else model
     changed = with_lora(changed, settings["lora"]) if "lora" in settings else changed
-    flops = np.asarray(rl.analyze(changed, rl.training(sizes["batch"], sizes["input"])).flops, dtype=float)
+    flops = np.asarray(analyze(changed, training(sizes["batch"], sizes["input"])).flops, dtype=float)
     return Span(float("nan"), flops, 0.99 * flops, 1.01 * flops)
 
 
@@ -149,15 +157,15 @@ def checked(m: MeasuredRun) -> MeasuredRun:
 
 
 @cache
-def _model(name: str) -> rl.Model | InputError:
+def _model(name: str) -> Model | InputError:
     """A model by name or path, or why there is none; looked for once."""
     try:
-        return rl.load(name)
+        return load(name)
     except InputError as error:
         return error
 
 
-def model_named(name: str) -> rl.Model:
+def model_named(name: str) -> Model:
     """A model by name or path. Raises InputError where there is none."""
     model = _model(name)
     if isinstance(model, InputError):
