@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from io import StringIO
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from roofline.accuracy.measurements import QUANTITIES, MeasuredRun, checked
 from roofline.model.errors import InputError, nearest
@@ -112,7 +113,8 @@ def documented(path: Path) -> Iterator[TableRow]:
 
 def measurement(r: TableRow) -> MeasuredRun:
     """A row of the documented format. Raises InputError for a cell that is not what its column needs."""
-    sizes = {name: r.whole(name) for name in ("batch", "input", "output", "concurrency") if r.text(name)}
+    names = [name for name in ("batch", "input", "output", "concurrency") if r.text(name)]
+    sizes: dict[str, Any] = {name: r.whole(name) for name in names}
     rate = r.number("rate") if r.text("rate") else None
     group = r.text("group")
     return checked(
