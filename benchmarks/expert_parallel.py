@@ -24,7 +24,7 @@ class Node:
     step: Step
     on: str
     layout: str
-    engine: str | None = None
+    engine: str = "none"
     precision: str | None = None
     saturated: bool = True
 

@@ -752,15 +752,13 @@ AMD_PRODUCTS = {
 }
 AMD_EXPERTS = {
     ("bf16", "bf16", "No"): "bf16",
+    ("fp8", "fp8", "per_Token"): "fp8",
     ("fp8", "fp8", "per_1x128"): "fp8_block",
     ("bf16", "int4", "per_1x32"): "int4_wo",
     ("bf16", "fp4", "per_1x32"): "w4a16_mxfp4",
     ("fp8", "fp4", "per_1x32"): "w4a8_mxfp4_mxfp8",
     ("fp4", "fp4", "per_1x32"): "mxfp4",
 }
-"""fp8 with a scale for each token is left out: 44 rows, none shorter than 57 us, that say nothing of a launch."""
-FEWEST = 40
-"""Rows of experts under which a table cannot tell the launch from the rest."""
 
 
 def aiter_products(folder: Path) -> Iterator[Case]:
@@ -792,7 +790,7 @@ def aiter_experts(folder: Path) -> Iterator[Case]:
     file = "moe_amd_aiter.csv"
     for (units, *formats), part in parts(read(folder, file), ["cu_num", "act_dtype", "weight_dtype", "quant"]):
         system, dtype = AMD.get(int(units)), AMD_EXPERTS.get((formats[0], formats[1], formats[2]))
-        if system is None or dtype is None or part.height < FEWEST:
+        if system is None or dtype is None:
             continue
         t, hidden, inner, k, e, gated = (
             column(part, c) for c in ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "gated")

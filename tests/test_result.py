@@ -14,6 +14,7 @@ import pytest
 
 import roofline as rl
 from roofline import schema
+from roofline.accuracy.accuracy import SAMPLE, accuracy
 from roofline.compat.model_info import RULES, account
 from roofline.machine.calibrate import Calibration, Case, MeasuredMachine, Measurement, Measurements, fit_laws
 from roofline.machine.chip import chip_named
@@ -95,6 +96,7 @@ ONE: dict[str, Callable[[], Any]] = {
     "chips": lambda: Chips(tuple(ChipFacts(chip_named(name)) for name in (ON, "l4"))),
     "clusters": lambda: Clusters(tuple(map(ClusterFacts, clusters().values()))),
     "calibration": calibration,
+    "accuracy": lambda: accuracy(SAMPLE),
     "a step of an earlier tool": lambda: account(rl.load(QWEN), "decode", RULES["efficient"], batch=2, length=64),
 }  # fmt: skip
 MANY: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {

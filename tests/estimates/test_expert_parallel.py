@@ -68,8 +68,8 @@ def step_of(new: object) -> Step:
 def test_what_is_dispatched() -> None:
     """SGLang and vLLM send fp8 with an fp32 scale for each 128 to experts of fp8 blocks, and get 16 bits back."""
     step = rl.prefill(128, 4096)
-    plain, sglang = on_ranks(step, 32), on_ranks(step, 32, engine="sglang")
-    asked = on_ranks(step, 32, precision="dispatch=fp8-group")
+    plain, sglang = on_ranks(step, 32, engine="none"), on_ranks(step, 32, engine="sglang")
+    asked = on_ranks(step, 32, engine="none", precision="dispatch=fp8-group")
     wide = on_ranks(step, 32, engine="vllm", precision="dispatch=bf16")
 
     def floors(e: rl.Estimate) -> list[float]:
