@@ -392,8 +392,8 @@ HEAD = """\
 # Written by benchmarks/fit_laws.py from measurements of aiconfigurator (Apache-2.0), vidur (MIT), LLMServingSim (MIT),
 # InferSim (Apache-2.0) and LLMCompass (BSD-3); MI300X and MI355X: of aiter's tuning tables (MIT), the fastest kernel of
 # each shape, activations already quantised, experts without permutation: a lower envelope. mape, median, bias: on rows
-# whose shape took no part in the fit (for a generation: on a chip that took no part). low, high: factors of the interval
-# that holds 80 % of those rows; *_small where the launch floor rules."""
+# whose shape took no part in the fit (for a generation: on a chip that took no part). low, high: factors of the
+# interval that holds 80 % of those rows; *_small where the launch floor rules."""
 
 
 def main(argv: Iterable[str]) -> None:

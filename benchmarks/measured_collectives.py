@@ -278,7 +278,8 @@ def published(folder: Path) -> Iterator[Rows]:
         seconds = row["latency_us"] / 1e6 if row["latency_us"] else counted / (row["bandwidth_GBps"] * 1e9)
         yield Rows(
             PUBLISHED, "h800_sxm", op, kernel, kernel, ranks, joined_nodes("h800_sxm", nodes), np.array([size]),
-            np.array([seconds]), Shapes(np.array([0]), np.array([row["row"]])), ("all", f"{kernel},{op}"), routing=routing,
+            np.array([seconds]), Shapes(np.array([0]), np.array([row["row"]])), ("all", f"{kernel},{op}"),
+            routing=routing,
         )  # fmt: skip
 
 

@@ -337,7 +337,8 @@ def test_experts_in_mxfp4_as_gpt_oss_is_published() -> None:
 def test_experts_one_by_one() -> None:
     """A mixture in FP8 with a scale for each tensor, stored as Mixtral is, and draft-free."""
     config = {
-        "model_type": "mixtral", "max_position_embeddings": 2048, "vocab_size": 128, "hidden_size": 64, "intermediate_size": 128, "dtype": "bfloat16",
+        "model_type": "mixtral", "max_position_embeddings": 2048, "vocab_size": 128, "hidden_size": 64,
+        "intermediate_size": 128, "dtype": "bfloat16",
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "num_local_experts": 4,
         "num_experts_per_tok": 2, "tie_word_embeddings": False,
     }  # fmt: skip

@@ -47,7 +47,7 @@ KV_OF_MANY_TOKENS = {
     ("LGAI-EXAONE/EXAONE-4.0-32B", 8192): 1_342_177_280,
 }
 STATE = {
-    "state-spaces/mamba-2.8b-hf": 12_451_840,  # 64 layers × 5120 channels × (16 states + 3 inputs) × 2 B, loaded in bf16
+    "state-spaces/mamba-2.8b-hf": 12_451_840,  # 64 layers × 5120 channels × (16 states + 3 inputs) × 2 B, in bf16
     "tiiuae/falcon-mamba-7b": 19_922_944,  # 64 × 8192 × (16 + 3) × 2
     "ai21labs/Jamba-v0.1": 8_716_288,  # 28 × 8192 × (16 + 3) × 2
     # 36 × (128 heads × 64 × 128 + (8192 + 2 × 128) channels × 3) × 2

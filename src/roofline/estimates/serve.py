@@ -249,7 +249,7 @@ class Server:
 
 
 def closed_wait(requests: Count, service: Count, away: Count) -> Count:
-    """Seconds that a prompt waits for others, of `requests` that each take `service` at the server and are `away` after.
+    """Seconds that a prompt waits for others, of `requests` that each take `service` of the server, then are `away`.
 
     Mean value analysis of a closed queue (Reiser and Lavenberg 1980; Schweitzer's step from n to n − 1) with service
     that does not vary, of which half is left of the one under way:
