@@ -81,7 +81,6 @@ SMALLER: dict[str, dict[str, Any]] = {
         "num_hidden_layers": 6,
         "n_routed_experts": 16,
         "vocab_size": 8192,
-        "pad_token_id": 0,
     },
     "jetmoe": {"hidden_size": 512, "num_hidden_layers": 3, "intermediate_size": 1024, "vocab_size": 8192},
 }

@@ -1,6 +1,7 @@
 """The table of class defaults is what the classes of transformers say, and a config read with it is the class's."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,7 +59,7 @@ def test_one_changed_key_means_what_it_means_to_the_class(model_type: str) -> No
         results = []
         for config in (full, short):
             try:
-                results.append(rl.load(config))
+                results.append(replace(rl.load(config), name="", model_type=""))
             except rl.InputError:
                 results.append(None)
         assert results[0] == results[1], str(short)

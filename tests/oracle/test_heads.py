@@ -15,7 +15,13 @@ APART = {
     "gptj": "its answers' head has num_labels outputs",
 }
 
-SEEING = {"phi4_multimodal": "its base sees and hears", "chameleon": "its base holds the coder of images"}
+SEEING = {
+    "phi4_multimodal": "its base sees and hears",
+    "chameleon": "its base holds the coder of images",
+    "git": "its base sees",
+    "voxtral_realtime_text": "its base has no name in the package",
+    "longcat_flash": "its class makes up-projections for experts that do nothing, which no checkpoint holds",
+}
 
 
 def parameters(config: dict[str, Any], name: str) -> int:

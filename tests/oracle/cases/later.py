@@ -234,7 +234,7 @@ CASES: dict[str, Case] = {
         # The whole, which alone has a head, never ties it.
         {
             **without("tie_word_embeddings", of=DENSE),
-            **KV_OR_ALL,
+            **KV,
             **ATTENTION_BIAS,
             **MLP_BIAS,
             ("head_dim", "rope_parameters"): ((32, _rope(6, 5, 5)),),
