@@ -11,7 +11,7 @@ from typing import Any
 from roofline.model.errors import InputError
 from roofline.model.headers import LARGEST_INDEX, Tensor, check_index, header_tensors, index_files
 from roofline.model.hub import hub_file_if_any, hub_ranges, in_cache, local_range
-from roofline.model.load import Origin
+from roofline.model.origin import Origin
 from roofline.model.untrusted import printable, read_config
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"

@@ -19,6 +19,7 @@ from roofline.model.errors import InputError, nearest
 from roofline.model.families import build
 from roofline.model.hub import CONFIG_NAME, SOURCES, HubError, commit_of, hub_file, hub_file_if_any
 from roofline.model.model import Model
+from roofline.model.origin import Origin
 from roofline.model.untrusted import printable, read_config
 
 CATALOG = Path(__file__).with_name("catalog")
@@ -48,22 +49,6 @@ class CatalogEntry:
 
 
 Source = Mapping[str, Any] | os.PathLike[str] | str
-
-
-@dataclass(frozen=True)
-class Origin:
-    """A config, its name, and where it was.
-
-    `folder`: that of a config.json, or `repository` and `commit` of the Hub; neither for a dict, the catalog and files
-    of other names. `notes`: what could not be learned on the way.
-    """
-
-    name: str
-    raw: Mapping[str, Any]
-    folder: Path | None = None
-    repository: str = ""
-    commit: str = ""
-    notes: tuple[str, ...] = ()
 
 
 def load(source: Source, *, revision: str | None = None, headers: bool = False) -> Model:

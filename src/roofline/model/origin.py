@@ -1,0 +1,24 @@
+"""Where a config came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A config, its name, and where it was.
+
+    `folder`: that of a config.json, or `repository` and `commit` of the Hub; neither for a dict, the catalog and files
+    of other names. `notes`: what could not be learned on the way.
+    """
+
+    name: str
+    raw: Mapping[str, Any]
+    folder: Path | None = None
+    repository: str = ""
+    commit: str = ""
+    notes: tuple[str, ...] = ()
