@@ -17,7 +17,7 @@ def serving_text(s: Serving) -> str:
         *([replicas] if replicas else []),
         "",
         f"TTFT     {span_text(s.ttft)}",
-        "         arrival to first token: the step under way, queueing behind other prompts (M/G/1), own prefill",
+        "         arrival to first token: the step under way, prompts of others in flight (closed queue), own prefill",
         f"TPOT     {span_text(s.tpot)}",
         "         mean time between tokens after the first, other requests' prefill included",
         f"latency  {span_text(s.latency)}",
