@@ -1,6 +1,7 @@
 """How the configs of each model type may vary, as data: see `axes` for what a case is."""
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from typing import Any
 
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ def base(model_type: str) -> dict[str, Any]:
     """The config of that type from which the others vary."""
     if model_type in WRAPPERS:
         return _wrap(model_type, base(WRAPPERS[model_type]))
-    return {"model_type": model_type, **CASES[model_type].base}
+    return {"model_type": model_type, **deepcopy(CASES[model_type].base)}  # the real code writes into what it reads
 
 
 def one_by_one(model_type: str) -> Iterator[dict[str, Any]]:
