@@ -221,6 +221,12 @@ def test_spark_routes_a_narrower_stream() -> None:
     assert names(rl.load(MUSE), 0, "experts_in_proj") > {"mlp.pre_expert_proj"}
 
 
+def test_spark_gates_its_residual_sums_with_a_vector_each() -> None:
+    layer = rl.load(MUSE).layers[0]
+    gates = {x.name: x.parameters for x in layer.modules if x.name.endswith("_residual")}
+    assert gates == {"attn_residual": 64, "ffn_residual": 64}
+
+
 @pytest.mark.parametrize("model_type", ["muse_spark_text", "muse_glimmer_text"])
 def test_layers_without_a_base_have_no_rotary_embedding(model_type: str) -> None:
     config = {**MUSE, "model_type": model_type}

@@ -32,11 +32,16 @@ def formats_of(model: Model, asked: object, base: Precision | None = None) -> tu
         return model, own.merged(asked)
     formats = own.merged(roles or None)
     plain = replace(_without(model, formats), precision=replace(formats, own=frozenset(PARTS)))
-    for rule in rules:
-        if quantised(plain, Scheme((rule,), source="precision", strict=True))[1]:
-            raise InputError("precision", rule.pattern, "a role, or a name or pattern of the model's modules")
-    changed, _ = quantised(plain, Scheme(rules, source="precision"))
+    changed, unmatched = _by(plain, rules)
+    if unmatched:
+        nothing = next(rule.pattern for rule in rules if _by(plain, (rule,))[1])
+        raise InputError("precision", nothing, "a role, or a name or pattern of the model's modules")
     return changed, changed.precision
+
+
+def _by(model: Model, rules: tuple[Rule, ...]) -> tuple[Model, tuple[str, ...]]:
+    """The model by these rules, and a line about those that name nothing in it."""
+    return quantised(model, Scheme(rules, source="precision", strict=True))
 
 
 def _told_apart(asked: object) -> tuple[dict[str, Any], tuple[Rule, ...]]:
