@@ -177,6 +177,12 @@ class Plan:
         """The sum over all ops of a step."""
         return self.totals(step).get("", EMPTY)
 
+    def by_view(self, step: Step) -> Mapping[View[Any], Total]:
+        """The sums over the modules that see the same of a step: those of a whole step in parts that add up."""
+        step = step.as_floats()
+        each = {view: _sums([(entries, view(step))], self.target, together) for view, entries in self._views.items()}
+        return {view: sums.get("", EMPTY) for view, sums in each.items()}
+
     def _seen(self, view: View[Any], entries: Sequence[Placed], step: Step, by: Sorter) -> Mapping[Hashable, Total]:
         """The sums of modules that see the same of a step of numbers."""
         if isinstance(step, Training):

@@ -38,6 +38,8 @@ class Engine:
     `fuses`: dtypes it quantises activations to in the kernel before the product. `runs`: by format of routed experts
     and generation of chip, the dtype of the kernel it runs where that is not the format's own. `dispatches`: by format
     of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
+    `mixes`: prompts and decodes share a step, else prompts go first, alone. `splits`: a prompt longer than what is left
+    of a step's tokens is cut into chunks. `reserves`: a request begins where the memory holds it to its last token.
     `serves`: generations and kinds of chips that it runs on.
     """
 
@@ -60,6 +62,9 @@ class Engine:
     fuses: tuple[str, ...] = ()
     runs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     dispatches: Mapping[str, str] = field(default_factory=dict)
+    mixes: bool = True
+    splits: bool = True
+    reserves: bool = False
     serves: tuple[str, ...] = ()
     source: str = ""
 

@@ -267,8 +267,9 @@ def _scan(op: o.Delta | o.Dual | o.Memorise, target: Target) -> Seconds:
 
     No mLSTM has been measured: its chunks are the same products as Mamba-2's, and take that kernel's constants.
     """
-    batch, tokens = op.step.sequences, op.step.tokens
-    if not some(tokens > batch):
+    singles, single = split_singles(op.step)
+    batch, tokens = op.step.sequences - singles, op.step.tokens - single
+    if not some(op.step.tokens > op.step.sequences):
         return one_pass(op, target)
     constants = target.constants("bf16", "scan")
     if isinstance(op, o.Dual):
@@ -276,7 +277,22 @@ def _scan(op: o.Delta | o.Dual | o.Memorise, target: Target) -> Seconds:
     else:
         keys, key, value = op.key_heads, op.key_dim, op.value_dim
     roof = target.roof(matrix_format(op, target))
-    return law.scan(batch, tokens / batch, keys, op.heads, key, value, roof, constants.record), constants
+    seconds = law.scan(batch, tokens / batch, keys, op.heads, key, value, roof, constants.record)
+    if some(singles > 0):
+        seconds = seconds + one_pass(op, target)[0] * singles / op.step.sequences
+    return seconds, constants
+
+
+def split_singles(step: Step) -> tuple[Count, Count]:
+    """Queries of one token beside longer ones, and their tokens on this rank: a kernel of their own passes over them.
+
+    Those of array lengths stay with the longer ones.
+    """
+    alone = [q for q in step.queries if not is_array(q.new) and q.new == 1]
+    if len(alone) == len(step.queries):
+        return 0, 0
+    count = sum((q.count for q in alone), 0)
+    return count, step.share(count)
 
 
 # -- gradients -----------------------------------------------------------------------------------------------------

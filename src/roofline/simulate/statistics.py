@@ -1,0 +1,148 @@
+"""What is kept of many requests in bounded memory: percentiles, means with their confidence, and a timeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import exp, isnan, log, sqrt
+
+import numpy as np
+
+from roofline.distinct import Array
+
+EXACT = 2**20
+"""Values that a sample keeps as they are; of more it keeps how many fall into bins."""
+BIN = 1e-3
+"""Width of a bin in its value."""
+BATCHES = 32
+"""Parts of a run whose means tell how sure the mean of all is (batch means; Law, Simulation Modeling and Analysis, §9.5)."""
+STUDENT = 2.0395
+"""97.5 % quantile of Student's t with 31 degrees of freedom."""
+SMALLEST = 1e-9
+POINTS = 512
+"""Pieces of time that a timeline has at most."""
+
+
+class Sample:
+    """Values that are at least 0, with weights: exact up to EXACT values of weight one, beyond within 0.05 %."""
+
+    def __init__(self) -> None:
+        self.values: list[float] | None = []
+        self.bins: dict[int, float] = {}
+        self.number = 0.0
+        self.sum = 0.0
+        self.parts: list[tuple[float, float]] = []
+
+    def add(self, value: float, weight: float = 1.0) -> None:
+        """A value, so many times."""
+        self.number += weight
+        self.sum += value * weight
+        if self.values is not None:
+            if weight == 1.0 and len(self.values) < EXACT:
+                self.values.append(value)
+                return
+            kept, self.values = self.values, None
+            for other in kept:
+                self._count(other, 1.0)
+        self._count(value, weight)
+
+    def _count(self, value: float, weight: float) -> None:
+        place = int(log(max(value, SMALLEST) / SMALLEST) / BIN)
+        self.bins[place] = self.bins.get(place, 0.0) + weight
+
+    @property
+    def mean(self) -> float:
+        """The mean, NaN of nothing."""
+        return self.sum / self.number if self.number else float("nan")
+
+    def percentiles(self, shares: tuple[float, ...]) -> tuple[float, ...]:
+        """The least values that so large shares of all do not exceed (nearest rank); NaN of nothing."""
+        if not self.number:
+            return tuple(float("nan") for _ in shares)
+        if self.values is not None:
+            ordered = np.sort(np.array(self.values))
+            places = [max(0, int(np.ceil(share * ordered.size)) - 1) for share in shares]
+            return tuple(float(ordered[place]) for place in places)
+        places, weights = np.array(sorted(self.bins)), np.array([self.bins[p] for p in sorted(self.bins)])
+        reached = np.cumsum(weights)
+        found = [places[np.searchsorted(reached, share * reached[-1] - 1e-9)] for share in shares]
+        return tuple(SMALLEST * exp((float(place) + 0.5) * BIN) if place else 0.0 for place in found)
+
+    def shares(self, points: int = 200) -> tuple[Array, Array]:
+        """The distribution: values, and the share of all that does not exceed each."""
+        shares = np.linspace(0, 1, points + 1)[1:]
+        return np.array(self.percentiles(tuple(shares.tolist()))), shares
+
+
+class Means:
+    """The means of consecutive batches of a series of unknown length, and the confidence of the mean of all.
+
+    Batches of one value are merged in pairs whenever there are twice as many as are wanted.
+    """
+
+    def __init__(self) -> None:
+        self.size, self.sums = 1, list[float]()
+        self.inside, self.sum = 0, 0.0
+
+    def add(self, value: float) -> None:
+        """The next value of the series."""
+        self.sum += value
+        self.inside += 1
+        if self.inside == self.size:
+            self.sums.append(self.sum)
+            self.inside, self.sum = 0, 0.0
+            if len(self.sums) == 2 * BATCHES:
+                self.sums = [a + b for a, b in zip(self.sums[::2], self.sums[1::2], strict=True)]
+                self.size *= 2
+
+    @property
+    def half_width(self) -> float:
+        """Half of the 95 % confidence interval of the mean, from 32 batches; NaN of fewer."""
+        if len(self.sums) < BATCHES:
+            return float("nan")
+        per = len(self.sums) // BATCHES
+        means = np.array(self.sums[: per * BATCHES]).reshape(BATCHES, per).sum(axis=1) / (per * self.size)
+        return float(STUDENT * means.std(ddof=1) / sqrt(BATCHES))
+
+    @property
+    def relative(self) -> float:
+        """Half of the interval over the mean; infinite while it is not known."""
+        width = self.half_width
+        mean = sum(self.sums) / max(1, len(self.sums) * self.size)
+        return float("inf") if isnan(width) or mean <= 0 else width / mean
+
+
+@dataclass
+class Timeline:
+    """Quantities over time, in pieces of equal length that double whenever there are too many."""
+
+    names: tuple[str, ...]
+    width: float = 0.0
+    sums: list[list[float]] = field(default_factory=list)
+
+    def add(self, start: float, end: float, values: tuple[float, ...]) -> None:
+        """They had these values from a time to a time."""
+        if end <= start:
+            return
+        if not self.width:
+            self.width = max((end - start) / 8, SMALLEST)
+        while end > self.width * POINTS:
+            self._double()
+        first, last = int(start / self.width), min(int(end / self.width), POINTS - 1)
+        while len(self.sums) <= last:
+            self.sums.append([0.0] * len(self.names))
+        for place in range(first, last + 1):
+            seconds = min(end, (place + 1) * self.width) - max(start, place * self.width)
+            row = self.sums[place]
+            for i, value in enumerate(values):
+                row[i] += value * seconds
+
+    def _double(self) -> None:
+        pairs = [self.sums[i : i + 2] for i in range(0, len(self.sums), 2)]
+        self.sums = [[sum(column) for column in zip(*pair, strict=True)] for pair in pairs]
+        self.width *= 2
+
+    def series(self) -> tuple[Array, dict[str, Array]]:
+        """The ends of the pieces, and the mean of every quantity in each."""
+        sums = np.array(self.sums) if self.sums else np.zeros((0, len(self.names)))
+        times = self.width * np.arange(1, len(self.sums) + 1)
+        return times, {name: sums[:, i] / self.width for i, name in enumerate(self.names)}

@@ -1,0 +1,206 @@
+"""Seconds of every step that a scheduler may put together, looked up in tables that a plan fills once.
+
+What a product, a norm or a collective takes depends on the step's new tokens alone, the head on its sequences: both
+stand in lists, exact at every whole number. Attention takes the sum of its kernels: that of all decodes together, at
+their mean context, and that of each prompt's chunk by what is cached and what is new. Those two stand on grids of
+geometric spacing and are interpolated linearly, in between which they are nearly linear.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from roofline.distinct import Array
+from roofline.estimates.plan import EMPTY, Plan
+from roofline.model.maths import root
+from roofline.work.step import Queries, Step, logits_alone, prefill, tokens_alone, tokens_and_phase
+from roofline.work.step import replace as changed
+
+COUNTED = (tokens_alone, tokens_and_phase, logits_alone)
+"""What modules see that take as long whatever the contexts are."""
+SPACING = 2**0.25
+"""Ratio of neighbours of a grid: between them n² is off by at most 0.9 % of itself, n by nothing."""
+FIRST = 32
+"""Up to here grids hold every whole number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """A function of two numbers on a grid, linear in between. `values[i][j]` stands at `rows[i]`, `columns[j]`."""
+
+    rows: list[float]
+    columns: list[float]
+    values: list[list[float]]
+
+    def at(self, row: float, column: float) -> float:
+        """The value at a point; beyond the grid the last cell goes on."""
+        i, a = _place(self.rows, row)
+        j, b = _place(self.columns, column)
+        low, high = self.values[i], self.values[i + 1]
+        before = low[j] + b * (low[j + 1] - low[j])
+        return before + a * (high[j] + b * (high[j + 1] - high[j]) - before)
+
+    def row(self, row: float) -> list[float]:
+        """The values along the columns at one row."""
+        i, a = _place(self.rows, row)
+        return [x + a * (y - x) for x, y in zip(self.values[i], self.values[i + 1], strict=True)]
+
+
+def _place(points: list[float], value: float) -> tuple[int, float]:
+    """The cell that a value is in, and how far into it."""
+    i = min(max(bisect_right(points, value) - 1, 0), len(points) - 2)
+    return i, (value - points[i]) / (points[i + 1] - points[i])
+
+
+@dataclass(frozen=True, eq=False)
+class Decodes:
+    """The steps of one number of decodes by their mean context: seconds, and their integral over the context."""
+
+    contexts: list[float]
+    seconds: list[float]
+    until: list[float]
+
+    def step(self, context: float) -> float:
+        """Seconds of one step."""
+        i, a = _place(self.contexts, context)
+        return self.seconds[i] + a * (self.seconds[i + 1] - self.seconds[i])
+
+    def steps(self, context: float, number: int, growth: float) -> float:
+        """Seconds of a row of steps of which each begins `growth` tokens after the one before.
+
+        Σ t(L + i·g) = ∫ t(x) dx / g from L − g/2 to L + (n − 1/2)·g: exact where t is linear.
+        """
+        start = context - growth / 2
+        return (self._integral(start + number * growth) - self._integral(start)) / growth
+
+    def number(self, context: float, seconds: float, growth: float) -> int:
+        """The fewest steps that take so long."""
+        start = context - growth / 2
+        aim = self._integral(start) + seconds * growth
+        i = min(max(bisect_right(self.until, aim) - 1, 0), len(self.until) - 2)
+        left, t = aim - self.until[i], self.seconds[i]
+        slope = (self.seconds[i + 1] - t) / (self.contexts[i + 1] - self.contexts[i])
+        # t·x + slope·x²/2 = left, in the form that does not cancel
+        into = 2 * left / (t + root(max(t * t + 2 * slope * left, 0.0)))
+        steps = (self.contexts[i] + into - start) / growth
+        return max(1, -int(-steps // 1) if steps - round(steps) > 1e-9 else round(steps))
+
+    def _integral(self, context: float) -> float:
+        i, _ = _place(self.contexts, context)
+        into = context - self.contexts[i]
+        slope = (self.seconds[i + 1] - self.seconds[i]) / (self.contexts[i + 1] - self.contexts[i])
+        return self.until[i] + into * (self.seconds[i] + slope * into / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class StepTimes:
+    """Expected seconds of the steps of one replica; see the module's words. Host time is in them.
+
+    `products[t]`: t new tokens, a prompt among them; `decoding[b]`: b decodes; `heads[s]`: the head of s sequences.
+    `decodes`: attention by decodes and mean context; `prompts`: by new and cached tokens of a chunk. `shared`: what
+    each chunk after the first does not pay again. `width`: tokens that each decode brings, more than one where drafts
+    are verified; `drafting`: seconds of proposing them, by decodes and mean context.
+    """
+
+    products: list[float]
+    decoding: list[float]
+    heads: list[float]
+    decodes: Surface
+    prompts: Surface
+    shared: float
+    sequence_s: float
+    token_s: float
+    step_s: float
+    width: int = 1
+    drafting: Surface | None = None
+    _rows: dict[int, Decodes] = field(default_factory=dict, init=False, repr=False)
+
+    def row(self, decodes: int) -> Decodes:
+        """The steps of so many decodes and nothing else."""
+        row = self._rows.get(decodes)
+        if row is None:
+            row = self._rows[decodes] = self._row(decodes)
+        return row
+
+    def _row(self, decodes: int) -> Decodes:
+        contexts = self.decodes.columns
+        sequences = decodes if self.width == 1 else decodes * self.width
+        fixed = self.decoding[sequences] + self.heads[sequences] + self._host(decodes, sequences)
+        seconds = [fixed + t for t in self.decodes.row(decodes)]
+        if self.drafting is not None:
+            seconds = [t + d for t, d in zip(seconds, self.drafting.row(decodes), strict=True)]
+        parts = np.diff(contexts) * (np.array(seconds[:-1]) + np.array(seconds[1:])) / 2
+        return Decodes(contexts, seconds, [0.0, *np.cumsum(parts).tolist()])
+
+    def mixed(self, chunks: Sequence[tuple[int, int]], decodes: int, context: float) -> float:
+        """Seconds of a step of prompts' chunks, each (cached, new), and decodes of that mean context."""
+        tokens, sequences = decodes * self.width, len(chunks) + decodes * self.width
+        seconds = self.decodes.at(decodes, context) if decodes else 0.0
+        if decodes and self.drafting is not None:
+            seconds += self.drafting.at(decodes, context)
+        for cached, new in chunks:
+            seconds += self.prompts.at(new, cached) - self.shared
+            tokens += new
+        seconds += self.shared + self.products[tokens] + self.heads[sequences]
+        return seconds + self._host(len(chunks) + decodes, tokens)
+
+    def _host(self, sequences: int, tokens: int) -> float:
+        return self.step_s + self.sequence_s * sequences + self.token_s * tokens
+
+
+def step_times(plan: Plan, most_tokens: int, most_running: int, longest: int, width: int = 1) -> StepTimes:
+    """The tables of a plan for steps of at most so many new tokens and sequences, none longer than `longest`."""
+    engine = plan.target.engine
+    counts = np.arange(1, max(most_tokens, most_running * width) + 1, dtype=np.float64)
+    few = np.arange(1, most_running * width + most_tokens + 1, dtype=np.float64)[: counts.size]
+    one = prefill(1, 1)
+    products = _seconds(plan, changed(one, (Queries(0, counts, 1),)), COUNTED[:2])
+    decoding = _seconds(plan, changed(one, (Queries(1, 1, counts),)), COUNTED[:2])
+    heads = _seconds(plan, changed(one, (Queries(0, 1, few),)), COUNTED[2:])
+    running, contexts = _spaced(most_running), _spaced(longest + width)
+    new, cached = _spaced(min(most_tokens, longest)), [0.0, *_spaced(longest)]
+    attending = tuple(view for view in plan.by_view(one) if view not in COUNTED)
+    return StepTimes(
+        [0.0, *products.tolist()], [0.0, *decoding.tolist()], [0.0, *heads.tolist()],
+        _surface(plan, attending, running, contexts, lambda b, length: Queries(length, width, b)),
+        _surface(plan, attending, new, cached, lambda fresh, before: Queries(before, fresh, 1)),
+        _paid_once(plan, attending, min(most_tokens, longest)), engine.sequence_s, engine.token_s, engine.step_s, width,
+    )  # fmt: skip
+
+
+def _spaced(most: int) -> list[float]:
+    """Whole numbers from 1 to `most` or beyond, one by one and then a ratio apart; two at least."""
+    numbers = list(range(1, min(most, FIRST) + 1)) or [1]
+    while numbers[-1] < most or len(numbers) < 2:
+        numbers.append(max(numbers[-1] + 1, round(numbers[-1] * SPACING)))
+    return [float(n) for n in numbers]
+
+
+def _seconds(plan: Plan, step: Step, views: Iterable[Any]) -> Array:
+    """Expected seconds of the modules with some views, for each element of a step's arrays."""
+    parts = plan.by_view(step)
+    launch_s = plan.target.engine.launch_s
+    total = sum((parts.get(view, EMPTY) for view in views), EMPTY)
+    return np.maximum(total.expected, launch_s * np.asarray(total.launches)) + np.zeros(step.shape)
+
+
+def _surface(plan: Plan, views: Sequence[Any], rows: list[float], columns: list[float], query: Any) -> Surface:
+    down, across = np.meshgrid(np.array(rows), np.array(columns), indexing="ij")
+    step = changed(prefill(1, 1), (query(down.reshape(-1), across.reshape(-1)),))
+    values = _seconds(plan, step, views).reshape(down.shape)
+    return Surface(rows, columns, values.tolist())
+
+
+def _paid_once(plan: Plan, views: Sequence[Any], longest: int) -> float:
+    """What two prompts in one step save against the sum of both alone."""
+    if longest < 2:
+        return 0.0
+    queries = (Queries(0, longest, 1), Queries(0, longest - 1, 1))
+    steps = [changed(prefill(1, 1), q) for q in (queries[:1], queries[1:], queries)]
+    first, second, both = (sum(plan.by_view(s).get(v, EMPTY).expected for v in views) for s in steps)
+    return float(first + second - both)
