@@ -28,7 +28,7 @@ class Engine:
 
     `software`: whose kernels were measured; `network`: whose collectives, where they are not the same.
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
-    it, and of a prompt batch.
+    it, and of a prompt batch. `request_s`: seconds from a request's arrival to the scheduler (HTTP, tokeniser).
     `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
     `chunk`: most new tokens of a step. `rereads`: its decode attention serves one query head at a time and reads the
     group's keys and values again, from a cache that many times as fast as the memory; 0 where heads share one read.
@@ -56,6 +56,7 @@ class Engine:
     sequence_s: float = 0.0
     prefill_s: float = 0.0
     token_s: float = 0.0
+    request_s: float = 0.0
     rereads: float = 0.0
     launch_s: float = 0.0
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class Engine:
     dispatches: Mapping[str, str] = field(default_factory=dict)
     mixes: bool = True
     splits: bool = True
+    most_running: int = 1024
     reserves: bool = False
     serves: tuple[str, ...] = ()
     source: str = ""

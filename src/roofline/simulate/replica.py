@@ -43,14 +43,18 @@ class Request:
         self.source = 0
 
 
+State = tuple[int, int, float]
+"""Requests that run and that wait, and the share of the memory that is taken."""
+
+
 class Watcher(Protocol):
     """What is told of a replica's steps and of requests that are done."""
 
-    def steps(self, start: float, end: float, number: int, decodes: int, running: int, waiting: int, full: float) -> None:
-        """A row of like steps; `decodes` sequences got a token in each."""
+    def steps(self, start: float, end: float, number: int, decodes: int, state: State) -> None:
+        """A row of like steps, in each of which so many sequences got a token."""
 
-    def prompts(self, start: float, end: float, tokens: int, decodes: int, running: int, waiting: int, full: float) -> None:
-        """A step that computes prompt tokens."""
+    def prompts(self, start: float, end: float, decodes: int, waits: bool, state: State) -> None:
+        """A step that computes prompts beside so many decodes; others wait for it."""
 
     def done(self, request: Request) -> None:
         """A request has its last token."""
@@ -72,7 +76,7 @@ class Replica:
     block: int = 1
 
     def __post_init__(self) -> None:
-        self.clock = 0.0
+        self.clock = self.horizon = 0.0
         self.waiting: deque[Request] = deque()
         self.filling: list[Request] = []
         self.ending: list[tuple[int, int, Request]] = []
@@ -100,13 +104,14 @@ class Replica:
         self.waiting.append(request)
 
     def advance(self, until: float) -> None:
-        """All steps that begin before a time."""
-        while self.clock < until and (self.filling or self.ending or self.waiting):
+        """All steps that begin before a time, or before the `horizon` that those told of an end have set."""
+        self.horizon = until
+        while self.clock < self.horizon and (self.filling or self.ending or self.waiting):
             chunks = self._chosen()
             if chunks:
                 self._compute(chunks)
             else:
-                self._decode(until)
+                self._decode(self.horizon)
 
     # -- a step with prompts ---------------------------------------------------------------------------------------
     def _chosen(self) -> list[tuple[Request, int]]:
@@ -168,10 +173,9 @@ class Replica:
             self._preempt()
             decodes = len(self.ending)
         context = self.tokens / decodes if decodes else 0.0
-        start, waiting, running = self.clock, len(self.waiting), self.running
+        start, state = self.clock, self._state()
         self.clock += self.times.mixed([(r.computed, n) for r, n in chunks], decodes, context)
-        fresh = sum(n for _, n in chunks)
-        self.watcher.prompts(start, self.clock, fresh, decodes, running, waiting, self.taken)
+        self.watcher.prompts(start, self.clock, decodes, bool(self.ending), state)
         for request, tokens in chunks:
             self.taken -= self._held(request, request.computed)
             request.computed += tokens
@@ -228,11 +232,14 @@ class Replica:
         if self.clock + seconds > until:
             number = min(number, row.number(context, until - self.clock, growth))
             seconds = row.steps(context, number, growth)
-        start, waiting = self.clock, len(self.waiting)
+        start = self.clock
         self.clock += seconds
-        self.watcher.steps(start, self.clock, number, decodes, decodes + len(self.filling), waiting, self.taken)
+        self.watcher.steps(start, self.clock, number, decodes, self._state())
         self._pass(number)
         self._evict()
+
+    def _state(self) -> State:
+        return self.running, len(self.waiting), self.taken + self.prefixes.pinned
 
     def _growth(self, steps: int) -> float:
         """The share of memory that the decodes need for so many steps more."""

@@ -1,0 +1,143 @@
+"""What a simulation writes down: every request that counts, every step, and how both add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+
+from roofline.simulate.replica import Request
+from roofline.simulate.statistics import Means, Sample, Timeline
+
+ROW = (
+    "request", "replica", "arrival", "input", "output", "cached", "queue", "ttft", "tpot", "latency", "preemptions",
+)  # fmt: skip
+"""Columns of the requests that a simulation writes: seconds, tokens and counts."""
+Row = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a request has to meet: `ttft`, `tpot` and `latency` in seconds, any of them unbounded."""
+
+    ttft: float = inf
+    tpot: float = inf
+    latency: float = inf
+
+    def met(self, ttft: float, tpot: float, latency: float) -> bool:
+        """Whether a request meets all of it."""
+        return ttft <= self.ttft and tpot <= self.tpot and latency <= self.latency
+
+
+@dataclass(eq=False)
+class Recorder:
+    """Sums over the requests numbered from `first` up to, but not including, `last`, in the order they finish.
+
+    `start`, `end`: the time between the arrivals of the first and the last of them, where throughput is counted; the
+    end is infinite while it is not known. `written`: takes the rows of requests, where anything does.
+    """
+
+    first: int
+    last: float
+    objective: Objective
+    written: Callable[[Row], None] | None = None
+    start: float = inf
+    end: float = inf
+    ttft: Sample = field(default_factory=Sample)
+    tpot: Sample = field(default_factory=Sample)
+    gap: Sample = field(default_factory=Sample)
+    latency: Sample = field(default_factory=Sample)
+    queue: Sample = field(default_factory=Sample)
+    ttft_means: Means = field(default_factory=Means)
+    tpot_means: Means = field(default_factory=Means)
+    latency_means: Means = field(default_factory=Means)
+    counted: int = 0
+    met: int = 0
+    finished: int = 0
+    tokens: int = 0
+    prompts_done: int = 0
+    cached: int = 0
+    preempted: int = 0
+    steps: int = 0
+    busy: float = 0.0
+    decoding: float = 0.0
+    timeline: Timeline = field(default_factory=lambda: Timeline(("running", "waiting", "memory", "busy")))
+
+    def step(self, start: float, end: float, state: tuple[int, int, float]) -> None:
+        """A replica was busy, with so many requests running and waiting and so full a memory."""
+        self.timeline.add(start, end, (*state, 1.0))
+        within = min(end, self.end) - max(start, self.start)
+        if within > 0:
+            self.busy += within
+            self.decoding += within * state[0]
+
+    def gaps(self, seconds: float, tokens: float, end: float) -> None:
+        """So many tokens came so long after the one before."""
+        if self.start <= end <= self.end:
+            self.gap.add(seconds, tokens)
+
+    def done(self, request: Request, replica: int) -> None:
+        """A request is done."""
+        if self.start <= request.finished <= self.end:
+            self.finished += 1
+            self.tokens += request.output
+        if not self.first <= request.number < self.last:
+            return
+        ttft, latency = request.first - request.arrival, request.finished - request.arrival
+        queue = request.begun - request.ready
+        self.counted += 1
+        self.cached += request.hit
+        self.prompts_done += request.input
+        self.preempted += request.preempted
+        tpot = 0.0
+        self.ttft.add(ttft)
+        self.ttft_means.add(ttft)
+        self.latency.add(latency)
+        self.latency_means.add(latency)
+        self.queue.add(queue)
+        if request.output > 1:
+            tpot = (latency - ttft) / (request.output - 1)
+            self.tpot.add(tpot)
+            self.tpot_means.add(tpot)
+        self.met += self.objective.met(ttft, tpot, latency)
+        if self.written is not None:
+            self.written((
+                request.number, replica, request.arrival, request.input, request.output, request.hit, queue, ttft,
+                tpot, latency, request.preempted,
+            ))  # fmt: skip
+
+
+@dataclass(eq=False)
+class Watch:
+    """A replica's side of the recorder. `finished`: what else happens when a request is done."""
+
+    recorder: Recorder
+    replica: int
+    finished: Callable[[Request], None] | None = None
+    stalled: float = 0.0
+
+    def steps(self, start: float, end: float, number: int, decodes: int, state: tuple[int, int, float]) -> None:
+        """A row of decode steps; the first one's tokens waited for the prompts that ran before, too."""
+        recorder, each = self.recorder, (end - start) / number
+        recorder.steps += number
+        recorder.step(start, end, state)
+        if self.stalled:
+            recorder.gaps(each + self.stalled, decodes, end)
+            number, self.stalled = number - 1, 0.0
+        if number:
+            recorder.gaps(each, number * decodes, end)
+
+    def prompts(self, start: float, end: float, decodes: int, waits: bool, state: tuple[int, int, float]) -> None:
+        """A step with prompts; decodes that do not share it wait."""
+        self.recorder.steps += 1
+        self.recorder.step(start, end, state)
+        if decodes:
+            self.recorder.gaps(end - start, decodes, end)
+        elif waits:
+            self.stalled += end - start
+
+    def done(self, request: Request) -> None:
+        """A request has its last token."""
+        self.recorder.done(request, self.replica)
+        if self.finished is not None:
+            self.finished(request)

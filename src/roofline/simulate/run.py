@@ -1,0 +1,181 @@
+"""Requests into replicas: the drivers of an open stream of requests and of a closed loop."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from math import inf
+from typing import TYPE_CHECKING
+
+from roofline.simulate.arrivals import Closed
+from roofline.simulate.recorder import Recorder, Watch
+from roofline.simulate.replica import Replica, Request
+
+if TYPE_CHECKING:
+    from roofline.simulate.workload import Requests
+
+ROUTERS = ("round-robin", "least-loaded", "prefix-aware")
+UNEVEN = 32
+"""Requests that a replica may have beyond the least loaded one and still be chosen for the prefix it holds; from
+SGLang's router, `balance_abs_threshold` (docs.sglang.ai, router)."""
+
+
+def sent(blocks: Iterator[Requests], request_s: float) -> Iterator[Request]:
+    """The requests of a stream, one by one; the scheduler sees each `request_s` after it was sent."""
+    number = 0
+    for block in blocks:
+        columns = (block.arrival, block.input, block.output, block.prefix, block.shared, block.kept)
+        chains = block.chains
+        for i, (time, new, out, prefix, shared, kept) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+            request = Request(number, time, time + request_s, new, out)
+            request.prefix, request.shared, request.kept = prefix, shared, kept
+            if chains is not None and chains[i]:
+                request.chain, request.shared = chains[i], block.chain_tokens
+            number += 1
+            yield request
+
+
+# -- open ----------------------------------------------------------------------------------------------------------
+@dataclass(eq=False)
+class Sessions:
+    """Turns of conversations: one is sent when the one before is done, to the same replica."""
+
+    replicas: Sequence[Replica]
+    later: dict[int, tuple[int, deque[Request]]] = field(default_factory=dict)
+
+    def held_back(self, request: Request) -> bool:
+        """Whether an earlier turn is under way."""
+        if request.kept <= request.shared or request.prefix < 0:
+            return False
+        known = self.later.get(request.prefix)
+        if known is not None:
+            known[1].append(request)
+        return known is not None
+
+    def begin(self, request: Request, replica: int) -> None:
+        """A turn goes to a replica."""
+        if request.kept > request.shared and request.prefix >= 0:
+            self.later[request.prefix] = (replica, deque())
+
+    def done(self, request: Request) -> None:
+        """A turn is done: the next one goes out."""
+        replica, turns = self.later.get(request.prefix, (0, None))
+        if turns is None:
+            return
+        if not turns:
+            del self.later[request.prefix]
+            return
+        following = turns.popleft()
+        late = max(0.0, request.finished - following.ready)
+        following.arrival, following.ready = following.arrival + late, following.ready + late
+        self.replicas[replica].receive(following)
+
+
+def run_open(
+    requests: Iterator[Request], replicas: Sequence[Replica], recorder: Recorder, router: str,
+    enough: Callable[[], bool],
+) -> int:  # fmt: skip
+    """Requests that come when they come. Ends when the stream does and all are done, or where it is `enough`.
+
+    The number of requests that were sent.
+    """
+    sessions = Sessions(replicas)
+    for replica in replicas:
+        assert isinstance(replica.watcher, Watch)
+        replica.watcher.finished = sessions.done
+    choose = _router(router, replicas)
+    number, last = 0, 0.0
+    for request in requests:
+        if number == recorder.first:
+            recorder.start = request.arrival
+        if number + 1 == recorder.last:
+            recorder.end = request.arrival
+        last = request.arrival
+        number += 1
+        if sessions.held_back(request):
+            continue
+        place = choose(request)
+        replica = replicas[place]
+        replica.advance(request.ready)
+        sessions.begin(request, place)
+        replica.receive(request)
+        if not number % 256 and enough():
+            return number
+    recorder.end = min(recorder.end, last)
+    for replica in replicas:
+        replica.advance(inf)
+    while any(replica.present for replica in replicas):
+        for replica in replicas:
+            replica.advance(inf)
+    return number
+
+
+def _router(name: str, replicas: Sequence[Replica]) -> Callable[[Request], int]:
+    """A request → the replica it goes to."""
+    if len(replicas) == 1:
+        return lambda request: 0
+    turn = iter(_turns(len(replicas)))
+
+    def least(request: Request) -> int:
+        for replica in replicas:
+            replica.advance(request.ready)
+        return min(range(len(replicas)), key=lambda i: (replicas[i].present, i))
+
+    def prefix(request: Request) -> int:
+        lightest = least(request)
+        found = [replica.prefixes.matching(request) for replica in replicas]
+        best = max(range(len(replicas)), key=lambda i: (found[i], -replicas[i].present, -i))
+        uneven = replicas[best].present - replicas[lightest].present > UNEVEN
+        return lightest if uneven or not found[best] else best
+
+    return {"round-robin": lambda request: next(turn), "least-loaded": least, "prefix-aware": prefix}[name]
+
+
+def _turns(number: int) -> Iterator[int]:
+    while True:
+        yield from range(number)
+
+
+# -- closed --------------------------------------------------------------------------------------------------------
+def run_closed(
+    requests: Iterator[Request], replicas: Sequence[Replica], recorder: Recorder, clients: Closed, request_s: float,
+    enough: Callable[[], bool],
+) -> int:  # fmt: skip
+    """Clients that each send the next request `think` seconds after their last one was answered.
+
+    They are dealt out to the replicas in turn and stay there. Ends where it is `enough`, or the requests end.
+    The number of requests that were sent.
+    """
+    users = range(clients.concurrency)
+    sends = [(clients.ramp * user / clients.concurrency, user) for user in users]
+
+    def answered(request: Request) -> None:
+        time = request.finished + clients.think
+        heappush(sends, (time, request.source))
+        replica = replicas[request.source % len(replicas)]
+        replica.horizon = min(replica.horizon, time + request_s)
+
+    for replica in replicas:
+        assert isinstance(replica.watcher, Watch)
+        replica.watcher.finished = answered
+    number = 0
+    while not enough():
+        following = sends[0] if sends else None
+        for replica in replicas:
+            replica.advance(inf if following is None else following[0] + request_s)
+        if not sends or sends[0] != following:
+            continue
+        time, user = heappop(sends)
+        request = next(requests, None)
+        if request is None:
+            break
+        request.arrival, request.ready, request.source = time, time + request_s, user
+        if number == recorder.first:
+            recorder.start = time
+        if number + 1 == recorder.last:
+            recorder.end = time
+        number += 1
+        replicas[user % len(replicas)].receive(request)
+    return number

@@ -1,0 +1,243 @@
+"""`simulate`: a server under traffic, request by request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import inf, nan
+from typing import Any, TypedDict, Unpack
+
+from roofline.estimates.settings import LISTED, Settings, Setup, each, setup
+from roofline.estimates.step import check_context
+from roofline.model.checks import count, real
+from roofline.model.errors import InputError, not_one_of
+from roofline.model.load import model_of
+from roofline.simulate.arrivals import Closed, arrivals_named
+from roofline.simulate.lengths import lengths_named
+from roofline.simulate.policy import Room, policy_of, room_of
+from roofline.simulate.recorder import Objective, Recorder, Row, Watch
+from roofline.simulate.replica import Replica, Request
+from roofline.simulate.run import ROUTERS, run_closed, run_open, sent
+from roofline.simulate.simulation import Simulation, distribution, grows
+from roofline.simulate.steps import step_times
+from roofline.simulate.traces import Trace
+from roofline.simulate.workload import Prefixes, Workload
+from roofline.work.step import prefill
+
+REQUESTS = 10_000
+"""Requests that count where no number is given."""
+WARMUP = 0.1
+"""Requests before those that count, in these, of traffic that is drawn: at the start the server is empty."""
+MOST = 20_000_000
+"""Requests at most, where a run goes on until it is sure."""
+UNBOUNDED = 2**20
+"""Tokens of the longest request to a model that states no context."""
+
+
+class Traffic(TypedDict, total=False):
+    """What requests come.
+
+    input, output: tokens, a number or a distribution (`uniform(100,2000)`, `lognormal(1024,0.8)`,
+    `file(lengths.csv,column)`). rate: requests a second; arrivals: `poisson`, `constant` or `gamma(cv)`.
+    concurrency: requests always in flight, instead of a rate, each sent `think` seconds after the last answer, the first
+    ones within `ramp` seconds.
+    prefixes: `Prefixes(number, tokens)` that prompts share. trace: a file of requests, instead of all these; `speed`
+    times as fast.
+    """
+
+    input: Any
+    output: Any
+    rate: Any
+    arrivals: Any
+    concurrency: Any
+    think: Any
+    ramp: Any
+    prefixes: Prefixes | None
+    trace: Any
+    speed: float
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How long a simulation goes on: the requests that count, those before, and the seed of what is drawn.
+
+    `until`: goes on until 95 % confidence intervals of mean TTFT and latency are at most this share of them wide to
+    either side, whatever `requests` says.
+    """
+
+    requests: int | None = None
+    warmup: int | None = None
+    seed: int = 0
+    until: float | None = None
+
+
+class Simulated(Settings, Traffic, total=False):
+    """Everything that a simulation is asked."""
+
+
+def simulate(
+    model: Any, *, extent: Extent | None = None, router: str = "round-robin", objective: Objective | None = None,
+    written: Callable[[Row], None] | None = None, progress: Callable[[int], None] | None = None,
+    **options: Unpack[Simulated],
+) -> Any:  # fmt: skip
+    """A server under traffic, request by request: a `Simulation`, of lists of settings a `Grid`.
+
+    The requests are those of `Traffic`, the settings those of `Settings`. The engine's scheduler puts steps together:
+    chunked prefill, most sequences and tokens, preemption by recompute, prefix cache. `router`: how replicas (`dp` and
+    the groups of a pipeline) share requests: `round-robin`, `least-loaded`, `prefix-aware`. `objective`: what counts as
+    goodput. `written` is given a row for each request that counts, `progress` the number of them that are done.
+    The same seed gives the same answer.
+    Raises InputError for what is not understood, lengths beyond the model's context, and a memory that does not hold
+    one request.
+    """
+    if router not in ROUTERS:
+        raise not_one_of("router", router, ROUTERS)
+    asked_extent, aim = extent or Extent(), objective or Objective()
+    traffic = {name: options.pop(name) for name in Traffic.__annotations__ if name in options}  # type: ignore[misc]
+
+    def one(model: Any, **where: Any) -> Simulation:
+        asked = setup(model_of(model), **where)
+        run = Run(asked, stream_of(traffic), asked_extent, router, aim)
+        return run.simulated(written, progress)
+
+    return each(one, {"model": model, **options}, LISTED)
+
+
+def stream_of(traffic: dict[str, Any]) -> Workload | Trace:
+    """The requests asked for. Raises InputError for what is missing, too much, or not understood."""
+    given = {name: value for name, value in traffic.items() if value is not None}
+    trace = given.pop("trace", None)
+    if trace is not None:
+        other = next((name for name in given if name != "speed"), None)
+        if other is not None:
+            raise InputError(other, given[other], "nothing beside a trace, which says it")
+        return trace if isinstance(trace, Trace) else Trace(trace, **given)
+    if "speed" in given:
+        raise InputError("speed", given["speed"], "a trace beside it")
+    for name in ("input", "output"):
+        if name not in given:
+            raise InputError(name, "nothing", "tokens, or a distribution of them")
+    arrivals = arrivals_named(
+        given.get("arrivals"), rate=given.get("rate"), concurrency=given.get("concurrency"),
+        think=given.get("think", 0.0), ramp=given.get("ramp", 0.0),
+    )  # fmt: skip
+    new, out = (lengths_named(given[name], name) for name in ("input", "output"))
+    return Workload(new, out, arrivals, given.get("prefixes"))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulation: a deployment, its traffic, how long, how requests are routed and what they should meet."""
+
+    asked: Setup
+    stream: Workload | Trace
+    extent: Extent
+    router: str
+    objective: Objective
+
+    def simulated(self, written: Callable[[Row], None] | None, progress: Callable[[int], None] | None) -> Simulation:
+        """The answer."""
+        requests, warmup = self._numbers()
+        recorder = Recorder(warmup, inf if requests is None else warmup + requests, self.objective, written)
+        replicas, until = self._replicas(recorder), self.extent.until
+
+        def enough() -> bool:
+            if progress is not None:
+                progress(recorder.counted)
+            if until is None:
+                return requests is not None and recorder.counted >= requests
+            sure = max(recorder.ttft_means.relative, recorder.latency_means.relative) <= until
+            return sure or recorder.counted >= MOST
+
+        left_out = self._send(replicas, recorder, enough)
+        return self._answer(recorder, replicas, left_out)
+
+    def _numbers(self) -> tuple[int | None, int]:
+        """Requests that count, None for all, and those before."""
+        extent, drawn = self.extent, isinstance(self.stream, Workload)
+        requests = None if extent.requests is None else count("requests", extent.requests, 1)
+        if extent.until is not None:
+            until = real(extent.until)
+            if until is None or not 0 < until < 1:
+                raise InputError("until", extent.until, "a share of the mean, more than 0 and less than 1")
+            if not drawn:
+                raise InputError("until", extent.until, "nothing, with a trace: it ends where it ends")
+            requests = None
+        elif drawn and requests is None:
+            requests = REQUESTS
+        if extent.warmup is not None:
+            return requests, count("warmup", extent.warmup)
+        return requests, round(WARMUP * (requests or REQUESTS)) if drawn else 0
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest request that may come."""
+        context, stream = self.asked.model.context or UNBOUNDED, self.stream
+        if not isinstance(stream, Workload):
+            return context
+        new, out = stream.lengths_in.largest, stream.lengths_out.largest
+        if new is None or out is None:
+            return context
+        check_context(self.asked.model, prefill(1, new + out - 1))
+        return new + out
+
+    def _replicas(self, recorder: Recorder) -> list[Replica]:
+        asked, groups = self.asked, int(self.asked.layout.pp)
+        policy = policy_of(asked, groups)
+        times = step_times(asked.plan, policy.tokens, policy.running, self.longest, policy.width)
+        drawn = isinstance(self.stream, Workload)
+        room = room_of(asked, groups, self.longest if drawn else asked.engine.block)
+        watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
+        return [Replica(times, policy, room, watch, decodes_of, asked.engine.block) for watch in watches]
+
+    def _send(self, replicas: list[Replica], recorder: Recorder, enough: Callable[[], bool]) -> dict[str, int]:
+        """Runs all requests. How many were left out, and why."""
+        stream, request_s, left_out = self.stream, self.asked.engine.request_s, dict[str, int]()
+        drawn = isinstance(stream, Workload)
+        blocks = stream.blocks(None if drawn else self.extent.requests, self.extent.seed)
+        requests = self._possible(sent(blocks, request_s), replicas[0].room, left_out)
+        if isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
+            run_closed(requests, replicas, recorder, stream.arrivals, request_s, enough)
+        else:
+            run_open(requests, replicas, recorder, self.router, enough)
+        return left_out if isinstance(stream, Workload) else {**stream.left_out, **left_out}
+
+    def _possible(self, requests: Iterator[Request], room: Room, left_out: dict[str, int]) -> Iterator[Request]:
+        """The requests that the server takes; others are counted."""
+        context = self.asked.model.context or UNBOUNDED
+        for request in requests:
+            length = request.input + request.output
+            if length - 1 <= context and room.held(length) <= 1:
+                yield request
+                continue
+            why = f"longer than the context, {context}" if length - 1 > context else "larger than the memory"
+            left_out[why] = left_out.get(why, 0) + 1
+
+    def _answer(self, recorder: Recorder, replicas: list[Replica], left_out: dict[str, int]) -> Simulation:
+        stream, asked = self.stream, self.asked
+        end = recorder.end if recorder.end < inf else max(replica.clock for replica in replicas)
+        seconds = end - recorder.start if recorder.counted else 0.0
+        offered = stream.arrivals.rate if isinstance(stream, Workload) else recorder.counted / seconds if seconds else None
+        per = 1 / seconds if seconds > 0 else nan
+        times, series = recorder.timeline.series()
+        timeline = {"seconds": tuple(times.tolist())}
+        timeline |= {name: tuple((values).tolist()) for name, values in series.items()}
+        wanted = {name: value for name, value in vars(self.objective).items() if value < inf}
+        return Simulation(
+            asked=asked, traffic=stream.text, router=self.router, seed=self.extent.seed, warmup=recorder.first,
+            requests=recorder.counted, seconds=seconds, offered=offered,
+            ttft=distribution(recorder.ttft, recorder.ttft_means), tpot=distribution(recorder.tpot, recorder.tpot_means),
+            inter_token=distribution(recorder.gap), latency=distribution(recorder.latency, recorder.latency_means),
+            queue=distribution(recorder.queue), requests_per_second=recorder.finished * per,
+            tokens_per_second=recorder.tokens * per, objective=wanted,
+            attained=recorder.met / recorder.counted if recorder.counted else nan,
+            utilization=recorder.busy * per / len(replicas),
+            running=recorder.decoding / recorder.busy if recorder.busy else 0.0, preemptions=recorder.preempted,
+            cached_share=recorder.cached / max(1, recorder.prompts_done), steps=recorder.steps,
+            overloaded=grows(recorder, offered, end), left_out=left_out, timeline=timeline,
+        )  # fmt: skip
+
+
+def decodes_of(request: Request) -> int:
+    """Decode steps until a request's last token."""
+    return request.left

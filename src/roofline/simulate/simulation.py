@@ -1,0 +1,127 @@
+"""The answer of a simulation: percentiles of what requests saw, and what the server did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from roofline.distinct import Array
+from roofline.estimates.settings import Deployed, Setup
+from roofline.result import Figured, Leaf, Units
+from roofline.simulate.recorder import Recorder
+from roofline.simulate.statistics import Means, Sample
+
+SHARES = (0.5, 0.9, 0.95, 0.99)
+
+
+@dataclass(frozen=True)
+class Distribution(Figured):
+    """Of many requests, in seconds: the mean, half of its 95 % confidence interval, and percentiles.
+
+    `half_width`: from the means of 32 parts of the run, one after another; null of fewer.
+    """
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("mean", "half_width", "p50", "p90", "p95", "p99"), "s")
+
+    mean: float
+    half_width: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    values: Array
+    shares: Array
+
+    def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
+        """As columns: the mean bears the name."""
+        yield name, self.mean, unit
+        yield from ((f"{name}_{part}", getattr(self, part), unit) for part in list(self.FIGURES)[1:])
+
+
+def distribution(sample: Sample, means: Means | None = None) -> Distribution:
+    """The distribution of a sample; how sure its mean is where the means of parts are given."""
+    width = float("nan") if means is None else means.half_width
+    return Distribution(sample.mean, width, *sample.percentiles(SHARES), *sample.shares())
+
+
+@dataclass(frozen=True, repr=False)
+class Simulation(Deployed):
+    """A server under traffic, request by request.
+
+    `requests`: those that count, after the first `warmup`. `ttft`: arrival to first token; `tpot`: of each request,
+    (latency − TTFT) / (output − 1); `inter_token`: between any two tokens of a request, all tokens alike; `latency`:
+    arrival to last token; `queue`: until its first step begins. Rates are of the time between the arrivals of the
+    first and the last that count. `utilization`: the share of that time in which a replica is busy; `running`: the
+    requests in a busy replica. `overloaded`: the queue grows for as long as requests come.
+    """
+
+    SCHEMA: ClassVar[str] = "roofline.simulate/1"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "traffic": "", "router": "", "seed": "",
+        "warmup": "", "requests": "", "seconds": "s", "offered": "requests/s", "ttft": "s", "tpot": "s",
+        "inter_token": "s", "latency": "s", "queue": "s", "requests_per_second": "requests/s",
+        "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "objective": "", "attained": "share",
+        "goodput": "requests/s", "utilization": "share", "running": "", "preemptions": "", "cached_share": "share",
+        "steps": "", "overloaded": "", "left_out": "", "timeline": "",
+    }  # fmt: skip
+
+    asked: Setup
+    traffic: str
+    router: str
+    seed: int
+    warmup: int
+    requests: int
+    seconds: float
+    offered: float | None
+    ttft: Distribution
+    tpot: Distribution
+    inter_token: Distribution
+    latency: Distribution
+    queue: Distribution
+    requests_per_second: float
+    tokens_per_second: float
+    objective: dict[str, float]
+    attained: float
+    utilization: float
+    running: float
+    preemptions: int
+    cached_share: float
+    steps: int
+    overloaded: bool
+    left_out: dict[str, int]
+    timeline: dict[str, tuple[float, ...]]
+
+    @property
+    def tokens_per_second_per_chip(self) -> float:
+        """Generated tokens of all users per second, over the chips of the layout."""
+        return float(self.tokens_per_second / self.asked.layout.chips)
+
+    @property
+    def goodput(self) -> float:
+        """Requests a second that meet the objective."""
+        return self.requests_per_second * self.attained
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A single answer."""
+        return ()
+
+
+GROWS = 1.5
+"""Latency of the last third over that of the first third from which on a queue counts as growing."""
+BEHIND = 0.98
+"""Share of the requests that arrive which a server finishes at least, where it keeps up."""
+
+
+def grows(recorder: Recorder, offered: float | None, end: float) -> bool:
+    """Whether a server of an open stream falls behind: it finishes fewer than arrive, and they take longer and longer."""
+    span = end - recorder.start
+    sums = recorder.latency_means.sums
+    if offered is None or span <= 0 or len(sums) < 9:
+        return False
+    third = len(sums) // 3
+    first, last = np.mean(sums[:third]), np.mean(sums[-third:])
+    return bool(recorder.finished / span < BEHIND * offered and last > GROWS * first)
