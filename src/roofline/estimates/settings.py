@@ -49,7 +49,9 @@ class Settings(TypedDict, total=False):
     layout: degrees such as `tp=8`, a mapping of them, or a Layout; degrees may be arrays.
     precision: changes to the checkpoint's formats (`fp8`, `weights=int4,kv=fp8`).
     engine: whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …, or `none` for kernels alone. Where
-    not given vLLM's on the chips that it serves, elsewhere `none`; of training Megatron-LM's.
+    not given vLLM's on the chips that it serves, elsewhere `none`; of training Megatron-LM's. Settings in the engine's
+    own words may follow in brackets: `vllm(gpu_memory_utilization=0.95,max_num_seqs=128)`; the others are its defaults
+    on the chip.
     law: `calibrated` on measurements, `ideal` (the speed of light) or `fixed(mfu,mbu)`.
     """
 
@@ -154,7 +156,8 @@ def _setup(
     model: Model, *, on: Machine, layout: object = None, precision: object = None,
     engine: str | Engine | None = None, law: str | Mode = "calibrated",
 ) -> Setup:  # fmt: skip
-    how = default_engine(machine_chip(on)) if engine is None else engine_named(engine)
+    chip = machine_chip(on)
+    how = (default_engine(chip) if engine is None else engine_named(engine)).on(chip)
     mode = mode_named(law)
     model, formats = formats_of(model, precision)
     deployment = deployment_of(model, on, layout, formats, how)
@@ -232,7 +235,7 @@ def _label(value: Any) -> str:
         case Model() | Cluster():
             return value.name
         case Chip() | Engine():
-            return value.id
+            return value.plain()
         case Layout():
             return value.text()
         case Precision():

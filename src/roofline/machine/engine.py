@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from roofline.machine.chip import Chip
+from roofline.machine.engine_settings import CHIP_SETTINGS, asked_settings, chip_settings, fields_of, static_share
 from roofline.machine.files import Tables
 from roofline.model.errors import not_one_of
 from roofline.model.maths import Count, ceil_div
@@ -30,7 +31,12 @@ class Engine:
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
     it, and of a prompt batch. `request_s`: seconds from a request's arrival to the scheduler (HTTP, tokeniser).
     `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
-    `chunk`: most new tokens of a step. `rereads`: its decode attention serves one query head at a time and reads the
+    `chunk`: most new tokens of a step; `most_running`: most sequences that a replica's scheduler runs at once.
+    `captured`: the largest batch whose decode step is captured as a CUDA graph; `eager`: none is, and kernels are
+    launched one by one, `eager_launch_s` host seconds each. `words`: the engine's own words for these settings, and
+    which field each sets; `by_chip`: their defaults, as `on` picks them by chip; `asked`: the settings that were given,
+    as they were written.
+    `rereads`: its decode attention serves one query head at a time and reads the
     group's keys and values again, from a cache that many times as fast as the memory; 0 where heads share one read.
     `launch_s`: seconds the host needs to launch a kernel, which a step takes at least for each of its ops; 0 with CUDA
     graphs. `slower`: by generation of chip, how much longer products, attention and collectives take than alone,
@@ -51,6 +57,10 @@ class Engine:
     share: float = 1.0
     block: int = 1
     chunk: int = 8192
+    most_running: int = 2**20
+    captured: int = 0
+    eager: bool = False
+    eager_launch_s: float = 2.2e-5
     overhead_bytes: float = 0.0
     step_s: float = 0.0
     sequence_s: float = 0.0
@@ -65,17 +75,32 @@ class Engine:
     dispatches: Mapping[str, str] = field(default_factory=dict)
     mixes: bool = True
     splits: bool = True
-    most_running: int = 1024
     reserves: bool = False
     serves: tuple[str, ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
+    by_chip: Sequence[Mapping[str, Any]] = ()
+    asked: tuple[tuple[str, str], ...] = ()
     source: str = ""
 
     def __hash__(self) -> int:
         return hash(self.id)
 
     def plain(self) -> str:
-        """How results call it."""
-        return self.id
+        """How results call it, and how it is asked for: `vllm`, or `vllm(max_num_seqs=128)`."""
+        settings = ",".join(f"{key}={value}" for key, value in self.asked)
+        return f"{self.id}({settings})" if settings else self.id
+
+    def on(self, chip: Chip) -> Engine:
+        """The engine with its defaults on a chip, beside what was asked for or is not as in the catalog."""
+        usual = engines().get(self.id)
+        if usual is None or not self.by_chip:
+            return self
+        given = fields_of(self.asked, self.words)
+        kept = {name for name in CHIP_SETTINGS if getattr(self, name) != getattr(usual, name)} | given
+        engine = replace(self, **{k: v for k, v in chip_settings(self.by_chip, chip).items() if k not in kept})
+        if self.budget == "sglang" and "share" not in kept:
+            engine = replace(engine, share=static_share(chip.capacity, engine.chunk, engine.captured))
+        return engine
 
     def host(self, sequences: Count, new: Count = 1) -> Count:
         """Host seconds of a step of that many sequences and new tokens."""
@@ -125,12 +150,24 @@ def engines() -> Mapping[str, Engine]:
 
 
 def engine_named(name: str | Engine) -> Engine:
-    """An engine by name, `none` for kernels only; InputError with the nearest."""
+    """An engine by name, `none` for kernels only, with settings in its own words or in general ones.
+
+    `vllm(gpu_memory_utilization=0.95,max_num_seqs=128)`, `sglang(mem_fraction_static=0.85)`, `none(reserve=2GB)`.
+    Raises InputError, with the nearest, for an engine or a setting that is not known, and for a value that is not what
+    the setting takes.
+    """
     if isinstance(name, Engine):
         return name
-    if name not in engines():
+    id, bracket, inside = name.strip().partition("(") if isinstance(name, str) else (name, "", "")
+    if id not in engines():
         raise not_one_of("engine", name, engines())
-    return engines()[name]
+    engine = engines()[id]
+    if not bracket:
+        return engine
+    asked, values = asked_settings(name, inside, engine.words)
+    if values.get("eager"):
+        values["launch_s"] = engine.eager_launch_s
+    return replace(engine, asked=asked, **values)
 
 
 def default_engine(chip: Chip) -> Engine:

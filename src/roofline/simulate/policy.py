@@ -51,11 +51,15 @@ class Room:
         return self.each + self.token * self.full + self.later * (whole - self.full)
 
 
-def policy_of(asked: Setup, groups: int) -> Policy:
-    """The rules of the engine, for one of so many groups of sequences that take turns in a pipeline."""
-    engine = asked.engine
+def policy_of(asked: Setup, groups: int, room: Room) -> Policy:
+    """The rules of the engine, for one of so many groups of sequences that take turns in a pipeline.
+
+    Nor do more run than the memory holds, each with a block.
+    """
+    engine, smallest = asked.engine, room.held(1)
+    running = max(1, engine.most_running // groups)
     return Policy(
-        engine.chunk, max(1, engine.most_running // groups), mixes=engine.mixes, splits=engine.splits,
+        engine.chunk, min(running, int(1 / smallest)) if smallest > 0 else running, mixes=engine.mixes, splits=engine.splits,
         reserves=engine.reserves,
     )  # fmt: skip
 

@@ -209,7 +209,7 @@ class Replica:
         request.ends = self.decoded + self.steps_of(request)
         self.order += 1
         heappush(self.ending, (request.ends, self.order, request))
-        self.tokens += request.computed + 1
+        self.tokens += request.computed
 
     # -- steps of decodes alone ------------------------------------------------------------------------------------
     def _decode(self, until: float) -> None:
@@ -222,7 +222,7 @@ class Replica:
         room = 1.0 - self.taken - self.prefixes.pinned
         each = self._growth(1)
         if each > 0 and number * each > room:
-            number = int(room / each)
+            number = int(room / each + 1e-9)
             if number <= 0:
                 if decodes > 1:
                     self._preempt()
@@ -256,10 +256,11 @@ class Replica:
         self.tokens += number * len(self.ending) * self.policy.yields
         while self.ending and self.ending[0][0] <= self.decoded:
             request = heappop(self.ending)[2]
-            self._stop(request, request.input + request.output)
-            self._leave(request, request.input + request.output - 1)
+            tokens = request.input + request.output - 1  # the last token is sent, not cached
+            self._stop(tokens)
+            self._leave(request, tokens)
 
-    def _stop(self, request: Request, tokens: float) -> None:
+    def _stop(self, tokens: int) -> None:
         """One decode fewer, which had so many tokens."""
         self.tokens = self.tokens - tokens if self.ending else 0.0
 
@@ -279,8 +280,8 @@ class Replica:
         steps = max(0, ends - self.decoded)
         left = min(request.left, max(1, round(steps * self.policy.yields)))
         tokens = request.input + request.output - left
-        self._stop(request, tokens)
-        self.taken = self.taken - self._held(request, tokens) if self.running else 0.0
+        self._stop(tokens - 1)
+        self.taken = self.taken - self._held(request, tokens - 1) if self.running else 0.0
         self.prefixes.unpin(request)
         request.prompt, request.computed, request.left = tokens, 0, left
         request.preempted += 1

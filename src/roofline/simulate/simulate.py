@@ -183,12 +183,12 @@ class Run:
 
     def _replicas(self, recorder: Recorder) -> list[Replica]:
         asked, groups = self.asked, int(self.asked.layout.pp)
-        policy = policy_of(asked, groups)
+        drawn, block = isinstance(self.stream, Workload), asked.engine.block
+        room = room_of(asked, groups, self.longest if drawn else block)
+        policy = policy_of(asked, groups, room)
         times = step_times(asked.plan, policy.tokens, policy.running, self.longest, policy.width)
-        drawn = isinstance(self.stream, Workload)
-        room = room_of(asked, groups, self.longest if drawn else asked.engine.block)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
-        return [Replica(times, policy, room, watch, decodes_of, asked.engine.block) for watch in watches]
+        return [Replica(times, policy, room, watch, decodes_of, block) for watch in watches]
 
     def _send(self, replicas: list[Replica], recorder: Recorder, enough: Callable[[], bool]) -> dict[str, int]:
         """Runs all requests. How many were left out, and why."""

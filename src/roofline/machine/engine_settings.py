@@ -1,0 +1,136 @@
+"""Settings of an engine: those asked for in brackets after its name, and its defaults by chip.
+
+Every setting has a general name and, for the engines that have one, the engine's own word; a value is read by what the
+setting is: a share, a whole number, a switch, or bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from roofline.machine.chip import Chip
+from roofline.model.errors import InputError, nearest
+
+Asked = tuple[tuple[str, str], ...]
+"""Settings as they were written, key and value."""
+_BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([KMG]i?B|B)?")
+LARGEST_SETTING = 2**24
+"""No engine takes more tokens in a step, or sequences at once."""
+
+
+def _share(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value <= 1 else None
+
+
+def _whole_number(text: str) -> int | None:
+    value = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
+    return value if 0 < value <= LARGEST_SETTING else None
+
+
+def _switch(text: str) -> bool | None:
+    return {"1": True, "true": True, "0": False, "false": False}.get(text.lower())
+
+
+def _bytes(text: str) -> float | None:
+    amount = _AMOUNT.fullmatch(text)
+    if amount is None or (amount[2] is None and float(amount[1])):
+        return None
+    value = float(amount[1]) * _BYTES[amount[2] or "B"]
+    return value if math.isfinite(value) else None
+
+
+# general name: (field of Engine, how its value is read, what it must be)
+GENERAL: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
+    "share": ("share", _share, "a share in (0, 1]"),
+    "chunk": ("chunk", _whole_number, "a whole number from 1 to 2^24"),
+    "most_running": ("most_running", _whole_number, "a whole number from 1 to 2^24"),
+    "block": ("block", _whole_number, "a whole number from 1 to 2^24"),
+    "captured": ("captured", _whole_number, "a whole number from 1 to 2^24"),
+    "eager": ("eager", _switch, "1 or 0"),
+    "reserve": ("overhead_bytes", _bytes, "bytes with their unit, such as 2GB or 1.5GiB"),
+}
+
+
+def asked_settings(spec: str, inside: str, words: Mapping[str, str]) -> tuple[Asked, dict[str, Any]]:
+    """What stands in the brackets of `spec`, as written, and the fields of the engine that it sets.
+
+    `words`: the engine's own words, and the general name of each.
+    Raises InputError for a bracket that is not closed, a key that is unknown (with the nearest) or given twice, a value
+    that is not what its key takes.
+    """
+    if not inside.endswith(")"):
+        raise InputError("engine", spec, "a name, or a name and settings in brackets: vllm(max_num_seqs=128)")
+    known = {**{name: name for name in GENERAL}, **words}
+    asked: list[tuple[str, str]] = []
+    values: dict[str, Any] = {}
+    for part in inside[:-1].split(",") if inside[:-1].strip() else ():
+        written, equals, text = (piece.strip() for piece in part.partition("="))
+        key = written.removeprefix("--").replace("-", "_")
+        if key not in known or not equals:
+            raise InputError(f"engine.{key}", part.strip(), f"one of {', '.join(known)}", nearest(key, known))
+        field, read, expected = GENERAL[known[key]]
+        if field in values:
+            raise InputError(f"engine.{key}", text, "each setting once")
+        value = read(text)
+        if value is None:
+            raise InputError(f"engine.{key}", text, expected)
+        values[field] = value
+        asked.append((key, text))
+    return tuple(asked), values
+
+
+def fields_of(asked: Asked, words: Mapping[str, str]) -> frozenset[str]:
+    """The fields of an engine that settings set."""
+    return frozenset(GENERAL[words.get(key, key)][0] for key, _ in asked)
+
+
+def chip_settings(rows: Sequence[Mapping[str, Any]], chip: Chip) -> dict[str, Any]:
+    """The settings of the first row that is for a chip, none where no row is.
+
+    A row is for kinds of chips (GPUs where it does not say), named chips or all but some, and those whose memory is
+    `least_gib` or more, and less than `below_gib`.
+    """
+    gib = chip.capacity / 2**30
+    ids = (chip.id, chip.like or "")
+
+    def suits(row: Mapping[str, Any]) -> bool:
+        if "chips" in row:
+            return any(id.startswith(name) for id in ids for name in row["chips"])
+        if chip.kind not in row.get("kinds", ("gpu", "npu")) or not row.get("least_gib", 0) <= gib:
+            return False
+        return gib < row.get("below_gib", math.inf) and not any(
+            i.startswith(n) for i in ids for n in row.get("but", ())
+        )
+
+    first: Mapping[str, Any] = next((row for row in rows if suits(row)), {})
+    return {key: value for key, value in first.items() if key not in CONDITIONS}
+
+
+CONDITIONS = ("kinds", "chips", "but", "least_gib", "below_gib")
+"""Keys of a row that say which chips it is for."""
+CHIP_SETTINGS = ("share", "chunk", "most_running", "block", "captured")
+"""Fields of an engine that may hang on the chip."""
+
+
+def static_share(capacity: float, chunk: int, captured: int, ranks: int = 1) -> float:
+    """SGLang's own share of the memory for weights and cache, rounded as it rounds it.
+
+    1 − reserved / capacity, in MiB: reserved = 512 + 1.5·max(chunk, 2048) + 2·captured + 128·ranks, at least 10,240
+    where the memory is above 60 GiB (python/sglang/srt/server_args.py, ServerArgs._handle_gpu_memory_settings).
+
+    >>> static_share(80 * 2**30, 8192, 256)
+    0.836
+    """
+    mib = capacity / 2**20
+    reserved = 512 + 1.5 * max(chunk, 2048) + 2 * captured + 128 * ranks
+    if mib > 60 * 1024:
+        reserved = max(reserved, 10 * 1024)
+    return max(0.0, round((mib - reserved) / mib, 3))
