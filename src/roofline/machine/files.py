@@ -46,8 +46,9 @@ class Tables(Mapping[str, Entry]):
         return len(self._texts)
 
     def head(self, name: str) -> Mapping[str, Any]:
-        """What stands in a table itself, without the tables within it."""
-        head: Mapping[str, Any] = tomllib.loads(f"\n{self._texts[name]}".partition(f"\n[{name}.")[0]).get(name, {})
+        """What stands in a table itself, without the tables within it, or lists of them."""
+        alone = re.split(rf"^\[\[?{re.escape(name)}\.", self._texts[name], maxsplit=1, flags=re.MULTILINE)[0]
+        head: Mapping[str, Any] = tomllib.loads(alone).get(name, {})
         return head
 
 
