@@ -1,0 +1,1 @@
+"""A server request by request: the traffic that reaches it, and what becomes of it."""

@@ -1,0 +1,185 @@
+"""When requests arrive: at a rate, evenly, at random or in bursts; or each when an earlier one is done."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.model.checks import integer
+from roofline.model.errors import InputError, nearest
+from roofline.simulate.spelling import number_above, seconds_named, spelled
+
+FASTEST = 1e9
+"""Requests a second; a higher rate is a slip of the keyboard."""
+LARGEST_CV = 100.0
+MOST_USERS = 2**24
+PROCESSES = ("constant", "poisson", "gamma", "closed")
+
+
+class Arrivals(ABC):
+    """A process that says when requests arrive. rate: requests a second in the mean; None where the server decides."""
+
+    rate: float | None
+
+    @abstractmethod
+    def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
+        """Seconds at which requests `first` to `first + number − 1` arrive, where the one before came at `before`.
+
+        Request 0 comes after the time 0. Every request takes as many draws whatever the number asked.
+        """
+
+
+@dataclass(frozen=True)
+class Constant(Arrivals):
+    """Request i arrives at i / rate."""
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        number_above("rate", self.rate, FASTEST)
+
+    def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
+        return np.arange(first, first + number) / self.rate
+
+
+@dataclass(frozen=True)
+class Poisson(Arrivals):
+    """Independent users: gaps between requests are exponential with mean 1 / rate."""
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        number_above("rate", self.rate, FASTEST)
+
+    def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
+        return _after(before, random.standard_exponential(number) / self.rate)
+
+
+@dataclass(frozen=True)
+class Gamma(Arrivals):
+    """Bursts: gaps follow a gamma distribution with mean 1 / rate and coefficient of variation `cv`.
+
+    Its shape is 1 / cv², what the serving benchmark of vLLM (`vllm bench serve --burstiness`) calls burstiness: cv 1 is
+    Poisson, more comes in bursts, less comes more evenly. BurstGPT (arXiv:2401.17644) fits the same to real traffic.
+    """
+
+    rate: float
+    cv: float
+
+    def __post_init__(self) -> None:
+        number_above("rate", self.rate, FASTEST)
+        number_above("cv", self.cv, LARGEST_CV)
+
+    def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
+        square = self.cv * self.cv
+        return _after(before, random.standard_gamma(1 / square, number) * (square / self.rate))
+
+
+@dataclass(frozen=True)
+class Closed(Arrivals):
+    """As many users as `concurrency`, each of whom sends its next request `think` seconds after its last is done.
+
+    The first request of user i comes at i · ramp / concurrency. Times depend on the server, so that the blocks of such
+    a workload carry NaN as arrival and whoever simulates it sets them.
+    """
+
+    concurrency: int
+    think: float = 0.0
+    ramp: float = 0.0
+    rate: None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        _users(self.concurrency)
+        seconds_named("think", self.think)
+        seconds_named("ramp", self.ramp)
+
+    def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
+        return np.full(number, np.nan)
+
+
+def _users(value: object) -> int:
+    users = integer(value)
+    if users is None or not 1 <= users <= MOST_USERS:
+        raise InputError("concurrency", value, f"a whole number from 1 to {MOST_USERS}")
+    return users
+
+
+def _after(before: float, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The times that gaps lead to, added up from the first to the last."""
+    return np.cumsum(np.concatenate(([before], gaps)))[1:]
+
+
+EXPECTED = "constant, poisson or gamma(cv) beside a rate, or constant(rate), poisson(rate), gamma(rate,cv)"
+
+
+def arrivals_named(
+    value: object = None, *, rate: object = None, concurrency: object = None, think: object = 0.0, ramp: object = 0.0
+) -> Arrivals:
+    """How requests arrive, of what a person says.
+
+    value: a process, which with a `rate` lacks its own (`constant`, `poisson`, `gamma(3)`) and without has it
+    (`constant(2.5)`, `poisson(2.5)`, `gamma(2.5,3)`, `closed(32,1s)`); a number is the rate of a Poisson process, and
+    an Arrivals is itself. A rate alone is Poisson, a `concurrency` alone closed, with `think` and `ramp` in seconds or
+    with a unit. Raises InputError for anything else, for both a rate and a concurrency, or neither.
+    """
+    closed = concurrency is not None
+    if not closed and (seconds_named("think", think), seconds_named("ramp", ramp)) != (0.0, 0.0):
+        raise InputError("think or ramp", think if think else ramp, "a concurrency beside it")
+    if closed:
+        if rate is not None or value is not None:
+            raise InputError(
+                "concurrency", concurrency, "no rate and no arrivals beside it: requests come as others end"
+            )
+        return Closed(_users(concurrency), seconds_named("think", think), seconds_named("ramp", ramp))
+    if value is None:
+        if rate is None:
+            raise InputError("arrivals", "nothing", "a rate, a concurrency or a trace")
+        return Poisson(number_above("rate", rate, FASTEST))
+    if isinstance(value, str):
+        return _process(value, None if rate is None else number_above("rate", rate, FASTEST))
+    if rate is not None:
+        raise InputError("rate", rate, "no rate beside arrivals that have one")
+    if isinstance(value, Arrivals):
+        return value
+    return Poisson(number_above("arrivals", value, FASTEST))
+
+
+def _process(text: str, rate: float | None) -> Arrivals:
+    call = spelled(text)
+    if call is None:
+        raise InputError("arrivals", text, EXPECTED)
+    if call.name not in PROCESSES:
+        raise InputError("arrivals", text, EXPECTED, nearest(call.name, PROCESSES))
+    if call.name == "closed":
+        return _closed(text, rate)
+    names = ("cv",) if call.name == "gamma" else ()
+    if rate is not None:
+        numbers = call.numbers(*names)
+        given = None if numbers is None else (rate, *numbers)
+    else:
+        given = call.numbers("rate", *names)
+    match call.name, given:
+        case "constant", (float(each),):
+            return Constant(each)
+        case "poisson", (float(each),):
+            return Poisson(each)
+        case "gamma", (float(each), float(cv)):
+            return Gamma(each, cv)
+        case _:
+            raise InputError("arrivals", text, EXPECTED)
+
+
+def _closed(text: str, rate: float | None) -> Closed:
+    expected = "closed(concurrency), closed(concurrency,think) or closed(concurrency,think,ramp), such as closed(32,1s)"
+    call = spelled(text)
+    texts = call.texts("concurrency", "think", "ramp") if call else None
+    users = texts["concurrency"] if texts else None
+    if texts is None or users is None or not (users.isascii() and users.isdigit() and len(users) < 16):
+        raise InputError("arrivals", text, expected)
+    if rate is not None:
+        raise InputError("rate", rate, "no rate beside a concurrency: requests come as others end")
+    think, ramp = (0.0 if texts[name] is None else seconds_named(name, texts[name]) for name in ("think", "ramp"))
+    return Closed(int(users), think, ramp)

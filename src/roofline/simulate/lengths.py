@@ -1,0 +1,246 @@
+"""How many tokens prompts and answers have: a number, a distribution, or those of a file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import erfc, isinf, log, log1p, sqrt
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.model.checks import integer, real
+from roofline.model.errors import InputError, nearest, not_one_of
+from roofline.simulate.spelling import Spelled, number_above, spelled
+
+MOST_TOKENS = 2**31 - 1
+"""Tokens of a prompt or an answer; more is a slip of the keyboard."""
+LARGEST_LENGTHS_CV = 100.0
+SUMMED = 4096
+"""Lengths of a lognormal that are summed one by one for its mean; those above are integrated."""
+
+
+class Lengths(ABC):
+    """A distribution of numbers of tokens, each at least 1."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> float:
+        """The mean of what is drawn."""
+
+    @property
+    @abstractmethod
+    def largest(self) -> int | None:
+        """The most that is ever drawn; None where there is no most."""
+
+    @abstractmethod
+    def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
+        """So many lengths."""
+
+
+@dataclass(frozen=True)
+class Fixed(Lengths):
+    """Always the same."""
+
+    tokens: int
+
+    def __post_init__(self) -> None:
+        _tokens("length", self.tokens)
+
+    @property
+    def mean(self) -> float:
+        return float(self.tokens)
+
+    @property
+    def largest(self) -> int:
+        return self.tokens
+
+    def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
+        return np.full(number, self.tokens, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Uniform(Lengths):
+    """Every whole number from `low` to `high`, both included, as often as any other."""
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if _tokens("low", self.low) > _tokens("high", self.high):
+            raise InputError("uniform", f"{self.low} to {self.high}", "the lower bound first")
+
+    @property
+    def mean(self) -> float:
+        return (self.low + self.high) / 2
+
+    @property
+    def largest(self) -> int:
+        return self.high
+
+    def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
+        return random.integers(self.low, self.high, number, dtype=np.int64, endpoint=True)
+
+
+@dataclass(frozen=True)
+class Lognormal(Lengths):
+    """X rounded to the nearest whole number, no less than 1 and no more than `most`: longer ones are cut to it.
+
+    ln X is normal with variance σ² = ln(1 + cv²) and mean ln(center) − σ²/2, so that X itself has the mean `center` and
+    the coefficient of variation `cv`.
+    """
+
+    center: float
+    cv: float
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        number_above("mean", self.center, MOST_TOKENS)
+        if self.center < 1:
+            raise InputError("mean", self.center, "a mean of at least 1 token")
+        number_above("cv", self.cv, LARGEST_LENGTHS_CV)
+        if self.most is not None:
+            _tokens("max", self.most)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of ln X."""
+        return sqrt(log1p(self.cv * self.cv))
+
+    @property
+    def mu(self) -> float:
+        """Mean of ln X."""
+        return log(self.center) - self.sigma * self.sigma / 2
+
+    @property
+    def mean(self) -> float:
+        """Σ P(length ≥ n) over n ≥ 1, with P(length ≥ n) = P(X ≥ n − ½) from n = 2 to the most.
+
+        Beyond 4,096 the sum is the integral of P(X ≥ x), by the midpoint rule.
+        """
+        last = float("inf") if self.most is None else float(self.most)
+        near = min(last, float(SUMMED))
+        one_by_one = 1 + sum(self._beyond(n - 0.5) for n in range(2, int(near) + 1))
+        return one_by_one + (self._cut_mean(last) - self._cut_mean(near) if last > near else 0.0)
+
+    @property
+    def largest(self) -> int | None:
+        return self.most
+
+    def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
+        values = np.exp(self.mu + self.sigma * random.standard_normal(number))
+        lengths: NDArray[np.int64] = np.rint(np.clip(values, 1, self.most or MOST_TOKENS)).astype(np.int64)
+        return lengths
+
+    def _beyond(self, x: float) -> float:
+        """P(X ≥ x)."""
+        return _tail((log(x) - self.mu) / self.sigma)
+
+    def _cut_mean(self, x: float) -> float:
+        """E[min(X, x)], the integral of P(X ≥ y) over y from 0 to x."""
+        if isinf(x):
+            return self.center
+        z = (log(x) - self.mu) / self.sigma
+        return self.center * _tail(self.sigma - z) + x * _tail(z)
+
+
+@dataclass(frozen=True, eq=False)
+class Empirical(Lengths):
+    """Lengths that were seen, drawn with replacement. values: int64, each from 1."""
+
+    values: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values)
+        if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iu":
+            raise InputError("lengths", self.values, "a list of whole numbers from 1")
+        if values.min() < 1 or values.max() > MOST_TOKENS:
+            wrong = values.min() if values.min() < 1 else values.max()
+            raise InputError("lengths", int(wrong), f"whole numbers from 1 to {MOST_TOKENS}")
+        object.__setattr__(self, "values", values.astype(np.int64))
+
+    @property
+    def mean(self) -> float:
+        return int(self.values.sum()) / self.values.size
+
+    @property
+    def largest(self) -> int:
+        return int(self.values.max())
+
+    def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
+        return self.values[random.integers(0, self.values.size, number)]
+
+
+def _tail(z: float) -> float:
+    """P(Z ≥ z) of a standard normal."""
+    return 0.5 * erfc(z / sqrt(2))
+
+
+def _tokens(field: str, value: object) -> int:
+    number = integer(value)
+    if number is None or not 1 <= number <= MOST_TOKENS:
+        raise InputError(field, value, f"a whole number from 1 to {MOST_TOKENS}")
+    return number
+
+
+DISTRIBUTIONS = ("uniform", "lognormal", "file")
+KINDS = "a number of tokens, uniform(low,high), lognormal(mean,cv), lognormal(mean,cv,max=n) or file(path,column)"
+
+
+def lengths_named(value: object, field: str = "length") -> Lengths:
+    """Lengths of what a person says: a number, a text, a sequence of lengths that were seen, or a Lengths itself.
+
+    Texts: `1024`, `uniform(100,2000)`, `lognormal(1024,0.8)`, `lognormal(1024,0.8,max=8192)`, `file(lengths.csv)`,
+    `file(lengths.csv,column)`; of a file with one column its name may be left out. Raises InputError for anything else;
+    `field` says what they are of.
+    """
+    if isinstance(value, Lengths):
+        return value
+    if isinstance(value, (list, tuple, range, np.ndarray)) and np.ndim(value):
+        return Empirical(np.asarray(value))
+    if not isinstance(value, str):
+        return Fixed(_tokens(field, value.item() if isinstance(value, np.ndarray) else value))
+    number = value.strip().replace("_", "")
+    if number.lstrip("+-").isdigit() and number.isascii() and len(number) < 100:
+        return Fixed(_tokens(field, int(number)))
+    call = spelled(value)
+    if call is None or call.name not in DISTRIBUTIONS or not call.arguments:
+        raise InputError(field, value, KINDS, nearest(call.name, DISTRIBUTIONS) if call else ())
+    if call.name == "file":
+        return _of_file(value)
+    return _distribution(call, field, value)
+
+
+def _distribution(call: Spelled, field: str, text: str) -> Lengths:
+    given = call.numbers("low", "high") if call.name == "uniform" else call.numbers("mean", "cv", optional=("max",))
+    match call.name, given:
+        case "uniform", (float(low), float(high)):
+            return Uniform(_whole_of(field, low, text), _whole_of(field, high, text))
+        case "lognormal", (float(mean), float(cv), most):
+            return Lognormal(mean, cv, None if most is None else _whole_of(field, most, text))
+        case _:
+            raise InputError(field, text, KINDS)
+
+
+def _whole_of(field: str, number: float, text: str) -> int:
+    if real(number) is None or not number.is_integer() or not 1 <= number <= MOST_TOKENS:
+        raise InputError(field, text, f"whole numbers of tokens from 1 to {MOST_TOKENS}")
+    return int(number)
+
+
+def _of_file(text: str) -> Empirical:
+    """The lengths in a column of a file."""
+    from roofline.simulate.tables import table, whole_column
+
+    inside = text.strip()[len("file") :].strip()[1:-1]
+    name, comma, last = inside.rpartition(",")
+    path, column = (Path(name.strip()), last.strip()) if comma else (Path(inside.strip()), None)
+    seen = []
+    for part in table(path):
+        if column is None and len(part.names) != 1:
+            raise InputError(str(path), ", ".join(part.names), "one column, or its name: file(path,column)")
+        if column is not None and column not in part.names:
+            raise not_one_of(f"column of {path}", column, part.names)
+        seen.append(whole_column(part, column or part.names[0], least=1))
+    return Empirical(np.concatenate(seen))

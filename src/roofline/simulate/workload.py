@@ -1,0 +1,143 @@
+"""The requests that reach a server, block by block: when they arrive and how many tokens they bring and take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.model.checks import count, integer
+from roofline.model.errors import InputError
+from roofline.simulate.arrivals import Arrivals
+from roofline.simulate.lengths import MOST_TOKENS, Lengths
+
+Chains = tuple[tuple[int, ...], ...]
+
+BLOCK = 2**14
+"""Requests that are drawn at once, whatever the size of the blocks asked for."""
+CHAIN_TOKENS = 512
+"""Tokens of a block of Mooncake's traces."""
+NO_PREFIX = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Requests:
+    """A block of requests in order of arrival; arrays of one length.
+
+    arrival: s from the start of the traffic, float64; NaN where a server decides (`Closed`).
+    input, output: tokens of the whole prompt, what it shares included, and of the answer, int64, each from 1.
+    prefix: id of a shared prefix or of a session, int64, −1 for none.
+    shared: tokens at the front of the prompt that belong to that prefix and may be in the cache, int64, up to `input`.
+    kept: tokens that stay in the cache under that id when the request is done, int64: `shared` of a prefix; input +
+    output of a session, whose next turn shares them.
+    chains: of each request the ids of its prompt's blocks of `chain_tokens` tokens, the last of which may be partly
+    filled; equal ids at the front are equal tokens. None where there are none; prefix is −1 where there are.
+    """
+
+    arrival: NDArray[np.float64]
+    input: NDArray[np.int64]
+    output: NDArray[np.int64]
+    prefix: NDArray[np.int64]
+    shared: NDArray[np.int64]
+    kept: NDArray[np.int64]
+    chains: Chains | None = None
+    chain_tokens: int = CHAIN_TOKENS
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    def at(self, part: slice) -> Requests:
+        """Those of a slice."""
+        arrays = {name: getattr(self, name)[part] for name in ARRAYS}
+        return replace(self, **arrays, chains=None if self.chains is None else self.chains[part])
+
+
+ARRAYS = tuple(f.name for f in fields(Requests) if f.name not in ("chains", "chain_tokens"))
+"""Fields of Requests that are arrays."""
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """So many distinct prefixes (system prompts) of so many tokens each; every request has one, at random.
+
+    They are the front of the prompt, and part of its length: a shorter prompt is the front of its prefix alone.
+    """
+
+    number: int
+    tokens: int
+
+    def __post_init__(self) -> None:
+        for name in ("number", "tokens"):
+            value = integer(getattr(self, name))
+            if value is None or not 1 <= value <= MOST_TOKENS:
+                raise InputError(f"prefix.{name}", getattr(self, name), f"a whole number from 1 to {MOST_TOKENS}")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Requests drawn at random. lengths_in: tokens of whole prompts; lengths_out: tokens of answers."""
+
+    lengths_in: Lengths
+    lengths_out: Lengths
+    arrivals: Arrivals
+    prefix: Prefixes | None = None
+
+    def blocks(self, requests: int | None, seed: int, size: int = BLOCK) -> Iterator[Requests]:
+        """So many requests, without end where None, in blocks of `size`, of which the last may be shorter.
+
+        A seed always gives the same requests, whatever the size of the blocks; arrivals, prompts, answers and prefixes
+        are drawn apart, so that another law of one leaves the others as they are. Raises InputError for a number of
+        requests or a size below 1, and a negative seed.
+        """
+        check_blocks(requests, size)
+        return in_blocks(self._drawn(count("seed", seed)), requests, size)
+
+    def _drawn(self, seed: int) -> Iterator[Requests]:
+        """Requests without end, so many at a time that their arithmetic never depends on what is asked."""
+        streams = [np.random.Generator(np.random.PCG64(s)) for s in np.random.SeedSequence(seed).spawn(4)]
+        when, prompts, answers, prefixes = streams
+        first, last = 0, 0.0
+        while True:
+            arrival = self.arrivals.times(when, first, BLOCK, last)
+            first, last = first + BLOCK, float(arrival[-1])
+            new, out = self.lengths_in.draw(prompts, BLOCK), self.lengths_out.draw(answers, BLOCK)
+            if self.prefix is None:
+                prefix, shared = np.full(BLOCK, NO_PREFIX, dtype=np.int64), np.zeros(BLOCK, dtype=np.int64)
+            else:
+                prefix = prefixes.integers(0, self.prefix.number, BLOCK, dtype=np.int64)
+                shared = np.minimum(new, self.prefix.tokens)
+            yield Requests(arrival, new, out, prefix, shared, shared)
+
+
+def check_blocks(requests: int | None, size: int) -> None:
+    """Raises InputError for a number of requests or a size of blocks below 1."""
+    if requests is not None:
+        count("requests", requests, 1)
+    count("size", size, 1)
+
+
+def in_blocks(parts: Iterator[Requests], requests: int | None, size: int) -> Iterator[Requests]:
+    """The first so many of the requests, all where None, cut and joined into blocks of `size`."""
+    waiting: list[Requests] = []
+    ready, left = 0, requests
+    while left is None or left > 0:
+        goal = size if left is None else min(size, left)
+        while ready < goal and (part := next(parts, None)) is not None:
+            waiting.append(part)
+            ready += len(part)
+        if not ready:
+            return
+        together = waiting[0] if len(waiting) == 1 else joined(waiting)
+        block, rest = together.at(slice(0, goal)), together.at(slice(goal, None))
+        waiting, ready = ([rest], len(rest)) if len(rest) else ([], 0)
+        left = None if left is None else left - len(block)
+        yield block
+
+
+def joined(parts: list[Requests]) -> Requests:
+    """Blocks that follow each other as one; all of them have chains or none has."""
+    chains = None if parts[0].chains is None else tuple(c for part in parts for c in part.chains or ())
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
+    return replace(parts[0], **arrays, chains=chains)
