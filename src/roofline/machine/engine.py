@@ -46,6 +46,7 @@ class Engine:
     of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
     `mixes`: prompts and decodes share a step, else prompts go first, alone. `splits`: a prompt longer than what is left
     of a step's tokens is cut into chunks. `reserves`: a request begins where the memory holds it to its last token.
+    `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the one after.
     `serves`: generations and kinds of chips that it runs on.
     """
 
@@ -76,6 +77,7 @@ class Engine:
     mixes: bool = True
     splits: bool = True
     reserves: bool = False
+    ahead: bool = False
     serves: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     by_chip: Sequence[Mapping[str, Any]] = ()

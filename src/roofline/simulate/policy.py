@@ -25,6 +25,7 @@ class Policy:
     splits: bool = True
     reserves: bool = False
     caches: bool = True
+    ahead: bool = False
     width: int = 1
     yields: float = 1.0
 
@@ -60,7 +61,7 @@ def policy_of(asked: Setup, groups: int, room: Room) -> Policy:
     running = max(1, engine.most_running // groups)
     return Policy(
         engine.chunk, min(running, int(1 / smallest)) if smallest > 0 else running, mixes=engine.mixes, splits=engine.splits,
-        reserves=engine.reserves,
+        reserves=engine.reserves, ahead=engine.ahead,
     )  # fmt: skip
 
 

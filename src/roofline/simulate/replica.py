@@ -62,7 +62,8 @@ class Watcher(Protocol):
 
 @dataclass(eq=False)
 class Replica:
-    """The scheduler of one replica at work; `clock` is the end of its last step.
+    """The scheduler of one replica at work; `clock` is the end of its last step, `scheduled` when the next one was put
+    together: at the end of the last step, or where steps are scheduled ahead at its start.
 
     `decoded`: decode steps so far. `ending`: those that decode, by the step of their last token. `tokens`: the tokens
     in the caches of those that decode. `taken`: the share of the memory that running sequences hold.
@@ -76,7 +77,7 @@ class Replica:
     block: int = 1
 
     def __post_init__(self) -> None:
-        self.clock = self.horizon = 0.0
+        self.clock = self.horizon = self.scheduled = 0.0
         self.waiting: deque[Request] = deque()
         self.filling: list[Request] = []
         self.ending: list[tuple[int, int, Request]] = []
@@ -99,8 +100,8 @@ class Replica:
 
     def receive(self, request: Request) -> None:
         """A request reaches the scheduler, at its `ready`."""
-        if not self.running and not self.waiting and self.clock < request.ready:
-            self.clock = request.ready
+        if not self.running and not self.waiting and self.clock <= request.ready:
+            self.clock = self.scheduled = request.ready
         self.waiting.append(request)
 
     def advance(self, until: float) -> None:
@@ -129,6 +130,8 @@ class Replica:
             budget -= tokens
         while self.waiting and budget > 0 and self.running < policy.running:
             request = self.waiting[0]
+            if request.ready > self.scheduled:
+                break
             hit = self.prefixes.matching(request) if policy.caches else 0
             rest = request.prompt - hit
             tokens = min(rest, budget)
@@ -175,6 +178,7 @@ class Replica:
         context = self.tokens / decodes if decodes else 0.0
         start, state = self.clock, self._state()
         self.clock += self.times.mixed([(r.computed, n) for r, n in chunks], decodes, context)
+        self.scheduled = start if policy.ahead else self.clock
         self.watcher.prompts(start, self.clock, decodes, bool(self.ending), state)
         for request, tokens in chunks:
             self.taken -= self._held(request, request.computed)
@@ -218,7 +222,8 @@ class Replica:
         if not decodes:
             raise AssertionError("a request that no memory holds")  # `room_of` refuses those
         row, growth, context = self.times.row(decodes), self.policy.yields, self.tokens / decodes
-        number = self.ending[0][0] - self.decoded
+        due = self.waiting and self.waiting[0].ready > self.scheduled  # the step after this one takes it
+        number = 1 if due else self.ending[0][0] - self.decoded
         room = 1.0 - self.taken - self.prefixes.pinned
         each = self._growth(1)
         if each > 0 and number * each > room:
@@ -234,6 +239,7 @@ class Replica:
             seconds = row.steps(context, number, growth)
         start = self.clock
         self.clock += seconds
+        self.scheduled = self.clock - row.step(context + growth * (number - 1)) if self.policy.ahead else self.clock
         self.watcher.steps(start, self.clock, number, decodes, self._state())
         self._pass(number)
         self._evict()
