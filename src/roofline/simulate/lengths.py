@@ -235,7 +235,7 @@ def _whole_of(field: str, number: float, text: str) -> int:
 def _of_file(text: str) -> Empirical:
     """The lengths in a column of a file."""
     from roofline.simulate.columns import whole_column
-    from roofline.simulate.tables import table
+    from roofline.simulate.tables import read_table
 
     inside = text.strip()[len("file") :].strip()[1:-1]
     before, comma, last = inside.rpartition(",")
@@ -249,7 +249,7 @@ def _of_file(text: str) -> Empirical:
         return names if asked is None else (asked,)
 
     values: list[NDArray[np.int64]] = []
-    for part in table(path, choose):
+    for part in read_table(path, choose):
         values.append(whole_column(part, next(iter(part.columns)), least=1))
         if sum(map(len, values)) > MOST_VALUES:
             raise InputError(printable(str(path)), "more", f"at most {MOST_VALUES} lengths")

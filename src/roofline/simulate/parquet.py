@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from roofline.model.errors import InputError
 from roofline.model.untrusted import printable
-from roofline.simulate.tables import Choose, TablePart, checked_names
+from roofline.simulate.tables import ChooseColumns, TablePart, checked_names
 
 MAGIC = b"PAR1"
 LARGEST_FOOTER = 2**22
@@ -125,7 +125,7 @@ class RowGroup:
     chunks: tuple[ColumnChunk, ...]
 
 
-def parquet_parts(path: Path, size: int, choose: Choose) -> Iterator[TablePart]:
+def parquet_parts(path: Path, size: int, choose: ChooseColumns) -> Iterator[TablePart]:
     """The columns that `choose` names, in parts of at most 131,072 rows, one row group unpacked at a time.
 
     Raises InputError for what is no Parquet file, one whose footer or pages contradict each other or the file, row

@@ -9,6 +9,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from json.scanner import make_scanner
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ LONGEST_LINE = 2**20
 MOST_COLUMNS = 256
 MOST_INFLATED = 64
 """Times its own size that a gzipped file may inflate to, as long as that is more than FREE_INFLATED."""
-FREE_INFLATED = 2**26
+FREE_INFLATED = 2**24
 
-Choose = Callable[[tuple[str, ...]], Sequence[str]]
+ChooseColumns = Callable[[tuple[str, ...]], Sequence[str]]
 """The names of a table's columns → those that are needed; raises InputError where one is missing."""
 
 
@@ -47,16 +48,16 @@ class TablePart:
         return InputError(f"{self.path}, {self.unit} {self.numbers[row]}: {column}", value, expected)
 
 
-def table(path: Path, choose: Choose) -> Iterator[TablePart]:
+def read_table(path: Path, choose: ChooseColumns) -> Iterator[TablePart]:
     """The columns that `choose` names, of a file told by its ending: `.csv`, `.jsonl`, either with `.gz`, `.parquet`.
 
     CSV has commas, a header and each row on a line; JSON lines are objects with the keys of the first line. Raises
     InputError for what is no regular file that can be read, another ending, bytes that are no UTF-8, lines above 1 MiB,
     more than 256 columns, a column twice, cells missing or left over, a table without rows, and a gzipped file that
-    inflates to more than 64 times its size and 64 MiB.
+    inflates to more than 64 times its size and 16 MiB.
     """
     size = size_of_regular(path)
-    kind = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    kind = Path(path.name.lower().removesuffix(".gz")).suffix.removeprefix(".")
     zipped = path.name.lower().endswith(".gz")
     rows = 0
     for part in _reader(path, kind, zipped, size)(choose):
@@ -67,7 +68,7 @@ def table(path: Path, choose: Choose) -> Iterator[TablePart]:
         raise InputError(printable(str(path)), "none", "at least one row")
 
 
-def _reader(path: Path, kind: str, zipped: bool, size: int) -> Callable[[Choose], Iterator[TablePart]]:
+def _reader(path: Path, kind: str, zipped: bool, size: int) -> Callable[[ChooseColumns], Iterator[TablePart]]:
     if kind == "parquet" and not zipped:
         from roofline.simulate.parquet import parquet_parts
 
@@ -154,7 +155,7 @@ def _decoded(name: str, number: int, content: bytes) -> str:
     return text.removeprefix("\ufeff") if number == 1 else text
 
 
-def _csv_parts(path: str, blocks: Lines, choose: Choose) -> Iterator[TablePart]:
+def _csv_parts(path: str, blocks: Lines, choose: ChooseColumns) -> Iterator[TablePart]:
     names: tuple[str, ...] = ()
     chosen: dict[str, int] = {}
     for number, lines in blocks:
@@ -185,8 +186,8 @@ def _csv_rows(path: str, number: int, lines: list[str]) -> list[list[str]]:
     return rows
 
 
-def _json_parts(path: str, blocks: Lines, choose: Choose) -> Iterator[TablePart]:
-    scan = json.JSONDecoder().scan_once
+def _json_parts(path: str, blocks: Lines, choose: ChooseColumns) -> Iterator[TablePart]:
+    scan = make_scanner(_plain)  # type: ignore[arg-type]
     chosen: tuple[str, ...] | None = None
     keys: set[str] = set()
     for number, raw in blocks:
@@ -233,4 +234,5 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
+_plain = json.JSONDecoder()
 _careful = json.JSONDecoder(object_pairs_hook=_members)

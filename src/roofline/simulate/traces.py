@@ -14,7 +14,7 @@ from roofline.model.errors import InputError, nearest
 from roofline.model.untrusted import printable
 from roofline.simulate.columns import chain_column, id_column, time_column, whole_column
 from roofline.simulate.spelling import LONGEST_TIME, number_above
-from roofline.simulate.tables import TablePart, table
+from roofline.simulate.tables import TablePart, read_table
 from roofline.simulate.workload import BLOCK, CHAIN_TOKENS, NO_PREFIX, Requests, check_blocks, in_blocks
 
 WINDOW = 2**16
@@ -118,11 +118,15 @@ class TraceSummary:
 
 @dataclass(frozen=True, eq=False)
 class TraceRows:
-    """Rows of a trace, understood. time: as in the file, float64 or int64 ns; ids and chains: arrays of objects."""
+    """Rows of a trace, understood. time: as in the file, float64 or int64 ns; ids and chains: arrays of objects.
+
+    weight: what each takes of the window, int64.
+    """
 
     time: NDArray[Any]
     input: NDArray[np.int64]
     output: NDArray[np.int64]
+    weight: NDArray[np.int64]
     shared: NDArray[np.int64] | None = None
     prefix: NDArray[np.object_] | None = None
     session: NDArray[np.object_] | None = None
@@ -138,13 +142,6 @@ class TraceRows:
     def at(self, index: Any) -> TraceRows:
         """Those of a slice, a mask or an order."""
         return TraceRows(**{name: array[index] for name, array in self.arrays().items()})
-
-    @property
-    def weights(self) -> NDArray[np.int64]:
-        """What each row takes of the window."""
-        if self.chains is None:
-            return np.ones(len(self), dtype=np.int64)
-        return np.fromiter((1 + len(c) // IDS_A_ROW for c in self.chains), dtype=np.int64, count=len(self))
 
 
 @dataclass(frozen=True)
@@ -175,8 +172,8 @@ class Trace:
         """The first so many requests, all of them where None, in blocks of `size`; the seed changes nothing.
 
         Memory does not grow with the file, but for 100 bytes or so of each prefix and session, of which there may be
-        2,097,152. Raises InputError for what `table` refuses, columns of no known kind, cells that are not what their
-        column needs, times out of order or more than 68 years apart, and a file without a request.
+        2,097,152. Raises InputError for what `read_table` refuses, columns of no known kind, cells that are not what
+        their column needs, times out of order or more than 68 years apart, and a file without a request.
         """
         del seed
         check_blocks(requests, size)
@@ -230,7 +227,7 @@ class Trace:
             return kinds[0].columns(names)
 
         def read() -> Iterator[TraceRows]:
-            for part in table(self.path, choose):
+            for part in read_table(self.path, choose):
                 rows = understood(part, kinds[0])
                 note(rows, part)
                 yield rows.at((rows.input > 0) & (rows.output > 0))
@@ -280,10 +277,13 @@ def understood(part: TablePart, kind: TraceFormat) -> TraceRows:
     time, new, out = time_column(part, kind.time), whole_column(part, kind.input), whole_column(part, kind.output)
     if kind.chains in columns:
         most = (-(-new // kind.chain_tokens)).tolist()
-        return TraceRows(time, new, out, chains=_objects(chain_column(part, kind.chains, most)))
+        chains = chain_column(part, kind.chains, most)
+        weight = 1 + np.array(list(map(len, chains)), dtype=np.int64) // IDS_A_ROW
+        return TraceRows(time, new, out, weight, chains=_objects(chains))
+    weight = np.ones(len(part), dtype=np.int64)
     session = id_column(part, kind.session) if kind.session in columns else None
     if kind.prefix not in columns:
-        return TraceRows(time, new, out, session=None if session is None else _objects(session))
+        return TraceRows(time, new, out, weight, session=None if session is None else _objects(session))
     prefix = id_column(part, kind.prefix)
     values = columns[kind.shared].tolist() if isinstance(columns[kind.shared], np.ndarray) else columns[kind.shared]
     blank = (None, "")
@@ -296,7 +296,7 @@ def understood(part: TablePart, kind: TraceFormat) -> TraceRows:
             raise part.wrong(row, kind.shared, tokens, "0 tokens, or a prefix that they belong to")
         if p is not None and session is not None and session[row] is not None:
             raise part.wrong(row, kind.prefix, p, "a prefix or a session, not both")
-    return TraceRows(time, new, out, shared, _objects(prefix), None if session is None else _objects(session))
+    return TraceRows(time, new, out, weight, shared, _objects(prefix), None if session is None else _objects(session))
 
 
 def _objects(values: list[Any]) -> NDArray[np.object_]:
@@ -312,9 +312,9 @@ def in_order(path: str, parts: Iterator[TraceRows]) -> Iterator[TraceRows]:
     last: Any = None
     for part in parts:
         waiting = part if waiting is None else _together(path, waiting, part)
-        if len(waiting) and waiting.weights.sum() > 2 * WINDOW:
+        if len(waiting) and waiting.weight.sum() > 2 * WINDOW:
             waiting = _sorted(waiting)
-            fits = int(np.searchsorted(np.cumsum(waiting.weights[::-1]), WINDOW, side="right"))
+            fits = int(np.searchsorted(np.cumsum(waiting.weight[::-1]), WINDOW, side="right"))
             ready, waiting = waiting.at(slice(0, len(waiting) - fits)), waiting.at(slice(len(waiting) - fits, None))
             last = _later(path, ready, last)
             yield ready
