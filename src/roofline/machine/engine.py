@@ -29,7 +29,8 @@ class Engine:
 
     `software`: whose kernels were measured; `network`: whose collectives, where they are not the same.
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
-    it, and of a prompt batch. `request_s`: seconds from a request's arrival to the scheduler (HTTP, tokeniser).
+    it, and of a prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the
+    scheduler, of each and of each token of its prompt (HTTP, tokeniser).
     `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
     `chunk`: most new tokens of a step; `most_running`: most sequences that a replica's scheduler runs at once.
     `captured`: the largest batch whose decode step is captured as a CUDA graph; `eager`: none is, and kernels are
@@ -68,6 +69,7 @@ class Engine:
     prefill_s: float = 0.0
     token_s: float = 0.0
     request_s: float = 0.0
+    request_token_s: float = 0.0
     rereads: float = 0.0
     launch_s: float = 0.0
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -107,6 +109,10 @@ class Engine:
     def host(self, sequences: Count, new: Count = 1) -> Count:
         """Host seconds of a step of that many sequences and new tokens."""
         return self.step_s + self.sequence_s * sequences + self.token_s * new
+
+    def before(self, tokens: Count) -> Count:
+        """Seconds from the arrival of a prompt of so many tokens until the scheduler sees it."""
+        return self.request_s + self.request_token_s * tokens
 
     def factor(self, generation: str, kind: str) -> float:
         """How much longer a kind of work takes than alone; of a generation nobody measured, as the `other`s."""
