@@ -6,7 +6,9 @@ doc/specs/thrift-compact-protocol.md); their fields are those of parquet.thrift 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -137,13 +139,16 @@ def parquet_parts(path: Path, size: int, choose: ChooseColumns) -> Iterator[Tabl
     name = printable(str(path))
     try:
         groups = _groups(path, size)
-        names = checked_names(name, list(pl.read_parquet_schema(path)))
+        with _quiet():
+            schema = pl.read_parquet_schema(path)
+        names = checked_names(name, list(schema))
         chosen = list(choose(names))
         start = 0
         for group in groups:
             _check(path, group, chosen)
             scan = pl.scan_parquet(path, glob=False, hive_partitioning=False).select(chosen)
-            frame = scan.slice(start, group.rows).collect()
+            with _quiet():
+                frame = scan.slice(start, group.rows).collect()
             if frame.height != group.rows:
                 raise MalformedError(f"{frame.height} of {group.rows} rows")
             for first in range(0, group.rows, READ_ROWS):
@@ -156,6 +161,24 @@ def parquet_parts(path: Path, size: int, choose: ChooseColumns) -> Iterator[Tabl
             raise
         reason = " ".join(str(error).split())[:100] or type(error).__name__
         raise InputError(name, reason, "a Parquet file") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what polars writes to the error stream as it fails, beside the error that it raises."""
+    try:
+        errors = os.dup(2)
+    except OSError:  # a process without that stream
+        yield
+        return
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+        yield
+    finally:
+        os.dup2(errors, 2)
+        os.close(errors)
 
 
 def _values(path: str, column: Any) -> Any:
