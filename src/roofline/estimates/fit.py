@@ -52,7 +52,8 @@ class Fit(Deployed):
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "formats": "", "batch": "", "batch_per_replica": "",
         "idle_replicas": "", "context": "", "chunk": "", "memory": "B", "fits": "", "largest_batch": "",
-        "longest_context": "", "fewest_chips": "", "fewest_layout": "", "most_running": "", "gpu_kv_cache_size": "tokens", "maximum_concurrency": "", "changes": "",
+        "longest_context": "", "fewest_chips": "", "fewest_layout": "", "most_running": "",
+        "gpu_kv_cache_size": "tokens", "maximum_concurrency": "", "changes": "",
     }  # fmt: skip
 
     asked: Setup

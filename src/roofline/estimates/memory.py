@@ -186,7 +186,9 @@ class Holding:
 
     def most_sequences(self, tokens: Count, limit: Count) -> Count:
         """Sequences of so many tokens that a replica holds and runs at once, at most `limit`; 0 where not one fits."""
-        return largest(lambda batch: self.fits(batch, tokens), self._each(least(limit, self.engine.most_running), tokens))
+        return largest(
+            lambda batch: self.fits(batch, tokens), self._each(least(limit, self.engine.most_running), tokens)
+        )
 
     def most_tokens(self, batch: Count, limit: Count) -> Count:
         """Tokens that each of so many sequences may have, at most `limit`; 0 where not one fits."""
@@ -215,13 +217,11 @@ def cache_bytes(rank: Model, precision: Precision, engine: Engine, batch: Count,
     return batch * precision.kv.bytes(rank.kv_elements(engine.cached_tokens(tokens)))
 
 
-def activation_bytes(
-    rank: Model, precision: Precision, tokens: Count, sequences: Count, sampled: float = 4.0
-) -> Count:
+def activation_bytes(rank: Model, precision: Precision, tokens: Count, sequences: Count, sampled: float = 4.0) -> Count:
     """The largest set of activations alive at once in a step of `tokens` new tokens, an upper estimate.
 
-    In the layers max over ops of (input + output), and the residual stream beside it, twice; behind them the stream once,
-    and `sampled` bytes for each logit of so many `sequences`: the more of both. Scores stay on the chip.
+    In the layers max over ops of (input + output), and the residual stream beside it, twice; behind them the stream
+    once, and `sampled` bytes for each logit of so many `sequences`: the more of both. Scores stay on the chip.
     """
     arrays = [v for v in (tokens, sequences) if is_array(v)]
     kinds = distinct(arrays) if arrays and not rank.shape else None

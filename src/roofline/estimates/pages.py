@@ -1,8 +1,8 @@
 """A hybrid model's cache as vLLM allocates it: groups of as many layers each, in pages of as many bytes.
 
-Layers that cache every token, layers that cache a window or a chunk, and layers with a recurrent state share one pool of
-blocks. A block is one page in each of `group` layers; every group of layers has a table of its own, so a sequence takes
-whole blocks of each (vllm/v1/core/kv_cache_utils.py: unify_kv_cache_spec_page_size,
+Layers that cache every token, layers that cache a window or a chunk, and layers with a recurrent state share one pool
+of blocks. A block is one page in each of `group` layers; every group of layers has a table of its own, so a sequence
+takes whole blocks of each (vllm/v1/core/kv_cache_utils.py: unify_kv_cache_spec_page_size,
 _get_kv_cache_groups_uniform_page_size, get_kv_cache_config_from_groups; vllm/v1/kv_cache_interface.py: the bytes of a
 page and what a sequence takes at most; vllm/platforms/interface.py, _align_hybrid_block_size: recurrent states).
 Models whose layers all cache alike have one group, and no page is wasted.
@@ -24,7 +24,7 @@ from roofline.model.precision import Precision
 SCALED = 128
 """Values of a sparse latent cache that share an fp32 scale."""
 FEWER = 1.5
-"""Where no kind of layers is that many times as numerous as another, a group has as many layers as the most numerous."""
+"""Where no kind of layers is that many times as numerous as another, a group has as many as the most numerous."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class CacheGroup:
         return self.tables * self._each(tokens, 0)
 
     def most_blocks(self, tokens: Count, chunk: int) -> Count:
-        """Blocks that a sequence of so many tokens may take while `chunk` of them are computed, in all of its tables."""
+        """Blocks that a sequence of so many tokens takes at most, while `chunk` are computed, in all of its tables."""
         return self.tables * self._each(tokens, chunk)
 
     def _each(self, tokens: Count, chunk: int) -> Count:
@@ -173,8 +173,9 @@ def cache_pages(kinds: Sequence[CachedLayers], block: int) -> CachePages | None:
         page = sum(k.layers * (k.state if k.recurrent else block * k.token) for k in kinds)
         return CachePages(page, 1, (CacheGroup(replace(first, layers=sum(k.layers for k in kinds)), block, 1),))
     attending = [k for k in kinds if not k.recurrent]
-    widest = reduce(most, (k.token for k in attending), 0)
-    state = reduce(most, (k.state for k in kinds), 0)
+    nothing: Count = 0
+    widest = reduce(most, (k.token for k in attending), nothing)
+    state = reduce(most, (k.state for k in kinds), nothing)
     grown = block if not attending else block * most(1, ceil_div(state, block * widest))
     page = grown * widest if attending else state
     fewest, most_layers = reduce(least, (k.layers for k in kinds)), reduce(most, (k.layers for k in kinds))

@@ -35,8 +35,9 @@ class Engine:
     `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
     `paged`: a hybrid cache is allocated in groups of equal pages (`roofline.estimates.pages`). `profiled`: before it
     serves, it runs a step of `chunk` tokens and samples `most_running` of them, and keeps that much for activations.
-    `sampled_bytes`: bytes a logit that sampling takes. `overhead_bytes`: what it keeps beside, `shared_bytes` more where
-    a model is on several chips, `graph_bytes` more for CUDA graphs; `driver_bytes`: memory that CUDA does not show.
+    `sampled_bytes`: bytes a logit that sampling takes. `overhead_bytes`: what it keeps beside, `shared_bytes` more
+    where a model is on several chips, `graph_bytes` more for CUDA graphs; `driver_bytes`: memory that CUDA does not
+    show.
     `chunk`: most new tokens of a step; `most_running`: most sequences that a replica's scheduler runs at once.
     `captured`: the largest batch whose decode step is captured as a CUDA graph; `eager`: none is, and kernels are
     launched one by one, `eager_launch_s` host seconds each. `words`: the engine's own words for these settings, and

@@ -53,7 +53,9 @@ def activations_text(f: Fit) -> str:
     """Whose activations."""
     if f.engine.profiled:
         sampled = whole(min(f.chunk, f.engine.most_running))
-        return f"a step of {f.chunk} tokens, which {f.engine.name} tries out: the largest op, or {sampled} tokens sampled"
+        return (
+            f"a step of {f.chunk} tokens, which {f.engine.name} tries out: the largest op, or {sampled} tokens sampled"
+        )
     return f"a step of at most {f.chunk} tokens: the largest op, or the logits"
 
 
