@@ -81,7 +81,7 @@ def dealt(weight: NDArray[np.float64], tokens: int, topk: int, ranks: int, heape
     loads = np.minimum(np.rint(weight / weight.sum() * pairs).astype(np.int64), tokens).reshape(ranks, -1)
     while left := pairs - int(loads.sum()):
         step = 1 if left > 0 else -1
-        free = loads < tokens if left > 0 else loads > 0
+        free: NDArray[np.bool_] = loads < tokens if left > 0 else loads > 0
         if heaped:
             order = np.argsort(-loads, axis=None)
             most = order[free.reshape(-1)[order]][: abs(left)]

@@ -188,7 +188,7 @@ def variants(kind: str, dtype: str) -> list[Record]:
         fixed = [base, replace(base, height=16.0), replace(base, tile=128.0)]
         chosen = [(8.0, 64.0), (16.0, 64.0), (16.0, 128.0), (32.0, 128.0)]
         return [*fixed, *(replace(base, height=h, tile=t, stage=8.0) for h, t in chosen)]
-    if kind == "matmul":
+    if isinstance(base, laws.MatmulLaw) and not isinstance(base, laws.Quantised):
         return [base, replace(base, height=16.0)]
     if isinstance(base, laws.Quantised):
         return [

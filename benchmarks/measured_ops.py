@@ -421,15 +421,17 @@ def moe(folder: Path, done: Done | None = None) -> Iterator[Case]:
         )
         inner = column(part, "inter_size") / tp
         even = (part["distribution"] == "balanced").to_numpy()
-        sizes = (a.astype(int).tolist() for a in (t, k, e, ep))
-        touched, rows = loads_of(zip(part["distribution"], *sizes, strict=True), heaped=system in HEAPED)
+        whole = (a.astype(int).tolist() for a in (t, k, e, ep))
+        touched, rows = loads_of(zip(part["distribution"], *whole, strict=True), heaped=system in HEAPED)
         rows, touched = np.maximum(rows, 1), np.maximum(touched, 1)
         x, w, _ = BYTES[dtype]
         gated = column(part, "gated")
         weights = touched * (2 + gated) * hidden * inner * w
+        remote = np.where(ep > 1, np.maximum(t * k - rows, 1.0), 0.0)
         args = {
-            "tokens": t, "rows": rows, "touched": touched, "hidden": hidden, "inner": inner, "gated": gated, "x": np.full_like(t, x),
-            "w": np.full_like(t, w), "cycle": weights, "even": even.astype(float), "remote": np.where(ep > 1, np.maximum(t * k - rows, 1.0), 0.0),
+            "tokens": t, "rows": rows, "touched": touched, "hidden": hidden, "inner": inner, "gated": gated,
+            "x": np.full_like(t, x), "w": np.full_like(t, w), "cycle": weights, "even": even.astype(float),
+            "remote": remote,
         }  # fmt: skip
         yield case(
             (file, system, software), dtype, "experts", args, column(part, "latency_ms") / 1e3,

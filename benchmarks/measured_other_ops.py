@@ -10,7 +10,6 @@ import polars as pl
 
 from measured_ops import (
     BYTES,
-    MOST_EXPERTS,
     Case,
     Column,
     Done,

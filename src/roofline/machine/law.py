@@ -382,10 +382,10 @@ def experts_seconds(
 ) -> Number:  # fmt: skip
     """Fused MoE layer on one rank: permute, grouped up (and gate) product, activation, down product, combine.
 
-    tokens enter; `rows` token-expert pairs are computed here on `touched` distinct experts; gated: 1 for three matrices,
-    0 for two; x, w: bytes per element of activations and weights; even: 1 where every expert has as many rows as the
-    next, as in a benchmark with balanced loads; remote: pairs of the tokens that enter whose experts other ranks hold:
-    they are routed, and zeros stand in for them where the pairs of a token are added up.
+    tokens enter; `rows` token-expert pairs are computed here on `touched` distinct experts; gated: 1 for three
+    matrices, 0 for two; x, w: bytes per element of activations and weights; even: 1 where every expert has as many
+    rows as the next, as in a benchmark with balanced loads; remote: pairs of the tokens that enter whose experts other
+    ranks hold: they are routed, and zeros stand in for them where the pairs of a token are added up.
     t = t0 + touched·expert + two grouped GEMMs of the tiles that rows/touched rows an expert fill, which share one
     traffic term (the weights of the experts touched) + activation passes.
     """
