@@ -274,6 +274,7 @@ HEAD = "time,input,output\n"
         ("time,input,output,time\n1,2,3,4\n", "each column once, got \"'time' twice\""),
         ("time,input,output,prefix\n1,2,3,4\n", "a column shared beside"),
         ("time,input,output,shared\n1,2,3,4\n", "a column prefix beside shared"),
+        ("time,input,output," + "x" * 300 + "\n", "columns of at most 256"),
         ("time,input,output,\x1b[31m\n1,2,3,4\n", "printable"),
         (",".join(["time", "input", "output", *map(str, range(100_000))]) + "\n", "at most 256 columns"),
         ("," * 10**6 + "\n", "at most 256 columns"),
@@ -483,3 +484,37 @@ def test_a_footer_of_other_rows(tmp_path: Path) -> None:
     assert at > 0
     path.write_bytes(content[:at] + b"\xca\x01" + content[at + 2 :])
     assert "expected a Parquet file" in refused(path)
+
+
+# -- a million rows ------------------------------------------------------------------------------------------------
+def test_memory_does_not_grow_with_the_file(write: Write) -> None:
+    """Python's own memory at its most, while 10,000 and 40,000 rows go by: the same to a fifth."""
+    import tracemalloc
+
+    peaks = []
+    for rows in (10_000, 40_000):
+        path = write("a.csv", HEAD + "".join(f"{i}.123456,{i % 999 + 1},77\n" for i in range(rows)))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(traces, "WINDOW", 2**9)
+            patch.setattr(tables, "CHUNK", 2**13)
+            tracemalloc.start()
+            total = sum(map(len, Trace(path).blocks(size=100)))
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert total == rows
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_ids_and_turns_whatever_the_chunks(write: Write) -> None:
+    draw = random.Random(2)
+    rows = [f"{i},{draw.randint(64, 999)},{draw.randint(0, 9)}," for i in range(2000)]
+    rows = [r + (f"p{draw.randrange(9)},64," if draw.random() < 0.3 else f",,s{draw.randrange(50)}") for r in rows]
+    path = write("a.csv", "time,input,output,prefix,shared,session\n" + "\n".join(rows))
+    whole = sent(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(traces, "WINDOW", 7)
+        patch.setattr(tables, "CHUNK", 100)
+        other = sent(path)
+    assert all(getattr(whole, name).tobytes() == getattr(other, name).tobytes() for name in ARRAYS)
+    first = [int(i) for i in dict.fromkeys(whole.prefix.tolist())]
+    assert first == list(range(59))
