@@ -28,7 +28,7 @@ def test_layers_that_cache_alike_are_one_group() -> None:
     pages = cache_pages(layers_of("meta-llama/Llama-3.1-8B"), 16)
     assert pages is not None
     assert pages.block_bytes == 32 * 16 * 2 * 8 * 128 * 2 == 2**21
-    assert (pages.pool(2**30), pages.tokens(2**30)) == (512, 8192)
+    assert (pages.pool(2**30), pages.smallest_tables(2**30)) == (512, 8192)
     assert pages.bytes(3, 100, False) == 3 * 7 * 2**21
     assert pages.concurrency(2**30, 100, 2048) == 512 / 7
 
@@ -46,7 +46,7 @@ def test_windows_and_full_layers_by_hand() -> None:
     assert pages.bytes(2, 4096, False) == 2 * (256 + 6 * 65) * 10 * 16 * 8192
     assert pages.bytes(1, 512, False) == 7 * 32 * pages.block_bytes
     budget = 89994 * pages.block_bytes + 17
-    assert pages.tokens(budget) == 89994 // 7 * 16 == 205_696
+    assert pages.smallest_tables(budget) == 89994 // 7 * 16 == 205_696
     assert pages.concurrency(budget, 4096, 8192) == 89994 / (256 + 6 * 257)
     assert cache_pages(layers_of("google/gemma-3-27b-it"), 16) == pages
 

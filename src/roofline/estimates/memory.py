@@ -156,17 +156,13 @@ class Holding:
     def _all_tokens(self) -> bool:
         return not some(self.deployment.layout.cp > 1)
 
-    def cache_tokens(self) -> Count | None:
-        """vLLM's `GPU KV cache size` in tokens, of the fullest rank of a replica; None where there are no pages."""
-        return self._of_pools(lambda pages, budget: pages.tokens(budget))
-
     def cache_concurrency(self, tokens: Count) -> Count | None:
-        """vLLM's `Maximum concurrency` for sequences of so many tokens; None where there are no pages."""
-        return self._of_pools(lambda pages, budget: pages.concurrency(budget, tokens, self.chunk))
-
-    def _of_pools(self, figure: Callable[[CachePages, Count], Count]) -> Count | None:
-        pools = ((self.pages(rank), self._of(rank, ((1, 1),), 0).budget) for rank in self.ranks)
-        known = [figure(pages, budget) for pages, budget in pools if pages is not None and budget is not None]
+        """Sequences of so many tokens that the cache holds, each at its most; None where there are no pages."""
+        known: list[Count] = []
+        for rank in self.ranks:
+            pages, budget = self.pages(rank), self._of(rank, ((1, 1),), 0).budget
+            if pages is not None and budget is not None:
+                known.append(pages.concurrency(budget, tokens, self.chunk))
         return reduce(least, known) if known else None
 
     def activations(self, rank: Model, tokens: Count, sequences: Count) -> Count:
