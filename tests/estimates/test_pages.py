@@ -102,6 +102,18 @@ def test_a_sparse_latent_cache() -> None:
     assert {layers.token for layers in layers_of("deepseek-ai/DeepSeek-V3", kv="fp8")} == {576}
 
 
+def test_experts_in_mxfp4_are_padded_in_memory() -> None:
+    """gpt-oss-20b: 24 layers of 32 experts, three matrices of 2880 × 2880 in 4.25 bits; 13.72 and 13.47 GiB logged."""
+    plain, wide = (rl.fit("openai/gpt-oss-20b", on="a100-sxm-80gb", engine=e).memory.weights for e in ("none", "vllm"))
+    assert wide - plain == 24 * 32 * 3 * (2944 * 3072 - 2880 * 2880) * 4.25 / 8
+    assert wide / 2**30 == pytest.approx(13.72, rel=0.005)
+    hopper = rl.fit("openai/gpt-oss-20b", on="h100-sxm", engine="vllm").memory.weights
+    assert hopper / 2**30 == pytest.approx(13.47, rel=0.005)
+    halves = rl.fit("openai/gpt-oss-20b", on="2xb200", layout="tp=2", engine="vllm").memory.weights
+    held = rl.fit("openai/gpt-oss-20b", on="2xb200", layout="tp=2", engine="none").memory.weights
+    assert halves - held == 24 * 32 * 3 * (1536 * 3072 - 1440 * 2880) * 4.25 / 8
+
+
 def test_layouts_of_their_own_are_left_alone() -> None:
     assert (
         cached_layers(rl.load("deepseek-ai/DeepSeek-V4-Flash"), rl.load("deepseek-ai/DeepSeek-V4-Flash").precision)

@@ -51,7 +51,8 @@ class Engine:
     `fuses`: dtypes it quantises activations to in the kernel before the product. `runs`: by format of routed experts
     and generation of chip, the dtype of the kernel it runs where that is not the format's own. `dispatches`: by format
     of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
-    `serves`: generations and kinds of chips that it runs on.
+    `pads`: by format of routed experts and generation of chip, of what the inner and the hidden width of its weights
+    in memory are multiples. `serves`: generations and kinds of chips that it runs on.
     """
 
     id: str
@@ -83,6 +84,7 @@ class Engine:
     fuses: tuple[str, ...] = ()
     runs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     dispatches: Mapping[str, str] = field(default_factory=dict)
+    pads: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     serves: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     by_chip: Sequence[Mapping[str, Any]] = ()
@@ -127,6 +129,11 @@ class Engine:
     def kernel(self, fmt: str, generation: str) -> str | None:
         """The dtype of the kernel for experts in a format, None where it is the format's own."""
         return self.runs.get(fmt, {}).get(generation)
+
+    def multiples(self, fmt: str, generation: str) -> tuple[int, int]:
+        """Of what the inner and the hidden width of routed experts in a format are multiples in memory."""
+        inner, hidden = self.pads.get(fmt, {}).get(generation, (1, 1))
+        return inner, hidden
 
     def dispatching(self, formats: Precision) -> Precision:
         """The formats with that of a dispatch, where none was asked for and the engine has one for such experts."""
