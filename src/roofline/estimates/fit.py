@@ -102,6 +102,12 @@ class Fit(Deployed):
         return not self.shape and most < UNBOUNDED and bool(self._holding.fits(most + 1, self.context))
 
     @cached_property
+    def tables(self) -> Count:
+        """Tables of blocks of a sequence: several where a hybrid cache is allocated in groups of equal pages."""
+        pages = self._holding.pages(self._holding.ranks[0])
+        return 1 if pages is None else pages.tables
+
+    @cached_property
     def gpu_kv_cache_size(self) -> Count | None:
         """Tokens of cache, as vLLM logs them: those of as many requests of this context as it holds, rounded down."""
         requests = self._holding.cache_concurrency(self.context)

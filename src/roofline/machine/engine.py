@@ -99,6 +99,12 @@ class Engine:
         settings = ",".join(f"{key}={value}" for key, value in self.asked)
         return f"{self.id}({settings})" if settings else self.id
 
+    @property
+    def titled(self) -> str:
+        """Its name for people, with the settings that were asked for: `vLLM (max_num_seqs=128)`."""
+        settings = ", ".join(f"{key}={value}" for key, value in self.asked)
+        return f"{self.name} ({settings})" if settings else self.name
+
     def on(self, chip: Chip) -> Engine:
         """The engine with its defaults on a chip, beside what was asked for or is not as in the catalog."""
         usual = engines().get(self.id)

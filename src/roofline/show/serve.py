@@ -43,7 +43,7 @@ def _places(s: Serving) -> str:
 def pools_text(p: Pools) -> str:
     """Two pools: how many replicas of each, and what a request sees."""
     lines = [
-        f"{p.input} in, {p.output} out, {p.engine.name}: {p.prefills} × prefill on {deployment_text(p.prefill)}, "
+        f"{p.input} in, {p.output} out, {p.engine.titled}: {p.prefills} × prefill on {deployment_text(p.prefill)}, "
         f"{p.decodes} × decode on {deployment_text(p.decode)}: {p.chips} chips",
         "",
         f"TTFT      {span_text(p.ttft)}",
