@@ -129,7 +129,7 @@ def cached_layers(rank: Model, precision: Precision) -> tuple[CachedLayers, ...]
     for section, module, n in rank.placed():
         if isinstance(module, (Compressor, CompressedAttention)):
             return None
-        if hasattr(module, "state"):
+        if np.any(np.asarray(getattr(module, "state", 0))):
             so_far = states.get(section, CachedLayers(n))
             states[section] = replace(so_far, state=so_far.state + stored_state(module, precision))
         elif hasattr(module, "cache_width") and not module.idle and np.any(np.asarray(module.cache_width)):
