@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 import roofline as rl
@@ -12,6 +13,7 @@ from roofline.estimates.fit import fit
 from roofline.estimates.memory import activation_bytes, cache_bytes
 from roofline.machine.engine import Engine, engine_named, engines
 from roofline.show.fit import fit_text
+from roofline.show.serve import serving_text
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 
@@ -98,7 +100,12 @@ def test_no_more_run_at_once_than_the_scheduler_takes() -> None:
     f = fit(small, on="b200", context=1280)
     assert (f.largest_batch, f.most_running, f.bound_by_scheduler) == (1024, 1024, True)
     assert "runs at most 1,024 at once" in fit_text(f)
-    assert rl.serve(small, on="b200", input=1024, output=256, concurrency=1).capacity == 1024
+    server = rl.serve(small, on="b200", input=1024, output=256, concurrency=np.array([1, 2000]))
+    assert server.capacity == 1024
+    one = rl.serve(small, on="b200", input=1024, output=256, concurrency=8)
+    assert "8 in flight of 1024 that vLLM runs at once" in serving_text(one)
+    held = rl.serve(LLAMA, on="l4", input=1024, output=256, concurrency=40)
+    assert "40 in flight; memory holds 23, 17 wait" in serving_text(held)
     more = fit(small, on="2xb200", layout="dp=2", context=1280, engine="vllm(max_num_seqs=3000)")
     assert more.largest_batch == 6000
     alone = fit(small, on="b200", context=1280, engine="none")

@@ -57,7 +57,7 @@ def test_results_say_them() -> None:
         ("vllm(max_num_seqs=0)", ""), ("vllm(max_num_seqs=1.5)", ""), ("vllm(reserve=2)", ""), ("vllm(share=nan)", ""),
         ("vllm(max_num_seqs=4", ""), ("vllm(max_num_seqs)", ""), ("vllm(share=0.9,gpu_memory_utilization=0.8)", ""),
         ("vlm(max_num_seqs=4)", "vllm"), ("vllm(enforce_eager=2)", ""), ("vllm(max_num_seqs=4)x", ""),
-        ("vllm(max_num_seqs=٣)", ""), ("vllm(,)", ""),
+        ("vllm(max_num_seqs=٣)", ""), ("vllm(,)", ""), ("vllm(captured=4)", ""),
     ],
 )  # fmt: skip
 def test_one_line_for_what_is_not_understood(spec: str, nearest: str, capsys: pytest.CaptureFixture[str]) -> None:

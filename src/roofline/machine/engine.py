@@ -39,10 +39,10 @@ class Engine:
     where a model is on several chips, `graph_bytes` more for CUDA graphs; `driver_bytes`: memory that CUDA does not
     show.
     `chunk`: most new tokens of a step; `most_running`: most sequences that a replica's scheduler runs at once.
-    `captured`: the largest batch whose decode step is captured as a CUDA graph; `eager`: none is, and kernels are
-    launched one by one, `eager_launch_s` host seconds each. `words`: the engine's own words for these settings, and
-    which field each sets; `by_chip`: their defaults, as `on` picks them by chip; `asked`: the settings that were given,
-    as they were written.
+    `captured`: the largest batch captured as a CUDA graph, where that decides SGLang's share; `eager`: none is, and
+    kernels are launched one by one, `eager_launch_s` host seconds each. `words`: the engine's own words for these
+    settings, and the general name of each; `by_chip`: their defaults, as `on` picks them; `asked`: those that were
+    given, as they were written.
     `rereads`: its decode attention serves one query head at a time and reads the
     group's keys and values again, from a cache that many times as fast as the memory; 0 where heads share one read.
     `launch_s`: seconds the host needs to launch a kernel, which a step takes at least for each of its ops; 0 with CUDA
