@@ -74,6 +74,10 @@ ROWS = (
         "myoceane.fr/index.php/ai-vllm-a100-gemma-4", gib=36.56,
     ),
     Logged(
+        "Qwen/Qwen2.5-0.5B", "a100-sxm-40gb", "gpu_memory_utilization=0.92,enforce_eager=1", 32768, "2026-08",
+        "github.com/ovg-project/kvcached/pull/448", gib=34.70,
+    ),
+    Logged(
         "Qwen/Qwen3-8B", "a100-sxm-40gb", OF_2025, 40960, "0.9.2", "startup log of 06-10 10:58, 8,505 blocks",
         tokens=136_080, concurrency=3.32, gib=18.69,
     ),
