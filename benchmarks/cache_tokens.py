@@ -6,7 +6,8 @@ A row is a model, a machine, the engine's settings and what was logged: `GPU KV 
 concurrency for … tokens per request`, or `Available KV cache memory` in GiB. Settings that a log does not name are
 vLLM's defaults on the chip. Logs of 2025 have PyTorch's sampler, and CUDA graphs outside of the share
 (`sampled=38.4B,graphs=0B`, see machine/engines.toml). No constant is fitted on tokens; the bytes of sampling and the
-non-torch memory come from the first six rows' own lines about these terms, which is said in the column.
+non-torch memory come from the first six rows' own lines about these terms, which is said in the column. Two logs do not
+name their GPU (gemma-3-27b on ROCm, DeepSeek-R1): it is the one whose memory their lines add up to.
 """
 
 from __future__ import annotations
