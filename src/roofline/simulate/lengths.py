@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from roofline.model.checks import integer, real
 from roofline.model.errors import InputError, nearest, not_one_of
+from roofline.model.untrusted import printable
 from roofline.simulate.spelling import Spelled, number_above, spelled
 
 MOST_TOKENS = 2**31 - 1
 """Tokens of a prompt or an answer; more is a slip of the keyboard."""
 LARGEST_LENGTHS_CV = 100.0
+MOST_VALUES = 2**24
+"""Lengths of a file."""
 SUMMED = 4096
 """Lengths of a lognormal that are summed one by one for its mean; those above are integrated."""
 
@@ -231,16 +234,23 @@ def _whole_of(field: str, number: float, text: str) -> int:
 
 def _of_file(text: str) -> Empirical:
     """The lengths in a column of a file."""
-    from roofline.simulate.tables import table, whole_column
+    from roofline.simulate.columns import whole_column
+    from roofline.simulate.tables import read_table
 
     inside = text.strip()[len("file") :].strip()[1:-1]
-    name, comma, last = inside.rpartition(",")
-    path, column = (Path(name.strip()), last.strip()) if comma else (Path(inside.strip()), None)
-    seen = []
-    for part in table(path):
-        if column is None and len(part.names) != 1:
-            raise InputError(str(path), ", ".join(part.names), "one column, or its name: file(path,column)")
-        if column is not None and column not in part.names:
-            raise not_one_of(f"column of {path}", column, part.names)
-        seen.append(whole_column(part, column or part.names[0], least=1))
-    return Empirical(np.concatenate(seen))
+    before, comma, last = inside.rpartition(",")
+    path, asked = (Path(before.strip()), last.strip()) if comma else (Path(inside.strip()), None)
+
+    def choose(names: tuple[str, ...]) -> tuple[str, ...]:
+        if asked is None and len(names) != 1:
+            raise InputError(printable(str(path)), ", ".join(names), "one column, or its name: file(path,column)")
+        if asked is not None and asked not in names:
+            raise not_one_of(f"column of {printable(str(path))}", asked, names)
+        return names if asked is None else (asked,)
+
+    values: list[NDArray[np.int64]] = []
+    for part in read_table(path, choose):
+        values.append(whole_column(part, next(iter(part.columns)), least=1))
+        if sum(map(len, values)) > MOST_VALUES:
+            raise InputError(printable(str(path)), "more", f"at most {MOST_VALUES} lengths")
+    return Empirical(np.concatenate(values))

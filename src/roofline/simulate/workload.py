@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ class Requests:
 
     def at(self, part: slice) -> Requests:
         """Those of a slice."""
-        arrays = {name: getattr(self, name)[part] for name in ARRAYS}
+        arrays: dict[str, Any] = {name: getattr(self, name)[part] for name in ARRAYS}
         return replace(self, **arrays, chains=None if self.chains is None else self.chains[part])
 
 
@@ -139,5 +140,5 @@ def in_blocks(parts: Iterator[Requests], requests: int | None, size: int) -> Ite
 def joined(parts: list[Requests]) -> Requests:
     """Blocks that follow each other as one; all of them have chains or none has."""
     chains = None if parts[0].chains is None else tuple(c for part in parts for c in part.chains or ())
-    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
     return replace(parts[0], **arrays, chains=chains)

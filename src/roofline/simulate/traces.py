@@ -1,0 +1,306 @@
+"""Traffic that was recorded: a file of requests with their times, the columns of public traces by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.model.errors import InputError
+from roofline.model.untrusted import printable
+from roofline.simulate.columns import chain_column, id_column, time_column, whole_column
+from roofline.simulate.spelling import LONGEST_TIME, number_above
+from roofline.simulate.tables import TablePart, read_table
+from roofline.simulate.trace_formats import TraceFormat, format_of
+from roofline.simulate.workload import BLOCK, NO_PREFIX, Requests, check_blocks, in_blocks
+
+WINDOW = 2**16
+"""Rows, of those with blocks' ids fewer, by which a row may come too late."""
+IDS_A_ROW = 16
+"""Blocks' ids that weigh as much as a row."""
+MOST_IDS = 2**21
+"""Different prefixes and sessions of a trace."""
+FASTEST_REPLAY = 1e9
+
+
+@dataclass(frozen=True)
+class TraceSummary:
+    """A trace read once from its first row to its last.
+
+    rows: of the file; requests: those that are sent; without_output, without_input: rows that are left out since they
+    say 0 tokens, as BurstGPT's failed requests do. seconds: from the first request to the last, at the trace's speed.
+    restarted: turns of a session whose prompt is too short to begin with the conversation so far, and shares nothing.
+    unused: columns that are not read.
+    """
+
+    format: str
+    rows: int
+    requests: int
+    without_output: int
+    without_input: int
+    restarted: int
+    seconds: float
+    input_tokens: int
+    output_tokens: int
+    largest_input: int
+    largest_output: int
+    longest: int
+    unused: tuple[str, ...]
+
+    @property
+    def left_out(self) -> tuple[tuple[str, int], ...]:
+        """Why rows are left out, and how many each; none where none is."""
+        reasons = (("an answer of 0 tokens", self.without_output), ("a prompt of 0 tokens", self.without_input))
+        return tuple((reason, rows) for reason, rows in reasons if rows)
+
+
+@dataclass(frozen=True, eq=False)
+class TraceRows:
+    """Rows of a trace, understood. time: as in the file, float64 or int64 ns; ids and chains: arrays of objects.
+
+    weight: what each takes of the window, int64.
+    """
+
+    time: NDArray[Any]
+    input: NDArray[np.int64]
+    output: NDArray[np.int64]
+    weight: NDArray[np.int64]
+    shared: NDArray[np.int64] | None = None
+    prefix: NDArray[np.object_] | None = None
+    session: NDArray[np.object_] | None = None
+    chains: NDArray[np.object_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Those that there are."""
+        return {name: array for name, array in vars(self).items() if array is not None}
+
+    def at(self, index: Any) -> TraceRows:
+        """Those of a slice, a mask or an order."""
+        return TraceRows(**{name: array[index] for name, array in self.arrays().items()})
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Requests of a file, in order of their times, the first at 0; `speed` 2 sends them in half of the time.
+
+    The file is CSV, JSON lines (either may be gzipped) or Parquet, of a kind of `FORMATS`: of Roofline's own it has the
+    columns `time` (s), `input` and `output` (tokens), and may have `prefix` (an id) with `shared` (tokens that all
+    prompts of that prefix begin with) and `session` (an id: each turn's prompt begins with all of the turn before, its
+    answer included). Times are numbers, or dates and times. Rows may come up to 65,536 rows too late, fewer where they
+    have ids of blocks; equal times keep the file's order. Rows with no prompt or no answer are left out, and `summary`
+    counts them. Where rows have ids of blocks, these say what prompts share, and chats' ids are not read.
+    """
+
+    path: Path
+    speed: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+        number_above("speed", self.speed, FASTEST_REPLAY)
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return printable(self.path.name)
+
+    def blocks(self, requests: int | None = None, seed: int = 0, size: int = BLOCK) -> Iterator[Requests]:
+        """The first so many requests, all of them where None, in blocks of `size`; the seed changes nothing.
+
+        Memory does not grow with the file, but for 100 bytes or so of each prefix and session, of which there may be
+        2,097,152. Raises InputError for what `read_table` refuses, columns of no known kind, cells that are not what
+        their column needs, times out of order or more than 68 years apart, and a file without a request.
+        """
+        del seed
+        check_blocks(requests, size)
+        return in_blocks(self._sent(lambda rows, part: None), requests, size)
+
+    def summary(self, requests: int | None = None) -> TraceSummary:
+        """What is in it, up to so many requests; reads the file, and raises what `blocks` raises."""
+        read, empty_out, empty_in = [0], [0], [0]
+        names: list[tuple[str, ...]] = []
+
+        def note(rows: TraceRows, part: TablePart) -> None:
+            read.append(len(part))
+            empty_out.append(int((rows.output == 0).sum()))
+            empty_in.append(int(((rows.input == 0) & (rows.output > 0)).sum()))
+
+        blocks = in_blocks(self._sent(note, names.append), requests, BLOCK)
+        sent = inputs = outputs = largest_input = largest_output = longest = restarted = 0
+        seconds, newest = 0.0, NO_PREFIX
+        for block in blocks:
+            sent += len(block)
+            inputs, outputs = inputs + int(block.input.sum()), outputs + int(block.output.sum())
+            largest_input = max(largest_input, int(block.input.max()))
+            largest_output = max(largest_output, int(block.output.max()))
+            longest = max(longest, int((block.input + block.output).max()))
+            before = np.maximum.accumulate(np.concatenate(([newest], block.prefix)))
+            turns = (block.kept == block.input + block.output) & (block.prefix <= before[:-1])
+            restarted += int((turns & (block.shared == 0)).sum())
+            seconds, newest = float(block.arrival[-1]), int(before[-1])
+        kind = format_of(self._named, names[0])
+        unused = tuple(name for name in names[0] if name not in kind.columns(names[0]))
+        return TraceSummary(
+            kind.name, sum(read), sent, sum(empty_out), sum(empty_in), restarted, seconds, inputs, outputs,
+            largest_input, largest_output, longest, unused,
+        )  # fmt: skip
+
+    @property
+    def _named(self) -> str:
+        return printable(str(self.path))
+
+    def _sent(
+        self,
+        note: Callable[[TraceRows, TablePart], None],
+        tell: Callable[[tuple[str, ...]], None] = lambda names: None,
+    ) -> Iterator[Requests]:
+        """The requests, in blocks of any size. `note` sees every part read; `tell` the names of the columns."""
+        kinds: list[TraceFormat] = []
+
+        def choose(names: tuple[str, ...]) -> tuple[str, ...]:
+            tell(names)
+            kinds.append(format_of(self._named, names))
+            return kinds[0].columns(names)
+
+        def read() -> Iterator[TraceRows]:
+            for part in read_table(self.path, choose):
+                rows = understood(part, kinds[0])
+                note(rows, part)
+                yield rows.at((rows.input > 0) & (rows.output > 0))
+
+        ids, kept = _Ids(self._named), {}  # type: tuple[_Ids, dict[int, int]]
+        start: Any = None
+        for rows in in_order(self._named, read()):
+            start = rows.time[0] if start is None else start
+            units = kinds[0].per_second if rows.time.dtype.kind == "f" else 1e9
+            arrival = (rows.time - start) / units / self.speed
+            if arrival[-1] > LONGEST_TIME:
+                raise InputError(f"{self._named}: {kinds[0].time}", rows.time[-1].item(), "times within 2^31 seconds")
+            yield _requests(rows, arrival, ids, kept, kinds[0].chain_tokens)
+        if start is None:
+            raise InputError(self._named, "none", "at least one request, with a prompt and an answer")
+
+
+def trace_named(value: object, speed: float = 1.0) -> Trace:
+    """The trace in a file, or a Trace itself. Raises InputError for what is no path, and for a speed of 0 or less."""
+    if isinstance(value, Trace):
+        return value
+    if not isinstance(value, (str, Path)) or not str(value).strip():
+        raise InputError("trace", value, "the path of a trace: CSV, JSON lines or Parquet")
+    return Trace(Path(value), speed)
+
+
+def understood(part: TablePart, kind: TraceFormat) -> TraceRows:
+    """The rows of a part. Raises InputError for a cell that is not what its column needs."""
+    columns = part.columns
+    time, new, out = time_column(part, kind.time), whole_column(part, kind.input), whole_column(part, kind.output)
+    if kind.chains in columns:
+        most = (-(-new // kind.chain_tokens)).tolist()
+        chains = chain_column(part, kind.chains, most)
+        weight = 1 + np.array(list(map(len, chains)), dtype=np.int64) // IDS_A_ROW
+        return TraceRows(time, new, out, weight, chains=_objects(chains))
+    weight = np.ones(len(part), dtype=np.int64)
+    session = id_column(part, kind.session) if kind.session in columns else None
+    if kind.prefix not in columns:
+        return TraceRows(time, new, out, weight, session=None if session is None else _objects(session))
+    prefix = id_column(part, kind.prefix)
+    values = columns[kind.shared].tolist() if isinstance(columns[kind.shared], np.ndarray) else columns[kind.shared]
+    blank = (None, "")
+    known = [0 if p is None and v in blank else v for p, v in zip(prefix, values, strict=True)]
+    shared = whole_column(part, kind.shared, values=known)
+    for row, (p, tokens) in enumerate(zip(prefix, shared.tolist(), strict=True)):
+        if tokens > new[row]:
+            raise part.wrong(row, kind.shared, tokens, f"at most the prompt's {new[row]} tokens")
+        if p is None and tokens:
+            raise part.wrong(row, kind.shared, tokens, "0 tokens, or a prefix that they belong to")
+        if p is not None and session is not None and session[row] is not None:
+            raise part.wrong(row, kind.prefix, p, "a prefix or a session, not both")
+    return TraceRows(time, new, out, weight, shared, _objects(prefix), None if session is None else _objects(session))
+
+
+def _objects(values: list[Any]) -> NDArray[np.object_]:
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def in_order(path: str, parts: Iterator[TraceRows]) -> Iterator[TraceRows]:
+    """Rows in order of their times, equal ones as they come, with at most twice the window waiting.
+
+    Raises InputError for a row that comes more than the window too late, and for dates among numbers.
+    """
+    waiting: TraceRows | None = None
+    last: Any = None
+    for part in parts:
+        waiting = part if waiting is None else _together(path, waiting, part)
+        if len(waiting) and waiting.weight.sum() > 2 * WINDOW:
+            waiting = _sorted(waiting)
+            fits = int(np.searchsorted(np.cumsum(waiting.weight[::-1]), WINDOW, side="right"))
+            ready, waiting = waiting.at(slice(0, len(waiting) - fits)), waiting.at(slice(len(waiting) - fits, None))
+            last = _later(path, ready, last)
+            yield ready
+    if waiting is not None and len(waiting):
+        waiting = _sorted(waiting)
+        _later(path, waiting, last)
+        yield waiting
+
+
+def _later(path: str, rows: TraceRows, last: Any) -> Any:
+    """The time of the last row, where none is before `last`."""
+    if last is not None and rows.time[0] < last:
+        expected = f"rows in order of time, none of them more than {WINDOW} rows too late"
+        raise InputError(f"{path}: time", rows.time[0].item(), expected)
+    return rows.time[-1]
+
+
+def _sorted(rows: TraceRows) -> TraceRows:
+    if (rows.time[1:] >= rows.time[:-1]).all():
+        return rows
+    return rows.at(np.argsort(rows.time, kind="stable"))
+
+
+def _together(path: str, first: TraceRows, then: TraceRows) -> TraceRows:
+    if first.time.dtype != then.time.dtype:
+        raise InputError(f"{path}: time", "both", "numbers, or dates and times, all the way")
+    others = then.arrays()
+    return TraceRows(**{name: np.concatenate((array, others[name])) for name, array in first.arrays().items()})
+
+
+class _Ids:
+    """Numbers prefixes and sessions in the order in which they first come."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.numbers: dict[tuple[bool, str], int] = {}
+
+    def number(self, is_session: bool, name: str) -> int:
+        number = self.numbers.setdefault((is_session, name), len(self.numbers))
+        if number >= MOST_IDS:
+            raise InputError(self.path, "more", f"at most {MOST_IDS} different prefixes and sessions")
+        return number
+
+
+def _requests(
+    rows: TraceRows, arrival: NDArray[np.float64], ids: _Ids, so_far: dict[int, int], chain_tokens: int
+) -> Requests:
+    """`so_far`: of each session the tokens of its conversation, which this brings up to date."""
+    number = len(rows)
+    prefix, shared = np.full(number, NO_PREFIX, dtype=np.int64), np.zeros(number, dtype=np.int64)
+    if rows.chains is not None:
+        return Requests(arrival, rows.input, rows.output, prefix, shared, shared, tuple(rows.chains), chain_tokens)
+    if rows.prefix is not None and rows.shared is not None:
+        prefix[:] = [NO_PREFIX if name is None else ids.number(False, name) for name in rows.prefix]
+        shared[:] = rows.shared
+    kept = shared.copy()
+    if rows.session is not None:
+        for row, name in enumerate(rows.session):
+            if name is not None:
+                session, new = ids.number(True, name), int(rows.input[row])
+                before = so_far.get(session, 0)
+                so_far[session] = new + int(rows.output[row])
+                prefix[row], shared[row], kept[row] = session, before if before <= new else 0, so_far[session]
+    return Requests(arrival, rows.input, rows.output, prefix, shared, kept)
