@@ -75,6 +75,8 @@ FREE: dict[str, dict[str, Range]] = {
         "passes": (0.5, 0.01, 5),
         "expert": (1e-7, 1e-10, 1e-5),
         "apart": (1e-5, 1e-8, 1e-3),
+        "remote": (2, 1e-3, 50),
+        "stage": (8, 0.1, 500),
     },
     "stream": {"t0": (2e-6, *LAUNCH), "memory": (0.8, 0.01, 1.2), "l2": (3, 0.3, 20)},
     "scan": {"t0": (2e-5, *LAUNCH), "compute": (0.2, 0.005, 1), "memory": (0.5, 0.02, 5), "chunk": (1e-6, 1e-9, 1e-4)},
@@ -166,8 +168,10 @@ def free_of(rows: Rows, base: Record) -> dict[str, Range]:
     if isinstance(base, laws.MatmulLaw) and np.isinf(base.split):
         del free["split"]
         free["step"] = STEP
-    if "apart" in free and not np.any(rows.args["apart"] > 0):
-        del free["apart"]
+    if "apart" in free and not np.any(rows.args["remote"] > 0):
+        del free["apart"], free["remote"]
+    if isinstance(base, laws.ExpertsLaw) and base.stage == 0:
+        del free["stage"]
     if "fixed" in free and np.ptp(rows.args["key"]) == 0:
         del free["fixed"]  # one head size cannot tell
     if isinstance(base, laws.PrefillLaw) and base.other != 1:
@@ -180,9 +184,12 @@ def free_of(rows: Rows, base: Record) -> dict[str, Range]:
 def variants(kind: str, dtype: str) -> list[Record]:
     """Kernels to choose from: rows in 16s or 64s or 128s, k split over blocks or not, MQA served together or not."""
     base = RECORDS[kind]
-    if isinstance(base, laws.ExpertsLaw) or kind == "matmul":
-        tall = [replace(base, tile=128.0)] if isinstance(base, laws.ExpertsLaw) else []
-        return [base, replace(base, height=16.0), *tall]
+    if isinstance(base, laws.ExpertsLaw):
+        fixed = [base, replace(base, height=16.0), replace(base, tile=128.0)]
+        chosen = [(8.0, 64.0), (16.0, 64.0), (16.0, 128.0), (32.0, 128.0)]
+        return [*fixed, *(replace(base, height=h, tile=t, stage=8.0) for h, t in chosen)]
+    if isinstance(base, laws.MatmulLaw) and not isinstance(base, laws.Quantised):
+        return [base, replace(base, height=16.0)]
     if isinstance(base, laws.Quantised):
         return [
             base,

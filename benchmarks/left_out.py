@@ -122,8 +122,6 @@ REASONS: Mapping[str, tuple[Why, ...]] = {
     "moe_engines_aic.csv": (
         ("flagged: not the op it names, or its kernel was not tuned", FLAGGED),
         ("flagged: min_latency kernels, whose routing is forced", says("kernel_source", "min_latency")),
-        ("ambiguous: the load of the most loaded of several ranks is not given", (pl.col("moe_ep_size") > 1)
-         & (pl.col("distribution") != "balanced")),
         ("not the kernel that the engine runs first on that chip", pl.lit(True)),
     ),
     "attention_prefill_aic.csv": (

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from drawn_loads import loads_of
 from roofline.machine import law as laws
 from roofline.machine.chip import chip_named
 from roofline.machine.law import Roof
@@ -346,29 +347,6 @@ def attention_decode(folder: Path, done: Done | None = None) -> Iterator[Case]:
         )  # fmt: skip
 
 
-def balanced(tokens: int, topk: int, count: int, ranks: int) -> tuple[int, int]:
-    """(distinct experts, token-expert pairs) of rank 0 when slot j of token t goes to expert t + j·⌈count/topk⌉."""
-    mine = max(1, count // ranks)
-    step = -(-count // topk)
-    whole, rest = divmod(tokens, count)
-    slots = np.arange(topk)[None, :] * step
-
-    def chosen(span: int) -> NDArray[np.int64]:
-        each = (np.arange(span)[:, None] + slots) % count
-        return each[each < mine]
-
-    pairs = whole * topk * mine + chosen(rest).size
-    return len(np.unique(chosen(min(tokens, count)))), pairs
-
-
-def skewed_distinct(distribution: str, tokens: int, topk: int, count: int) -> float:
-    """Expected distinct experts where expert r is chosen in proportion to r^-α ("power_law_α"; otherwise alike)."""
-    exponent = float(distribution.rpartition("_")[2]) if distribution.startswith("power_law_") else 0.0
-    weight = np.arange(1, count + 1) ** -exponent
-    chance = np.minimum(1.0, topk * weight / weight.sum())
-    return float(np.sum(1 - (1 - chance) ** tokens))
-
-
 LYING = "grouped|rank0|untuned|nofinal"
 """Flags of rows that are not the op they name, or whose kernel was not tuned."""
 
@@ -409,9 +387,8 @@ def experts_frame(folder: Path, done: Done | None = None) -> pl.DataFrame:
         sound = new.filter(
             ~pl.col("flag").fill_null("").str.contains(LYING) & ~pl.col("kernel_source").str.contains("min_latency")
         )
-        apart = (pl.col("distribution") == "balanced") | (pl.col("moe_ep_size") == 1)
         wide = pl.col("flag").fill_null("").str.contains("bf16w")  # multiplied as 16-bit weights
-        extra = first_choice(sound.filter(apart)).with_columns(
+        extra = first_choice(sound).with_columns(
             file=pl.lit("moe_engines_aic.csv"),
             moe_dtype=pl.when(wide).then(pl.lit("bfloat16")).otherwise(pl.col("moe_dtype")),
         )
@@ -423,6 +400,8 @@ def experts_frame(folder: Path, done: Done | None = None) -> pl.DataFrame:
 
 
 MOST_EXPERTS = 2**16
+HEAPED = ("b60",)
+"""Chips whose collector is of a time when it gave the most popular experts what was left over."""
 EXPERTS = ["num_tokens", "hidden_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "inter_size"]
 
 
@@ -442,21 +421,17 @@ def moe(folder: Path, done: Done | None = None) -> Iterator[Case]:
         )
         inner = column(part, "inter_size") / tp
         even = (part["distribution"] == "balanced").to_numpy()
-        counts = np.array([balanced(*map(int, r)) for r in zip(t, k, e, ep, strict=True)], dtype=float)
-        mine = e / ep
-        skewed = np.array(
-            [skewed_distinct(d, *map(int, r)) for d, *r in zip(part["distribution"], t, k, e, strict=True)]
-        )
-        touched = np.where(even, counts[:, 0], skewed * mine / e)
-        rows = np.where(even, counts[:, 1], t * k / ep)
+        whole = (a.astype(int).tolist() for a in (t, k, e, ep))
+        touched, rows = loads_of(zip(part["distribution"], *whole, strict=True), heaped=system in HEAPED)
         rows, touched = np.maximum(rows, 1), np.maximum(touched, 1)
         x, w, _ = BYTES[dtype]
         gated = column(part, "gated")
         weights = touched * (2 + gated) * hidden * inner * w
+        remote = np.where(ep > 1, np.maximum(t * k - rows, 1.0), 0.0)
         args = {
-            "tokens": t, "rows": rows, "moved": t * k if software == "sglang" and file == "moe_aic.csv" else rows,
-            "touched": touched, "hidden": hidden, "inner": inner, "gated": gated, "x": np.full_like(t, x),
-            "w": np.full_like(t, w), "cycle": weights, "even": even.astype(float), "apart": (ep > 1).astype(float),
+            "tokens": t, "rows": rows, "touched": touched, "hidden": hidden, "inner": inner, "gated": gated,
+            "x": np.full_like(t, x), "w": np.full_like(t, w), "cycle": weights, "even": even.astype(float),
+            "remote": remote,
         }  # fmt: skip
         yield case(
             (file, system, software), dtype, "experts", args, column(part, "latency_ms") / 1e3,
@@ -800,8 +775,8 @@ def aiter_experts(folder: Path) -> Iterator[Case]:
         x, w, _ = BYTES[dtype]
         weights = touched * (2 + gated) * hidden * inner * w
         args = {
-            "tokens": 0 * t, "rows": t * k, "moved": t * k, "touched": touched, "hidden": hidden, "inner": inner,
-            "gated": gated, "x": np.full_like(t, x), "w": np.full_like(t, w), "even": 0 * t, "apart": 0 * t,
+            "tokens": 0 * t, "rows": t * k, "touched": touched, "hidden": hidden, "inner": inner,
+            "gated": gated, "x": np.full_like(t, x), "w": np.full_like(t, w), "even": 0 * t, "remote": 0 * t,
         }  # fmt: skip
         yield case(
             (file, system, "aiter"), dtype, "experts", args, column(part, "us") / 1e6,

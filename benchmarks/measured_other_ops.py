@@ -10,7 +10,6 @@ import polars as pl
 
 from measured_ops import (
     BYTES,
-    MOST_EXPERTS,
     Case,
     Column,
     Done,
@@ -27,7 +26,6 @@ from measured_ops import (
     parts,
     read,
     shapes,
-    skewed_distinct,
     stream,
     usable,
     without,
@@ -74,23 +72,10 @@ def experts(source: tuple[str, str, str], dtype: str, sizes: dict[str, Column], 
     t, rows, touched, hidden, inner = (sizes[n] for n in ("tokens", "rows", "touched", "hidden", "inner"))
     matrices = 2 + sizes["gated"]
     weights = touched * matrices * hidden * inner * w
-    args = {**sizes, "moved": rows, "x": x * one, "w": w * one, "cycle": weights, "even": 0 * one, "apart": 0 * one}
+    args = {**sizes, "x": x * one, "w": w * one, "cycle": weights, "even": 0 * one, "remote": 0 * one}
     return case(
         source, dtype, "experts", args, seconds, 2 * rows * matrices * hidden * inner, weights + 4 * t * hidden, shape
     )
-
-
-def spread(distribution: str, part: pl.DataFrame, tokens: str) -> Column:
-    """Expected distinct experts of each row."""
-    columns = (part[c].to_list() for c in (tokens, "topk", "num_experts"))
-    rows = zip(*columns, strict=True)
-
-    def distinct(row: tuple[float | None, ...]) -> float:
-        t, k, e = (v or 0 for v in row)
-        sound = t > 0 and 0 < k <= e <= MOST_EXPERTS
-        return skewed_distinct(distribution, int(t), int(k), int(e)) if sound else np.nan
-
-    return np.array([distinct(r) for r in rows], dtype=float)
 
 
 def grouped(folder: Path) -> Iterator[Case]:

@@ -31,7 +31,7 @@ h200_sxm,vllm 9.9,flash,bfloat16,bfloat16,16,4096,32,8,128,0,0.11
     "attention_encoder_engines_aic.csv": (1, """system,backend,version,kernel_source,attn_dtype,batch_size,seq_len,num_heads,num_kv_heads,head_dim,window_size,latency_ms
 b200_sxm,vllm,9.9,flash,bfloat16,4,1024,16,16,64,0,0.05
 """),
-    "moe_engines_aic.csv": (1, """system,backend,version,kernel_source,moe_dtype,distribution,num_tokens,hidden_size,inter_size,topk,num_experts,moe_tp_size,moe_ep_size,gated,flag,latency_ms
+    "moe_engines_aic.csv": (2, """system,backend,version,kernel_source,moe_dtype,distribution,num_tokens,hidden_size,inter_size,topk,num_experts,moe_tp_size,moe_ep_size,gated,flag,latency_ms
 h100_sxm,vllm,9.9,triton,bfloat16,balanced,64,2048,768,8,128,1,1,1,,0.5
 h100_sxm,vllm,9.9,triton,bfloat16,balanced,64,2048,768,8,128,1,1,1,untuned,0.5
 h100_sxm,vllm,9.9,triton,bfloat16,power_law_1.2,64,2048,768,8,128,1,8,1,,0.5

@@ -92,3 +92,18 @@ def test_shipped_constants_carry_their_error() -> None:
 def test_which_unit_a_product_runs_on(weights: str, activations: str, compute: str, dtype: str) -> None:
     path = path_of(FORMATS[weights], FORMATS[activations])
     assert (path.compute, path.dtype) == (compute, dtype)
+
+
+def test_tiles_of_experts_are_chosen_by_their_rows() -> None:
+    """Even loads of 64 rows in tiles of 8, 16, 32, 64, which cost 16 rows more each: 192, 128, 96, 80."""
+    assert law.tile_rows(64.0, 8.0, 16.0, 1.0) == 80
+    assert law.tile_rows(64.0, 8.0, 0.0, 1.0) == 64
+    assert law.tile_rows(np.array([1.0, 9.0]), 8.0, 16.0, 1.0).tolist() == [24, 32]
+
+
+def test_pairs_of_other_ranks_are_passed_over() -> None:
+    """1000 pairs of 4096 elements, 3 bytes each, at half of 4 TB/s; and what a rank apart costs once."""
+    c = law.ExpertsLaw(passes=0.5, apart=1e-6, remote=3.0)
+    args = {"tokens": 64, "rows": 64, "touched": 8, "hidden": 4096, "inner": 512, "gated": 1, "x": 2, "w": 2}
+    whole, part = (law.experts_seconds(**args, chip=ROOF, c=c, remote=r) for r in (0, 1000))
+    assert part - whole == pytest.approx(1e-6 + 1000 * 4096 * 3 / 2e12)

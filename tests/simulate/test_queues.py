@@ -9,6 +9,7 @@ from math import inf
 import numpy as np
 import pytest
 
+from roofline.machine.engine import engine_named
 from roofline.simulate.arrivals import Closed
 from roofline.simulate.policy import Policy, Room
 from roofline.simulate.recorder import Objective, Recorder, Watch
@@ -16,6 +17,7 @@ from roofline.simulate.replica import Replica, Request
 from roofline.simulate.run import run_closed, run_open
 from roofline.simulate.steps import Decodes
 
+ENGINE = engine_named("none")
 NO_LIMIT = Room(0.0, 0.0, 0.0)
 
 
@@ -123,7 +125,7 @@ def test_closed_loops_of_decodes(users: int) -> None:
     recorder = Recorder(100, 2100, Objective())
     one = replica(Clockwork(alone=0.01, each=0.001), Policy(tokens=4096, running=100), recorder)
     requests = (Request(i, 0.0, 0.0, 1, 51) for i in range(10**6))
-    run_closed(requests, [one], recorder, Closed(users), 0.0, lambda: recorder.counted >= 2000)
+    run_closed(requests, [one], recorder, Closed(users), ENGINE, lambda: recorder.counted >= 2000)
     step = 0.01 + 0.001 * users
     assert recorder.latency.mean == pytest.approx(50 * step, rel=1e-9)
     assert recorder.finished / (recorder.end - recorder.start) == pytest.approx(users / (50 * step), rel=0.01)
@@ -134,7 +136,7 @@ def test_one_user_who_thinks() -> None:
     recorder = Recorder(0, 50, Objective())
     one = replica(Clockwork(token=0.001, alone=0.01), Policy(tokens=64, running=8), recorder)
     requests = (Request(i, 0.0, 0.0, 100, 11) for i in range(100))
-    run_closed(requests, [one], recorder, Closed(1, think=2.0), 0.0, lambda: recorder.counted >= 50)
+    run_closed(requests, [one], recorder, Closed(1, think=2.0), ENGINE, lambda: recorder.counted >= 50)
     assert recorder.ttft.mean == pytest.approx(0.1)
     assert recorder.latency.mean == pytest.approx(0.2)
     assert recorder.finished / (recorder.end - recorder.start) == pytest.approx(1 / 2.2, rel=0.03)

@@ -14,6 +14,7 @@ from roofline.estimates.memory import Holding, Memory
 from roofline.estimates.settings import LISTED, Deployed, Settings, Setup, broadcast, each, holding_of, setup
 from roofline.estimates.span import shaped
 from roofline.layout.layout import Layout
+from roofline.machine.engine import UNBOUNDED
 from roofline.model.checks import LARGEST, count
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
@@ -42,14 +43,17 @@ class Fit(Deployed):
     """Whether `batch` sequences of `context` tokens, those of all replicas together, fit beside the weights.
 
     `memory`: of the fullest rank. `chunk`: most new tokens of a step. `largest_batch` at this context,
-    `longest_context` at this batch (None: beyond every limit), both over all replicas.
+    `longest_context` at this batch (None: beyond every limit), both over all replicas; a replica's scheduler runs at
+    most `most_running` sequences at once. `gpu_kv_cache_size` and `maximum_concurrency`: what vLLM logs under these
+    words at its start, of each replica, with this context as its longest (`max_model_len`); null of other engines.
     """
 
     SCHEMA: ClassVar[str] = "roofline.fit/2"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "formats": "", "batch": "", "batch_per_replica": "",
         "idle_replicas": "", "context": "", "chunk": "", "memory": "B", "fits": "", "largest_batch": "",
-        "longest_context": "", "fewest_chips": "", "fewest_layout": "", "changes": "",
+        "longest_context": "", "fewest_chips": "", "fewest_layout": "", "most_running": "",
+        "gpu_kv_cache_size": "tokens", "maximum_concurrency": "", "changes": "",
     }  # fmt: skip
 
     asked: Setup
@@ -86,9 +90,32 @@ class Fit(Deployed):
         """Whether the cache stays within what the engine leaves it."""
         return self.memory.fits
 
+    @property
+    def most_running(self) -> int | None:
+        """Sequences that a replica's scheduler runs at once; null where there is no scheduler."""
+        return self.engine.most_running if self.engine.most_running < UNBOUNDED else None
+
+    @cached_property
+    def bound_by_scheduler(self) -> bool:
+        """Whether memory holds more sequences of this context than the scheduler runs, of one case."""
+        most = self.engine.most_running
+        return not self.shape and most < UNBOUNDED and bool(self._holding.fits(most + 1, self.context))
+
+    @cached_property
+    def gpu_kv_cache_size(self) -> Count | None:
+        """Tokens of cache, as vLLM logs them: `GPU KV cache size`."""
+        tokens = self._holding.cache_tokens()
+        return None if tokens is None else shaped_whole(tokens, self.shape)
+
+    @cached_property
+    def maximum_concurrency(self) -> Count | None:
+        """Sequences of this context that the cache holds, each at its most, as vLLM logs them."""
+        requests = self._holding.cache_concurrency(self.context)
+        return None if requests is None else shaped(requests, self.shape)
+
     @cached_property
     def largest_batch(self) -> Count:
-        """Sequences of this context that fit, over all replicas; at most 2^40."""
+        """Sequences of this context that fit and run at once, over all replicas; at most 2^40."""
         most = self._holding.most_sequences(self.context, LARGEST)
         return shaped_whole(most * self.asked.layout.dp, self.shape)
 

@@ -1,7 +1,9 @@
 """What a rank of a deployment needs of its memory, by term, and whether it has it: one rule for every estimate.
 
-For inference the rule is the engine's: weights, the KV cache in whole blocks, recurrent state, the activations of a
-step of at most `chunk` new tokens, overhead; the cache may take what the engine leaves it. The fullest rank counts.
+For inference the rule is the engine's: weights, the KV cache in whole blocks or pages, recurrent state, activations,
+overhead; the cache may take what the engine leaves it. Activations are those of a step of `chunk` new tokens and of the
+logits of `most_running` sequences where the engine profiles such a step, of what is asked for where it does not. The
+fullest rank counts.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 
 from roofline.distinct import distinct
 from roofline.estimates.deployment import Deployment
+from roofline.estimates.pages import CachePages, cache_pages, cached_layers
 from roofline.estimates.span import shaped
 from roofline.machine.engine import Engine
 from roofline.model.maths import Count, is_array, least, most, some, where
@@ -109,6 +112,7 @@ class Holding:
     engine: Engine
     chunk: int
     _known: dict[tuple[int, Count, Count], Count] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _pages: dict[int, CachePages | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def memory(self, groups: Sequences, new: Count = 0) -> Memory:
         """The memory of the fullest rank of a replica that holds so many sequences of so many tokens, of each kind.
@@ -119,24 +123,61 @@ class Holding:
 
     def _of(self, rank: Model, groups: Sequences, new: Count) -> Memory:
         sequences, tokens = sum(n for n, _ in groups), sum(n * length for n, length in groups)
-        weights, step = rank.weight_bytes(self.formats), most(least(self.chunk, tokens), new)
-        active = self.activations(rank, step, least(sequences, step))
-        capacity, overhead = self.deployment.chip.capacity, self.engine.overhead_bytes
-        cache = sum(cache_bytes(rank, self.formats, self.engine, n, length) for n, length in groups)
+        engine, chip, weights = self.engine, self.deployment.chip, rank.weight_bytes(self.formats)
+        step = most(self.chunk if engine.profiled else least(self.chunk, tokens), new)
+        active = self.activations(rank, step, least(engine.most_running if engine.profiled else sequences, step))
+        overhead = engine.overhead(self.together)
+        pages = self.pages(rank)
+        if pages is None:
+            cache = sum(cache_bytes(rank, self.formats, engine, n, length) for n, length in groups)
+            state = sequences * rank.state_bytes(self.formats)
+        else:
+            cache, state = (sum(pages.bytes(n, length, kind) for n, length in groups) for kind in (False, True))
         return Memory(
-            capacity, weights=weights, cache=cache, state=sequences * rank.state_bytes(self.formats),
-            activations=active, overhead=overhead, budget=self.engine.cache_budget(capacity, weights, active),
+            chip.capacity, weights=weights, cache=cache, state=state, activations=active, overhead=overhead,
+            budget=engine.cache_budget(engine.seen(chip), weights, active, overhead),
         )  # fmt: skip
+
+    @cached_property
+    def together(self) -> Count:
+        """Chips that hold a replica together."""
+        layout = self.deployment.layout
+        return where(layout.ep > 1, layout.chips, layout.chips // layout.dp)
+
+    def pages(self, rank: Model) -> CachePages | None:
+        """The pages of a rank's cache, where the engine allocates such and every rank holds all tokens."""
+        key = id(rank)
+        if key not in self._pages:
+            layers = cached_layers(rank, self.formats) if self.engine.paged and self._all_tokens else None
+            self._pages[key] = cache_pages(layers, self.engine.block) if layers else None
+        return self._pages[key]
+
+    @cached_property
+    def _all_tokens(self) -> bool:
+        return not some(self.deployment.layout.cp > 1)
+
+    def cache_tokens(self) -> Count | None:
+        """vLLM's `GPU KV cache size` in tokens, of the fullest rank of a replica; None where there are no pages."""
+        return self._of_pools(lambda pages, budget: pages.tokens(budget))
+
+    def cache_concurrency(self, tokens: Count) -> Count | None:
+        """vLLM's `Maximum concurrency` for sequences of so many tokens; None where there are no pages."""
+        return self._of_pools(lambda pages, budget: pages.concurrency(budget, tokens, self.chunk))
+
+    def _of_pools(self, figure: Callable[[CachePages, Count], Count]) -> Count | None:
+        pools = ((self.pages(rank), self._of(rank, ((1, 1),), 0).budget) for rank in self.ranks)
+        known = [figure(pages, budget) for pages, budget in pools if pages is not None and budget is not None]
+        return reduce(least, known) if known else None
 
     def activations(self, rank: Model, tokens: Count, sequences: Count) -> Count:
         """Bytes of activations of a step, remembered."""
         if is_array(tokens) or is_array(sequences) or rank.shape:
-            return activation_bytes(rank, self.formats, tokens, sequences)
+            return activation_bytes(rank, self.formats, tokens, sequences, self.engine.sampled_bytes)
         key = (id(rank), tokens, sequences)
         if key not in self._known:
             if len(self._known) > REMEMBERED:
                 self._known.clear()
-            self._known[key] = activation_bytes(rank, self.formats, tokens, sequences)
+            self._known[key] = activation_bytes(rank, self.formats, tokens, sequences, self.engine.sampled_bytes)
         return self._known[key]
 
     def fits(self, batch: Count, tokens: Count) -> Any:
@@ -144,8 +185,10 @@ class Holding:
         return self.memory(((batch, tokens),)).fits
 
     def most_sequences(self, tokens: Count, limit: Count) -> Count:
-        """Sequences of so many tokens that a replica holds at once, at most `limit`; 0 where not one fits."""
-        return largest(lambda batch: self.fits(batch, tokens), self._each(limit, tokens))
+        """Sequences of so many tokens that a replica holds and runs at once, at most `limit`; 0 where not one fits."""
+        return largest(
+            lambda batch: self.fits(batch, tokens), self._each(least(limit, self.engine.most_running), tokens)
+        )
 
     def most_tokens(self, batch: Count, limit: Count) -> Count:
         """Tokens that each of so many sequences may have, at most `limit`; 0 where not one fits."""
@@ -174,10 +217,11 @@ def cache_bytes(rank: Model, precision: Precision, engine: Engine, batch: Count,
     return batch * precision.kv.bytes(rank.kv_elements(engine.cached_tokens(tokens)))
 
 
-def activation_bytes(rank: Model, precision: Precision, tokens: Count, sequences: Count) -> Count:
+def activation_bytes(rank: Model, precision: Precision, tokens: Count, sequences: Count, sampled: float = 4.0) -> Count:
     """The largest set of activations alive at once in a step of `tokens` new tokens, an upper estimate.
 
-    max over ops of (input + output), the residual stream beside it, and the logits in fp32. Scores stay on the chip.
+    In the layers max over ops of (input + output), and the residual stream beside it, twice; behind them the stream
+    once, and `sampled` bytes for each logit of so many `sequences`: the more of both. Scores stay on the chip.
     """
     arrays = [v for v in (tokens, sequences) if is_array(v)]
     kinds = distinct(arrays) if arrays and not rank.shape else None
@@ -190,8 +234,8 @@ def activation_bytes(rank: Model, precision: Precision, tokens: Count, sequences
     for module in dict.fromkeys(x for x, _ in rank.modules()) if not rank.shape else (x for x, _ in rank.modules()):
         for op in lower(module, step):
             widest = most(widest, op.input + op.output)
-    stream = precision.activations.bytes(2 * rank.hidden * tokens)
-    active = precision.activations.bytes(widest) + stream + 4 * rank.vocab * sequences
+    stream = precision.activations.bytes(rank.hidden * tokens)
+    active = most(precision.activations.bytes(widest) + 2 * stream, stream + sampled * rank.vocab * sequences)
     return active if kinds is None else np.asarray(active)[kinds.index]
 
 

@@ -193,7 +193,7 @@ class Server:
 
     @cached_property
     def capacity(self) -> Count:
-        """Requests that the memory of all replicas holds at once, 0 where not one; kernels alone have no rule."""
+        """Requests that all replicas hold in memory and run at once, 0 where not one; kernels alone have no rule."""
         if self.asked.engine.id == "none":
             return MOST_IN_FLIGHT * self.asked.layout.dp
         return self.asked.holding.most_sequences(self.input + self.output, MOST_IN_FLIGHT) * self.asked.layout.dp

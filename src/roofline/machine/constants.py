@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from roofline.machine.chip import Chip
 from roofline.machine.files import Tables, raw
-from roofline.machine.law import RECORDS, PrefillLaw
+from roofline.machine.law import CHOSEN, RECORDS, ExpertsLaw, PrefillLaw
 from roofline.model.maths import Count, where
 
 FOLDER = Path(__file__).with_name("constants")
@@ -154,7 +154,11 @@ def _foreign(generic: Constants, chip: Chip, kind: str) -> Constants:
     The interval is at least that of a generation that took no part in a fit, of another vendor's GPU, or, off GPUs, the
     widest. Some products in few bits were measured on one generation alone: theirs is at least that of fp8.
     """
-    record = replace(generic.record, height=1.0) if hasattr(generic.record, "height") else generic.record
+    record = generic.record
+    if isinstance(record, ExpertsLaw):  # as fast with many rows as in the tallest tiles
+        tallest = record.height * CHOSEN[-1]
+        record = replace(record, compute=record.compute * tallest / (tallest + record.stage), stage=0.0)
+    record = replace(record, height=1.0) if hasattr(record, "height") else record
     if chip.vendor != FITTED_VENDOR:
         far = OTHER_VENDORS if chip.kind == "gpu" else _around(UNKNOWN, OTHER_VENDORS)
         return replace(generic, record=record, small=_around(generic.small, far), large=_around(generic.large, far))

@@ -12,7 +12,7 @@ from roofline.machine.chip import Chip
 from roofline.machine.engine_settings import CHIP_SETTINGS, asked_settings, chip_settings, fields_of, static_share
 from roofline.machine.files import Tables
 from roofline.model.errors import not_one_of
-from roofline.model.maths import Count, ceil_div
+from roofline.model.maths import Count, ceil_div, where
 from roofline.model.precision import Precision
 
 FILE = Path(__file__).with_name("engines.toml")
@@ -20,6 +20,8 @@ SERVER = "vllm"
 """The engine of inference where none is given, on the chips that it serves."""
 TRAINER = "megatron"
 """The engine of a training step where none is given."""
+UNBOUNDED = 2**40
+"""Sequences at once of an engine that has no scheduler."""
 Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
 
 
@@ -29,8 +31,14 @@ class Engine:
 
     `software`: whose kernels were measured; `network`: whose collectives, where they are not the same.
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
-    it, and of a prompt batch. `request_s`: seconds from a request's arrival to the scheduler (HTTP, tokeniser).
+    it, and of a prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the
+    scheduler, of each and of each token of its prompt (HTTP, tokeniser).
     `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
+    `paged`: a hybrid cache is allocated in groups of equal pages (`roofline.estimates.pages`). `profiled`: before it
+    serves, it runs a step of `chunk` tokens and samples `most_running` of them, and keeps that much for activations.
+    `sampled_bytes`: bytes a logit that sampling takes. `overhead_bytes`: what it keeps beside, `shared_bytes` more
+    where a model is on several chips, `graph_bytes` more for CUDA graphs; `driver_bytes`: memory that CUDA does not
+    show.
     `chunk`: most new tokens of a step; `most_running`: most sequences that a replica's scheduler runs at once.
     `captured`: the largest batch whose decode step is captured as a CUDA graph; `eager`: none is, and kernels are
     launched one by one, `eager_launch_s` host seconds each. `words`: the engine's own words for these settings, and
@@ -58,16 +66,23 @@ class Engine:
     share: float = 1.0
     block: int = 1
     chunk: int = 8192
-    most_running: int = 2**20
+    most_running: int = UNBOUNDED
     captured: int = 0
     eager: bool = False
     eager_launch_s: float = 2.2e-5
+    paged: bool = False
+    profiled: bool = False
+    sampled_bytes: float = 4.0
     overhead_bytes: float = 0.0
+    shared_bytes: float = 0.0
+    graph_bytes: float = 0.0
+    driver_bytes: float = 0.0
     step_s: float = 0.0
     sequence_s: float = 0.0
     prefill_s: float = 0.0
     token_s: float = 0.0
     request_s: float = 0.0
+    request_token_s: float = 0.0
     rereads: float = 0.0
     launch_s: float = 0.0
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -108,6 +123,10 @@ class Engine:
         """Host seconds of a step of that many sequences and new tokens."""
         return self.step_s + self.sequence_s * sequences + self.token_s * new
 
+    def before(self, tokens: Count) -> Count:
+        """Seconds from the arrival of a prompt of so many tokens until the scheduler sees it."""
+        return self.request_s + self.request_token_s * tokens
+
     def factor(self, generation: str, kind: str) -> float:
         """How much longer a kind of work takes than alone; of a generation nobody measured, as the `other`s."""
         table = self.slower.get(generation, self.slower.get("other", {}))
@@ -132,17 +151,26 @@ class Engine:
         """Tokens rounded up to whole cache blocks."""
         return ceil_div(tokens, self.block) * self.block
 
-    def cache_budget(self, capacity: Count, weights: Count, activations: Count) -> Count:
+    def seen(self, chip: Chip) -> float:
+        """Bytes of a chip's memory of which the engine takes its share."""
+        return chip.capacity - (self.driver_bytes if chip.vendor.lower() == "nvidia" else 0.0)
+
+    def overhead(self, chips: Count) -> Count:
+        """Bytes beside weights, activations and cache on each of so many chips that hold a model together."""
+        graphs = 0.0 if self.eager else self.graph_bytes
+        return self.overhead_bytes + graphs + where(chips > 1, self.shared_bytes, 0.0)
+
+    def cache_budget(self, capacity: Count, weights: Count, activations: Count, overhead: Count) -> Count:
         """Bytes the KV cache may take.
 
         vllm: share·capacity − weights − activations − overhead. trtllm: share·(capacity − weights − activations −
         overhead). sglang: share·capacity − weights. all: capacity − weights − activations − overhead.
         """
         if self.budget == "vllm":
-            return self.share * capacity - weights - activations - self.overhead_bytes
+            return self.share * capacity - weights - activations - overhead
         if self.budget == "sglang":
             return self.share * capacity - weights
-        return self.share * (capacity - weights - activations - self.overhead_bytes)
+        return self.share * (capacity - weights - activations - overhead)
 
 
 @cache

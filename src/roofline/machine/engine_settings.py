@@ -55,6 +55,7 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "block": ("block", _whole_number, "a whole number from 1 to 2^24"),
     "captured": ("captured", _whole_number, "a whole number from 1 to 2^24"),
     "eager": ("eager", _switch, "1 or 0"),
+    "graphs": ("graph_bytes", _bytes, "bytes with their unit, such as 500MB or 0B"),
     "reserve": ("overhead_bytes", _bytes, "bytes with their unit, such as 2GB or 1.5GiB"),
 }
 

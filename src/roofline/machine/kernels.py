@@ -120,10 +120,10 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
     path = target.path(op)
     constants = target.constants(path.dtype, "experts")
     weight = _added(op, target) if op.phase == "weight" else path.weight
-    apart = where(op.m < op.tokens * op.top_k, 1.0, 0.0)
+    entering = least(op.tokens, op.m)
     whole = law.experts_seconds(
-        least(op.tokens, op.m), op.m, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
-        target.roof(path.compute), constants.record, apart=apart,
+        entering, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
+        target.roof(path.compute), constants.record, remote=most(entering * op.top_k - op.m, 0.0),
     )  # fmt: skip
     return whole * _share(op), constants
 

@@ -28,6 +28,7 @@ QUERY_TILE = 64  # query rows are computed in multiples of this
 LONG_TILE = 128  # rows of the block that ends last in causal attention
 SINGLE_REACH = 256.0  # cached tokens after which a kernel that serves one query head per block shares the walk
 HEAD_TILE = 16  # query heads of MLA decode are computed in multiples of this
+CHOSEN = (1, 2, 4, 8)  # heights of tiles that a kernel of experts chooses from, in that of its lowest
 UNBOUNDED = 1e18  # keys that no query is too far from
 
 
@@ -158,7 +159,9 @@ class Latent:
 class ExpertsLaw:
     """Fused MoE layer. t0: s; compute, memory, sharp as Matmul; passes: fraction of bandwidth the activation passes
     (permute, activation, combine) reach; expert: s per expert touched; apart: s more where a rank holds only some of
-    the experts that its tokens choose; l2: speed of cached traffic, in bandwidths; height, tile: as Matmul."""
+    the experts that its tokens choose; remote: bytes per hidden element of a pair that another rank computes; stage:
+    rows whose time it takes to load a tile of weights, 0 where there is one height of tiles; l2: speed of cached
+    traffic, in bandwidths; height, tile: as Matmul, the lowest of CHOSEN where kernels choose."""
 
     t0: Number = 2.5e-5
     compute: Number = 0.8
@@ -167,6 +170,8 @@ class ExpertsLaw:
     passes: Number = 0.5
     expert: Number = 1e-7
     apart: Number = 0.0
+    remote: Number = 0.0
+    stage: Number = 0.0
     l2: Number = 2.5
     height: Number = 64.0
     tile: float = TILES[0]
@@ -372,24 +377,24 @@ def latent_decode(
 
 
 def experts_seconds(
-    tokens: Number, rows: Number, moved: Number, touched: Number, hidden: Number, inner: Number, gated: Number,
-    x: Number, w: Number, chip: Roof, c: ExpertsLaw, cycle: Number = np.inf, even: Number = 0.0, apart: Number = 0.0,
+    tokens: Number, rows: Number, touched: Number, hidden: Number, inner: Number, gated: Number, x: Number, w: Number,
+    chip: Roof, c: ExpertsLaw, cycle: Number = np.inf, even: Number = 0.0, remote: Number = 0.0,
 ) -> Number:  # fmt: skip
     """Fused MoE layer on one rank: permute, grouped up (and gate) product, activation, down product, combine.
 
-    tokens enter; `rows` token-expert pairs are computed here on `touched` distinct experts, `moved` pairs pass through
-    the activation buffers (= rows, unless the kernel carries the pairs of other ranks along); gated: 1 for three
+    tokens enter; `rows` token-expert pairs are computed here on `touched` distinct experts; gated: 1 for three
     matrices, 0 for two; x, w: bytes per element of activations and weights; even: 1 where every expert has as many
-    rows as the next, as in a benchmark with balanced loads; apart: 1 where other ranks hold some of the experts.
+    rows as the next, as in a benchmark with balanced loads; remote: pairs of the tokens that enter whose experts other
+    ranks hold: they are routed, and zeros stand in for them where the pairs of a token are added up.
     t = t0 + touched·expert + two grouped GEMMs of the tiles that rows/touched rows an expert fill, which share one
     traffic term (the weights of the experts touched) + activation passes.
     """
     touched = most(touched, 1.0)
     weights = touched * (2 + gated) * hidden * inner * w
-    passes = 4 * tokens * hidden + moved * hidden * (2 * x + 4) + 2 * moved * inner * x
+    passes = 4 * tokens * hidden + rows * hidden * (2 * x + 4) + 2 * rows * inner * x + c.remote * remote * hidden
     again = resident(cycle + passes, chip, 1.0, 1.12)
     per = rows / touched
-    tiles, height = expert_tiles(per, c.tile, even), c.height * expert_tiles(per, c.height, even)
+    tiles, height = expert_tiles(per, c.tile, even), tile_rows(per, c.height, c.stage, even)
     work: Number = 0.0
     for n, k in (((1 + gated) * inner, hidden), (hidden, inner)):
         blocks = touched * tiles * ceil(n / c.tile)
@@ -397,7 +402,7 @@ def experts_seconds(
         work = work + 2 * full * k / (c.compute * chip.peak) * root(1 + (chip.units / blocks) ** 2)
     gemm = smooth_max(c.sharp, work, transfer(weights, again, chip, c.memory, c.l2))
     handed = transfer(passes, resident(passes, chip, 0.5, 1.5), chip, c.passes, c.l2)
-    return c.t0 + where(apart > 0, c.apart, 0.0) + touched * c.expert + gemm + handed
+    return c.t0 + where(remote > 0, c.apart, 0.0) + touched * c.expert + gemm + handed
 
 
 def expert_tiles(per: Number, tile: Number, even: Number) -> Number:
@@ -409,6 +414,19 @@ def expert_tiles(per: Number, tile: Number, even: Number) -> Number:
     """
     spread = 1 / (1 - (1 - 1 / most(per, 1.0)) ** tile)
     return where(even > 0, padded(per, tile) / tile, spread)
+
+
+def tile_rows(per: Number, height: Number, stage: Number, even: Number) -> Number:
+    """Rows of one expert, `per` on average, as the tensor cores run them: min over heights h of (h + stage)·tiles.
+
+    Loading a tile of weights to the tensor cores takes as long as `stage` rows; kernels then have tiles of several
+    heights and choose by the rows there are. With stage 0 there is one, of `height`.
+    """
+    rows = [(h * height + stage) * expert_tiles(per, h * height, even) for h in CHOSEN]
+    best = rows[0]
+    for other in rows[1:]:
+        best = where(stage > 0, least(best, other), best)
+    return best
 
 
 def scan(

@@ -164,14 +164,7 @@ class Model:
         A scan's in the format of `state`, the last inputs of a convolution or a token shift in the activations'.
         """
         formats = precision or self.precision
-        stored = (
-            (
-                formats.activations if isinstance(m, _LAST_INPUTS) else formats.state,
-                n * getattr(m, "state", 0),
-            )
-            for m, n in self.modules()
-        )
-        return sum(fmt.bytes(elements) for fmt, elements in stored)
+        return sum(n * stored_state(m, formats) for m, n in self.modules())
 
     def weight_bytes(self, precision: Precision | None = None) -> Count:
         """All weights as stored, group scales included, bytes; a tied table once."""
@@ -191,6 +184,12 @@ def _names_apart(layers: tuple[Block, ...]) -> dict[int, str]:
         if number:
             names[id(block)] = f"{block.name} {number + 1}"
     return names
+
+
+def stored_state(module: Module, precision: Precision) -> Count:
+    """Recurrent state of one sequence in one layer's module, bytes; 0 where it has none."""
+    fmt = precision.activations if isinstance(module, _LAST_INPUTS) else precision.state
+    return fmt.bytes(getattr(module, "state", 0))
 
 
 def cached_tokens(module: Module, tokens: Count) -> Count:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.estimates.fit import Fit
 from roofline.show.estimate import share_text
-from roofline.units import si
+from roofline.units import si, whole
 
 RULES = {
     "vllm": "{share:g} of the memory, less weights, activations and overhead",
@@ -22,7 +22,7 @@ def fit_text(f: Fit) -> str:
         ("weights", m.weights, f.formats.text()),
         ("KV cache", m.cache, f"{sequences} in blocks of {f.engine.block}"),
         *([("state", m.state, f"recurrent state of {f.batch_per_replica} sequences")] if m.state else []),
-        ("activations", m.activations, f"a step of at most {f.chunk} tokens: the largest op and the logits"),
+        ("activations", m.activations, activations_text(f)),
         ("overhead", m.overhead, f.engine.source),
     ]
     replicas = share_text(f.batch, f.batch_per_replica, f.idle_replicas, f.deployment)
@@ -31,6 +31,10 @@ def fit_text(f: Fit) -> str:
     lines += [f"{name:<12} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
     lines += [f"{'sum':<12} {si(m.total, 'B'):>10}  of {si(m.capacity, 'B')}", ""]
     lines.append(f"{f.engine.name} leaves the KV cache {budget_text(f, ': ')}")
+    if f.gpu_kv_cache_size is not None and f.maximum_concurrency is not None:
+        size, requests = whole(int(f.gpu_kv_cache_size)), f.maximum_concurrency
+        lines.append(f"GPU KV cache size: {size} tokens")
+        lines.append(f"Maximum concurrency for {whole(f.context)} tokens per request: {requests:.2f}x")
     answer = "fits" if f.fits else "does not fit"
     lines.append(
         f"{answer}; largest batch at {f.context} tokens: {f.largest_batch}; longest context at batch {f.batch}: "
@@ -38,9 +42,21 @@ def fit_text(f: Fit) -> str:
     )
     if f.fewest is not None and not f.fewest.alone:
         lines[-1] += f" ({f.fewest.text()})"
+    if f.bound_by_scheduler:
+        lines.append(f"memory holds more: {f.engine.name} runs at most {whole(f.engine.most_running)} at once")
     if f.changes:
         lines.append("would fit with: " + "; or ".join(c.detail for c in f.changes))
     return "\n".join(lines)
+
+
+def activations_text(f: Fit) -> str:
+    """Whose activations."""
+    if f.engine.profiled:
+        sampled = whole(min(f.chunk, f.engine.most_running))
+        return (
+            f"a step of {f.chunk} tokens, which {f.engine.name} tries out: the largest op, or {sampled} tokens sampled"
+        )
+    return f"a step of at most {f.chunk} tokens: the largest op, or the logits"
 
 
 def budget_text(f: Fit, link: str) -> str:

@@ -130,7 +130,7 @@ class Replica:
             budget -= tokens
         while self.waiting and budget > 0 and self.running < policy.running:
             request = self.waiting[0]
-            if request.ready > self.scheduled:
+            if request.ready > self.scheduled and self.running:
                 break
             hit = self.prefixes.matching(request) if policy.caches else 0
             rest = request.prompt - hit

@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
 
+from roofline.machine.engine import Engine
 from roofline.simulate.arrivals import Closed
 from roofline.simulate.recorder import Recorder, Watch
 from roofline.simulate.replica import Replica, Request
@@ -16,25 +17,48 @@ from roofline.simulate.replica import Replica, Request
 if TYPE_CHECKING:
     from roofline.simulate.workload import Requests
 
+CHECKED = 256
+"""After so many requests of an open stream it is asked whether they are enough."""
 ROUTERS = ("round-robin", "least-loaded", "prefix-aware")
 UNEVEN = 32
 """Requests that a replica may have beyond the least loaded one and still be chosen for the prefix it holds; from
 SGLang's router, `balance_abs_threshold` (docs.sglang.ai, router)."""
 
 
-def sent(blocks: Iterator[Requests], request_s: float) -> Iterator[Request]:
-    """The requests of a stream, one by one; the scheduler sees each `request_s` after it was sent."""
+def sent(blocks: Iterator[Requests], engine: Engine) -> Iterator[Request]:
+    """The requests of a stream, one by one; the engine's scheduler sees each a while after it was sent."""
     number = 0
     for block in blocks:
         columns = (block.arrival, block.input, block.output, block.prefix, block.shared, block.kept)
         chains = block.chains
         for i, (time, new, out, prefix, shared, kept) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
-            request = Request(number, time, time + request_s, new, out)
+            request = Request(number, time, time + engine.before(new), new, out)
             request.prefix, request.shared, request.kept = prefix, shared, kept
             if chains is not None and chains[i]:
                 request.chain, request.shared = chains[i], block.chain_tokens
             number += 1
             yield request
+
+
+def by_readiness(requests: Iterator[Request], recorder: Recorder) -> Iterator[Request]:
+    """An open stream in the order in which the scheduler sees it: long prompts take longer to get there.
+
+    The recorder is told when the first and the last request that count were sent.
+    """
+    late: list[tuple[float, int, Request]] = []
+    last = 0.0
+    for number, request in enumerate(requests):
+        last = request.arrival
+        if number == recorder.first:
+            recorder.start = last
+        if number + 1 == recorder.last:
+            recorder.end = last
+        while late and late[0][0] <= last:
+            yield heappop(late)[2]
+        heappush(late, (request.ready, number, request))
+    recorder.end = min(recorder.end, last)
+    while late:
+        yield heappop(late)[2]
 
 
 # -- open ----------------------------------------------------------------------------------------------------------
@@ -76,24 +100,14 @@ class Sessions:
 def run_open(
     requests: Iterator[Request], replicas: Sequence[Replica], recorder: Recorder, router: str,
     enough: Callable[[], bool],
-) -> int:  # fmt: skip
-    """Requests that come when they come. Ends when the stream does and all are done, or where it is `enough`.
-
-    The number of requests that were sent.
-    """
+) -> None:  # fmt: skip
+    """Requests that come when they come. Ends when the stream does and all are done, or where it is `enough`."""
     sessions = Sessions(replicas)
     for replica in replicas:
         assert isinstance(replica.watcher, Watch)
         replica.watcher.finished = sessions.done
     choose = _router(router, replicas)
-    number, last = 0, 0.0
-    for request in requests:
-        if number == recorder.first:
-            recorder.start = request.arrival
-        if number + 1 == recorder.last:
-            recorder.end = request.arrival
-        last = request.arrival
-        number += 1
+    for number, request in enumerate(by_readiness(requests, recorder)):
         if sessions.held_back(request):
             continue
         place = choose(request)
@@ -101,15 +115,13 @@ def run_open(
         replica.advance(request.ready)
         sessions.begin(request, place)
         replica.receive(request)
-        if not number % 256 and enough():
-            return number
-    recorder.end = min(recorder.end, last)
+        if not number % CHECKED and enough():
+            return
     for replica in replicas:
         replica.advance(inf)
     while any(replica.present for replica in replicas):
         for replica in replicas:
             replica.advance(inf)
-    return number
 
 
 def _router(name: str, replicas: Sequence[Replica]) -> Callable[[Request], int]:
@@ -140,42 +152,42 @@ def _turns(number: int) -> Iterator[int]:
 
 # -- closed --------------------------------------------------------------------------------------------------------
 def run_closed(
-    requests: Iterator[Request], replicas: Sequence[Replica], recorder: Recorder, clients: Closed, request_s: float,
+    requests: Iterator[Request], replicas: Sequence[Replica], recorder: Recorder, clients: Closed, engine: Engine,
     enough: Callable[[], bool],
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Clients that each send the next request `think` seconds after their last one was answered.
 
     They are dealt out to the replicas in turn and stay there. Ends where it is `enough`, or the requests end.
-    The number of requests that were sent.
     """
-    users = range(clients.concurrency)
-    sends = [(clients.ramp * user / clients.concurrency, user) for user in users]
-
-    def answered(request: Request) -> None:
-        time = request.finished + clients.think
-        heappush(sends, (time, request.source))
-        replica = replicas[request.source % len(replicas)]
-        replica.horizon = min(replica.horizon, time + request_s)
-
-    for replica in replicas:
-        assert isinstance(replica.watcher, Watch)
-        replica.watcher.finished = answered
+    coming: list[tuple[float, int, Request]] = []
     number = 0
-    while not enough():
-        following = sends[0] if sends else None
-        for replica in replicas:
-            replica.advance(inf if following is None else following[0] + request_s)
-        if not sends or sends[0] != following:
-            continue
-        time, user = heappop(sends)
+
+    def send(user: int, time: float) -> None:
+        nonlocal number
         request = next(requests, None)
         if request is None:
-            break
-        request.arrival, request.ready, request.source = time, time + request_s, user
+            return
+        request.arrival, request.ready, request.source = time, time + engine.before(request.input), user
         if number == recorder.first:
             recorder.start = time
         if number + 1 == recorder.last:
             recorder.end = time
         number += 1
-        replicas[user % len(replicas)].receive(request)
-    return number
+        heappush(coming, (request.ready, number, request))
+        replica = replicas[user % len(replicas)]
+        replica.horizon = min(replica.horizon, request.ready)
+
+    for replica in replicas:
+        assert isinstance(replica.watcher, Watch)
+        replica.watcher.finished = lambda request: send(request.source, request.finished + clients.think)
+    for user in range(clients.concurrency):
+        send(user, clients.ramp * user / clients.concurrency)
+    while not enough():
+        following = coming[0] if coming else None
+        if following is None and not any(replica.present for replica in replicas):
+            break
+        for replica in replicas:
+            replica.advance(inf if following is None else following[0])
+        if coming and coming[0] is following:
+            request = heappop(coming)[2]
+            replicas[request.source % len(replicas)].receive(request)

@@ -192,12 +192,12 @@ class Run:
 
     def _send(self, replicas: list[Replica], recorder: Recorder, enough: Callable[[], bool]) -> dict[str, int]:
         """Runs all requests. How many were left out, and why."""
-        stream, request_s, left_out = self.stream, self.asked.engine.request_s, dict[str, int]()
+        stream, engine, left_out = self.stream, self.asked.engine, dict[str, int]()
         drawn = isinstance(stream, Workload)
         blocks = stream.blocks(None if drawn else self.extent.requests, self.extent.seed)
-        requests = self._possible(sent(blocks, request_s), replicas[0].room, left_out)
+        requests = self._possible(sent(blocks, engine), replicas[0].room, left_out)
         if isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
-            run_closed(requests, replicas, recorder, stream.arrivals, request_s, enough)
+            run_closed(requests, replicas, recorder, stream.arrivals, engine, enough)
         else:
             run_open(requests, replicas, recorder, self.router, enough)
         return left_out if isinstance(stream, Workload) else {**stream.left_out, **left_out}

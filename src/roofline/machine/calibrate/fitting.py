@@ -180,7 +180,7 @@ def _experts_law(c: Floats, width: float, roof: law.Roof, record: Any) -> Both:
     rows, touched = tokens * top_k, experts * (1 - (1 - top_k / experts) ** tokens)
     floor = np.maximum(6 * rows * hidden * inner / roof.peak, 3 * touched * hidden * inner * width / roof.bandwidth)
     one = np.ones_like(tokens)
-    return law.experts_seconds(tokens, rows, rows, touched, hidden, inner, one, width, width, roof, record), floor
+    return law.experts_seconds(tokens, rows, touched, hidden, inner, one, width, width, roof, record), floor
 
 
 _LAWS: Mapping[str, Callable[[Floats, float, law.Roof, Any], Both]] = MappingProxyType({

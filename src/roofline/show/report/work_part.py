@@ -8,7 +8,7 @@ from roofline.explore.points import work_shares
 from roofline.explore.regimes import MOST, dominance
 from roofline.explore.sweep import floor_bound
 from roofline.model.errors import InputError
-from roofline.show.fit import budget_text
+from roofline.show.fit import activations_text, budget_text
 from roofline.show.plots import data as d
 from roofline.show.plots.make import PictureKind, plot
 from roofline.show.report.first_page import critical_batch_section
@@ -29,7 +29,7 @@ def memory_section(r: Report) -> Section:
         ("weights", m.weights, f.formats.text()),
         ("KV cache", m.cache, f"{r.batch} × {f.context} tokens"),
         *((("state", m.state, f"recurrent state of {r.batch} sequences"),) if m.state else ()),
-        ("activations", m.activations, f"a step of at most {f.chunk} tokens: the largest op and the logits"),
+        ("activations", m.activations, activations_text(f)),
         ("overhead", m.overhead, f.engine.source),
     )
     total = (("sum", m.total, f"of {si(m.capacity, 'B')}"),)

@@ -1,0 +1,187 @@
+"""A hybrid model's cache as vLLM allocates it: groups of as many layers each, in pages of as many bytes.
+
+Layers that cache every token, layers that cache a window or a chunk, and layers with a recurrent state share one pool
+of blocks. A block is one page in each of `group` layers; every group of layers has a table of its own, so a sequence
+takes whole blocks of each (vllm/v1/core/kv_cache_utils.py: unify_kv_cache_spec_page_size,
+_get_kv_cache_groups_uniform_page_size, get_kv_cache_config_from_groups; vllm/v1/kv_cache_interface.py: the bytes of a
+page and what a sequence takes at most; vllm/platforms/interface.py, _align_hybrid_block_size: recurrent states).
+Models whose layers all cache alike have one group, and no page is wasted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+
+from roofline.model.maths import Count, ceil_div, least, most, where
+from roofline.model.model import Model, stored_state
+from roofline.model.modules import CompressedAttention, Compressor, Indexer, LatentAttention, Module
+from roofline.model.precision import Precision
+
+SCALED = 128
+"""Values of a sparse latent cache that share an fp32 scale."""
+FEWER = 1.5
+"""Where no kind of layers is that many times as numerous as another, a group has as many as the most numerous."""
+
+
+@dataclass(frozen=True)
+class CachedLayers:
+    """So many `layers` that cache alike: `token` bytes a token of their last `span` tokens (None: of all), or `state`.
+
+    `chunked`: a span begins at a multiple of it, and does not slide. A state's bytes do not grow with the sequence.
+    """
+
+    layers: Count
+    token: Count = 0
+    span: int | None = None
+    chunked: bool = False
+    state: Count = 0
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether it is a state."""
+        return not np.any(np.asarray(self.token))
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What layers of a group have in common."""
+        size = np.asarray(self.state if self.recurrent else self.token)
+        return self.recurrent, self.span, self.chunked, size.tobytes()
+
+
+@dataclass(frozen=True)
+class CacheGroup:
+    """Groups of layers of one kind, each with a table of blocks of `block` tokens: so many `tables`."""
+
+    layers: CachedLayers
+    block: Count
+    tables: Count
+
+    def blocks(self, tokens: Count) -> Count:
+        """Blocks of a sequence of so many tokens between two steps, in all of its tables."""
+        return self.tables * self._each(tokens, 0)
+
+    def most_blocks(self, tokens: Count, chunk: int) -> Count:
+        """Blocks that a sequence of so many tokens takes at most, while `chunk` are computed, in all of its tables."""
+        return self.tables * self._each(tokens, chunk)
+
+    def _each(self, tokens: Count, chunk: int) -> Count:
+        """In one table. A window of w tokens: ⌈min(w − 1 + chunk, tokens) / block⌉ + 1, as it begins within a block."""
+        span = self.layers.span
+        if self.layers.recurrent:
+            return 1
+        whole = ceil_div(tokens, self.block)
+        if span is None:
+            return whole
+        if self.layers.chunked:
+            return least(whole, ceil_div(span + chunk, self.block))
+        bounded = ceil_div(least(tokens, span - 1 + chunk), self.block) + 1
+        return bounded if chunk else least(whole, bounded)
+
+
+@dataclass(frozen=True)
+class CachePages:
+    """The pool: `page` bytes of one layer's page, `group` layers of a group, the groups."""
+
+    page: Count
+    group: Count
+    groups: tuple[CacheGroup, ...]
+
+    @property
+    def block_bytes(self) -> Count:
+        """Bytes of a block: a page in each layer of a group."""
+        return self.page * self.group
+
+    @property
+    def tables(self) -> Count:
+        """Tables of blocks of one sequence."""
+        return sum(g.tables for g in self.groups)
+
+    def bytes(self, batch: Count, tokens: Count, recurrent: bool) -> Count:
+        """Bytes that `batch` sequences of so many tokens take, for recurrent states or for the rest."""
+        return batch * self.block_bytes * sum(g.blocks(tokens) for g in self.groups if g.layers.recurrent == recurrent)
+
+    def pool(self, budget: Count) -> Count:
+        """Blocks that so many bytes hold."""
+        return most(0, budget // self.block_bytes)
+
+    def concurrency(self, budget: Count, tokens: Count, chunk: int) -> Count:
+        """Sequences of so many tokens that the pool holds, each at its most: vLLM's `Maximum concurrency`."""
+        return self.pool(budget) / sum(g.most_blocks(tokens, chunk) for g in self.groups)
+
+    def tokens(self, budget: Count) -> Count:
+        """vLLM's `GPU KV cache size`: blocks of each table times the tokens of the smallest block.
+
+        vLLM of 2026 logs `concurrency` times the longest sequence in its place where there are several groups.
+        """
+        smallest = reduce(least, (g.block for g in self.groups if not g.layers.recurrent))
+        return self.pool(budget) // self.tables * smallest
+
+
+def cached_layers(rank: Model, precision: Precision) -> tuple[CachedLayers, ...] | None:
+    """The layers of a rank that cache, by kind; None where vLLM has a layout of its own (DeepSeek-V4's compressor)."""
+    kinds: dict[tuple[object, ...], CachedLayers] = {}
+    states: dict[str, CachedLayers] = {}
+    for section, module, n in rank.placed():
+        if isinstance(module, (Compressor, CompressedAttention)):
+            return None
+        if hasattr(module, "state"):
+            so_far = states.get(section, CachedLayers(n))
+            states[section] = replace(so_far, state=so_far.state + stored_state(module, precision))
+        elif hasattr(module, "cache_width") and not module.idle and np.any(np.asarray(module.cache_width)):
+            window, chunk = getattr(module, "window", None), getattr(module, "chunk", None)
+            _add(kinds, CachedLayers(n, token_bytes(module, precision), window or chunk, not window and bool(chunk)))
+    for layers in states.values():
+        _add(kinds, layers)
+    return tuple(kinds.values())
+
+
+def _add(kinds: dict[tuple[object, ...], CachedLayers], more: CachedLayers) -> None:
+    known = kinds.get(more.kind)
+    kinds[more.kind] = more if known is None else replace(more, layers=known.layers + more.layers)
+
+
+def token_bytes(module: Module, precision: Precision) -> Count:
+    """Bytes of a token in a layer's cache.
+
+    A sparse latent cache in 8 bits is the latent in fp8, an fp32 scale for every 128 of its values, and the rotary key
+    in bf16: 512 + 16 + 128 = 656 of DeepSeek-V3.2; its indexer's key is always in fp8 with such scales: 128 + 4
+    (vllm/v1/attention/backends/mla/flashmla_sparse.py and indexer.py).
+    """
+    if isinstance(module, Indexer):
+        return module.cache_width + 4 * ceil_div(module.cache_width, SCALED)
+    if isinstance(module, LatentAttention) and module.select is not None and precision.kv.bits == 8:
+        return module.rank + 4 * ceil_div(module.rank, SCALED) + 2 * module.rope
+    return precision.kv.bytes(module.cache_width)  # type: ignore[attr-defined]
+
+
+def cache_pages(kinds: Sequence[CachedLayers], block: int) -> CachePages | None:
+    """The pages of layers that cache, at an engine's `block`; None where none caches.
+
+    Layers that all cache every token, or all the same window, are one group, and their pages may differ. Otherwise all
+    pages have the bytes of the largest: smaller ones hold more tokens, and where there are states, blocks of attention
+    grow, by whole blocks, until a page holds one. A group has as many layers as the rarest kind, or as the commonest
+    where that is not 1.5 times as common; the last group of a kind may lack layers, and wastes their pages.
+    """
+    if not kinds:
+        return None
+    first = kinds[0]
+    if all((k.recurrent, k.span, k.chunked) == (first.recurrent, first.span, first.chunked) for k in kinds):
+        page = sum(k.layers * (k.state if k.recurrent else block * k.token) for k in kinds)
+        return CachePages(page, 1, (CacheGroup(replace(first, layers=sum(k.layers for k in kinds)), block, 1),))
+    attending = [k for k in kinds if not k.recurrent]
+    nothing: Count = 0
+    widest = reduce(most, (k.token for k in attending), nothing)
+    state = reduce(most, (k.state for k in kinds), nothing)
+    grown = block if not attending else block * most(1, ceil_div(state, block * widest))
+    page = grown * widest if attending else state
+    fewest, most_layers = reduce(least, (k.layers for k in kinds)), reduce(most, (k.layers for k in kinds))
+    group = where(most_layers < FEWER * fewest, most_layers, fewest)
+    groups = tuple(
+        CacheGroup(k, grown if k.recurrent else grown * (page // (grown * k.token)), ceil_div(k.layers, group))
+        for k in kinds
+    )
+    return CachePages(page, group, groups)
