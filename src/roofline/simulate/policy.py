@@ -8,6 +8,10 @@ from roofline.estimates.settings import Setup
 from roofline.model.errors import InputError
 
 
+class NoRoom(InputError):
+    """A memory that does not hold one request."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """A scheduler's rules.
@@ -69,7 +73,7 @@ def room_of(asked: Setup, groups: int, longest: int) -> Room:
     """The memory of a replica, or of one of so many groups that share it.
 
     The share of one sequence at two lengths beyond every window gives `later`, at one block `each` and `token`.
-    Raises InputError where it does not hold one sequence of `longest` tokens.
+    Raises NoRoom where it does not hold one sequence of `longest` tokens.
     """
     engine, holding = asked.engine, asked.holding
 
@@ -80,7 +84,7 @@ def room_of(asked: Setup, groups: int, longest: int) -> Room:
         return groups * (memory.cache + memory.state) / left if left > 0 else float("inf")
 
     if share(longest) > 1:
-        raise InputError("on", asked.deployment.cluster.name, f"memory for a request of {longest} tokens")
+        raise NoRoom("on", asked.deployment.cluster.name, f"memory for a request of {longest} tokens")
     block = engine.block
     spread = max(block, longest // block * block)
     points = [(n, share(n)) for n in sorted({block, 2 * block, spread, spread + 64 * block})]

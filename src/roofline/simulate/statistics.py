@@ -9,7 +9,7 @@ import numpy as np
 
 from roofline.distinct import Array
 
-EXACT = 2**20
+EXACT = 2**16
 """Values that a sample keeps as they are; of more it keeps how many fall into bins."""
 BIN = 1e-3
 """Width of a bin in its value."""
@@ -30,7 +30,6 @@ class Sample:
         self.bins: dict[int, float] = {}
         self.number = 0.0
         self.sum = 0.0
-        self.parts: list[tuple[float, float]] = []
 
     def add(self, value: float, weight: float = 1.0) -> None:
         """A value, so many times."""
@@ -67,10 +66,9 @@ class Sample:
         found = [places[np.searchsorted(reached, share * reached[-1] - 1e-9)] for share in shares]
         return tuple(SMALLEST * exp((float(place) + 0.5) * BIN) if place else 0.0 for place in found)
 
-    def shares(self, points: int = 200) -> tuple[Array, Array]:
-        """The distribution: values, and the share of all that does not exceed each."""
-        shares = np.linspace(0, 1, points + 1)[1:]
-        return np.array(self.percentiles(tuple(shares.tolist()))), shares
+    def quantiles(self, number: int = 200) -> tuple[float, ...]:
+        """The values that equal shares of all do not exceed, the last one the largest of all."""
+        return self.percentiles(tuple((i + 1) / number for i in range(number)))
 
 
 class Means:
@@ -117,12 +115,14 @@ class Timeline:
 
     names: tuple[str, ...]
     width: float = 0.0
+    end: float = 0.0
     sums: list[list[float]] = field(default_factory=list)
 
     def add(self, start: float, end: float, values: tuple[float, ...]) -> None:
         """They had these values from a time to a time."""
         if end <= start:
             return
+        self.end = max(self.end, end)
         if not self.width:
             self.width = max((end - start) / 8, SMALLEST)
         while end > self.width * POINTS:
@@ -142,7 +142,9 @@ class Timeline:
         self.width *= 2
 
     def series(self) -> tuple[Array, dict[str, Array]]:
-        """The ends of the pieces, and the mean of every quantity in each."""
+        """The ends of the pieces, and the mean of every quantity in each; the last piece may be shorter."""
         sums = np.array(self.sums) if self.sums else np.zeros((0, len(self.names)))
-        times = self.width * np.arange(1, len(self.sums) + 1)
-        return times, {name: sums[:, i] / self.width for i, name in enumerate(self.names)}
+        times = np.minimum(self.width * np.arange(1, len(self.sums) + 1), self.end)
+        lengths = np.diff(times, prepend=0.0)
+        there = lengths > 0
+        return times[there], {name: sums[there, i] / lengths[there] for i, name in enumerate(self.names)}
