@@ -52,13 +52,13 @@ def whole_named(field: str, text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,15}(?:_[0-9]{1,15})*)(?:\.([0-9]{1,9}))?(k|M|G|Ki|Mi)?", text)
     if match:
         places = match[2] or ""
-        number, rest = divmod(int(match[1] + places) * PREFIXES[match[3] or ""], 10 ** len(places))
+        number, rest = divmod(int(match[1] + places) * PREFIXES[match[3] or ""], int(10 ** len(places)))
         if not rest:
             return number
     raise InputError(field, text, "a whole number, such as 10000, 10k or 1M")
 
 
-Count = Annotated[int | None, Parameter(converter=_counts)]
+CountText = Annotated[int | None, Parameter(converter=_counts)]
 
 
 @Parameter(name="*")
@@ -100,9 +100,9 @@ class TrafficOptions:
 class ExtentOptions:
     """How long it goes on."""
 
-    requests: Count = None
+    requests: CountText = None
     "Requests that count, such as `10k` (10k; of a trace all)."
-    warmup: Count = None
+    warmup: CountText = None
     "Requests before those that count (a tenth as many; of a trace none)."
     until: float | None = None
     "Instead of --requests: until 95 % confidence intervals of mean TTFT and latency are ± this share of them, `0.02`."
@@ -116,8 +116,8 @@ def simulate(
     *,
     on: ChipName,
     layout: LayoutText = None,
-    traffic: TrafficOptions = TrafficOptions(),  # noqa: B008
-    extent: ExtentOptions = ExtentOptions(),  # noqa: B008
+    traffic: TrafficOptions = TrafficOptions(),
+    extent: ExtentOptions = ExtentOptions(),
     router: Literal["round-robin", "least-loaded", "prefix-aware"] = "round-robin",
     slo: str | None = None,
     engine: EngineName = None,
@@ -156,7 +156,7 @@ def simulate(
         JSON, as docs/json.md has it.
     """
     from roofline.model.load import load
-    from roofline.simulate.policy import NoRoom
+    from roofline.simulate.policy import NoRoomError
     from roofline.simulate.simulate import Extent
     from roofline.simulate.simulate import simulate as run
 
@@ -171,7 +171,7 @@ def simulate(
                 built, extent=Extent(**vars(extent)), router=router, objective=aim, written=file, progress=progress,
                 on=on, layout=layout, engine=engine, precision=precision, law=law, **given,
             )  # fmt: skip
-    except NoRoom as error:
+    except NoRoomError as error:
         refuse(False, f"roofline: {error}")
     if file is not None:
         file.finish()

@@ -54,7 +54,8 @@ class Engine:
     of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
     `mixes`: prompts and decodes share a step, else prompts go first, alone. `splits`: a prompt longer than what is left
     of a step's tokens is cut into chunks. `reserves`: a request begins where the memory holds it to its last token.
-    `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the one after.
+    `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the one
+    after.
     `serves`: generations and kinds of chips that it runs on.
     """
 

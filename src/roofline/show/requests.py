@@ -11,7 +11,7 @@ from time import monotonic
 
 from roofline.model.errors import InputError
 from roofline.show.files import check_ending, check_file, whole_file
-from roofline.simulate.checkpoint import Ledger, State
+from roofline.simulate.checkpoint import Ledger, Saved
 from roofline.simulate.recorder import ROW, Row
 
 ENDINGS = (".parquet", ".csv")
@@ -30,8 +30,8 @@ LARGEST = 2**31
 class RequestFile(Ledger):
     """Rows go to `FILE.part/`, a folder beside the file, and into the file when `finish` is called.
 
-    The folder stays where a run is killed: then the same simulation goes on from its last checkpoint there. `rows`: those
-    that are kept so far. Raises InputError for a file that cannot be written or, without `force`, that is there.
+    The folder stays where a run is killed: then the same simulation goes on from its last checkpoint there. Raises
+    InputError for a file that cannot be written or, without `force`, that is there.
     """
 
     def __init__(self, path: Path, force: bool = False, field: str = "out") -> None:
@@ -65,7 +65,7 @@ class RequestFile(Ledger):
         whole_file(path, fill, self.field)
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
-    def begin(self, fingerprint: str) -> State | None:
+    def begin(self, fingerprint: str) -> Saved | None:
         """Raises InputError where the folder is another simulation's, or damaged, and `force` is not given."""
         self.fingerprint = fingerprint
         kept = self._kept() if self.folder.exists() else None
@@ -74,17 +74,17 @@ class RequestFile(Ledger):
             return None
         self.parts, self.waiting = kept["parts"], [tuple(row) for row in kept["waiting"]]
         self.saved = self.rows
-        state: State = kept["state"]
+        state: Saved = kept["state"]
         return state
 
-    def _kept(self) -> State | None:
+    def _kept(self) -> Saved | None:
         """What the folder's checkpoint holds; None where it has none, or may be begun anew."""
         path = self.folder / CHECKPOINT
         if not path.is_file() or path.stat().st_size > LARGEST:
             return None
         digest, _, text = path.read_text(encoding="utf-8", errors="replace").partition("\n")
         whole = sha256(text.encode()).hexdigest() == digest
-        kept: State = loads(text) if whole else {}
+        kept: Saved = loads(text) if whole else {}
         if kept.get("fingerprint") == self.fingerprint:
             return kept
         if self.force:
@@ -105,7 +105,7 @@ class RequestFile(Ledger):
     def due(self, rows: int) -> bool:
         return rows - self.saved >= EVERY_ROWS or (rows > self.saved and monotonic() - self.clock >= EVERY_S)
 
-    def save(self, state: State) -> None:
+    def save(self, state: Saved) -> None:
         kept = {"fingerprint": self.fingerprint, "parts": self.parts, "waiting": self.waiting, "state": state}
         text = dumps(kept)
         digest = sha256(text.encode()).hexdigest()

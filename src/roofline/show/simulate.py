@@ -8,8 +8,8 @@ from roofline.simulate.simulation import Distribution, Simulation
 from roofline.units import counted, percent, seconds, whole
 
 OVERLOADED = (
-    "overloaded: requests come faster than they are answered, the queue grows for as long as they do, and so does every "
-    "time below"
+    "overloaded: requests come faster than they are answered, the queue grows for as long as they do, and so does "
+    "every time below"
 )
 NOTHING_COUNTED = "no request counts: none was sent, or all of them came before those that count"
 DEFINITIONS = {
@@ -48,7 +48,8 @@ def simulation_head(s: Simulation) -> str:
     """What came, and for how long."""
     warmup = f" after {whole(s.warmup)} to warm up" if s.warmup else ""
     router = f", {s.router} over {s.deployment.layout.dp} replicas" if s.deployment.layout.dp > 1 else ""
-    return f"{s.traffic}{router}: {counted(s.requests, 'request')}{warmup} in {seconds(s.seconds)} simulated, seed {s.seed}"
+    requests = counted(s.requests, "request")
+    return f"{s.traffic}{router}: {requests}{warmup} in {seconds(s.seconds)} simulated, seed {s.seed}"
 
 
 def simulation_text(s: Simulation) -> str:

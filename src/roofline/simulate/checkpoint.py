@@ -15,9 +15,9 @@ from roofline.simulate.prefixes import Entry
 from roofline.simulate.recorder import Recorder, Row, Watch
 from roofline.simulate.replica import Replica, Request
 from roofline.simulate.run import Position
-from roofline.simulate.statistics import Means, Sample, Timeline
+from roofline.simulate.statistics import Means, OverTime, Sample
 
-State = dict[str, Any]
+Saved = dict[str, Any]
 """Numbers, words and lists, as JSON has them."""
 NUMBERS = ("clock", "horizon", "scheduled", "decoded", "tokens", "taken", "order")
 """Of a replica."""
@@ -31,7 +31,7 @@ class Ledger(ABC):
         """A request that counts is done."""
 
     @abstractmethod
-    def begin(self, fingerprint: str) -> State | None:
+    def begin(self, fingerprint: str) -> Saved | None:
         """Before the first row: the state that the same simulation saved last, None where there is none.
 
         Rows that came after that state come again.
@@ -42,12 +42,12 @@ class Ledger(ABC):
         """Whether it is time to save, after so many rows."""
 
     @abstractmethod
-    def save(self, state: State) -> None:
+    def save(self, state: Saved) -> None:
         """The state after all rows so far."""
 
 
 # -- what is saved -------------------------------------------------------------------------------------------------
-def state_of(position: Position, replicas: Sequence[Replica], recorder: Recorder) -> State:
+def state_of(position: Position, replicas: Sequence[Replica], recorder: Recorder) -> Saved:
     """All that a simulation needs to go on, the requests to come apart."""
     return {
         "number": position.number,
@@ -59,7 +59,7 @@ def state_of(position: Position, replicas: Sequence[Replica], recorder: Recorder
     }
 
 
-def restore(state: State, position: Position, replicas: Sequence[Replica], recorder: Recorder) -> None:
+def restore(state: Saved, position: Position, replicas: Sequence[Replica], recorder: Recorder) -> None:
     """Puts a state into a simulation that has not begun."""
     position.number, position.turn = state["number"], state["turn"]
     position.later.update((key, (place, deque(map(_requested, turns)))) for key, place, turns in state["later"])
@@ -70,7 +70,7 @@ def restore(state: State, position: Position, replicas: Sequence[Replica], recor
         part = getattr(recorder, name)
         if isinstance(part, Sample):
             vars(part).update(value, bins=dict(value["bins"]))
-        elif isinstance(part, (Means, Timeline)):
+        elif isinstance(part, (Means, OverTime)):
             vars(part).update(value)
         else:
             setattr(recorder, name, value)
@@ -88,7 +88,7 @@ def _requested(values: list[Any]) -> Request:
     return request
 
 
-def _replica(replica: Replica) -> State:
+def _replica(replica: Replica) -> Saved:
     assert isinstance(replica.watcher, Watch)
     cached = replica.prefixes
     return {
@@ -103,7 +103,7 @@ def _replica(replica: Replica) -> State:
     }
 
 
-def _restore_replica(replica: Replica, state: State) -> None:
+def _restore_replica(replica: Replica, state: Saved) -> None:
     assert isinstance(replica.watcher, Watch)
     for name in NUMBERS:
         setattr(replica, name, state[name])
@@ -125,11 +125,11 @@ def _summed(recorder: Recorder) -> list[str]:
 def _sums(part: Any) -> Any:
     if isinstance(part, Sample):
         return {**vars(part), "bins": list(part.bins.items())}
-    return vars(part) if isinstance(part, (Means, Timeline)) else part
+    return vars(part) if isinstance(part, (Means, OverTime)) else part
 
 
 # -- which simulation it is ----------------------------------------------------------------------------------------
-def fingerprint(*parts: object) -> str:
+def digest_of(*parts: object) -> str:
     """The SHA-256 of all that decides how a simulation goes: equal ones give equal rows."""
     digest = sha256()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from roofline.simulate.replica import Request
-from roofline.simulate.statistics import Means, Sample, Timeline
+from roofline.simulate.statistics import Means, OverTime, Sample
 
 ROW = {
     "request": int, "replica": int, "arrival_s": float, "input_tokens": int, "output_tokens": int, "cached_tokens": int,
@@ -62,7 +62,7 @@ class Recorder:
     steps: int = 0
     busy: float = 0.0
     decoding: float = 0.0
-    timeline: Timeline = field(default_factory=lambda: Timeline(("running", "waiting", "memory", "busy")))
+    timeline: OverTime = field(default_factory=lambda: OverTime(("running", "waiting", "memory", "busy")))
 
     def step(self, start: float, end: float, state: tuple[int, int, float]) -> None:
         """A replica was busy, with so many requests running and waiting and so full a memory."""

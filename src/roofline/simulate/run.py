@@ -66,8 +66,8 @@ def by_readiness(requests: Iterator[Request], recorder: Recorder) -> Iterator[Re
 class Position:
     """How far a stream has come: the number of requests that were taken from it.
 
-    Of an open one `turn` replicas were chosen in turn, and `later` has the sessions whose turn is under way: the replica,
-    and the turns that wait for it. Of a closed one `coming` are the requests that have not reached the scheduler.
+    Of an open one `turn` replicas were chosen in turn, and `later` has the sessions whose turn is under way: the
+    replica, and the turns that wait for it. Of a closed one `coming` are the requests that the scheduler has not seen.
     """
 
     number: int = 0
@@ -160,10 +160,10 @@ def _router(name: str, replicas: Sequence[Replica], at: Position) -> Callable[[R
 
     def prefix(request: Request) -> int:
         lightest = least(request)
-        found = [replica.prefixes.matching(request) for replica in replicas]
-        best = max(range(len(replicas)), key=lambda i: (found[i], -replicas[i].present, -i))
+        cached = [replica.prefixes.matching(request) for replica in replicas]
+        best = max(range(len(replicas)), key=lambda i: (cached[i], -replicas[i].present, -i))
         uneven = replicas[best].present - replicas[lightest].present > UNEVEN
-        return lightest if uneven or not found[best] else best
+        return lightest if uneven or not cached[best] else best
 
     return {"round-robin": in_turn, "least-loaded": least, "prefix-aware": prefix}[name]
 
@@ -185,7 +185,7 @@ def run_closed(
         request = next(requests, None)
         if request is None:
             return
-        request.arrival, request.ready, request.source = time, time + engine.before(request.input), user
+        request.arrival, request.ready, request.source = time, time + float(engine.before(request.input)), user
         if at.number == recorder.first:
             recorder.start = time
         if at.number + 1 == recorder.last:

@@ -15,7 +15,7 @@ from roofline.model.checks import count, real
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
 from roofline.simulate.arrivals import Closed, arrivals_named
-from roofline.simulate.checkpoint import Ledger, fingerprint, restore, state_of
+from roofline.simulate.checkpoint import Ledger, digest_of, restore, state_of
 from roofline.simulate.lengths import lengths_named
 from roofline.simulate.policy import Room, policy_of, room_of
 from roofline.simulate.recorder import Objective, Recorder, Row, Watch
@@ -37,13 +37,13 @@ UNBOUNDED = 2**20
 """Tokens of the longest request to a model that states no context."""
 
 
-class Traffic(TypedDict, total=False):
+class Requested(TypedDict, total=False):
     """What requests come.
 
     input, output: tokens, a number or a distribution (`uniform(100,2000)`, `lognormal(1024,0.8)`,
     `file(lengths.csv,column)`). rate: requests a second; arrivals: `poisson`, `constant` or `gamma(cv)`.
-    concurrency: requests always in flight, instead of a rate, each sent `think` seconds after the last answer, the first
-    ones within `ramp` seconds.
+    concurrency: requests always in flight, instead of a rate, each sent `think` seconds after the last answer, the
+    first ones within `ramp` seconds.
     prefixes: `Prefixes(number, tokens)` that prompts share. trace: a file of requests, instead of all these; `speed`
     times as fast.
     """
@@ -74,7 +74,7 @@ class Extent:
     until: float | None = None
 
 
-class Simulated(Settings, Traffic, total=False):
+class Simulated(Settings, Requested, total=False):
     """Everything that a simulation is asked."""
 
 
@@ -85,23 +85,23 @@ def simulate(
 ) -> Any:  # fmt: skip
     """A server under traffic, request by request: a `Simulation`, of lists of settings a `Grid`.
 
-    The requests are those of `Traffic`, the settings those of `Settings`. The engine's scheduler puts steps together:
+    The requests are those of `Requested`, the settings those of `Settings`. The engine's scheduler puts steps together:
     chunked prefill, most sequences and tokens, preemption by recompute, prefix cache. `router`: how replicas (`dp` and
     the groups of a pipeline) share requests: `round-robin`, `least-loaded`, `prefix-aware`. `objective`: what counts as
     goodput. `written` is given a row for each request that counts, in the order in which they are done; where it is a
     `Ledger`, a simulation that was killed goes on from what it kept. `progress` is given the number of those done.
     The same seed gives the same answer.
     Raises InputError for what is not understood, lengths beyond the model's context, and a memory that does not hold
-    one request, then a `NoRoom`.
+    one request, then a `NoRoomError`.
     """
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)
     asked_extent, aim = extent or Extent(), objective or Objective()
-    traffic = {name: options.pop(name) for name in Traffic.__annotations__ if name in options}  # type: ignore[misc]
+    traffic = {name: options.pop(name) for name in Requested.__annotations__ if name in options}  # type: ignore[misc]
 
     def one(model: Any, **where: Any) -> Simulation:
         asked = setup(model_of(model), **where)
-        run = Run(asked, stream_of(traffic), asked_extent, router, aim)
+        run = SimulationRun(asked, stream_of(traffic), asked_extent, router, aim)
         return run.simulated(written, progress)
 
     return each(one, {"model": model, **options}, LISTED)
@@ -130,7 +130,7 @@ def stream_of(traffic: dict[str, Any]) -> Workload | Trace:
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulationRun:
     """One simulation: a deployment, its traffic, how long, how requests are routed and what they should meet."""
 
     asked: Setup
@@ -157,7 +157,7 @@ class Run:
                 self.seen,
                 self.extent,
             )
-            state = ledger.begin(fingerprint(*who, self.router, self.objective))
+            state = ledger.begin(digest_of(*who, self.router, self.objective))
             if state is not None:
                 restore(state, position, replicas, recorder)
 
@@ -258,9 +258,10 @@ class Run:
         return Simulation(
             asked=asked, traffic=stream.text, router=self.router, seed=self.extent.seed, warmup=recorder.first,
             requests=recorder.counted, seconds=seconds, offered=offered,
-            ttft=distribution(recorder.ttft, recorder.ttft_means), tpot=distribution(recorder.tpot, recorder.tpot_means),
-            inter_token=distribution(recorder.gap), latency=distribution(recorder.latency, recorder.latency_means),
-            queue=distribution(recorder.queue), requests_per_second=recorder.finished * per,
+            ttft=distribution(recorder.ttft, recorder.ttft_means),
+            tpot=distribution(recorder.tpot, recorder.tpot_means), inter_token=distribution(recorder.gap),
+            latency=distribution(recorder.latency, recorder.latency_means), queue=distribution(recorder.queue),
+            requests_per_second=recorder.finished * per,
             tokens_per_second=recorder.tokens * per, objective=wanted,
             attained=recorder.met / recorder.counted if recorder.counted else nan,
             utilization=recorder.busy * per / len(replicas),

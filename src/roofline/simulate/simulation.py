@@ -11,7 +11,7 @@ import numpy as np
 from roofline.estimates.settings import Deployed, Setup
 from roofline.result import Figured, Leaf, Units
 from roofline.simulate.recorder import Recorder
-from roofline.simulate.statistics import Means, Sample, Timeline
+from roofline.simulate.statistics import Means, OverTime, Sample
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
 """Of requests, whose percentiles are told."""
@@ -71,7 +71,7 @@ class TimeCourse(Figured):
     busy: tuple[float, ...]
 
 
-def time_course(timeline: Timeline, replicas: int) -> TimeCourse:
+def time_course(timeline: OverTime, replicas: int) -> TimeCourse:
     """What became of so many replicas over time."""
     times, series = timeline.series()
     sums = (series["running"], series["waiting"], series["memory"] / replicas, series["busy"] / replicas)
@@ -88,8 +88,8 @@ class Simulation(Deployed):
     of the first and the last that count; `offered`: the requests that come in it, null where users wait for answers.
     `objective`: the most seconds that were asked for, `attained`: the share of requests within all of them, `goodput`:
     those a second. `utilization`: the share of the time in which a replica is busy; `running`: the requests in a busy
-    replica. `cached_share`: of the prompts' tokens, those found in the prefix cache. `overloaded`: the queue grows for as
-    long as requests come. `left_out`: why requests were not sent, and how many.
+    replica. `cached_share`: of the prompts' tokens, those found in the prefix cache. `overloaded`: the queue grows for
+    as long as requests come. `left_out`: why requests were not sent, and how many.
     """
 
     SCHEMA: ClassVar[str] = "roofline.simulate/1"
@@ -152,7 +152,7 @@ BEHIND = 0.98
 
 
 def grows(recorder: Recorder, offered: float | None, end: float) -> bool:
-    """Whether a server of an open stream falls behind: it finishes fewer than arrive, and they take longer and longer."""
+    """Whether a server of an open stream falls behind: it finishes fewer than arrive, and they take ever longer."""
     span = end - recorder.start
     sums = recorder.latency_means.sums
     if offered is None or span <= 0 or len(sums) < 9:

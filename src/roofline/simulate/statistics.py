@@ -14,7 +14,8 @@ EXACT = 2**16
 BIN = 1e-3
 """Width of a bin in its value."""
 BATCHES = 32
-"""Parts of a run whose means tell how sure the mean of all is (batch means; Law, Simulation Modeling and Analysis, §9.5)."""
+"""Parts of a run whose means tell how sure the mean of all is (batch means: Law, Simulation Modeling and
+Analysis, §9.5)."""
 STUDENT = 2.0395
 """97.5 % quantile of Student's t with 31 degrees of freedom."""
 SMALLEST = 1e-9
@@ -61,10 +62,10 @@ class Sample:
             ordered = np.sort(np.array(self.values))
             places = [max(0, int(np.ceil(share * ordered.size)) - 1) for share in shares]
             return tuple(float(ordered[place]) for place in places)
-        places, weights = np.array(sorted(self.bins)), np.array([self.bins[p] for p in sorted(self.bins)])
+        bins, weights = np.array(sorted(self.bins)), np.array([self.bins[p] for p in sorted(self.bins)])
         reached = np.cumsum(weights)
-        found = [places[np.searchsorted(reached, share * reached[-1] - 1e-9)] for share in shares]
-        return tuple(SMALLEST * exp((float(place) + 0.5) * BIN) if place else 0.0 for place in found)
+        least = [int(bins[np.searchsorted(reached, share * reached[-1] - 1e-9)]) for share in shares]
+        return tuple(SMALLEST * exp((place + 0.5) * BIN) if place else 0.0 for place in least)
 
     def quantiles(self, number: int = 200) -> tuple[float, ...]:
         """The values that equal shares of all do not exceed, the last one the largest of all."""
@@ -110,7 +111,7 @@ class Means:
 
 
 @dataclass
-class Timeline:
+class OverTime:
     """Quantities over time, in pieces of equal length that double whenever there are too many."""
 
     names: tuple[str, ...]

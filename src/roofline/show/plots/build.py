@@ -290,8 +290,8 @@ def simulation_plot(s: Simulation) -> d.SimulationPlot:
     note += " · overloaded: requests come faster than they are answered" if s.overloaded else ""
     return d.SimulationPlot(
         f"{s.model.name} · {s.formats.text()} · {deployment_text(s.deployment)}", over.seconds,
-        (d.Quantity("running", over.running), d.Quantity("waiting", over.waiting)),
-        (d.Quantity("memory taken", over.memory), d.Quantity("busy", over.busy)), distributions, note, not s.overloaded,
+        (d.Traced("running", over.running), d.Traced("waiting", over.waiting)),
+        (d.Traced("memory taken", over.memory), d.Traced("busy", over.busy)), distributions, note, not s.overloaded,
     )  # fmt: skip
 
 

@@ -334,7 +334,7 @@ class DiagramPlot(Picture):
 
 
 @dataclass(frozen=True)
-class Quantity:
+class Traced:
     """A number over time: what it is called, and its mean in each piece of time."""
 
     label: str
@@ -370,8 +370,8 @@ class SimulationPlot(Picture):
 
     title: str
     seconds: tuple[float, ...]
-    requests: tuple[Quantity, ...]
-    shares: tuple[Quantity, ...]
+    requests: tuple[Traced, ...]
+    shares: tuple[Traced, ...]
     distributions: tuple[Distributed, ...]
     note: str = ""
     fits: bool = True

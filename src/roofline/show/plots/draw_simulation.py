@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet
-from roofline.show.plots.data import Distributed, Quantity, SimulationPlot
+from roofline.show.plots.data import Distributed, SimulationPlot, Traced
 from roofline.show.plots.style import Style
 from roofline.units import brief, seconds
 
@@ -26,7 +26,7 @@ def draw_simulation(plot: SimulationPlot, style: Style) -> Figure:
     beside = 1.4 if style.legend == "beside" else 0.0
     width = left + wide + beside + 2 * MARGIN
     high = sum(heights) + 0.2 + 0.95 + low + 0.5
-    figure, top, bottom = sheet(style, width, high + 0.1, plot.title, plot.note)
+    figure, _, bottom = sheet(style, width, high + 0.1, plot.title, plot.note)
     columns = len(plot.distributions)
     each = (wide - (columns - 1) * between * 0.75) / columns
     for i, distribution in enumerate(plot.distributions):
@@ -59,7 +59,7 @@ def draw_simulation(plot: SimulationPlot, style: Style) -> Figure:
 
 
 def _over_time(
-    ax: Any, times: Sequence[float], quantities: Sequence[Quantity], style: Style, first: int, scale: float
+    ax: Any, times: Sequence[float], quantities: Sequence[Traced], style: Style, first: int, scale: float
 ) -> None:
     """Steps of the mean in each piece of time."""
     from matplotlib.ticker import FuncFormatter
