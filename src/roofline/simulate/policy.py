@@ -8,6 +8,10 @@ from roofline.estimates.settings import Setup
 from roofline.model.errors import InputError
 
 
+class NoRoomError(InputError):
+    """A memory that does not hold one request."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """A scheduler's rules.
@@ -60,8 +64,8 @@ def policy_of(asked: Setup, groups: int, room: Room) -> Policy:
     engine, smallest = asked.engine, room.held(1)
     running = max(1, engine.most_running // groups)
     return Policy(
-        engine.chunk, min(running, int(1 / smallest)) if smallest > 0 else running, mixes=engine.mixes, splits=engine.splits,
-        reserves=engine.reserves, ahead=engine.ahead,
+        engine.chunk, min(running, int(1 / smallest)) if smallest > 0 else running, mixes=engine.mixes,
+        splits=engine.splits, reserves=engine.reserves, ahead=engine.ahead,
     )  # fmt: skip
 
 
@@ -69,7 +73,7 @@ def room_of(asked: Setup, groups: int, longest: int) -> Room:
     """The memory of a replica, or of one of so many groups that share it.
 
     The share of one sequence at two lengths beyond every window gives `later`, at one block `each` and `token`.
-    Raises InputError where it does not hold one sequence of `longest` tokens.
+    Raises NoRoomError where it does not hold one sequence of `longest` tokens.
     """
     engine, holding = asked.engine, asked.holding
 
@@ -77,10 +81,10 @@ def room_of(asked: Setup, groups: int, longest: int) -> Room:
         memory = holding.memory(((1, tokens),), engine.chunk)
         budget = memory.capacity - (memory.total - memory.cache - memory.state)
         left = min(budget, memory.budget) if memory.budget is not None else budget
-        return groups * (memory.cache + memory.state) / left if left > 0 else float("inf")
+        return float(groups * (memory.cache + memory.state) / left) if left > 0 else float("inf")
 
     if share(longest) > 1:
-        raise InputError("on", asked.deployment.cluster.name, f"memory for a request of {longest} tokens")
+        raise NoRoomError("on", asked.deployment.cluster.name, f"memory for a request of {longest} tokens")
     block = engine.block
     spread = max(block, longest // block * block)
     points = [(n, share(n)) for n in sorted({block, 2 * block, spread, spread + 64 * block})]

@@ -42,7 +42,7 @@ class Prefixed:
     def matching(self, request: Request) -> int:
         """Prompt tokens that are there, in whole blocks; the last token of a prompt is always computed."""
         tokens = 0
-        for key, wanted in pieces(request):
+        for key, wanted in fronts(request):
             entry = self.entries.get(key)
             if entry is None:
                 break
@@ -53,7 +53,7 @@ class Prefixed:
 
     def pin(self, request: Request, tokens: int) -> None:
         """A request uses so many tokens of what is there."""
-        for key, wanted in pieces(request):
+        for key, wanted in fronts(request):
             if tokens <= 0:
                 break
             self._pin(request, key, self.entries[key])
@@ -71,14 +71,14 @@ class Prefixed:
 
     def keep(self, request: Request) -> None:
         """A request has computed its prompt: others find its front from now on, which counts as theirs too."""
-        for key, tokens in pieces(request):
+        for key, tokens in fronts(request):
             entry = self.entries.setdefault(key, Entry())
             if key not in request.pins:
                 self._pin(request, key, entry)
             if entry.tokens < tokens:
                 self.pinned += self.share(tokens - entry.tokens)
                 entry.tokens = tokens
-        request.pinned = max(request.pinned, sum(tokens for _, tokens in pieces(request)))
+        request.pinned = max(request.pinned, sum(tokens for _, tokens in fronts(request)))
 
     def unpin(self, request: Request) -> None:
         """A request uses nothing any more."""
@@ -114,7 +114,7 @@ class Prefixed:
                 del self.entries[key]
 
 
-def pieces(request: Request) -> Iterator[tuple[int, int]]:
+def fronts(request: Request) -> Iterator[tuple[int, int]]:
     """The keys of a prompt's front, each with its tokens."""
     if request.chain:
         each = request.shared

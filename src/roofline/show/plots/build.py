@@ -23,6 +23,7 @@ from roofline.model.modules import Add, Module
 from roofline.show.analysis import step_text
 from roofline.show.estimate import deployment_text
 from roofline.show.plots import data as d
+from roofline.simulate.simulation import Simulation
 from roofline.units import share, whole
 from roofline.work.analysis import Analysis
 from roofline.work.step import PHASES
@@ -275,6 +276,23 @@ def diagram_plot(model: Model) -> d.DiagramPlot:
     note = "modules in the order they run, with their sizes · a line on the left is the residual stream"
     note += f" · {left} rarer kinds of layer are not drawn" if left else ""
     return d.DiagramPlot(f"{model.name} · {whole(model.parameters)} parameters", whole_model, layers, note)
+
+
+def simulation_plot(s: Simulation) -> d.SimulationPlot:
+    """A server under traffic over time, and how the times of requests are distributed."""
+    over, most = s.timeline, s.objective
+    distributions = (
+        d.Distributed("TTFT", s.quantiles.ttft, most.get("ttft")),
+        d.Distributed("TPOT of a request", s.quantiles.tpot, most.get("tpot")),
+        d.Distributed("latency", s.quantiles.latency, most.get("latency")),
+    )
+    note = f"{s.traffic} · {whole(s.requests)} requests · {s.engine.name}"
+    note += " · overloaded: requests come faster than they are answered" if s.overloaded else ""
+    return d.SimulationPlot(
+        f"{s.model.name} · {s.formats.text()} · {deployment_text(s.deployment)}", over.seconds,
+        (d.Traced("running", over.running), d.Traced("waiting", over.waiting)),
+        (d.Traced("memory taken", over.memory), d.Traced("busy", over.busy)), distributions, note, not s.overloaded,
+    )  # fmt: skip
 
 
 def _box(x: Module) -> d.Box:
