@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 
 from highest_rate import highest_rate
 from measured_serving import LeftOutError, chip_of_row, model_of_row, several
@@ -28,9 +28,11 @@ STEPS = (2048, 8192)
 FULL = 4096
 """Requests in flight that keep a replica full; those that memory does not hold wait."""
 SECONDS = 600
-"""How long a run takes by the rules."""
-LEAST, MOST = 1500, 8000
-"""Requests of a simulated replica: those of that time, between these."""
+"""How long a run takes at least, by the rules."""
+LEAST, MOST = 1500, 10_000
+"""Requests of a simulated replica that count: those of that time, between these."""
+FILLING = 2
+"""Requests before them, in latencies at the limits: until then the server fills."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Contest:
     """What a row asks: rows of the same are predicted once.
 
     model: a name of DATA_SETS. output: mean tokens of an answer, to two digits. ttft, tpot: limits on the 99th
-    percentile in seconds, None where there are none.
+    percentile in seconds, infinite where there are none.
     """
 
     model: str
@@ -87,8 +89,8 @@ class Contest:
     formats: str
     scenario: str
     output: int
-    ttft: float | None
-    tpot: float | None
+    ttft: float = inf
+    tpot: float = inf
 
     @property
     def data(self) -> DataSet:
@@ -139,7 +141,7 @@ def contest(r: TableRow) -> Contest:
         raise LeftOutError(f"no engine in the catalog for {software.partition(',')[0]}")
     chip, model = chip_of_row(r.text("accelerator")), model_of_row(DATA_SETS[name].model)
     formats = formats_of(model, dtype)
-    limits = (None, None) if scenario == "Offline" else tuple(r.number(f"{k}_limit_ms") / 1e3 for k in ("ttft", "tpot"))
+    limits = (inf, inf) if scenario == "Offline" else tuple(r.number(f"{k}_limit_ms") / 1e3 for k in ("ttft", "tpot"))
     return Contest(
         name, chip, r.whole("num_accelerators") * r.whole("nodes"), engine, formats, scenario,
         two_digits(r.number("tokens_per_s") / r.number("samples_per_s")), *limits,
@@ -190,21 +192,20 @@ class Trial:
         )  # fmt: skip
 
     def full(self) -> float:
-        """Requests a second of the system where requests always wait. Raises InputError where memory holds not one."""
-        return self.replicas * self.simulated(FULL, FULL, concurrency=FULL).requests_per_second
+        """Requests a second of the system where so many are always in flight (Little's law). Raises InputError where memory holds not one."""
+        s = self.simulated(FULL, FULL, concurrency=FULL)
+        return self.replicas * FULL / s.latency.mean
 
     def meets(self, rate: float) -> bool:
         """Whether 99 % of the requests meet the limits at a rate of the system.
 
         Replicas take turns: the gaps of one are sums of as many exponential ones, a gamma distribution.
         """
-        each = rate / self.replicas
+        each, contest = rate / self.replicas, self.contest
         requests = round(min(max(LEAST, SECONDS * each), MOST))
-        s = self.simulated(requests, requests // 10, rate=each, arrivals=f"gamma({1 / sqrt(self.replicas):.9g})")
-        contest = self.contest
-        return (contest.ttft is None or s.ttft.p99 <= contest.ttft) and (
-            contest.tpot is None or s.tpot.p99 <= contest.tpot
-        )
+        before = round(FILLING * each * (contest.ttft + contest.output * contest.tpot))
+        s = self.simulated(requests, before, rate=each, arrivals=f"gamma({1 / sqrt(self.replicas):.9g})")
+        return s.ttft.p99 <= contest.ttft and s.tpot.p99 <= contest.tpot
 
 
 def predicted(contest: Contest) -> Prediction:
@@ -216,7 +217,7 @@ def predicted(contest: Contest) -> Prediction:
         except InputError:
             continue  # its memory holds not one request, or its degrees do not divide
     full.sort(key=lambda pair: -pair[0])
-    if contest.ttft is None and contest.tpot is None:
+    if contest.ttft == inf:
         return Prediction(*full[0]) if full else Prediction(0.0, None)
     best = Prediction(0.0, None)
     for most, choice in full:
