@@ -41,7 +41,7 @@ class TraceFormat:
 
 
 OWN = TraceFormat(
-    "Roofline", "time", "input", "output", "docs/simulate.md", session="session", prefix="prefix", shared="shared"
+    "Roofline", "time", "input", "output", "docs/serving.md", session="session", prefix="prefix", shared="shared"
 )
 FORMATS = (
     OWN,
