@@ -130,7 +130,7 @@ def test_lengths_of_a_file(tmp_path: Path) -> None:
     ("content", "column", "says"),
     [
         ("a,b\n1,2\n", "", "one column, or its name"),
-        ("a,b\n1,2\n", ",c", "one of a, b"),
+        ("a,b\n1,2\n", ",c", "a column that is there, got 'c'; nearest: a, b"),
         ("input,b\n1,2\n", ",inputs", "nearest: input"),
         ("a\n1\n0\n", "", "line 3"),
         ("a\n1\n1.5\n", "", "line 3"),

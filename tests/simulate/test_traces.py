@@ -130,6 +130,8 @@ def test_burst_leaves_out_failures_and_says_so(write: Write) -> None:
     summary = Trace(path).summary()
     unused = ("Model", "Total tokens", "Log Type")
     assert summary == TraceSummary("BurstGPT", 4, 2, 1, 1, 0, 115.0, 772, 25, 472, 18, 490, unused)
+    assert Trace(path).summary(1).rows == Trace(path).summary(1).requests == 1
+    assert Trace(path).summary(2) == Trace(path).summary(9) == summary
     assert summary.left_out == (("an answer of 0 tokens", 1), ("a prompt of 0 tokens", 1))
 
 
@@ -239,7 +241,6 @@ def test_the_first_requests(write: Write) -> None:
     assert [len(b) for b in blocks] == [10, 10, 5]
     assert joined(blocks).input.tolist() == list(range(1, 26))
     assert sum(map(len, Trace(path).blocks(1000))) == 100
-    assert Trace(path).summary(25).requests == 25
     assert Trace(path).name == "a.csv"
 
 
@@ -272,7 +273,8 @@ HEAD = "time,input,output\n"
         ("time;input;output\n1;2;3\n", "the columns of a trace"),
         ("time,input,output,time\n1,2,3,4\n", "each column once, got \"'time' twice\""),
         ("time,input,output,prefix\n1,2,3,4\n", "a column shared beside"),
-        ("time,input,output,shared\n1,2,3,4\n", "a column prefix beside|a column prefix"),
+        ("time,input,output,shared\n1,2,3,4\n", "a column prefix beside shared"),
+        ("time,input,output," + "x" * 300 + "\n", "columns of at most 256"),
         ("time,input,output,\x1b[31m\n1,2,3,4\n", "printable"),
         (",".join(["time", "input", "output", *map(str, range(100_000))]) + "\n", "at most 256 columns"),
         ("," * 10**6 + "\n", "at most 256 columns"),
@@ -482,3 +484,37 @@ def test_a_footer_of_other_rows(tmp_path: Path) -> None:
     assert at > 0
     path.write_bytes(content[:at] + b"\xca\x01" + content[at + 2 :])
     assert "expected a Parquet file" in refused(path)
+
+
+# -- a million rows ------------------------------------------------------------------------------------------------
+def test_memory_does_not_grow_with_the_file(write: Write) -> None:
+    """Python's own memory at its most, while 10,000 and 40,000 rows go by: the same to a fifth."""
+    import tracemalloc
+
+    peaks = []
+    for rows in (10_000, 40_000):
+        path = write("a.csv", HEAD + "".join(f"{i}.123456,{i % 999 + 1},77\n" for i in range(rows)))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(traces, "WINDOW", 2**9)
+            patch.setattr(tables, "CHUNK", 2**13)
+            tracemalloc.start()
+            total = sum(map(len, Trace(path).blocks(size=100)))
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert total == rows
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_ids_and_turns_whatever_the_chunks(write: Write) -> None:
+    draw = random.Random(2)
+    rows = [f"{i},{draw.randint(64, 999)},{draw.randint(0, 9)}," for i in range(2000)]
+    rows = [r + (f"p{draw.randrange(9)},64," if draw.random() < 0.3 else f",,s{draw.randrange(50)}") for r in rows]
+    path = write("a.csv", "time,input,output,prefix,shared,session\n" + "\n".join(rows))
+    whole = sent(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(traces, "WINDOW", 7)
+        patch.setattr(tables, "CHUNK", 100)
+        other = sent(path)
+    assert all(getattr(whole, name).tobytes() == getattr(other, name).tobytes() for name in ARRAYS)
+    first = [int(i) for i in dict.fromkeys(whole.prefix.tolist())]
+    assert first == list(range(59))

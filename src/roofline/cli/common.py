@@ -82,7 +82,8 @@ EngineName = Annotated[
     str | None,
     Parameter(
         help="Whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …; `none` is kernels alone. Where "
-        "not given `vllm` on the chips that it serves, elsewhere `none`."
+        "not given `vllm` on the chips that it serves, elsewhere `none`. Its settings in brackets: "
+        "`vllm(max_num_seqs=128)`."
     ),
 ]
 Formats = Annotated[

@@ -16,6 +16,8 @@ from roofline.simulate.tables import TablePart
 LATEST = 2.0**53
 """The last time that a float holds to the unit."""
 LONGEST_ID = 256
+NOBODY = ("", "-1")
+"""Ids that stand for none."""
 ZONED = re.compile(
     r"((?:19[7-9]|20\d|21\d)\d-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?", re.ASCII
 )
@@ -160,6 +162,8 @@ def id_column(part: TablePart, name: str) -> list[str | None]:
     """Ids, of text or whole numbers, as text; None of an empty cell and of −1. Raises InputError for others."""
     values = part.columns[name]
     values = values.tolist() if isinstance(values, np.ndarray) else values
+    if set(map(type, values)) == {str} and max(map(len, values)) <= LONGEST_ID:
+        return [None if (text := value.strip()) in NOBODY else text for value in values]
     ids: list[str | None] = []
     for row, value in enumerate(values):
         if isinstance(value, bool) or not (value is None or isinstance(value, (str, int))):
@@ -167,7 +171,7 @@ def id_column(part: TablePart, name: str) -> list[str | None]:
         text = "" if value is None else str(value).strip()
         if len(text) > LONGEST_ID:
             raise part.wrong(row, name, text, f"an id of at most {LONGEST_ID} characters")
-        ids.append(None if text in ("", "-1") else text)
+        ids.append(None if text in NOBODY else text)
     return ids
 
 

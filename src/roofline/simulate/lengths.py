@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.model.checks import integer, real
-from roofline.model.errors import InputError, nearest, not_one_of
+from roofline.model.errors import InputError, nearest
 from roofline.model.untrusted import printable
 from roofline.simulate.spelling import Spelled, number_above, spelled
 
@@ -267,7 +267,8 @@ def _of_file(text: str) -> Empirical:
         if asked is None and len(names) != 1:
             raise InputError(printable(str(path)), ", ".join(names), "one column, or its name: file(path,column)")
         if asked is not None and asked not in names:
-            raise not_one_of(f"column of {printable(str(path))}", asked, names)
+            near = nearest(asked, names) or names[:3]
+            raise InputError(f"column of {printable(str(path))}", asked, "a column that is there", near)
         return names if asked is None else (asked,)
 
     values: list[NDArray[np.int64]] = []

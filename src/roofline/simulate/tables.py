@@ -20,6 +20,7 @@ CHUNK = 2**20
 """Bytes that are read at once."""
 LONGEST_LINE = 2**20
 MOST_COLUMNS = 256
+LONGEST_NAME = 256
 MOST_INFLATED = 64
 """Times its own size that a gzipped file may inflate to, as long as that is more than FREE_INFLATED."""
 FREE_INFLATED = 2**24
@@ -98,8 +99,8 @@ def checked_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
     if len(names) > MOST_COLUMNS:
         raise InputError(path, f"{len(names)} columns", f"at most {MOST_COLUMNS} columns")
     for name in names:
-        if not name.isprintable():
-            raise InputError(path, name, "columns of printable characters")
+        if not name.isprintable() or len(name) > LONGEST_NAME:
+            raise InputError(path, name, f"columns of at most {LONGEST_NAME} printable characters")
         if names.count(name) > 1:
             raise InputError(path, f"{name!r} twice", "each column once")
     return tuple(names)

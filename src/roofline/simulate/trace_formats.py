@@ -41,7 +41,14 @@ class TraceFormat:
 
 
 OWN = TraceFormat(
-    "Roofline", "time", "input", "output", "docs/serving.md", session="session", prefix="prefix", shared="shared"
+    "Roofline",
+    "time",
+    "input",
+    "output",
+    "docs/serving.md",
+    session="session",
+    prefix="prefix",
+    shared="shared",
 )
 FORMATS = (
     OWN,
@@ -71,9 +78,9 @@ def format_of(path: str, names: tuple[str, ...]) -> TraceFormat:
     """The kind of trace that has these columns. Raises InputError where it is none, with what the nearest lacks."""
     for kind in FORMATS:
         if set(kind.needed) <= set(names):
-            if bool({kind.prefix} & set(names) - {""}) != bool({kind.shared} & set(names) - {""}):
-                lacks = kind.shared if kind.prefix in names else kind.prefix
-                raise InputError(path, ", ".join(names), f"a column {lacks} beside {kind.prefix or kind.shared}")
+            one, other = (kind.prefix, kind.shared) if kind.prefix in names else (kind.shared, kind.prefix)
+            if one in names and other not in names:
+                raise InputError(path, ", ".join(names), f"a column {other} beside {one}")
             return kind
     best = max(FORMATS, key=lambda kind: len(set(kind.needed) & set(names)) / len(kind.needed))
     lacking = [name for name in best.needed if name not in names]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,11 @@ class TraceRows:
     def __len__(self) -> int:
         return len(self.time)
 
+    @property
+    def sent(self) -> NDArray[np.bool_]:
+        """Whether each has a prompt and an answer."""
+        return (self.input > 0) & (self.output > 0)
+
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Those that there are."""
         return {name: array for name, array in vars(self).items() if array is not None}
@@ -124,22 +129,32 @@ class Trace:
         """
         del seed
         check_blocks(requests, size)
-        return in_blocks(self._sent(lambda rows, part: None), requests, size)
+        names: list[tuple[str, ...]] = []
+        return in_blocks(self._sent(names, self._rows(names)), requests, size)
 
     def summary(self, requests: int | None = None) -> TraceSummary:
-        """What is in it, up to so many requests; reads the file, and raises what `blocks` raises."""
-        read, empty_out, empty_in = [0], [0], [0]
+        """What is in it up to so many requests, to its end where None. Reads the file; raises what `blocks` raises."""
+        check_blocks(requests, BLOCK)
         names: list[tuple[str, ...]] = []
+        read, empty_out, empty_in = [0], [0], [0]
 
-        def note(rows: TraceRows, part: TablePart) -> None:
-            read.append(len(part))
-            empty_out.append(int((rows.output == 0).sum()))
-            empty_in.append(int(((rows.input == 0) & (rows.output > 0)).sum()))
+        def counted() -> Iterator[TraceRows]:
+            left = requests
+            for rows in self._rows(names):
+                sent_so_far = np.cumsum(rows.sent)
+                if left is not None and sent_so_far[-1] >= left:
+                    rows = rows.at(slice(0, int(np.searchsorted(sent_so_far, left)) + 1))
+                read.append(len(rows))
+                empty_out.append(int((rows.output == 0).sum()))
+                empty_in.append(int(((rows.input == 0) & (rows.output > 0)).sum()))
+                yield rows
+                left = None if left is None else left - int(rows.sent.sum())
+                if left == 0:
+                    return
 
-        blocks = in_blocks(self._sent(note, names.append), requests, BLOCK)
         sent = inputs = outputs = largest_input = largest_output = longest = restarted = 0
         seconds, newest = 0.0, NO_PREFIX
-        for block in blocks:
+        for block in self._sent(names, counted()):
             sent += len(block)
             inputs, outputs = inputs + int(block.input.sum()), outputs + int(block.output.sum())
             largest_input = max(largest_input, int(block.input.max()))
@@ -160,34 +175,30 @@ class Trace:
     def _named(self) -> str:
         return printable(str(self.path))
 
-    def _sent(
-        self,
-        note: Callable[[TraceRows, TablePart], None],
-        tell: Callable[[tuple[str, ...]], None] = lambda names: None,
-    ) -> Iterator[Requests]:
-        """The requests, in blocks of any size. `note` sees every part read; `tell` the names of the columns."""
-        kinds: list[TraceFormat] = []
+    def _rows(self, names: list[tuple[str, ...]]) -> Iterator[TraceRows]:
+        """The rows in order of their times, those to be left out included; `names` is told the file's columns."""
 
-        def choose(names: tuple[str, ...]) -> tuple[str, ...]:
-            tell(names)
-            kinds.append(format_of(self._named, names))
-            return kinds[0].columns(names)
+        def choose(columns: tuple[str, ...]) -> tuple[str, ...]:
+            names.append(columns)
+            return format_of(self._named, columns).columns(columns)
 
-        def read() -> Iterator[TraceRows]:
-            for part in read_table(self.path, choose):
-                rows = understood(part, kinds[0])
-                note(rows, part)
-                yield rows.at((rows.input > 0) & (rows.output > 0))
+        parts = read_table(self.path, choose)
+        return in_order(self._named, (understood(part, format_of(self._named, names[0])) for part in parts))
 
-        ids, kept = _Ids(self._named), {}  # type: tuple[_Ids, dict[int, int]]
-        start: Any = None
-        for rows in in_order(self._named, read()):
+    def _sent(self, names: list[tuple[str, ...]], ordered: Iterator[TraceRows]) -> Iterator[Requests]:
+        """The requests of rows in order, in blocks of any size but 0."""
+        ids, start = _Ids(self._named), None
+        for rows in ordered:
+            rows = rows.at(rows.sent)
+            if not len(rows):
+                continue
+            kind = format_of(self._named, names[0])
             start = rows.time[0] if start is None else start
-            units = kinds[0].per_second if rows.time.dtype.kind == "f" else 1e9
+            units = kind.per_second if rows.time.dtype.kind == "f" else 1e9
             arrival = (rows.time - start) / units / self.speed
             if arrival[-1] > LONGEST_TIME:
-                raise InputError(f"{self._named}: {kinds[0].time}", rows.time[-1].item(), "times within 2^31 seconds")
-            yield _requests(rows, arrival, ids, kept, kinds[0].chain_tokens)
+                raise InputError(f"{self._named}: {kind.time}", rows.time[-1].item(), "times within 2^31 seconds")
+            yield _requests(rows, arrival, ids, kind.chain_tokens)
         if start is None:
             raise InputError(self._named, "none", "at least one request, with a prompt and an answer")
 
@@ -276,36 +287,43 @@ def _together(path: str, first: TraceRows, then: TraceRows) -> TraceRows:
 
 
 class _Ids:
-    """Numbers prefixes and sessions in the order in which they first come."""
+    """Numbers prefixes and sessions in the order in which they first come, and remembers conversations."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.numbers: dict[tuple[bool, str], int] = {}
+        self.tokens: dict[int, int] = {}
 
     def number(self, is_session: bool, name: str) -> int:
+        """Its number, from 0."""
         number = self.numbers.setdefault((is_session, name), len(self.numbers))
         if number >= MOST_IDS:
             raise InputError(self.path, "more", f"at most {MOST_IDS} different prefixes and sessions")
         return number
 
+    def turn(self, name: str, new: int, out: int) -> tuple[int, int, int]:
+        """Of a session's next turn its number, the tokens that it shares with the turn before and those it leaves."""
+        session = self.number(True, name)
+        before = self.tokens.get(session, 0)
+        self.tokens[session] = new + out
+        return session, before if before <= new else 0, new + out
 
-def _requests(
-    rows: TraceRows, arrival: NDArray[np.float64], ids: _Ids, so_far: dict[int, int], chain_tokens: int
-) -> Requests:
-    """`so_far`: of each session the tokens of its conversation, which this brings up to date."""
+
+def _requests(rows: TraceRows, arrival: NDArray[np.float64], ids: _Ids, chain_tokens: int) -> Requests:
     number = len(rows)
     prefix, shared = np.full(number, NO_PREFIX, dtype=np.int64), np.zeros(number, dtype=np.int64)
     if rows.chains is not None:
         return Requests(arrival, rows.input, rows.output, prefix, shared, shared, tuple(rows.chains), chain_tokens)
-    if rows.prefix is not None and rows.shared is not None:
-        prefix[:] = [NO_PREFIX if name is None else ids.number(False, name) for name in rows.prefix]
-        shared[:] = rows.shared
     kept = shared.copy()
-    if rows.session is not None:
-        for row, name in enumerate(rows.session):
-            if name is not None:
-                session, new = ids.number(True, name), int(rows.input[row])
-                before = so_far.get(session, 0)
-                so_far[session] = new + int(rows.output[row])
-                prefix[row], shared[row], kept[row] = session, before if before <= new else 0, so_far[session]
+    nobody = np.full(number, None, dtype=object)
+    fronts = nobody if rows.prefix is None else rows.prefix
+    sessions = nobody if rows.session is None else rows.session
+    if rows.shared is not None:
+        shared, kept = rows.shared.copy(), rows.shared.copy()
+    for row in np.flatnonzero((fronts != nobody) | (sessions != nobody)).tolist():
+        if fronts[row] is not None:
+            prefix[row] = ids.number(False, fronts[row])
+        else:
+            turn = ids.turn(sessions[row], int(rows.input[row]), int(rows.output[row]))
+            prefix[row], shared[row], kept[row] = turn
     return Requests(arrival, rows.input, rows.output, prefix, shared, kept)

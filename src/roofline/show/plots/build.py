@@ -70,12 +70,12 @@ Ran: TypeAlias = tuple[Engine, str, Deployment]
 
 def engines_text(ran: Sequence[Ran]) -> str:
     """Whose software runs what is drawn; of each step, each place or each step there, where they differ."""
-    names = {engine.name for engine, _, _ in ran}
+    names = {engine.titled for engine, _, _ in ran}
     if len(names) <= 1:
         return "".join(names)
     steps, chips = [step for _, step, _ in ran], [deployment_text(deployment) for _, _, deployment in ran]
     both = [f"{step} on {chip}" for step, chip in zip(steps, chips, strict=True)]
-    engines = [engine.name for engine, _, _ in ran]
+    engines = [engine.titled for engine, _, _ in ran]
     places = next(p for p in (steps, chips, both) if len(set(zip(p, engines, strict=True))) == len(set(p)))
     where: dict[str, dict[str, None]] = {}
     for name, place in zip(engines, places, strict=True):
@@ -237,7 +237,7 @@ def decode_map_plot(m: DecodeMap) -> d.MapPlot:
     return d.MapPlot(
         f"{_title(e.analysis)} · {deployment_text(e.deployment)}",
         rows,
-        f"decode · {e.engine.name} · tokens/s of the whole batch · a cell's limit is that of the whole step",
+        f"decode · {e.engine.titled} · tokens/s of the whole batch · a cell's limit is that of the whole step",
         bool(fits.any()),
     )
 
@@ -254,7 +254,7 @@ def tornado_plot(p: OperatingPoint, every: Sequence[Answer]) -> d.TornadoPlot:
             panels.append(d.TornadoPanel(phase, kind, swings))
     note = (
         f"prefill of {p.batch} × {p.prompted}, decode after {p.context}, on {deployment_text(p.asked.deployment)} · "
-        f"{p.asked.engine.name} · "
+        f"{p.asked.engine.titled} · "
         "time with one knob turned, over that with none · ε: elasticity, d log time / d log knob"
     )
     fits = all(bool(p.at(p.step(phase)).fits) for phase in PHASES)
