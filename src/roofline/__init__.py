@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from roofline.work.training import Training as Training
     from roofline.work.training import training as training
 
-__version__ = "0.1.0"
+from roofline.version import __version__ as __version__
 
 _PLACES = {
     "model.load": "load catalog",

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from roofline import __version__
 from roofline.model.errors import InputError
 from roofline.show.stdout import printing
+from roofline.version import __version__
 
 if TYPE_CHECKING:
     from cyclopts import App

@@ -55,8 +55,8 @@ class Engine:
     `mixes`: prompts and decodes share a step, else prompts go first, alone. `splits`: a prompt longer than what is left
     of a step's tokens is cut into chunks. `reserves`: a request begins where the memory holds it to its last token.
     `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the one
-    after. `pads`: by format of routed experts and generation of chip, of what the inner and the hidden width of its weights
-    in memory are multiples. `serves`: generations and kinds of chips that it runs on.
+    after. `pads`: by format of routed experts and generation of chip, of what the inner and the hidden width of its
+    weights in memory are multiples. `serves`: generations and kinds of chips that it runs on.
     """
 
     id: str

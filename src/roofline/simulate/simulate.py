@@ -8,7 +8,6 @@ from functools import cached_property
 from math import inf, nan
 from typing import Any, TypedDict, Unpack
 
-from roofline import __version__
 from roofline.estimates.settings import LISTED, Settings, Setup, each, setup
 from roofline.estimates.step import check_context
 from roofline.model.checks import count, real
@@ -25,6 +24,7 @@ from roofline.simulate.simulation import Quantiles, Simulation, distribution, gr
 from roofline.simulate.steps import step_times
 from roofline.simulate.traces import Trace, TraceSummary, trace_named
 from roofline.simulate.workload import Prefixes, Workload
+from roofline.version import __version__
 from roofline.work.step import prefill
 
 REQUESTS = 10_000
