@@ -21,7 +21,17 @@ from roofline.simulate.recorder import ROW
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 ON = ["simulate", LLAMA, "--on", "h100-sxm"]
-SHORT = [*ON, "--input", "uniform(100,900)", "--output", "lognormal(40,0.5,max=200)", "--rate", "8", "--requests", "800"]
+SHORT = [
+    *ON,
+    "--input",
+    "uniform(100,900)",
+    "--output",
+    "lognormal(40,0.5,max=200)",
+    "--rate",
+    "8",
+    "--requests",
+    "800",
+]
 RESUMED = """
 import roofline.show.requests as requests
 from roofline.cli.main import main
@@ -75,11 +85,23 @@ def test_too_many_requests_are_called_overloaded_in_the_first_line(capsys: pytes
     assert "overloaded" in out.splitlines()[0]
     out, err = printed(capsys, [*argv, "--json"], 1)
     assert json.loads(out)["overloaded"]
-    assert err.count("\n") == 1 and "overloaded" in err
+    assert err.count("\n") == 1
+    assert "overloaded" in err
 
 
 def test_a_memory_that_holds_no_request_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["simulate", "meta-llama/Llama-3.1-70B", "--on", "h100-sxm", "--input", "100", "--output", "9", "--rate", "1"]
+    argv = [
+        "simulate",
+        "meta-llama/Llama-3.1-70B",
+        "--on",
+        "h100-sxm",
+        "--input",
+        "100",
+        "--output",
+        "9",
+        "--rate",
+        "1",
+    ]
     out, err = printed(capsys, argv, 1)
     assert out == ""
     assert err == "roofline: on: expected memory for a request of 109 tokens, got '1xh100-sxm'\n"
@@ -123,7 +145,8 @@ def test_what_cannot_be_is_said_in_one_line(
     monkeypatch.chdir(tmp_path)
     out, err = printed(capsys, [*ON, *options.split()], 2)
     assert out == ""
-    assert err.startswith("roofline: ") and err.count("\n") == 1
+    assert err.startswith("roofline: ")
+    assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -187,7 +210,8 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(stream: str, tmp_path: 
     wait_for(checkpoint, run)
     run.kill()
     assert run.wait() == -signal.SIGKILL
-    assert checkpoint.exists() and not (tmp_path / "killed.parquet").exists()
+    assert checkpoint.exists()
+    assert not (tmp_path / "killed.parquet").exists()
     resumed = subprocess.run([*argv, "killed.parquet"], cwd=tmp_path, capture_output=True, check=True)
     assert (tmp_path / "killed.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
     assert resumed.stdout == whole.stdout
@@ -197,7 +221,8 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(stream: str, tmp_path: 
 def wait_for(path: Path, run: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + 60
     while not path.exists():
-        assert run.poll() is None and time.monotonic() < end
+        assert run.poll() is None
+        assert time.monotonic() < end
         time.sleep(0.005)
 
 
@@ -209,10 +234,12 @@ def test_ctrl_c_says_how_to_go_on_and_other_arguments_do_not(tmp_path: Path) -> 
     run.send_signal(signal.SIGINT)
     _, err = run.communicate()
     assert run.returncode == 130
-    assert err.startswith("interrupted: a.parquet.part keeps ") and "the same command goes on from there" in err
+    assert err.startswith("interrupted: a.parquet.part keeps ")
+    assert "the same command goes on from there" in err
     other = subprocess.run([*argv, "--rate", "9", *file], cwd=tmp_path, capture_output=True, text=True)
     assert other.returncode == 2
-    assert "another simulation's requests" in other.stderr and other.stderr.count("\n") == 1
+    assert "another simulation's requests" in other.stderr
+    assert other.stderr.count("\n") == 1
 
 
 def test_parts_of_a_damaged_or_foreign_folder_are_left_alone(tmp_path: Path) -> None:
@@ -227,7 +254,8 @@ def test_parts_of_a_damaged_or_foreign_folder_are_left_alone(tmp_path: Path) -> 
     file((1, 0, 0.5, 3, 4, 0, 0.1, 0.2, None, 0.3, 0))
     file.save({"state": 1.5})
     again = RequestFile(tmp_path / "a.parquet")
-    assert again.begin("x") == {"state": 1.5} and again.rows == 1
+    assert again.begin("x") == {"state": 1.5}
+    assert again.rows == 1
     (folder / "checkpoint.json").write_text((folder / "checkpoint.json").read_text()[:-5])
     with pytest.raises(rl.InputError, match="a damaged checkpoint"):
         RequestFile(tmp_path / "a.parquet").begin("x")

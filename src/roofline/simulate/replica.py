@@ -217,11 +217,7 @@ class Replica:
 
     # -- steps of decodes alone ------------------------------------------------------------------------------------
     def _decode(self, until: float) -> None:
-<<<<<<< HEAD
-        """A row of decode steps: to the next end, to the first from `until` on, or while memory lasts."""
-=======
         """A row of decode steps: to the next end, to the first that begins at `until` or later, or to a full memory."""
->>>>>>> main
         decodes = len(self.ending)
         if not decodes:
             raise AssertionError("a request that no memory holds")  # `room_of` refuses those
