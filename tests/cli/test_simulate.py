@@ -133,7 +133,7 @@ def test_a_memory_that_holds_no_request_is_a_no(capsys: pytest.CaptureFixture[st
         "--input 9 --output 9 --rate 1 --router fair",
         "--input 9 --output 9 --rate 1 --speed 2",
         "--input 9 --output 9 --rate 1 --out requests.txt",
-        "--input 9 --output 9 --rate 1 --plot picture.html",
+        "--input 9 --output 9 --rate 1 --plot picture.jpg",
         "--trace nowhere.csv",
         "--trace nowhere.csv --rate 2",
         "--trace nowhere.csv --until 0.1",
@@ -195,7 +195,8 @@ STREAMS = {
     "in turn": "--on 3xh100-sxm --layout dp=3 --input uniform(100,900) --output uniform(1,200) --rate 60 "
     "--arrivals gamma(3) --requests 4k",
     "users": "--on h100-sxm --input uniform(100,900) --output uniform(1,200) --concurrency 40 --think 1s --requests 4k",
-    "tight": "--on like=h100-sxm,mem=24G --input uniform(100,900) --output uniform(1,400) --concurrency 64 --requests 2k",
+    "tight": "--on like=h100-sxm,mem=24G --input uniform(100,900) --output uniform(1,400) --concurrency 64 "
+    "--requests 2k",
     "sessions": "--on 2xh100-sxm --layout dp=2 --trace trace.csv",
 }
 
