@@ -12,6 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import roofline as rl
 from machine_description import describe, peak_megabytes
@@ -45,7 +46,13 @@ def main() -> int:
     print(describe())
     met = True
     for load in LOADS:
-        options = {"on": load.on, "layout": load.layout, "input": LENGTHS[1], "output": LENGTHS[3], "rate": load.rate}
+        options: dict[str, Any] = {
+            "on": load.on,
+            "layout": load.layout,
+            "input": LENGTHS[1],
+            "output": LENGTHS[3],
+            "rate": load.rate,
+        }
         rl.simulate(MODEL, **options, extent=rl.Extent(requests=100))  # tables and imports apart
         start = perf_counter()
         result = rl.simulate(MODEL, **options, extent=rl.Extent(requests=load.requests))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import roofline as rl
 from roofline.show.plots.build import simulation_plot
@@ -24,7 +25,7 @@ def simulated(rate: float) -> Callable[[], Plot]:
     """A server under bursts of requests, with objectives of which one is beyond all times."""
 
     def drawn() -> Plot:
-        lengths = {"input": "uniform(100,2000)", "output": 256}
+        lengths: dict[str, Any] = {"input": "uniform(100,2000)", "output": 256}
         return simulation_plot(
             rl.simulate(
                 LLAMA, on="h100-sxm", **lengths, rate=rate, arrivals="gamma(3)", extent=rl.Extent(requests=1500),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import polars
 import pytest
@@ -219,7 +220,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(stream: str, tmp_path: 
     assert not checkpoint.parent.exists()
 
 
-def wait_for(path: Path, run: subprocess.Popen[bytes]) -> None:
+def wait_for(path: Path, run: subprocess.Popen[Any]) -> None:
     end = time.monotonic() + 60
     while not path.exists():
         assert run.poll() is None
