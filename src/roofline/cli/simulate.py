@@ -147,7 +147,7 @@ def simulate(
         Every request that counts, to a `.parquet` or `.csv` file. What was killed or interrupted goes on when the same
         command is run again.
     plot:
-        A picture: requests and memory over time, and distributions; `.png`, `.svg`, `.pdf`.
+        A picture: requests and memory over time, and distributions; `.png`, `.svg`, `.pdf`, `.html` (Plotly).
     theme:
         Of the picture: ink on white, or light on dark.
     force:
@@ -262,9 +262,9 @@ def _progress(total: int | None) -> Iterator[Callable[[int], None] | None]:
 
 def _check_picture(path: Path, force: bool) -> None:
     from roofline.show.files import check_ending, check_file
-    from roofline.show.plots.canvas import METADATA
+    from roofline.show.plots.write import ENDINGS
 
-    check_ending(path, tuple(METADATA), "--plot")
+    check_ending(path, ENDINGS, "--plot")
     check_file(path, force, "--plot")
 
 

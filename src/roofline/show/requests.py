@@ -128,5 +128,5 @@ class RequestFile(Ledger):
 
 
 def _ours(folder: Path) -> bool:
-    """Whether a folder holds nothing but parts of requests."""
-    return folder.is_dir() and all(p.suffix == ".arrow" or p.name == CHECKPOINT for p in folder.iterdir())
+    """Whether a folder holds nothing but parts of requests, some of them half written."""
+    return folder.is_dir() and all(p.name.endswith((".arrow", ".json")) for p in folder.iterdir())

@@ -57,8 +57,9 @@ def simulation_text(s: Simulation) -> str:
     offered = "" if s.offered is None else f"; {s.offered:,.3g} requests/s arrive"
     left = [f"left out {whole(number)} requests: {why}" for why, number in s.left_out.items()]
     return "\n".join([
-        *(f"{name}: {text}" for name, text in DEFINITIONS.items()),
-        "±: half of the 95 % confidence interval of the mean, from the means of 32 parts of the run",
+        "",
+        *(f"{name:<19}  {text}" for name, text in DEFINITIONS.items()),
+        "±                    half of the 95 % confidence interval of the mean, from the means of 32 parts of the run",
         "",
         f"rate     {s.requests_per_second:,.3g} requests/s, {s.tokens_per_second:,.1f} tokens/s on "
         f"{chips_text(s.deployment)}{offered}",
