@@ -188,7 +188,7 @@ class Open:
         rate = np.minimum(self.rate * full / t.room, NEARLY)
         several = rate ** np.sqrt(2 * (t.room + 1)) / (2 * (t.room / full) * (1 - rate))
         load = np.minimum(self.rate * self.serial, NEARLY)
-        return np.where(t.chunks > 1, load * self.serial / (2 * (1 - load)), several)
+        return np.asarray(np.where(t.chunks > 1, load * self.serial / (2 * (1 - load)), several))
 
     @cached_property
     def serial(self) -> Array:
@@ -235,7 +235,9 @@ class Open:
         load = np.minimum(rate * self.serial, NEARLY)
         some, steps = -np.expm1(-rate * own), rate * own * t.chunks / (1 - load)
         slowed = steps * -np.expm1(-more * some / np.maximum(steps, 1e-12))  # of its steps, where they are exponential
-        return np.where(t.chunks > 1, np.maximum(t.step(np.ones_like(t.alone)) - self.interval, 0) * slowed, several)
+        return np.asarray(
+            np.where(t.chunks > 1, np.maximum(t.step(np.ones_like(t.alone)) - self.interval, 0) * slowed, several)
+        )
 
     # -- the server
     @cached_property
@@ -259,7 +261,7 @@ class Open:
         mean = np.where(self.more > 0, rate * self.interval[1], rate * self.cold)
         batch = mean / np.maximum(-np.expm1(-mean), 1e-12)
         last = calm * np.exp(-rate * t.step(batch + np.zeros_like(t.alone))[1])
-        return np.where(t.chunks > 1, apart, last / (last + (1 - last) * batch))
+        return np.asarray(np.where(t.chunks > 1, apart, last / (last + (1 - last) * batch)))
 
     @cached_property
     def numbers(self) -> tuple[Array, Array]:

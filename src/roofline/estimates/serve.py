@@ -282,10 +282,10 @@ class Server:
         busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot), t.decodes[-1])
         decodes = rounded_down(busy + 0.5) if np.shape(busy) else int(busy + 0.5)
         context = self.input + self.output // 2
-        steps = Span(*(t.at(end, busy) for end in self.alone.ends()))
+        steps = Span(*(t.at(np.asarray(end), busy) for end in self.alone.ends()))
         queries = (Queries(self.cached, self.input - self.cached, 1), Queries(context, 1, decodes))
         prompt = launched(asked.plan, changed(decode(1, 1), queries[: 2 if engine.mixes else 1]), engine.host(decodes))
-        share = rate / self.groups * t.chunks * (t.at(t.mixed[0] - t.base, decodes))
+        share = rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy)
         return Serving(
             asked, self.input, self.output, self.cached, flight, self.capacity,
             prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.request_s, shape),
