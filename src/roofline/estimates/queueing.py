@@ -36,7 +36,8 @@ class ReplicaTimes:
     decodes, 0 of none. `prompts`: numbers b of prompts from 1, to those that fill a step beside no decode.
     `mixed[b]`: seconds of a step with b prompts' chunks at each k; without the decodes where the engine does not `mix`
     them. `room`: most prompts of a step at each k, 1 where a prompt takes several `chunks`.
-    `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several.
+    `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several. `ahead`: a step is
+    put together while the one before runs.
     """
 
     decodes: Array
@@ -47,6 +48,7 @@ class ReplicaTimes:
     per_step: Array
     chunks: Array
     mixes: bool
+    ahead: bool = False
 
     @cached_property
     def base(self) -> Array:
@@ -216,7 +218,19 @@ class Open:
         if not t.mixes:
             share = self.busy_prompts
             rest = (1 - share) * t.alone / 2 + share * rest
-        return np.asarray(np.where(t.chunks > 1, t.alone / 2, rest) + self.own + self.queue)
+        return np.asarray(np.where(t.chunks > 1, t.alone / 2, rest) + self.own + self.queue + self.next_step)
+
+    @cached_property
+    def next_step(self) -> Array:
+        """Seconds of the step that a request misses, because it is put together already; where others wait before it,
+        their steps come anyway."""
+        t = self.table
+        if not t.ahead:
+            return np.zeros_like(t.alone)
+        calm = 1 - np.minimum(self.rate * self.serial, 1.0)
+        if not t.mixes:
+            return np.asarray((1 - self.busy_prompts) * t.alone)
+        return np.asarray(np.where(t.chunks > 1, calm * t.alone, self.interval))
 
     @cached_property
     def behind(self) -> Array:
@@ -294,7 +308,8 @@ class Open:
         seen = (shares * t.at(self.first, points)).sum(axis=0) + waiting * self.first[-1]
         seen = np.where(present > 0, seen / np.maximum(everything * present, 1e-300), self.first[1])
         late = 0.5 * last * ratio / (1 - ratio) ** 2 / everything / rate
-        again = np.maximum(self.first[1] - np.where(t.chunks > 1, t.alone[1] / 2, self.under_way[1] / 2), 0)
+        met = np.where(t.chunks > 1, t.alone[1] / 2, self.under_way[1] / 2) + self.next_step[1]
+        again = np.maximum(self.first[1] - met, 0) + (t.alone[1] if t.ahead else 0.0)
         ttft = idle * self.cold + cold * (self.cold / 2 + again) + busy * seen + late
         after = self._behind(self.cold + np.zeros_like(t.alone))[1]
         mine = (shares * t.at(self.behind, points)).sum(axis=0) + waiting * self.behind[-1]

@@ -34,6 +34,9 @@ MOST_IN_FLIGHT = 2**20
 """No server is looked at with more requests of a replica in its memory."""
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
+ROUNDS = 16
+"""Times that the number of requests in steps is worked out from their rate, and the rate from it, in a closed loop."""
+TINY = 1e-6
 
 
 @dataclass(frozen=True, repr=False)
@@ -246,7 +249,7 @@ class Server:
         mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis])
         mixed = np.broadcast_to(mixed, (BATCHES, *nodes.shape))
         alone = np.where(nodes > 0, self.alone.expected, 0.0)
-        return ReplicaTimes(nodes, alone, batches, mixed, room, per_step, chunks, engine.mixes)
+        return ReplicaTimes(nodes, alone, batches, mixed, room, per_step, chunks, engine.mixes, engine.ahead)
 
     @cached_property
     def fastest(self) -> Count:
@@ -257,10 +260,16 @@ class Server:
     def at(self, everyone: Count) -> Serving:
         """Always so many requests."""
         mine = np.asarray(most(1.0, everyone / self.groups))
-        running = np.minimum(mine, self.table.decodes[-1])
-        rate, _, tpot = closed(self.table, running, np.asarray(self.output - 1.0))
+        more, most_running = np.asarray(self.output - 1.0), self.table.decodes[-1]
+        late = self.asked.engine.before(self.input)
+        waits = (1.0 - 1 / mine) * (self.asked.engine.ahead + (0.5 if np.any(late > 0) else 0.0))
+        running = np.minimum(mine, most_running)
+        for _ in range(ROUNDS):
+            rate, _, tpot = closed(self.table, running, more)
+            away = rate * (late + waits * self.table.at(self.table.alone, np.maximum(running, 1.0)))
+            running = (running + np.minimum(np.maximum(mine - away, TINY), most_running)) / 2
         latency = mine / rate
-        return self._serving(everyone, latency - (self.output - 1) * tpot, tpot, everyone / latency)
+        return self._serving(everyone, latency - late - (self.output - 1) * tpot, tpot, everyone / latency)
 
     def at_rate(self, rate: Count) -> Serving:
         """So many requests a second, at random."""
@@ -270,7 +279,8 @@ class Server:
             expected = f"at most {slowest:.3g} requests a second, what this server takes with {flight} in flight"
             raise InputError("rate", asked.item(), expected)
         ttft, tpot = Open(self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0)).answer()
-        present = np.ceil(rate * (ttft + (self.output - 1) * tpot) - 1e-9).astype(np.int64)
+        whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
+        present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
         return self._serving(flight, ttft, tpot, rate)
@@ -288,7 +298,7 @@ class Server:
         share = rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy)
         return Serving(
             asked, self.input, self.output, self.cached, flight, self.capacity,
-            prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.request_s, shape),
+            prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.before(self.input), shape),
             steps.times(tpot / steps.expected).shaped(shape), shaped(least(1.0, share), shape),
             shaped(rate, shape),
         )  # fmt: skip
@@ -300,5 +310,5 @@ def _spaced(highest: Count, number: int) -> Any:
     return np.rint(np.asarray(highest, dtype=float) ** powers)
 
 
-def _exact(seconds: float, shape: tuple[int, ...]) -> Span:
+def _exact(seconds: Count, shape: tuple[int, ...]) -> Span:
     return Span(seconds, seconds, seconds, seconds).shaped(shape)
