@@ -80,6 +80,8 @@ def closed(table: ReplicaTimes, population: Array, more: Array) -> tuple[Array, 
     chunked = table.chunks > 1
     load = starting * table.chunks
     nodes = np.minimum(np.maximum(population, 1.0), table.decodes[-1])
+    if table.mixes:  # no more decode than full steps let begin
+        nodes = np.minimum(nodes, np.maximum(1.0, more * table.per_step[0]))
     room = np.where(chunked, 1.0, table.at(table.room, nodes))
     batch = np.clip(load, 1.0, room)
     if table.mixes:
@@ -197,7 +199,7 @@ class Open:
         """Seconds of the server that a prompt of several chunks keeps from the next one."""
         t = self.table
         full = t.step(np.ones_like(t.alone))
-        return np.asarray(t.chunks * (full - t.base) + t.base / np.where(t.mixes, t.per_step, 1.0))
+        return np.asarray(t.chunks * (full - t.base) + t.base / np.maximum(t.per_step, 1e-9))
 
     @cached_property
     def own(self) -> Array:
