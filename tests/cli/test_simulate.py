@@ -62,7 +62,7 @@ def test_the_text_says_what_came_and_what_the_server_did(capsys: pytest.CaptureF
         "8 requests/s (poisson), input uniform(100,900), output lognormal(40,0.5,max=200): "
         "800 requests after 80 to warm up in "
     )
-    rows = ("TTFT ", "TPOT of a request", "TPOT between tokens", "latency ", "queue ")
+    rows = ("TTFT ", "TPOT (request)", "TPOT (tokens)", "latency ", "queue ")
     assert [sum(line.startswith(name) for line in lines) for name in rows] == [2] * len(rows)
     assert "100.0 % of requests within TTFT 10 s, TPOT 1 s" in out
     assert "0 preemptions" in out
@@ -135,6 +135,7 @@ def test_a_memory_that_holds_no_request_is_a_no(capsys: pytest.CaptureFixture[st
         "--input 9 --output 9 --rate 1 --speed 2",
         "--input 9 --output 9 --rate 1 --out requests.txt",
         "--input 9 --output 9 --rate 1 --plot picture.jpg",
+        "--input 9 --output 9 --concurrency 2 --router least-loaded",
         "--trace nowhere.csv",
         "--trace nowhere.csv --rate 2",
         "--trace nowhere.csv --until 0.1",

@@ -69,11 +69,11 @@ def policy_of(asked: Setup, groups: int, room: Room) -> Policy:
     )  # fmt: skip
 
 
-def room_of(asked: Setup, groups: int, longest: int) -> Room:
+def room_of(asked: Setup, groups: int, longest: int, certain: int) -> Room:
     """The memory of a replica, or of one of so many groups that share it.
 
-    The share of one sequence at two lengths beyond every window gives `later`, at one block `each` and `token`.
-    Raises NoRoomError where it does not hold one sequence of `longest` tokens.
+    The share of one sequence at two lengths about `longest`, beyond windows, gives `later`, at one block `each` and
+    `token`. Raises NoRoomError where it does not hold one sequence of `certain` tokens.
     """
     engine, holding = asked.engine, asked.holding
 
@@ -83,8 +83,8 @@ def room_of(asked: Setup, groups: int, longest: int) -> Room:
         left = min(budget, memory.budget) if memory.budget is not None else budget
         return float(groups * (memory.cache + memory.state) / left) if left > 0 else float("inf")
 
-    if share(longest) > 1:
-        raise NoRoomError("on", asked.deployment.cluster.name, f"memory for a request of {longest} tokens")
+    if share(certain) > 1:
+        raise NoRoomError("on", asked.deployment.cluster.name, f"memory for a request of {certain} tokens")
     block = engine.block
     spread = max(block, longest // block * block)
     points = [(n, share(n)) for n in sorted({block, 2 * block, spread, spread + 64 * block})]

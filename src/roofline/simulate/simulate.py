@@ -96,12 +96,17 @@ def simulate(
     """
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)
+    if written is not None and any(isinstance(options.get(name), (list, tuple)) for name in ("model", *LISTED)):
+        raise InputError("written", "lists of settings", "one simulation, whose requests are written")
     asked_extent, aim = extent or Extent(), objective or Objective()
     traffic = {name: options.pop(name) for name in Requested.__annotations__ if name in options}  # type: ignore[misc]
 
     def one(model: Any, **where: Any) -> Simulation:
         asked = setup(model_of(model), **where)
-        run = SimulationRun(asked, stream_of(traffic), asked_extent, router, aim)
+        stream = stream_of(traffic)
+        if router != ROUTERS[0] and isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
+            raise InputError("router", router, "no router beside a concurrency: users stay with their replica")
+        run = SimulationRun(asked, stream, asked_extent, router, aim)
         return run.simulated(written, progress)
 
     return each(one, {"model": model, **options}, LISTED)
@@ -201,20 +206,28 @@ class SimulationRun:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest request that may come."""
-        context, stream = self.asked.model.context or UNBOUNDED, self.stream
-        if not isinstance(stream, Workload):
-            return context if self.seen is None else min(context, self.seen.longest)
-        new, out = stream.lengths_in.largest, stream.lengths_out.largest
+        """Tokens of the longest request that the server takes."""
+        context = self.asked.model.context or UNBOUNDED
+        return self.certain or (context if self.seen is None else min(context, self.seen.longest))
+
+    @property
+    def certain(self) -> int | None:
+        """Tokens of the longest request of lengths that are drawn from so many at most; None of others.
+
+        Raises InputError where that is longer than the context.
+        """
+        if not isinstance(self.stream, Workload):
+            return None
+        new, out = self.stream.lengths_in.largest, self.stream.lengths_out.largest
         if new is None or out is None:
-            return context
+            return None
         check_context(self.asked.model, prefill(1, new + out - 1))
         return new + out
 
     def _replicas(self, recorder: Recorder) -> list[Replica]:
         asked, groups = self.asked, int(self.asked.layout.pp)
-        drawn, block = isinstance(self.stream, Workload), asked.engine.block
-        room = room_of(asked, groups, self.longest if drawn else block)
+        block = asked.engine.block
+        room = room_of(asked, groups, self.longest, self.certain or block)
         policy = policy_of(asked, groups, room)
         times = step_times(asked.plan, policy.tokens, policy.running, self.longest, policy.width)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
