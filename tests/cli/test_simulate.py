@@ -269,3 +269,14 @@ def test_a_picture_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path
     picture = tmp_path / "a.svg"
     printed(capsys, [*SHORT, "--plot", str(picture), "--theme", "dark"])
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_lengths_without_a_most_leave_out_what_no_memory_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Memory for some ten thousand tokens, where the model's context is 131,072: as many count all the same."""
+    where = ["simulate", LLAMA, "--on", "like=h100-sxm,mem=21.5G"]
+    lengths = ["--input", "lognormal(900,2)", "--output", "20"]
+    out, _ = printed(capsys, [*where, *lengths, "--rate", "1", "--requests", "500", "--json"])
+    answer = json.loads(out)
+    assert answer["requests"] == 500
+    assert answer["left_out"].keys() <= {"larger than the memory", "longer than the context, 131072"}
+    assert 0 < answer["left_out"]["larger than the memory"] < 50

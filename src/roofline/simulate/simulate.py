@@ -249,11 +249,12 @@ class SimulationRun:
         return left_out if self.seen is None else {**dict(self.seen.left_out), **left_out}
 
     def _possible(self, requests: Iterator[Request], room: Room, left_out: dict[str, int]) -> Iterator[Request]:
-        """The requests that the server takes; others are counted."""
-        context = self.asked.model.context or UNBOUNDED
+        """The requests that the server takes, numbered; others are counted, so that those that count are as many."""
+        context, number = self.asked.model.context or UNBOUNDED, 0
         for request in requests:
             length = request.input + request.output
             if length - 1 <= context and room.held(length) <= 1:
+                request.number, number = number, number + 1
                 yield request
                 continue
             why = f"longer than the context, {context}" if length - 1 > context else "larger than the memory"
