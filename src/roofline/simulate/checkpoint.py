@@ -96,6 +96,7 @@ def _replica(replica: Replica) -> Saved:
         "waiting": [_request(r) for r in replica.waiting],
         "filling": [_request(r) for r in replica.filling],
         "ending": [[ends, order, _request(r)] for ends, order, r in replica.ending],
+        "windowed": [[passes, number] for passes, number in replica.windowed],
         "entries": [[key, entry.tokens, entry.pins] for key, entry in cached.entries.items()],
         "pinned": cached.pinned,
         "loose": cached.loose,
@@ -110,6 +111,7 @@ def _restore_replica(replica: Replica, state: Saved) -> None:
     replica.waiting.extend(map(_requested, state["waiting"]))
     replica.filling.extend(map(_requested, state["filling"]))
     replica.ending.extend((ends, order, _requested(values)) for ends, order, values in state["ending"])
+    replica.windowed.extend((passes, number) for passes, number in state["windowed"])
     cached = replica.prefixes
     for key, tokens, pins in state["entries"]:
         entry = cached.entries[key] = Entry()

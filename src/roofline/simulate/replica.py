@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from math import inf
 from typing import Protocol
 
 from roofline.simulate.policy import Policy, Room
@@ -65,8 +66,9 @@ class Replica:
     """The scheduler of one replica at work; `clock` is the end of its last step, `scheduled` when the next one was put
     together: at the end of the last step, or where steps are scheduled ahead at its start.
 
-    `decoded`: decode steps so far. `ending`: those that decode, by the step of their last token. `tokens`: the tokens
-    in the caches of those that decode. `taken`: the share of the memory that running sequences hold.
+    `decoded`: decode steps so far. `ending`: those that decode, by the step of their last token. `windowed`: those of
+    them that are shorter than the windows, by the step at which they pass them. `tokens`: the tokens in the caches of
+    those that decode. `taken`: the share of the memory that running sequences hold.
     """
 
     times: StepTimes
@@ -81,6 +83,8 @@ class Replica:
         self.waiting: deque[Request] = deque()
         self.filling: list[Request] = []
         self.ending: list[tuple[int, int, Request]] = []
+        self.windowed: list[tuple[float, int]] = []
+        self.bent = self.room.full < inf
         self.decoded = 0
         self.tokens = 0.0
         self.taken = 0.0
@@ -214,6 +218,9 @@ class Replica:
         self.order += 1
         heappush(self.ending, (request.ends, self.order, request))
         self.tokens += request.computed
+        if self.bent and request.computed < self.room.full and not self.policy.reserves:
+            passes = self.decoded + (self.room.full - request.computed) / self.policy.yields
+            heappush(self.windowed, (passes, request.number))
 
     # -- steps of decodes alone ------------------------------------------------------------------------------------
     def _decode(self, until: float) -> None:
@@ -248,27 +255,33 @@ class Replica:
         return self.running, len(self.waiting), self.taken + self.prefixes.pinned
 
     def _growth(self, steps: int) -> float:
-        """The share of memory that the decodes need for so many steps more."""
+        """The share of memory that the decodes need for so many steps more, at most: some may pass their windows."""
         if self.policy.reserves or not self.ending:
             return 0.0
-        room, decodes = self.room, len(self.ending)
-        slope = room.token if self.tokens / decodes + room.slack < room.full else room.later
-        return steps * decodes * slope * self.policy.yields
+        room, windowed = self.room, len(self.windowed)
+        slope = windowed * room.token + (len(self.ending) - windowed) * (room.later if self.bent else room.token)
+        return steps * slope * self.policy.yields
 
     def _pass(self, number: int) -> None:
         """The decodes go on by so many steps, and some of them end."""
         self.taken += self._growth(number)
         self.decoded += number
         self.tokens += number * len(self.ending) * self.policy.yields
+        while self.windowed and self.windowed[0][0] <= self.decoded:
+            beyond = self.decoded - heappop(self.windowed)[0]
+            self.taken -= beyond * self.policy.yields * (self.room.token - self.room.later)
         while self.ending and self.ending[0][0] <= self.decoded:
             request = heappop(self.ending)[2]
             tokens = request.input + request.output - 1  # the last token is sent, not cached
-            self._stop(tokens)
+            self._stop(request, tokens)
             self._leave(request, tokens)
 
-    def _stop(self, tokens: int) -> None:
+    def _stop(self, request: Request, tokens: int) -> None:
         """One decode fewer, which had so many tokens."""
         self.tokens = self.tokens - tokens if self.ending else 0.0
+        if self.bent and tokens < self.room.full:
+            self.windowed = [entry for entry in self.windowed if entry[1] != request.number]
+            heapify(self.windowed)
 
     def _leave(self, request: Request, tokens: int) -> None:
         """A request is done: its memory is free, and what is cached of it may stay there."""
@@ -286,7 +299,7 @@ class Replica:
         steps = max(0, ends - self.decoded)
         left = min(request.left, max(1, round(steps * self.policy.yields)))
         tokens = request.input + request.output - left
-        self._stop(tokens - 1)
+        self._stop(request, tokens - 1)
         self.taken = self.taken - self._held(request, tokens - 1) if self.running else 0.0
         self.prefixes.unpin(request)
         request.prompt, request.computed, request.left = tokens, 0, left

@@ -227,7 +227,7 @@ class SimulationRun:
     def _replicas(self, recorder: Recorder) -> list[Replica]:
         asked, groups = self.asked, int(self.asked.layout.pp)
         block = asked.engine.block
-        room = room_of(asked, groups, self.longest, self.certain or block)
+        room = room_of(asked, groups, self.certain or block)
         policy = policy_of(asked, groups, room)
         times = step_times(asked.plan, policy.tokens, policy.running, self.longest, policy.width)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
