@@ -62,7 +62,7 @@ def test_the_text_says_what_came_and_what_the_server_did(capsys: pytest.CaptureF
         "8 requests/s (poisson), input uniform(100,900), output lognormal(40,0.5,max=200): "
         "800 requests after 80 to warm up in "
     )
-    rows = ("TTFT ", "TPOT of a request", "TPOT between tokens", "latency ", "queue ")
+    rows = ("TTFT ", "TPOT (request)", "TPOT (tokens)", "latency ", "queue ")
     assert [sum(line.startswith(name) for line in lines) for name in rows] == [2] * len(rows)
     assert "100.0 % of requests within TTFT 10 s, TPOT 1 s" in out
     assert "0 preemptions" in out
@@ -135,6 +135,7 @@ def test_a_memory_that_holds_no_request_is_a_no(capsys: pytest.CaptureFixture[st
         "--input 9 --output 9 --rate 1 --speed 2",
         "--input 9 --output 9 --rate 1 --out requests.txt",
         "--input 9 --output 9 --rate 1 --plot picture.jpg",
+        "--input 9 --output 9 --concurrency 2 --router least-loaded",
         "--trace nowhere.csv",
         "--trace nowhere.csv --rate 2",
         "--trace nowhere.csv --until 0.1",
@@ -268,3 +269,14 @@ def test_a_picture_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path
     picture = tmp_path / "a.svg"
     printed(capsys, [*SHORT, "--plot", str(picture), "--theme", "dark"])
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_lengths_without_a_most_leave_out_what_no_memory_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Memory for some ten thousand tokens, where the model's context is 131,072: as many count all the same."""
+    where = ["simulate", LLAMA, "--on", "like=h100-sxm,mem=21.5G"]
+    lengths = ["--input", "lognormal(900,2)", "--output", "20"]
+    out, _ = printed(capsys, [*where, *lengths, "--rate", "1", "--requests", "500", "--json"])
+    answer = json.loads(out)
+    assert answer["requests"] == 500
+    assert answer["left_out"].keys() <= {"larger than the memory", "longer than the context, 131072"}
+    assert 0 < answer["left_out"]["larger than the memory"] < 50

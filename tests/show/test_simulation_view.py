@@ -39,7 +39,7 @@ def test_constant_requests_come_as_long_as_they_take() -> None:
 
 def test_the_table_has_a_line_for_each_time() -> None:
     table, s = times_table(answer()), answer()
-    assert [row[0] for row in table.rows] == ["TTFT", "TPOT of a request", "TPOT between tokens", "latency", "queue"]
+    assert [row[0] for row in table.rows] == ["TTFT", "TPOT (request)", "TPOT (tokens)", "latency", "queue"]
     assert table.rows[0][1:] == (s.ttft.mean, s.ttft.half_width, s.ttft.p50, s.ttft.p90, s.ttft.p95, s.ttft.p99)
     assert table.rows[2][2] is None  # no interval of a mean over tokens
 

@@ -14,8 +14,8 @@ OVERLOADED = (
 NOTHING_COUNTED = "no request counts: none was sent, or all of them came before those that count"
 DEFINITIONS = {
     "TTFT": "arrival to first token",
-    "TPOT of a request": "(latency − TTFT) / (output − 1), each request alike",
-    "TPOT between tokens": "from a token to the next one of its request, all tokens alike",
+    "TPOT (request)": "(latency − TTFT) / (output − 1), each request alike",
+    "TPOT (tokens)": "from a token to the next one of its request, all tokens alike",
     "latency": "arrival to last token",
     "queue": "from when the scheduler sees a request until its first step begins; a part of TTFT",
 }
@@ -58,8 +58,8 @@ def simulation_text(s: Simulation) -> str:
     left = [f"left out {whole(number)} requests: {why}" for why, number in s.left_out.items()]
     return "\n".join([
         "",
-        *(f"{name:<19}  {text}" for name, text in DEFINITIONS.items()),
-        "±                    half of the 95 % confidence interval of the mean, from the means of 32 parts of the run",
+        *(f"{name:<14}  {text}" for name, text in DEFINITIONS.items()),
+        "±               half of the 95 % confidence interval of the mean, from the means of 32 parts of the run",
         "",
         f"rate     {s.requests_per_second:,.3g} requests/s, {s.tokens_per_second:,.1f} tokens/s on "
         f"{chips_text(s.deployment)}{offered}",
@@ -78,7 +78,7 @@ def _goodput(s: Simulation) -> list[str]:
     wanted = ", ".join(f"{_name(name)} {seconds(most)}" for name, most in s.objective.items())
     return [
         f"goodput  {s.goodput:,.3g} requests/s: {percent(s.attained)} of requests within {wanted}",
-        "         TPOT is that of a request",
+        "         TPOT is that of each request",
     ]
 
 

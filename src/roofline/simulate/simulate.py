@@ -96,12 +96,17 @@ def simulate(
     """
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)
+    if written is not None and any(isinstance(options.get(name), (list, tuple)) for name in ("model", *LISTED)):
+        raise InputError("written", "lists of settings", "one simulation, whose requests are written")
     asked_extent, aim = extent or Extent(), objective or Objective()
     traffic = {name: options.pop(name) for name in Requested.__annotations__ if name in options}  # type: ignore[misc]
 
     def one(model: Any, **where: Any) -> Simulation:
         asked = setup(model_of(model), **where)
-        run = SimulationRun(asked, stream_of(traffic), asked_extent, router, aim)
+        stream = stream_of(traffic)
+        if router != ROUTERS[0] and isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
+            raise InputError("router", router, "no router beside a concurrency: users stay with their replica")
+        run = SimulationRun(asked, stream, asked_extent, router, aim)
         return run.simulated(written, progress)
 
     return each(one, {"model": model, **options}, LISTED)
@@ -164,12 +169,14 @@ class SimulationRun:
         def enough() -> bool:
             if progress is not None:
                 progress(recorder.counted)
-            if ledger is not None and ledger.due(recorder.counted):
-                ledger.save(state_of(position, replicas, recorder))
             if until is None:
-                return requests is not None and recorder.counted >= requests
-            sure = max(recorder.ttft_means.relative, recorder.latency_means.relative) <= until
-            return sure or recorder.counted >= MOST
+                over = requests is not None and recorder.counted >= requests
+            else:
+                sure = max(recorder.ttft_means.relative, recorder.latency_means.relative) <= until
+                over = sure or recorder.counted >= MOST
+            if ledger is not None and not over and ledger.due(recorder.counted):
+                ledger.save(state_of(position, replicas, recorder))
+            return over
 
         left_out = self._send(replicas, recorder, position, enough)
         return self._answer(recorder, replicas, left_out)
@@ -201,20 +208,28 @@ class SimulationRun:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest request that may come."""
-        context, stream = self.asked.model.context or UNBOUNDED, self.stream
-        if not isinstance(stream, Workload):
-            return context if self.seen is None else min(context, self.seen.longest)
-        new, out = stream.lengths_in.largest, stream.lengths_out.largest
+        """Tokens of the longest request that the server takes."""
+        context = self.asked.model.context or UNBOUNDED
+        return self.certain or (context if self.seen is None else min(context, self.seen.longest))
+
+    @property
+    def certain(self) -> int | None:
+        """Tokens of the longest request of lengths that are drawn from so many at most; None of others.
+
+        Raises InputError where that is longer than the context.
+        """
+        if not isinstance(self.stream, Workload):
+            return None
+        new, out = self.stream.lengths_in.largest, self.stream.lengths_out.largest
         if new is None or out is None:
-            return context
+            return None
         check_context(self.asked.model, prefill(1, new + out - 1))
         return new + out
 
     def _replicas(self, recorder: Recorder) -> list[Replica]:
         asked, groups = self.asked, int(self.asked.layout.pp)
-        drawn, block = isinstance(self.stream, Workload), asked.engine.block
-        room = room_of(asked, groups, self.longest if drawn else block)
+        block = asked.engine.block
+        room = room_of(asked, groups, self.certain or block)
         policy = policy_of(asked, groups, room)
         times = step_times(asked.plan, policy.tokens, policy.running, self.longest, policy.width)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
@@ -236,11 +251,12 @@ class SimulationRun:
         return left_out if self.seen is None else {**dict(self.seen.left_out), **left_out}
 
     def _possible(self, requests: Iterator[Request], room: Room, left_out: dict[str, int]) -> Iterator[Request]:
-        """The requests that the server takes; others are counted."""
-        context = self.asked.model.context or UNBOUNDED
+        """The requests that the server takes, numbered; others are counted, so that those that count are as many."""
+        context, number = self.asked.model.context or UNBOUNDED, 0
         for request in requests:
             length = request.input + request.output
             if length - 1 <= context and room.held(length) <= 1:
+                request.number, number = number, number + 1
                 yield request
                 continue
             why = f"longer than the context, {context}" if length - 1 > context else "larger than the memory"

@@ -283,7 +283,7 @@ def simulation_plot(s: Simulation) -> d.SimulationPlot:
     over, most = s.timeline, s.objective
     distributions = (
         d.Distributed("TTFT", s.quantiles.ttft, most.get("ttft")),
-        d.Distributed("TPOT of a request", s.quantiles.tpot, most.get("tpot")),
+        d.Distributed("TPOT (request)", s.quantiles.tpot, most.get("tpot")),
         d.Distributed("latency", s.quantiles.latency, most.get("latency")),
     )
     note = f"{s.traffic} · {whole(s.requests)} requests · {s.engine.name}"
