@@ -2,8 +2,8 @@
 
 Offline is the throughput of a server that is always full; Server and Interactive are the highest Poisson rate of which
 99 % of the requests meet the limits of the row on TTFT and on TPOT. A submission does not say how it spreads the model:
-it is the best of replicas of tp = 1, 2, 4, 8 chips, and with experts of dp = ep = 8, as many as the system has room for,
-each with steps of at most 2,048 or 8,192 tokens. Nothing is fitted on these rows.
+it is the best of replicas of tp = 1, 2, 4, 8 chips, and with experts of dp = ep = 8, as many as the system has room
+for, each with steps of at most 2,048 or 8,192 tokens. Nothing is fitted on these rows.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class DataSet:
 # llm-inference-v5 (405B: LongBench, RULER, GovReport; prompts of 9,400), mlcommons.org/2025/09/small-llm-inference-5-1
 # (8B: CNN/DailyMail; prompts of 778) and mlcommons.org/2025/09/deepseek-inference-5-1 (prompts of 800, at most 20,000
 # tokens out). Coefficients of variation and the mean prompt of Mixtral's mixture are assumed. 8B's answers all reach
-# their limit of 128 tokens: tokens/s over samples/s is 129 of every submitter, and 13,368 reference answers have 8,167,644
-# characters (github.com/mlcommons/inference, language/llama3.1-8b/README.md), 128 tokens each at 4.8 characters a token.
+# their limit of 128 tokens: tokens/s over samples/s is 129 of every submitter, and 13,368 reference answers have
+# 8,167,644 characters (github.com/mlcommons/inference, language/llama3.1-8b/README.md), 128 tokens each at 4.8 a token.
 DATA_SETS: Mapping[str, DataSet] = {
     "Llama-2-70B-chat": DataSet("meta-llama/Llama-2-70b-chat-hf", 294, 0.8, 1024, 0.8, 1024),
     "Llama-3.1-8B-Instruct": DataSet("meta-llama/Llama-3.1-8B-Instruct", 778, 0.45, 2540, 0.0, 129),

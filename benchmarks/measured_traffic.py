@@ -6,7 +6,7 @@
    and time from end to end.
 2. ttft: TTFT of servers at a concurrency, series by series (those that differ in concurrency alone); all users begin at
    once and send ten requests each. Calm rows are those below three times the mean TTFT of the lowest concurrency of
-   their series; in the others bursts wait for each other. Without --all, a third of the series, drawn with a fixed seed.
+   their series; in the others bursts wait for each other. Without --all, a third of the series, with a fixed seed.
 3. mlperf: Offline, Server and Interactive of MLPerf Inference, requests a second (see `measured_mlperf.py`).
 
 Errors are predicted / measured − 1, in percent. Rows that are left out are counted by reason, and the parts add up.
