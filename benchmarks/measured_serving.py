@@ -328,8 +328,8 @@ VLLM_BLOCK = 16
 def rates(r: TableRow) -> Iterator[MeasuredRun]:
     """vLLM at a rate: TPOT and TTFT.
 
-    The runs send some dozens of prompts again and again, and TPOT at twice the rate shows no prompts computed: all whole
-    blocks of a prompt before its last token come from the prefix cache.
+    The runs send some dozens of prompts again and again, and TPOT at twice the rate shows that none was computed again:
+    all whole blocks of a prompt before its last token come from the prefix cache.
     """
     if r.text("failed") not in ("", "0") or r.number("ttft_mean_ms") > 10e3:
         raise LeftOutError("ambiguous: an overloaded server, whose queue never was in a steady state")
