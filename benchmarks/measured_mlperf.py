@@ -196,7 +196,7 @@ class Trial:
 
         Raises InputError where memory holds not one.
         """
-        s = self.simulated(FULL, FULL, concurrency=FULL)
+        s = self.simulated(FULL, 2 * FULL, concurrency=FULL)  # the first FULL wait while it fills
         return self.replicas * FULL / s.latency.mean
 
     def meets(self, rate: float) -> bool:
