@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, sqrt
+from typing import Any
 
 from highest_rate import highest_rate
 from measured_serving import LeftOutError, chip_of_row, model_of_row, several
@@ -180,7 +181,7 @@ class Trial:
         """How many the system has."""
         return self.contest.chips // self.choice.chips
 
-    def simulated(self, requests: int, warmup: int, **traffic: object) -> Simulation:
+    def simulated(self, requests: int, warmup: int, **traffic: Any) -> Simulation:
         """A replica under traffic."""
         contest, data = self.contest, self.contest.data
         setting = "max_num_tokens" if contest.engine == "trtllm" else "max_num_batched_tokens"

@@ -284,9 +284,9 @@ def tables(part: Part, most: int = 12) -> str:
 
 def as_json(part: Part) -> dict[str, object]:
     """A part, its rows and its summaries."""
-    lists = {"scored": part.scored, "summaries": summaries(part.scored)}
-    plain = {"name": part.name, "rows": part.rows, "used": part.used, "left": dict(part.left), "notes": part.notes}
-    return plain | {name: [asdict(s) for s in values] for name, values in lists.items()}
+    scored, groups = [asdict(s) for s in part.scored], [asdict(s) for s in summaries(part.scored)]
+    counts = {"name": part.name, "rows": part.rows, "used": part.used, "left": dict(part.left), "notes": part.notes}
+    return {**counts, "scored": scored, "summaries": groups}
 
 
 def main(argv: list[str]) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import measured_mlperf
+import measured_serving
 import measured_traffic
 from highest_rate import highest_rate
 from roofline.accuracy.csvs import TableRow
@@ -76,7 +77,7 @@ def test_a_row_is_a_contest() -> None:
     ],
 )  # fmt: skip
 def test_rows_that_are_not_clear_are_left_out(values: dict[str, str]) -> None:
-    with pytest.raises(measured_traffic.LeftOutError):
+    with pytest.raises(measured_serving.LeftOutError):
         measured_mlperf.contest(row(**values))
 
 
