@@ -36,8 +36,8 @@ class ReplicaTimes:
     decodes, 0 of none. `prompts`: numbers b of prompts from 1, to those that fill a step beside no decode.
     `mixed[b]`: seconds of a step with b prompts' chunks at each k; without the decodes where the engine does not `mix`
     them. `room`: most prompts of a step at each k, 1 where a prompt takes several `chunks`.
-    `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several. `ahead`: a step is
-    put together while the one before runs.
+    `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several. `ahead`: a step
+    is put together while the one before runs.
     """
 
     decodes: Array
@@ -116,6 +116,9 @@ def _mixed_at(table: ReplicaTimes, batch: Array, decodes: Array) -> Array:
 class Open:
     """A replica that requests reach at random, `rate` of them a second, of which at most the last node's number run.
 
+    `uneven`: squared variation of the gaps between requests: 1 at random, 1/R where R replicas take turns, whose gaps
+    are sums of R at random. Waits shrink with it (Kingman).
+
     The time of a decode is the step and its share of the prompts that came meanwhile, X(k) = s(k)/(1 − λΔ): a queue
     whose speed hangs on the number k in it, symmetric but for those that wait for a place, so that the number's
     distribution hangs on the mean length alone: π(n) ∝ Π λ·more·X(j)/j (Kelly, Reversibility and Stochastic Networks,
@@ -126,6 +129,12 @@ class Open:
     table: ReplicaTimes
     rate: Array
     more: Array
+    uneven: Array
+
+    @property
+    def others(self) -> Array:
+        """Requests that come while one waits for seconds t: λ·t less these, since gaps between them are more even."""
+        return np.asarray(1 - self.uneven)
 
     # -- prompts, at each node
     @cached_property
@@ -182,7 +191,7 @@ class Open:
         """E[X²]/E[X]: seconds of the step that a request meets, of which half is left; of prompts alone if apart."""
         mean = self.interval if self.table.mixes else self.batch[1]
         grown = np.minimum(self.rate * self.spread, 0.97) if self.table.mixes else 0.0
-        return np.asarray(mean + self.spread**2 * self.rate / (1 - grown * grown))
+        return np.asarray(mean + self.spread**2 * self.rate * self.uneven / (1 - grown * grown))
 
     @cached_property
     def queue(self) -> Array:
@@ -192,7 +201,7 @@ class Open:
         rate = np.minimum(self.rate * full / t.room, NEARLY)
         several = rate ** np.sqrt(2 * (t.room + 1)) / (2 * (t.room / full) * (1 - rate))
         load = np.minimum(self.rate * self.serial, NEARLY)
-        return np.asarray(np.where(t.chunks > 1, load * self.serial / (2 * (1 - load)), several))
+        return np.asarray(np.where(t.chunks > 1, load * self.serial / (2 * (1 - load)), several) * self.uneven)
 
     @cached_property
     def serial(self) -> Array:
@@ -207,9 +216,9 @@ class Open:
         t, rate = self.table, self.rate
         several = t.chunks * t.step(np.ones_like(t.alone))
         if t.mixes:
-            return np.where(t.chunks > 1, several, t.step(1 + rate * self.under_way))
+            return np.where(t.chunks > 1, several, t.step(1 + np.maximum(rate * self.under_way - self.others, 0.0)))
         share = self.busy_prompts
-        first, after = t.step(1 + rate * t.alone), t.step(1 + rate * self.under_way)
+        first, after = t.step(1 + rate * t.alone), t.step(1 + np.maximum(rate * self.under_way - self.others, 0.0))
         return np.where(t.chunks > 1, several, (1 - share) * first + share * after)
 
     @cached_property
@@ -309,7 +318,7 @@ class Open:
         busy = 1 - idle - cold
         seen = (shares * t.at(self.first, points)).sum(axis=0) + waiting * self.first[-1]
         seen = np.where(present > 0, seen / np.maximum(everything * present, 1e-300), self.first[1])
-        late = 0.5 * last * ratio / (1 - ratio) ** 2 / everything / rate
+        late = 0.5 * self.uneven * last * ratio / (1 - ratio) ** 2 / everything / rate
         met = np.where(t.chunks > 1, t.alone[1] / 2, self.under_way[1] / 2) + self.next_step[1]
         again = np.maximum(self.first[1] - met, 0) + (t.alone[1] if t.ahead else 0.0)
         ttft = idle * self.cold + cold * (self.cold / 2 + again) + busy * seen + late

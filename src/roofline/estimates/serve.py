@@ -278,7 +278,9 @@ class Server:
             flight = np.max(np.asarray(self.places * self.groups))
             expected = f"at most {slowest:.3g} requests a second, what this server takes with {flight} in flight"
             raise InputError("rate", asked.item(), expected)
-        ttft, tpot = Open(self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0)).answer()
+        ttft, tpot = Open(
+            self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0), 1 / np.asarray(self.groups)
+        ).answer()
         whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
