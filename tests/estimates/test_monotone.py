@@ -22,11 +22,11 @@ NARROWER = ("weights=fp16,kv=fp16", "weights=fp8,kv=fp16", "weights=fp8,kv=fp8",
 """Each takes no more bits of anything than the one before."""
 KERNELS = 0.01
 """A query of 17 new tokens runs the kernel for prompts, one of 16 that for tokens to verify: by so much it may be
-faster. Elsewhere, but for FORMS, no time falls: tiles and waves round the work up, and what is rounded up does not
+faster. Elsewhere, but for TILES, no time falls: tiles and waves round the work up, and what is rounded up does not
 fall."""
-FORMS = 0.025
-"""Latent attention of a prompt changes from expanded to absorbed where that takes fewer FLOPs, and the kernels of one
-are not as near their peak as those of the other: on MI300X, block-scaled products are far from it."""
+TILES = 0.05
+"""Where the tile of a dense product fills, the rows of one more are shared out over smaller tiles, which an MI300X with
+idle units works on at once."""
 
 
 def rising(rng: Generator, low: int, high: int, number: int = 60) -> NDArray[np.int64]:
@@ -62,7 +62,7 @@ def test_a_step_grows_with_its_batch_its_context_and_its_tokens(name: str) -> No
             rl.prefill(1 + batch // 16, rising(rng, 1, 8000)), rl.prefill(2, new, cached=rising(rng, 1, 8000)),
         ):  # fmt: skip
             e = rl.estimate(name, step, on=on, precision="weights=bf16" if on == "a100-sxm-80gb" else None)
-            by = FORMS if on == "mi300x" and name.startswith("deepseek-ai") else KERNELS
+            by = TILES if on == "mi300x" else KERNELS
             assert spans_grow(e.span, by), (on, step.queries[0].__dict__, fall(e.time))
             assert grows(e.floor)
             assert grows(e.memory.total)
@@ -117,7 +117,9 @@ def test_a_server_slows_with_every_request_in_flight() -> None:
     for name, values in (
         ("concurrency", rising(rng, 1, 200)), ("input", rising(rng, 1, 8000)),
     ):  # fmt: skip
-        assert spans_grow(rl.serve(LLAMA, **{**given, name: values}).tpot, KERNELS), name
+        tpot = rl.serve(LLAMA, **{**given, name: values}).tpot
+        assert grows(tpot.expected, KERNELS), name
+        assert grows(tpot.floor, 1e-3), name  # with the wait of the closed form, which is no law
 
 
 @pytest.mark.parametrize("name", [LLAMA, LATENT, "Qwen/Qwen3-Next-80B-A3B-Instruct", "AntonV/mamba2-130m-hf"])

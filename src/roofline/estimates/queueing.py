@@ -69,40 +69,42 @@ class ReplicaTimes:
 def closed(table: ReplicaTimes, population: Array, more: Array) -> tuple[Array, Array, Array]:
     """Requests a second, TTFT and TPOT of a replica where so many requests that all run are always in flight.
 
-    A request goes through its prompt's `chunks` and `more` steps; whoever ends makes room for the next at once, so that
-    n / (chunks + more) prompts begin in each step. Where that is below one, that part of the steps has a prompt's chunk
-    beside n − 1 decodes; where the prompts do not fit into a step, all steps are full and the rest waits.
+    A request goes through its prompt's `chunks` and `more` steps, in no order with others, so that each of n begins in
+    a step with the chance p = chunks / (chunks + more): 1 − (1 − p)ⁿ of the steps have prompts, n·p in the mean. Where
+    these do not fit into a step, all steps are full and the rest waits. A prompt of several chunks waits for half of
+    another's where one is under way. A part of one request is that part of a time.
     """
     turns = table.chunks + more
-    starting = population / turns
-    if not table.mixes:
-        starting = population / np.maximum(more, 1)
-    chunked = table.chunks > 1
-    load = starting * table.chunks
-    nodes = np.minimum(np.maximum(population, 1.0), table.decodes[-1])
-    if table.mixes:  # no more decode than full steps let begin
-        nodes = np.minimum(nodes, np.maximum(1.0, more * table.per_step[0]))
-    room = np.where(chunked, 1.0, table.at(table.room, nodes))
-    batch = np.clip(load, 1.0, room)
+    part = np.minimum(population, 1.0)
+    number = np.maximum(population, 1.0)
+    load = number * table.chunks / (turns if table.mixes else np.maximum(more, table.chunks))
+    nodes = np.minimum(number, table.decodes[-1])
+    room = np.where(table.chunks > 1, 1.0, table.at(table.room, nodes))
+    some = 1 - (1 - np.minimum(table.chunks / turns, 1.0)) ** number
+    plain = table.at(table.alone, nodes)
     if table.mixes:
-        beside = np.maximum(population - batch, 0.0)
+        share = np.where(table.chunks > 1, np.minimum(load, 1.0), some)
+        batch = np.clip(load / share, 1.0, room)
+        beside = np.maximum(number - batch, 0.0)
         fewer = np.minimum(beside, more * table.at(table.per_step, nodes))
         full = _mixed_at(table, batch, np.where(load > room, fewer, beside))
-        plain = table.at(table.alone, nodes)
-        share = np.minimum(load, 1.0)
-        step = (1 - share) * plain + share * full
+        step = np.where(load > room, full, (1 - share) * plain + share * full)
         rate = np.minimum(load, room) / table.chunks / step
-        first = table.chunks * full
-        tpot = np.where(load > room, step, np.maximum(population / rate - first, 0.0) / np.maximum(more, 1))
+        met = (number - 1) / number * rate * table.chunks * full  # share of the time that others' prompts run
+        wait = np.where((table.chunks > 1) & (load < room), met * table.chunks / 2 * (full - plain), 0.0)
+        rate = number / (number / rate + wait)
     else:
+        wait = np.zeros_like(plain)
+        batch = np.clip(load, 1.0, room)
         full = _mixed_at(table, batch, np.zeros_like(batch))
-        plain = table.at(table.alone, nodes)
-        each = table.chunks * full / batch
-        rate = population / np.where(more > 0, more * plain + population * each, population * each)
-        first = table.chunks * full
-        tpot = np.maximum(population / rate - first, 0.0) / np.maximum(more, 1)
+        step = plain
+        rate = number / (more * plain + number * table.chunks * full / batch)
+    first = table.chunks * full + wait
+    tpot = np.where(load > room, step, np.maximum(number / rate - first, 0.0) / np.maximum(more, 1))
+    if not table.mixes:
+        tpot = np.maximum(number / rate - first, 0.0) / np.maximum(more, 1)
     tpot = np.where(more > 0, tpot, plain)
-    return rate, population / rate - more * tpot, tpot
+    return part * rate, number / rate - more * tpot, tpot
 
 
 def _mixed_at(table: ReplicaTimes, batch: Array, decodes: Array) -> Array:

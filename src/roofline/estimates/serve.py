@@ -34,9 +34,8 @@ MOST_IN_FLIGHT = 2**20
 """No server is looked at with more requests of a replica in its memory."""
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
-ROUNDS = 16
-"""Times that the number of requests in steps is worked out from their rate, and the rate from it, in a closed loop."""
-TINY = 1e-6
+ROUNDS = 30
+"""Times that the number of requests in the steps of a closed loop is sought between too few and too many."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -263,11 +262,13 @@ class Server:
         more, most_running = np.asarray(self.output - 1.0), self.table.decodes[-1]
         late = self.asked.engine.before(self.input)
         waits = (1.0 - 1 / mine) * (self.asked.engine.ahead + (0.5 if np.any(late > 0) else 0.0))
-        running = np.minimum(mine, most_running)
+        turns = 1 + waits / (self.table.chunks + more)
+        low, high = np.zeros_like(mine), np.minimum(mine / turns, most_running)
         for _ in range(ROUNDS):
-            rate, _, tpot = closed(self.table, running, more)
-            inside = np.maximum((mine - rate * late) / (1 + waits / (self.table.chunks + more)), TINY)
-            running = (running + np.minimum(inside, most_running)) / 2
+            middle = (low + high) / 2
+            fits = middle * turns + closed(self.table, middle, more)[0] * late <= mine
+            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        rate, _, tpot = closed(self.table, high, more)
         latency = mine / rate
         return self._serving(everyone, latency - late - (self.output - 1) * tpot, tpot, everyone / latency)
 
