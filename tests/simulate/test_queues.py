@@ -46,9 +46,13 @@ def poisson(rate: float, number: int, new: int, outs: Sequence[int], seed: int =
     return (Request(i, t, t, new, out) for i, (t, out) in enumerate(zip(times, outs, strict=True)))
 
 
-def open_run(requests: Iterator[Request], times: Clockwork, policy: Policy, warmup: int = 0, replicas: int = 1) -> Recorder:
+def open_run(
+    requests: Iterator[Request], times: Clockwork, policy: Policy, warmup: int = 0, replicas: int = 1
+) -> Recorder:
     recorder = Recorder(warmup, inf, Objective())
-    run_open(requests, [replica(times, policy, recorder, i) for i in range(replicas)], recorder, "round-robin", lambda: False)
+    run_open(
+        requests, [replica(times, policy, recorder, i) for i in range(replicas)], recorder, "round-robin", lambda: False
+    )
     return recorder
 
 
@@ -146,7 +150,9 @@ def test_memory_that_is_full_preempts_the_last_and_loses_nothing() -> None:
     """Ten tokens in all, two requests of 4 + 4: the second one is stopped, computes its tokens again, and ends."""
     recorder = Recorder(0, inf, Objective())
     one = replica(Clockwork(token=1.0, alone=1.0), Policy(tokens=64, running=8), recorder, room=Room(0.0, 0.1, 0.0))
-    run_open(iter([Request(0, 0.0, 0.0, 4, 4), Request(1, 0.0, 0.0, 4, 4)]), [one], recorder, "round-robin", lambda: False)
+    run_open(
+        iter([Request(0, 0.0, 0.0, 4, 4), Request(1, 0.0, 0.0, 4, 4)]), [one], recorder, "round-robin", lambda: False
+    )
     assert recorder.counted == 2
     assert recorder.preempted == 1
     assert one.taken == pytest.approx(0.0)

@@ -217,7 +217,9 @@ class Run:
         stream, asked = self.stream, self.asked
         end = recorder.end if recorder.end < inf else max(replica.clock for replica in replicas)
         seconds = end - recorder.start if recorder.counted else 0.0
-        offered = stream.arrivals.rate if isinstance(stream, Workload) else recorder.counted / seconds if seconds else None
+        offered = (
+            stream.arrivals.rate if isinstance(stream, Workload) else recorder.counted / seconds if seconds else None
+        )
         per = 1 / seconds if seconds > 0 else nan
         times, series = recorder.timeline.series()
         timeline = {"seconds": tuple(times.tolist())}
