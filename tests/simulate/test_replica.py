@@ -173,11 +173,11 @@ def test_windows_end_with_the_memory_that_they_began_with() -> None:
     witness = Witness()
     replica = Replica(Rule(), Policy(tokens=64, running=8), room, witness, lambda r: r.left)  # type: ignore[arg-type]
     witness.replica = replica
-    replica.receive(Request(0, 0.0, 0.0, 10, 400))
-    for number in range(1, 30):
+    replica.receive(Request(0, 0.0, 0.0, 10, 1000))
+    for number in range(1, 12):
         replica.advance(number * 10.0)
-        replica.receive(Request(number, number * 10.0, number * 10.0, 20 + 3 * number, 8))
-    replica.advance(330.0)
+        replica.receive(Request(number, number * 10.0, number * 10.0, 30 + 8 * number, 8))
+    replica.advance(580.0)
     (first,) = (r for _, _, r in replica.ending)
-    steps = 400 - 1 - (first.ends - replica.decoded)
+    steps = 1000 - 1 - (first.ends - replica.decoded)
     assert replica.taken == pytest.approx(1 / CAPACITY * 60 + 0.25 / CAPACITY * (10 + steps - 60), rel=1e-12)
