@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf, nan
 from typing import Any, TypedDict, Unpack
 
+from roofline.estimates.generate import Speculation
 from roofline.estimates.settings import LISTED, Settings, Setup, each, setup
 from roofline.estimates.step import check_context
 from roofline.model.checks import count, real
@@ -19,6 +20,7 @@ from roofline.simulate.recorder import Objective, Recorder, Row, Watch
 from roofline.simulate.replica import Replica, Request
 from roofline.simulate.run import ROUTERS, run_closed, run_open, sent
 from roofline.simulate.simulation import Simulation, distribution, grows
+from roofline.simulate.speculation import Drafting
 from roofline.simulate.steps import step_times
 from roofline.simulate.traces import Trace
 from roofline.simulate.workload import Prefixes, Workload
@@ -77,15 +79,15 @@ class Simulated(Settings, Traffic, total=False):
 
 def simulate(
     model: Any, *, extent: Extent | None = None, router: str = "round-robin", objective: Objective | None = None,
-    written: Callable[[Row], None] | None = None, progress: Callable[[int], None] | None = None,
-    **options: Unpack[Simulated],
+    speculation: Speculation | None = None, written: Callable[[Row], None] | None = None,
+    progress: Callable[[int], None] | None = None, **options: Unpack[Simulated],
 ) -> Any:  # fmt: skip
     """A server under traffic, request by request: a `Simulation`, of lists of settings a `Grid`.
 
     The requests are those of `Traffic`, the settings those of `Settings`. The engine's scheduler puts steps together:
     chunked prefill, most sequences and tokens, preemption by recompute, prefix cache. `router`: how replicas (`dp` and
     the groups of a pipeline) share requests: `round-robin`, `least-loaded`, `prefix-aware`. `objective`: what counts as
-    goodput. `written` is given a row for each request that counts, `progress` the number of them that are done.
+    goodput. `speculation`: decode steps verify drafts; how many of them are right is drawn. `written` is given a row for each request that counts, `progress` the number of them that are done.
     The same seed gives the same answer.
     Raises InputError for what is not understood, lengths beyond the model's context, and a memory that does not hold
     one request.
@@ -97,7 +99,8 @@ def simulate(
 
     def one(model: Any, **where: Any) -> Simulation:
         asked = setup(model_of(model), **where)
-        run = Run(asked, stream_of(traffic), asked_extent, router, aim)
+        drafting = None if speculation is None else Drafting(asked, speculation)
+        run = Run(asked, stream_of(traffic), asked_extent, router, aim, drafting)
         return run.simulated(written, progress)
 
     return each(one, {"model": model, **options}, LISTED)
@@ -134,6 +137,7 @@ class Run:
     extent: Extent
     router: str
     objective: Objective
+    drafting: Drafting | None = None
 
     def simulated(self, written: Callable[[Row], None] | None, progress: Callable[[int], None] | None) -> Simulation:
         """The answer."""
@@ -182,13 +186,15 @@ class Run:
         return new + out
 
     def _replicas(self, recorder: Recorder) -> list[Replica]:
-        asked, groups = self.asked, int(self.asked.layout.pp)
+        asked, groups, drafting = self.asked, int(self.asked.layout.pp), self.drafting
+        width, draft = (1, None) if drafting is None else (drafting.width, drafting.plan)
         drawn, block = isinstance(self.stream, Workload), asked.engine.block
-        room = room_of(asked, groups, self.longest if drawn else block)
-        policy = policy_of(asked, groups, room)
-        times = step_times(asked.plan, policy.tokens, policy.running, self.longest, policy.width)
+        room = room_of(asked, groups, self.longest if drawn else block, drafting)
+        policy = policy_of(asked, groups, room, width)
+        times = step_times(asked.plan, policy.tokens, policy.running, self.longest, width, draft)
+        steps_of = decodes_of if drafting is None else drafting.steps_of(self.extent.seed)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
-        return [Replica(times, policy, room, watch, decodes_of, block) for watch in watches]
+        return [Replica(times, policy, room, watch, steps_of, block) for watch in watches]
 
     def _send(self, replicas: list[Replica], recorder: Recorder, enough: Callable[[], bool]) -> dict[str, int]:
         """Runs all requests. How many were left out, and why."""
