@@ -24,16 +24,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 import accuracy_page
 import measured_blocks
 import measured_collectives
 import measured_serving
 import measured_training
-from left_out import KNOWN, REPEATED, SUPERSEDED, TOO_FAST, WHOLE_FILES, Sections, reasons, sections
+from left_out import KNOWN, REPEATED, SUPERSEDED, TOO_FAST, WHOLE_FILES, Sections, reasons, rows_of, sections
 from measured_ops import LAWS, Case, cases, chip, last_level, read
-from measured_other_ops import others
+from measured_other_ops import newer, others, streams
 from roofline.accuracy.accuracy import Groups, score_rows
 from roofline.accuracy.csvs import CellError, cells
 from roofline.accuracy.scoring import GroupScore, Scored, pooled
@@ -81,7 +80,7 @@ def score_case(case: Case, fitted: bool = True) -> Scored:
     with np.errstate(all="ignore"):  # sizes of nothing, which `one` leaves out
         predicted = np.asarray(law(**case.args, chip=machine, c=known.record), dtype=float)
     plain = np.maximum(case.flops / machine.peak, case.size / machine.bandwidth)
-    low, high = known.interval(predicted)
+    low, high = known.interval(predicted, fitted)
     far = case.footprint > (4.0 if machine.keeps else 1.2) * last_level(case.system)
     own = fitted and known.grade == "A"
     apart = None if known.mape is None else 100 * known.mape
@@ -92,14 +91,9 @@ def score_case(case: Case, fitted: bool = True) -> Scored:
 
 def operators(folder: Path, books: Books, apart: Sections, fold: int) -> None:
     """Every operator row that a law speaks of."""
-    fitted = cases(folder)
-    done: dict[str, list[NDArray[np.int64]]] = defaultdict(list)
-    for case in fitted:
-        done[case.file].append(case.row)
-    for file, rows in apart.repeated.items():
-        done[file].append(rows)
-    rest = others(folder, {file: np.unique(np.concatenate(rows)) for file, rows in done.items()})
-    for part, took_part in ((fitted, True), (rest, False)):
+    older = cases(folder)
+    done = rows_of(older, apart)
+    for part, took_part in (([*older, *streams(folder, done)], True), ([*newer(folder, done), *others(folder)], False)):
         for case in part:
             one(case, books, apart, fold, took_part)
 

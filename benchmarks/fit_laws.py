@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
+from left_out import rows_of, sections
 from measured_ops import LAWS, Args, Case, Column, cases, chip, generation, stacked
+from measured_other_ops import streams
 from roofline.machine import law as laws
 from roofline.machine.chip import chip_named
 from roofline.machine.constants import FOLDER
@@ -322,7 +324,7 @@ def jobs(measured: list[Case]) -> dict[Key, Rows]:
             groups[(*place, "default")].append(common(c))
     wide: dict[Key, list[Case]] = defaultdict(list)
     for (system, dtype, kind, soft), group in groups.items():
-        if group[0].software not in HOST:
+        if group[0].software not in HOST and not (kind == "stream" and soft.endswith(SERVING)):
             wide[(f"generation.{generation(system)}", dtype, kind, soft)] += group
             if system not in ALONE:
                 wide[("generic", dtype, kind, soft)] += group
@@ -415,7 +417,9 @@ def main(argv: Iterable[str]) -> None:
     options = parser.parse_args(list(argv))
     left, only = set(options.without.split(",")), set(filter(None, options.only.split(",")))
     systems = set(filter(None, options.systems.split(",")))
-    measured = [c for c in cases(options.folder) if c.system not in left]
+    older = cases(options.folder)
+    measured = [*older, *streams(options.folder, rows_of(older, sections(options.folder)))]
+    measured = [c for c in measured if c.system not in left]
     if systems:
         near = {generation(s) for s in systems}
         measured = [c for c in measured if generation(c.system) in near]

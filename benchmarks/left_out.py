@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from measured_ops import LYING, known, read
+from measured_ops import LYING, Case, known, read
 from measured_other_ops import AITER, FP32_CHIPS
 
 SUPERSEDED = "superseded by section F, which corrects it"
@@ -59,6 +60,14 @@ class Sections:
 
     repeated: Mapping[str, NDArray[np.int64]]
     superseded: Mapping[str, NDArray[np.int64]]
+
+
+def rows_of(cases: Iterable[Case], apart: Sections) -> dict[str, NDArray[np.int64]]:
+    """The rows of each file that are in cases or repeat another section's."""
+    rows = defaultdict(list, {file: [numbers] for file, numbers in apart.repeated.items()})
+    for case in cases:
+        rows[case.file].append(case.row)
+    return {file: np.unique(np.concatenate(numbers)) for file, numbers in rows.items()}
 
 
 def sections(folder: Path) -> Sections:

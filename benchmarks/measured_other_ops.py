@@ -123,7 +123,11 @@ def quantise_engines(folder: Path, done: Done) -> Iterator[Case]:
         name = {"computescale": "compute_scale"}.get(op, op)
         size = column(part, "m") * column(part, "k") * (3.0 if name == "scale_matrix" else 2.0)
         yield stream(
-            (QUANTISE, system, backend), name, size, column(part, "latency_ms") / 1e3, shapes(part, ["m", "k"])
+            (QUANTISE, system, backend),
+            f"{name}_{backend}",
+            size,
+            column(part, "latency_ms") / 1e3,
+            shapes(part, ["m", "k"]),
         )
 
 
@@ -150,7 +154,7 @@ def linear(folder: Path) -> Iterator[Case]:
             state = 4 * b * width * 3 if "conv1d" in kernel else 8 * b * hv * dk * dv
             op = next((known_op for known_op in RECURRENT if kernel.startswith(known_op)), kernel)
             size = 4 * tokens * width + state
-            yield stream((LINEAR, system, backend), op, size, seconds, shape, least=2 * tokens * width)
+            yield stream((LINEAR, system, backend), f"{op}_{backend}", size, seconds, shape, least=2 * tokens * width)
 
 
 RECURRENT = ("causal_conv1d_fn", "causal_conv1d_update", "fused_recurrent_gated_delta_rule")
@@ -199,16 +203,26 @@ def single_precision(folder: Path) -> Iterator[Case]:
             yield stream(source, op, size, seconds, shapes(part, ["batch", "h"]))
 
 
-def others(folder: Path, done: Done) -> list[Case]:
-    """Rows that took no part in any fit; `done`: those of the files that did."""
+def streams(folder: Path, done: Done) -> list[Case]:
+    """Passes with constants of their own by engine, and linear attention kernel by kernel."""
+    return usable([*quantise_engines(folder, done), *linear(folder)])
+
+
+def newer(folder: Path, done: Done) -> list[Case]:
+    """Rows of the tables by engine, of releases after those of `cases`; `done`: those that are there already."""
     every = [
         *gemm(folder, "gemm_lowprec_aic.csv", "gemm_engines_aic.csv", done),
         *attention_prefill(folder, done),
         *attention_decode(folder, done),
         *moe(folder, done),
         *mla(folder, done),
-        *quantise_engines(folder, done),
-        *linear(folder),
+    ]
+    return usable(every)
+
+
+def others(folder: Path) -> list[Case]:
+    """Rows that took no part in any fit."""
+    every = [
         *encoder(folder),
         *wide(folder),
         *grouped(folder),

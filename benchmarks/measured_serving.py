@@ -51,7 +51,7 @@ QUANTISED = {"fp8": "fp8", "fp8_block": "fp8-block", "nvfp4": "nvfp4", "int4_wo"
 # Models that the catalog has under another name; of the same sizes, their formats are those that the row names.
 ALIASES = {
     "zhipuai/GLM-5": "zai-org/GLM-5", "MiniMaxAI/MiniMax-M2.5": "MiniMaxAI/MiniMax-M2",
-    "LLaMA 70B": "meta-llama/Llama-2-70b-hf", "LLaMA 7B": "meta-llama/Llama-2-7b-hf",
+    "codellama/CodeLlama-34b-Instruct-hf": "codellama/CodeLlama-34b-hf", "LLaMA 70B": "meta-llama/Llama-2-70b-hf", "LLaMA 7B": "meta-llama/Llama-2-7b-hf",
     "Llama-2-7B": "meta-llama/Llama-2-7b-hf", "Llama-2-70B": "meta-llama/Llama-2-70b-hf",
     "Llama-2-13B": "meta-llama/Llama-2-13b-hf", "Llama-3.1-8B": "meta-llama/Llama-3.1-8B",
     "Llama-3.1-70B": "meta-llama/Llama-3.1-70B", "Llama-3.1-405B": "meta-llama/Llama-3.1-405B",

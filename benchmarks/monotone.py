@@ -23,9 +23,8 @@ CHIPS = (
     "rtx-4090", "rtx-3090", "mi300x", "mi355x", "arc-b60", "m2-ultra", "tpu-v5p",
 )  # fmt: skip
 ENGINES = (None, "vllm", "trtllm", "sglang")
-DOUBLED, NEXT, UNTILED = 0.01, 0.09, 0.02
-"""Shares by which throughput may fall: from a batch to its double, to the next, and to the next where no tile fills.
-Most where arithmetic is slow beside the memory (H20, 37 FLOP/B) and one more row begins another tile of 64."""
+DOUBLED, NEXT, UNTILED = 0.01, 0.05, 0.02
+"""Shares by which throughput may fall: from a batch to its double, to the next, and to the next where no tile fills."""
 FASTER = 0.1
 """Share by which int8 may be faster than fp8: they were fitted apart."""
 TILES = 8

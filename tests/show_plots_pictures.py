@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import roofline as rl
+from roofline.show.plots.build import simulation_plot
 from roofline.show.plots.data import BarPanel, BarsPlot, Plot
 
 LLAMA, V3, QWEN = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-30B-A3B"
@@ -17,6 +19,21 @@ def bars() -> Plot:
     return BarsPlot(
         "bars", ("xW_Q", "RoPE-Q"), ("Prefill", "Decode"), (flops, BarPanel("Bytes", "B", ((3.0, 4.0),) * 2))
     )
+
+
+def simulated(rate: float) -> Callable[[], Plot]:
+    """A server under bursts of requests, with objectives of which one is beyond all times."""
+
+    def drawn() -> Plot:
+        lengths: dict[str, Any] = {"input": "uniform(100,2000)", "output": 256}
+        return simulation_plot(
+            rl.simulate(
+                LLAMA, on="h100-sxm", **lengths, rate=rate, arrivals="gamma(3)", extent=rl.Extent(requests=1500),
+                objective=rl.Objective(ttft=9.0, tpot=0.02),
+            )
+        )  # fmt: skip
+
+    return drawn
 
 
 def made(name: str, **options: object) -> Callable[[], Plot]:
@@ -56,4 +73,6 @@ PICTURES: Mapping[str, Callable[[], Plot]] = {
     "diagram": made(V3, kind="diagram"),
     "diagram-mamba": made("ai21labs/Jamba-v0.1", kind="diagram"),
     "bars": bars,
+    "simulation": simulated(10),
+    "simulation-overloaded": simulated(80),
 }

@@ -133,7 +133,8 @@ def test_what_the_page_quotes_stands_in_the_package() -> None:
 def test_every_public_name_has_one_meaning_in_the_glossary() -> None:
     import roofline as rl
 
-    rows = re.findall(r"^\| `(\w+)` \| .+ \|$", ARCHITECTURE, re.MULTILINE)
+    glossary = ARCHITECTURE.partition("\n## Words\n")[2]  # a folder may have a function's name
+    rows = re.findall(r"^\| `(\w+)` \| .+ \|$", glossary, re.MULTILINE)
     named = [name for name in rows if name[0] != "_" and name in rl.__all__]
     assert sorted(named) == sorted(set(rl.__all__) - {"__version__"})
 

@@ -55,6 +55,12 @@ if TYPE_CHECKING:
     from roofline.result import Result as Result
     from roofline.show.plots.make import plot as plot
     from roofline.show.report.make import report as report
+    from roofline.simulate.recorder import Objective as Objective
+    from roofline.simulate.simulate import Extent as Extent
+    from roofline.simulate.simulate import simulate as simulate
+    from roofline.simulate.simulation import Simulation as Simulation
+    from roofline.simulate.traces import Trace as Trace
+    from roofline.simulate.workload import Prefixes as Prefixes
     from roofline.tracing.make import trace as trace
     from roofline.work.analysis import Analysis as Analysis
     from roofline.work.analysis import analyze as analyze
@@ -67,7 +73,7 @@ if TYPE_CHECKING:
     from roofline.work.training import Training as Training
     from roofline.work.training import training as training
 
-__version__ = "0.1.0"
+from roofline.version import __version__ as __version__
 
 _PLACES = {
     "model.load": "load catalog",
@@ -97,6 +103,11 @@ _PLACES = {
     "estimates.fit": "Fit fit",
     "estimates.train": "TrainingEstimate train",
     "estimates.run": "Run run",
+    "simulate.simulate": "Extent simulate",
+    "simulate.simulation": "Simulation",
+    "simulate.recorder": "Objective",
+    "simulate.workload": "Prefixes",
+    "simulate.traces": "Trace",
     "explore.difference": "Difference diff",
     "show.plots.make": "plot",
     "show.report.make": "report",

@@ -31,6 +31,7 @@ RESULTS = {
     "estimates.generate": "Generation",
     "estimates.serve": "Serving",
     "estimates.pools": "Pools",
+    "simulate.simulation": "Simulation",
     "estimates.fit": "Fit",
     "estimates.train": "TrainingEstimate",
     "estimates.run": "Run",
@@ -38,7 +39,7 @@ RESULTS = {
     "show.training": "Trained",
     "explore.difference": "Difference",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
-    "DiagramPlot",
+    "DiagramPlot SimulationPlot",
     "show.report.write": "Finished",
     "show.models": "Catalog ModelTypes ModelAnswer StoredTensors ConfigChecks",
     "show.chips": "Chips Clusters",

@@ -42,14 +42,14 @@ def test_memory_by_hand() -> None:
     A layer's weights are 2·4096·4096 + 2·4096·1024 + 3·4096·14336 and two norms, of which tp=2 halves the matrices;
     the cache 3 · 7 blocks of 16 tokens, 4 of 8 heads of 128, keys and values. Of the 8,192 new tokens that vLLM tries
     out a stream of 4096 is left, and the sampling of 1,024 of them over the whole vocabulary, which comes together on
-    a rank, takes 38.4 bytes a logit; kernels alone have 300 new tokens, of which the widest op is the activation: gate
+    a rank, takes 14 bytes a logit; kernels alone have 300 new tokens, of which the widest op is the activation: gate
     and up in, 14336, and 7168 out; beside it two streams of 4096.
     """
     m = rl.fit(LLAMA, on="2xh100-sxm", layout="tp=2", batch=3, context=100).memory
     matrices = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336
     assert m.weights == 2 * (32 * (matrices // 2 + 2 * 4096) + 2 * 128256 * 4096 // 2 + 4096)
     assert m.cache == 3 * 7 * 16 * 32 * 2 * 4 * 128 * 2
-    assert m.activations == 8192 * 2 * 4096 + 38.4 * 1024 * 128256
+    assert m.activations == 8192 * 2 * 4096 + 14 * 1024 * 128256
     assert (m.state, m.gradients, m.optimizer) == (0, 0, 0)
     assert m.overhead == 139586437 + 1041529569 + 2**29  # 0.13, 0.97 and 0.5 GiB
     assert m.total == m.weights + m.cache + m.activations + m.overhead

@@ -28,7 +28,7 @@ def test_layers_that_cache_alike_are_one_group() -> None:
     pages = cache_pages(layers_of("meta-llama/Llama-3.1-8B"), 16)
     assert pages is not None
     assert pages.block_bytes == 32 * 16 * 2 * 8 * 128 * 2 == 2**21
-    assert (pages.pool(2**30), pages.tokens(2**30)) == (512, 8192)
+    assert (pages.pool(2**30), pages.smallest_tables(2**30)) == (512, 8192)
     assert pages.bytes(3, 100, False) == 3 * 7 * 2**21
     assert pages.concurrency(2**30, 100, 2048) == 512 / 7
 
@@ -46,7 +46,7 @@ def test_windows_and_full_layers_by_hand() -> None:
     assert pages.bytes(2, 4096, False) == 2 * (256 + 6 * 65) * 10 * 16 * 8192
     assert pages.bytes(1, 512, False) == 7 * 32 * pages.block_bytes
     budget = 89994 * pages.block_bytes + 17
-    assert pages.tokens(budget) == 89994 // 7 * 16 == 205_696
+    assert pages.smallest_tables(budget) == 89994 // 7 * 16 == 205_696
     assert pages.concurrency(budget, 4096, 8192) == 89994 / (256 + 6 * 257)
     assert cache_pages(layers_of("google/gemma-3-27b-it"), 16) == pages
 
@@ -100,6 +100,18 @@ def test_a_sparse_latent_cache() -> None:
     whole = {layers.token: layers.layers for layers in layers_of("deepseek-ai/DeepSeek-V3.2")}
     assert whole == {1152: 61, 132: 61}
     assert {layers.token for layers in layers_of("deepseek-ai/DeepSeek-V3", kv="fp8")} == {576}
+
+
+def test_experts_in_mxfp4_are_padded_in_memory() -> None:
+    """gpt-oss-20b: 24 layers of 32 experts, three matrices of 2880 × 2880 in 4.25 bits; 13.72 and 13.47 GiB logged."""
+    plain, wide = (rl.fit("openai/gpt-oss-20b", on="a100-sxm-80gb", engine=e).memory.weights for e in ("none", "vllm"))
+    assert wide - plain == 24 * 32 * 3 * (2944 * 3072 - 2880 * 2880) * 4.25 / 8
+    assert wide / 2**30 == pytest.approx(13.72, rel=0.005)
+    hopper = rl.fit("openai/gpt-oss-20b", on="h100-sxm", engine="vllm").memory.weights
+    assert hopper / 2**30 == pytest.approx(13.47, rel=0.005)
+    halves = rl.fit("openai/gpt-oss-20b", on="2xb200", layout="tp=2", engine="vllm").memory.weights
+    held = rl.fit("openai/gpt-oss-20b", on="2xb200", layout="tp=2", engine="none").memory.weights
+    assert halves - held == 24 * 32 * 3 * (1536 * 3072 - 1440 * 2880) * 4.25 / 8
 
 
 def test_layouts_of_their_own_are_left_alone() -> None:

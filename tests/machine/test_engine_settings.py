@@ -45,6 +45,9 @@ def test_results_say_them() -> None:
     spec = "vllm(gpu_memory_utilization=0.95,max_num_seqs=128)"
     assert engine_named(engine_named(spec).plain()) == engine_named(spec)
     assert rl.fit(LLAMA, on="l4", engine=spec).to_dict()["engine"] == spec
+    assert engine_named(spec).titled == "vLLM (gpu_memory_utilization=0.95, max_num_seqs=128)"
+    side = "meta-llama/Llama-3.1-8B@l4:engine=vllm(max_num_seqs=8)"
+    assert rl.diff(side, "meta-llama/Llama-3.1-8B@l4").a.software == "vllm(max_num_seqs=8)"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_results_say_them() -> None:
         ("vllm(max_num_seqs=0)", ""), ("vllm(max_num_seqs=1.5)", ""), ("vllm(reserve=2)", ""), ("vllm(share=nan)", ""),
         ("vllm(max_num_seqs=4", ""), ("vllm(max_num_seqs)", ""), ("vllm(share=0.9,gpu_memory_utilization=0.8)", ""),
         ("vlm(max_num_seqs=4)", "vllm"), ("vllm(enforce_eager=2)", ""), ("vllm(max_num_seqs=4)x", ""),
-        ("vllm(max_num_seqs=٣)", ""), ("vllm(,)", ""),
+        ("vllm(max_num_seqs=٣)", ""), ("vllm(,)", ""), ("vllm(captured=4)", ""),
     ],
 )  # fmt: skip
 def test_one_line_for_what_is_not_understood(spec: str, nearest: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import roofline as rl
 from roofline.machine import law
 from roofline.machine.chip import chip_named, chips
-from roofline.machine.constants import FOLDER, constants_for
+from roofline.machine.constants import FOLDER, Constants, constants_for
 from roofline.machine.kernels import KERNELS
 from roofline.machine.law import RECORDS
 from roofline.machine.target import path_of
@@ -107,3 +107,11 @@ def test_pairs_of_other_ranks_are_passed_over() -> None:
     args = {"tokens": 64, "rows": 64, "touched": 8, "hidden": 4096, "inner": 512, "gated": 1, "x": 2, "w": 2}
     whole, part = (law.experts_seconds(**args, chip=ROOF, c=c, remote=r) for r in (0, 1000))
     assert part - whole == pytest.approx(1e-6 + 1000 * 4096 * 3 / 2e12)
+
+
+def test_the_interval_of_later_releases_is_their_own() -> None:
+    """Short below three launches of 1 µs; where no later release was measured, as on the rows that were fitted."""
+    known = Constants(law.StreamLaw(t0=1e-6), "A", (0.8, 1.5), (0.9, 1.2), later=((0.6, 2.0), (0.7, 1.4)))
+    assert [known.interval(t) for t in (2e-6, 4e-6)] == [(0.6, 2.0), (0.7, 1.4)]
+    assert [known.interval(t, fitted=True) for t in (2e-6, 4e-6)] == [(0.8, 1.5), (0.9, 1.2)]
+    assert dataclasses.replace(known, later=None).interval(4e-6) == (0.9, 1.2)

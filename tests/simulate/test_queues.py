@@ -18,7 +18,7 @@ from roofline.simulate.run import run_closed, run_open
 from roofline.simulate.steps import Decodes
 
 ENGINE = engine_named("none")
-NO_LIMIT = Room(0.0, 0.0, 0.0)
+NO_LIMIT = Room(0.0, 0.0)
 
 
 @dataclass
@@ -149,7 +149,7 @@ def test_one_user_who_thinks() -> None:
 def test_memory_that_is_full_preempts_the_last_and_loses_nothing() -> None:
     """Ten tokens in all, two requests of 4 + 4: the second one is stopped, computes its tokens again, and ends."""
     recorder = Recorder(0, inf, Objective())
-    one = replica(Clockwork(token=1.0, alone=1.0), Policy(tokens=64, running=8), recorder, room=Room(0.0, 0.1, 0.0))
+    one = replica(Clockwork(token=1.0, alone=1.0), Policy(tokens=64, running=8), recorder, room=Room(0.0, 0.1))
     run_open(
         iter([Request(0, 0.0, 0.0, 4, 4), Request(1, 0.0, 0.0, 4, 4)]), [one], recorder, "round-robin", lambda: False
     )
@@ -162,7 +162,7 @@ def test_memory_that_is_full_preempts_the_last_and_loses_nothing() -> None:
 def test_a_prefix_is_computed_once() -> None:
     """The second request finds 64 of its 100 tokens; both hold them once."""
     recorder = Recorder(0, inf, Objective())
-    one = replica(Clockwork(token=1.0, alone=1.0), Policy(tokens=1000, running=8), recorder, room=Room(0.0, 1e-3, 0.0))
+    one = replica(Clockwork(token=1.0, alone=1.0), Policy(tokens=1000, running=8), recorder, room=Room(0.0, 1e-3))
     requests = [Request(0, 0.0, 0.0, 100, 2), Request(1, 500.0, 500.0, 100, 2)]
     for request in requests:
         request.prefix, request.shared, request.kept = 7, 64, 64
@@ -174,7 +174,7 @@ def test_a_prefix_is_computed_once() -> None:
 
 
 def test_the_next_turn_waits_for_the_answer() -> None:
-    """A turn that is due while the one before runs is sent when that is done, and finds all of it but the last token."""
+    """A turn that is due while the one before runs is sent when that is done, and finds that in the cache."""
     recorder = Recorder(0, inf, Objective())
     one = replica(Clockwork(token=1.0, alone=1.0), Policy(tokens=1000, running=8), recorder)
     first, second = Request(0, 0.0, 0.0, 10, 5), Request(1, 1.0, 1.0, 20, 1)
@@ -184,3 +184,19 @@ def test_the_next_turn_waits_for_the_answer() -> None:
     assert first.finished == 14.0
     assert second.arrival == 14.0
     assert second.finished == 19.0
+
+
+def test_memory_beside_windows_is_that_of_every_length() -> None:
+    """Sequences pass their windows at different times: what is taken is the sum of what each of them holds."""
+    recorder = Recorder(0, inf, Objective())
+    room = Room(1e-3, 1e-4, 50.0, 2e-5)
+    one = replica(Clockwork(token=0.01, alone=0.01), Policy(tokens=64, running=100), recorder, room=room)
+    random = np.random.default_rng(5)
+    for i in range(200):
+        request = Request(i, 0.2 * i, 0.2 * i, int(random.integers(1, 90)), int(random.integers(2, 120)))
+        one.advance(request.ready)
+        one.receive(request)
+        decoding = sum(room.held(r.input + r.output - 1 - (ends - one.decoded)) for ends, _, r in one.ending)
+        filling = sum(room.held(r.computed) for r in one.filling)
+        assert one.taken == pytest.approx(decoding + filling, abs=1e-12)
+    assert recorder.counted > 50

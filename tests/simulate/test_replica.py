@@ -78,10 +78,10 @@ class Witness:
 
 
 ROOMS = st.sampled_from([
-    Room(0.0, 1 / CAPACITY, 0.0),
-    Room(0.01, 0.98 / CAPACITY, 1.0),
-    Room(0.0, 1 / CAPACITY, 0.0, full=60, later=0.25 / CAPACITY),
-    Room(0.0, 0.0, 0.0),
+    Room(0.0, 1 / CAPACITY),
+    Room(0.01, 0.98 / CAPACITY),
+    Room(0.0, 1 / CAPACITY, full=60, later=0.25 / CAPACITY),
+    Room(0.0, 0.0),
 ])  # fmt: skip
 POLICIES = st.builds(
     Policy, tokens=st.integers(1, 80), running=st.integers(1, 12), mixes=st.booleans(), splits=st.booleans(),
@@ -152,7 +152,7 @@ def test_all_requests_are_done_once_in_the_memory_that_is_there(
 def test_nobody_waits_while_there_is_room_for_all(sent: list[Request], policy: Policy) -> None:
     """Without a limit of memory a request waits for steps' tokens and for a place alone."""
     witness = Witness()
-    replica = Replica(Rule(), policy, Room(0.0, 0.0, 0.0), witness, lambda r: r.left)  # type: ignore[arg-type]
+    replica = Replica(Rule(), policy, Room(0.0, 0.0), witness, lambda r: r.left)  # type: ignore[arg-type]
     witness.replica = replica
     for request in sent:
         replica.advance(request.ready)
@@ -169,7 +169,7 @@ def test_nobody_waits_while_there_is_room_for_all(sent: list[Request], policy: P
 
 def test_windows_end_with_the_memory_that_they_began_with() -> None:
     """Prompts on both sides of a window of 60, always two at once: shares go to what each takes at its end, exactly."""
-    room = Room(0.0, 1 / CAPACITY, 0.0, full=60, later=0.25 / CAPACITY)
+    room = Room(0.0, 1 / CAPACITY, full=60, later=0.25 / CAPACITY)
     witness = Witness()
     replica = Replica(Rule(), Policy(tokens=64, running=8), room, witness, lambda r: r.left)  # type: ignore[arg-type]
     witness.replica = replica

@@ -82,7 +82,8 @@ EngineName = Annotated[
     str | None,
     Parameter(
         help="Whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …; `none` is kernels alone. Where "
-        "not given `vllm` on the chips that it serves, elsewhere `none`."
+        "not given `vllm` on the chips that it serves, elsewhere `none`. Its settings in brackets: "
+        "`vllm(max_num_seqs=128)`."
     ),
 ]
 Formats = Annotated[
@@ -172,7 +173,7 @@ def warn_beyond(model: Model, steps: list[tuple[str, Step]]) -> None:
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
+def progress_bar(title: str) -> Iterator[Callable[[int, int | None, str], None]]:
     """A bar on stderr that says which part of how many was done last; gone in the end."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -181,7 +182,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
 
-        def done(number: int, total: int, part: str) -> None:
+        def done(number: int, total: int | None, part: str) -> None:
             bar.update(task, completed=number, total=total, description=f"{title}: {part}")
 
         yield done

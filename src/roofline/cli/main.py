@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from roofline import __version__
 from roofline.model.errors import InputError
 from roofline.show.stdout import printing
+from roofline.version import __version__
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -25,6 +25,8 @@ COMMANDS = {
     "generate": "MODEL --on CHIP --input TOKENS --output TOKENS [OPTIONS]",
     "train": "MODEL --on CLUSTER --batch SEQUENCES --tokens TOKENS [OPTIONS]",
     "serve": "MODEL --on CHIP --input TOKENS --output TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",
+    "simulate": "MODEL --on CHIP (--input TOKENS --output TOKENS (--rate RATE | --concurrency USERS) | --trace FILE) "
+    "[OPTIONS]",
     "report": "MODEL --on CHIP --output FILE [OPTIONS]",
     "diff": "A B [OPTIONS]",
     "plot": "MODEL [--on CHIP ...] --output FILE [OPTIONS]",

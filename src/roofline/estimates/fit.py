@@ -53,7 +53,7 @@ class Fit(Deployed):
         "model": "", "deployment": "", "engine": "", "formats": "", "batch": "", "batch_per_replica": "",
         "idle_replicas": "", "context": "", "chunk": "", "memory": "B", "fits": "", "largest_batch": "",
         "longest_context": "", "fewest_chips": "", "fewest_layout": "", "most_running": "",
-        "gpu_kv_cache_size": "tokens", "maximum_concurrency": "", "changes": "",
+        "gpu_kv_cache_size": "", "maximum_concurrency": "", "changes": "",
     }  # fmt: skip
 
     asked: Setup
@@ -102,10 +102,16 @@ class Fit(Deployed):
         return not self.shape and most < UNBOUNDED and bool(self._holding.fits(most + 1, self.context))
 
     @cached_property
+    def tables(self) -> Count:
+        """Tables of blocks of a sequence: several where a hybrid cache is allocated in groups of equal pages."""
+        pages = self._holding.pages(self._holding.ranks[0])
+        return 1 if pages is None else pages.tables
+
+    @cached_property
     def gpu_kv_cache_size(self) -> Count | None:
-        """Tokens of cache, as vLLM logs them: `GPU KV cache size`."""
-        tokens = self._holding.cache_tokens()
-        return None if tokens is None else shaped_whole(tokens, self.shape)
+        """Tokens of cache, as vLLM logs them: those of as many requests of this context as it holds, rounded down."""
+        requests = self._holding.cache_concurrency(self.context)
+        return None if requests is None else shaped_whole(requests * self.context // 1, self.shape)
 
     @cached_property
     def maximum_concurrency(self) -> Count | None:

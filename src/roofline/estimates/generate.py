@@ -278,7 +278,7 @@ def draft_plan(asked: Setup, speculation: Speculation) -> Plan | None:
     if not model.drafts:
         raise InputError("mtp", model.name, "a model with draft layers of its own")
     own = changed_model(model, layers=model.drafts[:1], drafts=())
-    whole = changed_model(deployment, layout=changed_model(deployment.layout, pp=1, stages=None))
+    whole = changed_model(deployment, layout=changed_model(deployment.layout, pp=1, stages=()))
     return plan_of(own, whole, asked.formats, asked.engine, asked.law)
 
 
@@ -401,4 +401,6 @@ def generation(
     broadcast(batch=sequences, input=new, output=out, layout=asked.layout)
     check_context(asked.model, prefill(1, new + out - 1))
     check_formats(asked.plan)
+    if speculation is not None:
+        draft_plan(asked, speculation)  # which may not be there
     return Generation(asked, sequences, new, out, speculation)

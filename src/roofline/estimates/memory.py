@@ -20,8 +20,9 @@ from roofline.estimates.deployment import Deployment
 from roofline.estimates.pages import CachePages, cache_pages, cached_layers
 from roofline.estimates.span import shaped
 from roofline.machine.engine import Engine
-from roofline.model.maths import Count, is_array, least, most, some, where
+from roofline.model.maths import Count, ceil_div, is_array, least, most, some, where
 from roofline.model.model import Model
+from roofline.model.modules import Experts
 from roofline.model.precision import Precision
 from roofline.result import Figured, Flag, Units
 from roofline.work.lower import lower
@@ -123,7 +124,8 @@ class Holding:
 
     def _of(self, rank: Model, groups: Sequences, new: Count) -> Memory:
         sequences, tokens = sum(n for n, _ in groups), sum(n * length for n, length in groups)
-        engine, chip, weights = self.engine, self.deployment.chip, rank.weight_bytes(self.formats)
+        engine, chip = self.engine, self.deployment.chip
+        weights = rank.weight_bytes(self.formats) + self.padding(rank)
         step = most(self.chunk if engine.profiled else least(self.chunk, tokens), new)
         active = self.activations(rank, step, least(engine.most_running if engine.profiled else sequences, step))
         overhead = engine.overhead(self.together)
@@ -137,6 +139,20 @@ class Holding:
             chip.capacity, weights=weights, cache=cache, state=state, activations=active, overhead=overhead,
             budget=engine.cache_budget(engine.seen(chip), weights, active, overhead),
         )  # fmt: skip
+
+    def padding(self, rank: Model) -> Count:
+        """Bytes by which the engine widens the weights of routed experts."""
+        fmt = self.formats.experts
+        inner, hidden = self.engine.multiples(fmt.name, self.deployment.chip.generation)
+        if (inner, hidden) == (1, 1):
+            return 0
+        padded: Count = 0
+        for module, layers in rank.modules():
+            if isinstance(module, Experts) and self.formats.of(module) == fmt:
+                wide, high = ceil_div(module.inner, inner) * inner, ceil_div(module.hidden, hidden) * hidden
+                more = module.held * (wide * high - module.inner * module.hidden) * (3 if module.gated else 2)
+                padded = padded + layers * fmt.bytes(more)
+        return padded
 
     @cached_property
     def together(self) -> Count:
@@ -156,17 +172,13 @@ class Holding:
     def _all_tokens(self) -> bool:
         return not some(self.deployment.layout.cp > 1)
 
-    def cache_tokens(self) -> Count | None:
-        """vLLM's `GPU KV cache size` in tokens, of the fullest rank of a replica; None where there are no pages."""
-        return self._of_pools(lambda pages, budget: pages.tokens(budget))
-
     def cache_concurrency(self, tokens: Count) -> Count | None:
-        """vLLM's `Maximum concurrency` for sequences of so many tokens; None where there are no pages."""
-        return self._of_pools(lambda pages, budget: pages.concurrency(budget, tokens, self.chunk))
-
-    def _of_pools(self, figure: Callable[[CachePages, Count], Count]) -> Count | None:
-        pools = ((self.pages(rank), self._of(rank, ((1, 1),), 0).budget) for rank in self.ranks)
-        known = [figure(pages, budget) for pages, budget in pools if pages is not None and budget is not None]
+        """Sequences of so many tokens that the cache holds, each at its most; None where there are no pages."""
+        known: list[Count] = []
+        for rank in self.ranks:
+            pages, budget = self.pages(rank), self._of(rank, ((1, 1),), 0).budget
+            if pages is not None and budget is not None:
+                known.append(pages.concurrency(budget, tokens, self.chunk))
         return reduce(least, known) if known else None
 
     def activations(self, rank: Model, tokens: Count, sequences: Count) -> Count:

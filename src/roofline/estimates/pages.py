@@ -109,14 +109,15 @@ class CachePages:
         return most(0, budget // self.block_bytes)
 
     def concurrency(self, budget: Count, tokens: Count, chunk: int) -> Count:
-        """Sequences of so many tokens that the pool holds, each at its most: vLLM's `Maximum concurrency`."""
+        """Sequences of so many tokens that the pool holds, each at its most: vLLM's `Maximum concurrency`.
+
+        Times the tokens it is what vLLM since 0.21 logs as `GPU KV cache size`
+        (vllm/v1/core/kv_cache_utils.py, get_kv_cache_capacity).
+        """
         return self.pool(budget) / sum(g.most_blocks(tokens, chunk) for g in self.groups)
 
-    def tokens(self, budget: Count) -> Count:
-        """vLLM's `GPU KV cache size`: blocks of each table times the tokens of the smallest block.
-
-        vLLM of 2026 logs `concurrency` times the longest sequence in its place where there are several groups.
-        """
+    def smallest_tables(self, budget: Count) -> Count:
+        """What vLLM before 0.21 logs as `GPU KV cache size`: blocks of each table times the tokens of the smallest."""
         smallest = reduce(least, (g.block for g in self.groups if not g.layers.recurrent))
         return self.pool(budget) // self.tables * smallest
 
@@ -128,7 +129,7 @@ def cached_layers(rank: Model, precision: Precision) -> tuple[CachedLayers, ...]
     for section, module, n in rank.placed():
         if isinstance(module, (Compressor, CompressedAttention)):
             return None
-        if hasattr(module, "state"):
+        if np.any(np.asarray(getattr(module, "state", 0))):
             so_far = states.get(section, CachedLayers(n))
             states[section] = replace(so_far, state=so_far.state + stored_state(module, precision))
         elif hasattr(module, "cache_width") and not module.idle and np.any(np.asarray(module.cache_width)):

@@ -97,7 +97,7 @@ class Side(Figured):
     def software(self) -> str | None:
         """The engine: the one given, else that of its step; null without a chip."""
         engine = self.engine_of(self.step or PHASES[0])
-        return None if engine is None else engine.id
+        return None if engine is None else engine.plain()
 
     @property
     def label(self) -> str:

@@ -42,7 +42,10 @@ def worse(a: Grade, b: Grade) -> Grade:
 
 @dataclass(frozen=True)
 class Constants:
-    """A law's record and what is known of it: the grade and the interval's factors for short and for long ops."""
+    """A law's record and what is known of it: the grade and the interval's factors for short and for long ops.
+
+    `later`: those two of releases later than the ones that were fitted, None where none was measured.
+    """
 
     record: Any
     grade: str
@@ -50,6 +53,7 @@ class Constants:
     large: tuple[float, float]
     mape: float | None = None
     rows: int = 0
+    later: tuple[tuple[float, float], tuple[float, float]] | None = None
 
     @cached_property
     def launch(self) -> float:
@@ -61,10 +65,15 @@ class Constants:
         """Seconds under which an op is a short one: three launch floors."""
         return 3 * float(self.record.t0 + getattr(self.record, "quantise_t0", 0.0))
 
-    def interval(self, seconds: Count) -> tuple[Count, Count]:
-        """Factors of the 80 % interval of an op that takes so long."""
+    def interval(self, seconds: Count, fitted: bool = False) -> tuple[Count, Count]:
+        """Factors of the 80 % interval of an op that takes so long.
+
+        An op errs on its own account and with the release of its kernels: `fitted` is of the first alone, for the
+        releases that the constants were fitted on; both are measured on later ones, where there are any.
+        """
+        small, large = (self.small, self.large) if fitted or self.later is None else self.later
         short = seconds < self.short
-        return where(short, self.small[0], self.large[0]), where(short, self.small[1], self.large[1])
+        return where(short, small[0], large[0]), where(short, small[1], large[1])
 
 
 @dataclass(frozen=True)
@@ -123,7 +132,7 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
             return known if grade == "A" or place.startswith("vendor") else _foreign(known, chip, kind)
     if (dtype, kind) == ("sq", "experts"):  # int8: no row anywhere
         base = constants_for(chip, "fp8", kind, software)
-        return replace(base, grade="C", small=UNKNOWN, large=UNKNOWN)
+        return replace(base, grade="C", small=UNKNOWN, large=UNKNOWN, later=None)
     if dtype not in ("bf16", "bf16_kv_bf16"):
         base = constants_for(chip, "bf16_kv_bf16" if kind.startswith("latent") else "bf16", _plain(kind), software)
         if dtype == "fp16" or kind == "stream":
@@ -192,5 +201,12 @@ def _record(node: Mapping[str, Any], kind: str, software: str | None, grade: str
     return Constants(
         RECORDS[kind](**{k: float(v) for k, v in entry.items() if k in names}), grade,
         (entry["low_small"], entry["high_small"]), (entry["low"], entry["high"]),
-        entry.get("mape"), entry.get("rows", 0),
+        entry.get("mape"), entry.get("rows", 0), _later(entry),
     )  # fmt: skip
+
+
+def _later(entry: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    if "later_low" not in entry:
+        return None
+    small, large = ((entry[f"later_low{k}"], entry[f"later_high{k}"]) for k in ("_small", ""))
+    return small, large

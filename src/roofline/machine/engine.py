@@ -40,10 +40,10 @@ class Engine:
     where a model is on several chips, `graph_bytes` more for CUDA graphs; `driver_bytes`: memory that CUDA does not
     show.
     `chunk`: most new tokens of a step; `most_running`: most sequences that a replica's scheduler runs at once.
-    `captured`: the largest batch whose decode step is captured as a CUDA graph; `eager`: none is, and kernels are
-    launched one by one, `eager_launch_s` host seconds each. `words`: the engine's own words for these settings, and
-    which field each sets; `by_chip`: their defaults, as `on` picks them by chip; `asked`: the settings that were given,
-    as they were written.
+    `captured`: the largest batch captured as a CUDA graph, where that decides SGLang's share; `eager`: none is, and
+    kernels are launched one by one, `eager_launch_s` host seconds each. `words`: the engine's own words for these
+    settings, and the general name of each; `by_chip`: their defaults, as `on` picks them; `asked`: those that were
+    given, as they were written.
     `rereads`: its decode attention serves one query head at a time and reads the
     group's keys and values again, from a cache that many times as fast as the memory; 0 where heads share one read.
     `launch_s`: seconds the host needs to launch a kernel, which a step takes at least for each of its ops; 0 with CUDA
@@ -54,8 +54,9 @@ class Engine:
     of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
     `mixes`: prompts and decodes share a step, else prompts go first, alone. `splits`: a prompt longer than what is left
     of a step's tokens is cut into chunks. `reserves`: a request begins where the memory holds it to its last token.
-    `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the one after.
-    `serves`: generations and kinds of chips that it runs on.
+    `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the one
+    after. `pads`: by format of routed experts and generation of chip, of what the inner and the hidden width of its
+    weights in memory are multiples. `serves`: generations and kinds of chips that it runs on.
     """
 
     id: str
@@ -93,6 +94,7 @@ class Engine:
     splits: bool = True
     reserves: bool = False
     ahead: bool = False
+    pads: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     serves: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     by_chip: Sequence[Mapping[str, Any]] = ()
@@ -106,6 +108,12 @@ class Engine:
         """How results call it, and how it is asked for: `vllm`, or `vllm(max_num_seqs=128)`."""
         settings = ",".join(f"{key}={value}" for key, value in self.asked)
         return f"{self.id}({settings})" if settings else self.id
+
+    @property
+    def titled(self) -> str:
+        """Its name for people, with the settings that were asked for: `vLLM (max_num_seqs=128)`."""
+        settings = ", ".join(f"{key}={value}" for key, value in self.asked)
+        return f"{self.name} ({settings})" if settings else self.name
 
     def on(self, chip: Chip) -> Engine:
         """The engine with its defaults on a chip, beside what was asked for or is not as in the catalog."""
@@ -141,6 +149,11 @@ class Engine:
     def kernel(self, fmt: str, generation: str) -> str | None:
         """The dtype of the kernel for experts in a format, None where it is the format's own."""
         return self.runs.get(fmt, {}).get(generation)
+
+    def multiples(self, fmt: str, generation: str) -> tuple[int, int]:
+        """Of what the inner and the hidden width of routed experts in a format are multiples in memory."""
+        inner, hidden = self.pads.get(fmt, {}).get(generation, (1, 1))
+        return inner, hidden
 
     def dispatching(self, formats: Precision) -> Precision:
         """The formats with that of a dispatch, where none was asked for and the engine has one for such experts."""

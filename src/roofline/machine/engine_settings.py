@@ -14,6 +14,8 @@ from typing import Any
 from roofline.machine.chip import Chip
 from roofline.model.errors import InputError, nearest
 
+OF_SOME = ("captured",)
+"""Settings that only engines with a word of their own for them have: in the others' figures they change nothing."""
 Asked = tuple[tuple[str, str], ...]
 """Settings as they were written, key and value."""
 _BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
@@ -56,6 +58,7 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "captured": ("captured", _whole_number, "a whole number from 1 to 2^24"),
     "eager": ("eager", _switch, "1 or 0"),
     "graphs": ("graph_bytes", _bytes, "bytes with their unit, such as 500MB or 0B"),
+    "sampled": ("sampled_bytes", _bytes, "bytes with their unit, such as 14B"),
     "reserve": ("overhead_bytes", _bytes, "bytes with their unit, such as 2GB or 1.5GiB"),
 }
 
@@ -69,7 +72,7 @@ def asked_settings(spec: str, inside: str, words: Mapping[str, str]) -> tuple[As
     """
     if not inside.endswith(")"):
         raise InputError("engine", spec, "a name, or a name and settings in brackets: vllm(max_num_seqs=128)")
-    known = {**{name: name for name in GENERAL}, **words}
+    known = {**{name: name for name in GENERAL if name not in OF_SOME}, **words}
     asked: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
     for part in inside[:-1].split(",") if inside[:-1].strip() else ():

@@ -24,6 +24,7 @@ Number: TypeAlias = Any
 
 TILES = (64, 128, 256)  # edge of the square output tile one block of a GEMM computes
 SPLITS = (1, 2, 4, 8, 16)  # how many blocks may share the k loop of one tile
+GRAIN = 8  # rows by which one tile of a GEMM is taller than another
 QUERY_TILE = 64  # query rows are computed in multiples of this
 LONG_TILE = 128  # rows of the block that ends last in causal attention
 SINGLE_REACH = 256.0  # cached tokens after which a kernel that serves one query head per block shares the walk
@@ -261,13 +262,17 @@ def tiling(
 ) -> Any:  # fmt: skip
     """Seconds in output tiles of edge τ = `tile` whose k loops s = `split` blocks share.
 
-    blocks = groups·⌈m/τ⌉·⌈n/τ⌉·s;  arithmetic = waves(blocks)·2·τ·η·(k/s)·units/(compute·peak), η = min(τ, ⌈m⌉_height);
+    blocks = groups·⌈m/τ⌉·⌈n/τ⌉·s;  arithmetic = waves(blocks)·2·τ·η·(k/s)·units/(compute·peak),
+    η = min(τ, max(height, ⌈m/⌈m/τ⌉⌉_8)): the rows are shared out evenly, and libraries have tiles of many heights, for
+    the matrix instructions take a side in multiples of 8 (PTX ISA, wgmma.mma_async, mma and tcgen05.mma);
     latency = waves(blocks)·(k/s)·step;  a split (s > 1) adds its price and the traffic of s partial sums in fp32.
     """
     tall = tile if c.tile else most(tile, c.height)
-    blocks = groups * ceil(m / tall) * ceil(n / tile)
+    rows = ceil(m / tall)
+    blocks = groups * rows * ceil(n / tile)
     turns = waves(blocks * split, chip.units) * k / split
-    arithmetic = turns * 2 * tile * least(tall, padded(m, c.height)) * chip.units / (c.compute * chip.peak)
+    high = least(tall, most(c.height, padded(m / most(rows, 1), least(c.height, GRAIN))))
+    arithmetic = turns * 2 * tile * high * chip.units / (c.compute * chip.peak)
     price = where(split > 1, c.split + groups * m * n * 4 * split / (c.l2 * chip.bandwidth), 0.0)
     return smooth_max(c.sharp, arithmetic, memory, turns * c.step) + price
 

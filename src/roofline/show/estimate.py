@@ -90,7 +90,7 @@ def deployment_text(d: Deployment) -> str:
 
 def first_line(answer: Deployed, memory: Memory) -> str:
     """Where it runs and whose software runs it, and where it does not fit that it does not."""
-    where = f"{deployment_text(answer.deployment)} · {answer.engine.name}"
+    where = f"{deployment_text(answer.deployment)} · {answer.engine.titled}"
     return where if memory.fits else f"{where}: {misfit(memory)}"
 
 

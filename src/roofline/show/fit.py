@@ -20,7 +20,7 @@ def fit_text(f: Fit) -> str:
     sequences = f"{f.batch_per_replica} × {f.context} tokens"
     rows = [
         ("weights", m.weights, f.formats.text()),
-        ("KV cache", m.cache, f"{sequences} in blocks of {f.engine.block}"),
+        ("KV cache", m.cache, f"{sequences} in {blocks_text(f)}"),
         *([("state", m.state, f"recurrent state of {f.batch_per_replica} sequences")] if m.state else []),
         ("activations", m.activations, activations_text(f)),
         ("overhead", m.overhead, f.engine.source),
@@ -47,6 +47,13 @@ def fit_text(f: Fit) -> str:
     if f.changes:
         lines.append("would fit with: " + "; or ".join(c.detail for c in f.changes))
     return "\n".join(lines)
+
+
+def blocks_text(f: Fit) -> str:
+    """How the cache is allocated."""
+    if f.tables != 1:
+        return f"groups of equal pages, {f.tables} tables of blocks"
+    return f"blocks of {f.engine.block}"
 
 
 def activations_text(f: Fit) -> str:

@@ -33,17 +33,20 @@ def serving_text(s: Serving) -> str:
 
 
 def _places(s: Serving) -> str:
-    """How many requests there are, and how many of them memory holds."""
+    """How many requests there are, and how many of them memory holds, or the engine runs where those are fewer."""
+    scheduled = s.capacity == s.engine.most_running * s.asked.layout.dp
     if s.in_flight <= s.capacity:
-        return f"{s.in_flight} in flight of {s.capacity} that fit"
+        which = f"{s.engine.name} runs at once" if scheduled else "fit"
+        return f"{s.in_flight} in flight of {s.capacity} that {which}"
+    most = f"{s.engine.name} runs {s.capacity}" if scheduled else f"memory holds {s.capacity}"
     waiting = f", {s.in_flight - s.capacity} wait" if s.capacity else ""
-    return f"{s.in_flight} in flight; memory holds {s.capacity}{waiting}"
+    return f"{s.in_flight} in flight; {most}{waiting}"
 
 
 def pools_text(p: Pools) -> str:
     """Two pools: how many replicas of each, and what a request sees."""
     lines = [
-        f"{p.input} in, {p.output} out, {p.engine.name}: {p.prefills} × prefill on {deployment_text(p.prefill)}, "
+        f"{p.input} in, {p.output} out, {p.engine.titled}: {p.prefills} × prefill on {deployment_text(p.prefill)}, "
         f"{p.decodes} × decode on {deployment_text(p.decode)}: {p.chips} chips",
         "",
         f"TTFT      {span_text(p.ttft)}",

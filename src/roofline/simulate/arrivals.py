@@ -24,6 +24,11 @@ class Arrivals(ABC):
 
     rate: float | None
 
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """What it is, in words."""
+
     @abstractmethod
     def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
         """Seconds at which requests `first` to `first + number − 1` arrive, where the one before came at `before`.
@@ -41,6 +46,10 @@ class Constant(Arrivals):
     def __post_init__(self) -> None:
         number_above("rate", self.rate, FASTEST)
 
+    @property
+    def text(self) -> str:
+        return f"{self.rate:g} requests/s (constant)"
+
     def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
         return np.arange(first, first + number) / self.rate
 
@@ -53,6 +62,10 @@ class Poisson(Arrivals):
 
     def __post_init__(self) -> None:
         number_above("rate", self.rate, FASTEST)
+
+    @property
+    def text(self) -> str:
+        return f"{self.rate:g} requests/s (poisson)"
 
     def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
         return _after(before, random.standard_exponential(number) / self.rate)
@@ -72,6 +85,10 @@ class Gamma(Arrivals):
     def __post_init__(self) -> None:
         number_above("rate", self.rate, FASTEST)
         number_above("cv", self.cv, LARGEST_CV)
+
+    @property
+    def text(self) -> str:
+        return f"{self.rate:g} requests/s (gamma({self.cv:g}))"
 
     def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
         square = self.cv * self.cv
@@ -95,6 +112,12 @@ class Closed(Arrivals):
         _users(self.concurrency)
         seconds_named("think", self.think)
         seconds_named("ramp", self.ramp)
+
+    @property
+    def text(self) -> str:
+        think = f", {self.think:g} s apart" if self.think else ""
+        ramp = f", the first within {self.ramp:g} s" if self.ramp else ""
+        return f"{self.concurrency} always in flight{think}{ramp}"
 
     def times(self, random: np.random.Generator, first: int, number: int, before: float) -> NDArray[np.float64]:
         return np.full(number, np.nan)

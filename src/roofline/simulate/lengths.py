@@ -37,6 +37,11 @@ class Lengths(ABC):
     def largest(self) -> int | None:
         """The most that is ever drawn; None where there is no most."""
 
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """What it is, as a person spells it."""
+
     @abstractmethod
     def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
         """So many lengths."""
@@ -58,6 +63,10 @@ class Fixed(Lengths):
     @property
     def largest(self) -> int:
         return self.tokens
+
+    @property
+    def text(self) -> str:
+        return str(self.tokens)
 
     def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
         return np.full(number, self.tokens, dtype=np.int64)
@@ -81,6 +90,10 @@ class Uniform(Lengths):
     @property
     def largest(self) -> int:
         return self.high
+
+    @property
+    def text(self) -> str:
+        return f"uniform({self.low},{self.high})"
 
     def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
         return random.integers(self.low, self.high, number, dtype=np.int64, endpoint=True)
@@ -131,6 +144,11 @@ class Lognormal(Lengths):
     def largest(self) -> int | None:
         return self.most
 
+    @property
+    def text(self) -> str:
+        most = "" if self.most is None else f",max={self.most}"
+        return f"lognormal({self.center:g},{self.cv:g}{most})"
+
     def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
         values = np.exp(self.mu + self.sigma * random.standard_normal(number))
         lengths: NDArray[np.int64] = np.rint(np.clip(values, 1, self.most or MOST_TOKENS)).astype(np.int64)
@@ -170,6 +188,10 @@ class Empirical(Lengths):
     @property
     def largest(self) -> int:
         return int(self.values.max())
+
+    @property
+    def text(self) -> str:
+        return f"of {self.values.size} lengths, {self.mean:.4g} on average"
 
     def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
         return self.values[random.integers(0, self.values.size, number)]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from roofline.estimates.settings import Setup
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
     from roofline.simulate.speculation import Drafting
+
+
+class NoRoomError(InputError):
+    """A memory that does not hold one request."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +43,20 @@ class Policy:
 class Room:
     """What the memory of a replica holds: shares of what its engine leaves the KV cache and recurrent state.
 
-    A sequence of n tokens takes `each` + `token`·(n + `slack`): the part of its last block that is empty is half a
-    block on average. Layers that keep a window take no more beyond `full` tokens, when `token` falls to `later`.
+    A sequence of n tokens takes `each` + `token`·n; half a block that is empty, on average, is in `each`. Layers that
+    keep a window take no more beyond `full` tokens, when `token` falls to `later`.
     """
 
     each: float
     token: float
-    slack: float
     full: float = float("inf")
     later: float = 0.0
 
     def held(self, tokens: float) -> float:
         """The share of a sequence of so many tokens."""
-        whole = tokens + self.slack
-        if whole <= self.full:
-            return self.each + self.token * whole
-        return self.each + self.token * self.full + self.later * (whole - self.full)
+        if tokens <= self.full:
+            return self.each + self.token * tokens
+        return self.each + self.token * self.full + self.later * (tokens - self.full)
 
 
 def policy_of(asked: Setup, groups: int, room: Room, width: int = 1) -> Policy:
@@ -65,8 +70,8 @@ def policy_of(asked: Setup, groups: int, room: Room, width: int = 1) -> Policy:
     if width > 1:
         running = min(running, max(1, engine.chunk // width))
     return Policy(
-        engine.chunk, min(running, int(1 / smallest)) if smallest > 0 else running, mixes=engine.mixes, splits=engine.splits,
-        reserves=engine.reserves, ahead=engine.ahead, width=width,
+        engine.chunk, min(running, int(1 / smallest)) if smallest > 0 else running, mixes=engine.mixes,
+        splits=engine.splits, reserves=engine.reserves, ahead=engine.ahead, width=width,
     )  # fmt: skip
 
 
@@ -74,32 +79,52 @@ def room_of(asked: Setup, groups: int, longest: int, drafting: Drafting | None =
     """The memory of a replica, or of one of so many groups that share it.
 
     A draft's weights and cache take some of it, and tokens that are proposed have their places.
-
-    The share of one sequence at two lengths beyond every window gives `later`, at one block `each` and `token`.
-    Raises InputError where it does not hold one sequence of `longest` tokens.
+    Raises NoRoomError where it does not hold one sequence of `longest` tokens.
     """
     engine, holding = asked.engine, asked.holding
 
-    def share(tokens: int) -> float:
+    def share(tokens: Any) -> Any:
         memory = holding.memory(((1, tokens),), engine.chunk)
         budget = memory.capacity - (memory.total - memory.cache - memory.state)
-        left = min(budget, memory.budget) if memory.budget is not None else budget
+        left = budget if memory.budget is None else np.minimum(budget, memory.budget)
         own = memory.cache + memory.state
         if drafting is not None:
             left, own = left - drafting.weights, own + drafting.cache(tokens)
-        return float(groups * own / left) if left > 0 else float("inf")
+        return np.where(left > 0, groups * own / np.where(left > 0, left, 1.0), np.inf)
 
-    proposed = 0 if drafting is None else drafting.speculation.length
-    if share(longest + proposed) > 1:
-        raise InputError("on", asked.deployment.cluster.name, f"memory for a request of {longest} tokens")
-    block = engine.block
-    spread = max(block, longest // block * block)
-    points = [(n, share(n)) for n in sorted({block, 2 * block, spread, spread + 64 * block})]
-    (n0, s0), (n1, s1), (n2, s2), (n3, s3) = (points + points[-1:] * 4)[:4]
-    token = (s1 - s0) / (n1 - n0) if n1 > n0 else 0.0
-    later = (s3 - s2) / (n3 - n2) if n3 > n2 else token
-    each = s0 - token * n0
-    if token - later <= 1e-9 * token:
-        return Room(each, token, (block - 1) / 2 + proposed)
-    full = (s2 - each - later * n2) / (token - later)
-    return Room(each, token, (block - 1) / 2 + proposed, full, later)
+    def shares(tokens: Any) -> Any:
+        return share(tokens if drafting is None else tokens + drafting.speculation.length)
+
+    if float(shares(longest)) > 1:
+        raise NoRoomError("on", asked.deployment.cluster.name, f"memory for a request of {longest} tokens")
+    return room_along(shares)
+
+
+SPAN = 4096
+"""Lengths, one after another, over which whole blocks average out."""
+FAR = 2**20
+"""Tokens beyond every window."""
+
+
+def room_along(share: Callable[[Any], Any]) -> Room:
+    """Two straight lines along the share of sequences by their length, in whole blocks: the mean over many lengths.
+
+    `later` is the slope beyond every window; where shorter sequences lie below that line, `each` and `token` are those
+    of a line from one token to the length at which they reach it.
+    """
+    block = np.arange(SPAN)
+    near, far, farther = share(1.0 + block), share(FAR + block), share(2.0 * FAR + block)
+    later = float((farther - far).mean() / FAR)
+    beyond = float((far - later * (FAR + block)).mean())
+    lengths = np.concatenate((1.0 + block, np.geomspace(SPAN, FAR, 257)[1:].round()))
+    below = beyond + later * lengths - np.concatenate((near, share(lengths[SPAN:])))
+    step = float(np.diff(far).max(initial=0.0))
+    inside = below > step + 1e-9 * abs(beyond)
+    if not inside.any():
+        return Room(beyond, later)
+    full = float(lengths[np.flatnonzero(inside)[-1]]) + 1
+    run = np.linspace(1, full, SPAN).round()
+    token, each = (float(v) for v in np.polyfit(run, share(run), 1))
+    token, each = max(token, later), max(0.0, each)
+    crossing = (beyond - each) / (token - later) if token > later else full
+    return Room(each, token, crossing, later)

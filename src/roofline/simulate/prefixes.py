@@ -42,7 +42,7 @@ class Prefixed:
     def matching(self, request: Request) -> int:
         """Prompt tokens that are there, in whole blocks; the last token of a prompt is always computed."""
         tokens = 0
-        for key, wanted in pieces(request):
+        for key, wanted in fronts(request):
             entry = self.entries.get(key)
             if entry is None:
                 break
@@ -54,7 +54,7 @@ class Prefixed:
     def awakened(self, request: Request, tokens: int) -> float:
         """The share of memory that nobody else uses of the cached tokens that a request would."""
         share = 0.0
-        for key, wanted in pieces(request):
+        for key, wanted in fronts(request):
             if tokens <= 0:
                 break
             share += self.share(max(0, min(wanted, tokens) - self.entries[key].used))
@@ -63,7 +63,7 @@ class Prefixed:
 
     def pin(self, request: Request, tokens: int) -> None:
         """A request uses so many tokens of what is there."""
-        for key, wanted in pieces(request):
+        for key, wanted in fronts(request):
             if tokens <= 0:
                 break
             used = min(wanted, tokens)
@@ -83,7 +83,7 @@ class Prefixed:
     def keep(self, request: Request) -> None:
         """A request has computed its prompt: others find its front from now on, which counts as theirs too."""
         known, total = set(request.pins), 0
-        for key, tokens in pieces(request):
+        for key, tokens in fronts(request):
             entry = self.entries.setdefault(key, Entry())
             if key not in known:
                 entry.pins += 1
@@ -132,7 +132,7 @@ class Prefixed:
                 del self.entries[key]
 
 
-def pieces(request: Request) -> Iterator[tuple[int, int]]:
+def fronts(request: Request) -> Iterator[tuple[int, int]]:
     """The keys of a prompt's front, each with its tokens."""
     if request.chain:
         each = request.shared

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from math import inf
 
 from roofline.simulate.replica import Request
-from roofline.simulate.statistics import Means, Sample, Timeline
+from roofline.simulate.statistics import Means, OverTime, Sample
 
-ROW = (
-    "request", "replica", "arrival", "input", "output", "cached", "queue", "ttft", "tpot", "latency", "preemptions",
-)  # fmt: skip
-"""Columns of the requests that a simulation writes: seconds, tokens and counts."""
-Row = tuple[float, ...]
+ROW = {
+    "request": int, "replica": int, "arrival_s": float, "input_tokens": int, "output_tokens": int, "cached_tokens": int,
+    "queue_s": float, "ttft_s": float, "tpot_s": float, "latency_s": float, "preemptions": int,
+}  # fmt: skip
+"""Columns of the requests that a simulation writes; TPOT is none where there is one token."""
+Row = tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Recorder:
     steps: int = 0
     busy: float = 0.0
     decoding: float = 0.0
-    timeline: Timeline = field(default_factory=lambda: Timeline(("running", "waiting", "memory", "busy")))
+    timeline: OverTime = field(default_factory=lambda: OverTime(("running", "waiting", "memory", "busy")))
 
     def step(self, start: float, end: float, state: tuple[int, int, float]) -> None:
         """A replica was busy, with so many requests running and waiting and so full a memory."""
@@ -89,7 +90,7 @@ class Recorder:
         self.cached += request.hit
         self.prompts_done += request.input
         self.preempted += request.preempted
-        tpot = 0.0
+        tpot: float | None = None
         self.ttft.add(ttft)
         self.ttft_means.add(ttft)
         self.latency.add(latency)
@@ -99,7 +100,7 @@ class Recorder:
             tpot = (latency - ttft) / (request.output - 1)
             self.tpot.add(tpot)
             self.tpot_means.add(tpot)
-        self.met += self.objective.met(ttft, tpot, latency)
+        self.met += self.objective.met(ttft, tpot or 0.0, latency)
         if self.written is not None:
             self.written((
                 request.number, replica, request.arrival, request.input, request.output, request.hit, queue, ttft,

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from math import ceil
+from math import ceil, inf
 from typing import Protocol
 
 from roofline.simulate.policy import Policy, Room
@@ -255,7 +255,7 @@ class Replica:
         self.growing += request.growth
         if self.policy.reserves:
             return
-        room, tokens = self.room, request.computed + self.room.slack
+        room, tokens = self.room, request.computed
         request.rate = request.growth * (room.token if tokens < room.full else room.later)
         self.rate += request.rate
         if tokens < room.full < tokens + request.left:
@@ -264,10 +264,8 @@ class Replica:
 
     def _bend(self) -> None:
         """A sequence is as long as the windows of some layers, which take no more of it from now on."""
-        step, order, request = heappop(self.bending)
-        if order != request.order:
-            return  # it was preempted or has left
-        room, beyond = self.room, self._cached(request) + self.room.slack - self.room.full
+        request = heappop(self.bending)[2]
+        room, beyond = self.room, self._cached(request) - self.room.full
         self.taken += (room.later - room.token) * beyond
         self.rate += request.growth * room.later - request.rate
         request.rate = request.growth * room.later
@@ -278,7 +276,7 @@ class Replica:
 
     # -- steps of decodes alone ------------------------------------------------------------------------------------
     def _decode(self, until: float) -> None:
-        """A row of decode steps: to the next end, to the first one that begins at or after `until`, or while memory lasts."""
+        """A row of decode steps: to the next end, to the first that begins at `until` or later, or to a full memory."""
         decodes = len(self.ending)
         if not decodes:
             raise AssertionError("a request that no memory holds")  # `room_of` refuses those
@@ -331,6 +329,9 @@ class Replica:
             self.tokens -= tokens
             self.growing -= request.growth
             self.rate -= request.rate
+            if tokens < self.room.full < inf:
+                self.bending = [entry for entry in self.bending if entry[1] != request.order]
+                heapify(self.bending)
         request.order, request.rate = 0, 0.0
 
     def _leave(self, request: Request, tokens: int) -> None:

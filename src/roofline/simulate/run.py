@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -61,13 +62,27 @@ def by_readiness(requests: Iterator[Request], recorder: Recorder) -> Iterator[Re
         yield heappop(late)[2]
 
 
+@dataclass(eq=False)
+class Position:
+    """How far a stream has come: the number of requests that were taken from it.
+
+    Of an open one `turn` replicas were chosen in turn, and `later` has the sessions whose turn is under way: the
+    replica, and the turns that wait for it. Of a closed one `coming` are the requests that the scheduler has not seen.
+    """
+
+    number: int = 0
+    turn: int = 0
+    later: dict[int, tuple[int, deque[Request]]] = field(default_factory=dict)
+    coming: list[tuple[float, int, Request]] = field(default_factory=list)
+
+
 # -- open ----------------------------------------------------------------------------------------------------------
 @dataclass(eq=False)
 class Sessions:
     """Turns of conversations: one is sent when the one before is done, to the same replica."""
 
     replicas: Sequence[Replica]
-    later: dict[int, tuple[int, deque[Request]]] = field(default_factory=dict)
+    later: dict[int, tuple[int, deque[Request]]]
 
     def held_back(self, request: Request) -> bool:
         """Whether an earlier turn is under way."""
@@ -99,15 +114,20 @@ class Sessions:
 
 def run_open(
     requests: Iterator[Request], replicas: Sequence[Replica], recorder: Recorder, router: str,
-    enough: Callable[[], bool],
+    enough: Callable[[], bool], position: Position | None = None,
 ) -> None:  # fmt: skip
-    """Requests that come when they come. Ends when the stream does and all are done, or where it is `enough`."""
-    sessions = Sessions(replicas)
+    """Requests that come when they come. Ends when the stream does and all are done, or where it is `enough`.
+
+    `position`: from where the stream goes on; it is up to date whenever `enough` is asked.
+    """
+    at = position or Position()
+    sessions = Sessions(replicas, at.later)
     for replica in replicas:
         assert isinstance(replica.watcher, Watch)
         replica.watcher.finished = sessions.done
-    choose = _router(router, replicas)
-    for number, request in enumerate(by_readiness(requests, recorder)):
+    choose = _router(router, replicas, at)
+    for request in islice(by_readiness(requests, recorder), at.number, None):
+        at.number += 1
         if sessions.held_back(request):
             continue
         place = choose(request)
@@ -115,7 +135,7 @@ def run_open(
         replica.advance(request.ready)
         sessions.begin(request, place)
         replica.receive(request)
-        if not number % CHECKED and enough():
+        if not at.number % CHECKED and enough():
             return
     for replica in replicas:
         replica.advance(inf)
@@ -124,11 +144,14 @@ def run_open(
             replica.advance(inf)
 
 
-def _router(name: str, replicas: Sequence[Replica]) -> Callable[[Request], int]:
+def _router(name: str, replicas: Sequence[Replica], at: Position) -> Callable[[Request], int]:
     """A request → the replica it goes to."""
     if len(replicas) == 1:
         return lambda request: 0
-    turn = iter(_turns(len(replicas)))
+
+    def in_turn(request: Request) -> int:
+        at.turn += 1
+        return (at.turn - 1) % len(replicas)
 
     def least(request: Request) -> int:
         for replica in replicas:
@@ -137,50 +160,45 @@ def _router(name: str, replicas: Sequence[Replica]) -> Callable[[Request], int]:
 
     def prefix(request: Request) -> int:
         lightest = least(request)
-        found = [replica.prefixes.matching(request) for replica in replicas]
-        best = max(range(len(replicas)), key=lambda i: (found[i], -replicas[i].present, -i))
+        cached = [replica.prefixes.matching(request) for replica in replicas]
+        best = max(range(len(replicas)), key=lambda i: (cached[i], -replicas[i].present, -i))
         uneven = replicas[best].present - replicas[lightest].present > UNEVEN
-        return lightest if uneven or not found[best] else best
+        return lightest if uneven or not cached[best] else best
 
-    return {"round-robin": lambda request: next(turn), "least-loaded": least, "prefix-aware": prefix}[name]
-
-
-def _turns(number: int) -> Iterator[int]:
-    while True:
-        yield from range(number)
+    return {"round-robin": in_turn, "least-loaded": least, "prefix-aware": prefix}[name]
 
 
 # -- closed --------------------------------------------------------------------------------------------------------
 def run_closed(
     requests: Iterator[Request], replicas: Sequence[Replica], recorder: Recorder, clients: Closed, engine: Engine,
-    enough: Callable[[], bool],
+    enough: Callable[[], bool], position: Position | None = None,
 ) -> None:  # fmt: skip
     """Clients that each send the next request `think` seconds after their last one was answered.
 
     They are dealt out to the replicas in turn and stay there. Ends where it is `enough`, or the requests end.
+    `position`: from where the stream goes on; it is up to date whenever `enough` is asked.
     """
-    coming: list[tuple[float, int, Request]] = []
-    number = 0
+    at = position or Position()
+    coming, requests = at.coming, islice(requests, at.number, None)
 
     def send(user: int, time: float) -> None:
-        nonlocal number
         request = next(requests, None)
         if request is None:
             return
-        request.arrival, request.ready, request.source = time, time + engine.before(request.input), user
-        if number == recorder.first:
+        request.arrival, request.ready, request.source = time, time + float(engine.before(request.input)), user
+        if at.number == recorder.first:
             recorder.start = time
-        if number + 1 == recorder.last:
+        if at.number + 1 == recorder.last:
             recorder.end = time
-        number += 1
-        heappush(coming, (request.ready, number, request))
+        at.number += 1
+        heappush(coming, (request.ready, at.number, request))
         replica = replicas[user % len(replicas)]
         replica.horizon = min(replica.horizon, request.ready)
 
     for replica in replicas:
         assert isinstance(replica.watcher, Watch)
         replica.watcher.finished = lambda request: send(request.source, request.finished + clients.think)
-    for user in range(clients.concurrency):
+    for user in range(0 if at.number else clients.concurrency):
         send(user, clients.ramp * user / clients.concurrency)
     while not enough():
         following = coming[0] if coming else None

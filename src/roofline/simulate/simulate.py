@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, nan
 from typing import Any, TypedDict, Unpack
 
@@ -14,16 +15,18 @@ from roofline.model.checks import count, real
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
 from roofline.simulate.arrivals import Closed, arrivals_named
+from roofline.simulate.checkpoint import Ledger, digest_of, restore, state_of
 from roofline.simulate.lengths import lengths_named
 from roofline.simulate.policy import Room, policy_of, room_of
 from roofline.simulate.recorder import Objective, Recorder, Row, Watch
 from roofline.simulate.replica import Replica, Request
-from roofline.simulate.run import ROUTERS, run_closed, run_open, sent
-from roofline.simulate.simulation import Simulation, distribution, grows
+from roofline.simulate.run import ROUTERS, Position, run_closed, run_open, sent
+from roofline.simulate.simulation import Quantiles, Simulation, distribution, grows, time_course
 from roofline.simulate.speculation import Drafting
 from roofline.simulate.steps import step_times
-from roofline.simulate.traces import Trace
+from roofline.simulate.traces import Trace, TraceSummary, trace_named
 from roofline.simulate.workload import Prefixes, Workload
+from roofline.version import __version__
 from roofline.work.step import prefill
 
 REQUESTS = 10_000
@@ -36,13 +39,13 @@ UNBOUNDED = 2**20
 """Tokens of the longest request to a model that states no context."""
 
 
-class Traffic(TypedDict, total=False):
+class Requested(TypedDict, total=False):
     """What requests come.
 
     input, output: tokens, a number or a distribution (`uniform(100,2000)`, `lognormal(1024,0.8)`,
     `file(lengths.csv,column)`). rate: requests a second; arrivals: `poisson`, `constant` or `gamma(cv)`.
-    concurrency: requests always in flight, instead of a rate, each sent `think` seconds after the last answer, the first
-    ones within `ramp` seconds.
+    concurrency: requests always in flight, instead of a rate, each sent `think` seconds after the last answer, the
+    first ones within `ramp` seconds.
     prefixes: `Prefixes(number, tokens)` that prompts share. trace: a file of requests, instead of all these; `speed`
     times as fast.
     """
@@ -73,7 +76,7 @@ class Extent:
     until: float | None = None
 
 
-class Simulated(Settings, Traffic, total=False):
+class Simulated(Settings, Requested, total=False):
     """Everything that a simulation is asked."""
 
 
@@ -84,23 +87,30 @@ def simulate(
 ) -> Any:  # fmt: skip
     """A server under traffic, request by request: a `Simulation`, of lists of settings a `Grid`.
 
-    The requests are those of `Traffic`, the settings those of `Settings`. The engine's scheduler puts steps together:
+    The requests are those of `Requested`, the settings those of `Settings`. The engine's scheduler puts steps together:
     chunked prefill, most sequences and tokens, preemption by recompute, prefix cache. `router`: how replicas (`dp` and
     the groups of a pipeline) share requests: `round-robin`, `least-loaded`, `prefix-aware`. `objective`: what counts as
-    goodput. `speculation`: decode steps verify drafts; how many of them are right is drawn. `written` is given a row for each request that counts, `progress` the number of them that are done.
+    goodput. `speculation`: decode steps verify drafts; how many of them are right is drawn. `written` is given a row
+    for each request that counts, in the order in which they are done; where it is a `Ledger`, a simulation that was
+    killed goes on from what it kept. `progress` is given the number of those done.
     The same seed gives the same answer.
     Raises InputError for what is not understood, lengths beyond the model's context, and a memory that does not hold
-    one request.
+    one request, then a `NoRoomError`.
     """
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)
+    if written is not None and any(isinstance(options.get(name), (list, tuple)) for name in ("model", *LISTED)):
+        raise InputError("written", "lists of settings", "one simulation, whose requests are written")
     asked_extent, aim = extent or Extent(), objective or Objective()
-    traffic = {name: options.pop(name) for name in Traffic.__annotations__ if name in options}  # type: ignore[misc]
+    traffic = {name: options.pop(name) for name in Requested.__annotations__ if name in options}  # type: ignore[misc]
 
     def one(model: Any, **where: Any) -> Simulation:
         asked = setup(model_of(model), **where)
         drafting = None if speculation is None else Drafting(asked, speculation)
-        run = Run(asked, stream_of(traffic), asked_extent, router, aim, drafting)
+        stream = stream_of(traffic)
+        if router != ROUTERS[0] and isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
+            raise InputError("router", router, "no router beside a concurrency: users stay with their replica")
+        run = SimulationRun(asked, stream, asked_extent, router, aim, drafting)
         return run.simulated(written, progress)
 
     return each(one, {"model": model, **options}, LISTED)
@@ -114,7 +124,7 @@ def stream_of(traffic: dict[str, Any]) -> Workload | Trace:
         other = next((name for name in given if name != "speed"), None)
         if other is not None:
             raise InputError(other, given[other], "nothing beside a trace, which says it")
-        return trace if isinstance(trace, Trace) else Trace(trace, **given)
+        return trace_named(trace, **given)
     if "speed" in given:
         raise InputError("speed", given["speed"], "a trace beside it")
     for name in ("input", "output"):
@@ -129,7 +139,7 @@ def stream_of(traffic: dict[str, Any]) -> Workload | Trace:
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulationRun:
     """One simulation: a deployment, its traffic, how long, how requests are routed and what they should meet."""
 
     asked: Setup
@@ -143,18 +153,45 @@ class Run:
         """The answer."""
         requests, warmup = self._numbers()
         recorder = Recorder(warmup, inf if requests is None else warmup + requests, self.objective, written)
-        replicas, until = self._replicas(recorder), self.extent.until
+        replicas, until, position = self._replicas(recorder), self.extent.until, Position()
+        ledger = written if isinstance(written, Ledger) else None
+        if ledger is not None:
+            first = replicas[0]
+            who = (
+                __version__,
+                first.times,
+                first.policy,
+                first.room,
+                len(replicas),
+                self.stream,
+                self.seen,
+                self.extent,
+                self.drafting and self.drafting.chances,
+            )
+            state = ledger.begin(digest_of(*who, self.router, self.objective))
+            if state is not None:
+                restore(state, position, replicas, recorder)
 
         def enough() -> bool:
             if progress is not None:
                 progress(recorder.counted)
+            if ledger is not None and ledger.due(recorder.counted):
+                ledger.save(state_of(position, replicas, recorder))
             if until is None:
                 return requests is not None and recorder.counted >= requests
             sure = max(recorder.ttft_means.relative, recorder.latency_means.relative) <= until
             return sure or recorder.counted >= MOST
 
-        left_out = self._send(replicas, recorder, enough)
+        left_out = self._send(replicas, recorder, position, enough)
         return self._answer(recorder, replicas, left_out)
+
+    @cached_property
+    def seen(self) -> TraceSummary | None:
+        """What is in a trace, read once before it is sent; None of what is drawn."""
+        if isinstance(self.stream, Workload):
+            return None
+        requests, warmup = self._numbers()
+        return self.stream.summary(None if requests is None else warmup + requests)
 
     def _numbers(self) -> tuple[int | None, int]:
         """Requests that count, None for all, and those before."""
@@ -175,45 +212,57 @@ class Run:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest request that may come."""
-        context, stream = self.asked.model.context or UNBOUNDED, self.stream
-        if not isinstance(stream, Workload):
-            return context
-        new, out = stream.lengths_in.largest, stream.lengths_out.largest
+        """Tokens of the longest request that the server takes."""
+        context = self.asked.model.context or UNBOUNDED
+        return self.certain or (context if self.seen is None else min(context, self.seen.longest))
+
+    @property
+    def certain(self) -> int | None:
+        """Tokens of the longest request of lengths that are drawn from so many at most; None of others.
+
+        Raises InputError where that is longer than the context.
+        """
+        if not isinstance(self.stream, Workload):
+            return None
+        new, out = self.stream.lengths_in.largest, self.stream.lengths_out.largest
         if new is None or out is None:
-            return context
+            return None
         check_context(self.asked.model, prefill(1, new + out - 1))
         return new + out
 
     def _replicas(self, recorder: Recorder) -> list[Replica]:
         asked, groups, drafting = self.asked, int(self.asked.layout.pp), self.drafting
         width, draft = (1, None) if drafting is None else (drafting.width, drafting.plan)
-        drawn, block = isinstance(self.stream, Workload), asked.engine.block
-        room = room_of(asked, groups, self.longest if drawn else block, drafting)
+        block = asked.engine.block
+        room = room_of(asked, groups, self.certain or block, drafting)
         policy = policy_of(asked, groups, room, width)
         times = step_times(asked.plan, policy.tokens, policy.running, self.longest, width, draft)
         steps_of = decodes_of if drafting is None else drafting.steps_of(self.extent.seed)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
         return [Replica(times, policy, room, watch, steps_of, block) for watch in watches]
 
-    def _send(self, replicas: list[Replica], recorder: Recorder, enough: Callable[[], bool]) -> dict[str, int]:
+    def _send(
+        self, replicas: list[Replica], recorder: Recorder, position: Position, enough: Callable[[], bool]
+    ) -> dict[str, int]:
         """Runs all requests. How many were left out, and why."""
         stream, engine, left_out = self.stream, self.asked.engine, dict[str, int]()
         drawn = isinstance(stream, Workload)
-        blocks = stream.blocks(None if drawn else self.extent.requests, self.extent.seed)
-        requests = self._possible(sent(blocks, engine), replicas[0].room, left_out)
+        requests, warmup = self._numbers()
+        blocks = stream.blocks(None if drawn or requests is None else warmup + requests, self.extent.seed)
+        possible = self._possible(sent(blocks, engine), replicas[0].room, left_out)
         if isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
-            run_closed(requests, replicas, recorder, stream.arrivals, engine, enough)
+            run_closed(possible, replicas, recorder, stream.arrivals, engine, enough, position)
         else:
-            run_open(requests, replicas, recorder, self.router, enough)
-        return left_out if isinstance(stream, Workload) else {**stream.left_out, **left_out}
+            run_open(possible, replicas, recorder, self.router, enough, position)
+        return left_out if self.seen is None else {**dict(self.seen.left_out), **left_out}
 
     def _possible(self, requests: Iterator[Request], room: Room, left_out: dict[str, int]) -> Iterator[Request]:
-        """The requests that the server takes; others are counted."""
-        context = self.asked.model.context or UNBOUNDED
+        """The requests that the server takes, numbered; others are counted, so that those that count are as many."""
+        context, number = self.asked.model.context or UNBOUNDED, 0
         for request in requests:
             length = request.input + request.output
             if length - 1 <= context and room.held(length) <= 1:
+                request.number, number = number, number + 1
                 yield request
                 continue
             why = f"longer than the context, {context}" if length - 1 > context else "larger than the memory"
@@ -227,22 +276,22 @@ class Run:
             stream.arrivals.rate if isinstance(stream, Workload) else recorder.counted / seconds if seconds else None
         )
         per = 1 / seconds if seconds > 0 else nan
-        times, series = recorder.timeline.series()
-        timeline = {"seconds": tuple(times.tolist())}
-        timeline |= {name: tuple((values).tolist()) for name, values in series.items()}
         wanted = {name: value for name, value in vars(self.objective).items() if value < inf}
         return Simulation(
             asked=asked, traffic=stream.text, router=self.router, seed=self.extent.seed, warmup=recorder.first,
             requests=recorder.counted, seconds=seconds, offered=offered,
-            ttft=distribution(recorder.ttft, recorder.ttft_means), tpot=distribution(recorder.tpot, recorder.tpot_means),
-            inter_token=distribution(recorder.gap), latency=distribution(recorder.latency, recorder.latency_means),
-            queue=distribution(recorder.queue), requests_per_second=recorder.finished * per,
+            ttft=distribution(recorder.ttft, recorder.ttft_means),
+            tpot=distribution(recorder.tpot, recorder.tpot_means), inter_token=distribution(recorder.gap),
+            latency=distribution(recorder.latency, recorder.latency_means), queue=distribution(recorder.queue),
+            requests_per_second=recorder.finished * per,
             tokens_per_second=recorder.tokens * per, objective=wanted,
             attained=recorder.met / recorder.counted if recorder.counted else nan,
             utilization=recorder.busy * per / len(replicas),
             running=recorder.decoding / recorder.busy if recorder.busy else 0.0, preemptions=recorder.preempted,
             cached_share=recorder.cached / max(1, recorder.prompts_done), steps=recorder.steps,
-            overloaded=grows(recorder, offered, end), left_out=left_out, timeline=timeline,
+            overloaded=grows(recorder, offered, end), left_out=left_out,
+            timeline=time_course(recorder.timeline, len(replicas)),
+            quantiles=Quantiles(*(sample.quantiles() for sample in (recorder.ttft, recorder.tpot, recorder.latency))),
         )  # fmt: skip
 
 

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from roofline.distinct import Array
 from roofline.estimates.settings import Deployed, Setup
 from roofline.result import Figured, Leaf, Units
 from roofline.simulate.recorder import Recorder
-from roofline.simulate.statistics import Means, Sample
+from roofline.simulate.statistics import Means, OverTime, Sample
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
+"""Of requests, whose percentiles are told."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,6 @@ class Distribution(Figured):
     p90: float
     p95: float
     p99: float
-    values: Array
-    shares: Array
 
     def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
         """As columns: the mean bears the name."""
@@ -44,7 +42,40 @@ class Distribution(Figured):
 def distribution(sample: Sample, means: Means | None = None) -> Distribution:
     """The distribution of a sample; how sure its mean is where the means of parts are given."""
     width = float("nan") if means is None else means.half_width
-    return Distribution(sample.mean, width, *sample.percentiles(SHARES), *sample.shares())
+    return Distribution(sample.mean, width, *sample.percentiles(SHARES))
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Seconds that equal shares of all requests do not exceed, 200 of each, for pictures."""
+
+    ttft: tuple[float, ...]
+    tpot: tuple[float, ...]
+    latency: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class TimeCourse(Figured):
+    """A server from the first request to the last, in at most 512 pieces of time, each of which ends at `seconds`.
+
+    `running`, `waiting`: requests at all replicas, on average over the piece; `memory`: the share that running
+    requests take of what the engine leaves the cache, and `busy` the share of the time, on average over the replicas.
+    """
+
+    FIGURES: ClassVar[Units] = {"seconds": "s", "running": "", "waiting": "", "memory": "share", "busy": "share"}
+
+    seconds: tuple[float, ...]
+    running: tuple[float, ...]
+    waiting: tuple[float, ...]
+    memory: tuple[float, ...]
+    busy: tuple[float, ...]
+
+
+def time_course(timeline: OverTime, replicas: int) -> TimeCourse:
+    """What became of so many replicas over time."""
+    times, series = timeline.series()
+    sums = (series["running"], series["waiting"], series["memory"] / replicas, series["busy"] / replicas)
+    return TimeCourse(tuple(times.tolist()), *(tuple(values.tolist()) for values in sums))
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,9 +84,12 @@ class Simulation(Deployed):
 
     `requests`: those that count, after the first `warmup`. `ttft`: arrival to first token; `tpot`: of each request,
     (latency − TTFT) / (output − 1); `inter_token`: between any two tokens of a request, all tokens alike; `latency`:
-    arrival to last token; `queue`: until its first step begins. Rates are of the time between the arrivals of the
-    first and the last that count. `utilization`: the share of that time in which a replica is busy; `running`: the
-    requests in a busy replica. `overloaded`: the queue grows for as long as requests come.
+    arrival to last token; `queue`: until its first step begins. Rates are of `seconds`, the time between the arrivals
+    of the first and the last that count; `offered`: the requests that come in it, null where users wait for answers.
+    `objective`: the most seconds that were asked for, `attained`: the share of requests within all of them, `goodput`:
+    those a second. `utilization`: the share of the time in which a replica is busy; `running`: the requests in a busy
+    replica. `cached_share`: of the prompts' tokens, those found in the prefix cache. `overloaded`: the queue grows for
+    as long as requests come. `left_out`: why requests were not sent, and how many.
     """
 
     SCHEMA: ClassVar[str] = "roofline.simulate/1"
@@ -92,7 +126,8 @@ class Simulation(Deployed):
     steps: int
     overloaded: bool
     left_out: dict[str, int]
-    timeline: dict[str, tuple[float, ...]]
+    timeline: TimeCourse
+    quantiles: Quantiles
 
     @property
     def tokens_per_second_per_chip(self) -> float:
@@ -117,7 +152,7 @@ BEHIND = 0.98
 
 
 def grows(recorder: Recorder, offered: float | None, end: float) -> bool:
-    """Whether a server of an open stream falls behind: it finishes fewer than arrive, and they take longer and longer."""
+    """Whether a server of an open stream falls behind: it finishes fewer than arrive, and they take ever longer."""
     span = end - recorder.start
     sums = recorder.latency_means.sums
     if offered is None or span <= 0 or len(sums) < 9:

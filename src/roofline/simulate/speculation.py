@@ -13,6 +13,7 @@ from roofline.distinct import Array
 from roofline.estimates.generate import Speculation, draft_plan
 from roofline.estimates.plan import Plan
 from roofline.estimates.settings import Setup
+from roofline.model.maths import Count
 from roofline.model.precision import Precision
 from roofline.simulate.replica import Request
 
@@ -36,6 +37,11 @@ class Drafting:
         """Tokens that a decode step brings for each sequence."""
         return self.speculation.length + 1
 
+    @property
+    def chances(self) -> tuple[float, int]:
+        """What the draws depend on beside the seed."""
+        return self.speculation.acceptance, self.speculation.length
+
     @cached_property
     def plan(self) -> Plan | None:
         """The plan of a step that proposes; None where that is free."""
@@ -56,12 +62,12 @@ class Drafting:
             return float(plan.rank.weight_bytes(formats))
         return float(sum(formats.weight_bytes(module) for block in plan.rank.layers for module in block.modules))
 
-    def cache(self, tokens: int) -> float:
+    def cache(self, tokens: Count) -> Count:
         """Bytes of the draft's cache and state of a sequence of so many tokens."""
         if self.plan is None:
             return 0.0
         rank, formats = self.plan.rank, self._formats
-        return float(rank.kv_bytes(tokens, formats) + rank.state_bytes(formats))
+        return formats.kv.bytes(rank.kv_elements(tokens)) + rank.state_bytes(formats)
 
     def steps_of(self, seed: int) -> Callable[[Request], int]:
         """A request → the decode steps until its last token, drawn by the seed, its number and where it is.

@@ -9,12 +9,13 @@ import numpy as np
 
 from roofline.distinct import Array
 
-EXACT = 2**20
+EXACT = 2**16
 """Values that a sample keeps as they are; of more it keeps how many fall into bins."""
 BIN = 1e-3
 """Width of a bin in its value."""
 BATCHES = 32
-"""Parts of a run whose means tell how sure the mean of all is (batch means; Law, Simulation Modeling and Analysis, §9.5)."""
+"""Parts of a run whose means tell how sure the mean of all is (batch means: Law, Simulation Modeling and
+Analysis, §9.5)."""
 STUDENT = 2.0395
 """97.5 % quantile of Student's t with 31 degrees of freedom."""
 SMALLEST = 1e-9
@@ -30,7 +31,6 @@ class Sample:
         self.bins: dict[int, float] = {}
         self.number = 0.0
         self.sum = 0.0
-        self.parts: list[tuple[float, float]] = []
 
     def add(self, value: float, weight: float = 1.0) -> None:
         """A value, so many times."""
@@ -62,15 +62,14 @@ class Sample:
             ordered = np.sort(np.array(self.values))
             places = [max(0, int(np.ceil(share * ordered.size)) - 1) for share in shares]
             return tuple(float(ordered[place]) for place in places)
-        places, weights = np.array(sorted(self.bins)), np.array([self.bins[p] for p in sorted(self.bins)])
+        bins, weights = np.array(sorted(self.bins)), np.array([self.bins[p] for p in sorted(self.bins)])
         reached = np.cumsum(weights)
-        found = [places[np.searchsorted(reached, share * reached[-1] - 1e-9)] for share in shares]
-        return tuple(SMALLEST * exp((float(place) + 0.5) * BIN) if place else 0.0 for place in found)
+        least = [int(bins[np.searchsorted(reached, share * reached[-1] - 1e-9)]) for share in shares]
+        return tuple(SMALLEST * exp((place + 0.5) * BIN) if place else 0.0 for place in least)
 
-    def shares(self, points: int = 200) -> tuple[Array, Array]:
-        """The distribution: values, and the share of all that does not exceed each."""
-        shares = np.linspace(0, 1, points + 1)[1:]
-        return np.array(self.percentiles(tuple(shares.tolist()))), shares
+    def quantiles(self, number: int = 200) -> tuple[float, ...]:
+        """The values that equal shares of all do not exceed, the last one the largest of all."""
+        return self.percentiles(tuple((i + 1) / number for i in range(number)))
 
 
 class Means:
@@ -112,17 +111,19 @@ class Means:
 
 
 @dataclass
-class Timeline:
+class OverTime:
     """Quantities over time, in pieces of equal length that double whenever there are too many."""
 
     names: tuple[str, ...]
     width: float = 0.0
+    end: float = 0.0
     sums: list[list[float]] = field(default_factory=list)
 
     def add(self, start: float, end: float, values: tuple[float, ...]) -> None:
         """They had these values from a time to a time."""
         if end <= start:
             return
+        self.end = max(self.end, end)
         if not self.width:
             self.width = max((end - start) / 8, SMALLEST)
         while end > self.width * POINTS:
@@ -142,7 +143,9 @@ class Timeline:
         self.width *= 2
 
     def series(self) -> tuple[Array, dict[str, Array]]:
-        """The ends of the pieces, and the mean of every quantity in each."""
+        """The ends of the pieces, and the mean of every quantity in each; the last piece may be shorter."""
         sums = np.array(self.sums) if self.sums else np.zeros((0, len(self.names)))
-        times = self.width * np.arange(1, len(self.sums) + 1)
-        return times, {name: sums[:, i] / self.width for i, name in enumerate(self.names)}
+        times = np.minimum(self.width * np.arange(1, len(self.sums) + 1), self.end)
+        lengths = np.diff(times, prepend=0.0)
+        there = lengths > 0
+        return times[there], {name: sums[there, i] / lengths[there] for i, name in enumerate(self.names)}

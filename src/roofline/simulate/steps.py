@@ -86,7 +86,7 @@ class Decodes:
         left, t = aim - self.until[i], self.seconds[i]
         slope = (self.seconds[i + 1] - t) / (self.contexts[i + 1] - self.contexts[i])
         # t·x + slope·x²/2 = left, in the form that does not cancel
-        into = 2 * left / (t + root(max(t * t + 2 * slope * left, 0.0)))
+        into = 2 * left / (t + float(root(max(t * t + 2 * slope * left, 0.0))))
         steps = (self.contexts[i] + into - start) / growth
         return max(1, -int(-steps // 1) if steps - round(steps) > 1e-9 else round(steps))
 

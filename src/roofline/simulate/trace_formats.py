@@ -45,7 +45,7 @@ OWN = TraceFormat(
     "time",
     "input",
     "output",
-    "roofline.simulate.traces.Trace",
+    "docs/serving.md",
     session="session",
     prefix="prefix",
     shared="shared",

@@ -115,6 +115,11 @@ class Trace:
         """The file's name."""
         return printable(self.path.name)
 
+    @property
+    def text(self) -> str:
+        """What traffic it is, in words."""
+        return f"{self.name}, {self.speed:g} times as fast" if self.speed != 1 else self.name
+
     def blocks(self, requests: int | None = None, seed: int = 0, size: int = BLOCK) -> Iterator[Requests]:
         """The first so many requests, all of them where None, in blocks of `size`; the seed changes nothing.
 

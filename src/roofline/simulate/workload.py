@@ -75,6 +75,11 @@ class Prefixes:
             if value is None or not 1 <= value <= MOST_TOKENS:
                 raise InputError(f"prefix.{name}", getattr(self, name), f"a whole number from 1 to {MOST_TOKENS}")
 
+    @property
+    def text(self) -> str:
+        """What it is, in words."""
+        return f"{self.number} prefix{'es' if self.number > 1 else ''} of {self.tokens} tokens"
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -84,6 +89,12 @@ class Workload:
     lengths_out: Lengths
     arrivals: Arrivals
     prefix: Prefixes | None = None
+
+    @property
+    def text(self) -> str:
+        """What traffic it is, such as `2 requests/s (poisson), input uniform(100,2000), output 256`."""
+        prefix = "" if self.prefix is None else f", {self.prefix.text}"
+        return f"{self.arrivals.text}, input {self.lengths_in.text}, output {self.lengths_out.text}{prefix}"
 
     def blocks(self, requests: int | None, seed: int, size: int = BLOCK) -> Iterator[Requests]:
         """So many requests, without end where None, in blocks of `size`, of which the last may be shorter.

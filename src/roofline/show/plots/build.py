@@ -23,6 +23,7 @@ from roofline.model.modules import Add, Module
 from roofline.show.analysis import step_text
 from roofline.show.estimate import deployment_text
 from roofline.show.plots import data as d
+from roofline.simulate.simulation import Simulation
 from roofline.units import share, whole
 from roofline.work.analysis import Analysis
 from roofline.work.step import PHASES
@@ -69,12 +70,12 @@ Ran: TypeAlias = tuple[Engine, str, Deployment]
 
 def engines_text(ran: Sequence[Ran]) -> str:
     """Whose software runs what is drawn; of each step, each place or each step there, where they differ."""
-    names = {engine.name for engine, _, _ in ran}
+    names = {engine.titled for engine, _, _ in ran}
     if len(names) <= 1:
         return "".join(names)
     steps, chips = [step for _, step, _ in ran], [deployment_text(deployment) for _, _, deployment in ran]
     both = [f"{step} on {chip}" for step, chip in zip(steps, chips, strict=True)]
-    engines = [engine.name for engine, _, _ in ran]
+    engines = [engine.titled for engine, _, _ in ran]
     places = next(p for p in (steps, chips, both) if len(set(zip(p, engines, strict=True))) == len(set(p)))
     where: dict[str, dict[str, None]] = {}
     for name, place in zip(engines, places, strict=True):
@@ -236,7 +237,7 @@ def decode_map_plot(m: DecodeMap) -> d.MapPlot:
     return d.MapPlot(
         f"{_title(e.analysis)} · {deployment_text(e.deployment)}",
         rows,
-        f"decode · {e.engine.name} · tokens/s of the whole batch · a cell's limit is that of the whole step",
+        f"decode · {e.engine.titled} · tokens/s of the whole batch · a cell's limit is that of the whole step",
         bool(fits.any()),
     )
 
@@ -253,7 +254,7 @@ def tornado_plot(p: OperatingPoint, every: Sequence[Answer]) -> d.TornadoPlot:
             panels.append(d.TornadoPanel(phase, kind, swings))
     note = (
         f"prefill of {p.batch} × {p.prompted}, decode after {p.context}, on {deployment_text(p.asked.deployment)} · "
-        f"{p.asked.engine.name} · "
+        f"{p.asked.engine.titled} · "
         "time with one knob turned, over that with none · ε: elasticity, d log time / d log knob"
     )
     fits = all(bool(p.at(p.step(phase)).fits) for phase in PHASES)
@@ -275,6 +276,23 @@ def diagram_plot(model: Model) -> d.DiagramPlot:
     note = "modules in the order they run, with their sizes · a line on the left is the residual stream"
     note += f" · {left} rarer kinds of layer are not drawn" if left else ""
     return d.DiagramPlot(f"{model.name} · {whole(model.parameters)} parameters", whole_model, layers, note)
+
+
+def simulation_plot(s: Simulation) -> d.SimulationPlot:
+    """A server under traffic over time, and how the times of requests are distributed."""
+    over, most = s.timeline, s.objective
+    distributions = (
+        d.Distributed("TTFT", s.quantiles.ttft, most.get("ttft")),
+        d.Distributed("TPOT (request)", s.quantiles.tpot, most.get("tpot")),
+        d.Distributed("latency", s.quantiles.latency, most.get("latency")),
+    )
+    note = f"{s.traffic} · {whole(s.requests)} requests · {s.engine.name}"
+    note += " · overloaded: requests come faster than they are answered" if s.overloaded else ""
+    return d.SimulationPlot(
+        f"{s.model.name} · {s.formats.text()} · {deployment_text(s.deployment)}", over.seconds,
+        (d.Traced("running", over.running), d.Traced("waiting", over.waiting)),
+        (d.Traced("memory taken", over.memory), d.Traced("busy", over.busy)), distributions, note, not s.overloaded,
+    )  # fmt: skip
 
 
 def _box(x: Module) -> d.Box:

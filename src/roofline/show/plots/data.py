@@ -333,6 +333,51 @@ class DiagramPlot(Picture):
     fits: bool = True
 
 
+@dataclass(frozen=True)
+class Traced:
+    """A number over time: what it is called, and its mean in each piece of time."""
+
+    label: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Distributed:
+    """Seconds that equal shares of all do not exceed, the last one the largest; and the most that was asked for."""
+
+    label: str
+    seconds: tuple[float, ...]
+    most: float | None = None
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The share of all that each does not exceed."""
+        return tuple((i + 1) / len(self.seconds) for i in range(len(self.seconds)))
+
+
+@dataclass(frozen=True, repr=False)
+class SimulationPlot(Picture):
+    """A server under traffic: requests and shares over time, whose pieces end at `seconds`, and distributions of times.
+
+    `fits`: whether the server keeps up.
+    """
+
+    kind: ClassVar[Literal["simulation"]] = "simulation"
+    FIGURES: ClassVar[Units] = {
+        "kind": "", "title": "", "seconds": "s", "requests": "", "shares": "share", "distributions": "", "note": "",
+        "fits": "",
+    }  # fmt: skip
+
+    title: str
+    seconds: tuple[float, ...]
+    requests: tuple[Traced, ...]
+    shares: tuple[Traced, ...]
+    distributions: tuple[Distributed, ...]
+    note: str = ""
+    fits: bool = True
+
+
 Plot: TypeAlias = (
     RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot
-)
+    | SimulationPlot
+)  # fmt: skip

@@ -36,7 +36,7 @@ TOKENS = 1024
 
 
 @dataclass(frozen=True)
-class Request:
+class Wanted:
     """What to draw: everything `plot` was given."""
 
     model: Model
@@ -148,7 +148,7 @@ def plot(
             raise InputError(
                 f"steps[{name!r}]", step, "a prefill, a decode, a training or a mixed step, without arrays"
             )
-    request = Request(
+    request = Wanted(
         built, tuple(default.items()), machines(on), o.layout, o.points, o.links, o.over, o.phase, batch, tokens,
         o.most_batch, o.most_context, o.engine, o.precision, {"counting": o.counting, "traffic": o.traffic}, o.law,
     )  # fmt: skip
@@ -162,7 +162,7 @@ def plot(
     return picture
 
 
-def _timed(r: Request) -> list[build.NamedEstimate]:
+def _timed(r: Wanted) -> list[build.NamedEstimate]:
     """Each step on each machine; of a training step one micro-batch on the first stage."""
     timed: list[build.NamedEstimate] = []
     for machine in r.on:
@@ -173,12 +173,12 @@ def _timed(r: Request) -> list[build.NamedEstimate]:
     return timed
 
 
-def _roofline(r: Request) -> d.Plot:
+def _roofline(r: Wanted) -> d.Plot:
     r.machines()
     return build.roofline_plot(_timed(r), r.points, r.links)
 
 
-def _shares(r: Request) -> d.Plot:
+def _shares(r: Wanted) -> d.Plot:
     timed = _timed(r)
     if timed:
         first = [(t.name, t.estimate.analysis) for t in timed[: len(r.steps)]]
@@ -189,7 +189,7 @@ def _shares(r: Request) -> d.Plot:
     return build.shares_plot([(name, analyze(rank, step, precision=r.precision, **r.work)) for name, step in steps])
 
 
-def _sweep(r: Request) -> d.Plot:
+def _sweep(r: Wanted) -> d.Plot:
     most = r.most_batch if r.over == "batch" else r.most_context
     swept = [
         sweep_steps(
@@ -201,21 +201,21 @@ def _sweep(r: Request) -> d.Plot:
     return build.sweep_plot(swept)
 
 
-def _memory(r: Request) -> d.Plot:
+def _memory(r: Wanted) -> d.Plot:
     curve = memory_over_context(
         r.model, on=r.on, layout=r.layout, batch=r.batch, most=r.most_context, engine=r.engine, precision=r.precision
     )
     return build.memory_plot(r.model, curve)
 
 
-def _map(r: Request) -> d.Plot:
+def _map(r: Wanted) -> d.Plot:
     (machine,) = r.machines(1)
     return build.decode_map_plot(
         map_decode(r.model, on=machine, most_batch=r.most_batch, most_context=r.most_context, **r.timed)
     )
 
 
-def _tornado(r: Request) -> d.Plot:
+def _tornado(r: Wanted) -> d.Plot:
     (machine,) = r.machines(1)
     first = dict(r.steps).get("prefill")
     prompt = None if first is None else int(first.longest)
@@ -223,7 +223,7 @@ def _tornado(r: Request) -> d.Plot:
     return build.tornado_plot(point, answers(point))
 
 
-KINDS: Mapping[str, Callable[[Request], d.Plot]] = {
+KINDS: Mapping[str, Callable[[Wanted], d.Plot]] = {
     "roofline": _roofline, "shares": _shares, "sweep": _sweep, "memory": _memory,
     "parameters": lambda r: build.parameters_plot(r.model), "map": _map, "tornado": _tornado,
     "diagram": lambda r: build.diagram_plot(r.model),

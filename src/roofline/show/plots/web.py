@@ -389,8 +389,38 @@ def _cell(c: d.Cell) -> str:
     )
 
 
+def simulation_page(plot: d.SimulationPlot, style: Style) -> Figure:
+    """Requests and shares over time, and the distributions of times below."""
+    columns, palette = len(plot.distributions), style.colours.palette
+    whole_row: list[Any] = [{"colspan": columns}, *[None] * (columns - 1)]
+    figure = _grid(
+        3, columns, specs=[whole_row, whole_row, [{}] * columns], vertical_spacing=0.1, row_heights=[3, 2, 4]
+    )
+    panels = ((1, plot.requests, 1.0, "Requests", ""), (2, plot.shares, 100.0, "Share (%)", " %"))
+    for row, traces, scale, title, unit in panels:
+        for i, traced in enumerate(traces):
+            figure.add_scatter(
+                x=list(plot.seconds), y=[scale * v for v in traced.values], name=traced.label, row=row, col=1,
+                line={"color": palette[2 * (row - 1) + i], "width": 1.5, "shape": "vh"},
+                hovertemplate=f"%{{x:.4g}} s: %{{y:.4g}}{unit}<extra>{traced.label}</extra>",
+            )  # fmt: skip
+        figure.update_xaxes(title="Time (s)", row=row, col=1)
+        figure.update_yaxes(title=title, rangemode="tozero", row=row, col=1)
+    for column, drawn in enumerate(plot.distributions, 1):
+        figure.add_scatter(
+            x=list(drawn.seconds), y=[100 * s for s in drawn.shares], name=drawn.label, showlegend=False, row=3,
+            col=column, line={"color": palette[0], "width": 2, "shape": "hv"},
+            hovertemplate=f"%{{x:.4g}} s: %{{y:.4g}} %<extra>{drawn.label}</extra>",
+        )  # fmt: skip
+        if drawn.most is not None:
+            figure.add_vline(x=drawn.most, line={"color": palette[1], "dash": "dash", "width": 1}, row=3, col=column)
+        figure.update_xaxes(title=f"{drawn.label} (s)", type="log", row=3, col=column)
+    figure.update_yaxes(title="Requests (%)", row=3, col=1)
+    return figure
+
+
 DRAWN: Mapping[type, Callable[[Any, Style], Figure]] = {
     d.RooflinePlot: roofline_page, d.SharesPlot: shares_page, d.SweepPlot: sweep_page, d.MemoryPlot: memory_page,
     d.ParametersPlot: parameters_page, d.MapPlot: decode_map_page, d.BarsPlot: bars, d.TornadoPlot: tornado_page,
-    d.DiagramPlot: diagram_page,
+    d.DiagramPlot: diagram_page, d.SimulationPlot: simulation_page,
 }  # fmt: skip

@@ -151,7 +151,7 @@ def chips_section(r: Report) -> Section | None:
         g, bounds = other.generation, [e.bound for _, e in other.estimates]
         between = g.tpot.expected if g.output > 1 else None
         rows.append((
-            deployment_text(g.deployment), g.engine.name, g.ttft.expected, between, g.tokens_per_second,
+            deployment_text(g.deployment), g.engine.titled, g.ttft.expected, between, g.tokens_per_second,
             g.tokens_per_second_per_chip, g.usd_per_million_tokens, *bounds, other.fit.memory.total,
             "yes" if other.fit.fits else "no", None,
         ))  # fmt: skip

@@ -61,7 +61,7 @@ def assumptions(r: Report) -> Section:
         (
             f"Formats: {r.now.asked.formats.text()}. Counting {how.counting.name}: {how.counting.about}. Traffic "
             f"{how.traffic.name}: {how.traffic.about}.",
-            f"Layout: {r.layout.text()}. Engine: {e.target.engine.id}. FLOPs, bytes and times of steps are those "
+            f"Layout: {r.layout.text()}. Engine: {e.target.engine.plain()}. FLOPs, bytes and times of steps are those "
             f"of one rank{_of_stages(r)}, the busiest replica has {r.batch} of the batch.",
             f"Prefill is of {r.now.input} tokens; decode stands at {r.middle}, the middle of the answer.",
             trained,

@@ -1,0 +1,303 @@
+"""Servers under real traffic, simulated: how far `simulate` is from what was measured.
+
+    python benchmarks/measured_traffic.py DIR [--json FILE] [--all] [--part vllm|ttft|mlperf]
+
+1. vllm: runs of vLLM at constant rates on H100. Overloaded ones are to be called overloaded; of the others TTFT, TPOT
+   and time from end to end.
+2. ttft: TTFT of servers at a concurrency, series by series (those that differ in concurrency alone). Calm rows are those
+   below three times the mean TTFT of the lowest concurrency of their series; in the others bursts wait for each other:
+   all users begin at once, ten requests each. Without --all, a third of the series, drawn with a fixed seed.
+3. mlperf: Offline, Server and Interactive of MLPerf Inference, requests a second (see `measured_mlperf.py`).
+
+Errors are predicted / measured − 1, in percent. Rows that are left out are counted by reason, and the parts add up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import fmean, median
+
+import measured_mlperf
+from measured_serving import RATES, SERVING, LeftOutError, chip_of_row, model_of_row, servers, several
+from roofline.accuracy.csvs import CellError, TableRow, cells
+from roofline.model.errors import InputError
+from roofline.show.tables import Column, Table, plain_text
+from roofline.simulate.simulate import Extent, simulate
+from roofline.simulate.simulation import Simulation
+from roofline.simulate.workload import Prefixes
+
+CALM = 3.0
+"""Mean TTFT over that of the lowest concurrency of a series, below which a row is calm."""
+OVERLOADED_MS = 10e3
+"""Mean TTFT from which a run at a constant rate was overloaded."""
+ROUNDS, FEWEST, MOST = 10, 100, 4000
+"""Requests of each user, and of all of them at least and at most."""
+SHARE, SEED = 1 / 3, 14
+"""Of the series, how many are drawn, and the seed."""
+DISTINCT = 70
+"""Prompts that the runs of vLLM send again and again: between 40 and 100."""
+MISLABELLED = "the weights do not fit the chips of its label"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A figure of a row: what it is called, and seconds or requests a second."""
+
+    group: str
+    label: str
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """Predicted / measured − 1."""
+        return self.predicted / self.measured - 1
+
+
+@dataclass
+class Part:
+    """What became of the rows of a file."""
+
+    name: str
+    rows: int = 0
+    scored: list[Scored] = field(default_factory=list)
+    used: int = 0
+    left: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    def leave(self, error: InputError) -> None:
+        """A row is left out."""
+        self.left[why(error)] += 1
+
+
+def why(error: InputError) -> str:
+    """The reason, as it is counted."""
+    if isinstance(error, LeftOutError):
+        return error.why
+    if isinstance(error, CellError):
+        return f"{error.field} cannot be read"
+    if error.field == "on" and "memory" in str(error.expected):
+        return MISLABELLED
+    return f"cannot be simulated: {error.field}: {error.expected}"
+
+
+# -- 1. vLLM at constant rates -----------------------------------------------------------------------------------------
+def at_rate(r: TableRow) -> Simulation:
+    """A run of vLLM, from its cold start on; whole prompts come from the prefix cache once they were sent."""
+    chip, tp, prompt = chip_of_row(r.text("gpu")), r.whole("tp"), round(r.number("input_len_mean"))
+    chunk, running = r.whole("max_num_batched_tokens"), r.whole("max_num_seqs")
+    return simulate(  # type: ignore[no-any-return]
+        model_of_row(r.text("model")), on=several(chip, tp), layout=f"tp={tp}",
+        engine=f"vllm(max_num_seqs={running},max_num_batched_tokens={chunk})", input=prompt,
+        output=r.whole("tokens_generated_each"), rate=r.number("requested_rate"), arrivals="constant",
+        prefixes=Prefixes(DISTINCT, prompt), extent=Extent(requests=r.whole("sent"), warmup=0),
+    )  # fmt: skip
+
+
+def vllm(folder: Path, _: bool) -> Part:
+    """Runs at constant rates."""
+    part, agree = Part("vLLM at constant rates: s"), Counter[str]()
+    for r in cells(folder / RATES):
+        part.rows += 1
+        try:
+            s = at_rate(r)
+        except InputError as error:
+            part.leave(error)
+            continue
+        overloaded = r.text("failed") not in ("", "0") or r.number("ttft_mean_ms") > OVERLOADED_MS
+        agree["agreed" if overloaded == s.overloaded else "did not agree"] += 1
+        if overloaded:
+            part.left["overloaded: its queue grew for as long as requests came"] += 1
+            continue
+        part.used += 1
+        label = f"{r.text('run')} {r.text('requested_rate')}/s"
+        part.scored += [
+            Scored("TTFT", label, r.number("ttft_mean_ms") / 1e3, s.ttft.mean),
+            Scored("TTFT p99", label, r.number("ttft_p99_ms") / 1e3, s.ttft.p99),
+            Scored("TPOT", label, r.number("tpot_mean_ms") / 1e3, s.tpot.mean),
+            Scored("end to end", label, r.number("e2e_mean_s"), s.latency.mean),
+            Scored("end to end p99", label, r.number("e2e_p99_s"), s.latency.p99),
+        ]
+    part.notes.append(f"overloaded or not: {agree['agreed']} agreed, {agree['did not agree']} did not")
+    return part
+
+
+# -- 2. TTFT at a concurrency ------------------------------------------------------------------------------------------
+SERIES = (
+    "origin", "source", "measured", "image", "model", "system", "backend", "backend_version", "precision", "isl", "osl",
+    "tp_size", "attention_dp_size", "moe_ep_size", "moe_tp_size",
+)  # fmt: skip
+
+
+def at_concurrency(r: TableRow) -> tuple[float, Simulation]:
+    """Measured TTFT, and the row simulated: all users begin at once. `inferencex` draws lengths from [0.8·L, L]."""
+    run = next((m for m in servers(r) if m.quantity == "served-ttft"), None)
+    if run is None or run.concurrency is None:
+        raise LeftOutError("no TTFT")
+    drawn = r.text("origin") == "inferencex"
+    new, out = (r.whole(name) for name in ("isl", "osl"))
+    lengths = [f"uniform({-(-4 * n // 5)},{n})" if drawn else n for n in (new, out)]
+    requests = min(max(ROUNDS * run.concurrency, FEWEST), MOST)
+    s = simulate(
+        run.model, input=lengths[0], output=lengths[1], concurrency=run.concurrency,
+        extent=Extent(requests=requests, warmup=0), **run.settings(),
+    )  # fmt: skip
+    return run.seconds, s
+
+
+def ttft(folder: Path, everything: bool) -> Part:
+    """Servers at a concurrency."""
+    part, series = Part("TTFT of servers at a concurrency: s"), defaultdict[tuple[str, ...], list[TableRow]](list)
+    for r in cells(folder / SERVING):
+        part.rows += 1
+        try:
+            readable = [m for m in servers(r) if m.quantity == "served-ttft"]
+        except InputError as error:
+            part.leave(error)
+            continue
+        if readable:
+            series[tuple(r.text(name) for name in SERIES)].append(r)
+        else:
+            part.left["no TTFT"] += 1
+    drawn = set(series if everything else random.Random(SEED).sample(sorted(series), round(SHARE * len(series))))
+    for key, rows in series.items():
+        if key not in drawn:
+            part.left["a series that was not drawn"] += len(rows)
+            continue
+        lowest = min(rows, key=lambda r: r.number("concurrency")).number("ttft_ms")
+        for r in rows:
+            try:
+                measured, s = at_concurrency(r)
+            except InputError as error:
+                part.leave(error)
+                continue
+            part.used += 1
+            calm = r.number("ttft_ms") < CALM * lowest
+            label = " ".join(r.text(k) for k in ("model", "system", "backend", "isl", "osl", "tp_size", "concurrency"))
+            part.scored.append(Scored("calm" if calm else "bursts", label, measured, s.ttft.mean))
+            if calm:
+                name = f"calm: {r.text('model').rpartition('/')[2]}, {r.text('system')}, {r.text('backend')}"
+                part.scored.append(Scored(name, label, measured, s.ttft.mean))
+    return part
+
+
+# -- 3. MLPerf Inference -----------------------------------------------------------------------------------------------
+def mlperf(folder: Path, _: bool) -> Part:
+    """The highest rates within limits, and Offline."""
+    part, contests = Part("MLPerf Inference: requests/s"), defaultdict[measured_mlperf.Contest, list[TableRow]](list)
+    for r in cells(folder / measured_mlperf.FILE):
+        part.rows += 1
+        try:
+            contests[measured_mlperf.contest(r)].append(r)
+        except InputError as error:
+            part.leave(error)
+    for i, (contest, rows) in enumerate(contests.items()):
+        print(f"\r{i + 1} of {len(contests)} contests", end="", file=sys.stderr, flush=True)
+        answer = measured_mlperf.predicted(contest)
+        if answer.choice is None:
+            part.left[MISLABELLED] += len(rows)
+            continue
+        part.used += len(rows)
+        label = f"{contest.text()} [{answer.choice.text(contest)}]"
+        limited = "Offline" if contest.scenario == "Offline" else "Server and Interactive"
+        for r in rows:
+            each = Scored(limited, f"{label} {r.text('submitter')}", r.number("samples_per_s"), answer.rate)
+            names = (limited, contest.scenario, f"{contest.scenario}: {contest.model}, {contest.chip}")
+            part.scored += [Scored(n, each.label, each.measured, each.predicted) for n in dict.fromkeys(names)]
+    print(file=sys.stderr)
+    return part
+
+
+PARTS: dict[str, Callable[[Path, bool], Part]] = {"vllm": vllm, "ttft": ttft, "mlperf": mlperf}
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Summary:
+    """The errors of a group, in percent: of their absolute values the mean, the median and the largest; their median."""
+
+    group: str
+    n: int
+    mean: float
+    median: float
+    bias: float
+    worst: float
+
+
+def summaries(scored: Sequence[Scored]) -> list[Summary]:
+    """Of all groups, the largest median error first."""
+    groups = defaultdict[str, list[float]](list)
+    for s in scored:
+        groups[s.group].append(100 * s.error)
+    each = [
+        Summary(g, len(e), fmean(map(abs, e)), median(map(abs, e)), median(e), max(e, key=abs))
+        for g, e in groups.items()
+    ]
+    return sorted(each, key=lambda s: -s.median)
+
+
+def worst(scored: Sequence[Scored], most: int) -> Iterator[Scored]:
+    """The rows that are furthest off, each figure once."""
+    once = {(s.label, s.measured): s for s in scored}
+    yield from sorted(once.values(), key=lambda s: -abs(s.error))[:most]
+
+
+def columns(*names: str) -> tuple[Column, ...]:
+    """Headings without units."""
+    return tuple(map(Column, names))
+
+
+def tables(part: Part, most: int = 12) -> str:
+    """A part, as text."""
+    left = part.left.total()
+    if part.used + left != part.rows:
+        raise ValueError(f"{part.name}: {part.rows} rows, of which {part.used} were scored and {left} left out")
+    percent = [
+        (s.group, s.n, *(f"{v:.1f}" for v in (s.mean, s.median, s.bias, s.worst))) for s in summaries(part.scored)
+    ]
+    far = [
+        (s.label, s.group, f"{s.measured:.4g}", f"{s.predicted:.4g}", f"{100 * s.error:+.1f}")
+        for s in worst(part.scored, most)
+    ]
+    return "\n\n".join([
+        f"{part.name}: {part.rows} rows = {part.used} scored + {left} left out", *part.notes,
+        plain_text(Table(columns("what", "n", "mean", "median", "bias", "worst"), tuple(percent))),
+        plain_text(Table(columns("row", "what", "measured", "predicted", "%"), tuple(far))),
+        "\n".join(f"{n:6} {text}" for text, n in part.left.most_common()),
+    ])  # fmt: skip
+
+
+def as_json(part: Part) -> dict[str, object]:
+    """A part, its rows and its summaries."""
+    lists = {"scored": part.scored, "summaries": summaries(part.scored)}
+    plain = {"name": part.name, "rows": part.rows, "used": part.used, "left": dict(part.left), "notes": part.notes}
+    return plain | {name: [asdict(s) for s in values] for name, values in lists.items()}
+
+
+def main(argv: list[str]) -> None:
+    """Prints the parts, and writes the JSON where asked."""
+    parser = argparse.ArgumentParser(description="Simulated servers against measured ones.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--json", type=Path, help="write the rows and summaries here")
+    parser.add_argument("--all", action="store_true", help="all series of TTFT instead of a third")
+    parser.add_argument("--part", choices=PARTS, action="append", help="this part alone; may be repeated")
+    options = parser.parse_args(argv)
+    if not options.folder.is_dir():
+        parser.error(f"{options.folder}: not a folder")
+    done = []
+    for name in options.part or PARTS:
+        done.append(PARTS[name](options.folder, options.all))
+        print(tables(done[-1]), end="\n\n\n", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps([as_json(p) for p in done], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

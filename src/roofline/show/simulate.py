@@ -1,0 +1,86 @@
+"""The view of a server under traffic, simulated request by request."""
+
+from __future__ import annotations
+
+from roofline.show.estimate import chips_text, deployment_text
+from roofline.show.tables import Column, Table
+from roofline.simulate.simulation import Distribution, Simulation
+from roofline.units import counted, percent, seconds, whole
+
+OVERLOADED = (
+    "overloaded: requests come faster than they are answered, the queue grows for as long as they do, and so does "
+    "every time below"
+)
+NOTHING_COUNTED = "no request counts: none was sent, or all of them came before those that count"
+DEFINITIONS = {
+    "TTFT": "arrival to first token",
+    "TPOT (request)": "(latency − TTFT) / (output − 1), each request alike",
+    "TPOT (tokens)": "from a token to the next one of its request, all tokens alike",
+    "latency": "arrival to last token",
+    "queue": "from when the scheduler sees a request until its first step begins; a part of TTFT",
+}
+
+
+def simulation_first(s: Simulation) -> str:
+    """Where it runs and whose software runs it, and where it is overloaded that it is."""
+    where = f"{deployment_text(s.deployment)} · {s.engine.name}"
+    if not s.requests:
+        return f"{where}: {NOTHING_COUNTED}"
+    return f"{where}: {OVERLOADED}" if s.overloaded else where
+
+
+def times_table(s: Simulation) -> Table:
+    """A line for each time: its mean, half of the 95 % confidence interval of that, and percentiles."""
+    columns = (
+        Column(""), Column("mean", "s"), Column("±", "s", drop=2), Column("p50", "s"), Column("p90", "s", drop=1),
+        Column("p95", "s", drop=3), Column("p99", "s"),
+    )  # fmt: skip
+    every = (s.ttft, s.tpot, s.inter_token, s.latency, s.queue)
+    return Table(columns, tuple((name, *_row(d)) for name, d in zip(DEFINITIONS, every, strict=True)))
+
+
+def _row(d: Distribution) -> tuple[float | None, ...]:
+    values = (d.mean, d.half_width, d.p50, d.p90, d.p95, d.p99)
+    return tuple(None if value != value else value for value in values)
+
+
+def simulation_head(s: Simulation) -> str:
+    """What came, and for how long."""
+    warmup = f" after {whole(s.warmup)} to warm up" if s.warmup else ""
+    router = f", {s.router} over {s.deployment.layout.dp} replicas" if s.deployment.layout.dp > 1 else ""
+    requests = counted(s.requests, "request")
+    return f"{s.traffic}{router}: {requests}{warmup} in {seconds(s.seconds)} simulated, seed {s.seed}"
+
+
+def simulation_text(s: Simulation) -> str:
+    """The definitions of the times, and what the server did."""
+    offered = "" if s.offered is None else f"; {s.offered:,.3g} requests/s arrive"
+    left = [f"left out {whole(number)} requests: {why}" for why, number in s.left_out.items()]
+    return "\n".join([
+        "",
+        *(f"{name:<14}  {text}" for name, text in DEFINITIONS.items()),
+        "±               half of the 95 % confidence interval of the mean, from the means of 32 parts of the run",
+        "",
+        f"rate     {s.requests_per_second:,.3g} requests/s, {s.tokens_per_second:,.1f} tokens/s on "
+        f"{chips_text(s.deployment)}{offered}",
+        "         requests done, and tokens of these, between the arrivals of the first and the last that count",
+        *_goodput(s),
+        f"busy     {percent(s.utilization)} of the time, with {s.running:,.1f} requests in a busy replica",
+        f"cache    {percent(s.cached_share)} of prompt tokens from the prefix cache; "
+        f"{counted(s.preemptions, 'preemption')}",
+        *left,
+    ])  # fmt: skip
+
+
+def _goodput(s: Simulation) -> list[str]:
+    if not s.objective:
+        return []
+    wanted = ", ".join(f"{_name(name)} {seconds(most)}" for name, most in s.objective.items())
+    return [
+        f"goodput  {s.goodput:,.3g} requests/s: {percent(s.attained)} of requests within {wanted}",
+        "         TPOT is that of each request",
+    ]
+
+
+def _name(objective: str) -> str:
+    return objective if objective == "latency" else objective.upper()

@@ -1,0 +1,154 @@
+"""A simulation under way as plain data, so that one that was killed goes on as if it had not been."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from roofline.simulate.prefixes import Entry
+from roofline.simulate.recorder import Recorder, Row, Watch
+from roofline.simulate.replica import Replica, Request
+from roofline.simulate.run import Position
+from roofline.simulate.statistics import Means, OverTime, Sample
+
+Saved = dict[str, Any]
+"""Numbers, words and lists, as JSON has them."""
+NUMBERS = (
+    "clock", "horizon", "scheduled", "decoded", "tokens", "growing", "taken", "rate", "order", "entered",
+)  # fmt: skip
+"""Of a replica."""
+
+
+class Ledger(ABC):
+    """Where the rows of a simulation go, and what it needs to go on after it was killed."""
+
+    @abstractmethod
+    def __call__(self, row: Row) -> None:
+        """A request that counts is done."""
+
+    @abstractmethod
+    def begin(self, fingerprint: str) -> Saved | None:
+        """Before the first row: the state that the same simulation saved last, None where there is none.
+
+        Rows that came after that state come again.
+        """
+
+    @abstractmethod
+    def due(self, rows: int) -> bool:
+        """Whether it is time to save, after so many rows."""
+
+    @abstractmethod
+    def save(self, state: Saved) -> None:
+        """The state after all rows so far."""
+
+
+# -- what is saved -------------------------------------------------------------------------------------------------
+def state_of(position: Position, replicas: Sequence[Replica], recorder: Recorder) -> Saved:
+    """All that a simulation needs to go on, the requests to come apart."""
+    return {
+        "number": position.number,
+        "turn": position.turn,
+        "later": [[key, place, [_request(r) for r in turns]] for key, (place, turns) in position.later.items()],
+        "coming": [[ready, number, _request(r)] for ready, number, r in position.coming],
+        "replicas": [_replica(replica) for replica in replicas],
+        "recorder": {name: _sums(getattr(recorder, name)) for name in _summed(recorder)},
+    }
+
+
+def restore(state: Saved, position: Position, replicas: Sequence[Replica], recorder: Recorder) -> None:
+    """Puts a state into a simulation that has not begun."""
+    position.number, position.turn = state["number"], state["turn"]
+    position.later.update((key, (place, deque(map(_requested, turns)))) for key, place, turns in state["later"])
+    position.coming.extend((ready, number, _requested(values)) for ready, number, values in state["coming"])
+    for replica, was in zip(replicas, state["replicas"], strict=True):
+        _restore_replica(replica, was)
+    for name, value in state["recorder"].items():
+        part = getattr(recorder, name)
+        if isinstance(part, Sample):
+            vars(part).update(value, bins=dict(value["bins"]))
+        elif isinstance(part, (Means, OverTime)):
+            vars(part).update(value)
+        else:
+            setattr(recorder, name, value)
+
+
+def _request(request: Request) -> list[Any]:
+    return [getattr(request, name) for name in Request.__slots__]
+
+
+def _requested(values: list[Any]) -> Request:
+    request = Request.__new__(Request)
+    for name, value in zip(Request.__slots__, values, strict=True):
+        setattr(request, name, value)
+    request.chain = tuple(request.chain)
+    return request
+
+
+def _replica(replica: Replica) -> Saved:
+    assert isinstance(replica.watcher, Watch)
+    cached = replica.prefixes
+    return {
+        **{name: getattr(replica, name) for name in NUMBERS},
+        "waiting": [_request(r) for r in replica.waiting],
+        "filling": [_request(r) for r in replica.filling],
+        "ending": [[ends, order, _request(r)] for ends, order, r in replica.ending],
+        "bending": [[bends, order] for bends, order, _ in replica.bending],
+        "entries": [[key, entry.tokens, entry.pins, entry.used] for key, entry in cached.entries.items()],
+        "pinned": cached.pinned,
+        "loose": cached.loose,
+        "stalled": replica.watcher.stalled,
+    }
+
+
+def _restore_replica(replica: Replica, state: Saved) -> None:
+    assert isinstance(replica.watcher, Watch)
+    for name in NUMBERS:
+        setattr(replica, name, state[name])
+    replica.waiting.extend(map(_requested, state["waiting"]))
+    replica.filling.extend(map(_requested, state["filling"]))
+    replica.ending.extend((ends, order, _requested(values)) for ends, order, values in state["ending"])
+    decoding = {order: request for _, order, request in replica.ending}
+    replica.bending.extend((bends, order, decoding[order]) for bends, order in state["bending"])
+    cached = replica.prefixes
+    for key, tokens, pins, used in state["entries"]:
+        entry = cached.entries[key] = Entry()
+        entry.tokens, entry.pins, entry.used = tokens, pins, used
+    cached.pinned, cached.loose = state["pinned"], state["loose"]
+    replica.watcher.stalled = state["stalled"]
+
+
+def _summed(recorder: Recorder) -> list[str]:
+    return [f.name for f in fields(recorder) if f.name not in ("first", "last", "objective", "written")]
+
+
+def _sums(part: Any) -> Any:
+    if isinstance(part, Sample):
+        return {**vars(part), "bins": list(part.bins.items())}
+    return vars(part) if isinstance(part, (Means, OverTime)) else part
+
+
+# -- which simulation it is ----------------------------------------------------------------------------------------
+def digest_of(*parts: object) -> str:
+    """The SHA-256 of all that decides how a simulation goes: equal ones give equal rows."""
+    digest = sha256()
+
+    def take(part: object) -> None:
+        if is_dataclass(part) and not isinstance(part, type):
+            digest.update(type(part).__name__.encode())
+            for f in fields(part):
+                if f.init:
+                    take(getattr(part, f.name))
+        elif isinstance(part, np.ndarray):
+            digest.update(f"{part.dtype}{part.shape}".encode() + part.tobytes())
+        else:
+            digest.update(f"{part!r};".encode())
+
+    for part in parts:
+        take(part)
+    return digest.hexdigest()

@@ -1,0 +1,282 @@
+"""`roofline simulate`: what it prints, what it writes, and what it refuses in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+import roofline as rl
+from roofline.cli.main import main
+from roofline.cli.simulate import objective_named, prefixes_named, whole_named
+from roofline.show.requests import RequestFile
+from roofline.simulate.recorder import ROW
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+ON = ["simulate", LLAMA, "--on", "h100-sxm"]
+SHORT = [
+    *ON,
+    "--input",
+    "uniform(100,900)",
+    "--output",
+    "lognormal(40,0.5,max=200)",
+    "--rate",
+    "8",
+    "--requests",
+    "800",
+]
+RESUMED = """
+import roofline.show.requests as requests
+from roofline.cli.main import main
+import sys
+requests.EVERY_ROWS, requests.PART = 500, 400
+main(sys.argv[1:])
+"""
+"""A command that writes a checkpoint every 500 requests."""
+
+
+def printed(capsys: pytest.CaptureFixture[str], argv: list[str], code: int = 0) -> tuple[str, str]:
+    if code:
+        with pytest.raises(SystemExit) as exit_:
+            main(argv)
+        assert exit_.value.code == code
+    else:
+        main(argv)
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+def test_the_text_says_what_came_and_what_the_server_did(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = printed(capsys, [*SHORT, "--slo", "ttft=10s,tpot=1s"])
+    lines = out.splitlines()
+    assert lines[0] == "NVIDIA H100 SXM5 80GB · vLLM"
+    assert lines[3].startswith(
+        "8 requests/s (poisson), input uniform(100,900), output lognormal(40,0.5,max=200): "
+        "800 requests after 80 to warm up in "
+    )
+    rows = ("TTFT ", "TPOT (request)", "TPOT (tokens)", "latency ", "queue ")
+    assert [sum(line.startswith(name) for line in lines) for name in rows] == [2] * len(rows)
+    assert "100.0 % of requests within TTFT 10 s, TPOT 1 s" in out
+    assert "0 preemptions" in out
+    assert err == ""
+
+
+def test_json_is_the_library_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = printed(capsys, [*SHORT, "--json"])
+    answer = rl.simulate(
+        LLAMA, on="h100-sxm", input="uniform(100,900)", output="lognormal(40,0.5,max=200)", rate=8,
+        extent=rl.Extent(requests=800),
+    )  # fmt: skip
+    assert json.loads(out) == json.loads(json.dumps(answer.to_dict()))
+    assert set(answer.to_dict()["ttft"]) == {"mean", "half_width", "p50", "p90", "p95", "p99"}
+    assert len(answer.timeline.seconds) <= 512
+
+
+def test_too_many_requests_are_called_overloaded_in_the_first_line(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = [*ON, "--input", "2000", "--output", "500", "--rate", "200", "--requests", "2k"]
+    out, _ = printed(capsys, argv, 1)
+    assert "overloaded" in out.splitlines()[0]
+    out, err = printed(capsys, [*argv, "--json"], 1)
+    assert json.loads(out)["overloaded"]
+    assert err.count("\n") == 1
+    assert "overloaded" in err
+
+
+def test_a_memory_that_holds_no_request_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = [
+        "simulate",
+        "meta-llama/Llama-3.1-70B",
+        "--on",
+        "h100-sxm",
+        "--input",
+        "100",
+        "--output",
+        "9",
+        "--rate",
+        "1",
+    ]
+    out, err = printed(capsys, argv, 1)
+    assert out == ""
+    assert err == "roofline: on: expected memory for a request of 109 tokens, got '1xh100-sxm'\n"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--input 9 --output 9",
+        "--input 9 --rate 1",
+        "--input 9 --output 9 --rate 1 --concurrency 2",
+        "--input 9 --output 9 --rate 1 --think 1s",
+        "--input 9 --output 9 --concurrency 2 --think 1",
+        "--input 9 --output 9 --rate 0",
+        "--input 9 --output 9 --rate nan",
+        "--input unifrm(1,9) --output 9 --rate 1",
+        "--input 9 --output 999999 --rate 1",
+        "--input 9 --output 9 --rate 1 --arrivals gamma",
+        "--input 9 --output 9 --rate 1 --prefixes 10",
+        "--input 9 --output 9 --rate 1 --prefixes 10x0",
+        "--input 9 --output 9 --rate 1 --requests 1.5",
+        "--input 9 --output 9 --rate 1 --requests 0",
+        "--input 9 --output 9 --rate 1 --requests 10kb",
+        "--input 9 --output 9 --rate 1 --seed -1",
+        "--input 9 --output 9 --rate 1 --until 2",
+        "--input 9 --output 9 --rate 1 --slo ttft=2",
+        "--input 9 --output 9 --rate 1 --slo tfft=2s",
+        "--input 9 --output 9 --rate 1 --slo ttft=2s,ttft=3s",
+        "--input 9 --output 9 --rate 1 --router fair",
+        "--input 9 --output 9 --rate 1 --speed 2",
+        "--input 9 --output 9 --rate 1 --out requests.txt",
+        "--input 9 --output 9 --rate 1 --plot picture.jpg",
+        "--input 9 --output 9 --concurrency 2 --router least-loaded",
+        "--trace nowhere.csv",
+        "--trace nowhere.csv --rate 2",
+        "--trace nowhere.csv --until 0.1",
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(
+    options: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out, err = printed(capsys, [*ON, *options.split()], 2)
+    assert out == ""
+    assert err.startswith("roofline: ")
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_words_of_the_command_line() -> None:
+    counts = ("10000", "10k", "1.5M", "2Ki", "1_000")
+    assert [whole_named("n", text) for text in counts] == [10_000, 10_000, 1_500_000, 2048, 1000]
+    assert prefixes_named("10x2048") == rl.Prefixes(10, 2048)
+    assert objective_named("ttft=200ms, tpot=50ms") == rl.Objective(ttft=0.2, tpot=0.05)
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+def test_every_request_that_counts_is_a_row(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out, _ = printed(capsys, [*SHORT, "-o", "a.parquet", "--json"])
+    printed(capsys, [*SHORT, "-o", "a.csv"])
+    frame, answer = polars.read_parquet("a.parquet"), json.loads(out)
+    assert frame.columns == list(ROW)
+    assert sorted(frame["request"]) == list(range(80, 880))
+    assert frame["ttft_s"].mean() == pytest.approx(answer["ttft"]["mean"], rel=1e-12)
+    assert frame["latency_s"].sort()[791] == answer["latency"]["p99"]
+    assert (frame["tpot_s"].is_null() == (frame["output_tokens"] == 1)).all()
+    expected = (frame["latency_s"] - frame["ttft_s"]) / (frame["output_tokens"] - 1)
+    assert ((frame["tpot_s"] - expected).drop_nulls().abs() < 1e-15).all()
+    assert polars.read_csv("a.csv").equals(frame, null_equal=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv", "a.parquet"]
+    _, err = printed(capsys, [*SHORT, "-o", "a.parquet"], 2)
+    assert "--force" in err
+
+
+def test_the_same_seed_gives_the_same_bytes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.parquet", "b.parquet", "c.parquet")]
+    for file, seed in zip(files, "112", strict=True):
+        printed(capsys, [*SHORT, "--out", str(file), "--seed", seed])
+    first, second, other = (file.read_bytes() for file in files)
+    assert first == second != other
+
+
+TRACE = "time,input,output,session\n" + "".join(
+    f"{i * 0.09:.3f},{120 + 130 * (i // 40) + i % 7},{30 + i % 50},s{i % 40}\n" for i in range(2400)
+)
+STREAMS = {
+    "routed": "--on 3xh100-sxm --layout dp=3 --input uniform(100,900) --output uniform(1,200) --rate 60 "
+    "--prefixes 10x256 --router prefix-aware --requests 4k",
+    "in turn": "--on 3xh100-sxm --layout dp=3 --input uniform(100,900) --output uniform(1,200) --rate 60 "
+    "--arrivals gamma(3) --requests 4k",
+    "users": "--on h100-sxm --input uniform(100,900) --output uniform(1,200) --concurrency 40 --think 1s --requests 4k",
+    "tight": "--on like=h100-sxm,mem=24G --input uniform(100,900) --output uniform(1,400) --concurrency 64 "
+    "--requests 2k",
+    "sessions": "--on 2xh100-sxm --layout dp=2 --trace trace.csv",
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_a_run_that_was_killed_goes_on_to_the_same_bytes(stream: str, tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text(TRACE, encoding="utf-8")
+    argv = [sys.executable, "-c", RESUMED, "simulate", LLAMA, *STREAMS[stream].split(), "--json", "-o"]
+    whole = subprocess.run([*argv, "whole.parquet"], cwd=tmp_path, capture_output=True, check=True)
+    run = subprocess.Popen([*argv, "killed.parquet"], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    checkpoint = tmp_path / "killed.parquet.part" / "checkpoint.json"
+    wait_for(checkpoint, run)
+    run.kill()
+    assert run.wait() == -signal.SIGKILL
+    assert checkpoint.exists()
+    assert not (tmp_path / "killed.parquet").exists()
+    resumed = subprocess.run([*argv, "killed.parquet"], cwd=tmp_path, capture_output=True, check=True)
+    assert (tmp_path / "killed.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
+    assert resumed.stdout == whole.stdout
+    assert not checkpoint.parent.exists()
+
+
+def wait_for(path: Path, run: subprocess.Popen[Any]) -> None:
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert run.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_ctrl_c_says_how_to_go_on_and_other_arguments_do_not(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", RESUMED, *ON, "--input", "uniform(100,900)", "--output", "50", "--requests", "50k"]
+    file = ["-o", "a.parquet"]
+    run = subprocess.Popen([*argv, "--rate", "8", *file], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    wait_for(tmp_path / "a.parquet.part" / "checkpoint.json", run)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate()
+    assert run.returncode == 130
+    assert err.startswith("interrupted: a.parquet.part keeps ")
+    assert "the same command goes on from there" in err
+    other = subprocess.run([*argv, "--rate", "9", *file], cwd=tmp_path, capture_output=True, text=True)
+    assert other.returncode == 2
+    assert "another simulation's requests" in other.stderr
+    assert other.stderr.count("\n") == 1
+
+
+def test_parts_of_a_damaged_or_foreign_folder_are_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "a.parquet.part"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(rl.InputError, match="holds other files"):
+        RequestFile(tmp_path / "a.parquet").begin("x")
+    os.remove(folder / "notes.txt")
+    file = RequestFile(tmp_path / "a.parquet")
+    assert file.begin("x") is None
+    file((1, 0, 0.5, 3, 4, 0, 0.1, 0.2, None, 0.3, 0))
+    file.save({"state": 1.5})
+    again = RequestFile(tmp_path / "a.parquet")
+    assert again.begin("x") == {"state": 1.5}
+    assert again.rows == 1
+    (folder / "checkpoint.json").write_text((folder / "checkpoint.json").read_text()[:-5])
+    with pytest.raises(rl.InputError, match="a damaged checkpoint"):
+        RequestFile(tmp_path / "a.parquet").begin("x")
+    assert RequestFile(tmp_path / "a.parquet", force=True).begin("x") is None
+
+
+def test_a_picture_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    picture = tmp_path / "a.svg"
+    printed(capsys, [*SHORT, "--plot", str(picture), "--theme", "dark"])
+    assert picture.read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_lengths_without_a_most_leave_out_what_no_memory_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Memory for some ten thousand tokens, where the model's context is 131,072: as many count all the same."""
+    where = ["simulate", LLAMA, "--on", "like=h100-sxm,mem=21.5G"]
+    lengths = ["--input", "lognormal(900,2)", "--output", "20"]
+    out, _ = printed(capsys, [*where, *lengths, "--rate", "1", "--requests", "500", "--json"])
+    answer = json.loads(out)
+    assert answer["requests"] == 500
+    assert answer["left_out"].keys() <= {"larger than the memory", "longer than the context, 131072"}
+    assert 0 < answer["left_out"]["larger than the memory"] < 50
