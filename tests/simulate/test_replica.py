@@ -1,4 +1,4 @@
-"""What holds of a replica whatever it is sent: nothing is lost, nothing is done twice, and no memory is used that is not there."""
+"""What holds of a replica whatever it is sent: nothing is lost or done twice, and no memory used that is not there."""
 
 from __future__ import annotations
 

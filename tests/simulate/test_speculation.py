@@ -107,5 +107,6 @@ def test_a_draft_takes_memory() -> None:
     budget = asked.model.kv_bytes(1) / plain.token
     token = (asked.model.kv_bytes(1) + draft.kv_bytes(1)) / (budget - draft.weight_bytes())
     assert with_draft.token == pytest.approx(token, rel=1e-9)
-    assert with_draft.each - 3 * token == pytest.approx(plain.each / plain.token * token, rel=1e-6)
+    half_blocks = plain.each * budget / (budget - draft.weight_bytes())
+    assert with_draft.each - 3 * token == pytest.approx(half_blocks, rel=1e-6)
     assert policy_of(asked, 1, with_draft, 4).running == min(asked.engine.most_running, asked.engine.chunk // 4)

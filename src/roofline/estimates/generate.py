@@ -31,8 +31,8 @@ from roofline.work.step import replace as changed
 class Speculation(Figured):
     """Drafted decoding (arXiv:2211.17192): `length` tokens proposed a step, each right with probability `acceptance`.
 
-    `draft`: the model that proposes them, on one chip; `mtp`: the model's own first draft layer does, on its ranks, again
-    for each token (arXiv:2412.19437). Neither where proposing is free (n-grams). Raises InputError out of range.
+    `draft`: the model that proposes them, on one chip; `mtp`: the model's own first draft layer does, on its ranks,
+    once for each token (arXiv:2412.19437). Neither where proposing is free (n-grams). Raises InputError out of range.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("draft", "length", "acceptance", "tokens_per_step"), "")
@@ -266,7 +266,7 @@ def _rank(grade: Any) -> Any:
 
 
 def draft_plan(asked: Setup, speculation: Speculation) -> Plan | None:
-    """The plan of what proposes a token: a draft model on one chip of the deployment, a draft layer on the model's ranks.
+    """The plan of what proposes a token: a draft model on one chip, a draft layer on the model's ranks.
 
     None where proposing is free. Raises InputError for a model without draft layers where they are asked for.
     """

@@ -16,7 +16,6 @@ from roofline.simulate.policy import Policy, Room
 from roofline.simulate.prefixes import Prefixed
 from roofline.simulate.steps import StepTimes
 
-
 ROUNDING = 1e-9
 """Share of the memory by which sums of shares may be beyond it."""
 
@@ -30,13 +29,14 @@ class Request:
     `Requests`, of a chain `shared` is the tokens of each key; `pins`, `pinned`: the keys and tokens of the prefix cache
     that it uses. `growth`: tokens that each of its decode steps adds, on average over those that it needs,
     `rate` the share of the memory that they take. `entered`, `order`: which of its replica's requests it was to begin,
-    or begin again, and to decode; `order` is 0 while it does not.
+    or begin again, and to decode; `order` is 0 while it does not. `queued`: seconds from `ready` until it began;
+    `travelled`, `parked`: where it decodes elsewhere, those until its cache was there, and until a replica took it.
     """
 
     __slots__ = (
-        "arrival", "begun", "chain", "computed", "ends", "entered", "finished", "first", "growth", "hit", "input", "kept", "left",
-        "number", "order", "output", "pinned", "pins", "preempted", "prefix", "prompt", "rate", "ready", "shared",
-        "source",
+        "arrival", "begun", "chain", "computed", "ends", "entered", "finished", "first", "growth", "hit", "input",
+        "kept", "left", "number", "order", "output", "parked", "pinned", "pins", "preempted", "prefix", "prompt",
+        "queued", "rate", "ready", "shared", "source", "travelled",
     )  # fmt: skip
 
     def __init__(self, number: int, arrival: float, ready: float, input: int, output: int) -> None:
@@ -50,6 +50,7 @@ class Request:
         self.pins: list[int] = []
         self.source = 0
         self.growth, self.rate, self.order, self.entered = 1.0, 0.0, 0, -1
+        self.queued = self.travelled = self.parked = 0.0
 
 
 State = tuple[int, int, float]
@@ -75,8 +76,9 @@ class Replica:
     together: at the end of the last step, or where steps are scheduled ahead at its start.
 
     `decoded`: decode steps so far. `ending`: those that decode, by the step of their last token. `tokens`: the tokens
-    in the caches of those that decode, `growing` those that a step adds to them. `taken`: the share of the memory that running sequences hold, `rate` what
-    a step adds to it. `bending`: sequences that reach the length from which they take less a token, by the step.
+    in the caches of those that decode, `growing` those that a step adds to them. `taken`: the share of the memory that
+    running sequences hold, `rate` what a step adds to it. `bending`: sequences that reach the length from which they
+    take less a token, by the step. `joined`: those whose caches came from elsewhere and whose first step is the next.
     """
 
     times: StepTimes
@@ -98,6 +100,7 @@ class Replica:
         self.prefixes = Prefixed(self.room, self.block)
         self.rate = 0.0
         self.bending: list[tuple[int, int, Request]] = []
+        self.joined: list[Request] = []
 
     # -- from outside ----------------------------------------------------------------------------------------------
     @property
@@ -144,6 +147,12 @@ class Replica:
             request = self.waiting[0]
             if request.ready > self.scheduled and self.running:
                 break
+            if request.computed:
+                if self.running and not self._room_for(request, 0):
+                    break
+                self._take(self.waiting.popleft())
+                budget -= width
+                continue
             hit = self.prefixes.matching(request) if policy.caches else 0
             rest = request.prompt - hit
             tokens = min(rest, budget)
@@ -181,9 +190,19 @@ class Replica:
         room = self.room
         return self.rate + sum(room.held(r.computed + n) - room.held(r.computed) for r, n in chunks)
 
+    def _take(self, request: Request) -> None:
+        """A request whose cache came from elsewhere, but for the last token of its prompt, decodes from now on."""
+        self.entered += 1
+        request.entered = self.entered
+        request.parked = self.clock - request.ready
+        self.taken += self._held(request, request.computed)
+        self.joined.append(request)
+        self._join(request)
+
     def _begin(self, request: Request, hit: int) -> None:
         if request.begun < 0:
             request.begun = self.clock
+            request.queued = self.clock - request.ready
             request.hit = hit
         self.entered += 1
         request.entered = self.entered
@@ -211,7 +230,7 @@ class Replica:
         start, state = self.clock, self._state()
         self.clock += self.times.mixed([(r.computed, n) for r, n in chunks], decodes, context)
         self.scheduled = start if policy.ahead else self.clock
-        self.watcher.prompts(start, self.clock, decodes, bool(self.ending), state)
+        self.watcher.prompts(start, self.clock, max(0, decodes - len(self.joined)), bool(self.ending), state)
         for request, tokens in chunks:
             self.taken -= self._held(request, request.computed)
             request.computed += tokens
@@ -282,7 +301,7 @@ class Replica:
             raise AssertionError("a request that no memory holds")  # `room_of` refuses those
         row, growth, context = self.times.row(decodes), self.growing / decodes, self.tokens / decodes
         due = self.waiting and self.waiting[0].ready > self.scheduled  # the step after this one takes it
-        number = 1 if due else self.ending[0][0] - self.decoded
+        number = 1 if due or self.joined else self.ending[0][0] - self.decoded
         if self.bending:
             number = min(number, self.bending[0][0] - self.decoded)
         room, each = 1.0 + ROUNDING - self.full, self.rate
@@ -300,7 +319,7 @@ class Replica:
         start = self.clock
         self.clock += seconds
         self.scheduled = self.clock - row.step(context + growth * (number - 1)) if self.policy.ahead else self.clock
-        self.watcher.steps(start, self.clock, number, decodes, self._state())
+        self.watcher.steps(start, self.clock, number, decodes - len(self.joined), self._state())
         self._pass(number)
         self._evict()
 
@@ -312,6 +331,9 @@ class Replica:
         self.taken += number * self.rate
         self.decoded += number
         self.tokens += number * self.growing
+        for request in self.joined:
+            request.first = self.clock
+        self.joined.clear()
         while self.bending and self.bending[0][0] <= self.decoded:
             self._bend()
         while self.ending and self.ending[0][0] <= self.decoded:
@@ -359,6 +381,8 @@ class Replica:
             self.filling.remove(request)
         self.taken = self.taken - self._held(request, tokens) if self.running else 0.0
         self.prefixes.unpin(request)
+        if request in self.joined:
+            self.joined.remove(request)
         request.computed = 0
         request.preempted += 1
         self.waiting.appendleft(request)

@@ -125,7 +125,7 @@ def run_open(
     for replica in replicas:
         assert isinstance(replica.watcher, Watch)
         replica.watcher.finished = sessions.done
-    choose = _router(router, replicas, at)
+    choose = router_of(router, replicas, at)
     for request in islice(by_readiness(requests, recorder), at.number, None):
         at.number += 1
         if sessions.held_back(request):
@@ -144,7 +144,7 @@ def run_open(
             replica.advance(inf)
 
 
-def _router(name: str, replicas: Sequence[Replica], at: Position) -> Callable[[Request], int]:
+def router_of(name: str, replicas: Sequence[Replica], at: Position) -> Callable[[Request], int]:
     """A request → the replica it goes to."""
     if len(replicas) == 1:
         return lambda request: 0

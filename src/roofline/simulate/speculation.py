@@ -54,7 +54,7 @@ class Drafting:
 
     @property
     def weights(self) -> float:
-        """Bytes of the draft's weights on the rank that has them; embedding and head of draft layers are the model's."""
+        """Bytes of the draft's weights on a rank that has them; embedding and head of draft layers are the model's."""
         plan, formats = self.plan, self._formats
         if plan is None:
             return 0.0
