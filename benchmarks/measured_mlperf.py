@@ -2,8 +2,8 @@
 
 Offline is the throughput of a server that is always full; Server and Interactive are the highest Poisson rate of which
 99 % of the requests meet the limits of the row on TTFT and on TPOT. A submission does not say how it spreads the model:
-it is the best of replicas of tp = 1, 2, 4, 8 chips, and with experts of dp = ep = 8, each with steps of at most 2,048 or
-8,192 tokens, as many as the system has room for. Nothing is fitted on these rows.
+it is the best of replicas of tp = 1, 2, 4, 8 chips, and with experts of dp = ep = 8, as many as the system has room
+for, each with steps of at most 2,048 or 8,192 tokens. Nothing is fitted on these rows.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, sqrt
+from typing import Any
 
 from highest_rate import highest_rate
 from measured_serving import LeftOutError, chip_of_row, model_of_row, several
@@ -62,9 +63,9 @@ class DataSet:
 # mlcommons.org/2024/08/moe-mlperf-inference-benchmark (OpenOrca, GSM8K, MBXP, 5,000 of each), mlcommons.org/2025/04/
 # llm-inference-v5 (405B: LongBench, RULER, GovReport; prompts of 9,400), mlcommons.org/2025/09/small-llm-inference-5-1
 # (8B: CNN/DailyMail; prompts of 778) and mlcommons.org/2025/09/deepseek-inference-5-1 (prompts of 800, at most 20,000
-# tokens out). Coefficients of variation and the mean prompt of Mixtral's mixture are assumed. 8B's answers all reach their
-# limit of 128 tokens: tokens/s over samples/s is 129 of every submitter, and 8,167,644 characters of 13,368 reference
-# answers (github.com/mlcommons/inference, language/llama3.1-8b/README.md) are 128 tokens each at 4.8 characters a token.
+# tokens out). Coefficients of variation and the mean prompt of Mixtral's mixture are assumed. 8B's answers all reach
+# their limit of 128 tokens: tokens/s over samples/s is 129 of every submitter, and 13,368 reference answers have
+# 8,167,644 characters (github.com/mlcommons/inference, language/llama3.1-8b/README.md), 128 tokens each at 4.8 a token.
 DATA_SETS: Mapping[str, DataSet] = {
     "Llama-2-70B-chat": DataSet("meta-llama/Llama-2-70b-chat-hf", 294, 0.8, 1024, 0.8, 1024),
     "Llama-3.1-8B-Instruct": DataSet("meta-llama/Llama-3.1-8B-Instruct", 778, 0.45, 2540, 0.0, 129),
@@ -180,7 +181,7 @@ class Trial:
         """How many the system has."""
         return self.contest.chips // self.choice.chips
 
-    def simulated(self, requests: int, warmup: int, **traffic: object) -> Simulation:
+    def simulated(self, requests: int, warmup: int, **traffic: Any) -> Simulation:
         """A replica under traffic."""
         contest, data = self.contest, self.contest.data
         setting = "max_num_tokens" if contest.engine == "trtllm" else "max_num_batched_tokens"
@@ -192,8 +193,11 @@ class Trial:
         )  # fmt: skip
 
     def full(self) -> float:
-        """Requests a second of the system where so many are always in flight (Little's law). Raises InputError where memory holds not one."""
-        s = self.simulated(FULL, FULL, concurrency=FULL)
+        """Requests a second of the system, so many always in flight (Little's law).
+
+        Raises InputError where memory holds not one.
+        """
+        s = self.simulated(FULL, 2 * FULL, concurrency=FULL)  # the first FULL wait while it fills
         return self.replicas * FULL / s.latency.mean
 
     def meets(self, rate: float) -> bool:

@@ -51,7 +51,8 @@ QUANTISED = {"fp8": "fp8", "fp8_block": "fp8-block", "nvfp4": "nvfp4", "int4_wo"
 # Models that the catalog has under another name; of the same sizes, their formats are those that the row names.
 ALIASES = {
     "zhipuai/GLM-5": "zai-org/GLM-5", "MiniMaxAI/MiniMax-M2.5": "MiniMaxAI/MiniMax-M2",
-    "codellama/CodeLlama-34b-Instruct-hf": "codellama/CodeLlama-34b-hf", "LLaMA 70B": "meta-llama/Llama-2-70b-hf", "LLaMA 7B": "meta-llama/Llama-2-7b-hf",
+    "codellama/CodeLlama-34b-Instruct-hf": "codellama/CodeLlama-34b-hf",
+    "LLaMA 70B": "meta-llama/Llama-2-70b-hf", "LLaMA 7B": "meta-llama/Llama-2-7b-hf",
     "Llama-2-7B": "meta-llama/Llama-2-7b-hf", "Llama-2-70B": "meta-llama/Llama-2-70b-hf",
     "Llama-2-13B": "meta-llama/Llama-2-13b-hf", "Llama-3.1-8B": "meta-llama/Llama-3.1-8B",
     "Llama-3.1-70B": "meta-llama/Llama-3.1-70B", "Llama-3.1-405B": "meta-llama/Llama-3.1-405B",
@@ -320,16 +321,29 @@ def rocm(r: TableRow) -> Iterator[MeasuredRun]:
     )  # fmt: skip
 
 
+VLLM_BLOCK = 16
+"""Tokens of a block of vLLM's cache, in which prefixes are looked for."""
+
+
 def rates(r: TableRow) -> Iterator[MeasuredRun]:
-    """vLLM at a rate: TPOT."""
+    """vLLM at a rate: TPOT and TTFT.
+
+    The runs send some dozens of prompts again and again, and TPOT at twice the rate shows that none was computed again:
+    all whole blocks of a prompt before its last token come from the prefix cache.
+    """
     if r.text("failed") not in ("", "0") or r.number("ttft_mean_ms") > 10e3:
         raise LeftOutError("ambiguous: an overloaded server, whose queue never was in a steady state")
-    chip, tp = chip_of_row(r.text("gpu")), r.whole("tp")
+    chip, tp, prompt = chip_of_row(r.text("gpu")), r.whole("tp"), round(r.number("input_len_mean"))
+    names = [name for name in ("max_num_seqs", "max_num_batched_tokens") if r.text(name)]
+    engine = f"vllm({','.join(f'{name}={r.whole(name)}' for name in names)})" if names else "vllm"
+    known = (prompt - 1) // VLLM_BLOCK * VLLM_BLOCK
     for what in ("tpot", "ttft"):
         yield MeasuredRun(
             quantity=f"served-{what}", seconds=r.number(f"{what}_mean_ms") / 1e3, model=model_of_row(r.text("model")),
-            on=several(chip, tp), layout=f"tp={tp}", engine="vllm", input=round(r.number("input_len_mean")),
+            on=several(chip, tp), layout=f"tp={tp}", engine=engine, input=prompt,
             output=r.whole("tokens_generated_each"), rate=r.number("requested_rate"), system=chip, slices=(what,),
+            fitted="the engine's time of a request" if what == "ttft" else "no",
+            options={"prefix": (known + 0.5) / prompt},
         )  # fmt: skip
 
 

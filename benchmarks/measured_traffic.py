@@ -4,9 +4,9 @@
 
 1. vllm: runs of vLLM at constant rates on H100. Overloaded ones are to be called overloaded; of the others TTFT, TPOT
    and time from end to end.
-2. ttft: TTFT of servers at a concurrency, series by series (those that differ in concurrency alone). Calm rows are those
-   below three times the mean TTFT of the lowest concurrency of their series; in the others bursts wait for each other:
-   all users begin at once, ten requests each. Without --all, a third of the series, drawn with a fixed seed.
+2. ttft: TTFT of servers at a concurrency, series by series (those that differ in concurrency alone); all users begin at
+   once and send ten requests each. Calm rows are those below three times the mean TTFT of the lowest concurrency of
+   their series; in the others bursts wait for each other. Without --all, a third of the series, with a fixed seed.
 3. mlperf: Offline, Server and Interactive of MLPerf Inference, requests a second (see `measured_mlperf.py`).
 
 Errors are predicted / measured − 1, in percent. Rows that are left out are counted by reason, and the parts add up.
@@ -137,16 +137,22 @@ SERIES = (
 
 
 def at_concurrency(r: TableRow) -> tuple[float, Simulation]:
-    """Measured TTFT, and the row simulated: all users begin at once. `inferencex` draws lengths from [0.8·L, L]."""
+    """Measured TTFT, and the row simulated: all users begin at once.
+
+    `inferencex` draws lengths from [0.8·L, L]. The other rows state one length; their answers are taken to vary by a
+    fifth to either side: if none did, those who began together would end together for ever, and every prompt would meet
+    all others.
+    """
     run = next((m for m in servers(r) if m.quantity == "served-ttft"), None)
     if run is None or run.concurrency is None:
         raise LeftOutError("no TTFT")
     drawn = r.text("origin") == "inferencex"
     new, out = (r.whole(name) for name in ("isl", "osl"))
-    lengths = [f"uniform({-(-4 * n // 5)},{n})" if drawn else n for n in (new, out)]
+    most = out if drawn else 6 * out // 5
+    prompts, answers = f"uniform({-(-4 * new // 5)},{new})" if drawn else new, f"uniform({-(-4 * out // 5)},{most})"
     requests = min(max(ROUNDS * run.concurrency, FEWEST), MOST)
     s = simulate(
-        run.model, input=lengths[0], output=lengths[1], concurrency=run.concurrency,
+        run.model, input=prompts, output=answers, concurrency=run.concurrency,
         extent=Extent(requests=requests, warmup=0), **run.settings(),
     )  # fmt: skip
     return run.seconds, s
@@ -207,6 +213,8 @@ def mlperf(folder: Path, _: bool) -> Part:
         part.used += len(rows)
         label = f"{contest.text()} [{answer.choice.text(contest)}]"
         limited = "Offline" if contest.scenario == "Offline" else "Server and Interactive"
+        middle = median(r.number("samples_per_s") for r in rows)
+        part.scored.append(Scored(f"{limited}, each system once", label, middle, answer.rate))
         for r in rows:
             each = Scored(limited, f"{label} {r.text('submitter')}", r.number("samples_per_s"), answer.rate)
             names = (limited, contest.scenario, f"{contest.scenario}: {contest.model}, {contest.chip}")
@@ -221,7 +229,7 @@ PARTS: dict[str, Callable[[Path, bool], Part]] = {"vllm": vllm, "ttft": ttft, "m
 # -- tables ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Summary:
-    """The errors of a group, in percent: of their absolute values the mean, the median and the largest; their median."""
+    """The errors of a group in percent: mean and median of their absolute values, their median, the largest."""
 
     group: str
     n: int
@@ -276,9 +284,9 @@ def tables(part: Part, most: int = 12) -> str:
 
 def as_json(part: Part) -> dict[str, object]:
     """A part, its rows and its summaries."""
-    lists = {"scored": part.scored, "summaries": summaries(part.scored)}
-    plain = {"name": part.name, "rows": part.rows, "used": part.used, "left": dict(part.left), "notes": part.notes}
-    return plain | {name: [asdict(s) for s in values] for name, values in lists.items()}
+    scored, groups = [asdict(s) for s in part.scored], [asdict(s) for s in summaries(part.scored)]
+    counts = {"name": part.name, "rows": part.rows, "used": part.used, "left": dict(part.left), "notes": part.notes}
+    return {**counts, "scored": scored, "summaries": groups}
 
 
 def main(argv: list[str]) -> None:

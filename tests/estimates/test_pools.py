@@ -37,6 +37,25 @@ def test_a_prompt_is_one_prefill_and_its_cache_travels() -> None:
     assert p.transfer.floor == pytest.approx(p.cache / 2 / 50e9)  # two ranks, each its half by one 400 Gb/s link
 
 
+@pytest.mark.parametrize(
+    ("layout", "parts"), [("tp=4", 4), ("tp=16", 8), ("tp=2,pp=2", 4), ("tp=2,cp=2", 4), ("dp=4", 1)]
+)
+def test_a_cache_travels_in_the_parts_that_ranks_hold(layout: str, parts: int) -> None:
+    """Eight heads of keys and values: sixteen ranks hold copies; data-parallel replicas other sequences."""
+    p = pools_of(on="4xdgx-h100", chips=32, prefill_layout=layout, decode_layout=layout)
+    assert p.transfer.floor == pytest.approx(p.cache / parts / 50e9)
+
+
+def test_a_latent_cache_is_not_divided() -> None:
+    """61 layers of 576 numbers of 2 bytes for each of 4,096 tokens, 287,834,112 bytes, by one link of 50 GB/s."""
+    p = rl.pools(
+        "deepseek-ai/DeepSeek-V3", on="8xdgx-h100", chips=64, prefill_layout="dp=32,ep=32",
+        decode_layout="dp=32,ep=32", input=4096, output=256, concurrency=32,
+    )  # fmt: skip
+    assert p.cache == 61 * 576 * 2 * 4096
+    assert p.transfer.floor == pytest.approx(61 * 576 * 2 * 4096 / 50e9)
+
+
 def test_per_chip_the_pools_serve_no_more_than_their_balance() -> None:
     p = pools_of(chips=64, on="8xdgx-h100")
     balance = 1 / (2 / p.prefill_rate + 4 / p.decode_rate)

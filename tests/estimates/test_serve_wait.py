@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.estimates.serve import closed_wait
 
 
 @pytest.mark.parametrize("concurrency", [2, 3, 8])
@@ -19,7 +19,49 @@ def test_prompts_wait_for_those_in_flight_and_no_more(concurrency: int) -> None:
     assert many.requests_per_second == pytest.approx(alone.requests_per_second, rel=0.02)
 
 
-def test_wait_of_a_closed_queue() -> None:
-    """R² + (Z − n·S)·R − S·Z + (n − 1)·S²/2 = 0 with S = 1, Z = 3, n = 4: R = (1 + √(1 + 12 − 6))/2."""
-    assert closed_wait(4, 1.0, 3.0) == pytest.approx((1 + 7**0.5) / 2 - 1)
-    assert closed_wait(1, 1.0, 3.0) == 0.0
+H100 = {"on": "h100-sxm"}
+LLAMA = "meta-llama/Llama-3.1-8B"
+
+
+def step(prompts: int, decodes: int) -> float:
+    """Seconds of a step of prompts of 1,000 tokens and of decodes at a context of 1,050."""
+    work = rl.Step((rl.Queries(0, 1000, prompts), rl.Queries(1050, 1, decodes))[: 2 if decodes else 1])
+    return float(rl.estimate(LLAMA, work, **H100).time)
+
+
+def test_requests_that_end_make_room_for_the_next() -> None:
+    """Eight of 100 tokens: 8 steps of every 100 have a prompt beside seven decodes, 92 have eight decodes alone."""
+    s = rl.serve(LLAMA, input=1000, output=100, concurrency=8, **H100)
+    alone = float(rl.estimate(LLAMA, rl.decode(batch=8, context=1050), **H100).time)
+    prompt = (s.ttft.expected, s.tpot.expected)
+    assert s.latency.expected == pytest.approx(8 * prompt[0] + 92 * alone, rel=0.005)
+    assert s.requests_per_second == pytest.approx(8 / s.latency.expected)
+
+
+def test_whoever_comes_to_an_idle_server_waits_for_nobody() -> None:
+    slow = rl.serve(LLAMA, input=1000, output=100, rate=1e-3, **H100)
+    lone = rl.serve(LLAMA, input=1000, output=100, concurrency=1, **H100)
+    assert slow.ttft.expected == pytest.approx(lone.ttft.expected, rel=1e-3)
+    assert slow.tpot.expected == pytest.approx(lone.tpot.expected, rel=1e-3)
+    assert (slow.in_flight, slow.requests_per_second) == (1, 1e-3)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_throughput_never_falls_with_concurrency(engine: str) -> None:
+    many = np.unique(np.geomspace(1, 2000, 60).astype(int))
+    for size in ((100, 10), (2000, 8), (20000, 100), (300, 1000), (3000, 1)):
+        given = {"input": size[0], "output": size[1], "engine": engine, **H100}
+        rates = rl.serve(LLAMA, concurrency=many, **given).requests_per_second
+        assert (rates[1:] >= 0.99 * np.maximum.accumulate(rates)[:-1]).all(), size
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_waits_grow_with_the_rate_up_to_the_capacity_that_a_refusal_names(engine: str) -> None:
+    given = {"input": 2000, "output": 50, "engine": engine, **H100}
+    with pytest.raises(rl.InputError) as error:
+        rl.serve(LLAMA, rate=1000.0, **given)
+    most = rl.serve(LLAMA, concurrency=100_000, **given).requests_per_second
+    assert f"at most {most:.3g} requests a second" in str(error.value)
+    s = rl.serve(LLAMA, rate=most * np.linspace(0.02, 0.98, 49), **given)
+    assert (np.diff(s.ttft.expected) > 0).all()
+    assert (np.diff(s.tpot.expected) > -1e-3 * s.tpot.expected[1:]).all()

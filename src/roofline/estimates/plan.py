@@ -177,10 +177,11 @@ class Plan:
         """The sum over all ops of a step."""
         return self.totals(step).get("", EMPTY)
 
-    def by_view(self, step: Step) -> Mapping[View[Any], Total]:
+    def by_view(self, step: Step, wanted: Callable[[View[Any]], bool] = lambda view: True) -> Mapping[View[Any], Total]:
         """The sums over the modules that see the same of a step: those of a whole step in parts that add up."""
         step = step.as_floats()
-        each = {view: _sums([(entries, view(step))], self.target, together) for view, entries in self._views.items()}
+        views = {view: entries for view, entries in self._views.items() if wanted(view)}
+        each = {view: _sums([(entries, view(step))], self.target, together) for view, entries in views.items()}
         return {view: sums.get("", EMPTY) for view, sums in each.items()}
 
     def _seen(self, view: View[Any], entries: Sequence[Placed], step: Step, by: Sorter) -> Mapping[Hashable, Total]:

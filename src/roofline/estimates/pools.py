@@ -23,7 +23,7 @@ from roofline.machine.fabric import Cluster
 from roofline.model.checks import count
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.model.maths import Count, ceil_div, is_array, least, most
+from roofline.model.maths import Count, ceil_div, is_array, least, most, where
 from roofline.result import Flag, Units, Word
 from roofline.work.step import decode, prefill
 
@@ -172,7 +172,7 @@ def _pools(first: Setup, then: Setup, on: Any, chips: Count, new: Count, out: Co
     model, formats = first.model, first.formats
     cache = model.kv_bytes(new, formats) + model.state_bytes(formats)
     joined = replace(first.deployment, cluster=_joined(on, int(np.max(np.asarray(chips))), first.deployment))
-    moved = _travel(cache, joined, chips, least(first.layout.chips, then.layout.chips))
+    moved = _travel(cache, joined, chips, least(_parts(first), _parts(then)))
     ttft = prompt + moved.times(1 / max(1, len(model.layers))) + step
     shape = np.broadcast_shapes(*map(np.shape, (ttft.expected, prefills, decode_rate)))
     return Pools(
@@ -198,6 +198,13 @@ def _replicas(g_p: Count, g_d: Count, r_p: Count, r_d: Count, chips: Count) -> t
     chosen = np.where(best, used, used.max() + 1).argmin(axis=0)[np.newaxis]
     numbers = [np.take_along_axis(np.broadcast_to(v, best.shape), chosen, axis=0)[0] for v in (prefills, decodes)]
     return (numbers[0], numbers[1]) if shape else (int(numbers[0]), int(numbers[1]))
+
+
+def _parts(asked: Setup) -> Count:
+    """Ranks of a replica that hold distinct parts of one sequence's cache: latent ones, and heads beyond those that a
+    tensor-parallel group divides, are copies; replicas of a data-parallel group hold sequences of their own."""
+    whole, mine = (model.kv_bytes(1, asked.formats) for model in (asked.model, asked.deployment.rank(asked.model)))
+    return asked.layout.pp * where(mine > 0, most(1, whole / most(mine, 1e-9)), 1)
 
 
 def _travel(size: Count, deployment: Deployment, chips: Count, ranks: Count) -> Span:

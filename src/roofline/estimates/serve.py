@@ -1,17 +1,14 @@
 """A server in steady state: continuous batching, at a concurrency or at a request rate.
 
-Mean field (exact for fluid arrivals): B requests are in flight and each decodes one token a step, at a mean context of
-input + output/2. In every step B/output of them finish and as many prompts come in, whose prefill shares the step with
-the decodes. So a token takes the decode step plus the prompts' share; a request's own prompt does not slow its tokens:
-
-    TPOT = t(B decodes) + (B − 1)/output · Δ,   Δ = t(B − 1 decodes and a prompt) − t(B − 1 decodes)
-
-A request costs the server Δ + (output − 1)·t(B)/B, so its throughput never exceeds the inverse of that.
+A replica's steps are tabled once, by the sequences that decode and the prompts that begin beside them (`mixed.py`).
+What becomes of requests that are always as many, or come at random, follows in closed form (`queueing.py`), by the
+rules of the engine's scheduler: whether prompts share a step with decodes, how many tokens and sequences one takes.
+`roofline.simulate` does the same request by request; `benchmarks/serve_against_simulate.py` compares both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Unpack
@@ -20,29 +17,36 @@ import numpy as np
 
 from roofline.estimates.generate import changed_step, launched
 from roofline.estimates.memory import Memory
+from roofline.estimates.mixed import Prompts, mixed_seconds
+from roofline.estimates.queueing import Open, ReplicaTimes, closed
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
-from roofline.estimates.span import NOTHING, Span, exactly, shaped
+from roofline.estimates.span import Span, shaped
 from roofline.estimates.step import Estimate, check_context, step_estimate
 from roofline.model.checks import count, numbers
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.model.maths import Count, ceil_div, is_array, least, most, root, where
+from roofline.model.maths import Count, ceil_div, is_array, least, most, where
 from roofline.result import Flag, Units, Word
 from roofline.work.step import Queries, decode, prefill
 from roofline.work.step import replace as changed
 
 MOST_IN_FLIGHT = 2**20
 """No server is looked at with more requests of a replica in its memory."""
+DECODES, BATCHES = 24, 10
+"""Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
+ROUNDS = 16
+"""Times that the number of requests in steps is worked out from their rate, and the rate from it, in a closed loop."""
+TINY = 1e-6
 
 
 @dataclass(frozen=True, repr=False)
 class Serving(Deployed):
     """Steady state. Spans are in seconds; numbers or arrays.
 
-    ttft: from arrival to the first token: the wait for the step under way, for the prompts of the others in flight or
-    for a place, and the own prefill. tpot: mean time between a request's tokens after the first. latency:
-    ttft + (output − 1)·tpot.
-    `in_flight`: requests decoding or prefilling; `capacity`: how many the memory of all replicas holds at once.
+    ttft: from arrival to the first token: the wait for the step under way, for prompts that came before or for a place,
+    and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot.
+    `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
+    memory of all replicas holds at once.
     `prefill_share`: the part of the server's work that is prompts.
     """
 
@@ -64,6 +68,7 @@ class Serving(Deployed):
     ttft: Span
     tpot: Span
     prefill_share: Count
+    requests_per_second: Count
 
     # -- what and where --------------------------------------------------------------------------------------------
     @cached_property
@@ -116,11 +121,6 @@ class Serving(Deployed):
         return self.ttft + self.tpot.times(self.output - 1)
 
     @property
-    def requests_per_second(self) -> Count:
-        """Requests in flight over the time each takes (Little's law)."""
-        return self.in_flight / self.latency.expected
-
-    @property
     def tokens_per_second(self) -> Count:
         """Generated tokens of all users per second, on all chips."""
         return self.requests_per_second * self.output
@@ -164,14 +164,14 @@ def serve(
         new, out = count("input", input, 1), count("output", output, 1)
         shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
         check_context(asked.model, prefill(1, new + out - 1))
-        server = Server(asked, new, out, rounded_down(new * shared))
+        known = rounded_down(new * shared)
         if concurrency is not None:
             requests = count("concurrency", concurrency, 1)
-            broadcast(input=new, output=out, prefix=shared, concurrency=requests, layout=asked.layout)
-            return server.at(requests)
+            shape = broadcast(input=new, output=out, prefix=shared, concurrency=requests, layout=asked.layout)
+            return Server(asked, new, out, known, len(shape)).at(requests)
         arriving = numbers("rate", rate, 0.0, np.inf, "requests a second, more than 0", above=True)
-        broadcast(input=new, output=out, prefix=shared, rate=arriving, layout=asked.layout)
-        return server.at_rate(arriving)
+        shape = broadcast(input=new, output=out, prefix=shared, rate=arriving, layout=asked.layout)
+        return Server(asked, new, out, known, len(shape)).at_rate(arriving)
 
     options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}
     return each(one, {"model": model, **options, **settings})
@@ -184,12 +184,16 @@ def rounded_down(value: Count) -> Count:
 
 @dataclass(frozen=True)
 class Server:
-    """A deployment that answers requests of `input` tokens, `cached` of them known, with `output` tokens."""
+    """A deployment that answers requests of `input` tokens, `cached` of them known, with `output` tokens.
+
+    `axes`: of all that was asked, loads included.
+    """
 
     asked: Setup
     input: Count
     output: Count
     cached: Count
+    axes: int
 
     @cached_property
     def capacity(self) -> Count:
@@ -198,86 +202,115 @@ class Server:
             return MOST_IN_FLIGHT * self.asked.layout.dp
         return self.asked.holding.most_sequences(self.input + self.output, MOST_IN_FLIGHT) * self.asked.layout.dp
 
+    @property
+    def groups(self) -> Count:
+        """Groups of requests that share no step: those of replicas, and those that take turns in a pipeline."""
+        return self.asked.layout.dp * self.asked.layout.pp
+
     @cached_property
     def places(self) -> Count:
-        """Requests that run at once: those that memory holds, or as on chips with more where it holds not one."""
-        return where(self.capacity < 1, MOST_IN_FLIGHT * self.asked.layout.dp, self.capacity)
+        """Requests of a group that run at once: as many as the engine runs and memory holds, if it holds one."""
+        running = most(1, self.asked.engine.most_running // self.asked.layout.pp)
+        return where(self.capacity < 1, running, most(1, least(running, self.capacity // self.groups)))
 
-    def at_rate(self, rate: Count) -> Serving:
-        """The fewest requests in flight that serve a rate."""
-        most = self.at(self.places)
-        if np.any(np.asarray(most.requests_per_second < rate)):
-            best, asked = np.min(np.asarray(most.requests_per_second)), np.max(np.asarray(rate))
-            flight = np.max(np.asarray(self.places))
-            expected = f"at most {best:.3g} requests a second, what this server takes with {flight} in flight"
-            raise InputError("rate", asked.item(), expected)
-        return self.at(fewest(lambda n: self.at(n).requests_per_second >= rate, self.places))
+    @cached_property
+    def nodes(self) -> Any:
+        """Numbers of decodes at which steps are timed: none, one, and on to those that run at once."""
+        parts = (self.input, self.output, self.cached, self.places, self.groups)
+        shape = np.broadcast_shapes((1,) * self.axes, self.asked.layout.shape, *map(np.shape, parts))
+        highest = np.broadcast_to(np.asarray(self.places, dtype=float), shape)
+        return np.concatenate([np.zeros((1, *shape)), _spaced(highest, DECODES)])
+
+    @cached_property
+    def alone(self) -> Span:
+        """Steps of decodes alone at the nodes; where there is none, of one."""
+        one, context = np.maximum(self.nodes, 1.0), self.input + self.output // 2
+        return launched(self.asked.plan, changed_step(decode(1, 1), context, 1, one), self.asked.engine.host(one))
+
+    @cached_property
+    def table(self) -> ReplicaTimes:
+        """Step times at a few numbers of decodes and prompts, at the mean context."""
+        engine, plan = self.asked.engine, self.asked.plan
+        nodes = self.nodes
+        shape = nodes.shape[1:]
+        fresh = np.broadcast_to(np.asarray(self.input - self.cached, dtype=float), shape)
+        chunks = np.ceil(fresh / engine.chunk)
+        new = np.ceil(fresh / chunks)
+        context = self.input + self.output // 2
+        left = np.maximum(engine.chunk - (nodes if engine.mixes else 0 * nodes), 1.0)
+        per_step = left / fresh
+        if not engine.splits:
+            per_step = np.where(chunks > 1, 1 / chunks, np.floor(per_step))
+        room = np.where(chunks > 1, 1.0, np.maximum(per_step, 1.0))
+        batches = _spaced(np.ceil(room.max(axis=0)), BATCHES)
+        longest = np.minimum(engine.chunk, self.input + self.output)
+        chunk = Prompts(new, self.cached + np.floor((fresh - new) / 2), longest)
+        beside = nodes if engine.mixes else np.zeros((1, *shape))
+        mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis])
+        mixed = np.broadcast_to(mixed, (BATCHES, *nodes.shape))
+        alone = np.where(nodes > 0, self.alone.expected, 0.0)
+        return ReplicaTimes(nodes, alone, batches, mixed, room, per_step, chunks, engine.mixes, engine.ahead)
+
+    @cached_property
+    def fastest(self) -> Count:
+        """Requests a second of all replicas that all have as many as they run: no server takes more."""
+        rate, _, _ = closed(self.table, self.table.decodes[-1], np.asarray(self.output - 1.0))
+        return rate * self.groups
 
     def at(self, everyone: Count) -> Serving:
-        """One group of requests: replicas share them out, and pipeline stages take as many groups in turn."""
-        asked, engine, out = self.asked, self.asked.engine, self.output
-        plan, groups = asked.plan, asked.layout.dp * asked.layout.pp
-        mine, places = ceil_div(everyone, groups), most(1, self.places // groups)
-        running = least(mine, places)
-        context, fresh = self.input + out // 2, self.input - self.cached
-        one = decode(1, 1)
-        alone = launched(plan, changed_step(one, context, 1, running), engine.host(running))
-        prompts = least(most(1, rounded(running / out)), most(1, engine.chunk // fresh))
-        others = rounded((running - 1) * (out - 1) / out)  # of the other requests, those past their first token
-        company = launched(plan, changed_step(one, context, 1, others), engine.host(others)).where(others > 0, NOTHING)
-        mixed = changed(one, (Queries(self.cached, fresh, prompts), Queries(context, 1, others)))
-        both = launched(plan, mixed, engine.host(others + prompts, prompts * fresh))
-        extra = both.minus(company).times(1 / prompts)
-        tpot = alone + extra.times((running - 1) / out)
-        decoding = tpot.times(out - 1)
-        behind = closed_wait(running, extra.expected, decoding.expected)
-        wait = extra.times(behind / most(extra.expected, 1e-12)) + alone.times(0.5).where(running > 1, NOTHING)
-        begun = wait + both
-        # No server does more than one thing at a time, or multiplies faster than its peak: a request costs it its
-        # prompt and its share of out − 1 steps. Who finds no place waits: latency ≥ everyone · work.
-        steps, both_steps = plan.total(changed_step(one, context, 1, running)), plan.total(mixed)
-        floor = both_steps.compute / prompts + (out - 1 - others / prompts) * steps.compute / running
-        work = (extra + alone.times((out - 1) / running)).most(exactly(floor))
-        turn = (begun + decoding).times(mine / running)
-        latency = turn.most(work.times(mine))
-        shape = np.broadcast_shapes(np.shape(latency.expected), np.shape(everyone))
+        """Always so many requests."""
+        mine = np.asarray(most(1.0, everyone / self.groups))
+        more, most_running = np.asarray(self.output - 1.0), self.table.decodes[-1]
+        late = self.asked.engine.before(self.input)
+        waits = (1.0 - 1 / mine) * (self.asked.engine.ahead + (0.5 if np.any(late > 0) else 0.0))
+        running = np.minimum(mine, most_running)
+        for _ in range(ROUNDS):
+            rate, _, tpot = closed(self.table, running, more)
+            away = rate * (late + waits * self.table.at(self.table.alone, np.maximum(running, 1.0)))
+            running = (running + np.minimum(np.maximum(mine - away, TINY), most_running)) / 2
+        latency = mine / rate
+        return self._serving(everyone, latency - late - (self.output - 1) * tpot, tpot, everyone / latency)
+
+    def at_rate(self, rate: Count) -> Serving:
+        """So many requests a second, at random."""
+        if np.any(np.asarray(self.fastest < rate)):
+            slowest, asked = np.min(np.asarray(self.fastest)), np.max(np.asarray(rate))
+            flight = np.max(np.asarray(self.places * self.groups))
+            expected = f"at most {slowest:.3g} requests a second, what this server takes with {flight} in flight"
+            raise InputError("rate", asked.item(), expected)
+        ttft, tpot = Open(
+            self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0), 1 / np.asarray(self.groups)
+        ).answer()
+        whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
+        present = np.ceil(rate * whole - 1e-9).astype(np.int64)
+        shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
+        flight = np.broadcast_to(present, shape) if shape else int(present)
+        return self._serving(flight, ttft, tpot, rate)
+
+    def _serving(self, flight: Count, ttft: Count, tpot: Count, rate: Count) -> Serving:
+        """The answer, whose uncertainty is that of a decode step and of one with a prompt."""
+        asked, engine, t = self.asked, self.asked.engine, self.table
+        shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
+        busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot), t.decodes[-1])
+        decodes = rounded_down(busy + 0.5) if np.shape(busy) else int(busy + 0.5)
+        context = self.input + self.output // 2
+        steps = Span(*(t.at(np.asarray(end), busy) for end in self.alone.ends()))
+        queries = (Queries(self.cached, self.input - self.cached, 1), Queries(context, 1, decodes))
+        prompt = launched(asked.plan, changed(decode(1, 1), queries[: 2 if engine.mixes else 1]), engine.host(decodes))
+        share = rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy)
         return Serving(
-            asked, self.input, out, self.cached, everyone, self.capacity,
-            begun.most(latency.minus(decoding)).shaped(shape), tpot.shaped(shape),
-            shaped(least(1.0, extra.expected / work.expected), shape),
+            asked, self.input, self.output, self.cached, flight, self.capacity,
+            prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.before(self.input), shape),
+            steps.times(tpot / steps.expected).shaped(shape), shaped(least(1.0, share), shape),
+            shaped(rate, shape),
         )  # fmt: skip
 
 
-def closed_wait(requests: Count, service: Count, away: Count) -> Count:
-    """Seconds that a prompt waits for others, of `requests` that each take `service` of the server, then are `away`.
-
-    Mean value analysis of a closed queue (Reiser and Lavenberg 1980; Schweitzer's step from n to n − 1) with service
-    that does not vary, of which half is left of the one under way:
-    R = S + S·(n − 1)·(R − S/2)/(R + Z), so R² + (Z − n·S)·R − S·Z + (n − 1)·S²/2 = 0. It is never more than n·S.
-    """
-    slack = requests * service - away
-    rest = 4 * service * away - 2 * (requests - 1) * service * service
-    return most(0.5 * (slack + root(slack * slack + rest)) - service, 0.0)
+def _spaced(highest: Count, number: int) -> Any:
+    """Whole numbers from 1 to the highest, nearly of one ratio, along a new first axis; some may be equal."""
+    powers = np.linspace(0, 1, number).reshape(-1, *(1 for _ in np.shape(highest)))
+    return np.rint(np.asarray(highest, dtype=float) ** powers)
 
 
-def rounded(value: Count) -> Count:
-    """The nearest whole number, an even one where two are as near."""
-    return np.rint(value).astype(np.int64) if is_array(value) else round(value)
-
-
-def fewest(enough: Callable[[Count], Any], most: Count) -> Count:
-    """The least number from 1 to `most` that is enough, for every element, by bisection; `most` is."""
-    if not is_array(most) and not is_array(enough(1)):
-        low: Count = 0
-        high: Count = most
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
-    shape = np.broadcast_shapes(np.shape(most), np.shape(enough(1)))
-    lows, highs = np.zeros(shape, dtype=np.int64), np.broadcast_to(most, shape).astype(np.int64)
-    while (highs - lows > 1).any():
-        middles = np.maximum((lows + highs) // 2, 1)
-        passed = enough(middles)
-        lows, highs = np.where(passed, lows, middles), np.where(passed, middles, highs)
-    return highs
+def _exact(seconds: Count, shape: tuple[int, ...]) -> Span:
+    return Span(seconds, seconds, seconds, seconds).shaped(shape)

@@ -191,12 +191,14 @@ class SimulationRun:
         def enough() -> bool:
             if progress is not None:
                 progress(recorder.counted)
-            if ledger is not None and ledger.due(recorder.counted):
-                ledger.save(state_of(position, replicas, recorder))
             if until is None:
-                return requests is not None and recorder.counted >= requests
-            sure = max(recorder.ttft_means.relative, recorder.latency_means.relative) <= until
-            return sure or recorder.counted >= MOST
+                over = requests is not None and recorder.counted >= requests
+            else:
+                sure = max(recorder.ttft_means.relative, recorder.latency_means.relative) <= until
+                over = sure or recorder.counted >= MOST
+            if ledger is not None and not over and ledger.due(recorder.counted):
+                ledger.save(state_of(position, replicas, recorder))
+            return over
 
         pools = None if self.pool is None else self._pools(self.pool, replicas, recorder)
         left_out = self._send(replicas, pools, position, enough)

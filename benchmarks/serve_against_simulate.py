@@ -1,0 +1,115 @@
+"""Draws servers and compares what `serve` says in closed form with what `simulate` does request by request.
+
+    python benchmarks/serve_against_simulate.py [CASES] [SEED] [LOW HIGH]
+
+Models × chips × engines × lengths × load: a share LOW to HIGH (0.05 to 0.9) of the rate that `serve` says the server
+takes at most, at random, and one case in six a closed loop. One in seven has lognormal lengths, of which `serve` knows
+the means. Errors are what lies beyond the simulation's own 95 % confidence; a case that the simulation calls overloaded
+counts as wrong. Prints the shares within 3 % of throughput, 5 % of TPOT and 15 % of TTFT, and the worst cases.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+
+import roofline as rl
+from machine_description import describe
+from roofline.simulate.simulate import Extent, simulate
+
+PLACES = (
+    ("meta-llama/Llama-3.1-8B", ("h100-sxm", "a100-sxm-80gb", "l40s", "h200-sxm", "b200", "mi300x"), None),
+    ("meta-llama/Llama-3.2-1B", ("l4", "h100-sxm"), None),
+    ("meta-llama/Llama-3.1-70B", ("8xh100-sxm", "8xh200-sxm"), "tp=8"),
+    ("Qwen/Qwen3-32B", ("h200-sxm", "b200"), None),
+    ("Qwen/Qwen3-30B-A3B", ("h100-sxm", "h200-sxm", "b200"), None),
+    ("openai/gpt-oss-20b", ("h100-sxm", "b200"), None),
+    ("openai/gpt-oss-120b", ("b200", "h200-sxm"), None),
+    ("deepseek-ai/DeepSeek-V3", ("8xh200-sxm",), "tp=8"),
+    ("Qwen/Qwen3-Next-80B-A3B-Instruct", ("4xh200-sxm",), "tp=4"),
+)
+ENGINES = ("vllm", "sglang", "trtllm")
+REQUESTS = 12_000
+WORST = 15
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A case in words, and by how much throughput, TPOT and TTFT are off beyond what the simulation leaves open."""
+
+    kind: str
+    text: str
+    throughput: float
+    tpot: float
+    ttft: float
+
+    @property
+    def worst(self) -> float:
+        """The largest of the three, over what it may be."""
+        return max(self.throughput / 0.03, self.tpot / 0.05, self.ttft / 0.15)
+
+
+def drawn(rng: random.Random, low: float, high: float) -> Compared | None:
+    """One case; None where the server does not hold such a request."""
+    model, chips, layout = rng.choice(PLACES)
+    where = {"on": rng.choice(chips), "engine": rng.choice(ENGINES), **({"layout": layout} if layout else {})}
+    new, out = round(10 ** rng.uniform(1.7, 4.3)), round(10 ** rng.uniform(0.3, 3.1))
+    load, spread, loop = rng.uniform(low, high), rng.random() < 1 / 7, rng.random() < 1 / 6
+    full = rl.serve(model, input=new, output=out, concurrency=2**20, **where)
+    if not full.fits:
+        return None
+    most = full.requests_per_second
+    lengths = {"input": new, "output": out}
+    sent = {name: f"lognormal({n},0.4)" for name, n in lengths.items()} if spread else lengths
+    text = f"{model} {where['on']} {where['engine']} {new}/{out}{' lognormal' if spread else ''}"
+    if loop:
+        users = max(1, round(10 ** rng.uniform(0, 2.5)))
+        predicted = rl.serve(model, **lengths, concurrency=users, **where)
+        extent = Extent(requests=max(2000, 10 * users), warmup=3 * users + 50, seed=1)
+        s = simulate(model, **sent, concurrency=users, ramp=users / most, extent=extent, **where)
+        text += f" concurrency {users}"
+    else:
+        predicted = rl.serve(model, **lengths, rate=load * most, **where)
+        s = simulate(model, **sent, rate=load * most, extent=Extent(requests=REQUESTS, seed=1), **where)
+        text += f" load {load:.2f}"
+    kind = f"{'closed' if loop else 'at random'}, {where['engine']}"
+    if s.overloaded and not loop:
+        return Compared(kind, f"{text} overloaded", float("inf"), float("inf"), float("inf"))
+    rate = abs(predicted.requests_per_second / s.requests_per_second - 1) if loop else 0.0
+    tpot = _beyond(predicted.tpot.expected, s.tpot) if out > 1 else 0.0
+    return Compared(kind, text, rate, tpot, _beyond(predicted.ttft.expected, s.ttft))
+
+
+def _beyond(predicted: float, simulated: object) -> float:
+    """The relative error beyond half of the confidence interval."""
+    mean, half = simulated.mean, simulated.half_width
+    return max(0.0, abs(predicted - mean) - (half if half == half else 0.0)) / mean
+
+
+def main(words: list[str]) -> int:
+    """Draws, compares, prints."""
+    cases, seed = [*map(int, words[:2]), *(300, 0)[len(words[:2]) :]]
+    low, high = map(float, words[2:4]) if len(words) > 3 else (0.05, 0.9)
+    rng = random.Random(seed)
+    compared: list[Compared] = []
+    while len(compared) < cases:
+        case = drawn(rng, low, high)
+        if case is not None:
+            compared.append(case)
+    print(describe())
+    print(f"{'':24} {'cases':>5} {'throughput':>10} {'TPOT':>6} {'TTFT':>6}   within 3, 5, 15 %")
+    for kind in ("", *sorted({c.kind for c in compared})):
+        group = [c for c in compared if kind in ("", c.kind)]
+        within = [sum(getattr(c, n) <= d for c in group) / len(group) for n, d in _ALLOWED]
+        print(f"{kind or 'all':24} {len(group):>5} {within[0]:>10.0%} {within[1]:>6.0%} {within[2]:>6.0%}")
+    for c in sorted(compared, key=lambda c: -c.worst)[:WORST]:
+        print(f"throughput {c.throughput:7.1%}  TPOT {c.tpot:7.1%}  TTFT {c.ttft:7.1%}  {c.text}")
+    return 0
+
+
+_ALLOWED = (("throughput", 0.03), ("tpot", 0.05), ("ttft", 0.15))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

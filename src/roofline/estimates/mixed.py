@@ -1,0 +1,75 @@
+"""Seconds of the steps that a scheduler puts together of k decodes and b prompts, on a grid of both.
+
+Products, norms and collectives see all new tokens of a step together. The attention of each prompt is a part of its
+own, so that b prompts take b times as long there, less what a kernel costs once: as `simulate` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from roofline.distinct import Array
+from roofline.estimates.overlap import OverlappedPlan
+from roofline.estimates.plan import EMPTY, Plan
+from roofline.model.maths import Count
+from roofline.work.step import Queries, Step, View, decode, logits_alone, tokens_alone, tokens_and_phase
+from roofline.work.step import replace as changed
+
+COUNTED = (tokens_alone, tokens_and_phase, logits_alone)
+"""What modules see that take as long whatever the contexts are."""
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Chunks of prompts, of `new` tokens after `cached` ones on average; `longest`: tokens of the longest chunk."""
+
+    new: Count
+    cached: Count
+    longest: Count
+
+
+def mixed_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, decodes: Count) -> Array:
+    """Expected seconds of steps of so many prompts' chunks, one at least, and decodes, maybe 0; host included.
+
+    Arguments broadcast, those of the layout at the end.
+    """
+    engine, one = plan.target.engine, decode(1, 1)
+    chunk = Queries(chunks.cached, chunks.new, prompts)
+    beside = Queries(context, 1, decodes)
+    step = changed(one, (chunk, beside))
+    host = engine.host(prompts + decodes, prompts * chunks.new + decodes)
+    if isinstance(plan, OverlappedPlan):
+        return np.asarray(_launched(plan, plan.total(step)) + host)
+    counted, rest = (_views(plan, wanted) for wanted in (_is_counted, _is_not))
+    first = rest(changed(one, (replaced(chunk, 1),)))
+    long = (Queries(0, chunks.longest, 1), Queries(0, np.maximum(chunks.longest - 1, 1), 1))
+    once = sum(rest(changed(one, (query,))) for query in long) - rest(changed(one, long))
+    attention = prompts * first - (prompts - 1) * once
+    others = rest(changed(one, (replaced(beside, np.maximum(decodes, 1)),)))
+    return np.asarray(counted(step) + attention + np.where(np.asarray(decodes) > 0, others, 0.0) + host)
+
+
+def replaced(query: Queries, count: Count) -> Queries:
+    """So many of the same."""
+    return Queries(query.cached, query.new, count)
+
+
+def _is_counted(view: View[Any]) -> bool:
+    return view in COUNTED
+
+
+def _is_not(view: View[Any]) -> bool:
+    return view not in COUNTED
+
+
+def _views(plan: Plan, wanted: Callable[[View[Any]], bool]) -> Callable[[Step], Array]:
+    """Seconds of the modules that see so much of a step."""
+    return lambda step: np.asarray(_launched(plan, sum(plan.by_view(step, wanted).values(), EMPTY)))
+
+
+def _launched(plan: Plan, total: Any) -> Any:
+    return np.maximum(total.expected, plan.target.engine.launch_s * np.asarray(total.launches))
