@@ -224,6 +224,14 @@ def test_unlike_chips_share_the_work() -> None:
     assert seen.ttft.mean < 0.5
 
 
+def test_between_machines_caches_take_the_network() -> None:
+    """Eight H100 are joined by one 400 Gbit/s port each: a gigabyte takes 20 ms at least, and less than twice that."""
+    one = setup(model_of("meta-llama/Llama-3.1-8B"), on="h100-sxm")
+    travel = Travel(one, one, None)
+    tokens = 2**30 // (32 * 2 * 8 * 128 * 2)
+    assert 2**30 / 50e9 <= travel.seconds(tokens) < 2 * 2**30 / 50e9
+
+
 def test_a_bandwidth_is_more_than_nothing() -> None:
     with pytest.raises(InputError, match="more than 0"):
         PrefillPool("h100-sxm", bandwidth=0.0)

@@ -15,9 +15,11 @@ from heapq import heappop, heappush
 from math import inf, nextafter
 from typing import Any
 
-from roofline.estimates.deployment import Deployment, deploy, node_size
+from roofline.estimates.deployment import deploy
 from roofline.estimates.settings import Setup
+from roofline.machine.chip import Chip
 from roofline.machine.collectives import collective
+from roofline.machine.fabric import Cluster
 from roofline.model.checks import real
 from roofline.model.errors import InputError
 from roofline.simulate.arrivals import Closed
@@ -68,10 +70,10 @@ class Travel:
         return tuple((s, rank) for s in (self.first, self.then) for rank in s.deployment.ranks(s.model))
 
     @cached_property
-    def _nodes(self) -> tuple[Deployment, ...]:
-        """Two nodes of either chip."""
-        sides = {s.deployment.chip.name: s.deployment for s in (self.first, self.then)}
-        return tuple(deploy(d.chip, {"dp": 2 * max(1, node_size(d.cluster))}) for d in sides.values())
+    def _networks(self) -> tuple[Cluster, ...]:
+        """Nodes of either chip."""
+        chips = {s.deployment.chip.name: s.deployment.chip for s in (self.first, self.then)}
+        return tuple(map(networked, chips.values()))
 
     def seconds(self, tokens: int) -> float:
         """Seconds that the cache of a prompt is on its way, by itself."""
@@ -80,7 +82,7 @@ class Travel:
             if self.bandwidth is not None:
                 self._known[tokens] = size / self.bandwidth
             else:
-                ways = (collective("p2p", size, d.cluster.chips, d.cluster) for d in self._nodes)
+                ways = (collective("p2p", size, cluster.chips, cluster) for cluster in self._networks)
                 self._known[tokens] = max(float(way.expected) for way in ways)
         return self._known[tokens]
 
@@ -88,6 +90,18 @@ class Travel:
     def layers(self) -> int:
         """Pieces in which a cache travels, each as soon as it is there."""
         return max(1, len(self.first.model.layers))
+
+
+def networked(chip: Chip) -> Cluster:
+    """The smallest cluster of a chip in which nodes are joined by a network. Raises InputError where none is known."""
+    for size in (2**i for i in range(1, 11)):
+        try:
+            cluster = deploy(chip, {"dp": size}).cluster
+        except InputError:
+            continue
+        if any(level.kind == "network" for level in cluster.levels):
+            return cluster
+    raise InputError("bandwidth", "nothing", f"bytes a second between the pools: no network of {chip.name} is known")
 
 
 @dataclass(eq=False)

@@ -104,6 +104,10 @@ def simulate(
     for each request that counts, in the order in which they are done; where it is a `Ledger`, a simulation that was
     killed goes on from what it kept. `progress` is given the number of those done.
     The same seed gives the same answer.
+    Each replica steps by itself, also where the experts of several (`ep` over `dp`) are shared and an exchange makes
+    them step together: its steps are then those of a deployment whose other replicas hold as much as it does, which is
+    so on average, and which a router that evens out loads comes near to. A step of the busiest replica is none of the
+    others'.
     Raises InputError for what is not understood, lengths beyond the model's context, and a memory that does not hold
     one request, then a `NoRoomError`.
     """
