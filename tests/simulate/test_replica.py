@@ -85,7 +85,7 @@ ROOMS = st.sampled_from([
 ])  # fmt: skip
 POLICIES = st.builds(
     Policy, tokens=st.integers(1, 80), running=st.integers(1, 12), mixes=st.booleans(), splits=st.booleans(),
-    reserves=st.booleans(), caches=st.booleans(), ahead=st.booleans(),
+    reserves=st.booleans(), caches=st.booleans(), ahead=st.booleans(), expects=st.sampled_from([0.0, 0.7]),
 )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def test_all_requests_are_done_once_in_the_memory_that_is_there(
     if policy.reserves:
         assert not any(r.preempted for r in sent)
     assert replica.taken == 0.0
-    assert replica.tokens == replica.growing == replica.rate == 0.0
+    assert replica.tokens == replica.growing == replica.rate == replica.finals == 0
     assert replica.prefixes.pinned == pytest.approx(0.0, abs=1e-9)
     assert replica.prefixes.loose <= 1 + 1e-6
     witness.memory()
@@ -181,3 +181,23 @@ def test_windows_end_with_the_memory_that_they_began_with() -> None:
     (first,) = (r for _, _, r in replica.ending)
     steps = 1000 - 1 - (first.ends - replica.decoded)
     assert replica.taken == pytest.approx(1 / CAPACITY * 60 + 0.25 / CAPACITY * (10 + steps - 60), rel=1e-12)
+
+
+@pytest.mark.parametrize(("tokens", "begun"), [(98, 5.5 + 39 * 0.625), (99, 5.5 + 0.625)])
+def test_a_request_begins_where_what_others_may_still_say_is_kept_free(tokens: int, begun: float) -> None:
+    """20 + 30 tokens beside 20 + 40, of which k of 39 steps are done and r = 0.7 − k·0.7·0.86/600 is expected.
+
+    20 + k and one more, 21 and the 29 others of the new one, r·(39 − k): with k = 1, the first time that it is asked,
+    98.56, and more later. So a memory of 99 takes it at once, and one of 98 when the first one has gone.
+    """
+    witness = Witness()
+    policy = Policy(tokens=64, running=8, mixes=False, expects=0.7)
+    replica = Replica(Rule(), policy, Room(0.0, 1 / tokens), witness, lambda r: r.left)  # type: ignore[arg-type]
+    witness.replica = replica
+    requests = [Request(0, 0.0, 0.0, 20, 40), Request(1, 6.0, 6.0, 20, 30)]
+    for request in requests:
+        replica.advance(request.ready)
+        replica.receive(request)
+    replica.advance(inf)
+    assert requests[1].begun == pytest.approx(begun)
+    assert not any(r.preempted for r in requests)

@@ -20,7 +20,8 @@ from roofline.simulate.statistics import Means, OverTime, Sample
 Saved = dict[str, Any]
 """Numbers, words and lists, as JSON has them."""
 NUMBERS = (
-    "clock", "horizon", "scheduled", "decoded", "tokens", "growing", "taken", "rate", "order", "entered",
+    "clock", "horizon", "scheduled", "decoded", "tokens", "growing", "taken", "rate", "order", "entered", "finals",
+    "expected",
 )  # fmt: skip
 """Of a replica."""
 

@@ -27,6 +27,8 @@ class Policy:
     else prompts go first, alone. `splits`: a prompt longer than what is left of a step is cut into chunks. `reserves`:
     a request begins where the memory holds it to its last token, so that none is ever preempted. `caches`: prompts find
     prefixes that earlier ones left. `width`: tokens that a decode brings (drafts to verify and one more).
+    `expects`: at first, the share of the tokens still to come of running requests that is kept free for them where
+    another begins.
     """
 
     tokens: int
@@ -37,6 +39,7 @@ class Policy:
     caches: bool = True
     ahead: bool = False
     width: int = 1
+    expects: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def policy_of(asked: Setup, groups: int, room: Room, width: int = 1) -> Policy:
         running = min(running, max(1, engine.chunk // width))
     return Policy(
         engine.chunk, min(running, int(1 / smallest)) if smallest > 0 else running, mixes=engine.mixes,
-        splits=engine.splits, reserves=engine.reserves, ahead=engine.ahead, width=width,
+        splits=engine.splits, reserves=engine.reserves, ahead=engine.ahead, width=width, expects=engine.expects,
     )  # fmt: skip
 
 

@@ -16,6 +16,10 @@ from roofline.simulate.policy import Policy, Room
 from roofline.simulate.prefixes import Prefixed
 from roofline.simulate.steps import StepTimes
 
+CLIPPED, LEAST, DECAY, RETRACTED = 4096, 0.14, 600, 20
+"""Of SGLang's estimate of tokens to come (python/sglang/srt/managers/schedule_policy.py and environ.py): the most that
+a new request counts, the share of the first ratio that is left after so many decode steps, and the steps of each
+request for which a retraction makes room."""
 ROUNDING = 1e-9
 """Share of the memory by which sums of shares may be beyond it."""
 
@@ -78,7 +82,8 @@ class Replica:
     `decoded`: decode steps so far. `ending`: those that decode, by the step of their last token. `tokens`: the tokens
     in the caches of those that decode, `growing` those that a step adds to them. `taken`: the share of the memory that
     running sequences hold, `rate` what a step adds to it. `bending`: sequences that reach the length from which they
-    take less a token, by the step. `joined`: those whose caches came from elsewhere and whose first step is the next.
+    take less a token, by the step. `finals`: the tokens that those that decode will have in the end, `expected` the
+    share of those to come for which room is kept. `joined`: those whose caches came from elsewhere and whose first step is the next.
     """
 
     times: StepTimes
@@ -101,6 +106,7 @@ class Replica:
         self.rate = 0.0
         self.bending: list[tuple[int, int, Request]] = []
         self.joined: list[Request] = []
+        self.finals, self.expected = 0, self.policy.expects
 
     # -- from outside ----------------------------------------------------------------------------------------------
     @property
@@ -117,6 +123,7 @@ class Replica:
         """A request reaches the scheduler, at its `ready`."""
         if not self.running and not self.waiting and self.clock <= request.ready:
             self.clock = self.scheduled = request.ready
+            self.expected = self.policy.expects
         self.waiting.append(request)
 
     def advance(self, until: float) -> None:
@@ -176,6 +183,10 @@ class Replica:
         tokens = request.prompt + 1 if not self.policy.reserves else request.input + request.output
         needed = self.room.held(tokens) - self.prefixes.share(hit) + self.prefixes.awakened(request, hit)
         rest = self._adding([(r, r.prompt + 1 - r.computed) for r in self.filling])
+        if self.policy.expects and not self.policy.reserves:
+            own = sum(min(r.left - 1, CLIPPED) for r in (request, *self.filling))
+            slope = self.room.token if self.room.full == inf else self.room.later
+            rest += slope * (own + self.expected * (self.finals - self.tokens))
         return self.full + rest + needed <= 1.0
 
     @property
@@ -272,6 +283,7 @@ class Replica:
         heappush(self.ending, (request.ends, self.order, request))
         self.tokens += request.computed
         self.growing += request.growth
+        self.finals += request.input + request.output - 1
         if self.policy.reserves:
             return
         room, tokens = self.room, request.computed
@@ -322,6 +334,8 @@ class Replica:
         self.watcher.steps(start, self.clock, number, decodes - len(self.joined), self._state())
         self._pass(number)
         self._evict()
+        first = self.policy.expects
+        self.expected = max(LEAST * first, self.expected - number * (1 - LEAST) * first / DECAY)
 
     def _state(self) -> State:
         return self.running, len(self.waiting), self.full
@@ -346,10 +360,12 @@ class Replica:
         """One decode fewer, which had so many tokens."""
         if not self.ending:
             self.tokens = self.growing = self.rate = 0.0
+            self.finals = 0
             self.bending.clear()
         else:
             self.tokens -= tokens
             self.growing -= request.growth
+            self.finals -= request.input + request.output - 1
             self.rate -= request.rate
             if tokens < self.room.full < inf:
                 self.bending = [entry for entry in self.bending if entry[1] != request.order]
@@ -385,5 +401,9 @@ class Replica:
             self.joined.remove(request)
         request.computed = 0
         request.preempted += 1
+        if self.policy.expects and self.ending:
+            allowed = sum(r.output for _, _, r in self.ending)
+            sent = allowed - (self.finals - self.tokens)
+            self.expected = min(1.0, (sent + RETRACTED * len(self.ending)) / (allowed + 1))
         self.waiting.appendleft(request)
         return request
