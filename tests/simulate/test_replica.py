@@ -112,12 +112,12 @@ def requests(draw: st.DrawFn) -> list[Request]:
 
 
 @settings(max_examples=120, deadline=None)
-@given(requests(), POLICIES, ROOMS, st.sampled_from([1, 4]))
+@given(requests(), POLICIES, ROOMS, st.sampled_from([1, 4]), st.sampled_from([1, 3]))
 def test_all_requests_are_done_once_in_the_memory_that_is_there(
-    sent: list[Request], policy: Policy, room: Room, block: int
+    sent: list[Request], policy: Policy, room: Room, block: int, yields: int
 ) -> None:
     witness = Witness()
-    replica = Replica(Rule(), policy, room, witness, lambda r: r.left, block)  # type: ignore[arg-type]
+    replica = Replica(Rule(), policy, room, witness, lambda r: -(-r.left // yields), block)  # type: ignore[arg-type]
     witness.replica = replica
     clock = 0.0
     for request in sent:
@@ -131,7 +131,8 @@ def test_all_requests_are_done_once_in_the_memory_that_is_there(
     for request in sent:
         assert request.left == 0
         assert request.ready <= request.begun < request.first <= request.finished
-        assert request.finished >= request.first + (request.output - 1) * 0.625 - 1e-6 or request.preempted
+        steps = -(-(request.output - 1) // yields)
+        assert request.finished >= request.first + steps * 0.625 - 1e-6 or request.preempted
         assert not request.pins
     if policy.reserves:
         assert not any(r.preempted for r in sent)
