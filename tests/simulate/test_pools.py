@@ -15,8 +15,8 @@ from roofline.estimates.settings import setup
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.simulate.arrivals import Closed
-from roofline.simulate.pooled import Handover, PrefillPool, Travel, TwoPools, run_pools_closed, run_pools_open
 from roofline.simulate.policy import Policy, Room
+from roofline.simulate.pooled import Handover, PrefillPool, Travel, TwoPools, run_pools_closed, run_pools_open
 from roofline.simulate.recorder import Objective, Recorder, Watch
 from roofline.simulate.replica import Replica, Request
 from roofline.simulate.simulate import Extent, simulate
@@ -100,7 +100,7 @@ def test_the_first_queue_follows_lindley_and_the_second_adds_what_it_takes(load:
 
 
 def test_a_link_that_is_slower_than_the_prefill() -> None:
-    """Two seconds of cache from the first layer on, which is done after an eighth; the next cache waits for the link."""
+    """Two seconds of cache from the first layer on, done after an eighth; the next cache waits for the link."""
     requests = [Request(0, 0.0, 0.0, 100, 1), Request(1, 0.0, 0.0, 100, 1)]
     open_run(requests, travel=2.0)
     assert requests[0].first == pytest.approx(0.125 + 2.0 + STEP)
@@ -110,11 +110,10 @@ def test_a_link_that_is_slower_than_the_prefill() -> None:
 def test_all_tokens_come_from_decode_steps() -> None:
     """Ten steps for ten tokens, the first of them the first token; the third request waits for the end of a step."""
     requests = [Request(0, 0.0, 0.0, 100, 10), Request(1, 10.0, 10.0, 100, 1), Request(2, 10.0, 10.0, 100, 300)]
-    recorder, both = open_run(requests, travel=0.0)
+    _, both = open_run(requests, travel=0.0)
     assert requests[0].first == pytest.approx(SERVICE + STEP)
     assert requests[0].finished == pytest.approx(SERVICE + 10 * STEP)
     assert requests[2].finished == pytest.approx(10 + 2 * SERVICE + 300 * STEP)
-    assert recorder.tokens == 0 or recorder.finished >= 1
     assert all(r.taken == 0.0 and not r.present for r in (*both.prefills, *both.decodes))
 
 
@@ -197,7 +196,8 @@ def test_caches_are_divided_by_ranks_that_hold_parts_alone() -> None:
 
 def test_one_request_at_a_time_as_pools_has_it() -> None:
     """TTFT is the prompt's time, the exposed part of the transfer and a step; TPOT that step."""
-    name, asked = "meta-llama/Llama-3.1-8B", {"input": 4000, "output": 64}
+    name = "meta-llama/Llama-3.1-8B"
+    asked: dict[str, Any] = {"input": 4000, "output": 64}
     seen = simulate(
         name, concurrency=1, on="h100-sxm", prefill=PrefillPool("h100-sxm"), engine="none", **asked,
         extent=Extent(requests=20, warmup=1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -11,8 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofline.simulate.checkpoint import restore, state_of
 from roofline.simulate.policy import Policy, Room
+from roofline.simulate.recorder import Objective, Recorder, Row, Watch
 from roofline.simulate.replica import Replica, Request, State
+from roofline.simulate.run import Position
 from roofline.simulate.steps import Decodes
 
 CAPACITY = 400
@@ -202,3 +206,38 @@ def test_a_request_begins_where_what_others_may_still_say_is_kept_free(tokens: i
     replica.advance(inf)
     assert requests[1].begun == pytest.approx(begun)
     assert not any(r.preempted for r in requests)
+
+
+@settings(max_examples=40, deadline=None)
+@given(requests(), POLICIES, ROOMS, st.integers(0, 24))
+def test_a_replica_that_was_saved_goes_on_as_if_it_had_not_been(
+    sent: list[Request], policy: Policy, room: Room, saved: int
+) -> None:
+    """Rows of requests are the same to the last bit, with two tokens a step, windows and prefixes."""
+    copies = [[_copied(r) for r in sent] for _ in range(2)]
+    rows: list[list[Row]] = []
+    for interrupted, own in zip((False, True), copies, strict=True):
+        rows.append([])
+        recorder = Recorder(0, inf, Objective(), rows[-1].append, start=0.0)
+        replica = _watched(policy, room, recorder)
+        for number, request in enumerate(own):
+            replica.advance(request.ready)
+            replica.receive(request)
+            if interrupted and number == saved:
+                state = json.loads(json.dumps(state_of(Position(), [replica], recorder)))
+                recorder = Recorder(0, inf, Objective(), rows[-1].append, start=0.0)
+                replica = _watched(policy, room, recorder)
+                restore(state, Position(), [replica], recorder)
+        replica.advance(inf)
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == len(sent)
+
+
+def _watched(policy: Policy, room: Room, recorder: Recorder) -> Replica:
+    return Replica(Rule(), policy, room, Watch(recorder, 0), lambda r: -(-r.left // 2), 4)  # type: ignore[arg-type]
+
+
+def _copied(request: Request) -> Request:
+    copy = Request(request.number, request.arrival, request.ready, request.input, request.output)
+    copy.prefix, copy.shared, copy.kept, copy.chain = request.prefix, request.shared, request.kept, request.chain
+    return copy

@@ -83,7 +83,8 @@ class Replica:
     in the caches of those that decode, `growing` those that a step adds to them. `taken`: the share of the memory that
     running sequences hold, `rate` what a step adds to it. `bending`: sequences that reach the length from which they
     take less a token, by the step. `finals`: the tokens that those that decode will have in the end, `expected` the
-    share of those to come for which room is kept. `joined`: those whose caches came from elsewhere and whose first step is the next.
+    share of those to come for which room is kept. `joined`: those whose caches came from elsewhere and that decode for
+    the first time in the next step.
     """
 
     times: StepTimes
