@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from roofline.estimates.pools import pools
 from roofline.estimates.settings import setup
@@ -179,6 +181,43 @@ def test_the_next_turn_is_sent_when_the_answer_is_there() -> None:
     assert requests[1].arrival == pytest.approx(requests[0].finished)
     assert requests[1].hit == 10
     assert requests[1].finished == pytest.approx(requests[1].arrival + 10 * SERVICE / 100 + STEP)
+
+
+@st.composite
+def sendings(draw: st.DrawFn) -> list[Request]:
+    """Requests of at most 180 tokens, some of them turns of two sessions."""
+    time, all_of = 0.0, []
+    for number in range(draw(st.integers(1, 20))):
+        time += draw(st.sampled_from([0.0, 0.1, 3.0, 40.0]))
+        request = Request(number, time, time, draw(st.integers(1, 120)), draw(st.integers(1, 60)))
+        if draw(st.booleans()):
+            request.prefix, request.shared = draw(st.integers(0, 1)), draw(st.integers(0, request.input))
+            request.kept = request.input + request.output
+        all_of.append(request)
+    return all_of
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sendings(), st.integers(1, 3), st.integers(1, 3), st.booleans(), st.sampled_from(["round-robin", "least-loaded"]),
+    st.sampled_from([0.0, 0.3, 20.0]),
+)  # fmt: skip
+def test_all_requests_pass_through_both_pools_once(
+    requests: list[Request], prefills: int, decodes: int, closed: bool, router: str, travel: float
+) -> None:
+    recorder = Recorder(0, inf, Objective(), start=0.0)
+    both = two_pools(recorder, travel, (prefills, decodes), Room(0.0, 1 / 200))
+    both.router = router
+    if closed:
+        run_pools_closed(iter(requests), both, Closed(5, think=0.5), lambda tokens: 0.125, lambda: False)
+    else:
+        run_pools_open(iter(requests), both, lambda: False)
+    assert recorder.counted == len(requests)
+    for request in requests:
+        assert min(request.queued, request.parked, request.travelled) >= -1e-9
+        assert request.ready < request.first <= request.finished
+        assert request.preempted or request.finished >= request.ready + request.output * STEP - 1e-6
+    assert all(not r.present and r.taken == 0.0 and not r.joined for r in (*both.prefills, *both.decodes))
 
 
 # -- real ones -----------------------------------------------------------------------------------------------------

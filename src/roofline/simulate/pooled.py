@@ -244,10 +244,10 @@ def run_pools_open(requests: Iterator[Request], pools: TwoPools, enough: Callabl
     _tell(pools.decodes, done)
     choose, follows = router_of(pools.router, pools.prefills, at), False
     for number, request in enumerate(by_readiness(prompts_alone(requests), pools.recorder)):
-        if sessions.held_back(request):
-            continue
         follows = follows or (request.prefix >= 0 and request.kept > request.shared)
         pools.until(request.ready, follows)
+        if sessions.held_back(request):
+            continue
         place = choose(request)
         sessions.begin(request, place)
         pools.prefills[place].receive(request)

@@ -85,10 +85,13 @@ class Sessions:
     later: dict[int, tuple[int, deque[Request]]]
 
     def held_back(self, request: Request) -> bool:
-        """Whether an earlier turn is under way."""
+        """Whether an earlier turn is under way when a request comes."""
         if request.kept <= request.shared or request.prefix < 0:
             return False
         known = self.later.get(request.prefix)
+        if known is not None:
+            self.replicas[known[0]].advance(request.ready)
+            known = self.later.get(request.prefix)
         if known is not None:
             known[1].append(request)
         return known is not None
