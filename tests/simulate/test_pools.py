@@ -189,7 +189,7 @@ def sendings(draw: st.DrawFn) -> list[Request]:
     time, all_of = 0.0, []
     for number in range(draw(st.integers(1, 20))):
         time += draw(st.sampled_from([0.0, 0.1, 3.0, 40.0]))
-        request = Request(number, time, time, draw(st.integers(1, 120)), draw(st.integers(1, 60)))
+        request = Request(number, time, time, draw(st.integers(2, 120)), draw(st.integers(1, 60)))
         if draw(st.booleans()):
             request.prefix, request.shared = draw(st.integers(0, 1)), draw(st.integers(0, request.input))
             request.kept = request.input + request.output
