@@ -255,7 +255,8 @@ class Open:
             share = np.minimum(self.busy_prompts, np.clip(full, 0.8, NEARLY))
             return np.asarray(own * share / (1 - share))
         grown = np.minimum(rate * self.spread, 0.97)
-        several = np.maximum(own - self.interval, 0) * grown * (1 - grown**more) / (1 - grown)
+        turns = np.floor(more / 2) if t.ahead else more  # who comes in a step is in the next one, or the one after it
+        several = np.maximum(own - self.interval, 0) * grown * (1 - grown**turns) / (1 - grown)
         several = np.minimum(several, more * np.maximum(t.step(t.room) - self.interval, 0))
         load = np.minimum(rate * self.serial, NEARLY)
         some, steps = -np.expm1(-rate * own), rate * own * t.chunks / (1 - load)

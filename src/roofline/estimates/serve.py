@@ -266,8 +266,8 @@ class Server:
         running = np.minimum(mine, most_running)
         for _ in range(ROUNDS):
             rate, _, tpot = closed(self.table, running, more)
-            away = rate * (late + waits * self.table.at(self.table.alone, np.maximum(running, 1.0)))
-            running = (running + np.minimum(np.maximum(mine - away, TINY), most_running)) / 2
+            inside = np.maximum((mine - rate * late) / (1 + waits / (self.table.chunks + more)), TINY)
+            running = (running + np.minimum(inside, most_running)) / 2
         latency = mine / rate
         return self._serving(everyone, latency - late - (self.output - 1) * tpot, tpot, everyone / latency)
 
