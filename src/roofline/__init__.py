@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from roofline.result import Result as Result
     from roofline.show.plots.make import plot as plot
     from roofline.show.report.make import report as report
+    from roofline.simulate.pooled import PrefillPool as PrefillPool
     from roofline.simulate.recorder import Objective as Objective
     from roofline.simulate.simulate import Extent as Extent
     from roofline.simulate.simulate import simulate as simulate
@@ -105,6 +106,7 @@ _PLACES = {
     "estimates.run": "Run run",
     "simulate.simulate": "Extent simulate",
     "simulate.simulation": "Simulation",
+    "simulate.pooled": "PrefillPool",
     "simulate.recorder": "Objective",
     "simulate.workload": "Prefixes",
     "simulate.traces": "Trace",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import replace as changed_model
 from functools import cached_property
 from typing import Any, ClassVar, Unpack
 
@@ -30,7 +31,8 @@ from roofline.work.step import replace as changed
 class Speculation(Figured):
     """Drafted decoding (arXiv:2211.17192): `length` tokens proposed a step, each right with probability `acceptance`.
 
-    `draft`: the model that proposes them, None where proposing is free (n-grams). Raises InputError out of range.
+    `draft`: the model that proposes them, on one chip; `mtp`: the model's own first draft layer does, on its ranks,
+    once for each token (arXiv:2412.19437). Neither where proposing is free (n-grams). Raises InputError out of range.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("draft", "length", "acceptance", "tokens_per_step"), "")
@@ -38,8 +40,11 @@ class Speculation(Figured):
     acceptance: float
     length: int
     draft: Model | None = None
+    mtp: bool = False
 
     def __post_init__(self) -> None:
+        if self.mtp and self.draft is not None:
+            raise InputError("draft", self.draft.name, "no draft model beside the model's own draft layers")
         acceptance = real(self.acceptance)
         if acceptance is None or not 0 <= acceptance <= 1:
             raise InputError("acceptance", self.acceptance, "a probability from 0 to 1")
@@ -145,15 +150,10 @@ class Generation(Deployed):
         first = first.times((depth + groups - 1) / depth) + Span(0.0, host, host, host)
         rest = self._decoded(plan, group, engine.host(size))
         speculation = self.speculation
-        if speculation is not None and speculation.draft is not None:
-            draft = self._draft(speculation.draft)
+        draft = None if speculation is None else draft_plan(self.asked, speculation)
+        if speculation is not None and draft is not None:
             rest = rest + self._decoded(draft, size, engine.host(size), verified=1).times(speculation.length)
         return Wave(size, first, rest)
-
-    def _draft(self, draft: Model) -> Plan:
-        """The draft's plan, on one chip of the deployment."""
-        asked = self.asked
-        return plan_of(draft, deploy(self.chip), draft.precision, asked.engine, asked.law)
 
     def _decoded(self, plan: Plan, batch: Count, host: Count, verified: int | None = None) -> Span:
         """All decode steps of a wave: from a context of `input` to one token before the last."""
@@ -263,6 +263,23 @@ _LETTERS = np.array(["-", "A", "B", "C"])
 def _rank(grade: Any) -> Any:
     """Grades as numbers, the worst the largest."""
     return np.searchsorted(_LETTERS, grade)
+
+
+def draft_plan(asked: Setup, speculation: Speculation) -> Plan | None:
+    """The plan of what proposes a token: a draft model on one chip, a draft layer on the model's ranks.
+
+    None where proposing is free. Raises InputError for a model without draft layers where they are asked for.
+    """
+    draft, deployment, model = speculation.draft, asked.deployment, asked.model
+    if draft is not None:
+        return plan_of(draft, deploy(deployment.chip), draft.precision, asked.engine, asked.law)
+    if not speculation.mtp:
+        return None
+    if not model.drafts:
+        raise InputError("mtp", model.name, "a model with draft layers of its own")
+    own = changed_model(model, layers=model.drafts[:1], drafts=())
+    whole = changed_model(deployment, layout=changed_model(deployment.layout, pp=1, stages=()))
+    return plan_of(own, whole, asked.formats, asked.engine, asked.law)
 
 
 def changed_step(step: Step, cached: Count, new: Count, batch: Count) -> Step:
@@ -384,4 +401,6 @@ def generation(
     broadcast(batch=sequences, input=new, output=out, layout=asked.layout)
     check_context(asked.model, prefill(1, new + out - 1))
     check_formats(asked.plan)
+    if speculation is not None:
+        draft_plan(asked, speculation)  # which may not be there
     return Generation(asked, sequences, new, out, speculation)

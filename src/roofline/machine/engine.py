@@ -54,6 +54,8 @@ class Engine:
     of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
     `mixes`: prompts and decodes share a step, else prompts go first, alone. `splits`: a prompt longer than what is left
     of a step's tokens is cut into chunks. `reserves`: a request begins where the memory holds it to its last token.
+    `expects`: at first, the share of the tokens still allowed to running requests that is kept free for them when
+    another begins; 0 where the engine keeps none.
     `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the one
     after. `pads`: by format of routed experts and generation of chip, of what the inner and the hidden width of its
     weights in memory are multiples. `serves`: generations and kinds of chips that it runs on.
@@ -93,6 +95,7 @@ class Engine:
     mixes: bool = True
     splits: bool = True
     reserves: bool = False
+    expects: float = 0.0
     ahead: bool = False
     pads: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     serves: tuple[str, ...] = ()

@@ -66,10 +66,23 @@ def simulation_text(s: Simulation) -> str:
         "         requests done, and tokens of these, between the arrivals of the first and the last that count",
         *_goodput(s),
         f"busy     {percent(s.utilization)} of the time, with {s.running:,.1f} requests in a busy replica",
+        *_prefill(s),
         f"cache    {percent(s.cached_share)} of prompt tokens from the prefix cache; "
         f"{counted(s.preemptions, 'preemption')}",
         *left,
     ])  # fmt: skip
+
+
+def _prefill(s: Simulation) -> list[str]:
+    pool = s.prefill
+    if pool is None:
+        return []
+    return [
+        f"prefill  on {chips_text(pool.deployment)}, {counted(pool.replicas, 'replica')}, busy "
+        f"{percent(pool.utilization)} of the time; after it the cache travels {seconds(pool.transfer.mean)},",
+        f"         {seconds(pool.transfer.p99)} at p99, and waits {seconds(pool.queue.mean)} for a replica, "
+        f"{seconds(pool.queue.p99)} at p99",
+    ]
 
 
 def _goodput(s: Simulation) -> list[str]:

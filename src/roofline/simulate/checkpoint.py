@@ -19,7 +19,10 @@ from roofline.simulate.statistics import Means, OverTime, Sample
 
 Saved = dict[str, Any]
 """Numbers, words and lists, as JSON has them."""
-NUMBERS = ("clock", "horizon", "scheduled", "decoded", "tokens", "taken", "order")
+NUMBERS = (
+    "clock", "horizon", "scheduled", "decoded", "tokens", "growing", "taken", "rate", "order", "entered", "finals",
+    "expected",
+)  # fmt: skip
 """Of a replica."""
 
 
@@ -96,8 +99,8 @@ def _replica(replica: Replica) -> Saved:
         "waiting": [_request(r) for r in replica.waiting],
         "filling": [_request(r) for r in replica.filling],
         "ending": [[ends, order, _request(r)] for ends, order, r in replica.ending],
-        "windowed": [[passes, number] for passes, number in replica.windowed],
-        "entries": [[key, entry.tokens, entry.pins] for key, entry in cached.entries.items()],
+        "bending": [[bends, order] for bends, order, _ in replica.bending],
+        "entries": [[key, entry.tokens, entry.pins, entry.used] for key, entry in cached.entries.items()],
         "pinned": cached.pinned,
         "loose": cached.loose,
         "stalled": replica.watcher.stalled,
@@ -111,11 +114,12 @@ def _restore_replica(replica: Replica, state: Saved) -> None:
     replica.waiting.extend(map(_requested, state["waiting"]))
     replica.filling.extend(map(_requested, state["filling"]))
     replica.ending.extend((ends, order, _requested(values)) for ends, order, values in state["ending"])
-    replica.windowed.extend((passes, number) for passes, number in state["windowed"])
+    decoding = {order: request for _, order, request in replica.ending}
+    replica.bending.extend((bends, order, decoding[order]) for bends, order in state["bending"])
     cached = replica.prefixes
-    for key, tokens, pins in state["entries"]:
+    for key, tokens, pins, used in state["entries"]:
         entry = cached.entries[key] = Entry()
-        entry.tokens, entry.pins = tokens, pins
+        entry.tokens, entry.pins, entry.used = tokens, pins, used
     cached.pinned, cached.loose = state["pinned"], state["loose"]
     replica.watcher.stalled = state["stalled"]
 

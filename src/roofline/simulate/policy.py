@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roofline.estimates.settings import Setup
 from roofline.model.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.simulate.speculation import Drafting
 
 
 class NoRoomError(InputError):
@@ -23,8 +26,9 @@ class Policy:
     `tokens`: most new tokens of a step; `running`: most sequences at once. `mixes`: prompts and decodes share a step,
     else prompts go first, alone. `splits`: a prompt longer than what is left of a step is cut into chunks. `reserves`:
     a request begins where the memory holds it to its last token, so that none is ever preempted. `caches`: prompts find
-    prefixes that earlier ones left. `width`: tokens that a decode brings (drafts to verify and one more); `yields`: the
-    tokens it adds on average.
+    prefixes that earlier ones left. `width`: tokens that a decode brings (drafts to verify and one more).
+    `expects`: at first, the share of the tokens still to come of running requests that is kept free for them where
+    another begins.
     """
 
     tokens: int
@@ -35,7 +39,7 @@ class Policy:
     caches: bool = True
     ahead: bool = False
     width: int = 1
-    yields: float = 1.0
+    expects: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -58,22 +62,26 @@ class Room:
         return self.each + self.token * self.full + self.later * (tokens - self.full)
 
 
-def policy_of(asked: Setup, groups: int, room: Room) -> Policy:
+def policy_of(asked: Setup, groups: int, room: Room, width: int = 1) -> Policy:
     """The rules of the engine, for one of so many groups of sequences that take turns in a pipeline.
 
-    Nor do more run than the memory holds, each with a block.
+    Nor do more run than the memory holds, each with a block, and than a step's tokens are enough for where each decode
+    brings several.
     """
     engine, smallest = asked.engine, room.held(1)
     running = max(1, engine.most_running // groups)
+    if width > 1:
+        running = min(running, max(1, engine.chunk // width))
     return Policy(
         engine.chunk, min(running, int(1 / smallest)) if smallest > 0 else running, mixes=engine.mixes,
-        splits=engine.splits, reserves=engine.reserves, ahead=engine.ahead,
+        splits=engine.splits, reserves=engine.reserves, ahead=engine.ahead, width=width, expects=engine.expects,
     )  # fmt: skip
 
 
-def room_of(asked: Setup, groups: int, longest: int) -> Room:
+def room_of(asked: Setup, groups: int, longest: int, drafting: Drafting | None = None) -> Room:
     """The memory of a replica, or of one of so many groups that share it.
 
+    A draft's weights and cache take some of it, and tokens that are proposed have their places.
     Raises NoRoomError where it does not hold one sequence of `longest` tokens.
     """
     engine, holding = asked.engine, asked.holding
@@ -82,11 +90,17 @@ def room_of(asked: Setup, groups: int, longest: int) -> Room:
         memory = holding.memory(((1, tokens),), engine.chunk)
         budget = memory.capacity - (memory.total - memory.cache - memory.state)
         left = budget if memory.budget is None else np.minimum(budget, memory.budget)
-        return np.where(left > 0, groups * (memory.cache + memory.state) / np.where(left > 0, left, 1.0), np.inf)
+        own = memory.cache + memory.state
+        if drafting is not None:
+            left, own = left - drafting.weights, own + drafting.cache(tokens)
+        return np.where(left > 0, groups * own / np.where(left > 0, left, 1.0), np.inf)
 
-    if float(share(longest)) > 1:
+    def shares(tokens: Any) -> Any:
+        return share(tokens if drafting is None else tokens + drafting.speculation.length)
+
+    if float(shares(longest)) > 1:
         raise NoRoomError("on", asked.deployment.cluster.name, f"memory for a request of {longest} tokens")
-    return room_along(share)
+    return room_along(shares)
 
 
 SPAN = 4096

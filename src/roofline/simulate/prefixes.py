@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Entry:
-    """`tokens` that are cached under a key. `pins`: requests that use them; without any it may be evicted."""
+    """`tokens` that are cached under a key. `pins`: requests that use the first `used` of them; the rest may go."""
 
-    __slots__ = ("pins", "tokens")
+    __slots__ = ("pins", "tokens", "used")
 
     def __init__(self) -> None:
-        self.pins = self.tokens = 0
+        self.pins = self.tokens = self.used = 0
 
 
 class Prefixed:
@@ -51,43 +51,64 @@ class Prefixed:
                 break
         return min(tokens, request.prompt - 1) // self.block * self.block
 
+    def awakened(self, request: Request, tokens: int) -> float:
+        """The share of memory that nobody else uses of the cached tokens that a request would."""
+        share = 0.0
+        for key, wanted in fronts(request):
+            if tokens <= 0:
+                break
+            share += self.share(max(0, min(wanted, tokens) - self.entries[key].used))
+            tokens -= wanted
+        return share
+
     def pin(self, request: Request, tokens: int) -> None:
         """A request uses so many tokens of what is there."""
         for key, wanted in fronts(request):
             if tokens <= 0:
                 break
-            self._pin(request, key, self.entries[key])
             used = min(wanted, tokens)
+            self.entries[key].pins += 1
+            request.pins.append(key)
+            self._use(self.entries[key], used)
             request.pinned += used
             tokens -= used
 
-    def _pin(self, request: Request, key: int, entry: Entry) -> None:
-        if not entry.pins:
-            self.loose -= self.share(entry.tokens)
-            self.pinned += self.share(entry.tokens)
-        entry.pins += 1
-        request.pins.append(key)
-        self.entries.move_to_end(key)
+    def _use(self, entry: Entry, tokens: int) -> None:
+        """So many tokens of an entry are in use."""
+        if tokens > entry.used:
+            share = self.share(tokens - entry.used)
+            self.pinned, self.loose = self.pinned + share, self.loose - share
+            entry.used = tokens
 
     def keep(self, request: Request) -> None:
         """A request has computed its prompt: others find its front from now on, which counts as theirs too."""
+        known, total = set(request.pins), 0
         for key, tokens in fronts(request):
             entry = self.entries.setdefault(key, Entry())
-            if key not in request.pins:
-                self._pin(request, key, entry)
-            if entry.tokens < tokens:
-                self.pinned += self.share(tokens - entry.tokens)
-                entry.tokens = tokens
-        request.pinned = max(request.pinned, sum(tokens for _, tokens in fronts(request)))
+            if key not in known:
+                entry.pins += 1
+                request.pins.append(key)
+                known.add(key)
+            self._extend(entry, tokens)
+            self._use(entry, tokens)
+            total += tokens
+        request.pinned = max(request.pinned, total)
+
+    def _extend(self, entry: Entry, tokens: int) -> None:
+        """At least so many tokens are cached."""
+        if entry.tokens < tokens:
+            self.loose += self.share(tokens - entry.tokens)
+            entry.tokens = tokens
 
     def unpin(self, request: Request) -> None:
-        """A request uses nothing any more."""
-        for key in request.pins:
+        """A request uses nothing any more. Of its pieces the last one counts as used longest ago."""
+        for key in reversed(request.pins):
             entry = self.entries[key]
             entry.pins -= 1
             if not entry.pins:
-                self.pinned -= self.share(entry.tokens)
-                self.loose += self.share(entry.tokens)
+                share, entry.used = self.share(entry.used), 0
+                self.pinned, self.loose = self.pinned - share, self.loose + share
+            self.entries.move_to_end(key)
         request.pins.clear()
         request.pinned = 0
 
@@ -95,22 +116,19 @@ class Prefixed:
         """A request is done; of a session its answer stays as well."""
         self.unpin(request)
         if request.kept and request.prefix >= 0 and not request.chain:
-            entry = self.entries.setdefault(request.prefix, Entry())
-            if not entry.pins and entry.tokens < request.kept:
-                self.loose += self.share(request.kept - entry.tokens)
-                entry.tokens = request.kept
+            self._extend(self.entries.setdefault(request.prefix, Entry()), request.kept)
 
     def shrink(self, room: float) -> None:
         """Evicts until what nobody uses takes at most so much."""
         while self.loose > max(room, 0.0) and self.token > 0:
-            key = next((k for k, e in self.entries.items() if not e.pins), None)
+            key = next((k for k, e in self.entries.items() if e.tokens > e.used), None)
             if key is None:
                 break
             entry = self.entries[key]
-            tokens = min(entry.tokens, int((self.loose - max(room, 0.0)) / self.token) + 1)
+            tokens = min(entry.tokens - entry.used, int((self.loose - max(room, 0.0)) / self.token) + 1)
             entry.tokens -= tokens
             self.loose -= self.share(tokens)
-            if not entry.tokens:
+            if not entry.tokens and not entry.pins:
                 del self.entries[key]
 
 

@@ -74,7 +74,7 @@ class Recorder:
 
     def gaps(self, seconds: float, tokens: float, end: float) -> None:
         """So many tokens came so long after the one before."""
-        if self.start <= end <= self.end:
+        if tokens and self.start <= end <= self.end:
             self.gap.add(seconds, tokens)
 
     def done(self, request: Request, replica: int) -> None:
@@ -85,7 +85,7 @@ class Recorder:
         if not self.first <= request.number < self.last:
             return
         ttft, latency = request.first - request.arrival, request.finished - request.arrival
-        queue = request.begun - request.ready
+        queue = request.queued
         self.counted += 1
         self.cached += request.hit
         self.prompts_done += request.input

@@ -9,12 +9,19 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from math import inf
+from math import ceil, inf
 from typing import Protocol
 
 from roofline.simulate.policy import Policy, Room
 from roofline.simulate.prefixes import Prefixed
 from roofline.simulate.steps import StepTimes
+
+CLIPPED, LEAST, DECAY, RETRACTED = 4096, 0.14, 600, 20
+"""Of SGLang's estimate of tokens to come (python/sglang/srt/managers/schedule_policy.py and environ.py): the most that
+a new request counts, the share of the first ratio that is left after so many decode steps, and the steps of each
+request for which a retraction makes room."""
+ROUNDING = 1e-9
+"""Share of the memory by which sums of shares may be beyond it."""
 
 
 class Request:
@@ -24,12 +31,16 @@ class Request:
     is generated, `computed` of them done; `left`: tokens still to generate. `hit`: prompt tokens found in the cache.
     `ends`: the number of the decode step that generates its last token. `prefix`, `shared`, `kept`, `chain`: as in
     `Requests`, of a chain `shared` is the tokens of each key; `pins`, `pinned`: the keys and tokens of the prefix cache
-    that it uses.
+    that it uses. `growth`: tokens that each of its decode steps adds, on average over those that it needs,
+    `rate` the share of the memory that they take. `entered`, `order`: which of its replica's requests it was to begin,
+    or begin again, and to decode; `order` is 0 while it does not. `queued`: seconds from `ready` until it began;
+    `travelled`, `parked`: where it decodes elsewhere, those until its cache was there, and until a replica took it.
     """
 
     __slots__ = (
-        "arrival", "begun", "chain", "computed", "ends", "finished", "first", "hit", "input", "kept", "left", "number",
-        "output", "pinned", "pins", "preempted", "prefix", "prompt", "ready", "shared", "source",
+        "arrival", "begun", "chain", "computed", "ends", "entered", "finished", "first", "growth", "hit", "input",
+        "kept", "left", "number", "order", "output", "parked", "pinned", "pins", "preempted", "prefix", "prompt",
+        "queued", "rate", "ready", "shared", "source", "travelled",
     )  # fmt: skip
 
     def __init__(self, number: int, arrival: float, ready: float, input: int, output: int) -> None:
@@ -42,6 +53,8 @@ class Request:
         self.chain: tuple[int, ...] = ()
         self.pins: list[int] = []
         self.source = 0
+        self.growth, self.rate, self.order, self.entered = 1.0, 0.0, 0, -1
+        self.queued = self.travelled = self.parked = 0.0
 
 
 State = tuple[int, int, float]
@@ -66,9 +79,12 @@ class Replica:
     """The scheduler of one replica at work; `clock` is the end of its last step, `scheduled` when the next one was put
     together: at the end of the last step, or where steps are scheduled ahead at its start.
 
-    `decoded`: decode steps so far. `ending`: those that decode, by the step of their last token. `windowed`: those of
-    them that are shorter than the windows, by the step at which they pass them. `tokens`: the tokens in the caches of
-    those that decode. `taken`: the share of the memory that running sequences hold.
+    `decoded`: decode steps so far. `ending`: those that decode, by the step of their last token. `tokens`: the tokens
+    in the caches of those that decode, `growing` those that a step adds to them. `taken`: the share of the memory that
+    running sequences hold, `rate` what a step adds to it. `bending`: sequences that reach the length from which they
+    take less a token, by the step. `finals`: the tokens that those that decode will have in the end, `expected` the
+    share of those to come for which room is kept. `joined`: those whose caches came from elsewhere and that decode for
+    the first time in the next step.
     """
 
     times: StepTimes
@@ -83,13 +99,15 @@ class Replica:
         self.waiting: deque[Request] = deque()
         self.filling: list[Request] = []
         self.ending: list[tuple[int, int, Request]] = []
-        self.windowed: list[tuple[float, int]] = []
-        self.bent = self.room.full < inf
         self.decoded = 0
-        self.tokens = 0.0
+        self.tokens = self.growing = 0.0
         self.taken = 0.0
-        self.order = 0
+        self.order = self.entered = 0
         self.prefixes = Prefixed(self.room, self.block)
+        self.rate = 0.0
+        self.bending: list[tuple[int, int, Request]] = []
+        self.joined: list[Request] = []
+        self.finals, self.expected = 0, self.policy.expects
 
     # -- from outside ----------------------------------------------------------------------------------------------
     @property
@@ -106,6 +124,7 @@ class Replica:
         """A request reaches the scheduler, at its `ready`."""
         if not self.running and not self.waiting and self.clock <= request.ready:
             self.clock = self.scheduled = request.ready
+            self.expected = self.policy.expects
         self.waiting.append(request)
 
     def advance(self, until: float) -> None:
@@ -136,13 +155,18 @@ class Replica:
             request = self.waiting[0]
             if request.ready > self.scheduled and self.running:
                 break
+            if request.computed:
+                if self.running and not self._room_for(request, 0):
+                    break
+                self._take(self.waiting.popleft())
+                budget -= width
+                continue
             hit = self.prefixes.matching(request) if policy.caches else 0
             rest = request.prompt - hit
             tokens = min(rest, budget)
-            if tokens < rest and not policy.splits and chunks:
+            if tokens < rest and not policy.splits and (chunks or rest <= policy.tokens):
                 break
-            needed = self._needed(request, hit, hit + tokens)
-            if self.taken + self.prefixes.pinned + needed + self._growth(1) > 1.0 and self.running:
+            if self.running and not self._room_for(request, hit):
                 break
             self.waiting.popleft()
             self._begin(request, hit)
@@ -151,16 +175,49 @@ class Replica:
             budget -= tokens
         return chunks
 
-    def _needed(self, request: Request, hit: int, tokens: int) -> float:
-        """The share of memory a request takes when it begins."""
+    def _room_for(self, request: Request, hit: int) -> bool:
+        """Whether the memory holds a request's whole prompt beside those begun and a step of all decodes.
+
+        So vLLM has it (`scheduler_reserve_full_isl`): of prompts that fit by their first chunks alone, the last ones
+        would be stopped and computed again and again.
+        """
+        tokens = request.prompt + 1 if not self.policy.reserves else request.input + request.output
+        needed = self.room.held(tokens) - self.prefixes.share(hit) + self.prefixes.awakened(request, hit)
+        rest = self._adding([(r, r.prompt + 1 - r.computed) for r in self.filling])
+        if self.policy.expects and not self.policy.reserves:
+            own = sum(min(r.left - 1, CLIPPED) for r in (request, *self.filling))
+            slope = self.room.token if self.room.full == inf else self.room.later
+            rest += slope * (own + self.expected * (self.finals - self.tokens))
+        return self.full + rest + needed <= 1.0
+
+    @property
+    def full(self) -> float:
+        """The share of the memory that running sequences and what they use of the prefix cache take."""
+        return self.taken + self.prefixes.pinned
+
+    def _adding(self, chunks: list[tuple[Request, int]]) -> float:
+        """The share of the memory that chunks and a step of all decodes add."""
         if self.policy.reserves:
-            tokens = request.input + request.output
-        return self.room.held(tokens) - self.prefixes.share(hit)
+            return 0.0
+        room = self.room
+        return self.rate + sum(room.held(r.computed + n) - room.held(r.computed) for r, n in chunks)
+
+    def _take(self, request: Request) -> None:
+        """A request whose cache came from elsewhere, but for the last token of its prompt, decodes from now on."""
+        self.entered += 1
+        request.entered = self.entered
+        request.parked = self.clock - request.ready
+        self.taken += self._held(request, request.computed)
+        self.joined.append(request)
+        self._join(request)
 
     def _begin(self, request: Request, hit: int) -> None:
         if request.begun < 0:
             request.begun = self.clock
+            request.queued = self.clock - request.ready
             request.hit = hit
+        self.entered += 1
+        request.entered = self.entered
         request.computed = hit
         if hit:
             self.prefixes.pin(request, hit)
@@ -175,15 +232,17 @@ class Replica:
 
     def _compute(self, chunks: list[tuple[Request, int]]) -> None:
         policy = self.policy
+        while self.running > 1 and policy.mixes and self.full + self._adding(chunks) > 1.0 + ROUNDING:
+            last = self._preempt()
+            chunks = [(r, n) for r, n in chunks if r is not last]
+        if not chunks:
+            return
         decodes = len(self.ending) if policy.mixes else 0
-        while decodes > 1 and self.taken + self.prefixes.pinned + self._growth(1) > 1.0:
-            self._preempt()
-            decodes = len(self.ending)
         context = self.tokens / decodes if decodes else 0.0
         start, state = self.clock, self._state()
         self.clock += self.times.mixed([(r.computed, n) for r, n in chunks], decodes, context)
         self.scheduled = start if policy.ahead else self.clock
-        self.watcher.prompts(start, self.clock, decodes, bool(self.ending), state)
+        self.watcher.prompts(start, self.clock, max(0, decodes - len(self.joined)), bool(self.ending), state)
         for request, tokens in chunks:
             self.taken -= self._held(request, request.computed)
             request.computed += tokens
@@ -199,8 +258,8 @@ class Replica:
     def _evict(self) -> None:
         """Cached tokens that nobody uses make room for those of running sequences."""
         cached = self.prefixes
-        if cached.loose and self.taken + cached.pinned + cached.loose > 1.0:
-            cached.shrink(1.0 - self.taken - cached.pinned)
+        if cached.loose and self.full + cached.loose > 1.0:
+            cached.shrink(1.0 - self.full)
 
     def _generated(self, request: Request) -> None:
         """The step that computed the whole prompt generates a token."""
@@ -214,13 +273,38 @@ class Replica:
         if request.left <= 0:
             self._leave(request, request.computed)
             return
-        request.ends = self.decoded + self.steps_of(request)
+        self._join(request)
+
+    def _join(self, request: Request) -> None:
+        """A sequence decodes from the next step on."""
+        steps = self.steps_of(request)
+        request.ends, request.growth = self.decoded + steps, request.left / steps
         self.order += 1
+        request.order = self.order
         heappush(self.ending, (request.ends, self.order, request))
         self.tokens += request.computed
-        if self.bent and request.computed < self.room.full and not self.policy.reserves:
-            passes = self.decoded + (self.room.full - request.computed) / self.policy.yields
-            heappush(self.windowed, (passes, request.number))
+        self.growing += request.growth
+        self.finals += request.input + request.output - 1
+        if self.policy.reserves:
+            return
+        room, tokens = self.room, request.computed
+        request.rate = request.growth * (room.token if tokens < room.full else room.later)
+        self.rate += request.rate
+        if tokens < room.full < tokens + request.left:
+            bends = self.decoded + ceil((room.full - tokens) / request.growth)
+            heappush(self.bending, (bends, self.order, request))
+
+    def _bend(self) -> None:
+        """A sequence is as long as the windows of some layers, which take no more of it from now on."""
+        request = heappop(self.bending)[2]
+        room, beyond = self.room, self._cached(request) - self.room.full
+        self.taken += (room.later - room.token) * beyond
+        self.rate += request.growth * room.later - request.rate
+        request.rate = request.growth * room.later
+
+    def _cached(self, request: Request) -> float:
+        """Tokens in the cache of a sequence that decodes; the last one that it generates is sent, not cached."""
+        return request.input + request.output - 1 - (request.ends - self.decoded) * request.growth
 
     # -- steps of decodes alone ------------------------------------------------------------------------------------
     def _decode(self, until: float) -> None:
@@ -228,15 +312,16 @@ class Replica:
         decodes = len(self.ending)
         if not decodes:
             raise AssertionError("a request that no memory holds")  # `room_of` refuses those
-        row, growth, context = self.times.row(decodes), self.policy.yields, self.tokens / decodes
+        row, growth, context = self.times.row(decodes), self.growing / decodes, self.tokens / decodes
         due = self.waiting and self.waiting[0].ready > self.scheduled  # the step after this one takes it
-        number = 1 if due else self.ending[0][0] - self.decoded
-        room = 1.0 - self.taken - self.prefixes.pinned
-        each = self._growth(1)
+        number = 1 if due or self.joined else self.ending[0][0] - self.decoded
+        if self.bending:
+            number = min(number, self.bending[0][0] - self.decoded)
+        room, each = 1.0 + ROUNDING - self.full, self.rate
         if each > 0 and number * each > room:
-            number = int(room / each + 1e-9)
+            number = int(room / each)
             if number <= 0:
-                if decodes > 1:
+                if self.running > 1:
                     self._preempt()
                     return
                 number = 1
@@ -247,61 +332,79 @@ class Replica:
         start = self.clock
         self.clock += seconds
         self.scheduled = self.clock - row.step(context + growth * (number - 1)) if self.policy.ahead else self.clock
-        self.watcher.steps(start, self.clock, number, decodes, self._state())
+        self.watcher.steps(start, self.clock, number, decodes - len(self.joined), self._state())
         self._pass(number)
         self._evict()
+        first = self.policy.expects
+        self.expected = max(LEAST * first, self.expected - number * (1 - LEAST) * first / DECAY)
 
     def _state(self) -> State:
-        return self.running, len(self.waiting), self.taken + self.prefixes.pinned
-
-    def _growth(self, steps: int) -> float:
-        """The share of memory that the decodes need for so many steps more, at most: some may pass their windows."""
-        if self.policy.reserves or not self.ending:
-            return 0.0
-        room, windowed = self.room, len(self.windowed)
-        slope = windowed * room.token + (len(self.ending) - windowed) * (room.later if self.bent else room.token)
-        return steps * slope * self.policy.yields
+        return self.running, len(self.waiting), self.full
 
     def _pass(self, number: int) -> None:
         """The decodes go on by so many steps, and some of them end."""
-        self.taken += self._growth(number)
+        self.taken += number * self.rate
         self.decoded += number
-        self.tokens += number * len(self.ending) * self.policy.yields
-        while self.windowed and self.windowed[0][0] <= self.decoded:
-            beyond = self.decoded - heappop(self.windowed)[0]
-            self.taken -= beyond * self.policy.yields * (self.room.token - self.room.later)
+        self.tokens += number * self.growing
+        for request in self.joined:
+            request.first = self.clock
+        self.joined.clear()
+        while self.bending and self.bending[0][0] <= self.decoded:
+            self._bend()
         while self.ending and self.ending[0][0] <= self.decoded:
             request = heappop(self.ending)[2]
             tokens = request.input + request.output - 1  # the last token is sent, not cached
             self._stop(request, tokens)
             self._leave(request, tokens)
 
-    def _stop(self, request: Request, tokens: int) -> None:
+    def _stop(self, request: Request, tokens: float) -> None:
         """One decode fewer, which had so many tokens."""
-        self.tokens = self.tokens - tokens if self.ending else 0.0
-        if self.bent and tokens < self.room.full:
-            self.windowed = [entry for entry in self.windowed if entry[1] != request.number]
-            heapify(self.windowed)
+        if not self.ending:
+            self.tokens = self.growing = self.rate = 0.0
+            self.finals = 0
+            self.bending.clear()
+        else:
+            self.tokens -= tokens
+            self.growing -= request.growth
+            self.finals -= request.input + request.output - 1
+            self.rate -= request.rate
+            if tokens < self.room.full < inf:
+                self.bending = [entry for entry in self.bending if entry[1] != request.order]
+                heapify(self.bending)
+        request.order, request.rate = 0, 0.0
 
     def _leave(self, request: Request, tokens: int) -> None:
         """A request is done: its memory is free, and what is cached of it may stay there."""
         self.taken = self.taken - self._held(request, tokens) if self.running else 0.0
-        self.prefixes.leave(request)
+        if self.policy.caches:
+            self.prefixes.leave(request)
         request.finished = self.clock
         request.left = 0
         self.watcher.done(request)
 
-    def _preempt(self) -> None:
+    def _preempt(self) -> Request:
         """The request that began last loses its cache, and waits at the front of the queue to compute it again."""
-        place = max(range(len(self.ending)), key=lambda i: (self.ending[i][2].begun, self.ending[i][1]))
-        ends, _, request = self.ending.pop(place)
-        self.ending.sort()
-        steps = max(0, ends - self.decoded)
-        left = min(request.left, max(1, round(steps * self.policy.yields)))
-        tokens = request.input + request.output - left
-        self._stop(request, tokens - 1)
-        self.taken = self.taken - self._held(request, tokens - 1) if self.running else 0.0
+        begun = max(self.filling, key=lambda r: r.entered) if self.filling else None
+        place = max(range(len(self.ending)), key=lambda i: (self.ending[i][2].entered, self.ending[i][1]), default=-1)
+        if begun is None or (place >= 0 and self.ending[place][2].entered > begun.entered):
+            request = self.ending.pop(place)[2]
+            heapify(self.ending)
+            tokens = self._cached(request)
+            self._stop(request, tokens)
+            request.left = min(request.left, max(1, round((request.ends - self.decoded) * request.growth)))
+            request.prompt = request.input + request.output - request.left
+        else:
+            request, tokens = begun, begun.computed
+            self.filling.remove(request)
+        self.taken = self.taken - self._held(request, tokens) if self.running else 0.0
         self.prefixes.unpin(request)
-        request.prompt, request.computed, request.left = tokens, 0, left
+        if request in self.joined:
+            self.joined.remove(request)
+        request.computed = 0
         request.preempted += 1
+        if self.policy.expects and self.ending:
+            allowed = sum(r.output for _, _, r in self.ending)
+            sent = allowed - (self.finals - self.tokens)
+            self.expected = min(1.0, (sent + RETRACTED * len(self.ending)) / (allowed + 1))
         self.waiting.appendleft(request)
+        return request

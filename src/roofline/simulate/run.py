@@ -85,10 +85,13 @@ class Sessions:
     later: dict[int, tuple[int, deque[Request]]]
 
     def held_back(self, request: Request) -> bool:
-        """Whether an earlier turn is under way."""
+        """Whether an earlier turn is under way when a request comes."""
         if request.kept <= request.shared or request.prefix < 0:
             return False
         known = self.later.get(request.prefix)
+        if known is not None:
+            self.replicas[known[0]].advance(request.ready)
+            known = self.later.get(request.prefix)
         if known is not None:
             known[1].append(request)
         return known is not None
@@ -125,7 +128,7 @@ def run_open(
     for replica in replicas:
         assert isinstance(replica.watcher, Watch)
         replica.watcher.finished = sessions.done
-    choose = _router(router, replicas, at)
+    choose = router_of(router, replicas, at)
     for request in islice(by_readiness(requests, recorder), at.number, None):
         at.number += 1
         if sessions.held_back(request):
@@ -144,7 +147,7 @@ def run_open(
             replica.advance(inf)
 
 
-def _router(name: str, replicas: Sequence[Replica], at: Position) -> Callable[[Request], int]:
+def router_of(name: str, replicas: Sequence[Replica], at: Position) -> Callable[[Request], int]:
     """A request → the replica it goes to."""
     if len(replicas) == 1:
         return lambda request: 0

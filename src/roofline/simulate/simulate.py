@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, nan
 from typing import Any, TypedDict, Unpack
 
+from roofline.estimates.generate import Speculation
 from roofline.estimates.settings import LISTED, Settings, Setup, each, setup
 from roofline.estimates.step import check_context
 from roofline.model.checks import count, real
@@ -17,15 +18,24 @@ from roofline.simulate.arrivals import Closed, arrivals_named
 from roofline.simulate.checkpoint import Ledger, digest_of, restore, state_of
 from roofline.simulate.lengths import lengths_named
 from roofline.simulate.policy import Room, policy_of, room_of
+from roofline.simulate.pooled import (
+    Handover,
+    PrefillPool,
+    Travel,
+    TwoPools,
+    run_pools_closed,
+    run_pools_open,
+)
 from roofline.simulate.recorder import Objective, Recorder, Row, Watch
 from roofline.simulate.replica import Replica, Request
 from roofline.simulate.run import ROUTERS, Position, run_closed, run_open, sent
 from roofline.simulate.simulation import Quantiles, Simulation, distribution, grows, time_course
+from roofline.simulate.speculation import Drafting
 from roofline.simulate.steps import step_times
 from roofline.simulate.traces import Trace, TraceSummary, trace_named
 from roofline.simulate.workload import Prefixes, Workload
 from roofline.version import __version__
-from roofline.work.step import prefill
+from roofline.work.step import prefill as prefill_step
 
 REQUESTS = 10_000
 """Requests that count where no number is given."""
@@ -80,6 +90,7 @@ class Simulated(Settings, Requested, total=False):
 
 def simulate(
     model: Any, *, extent: Extent | None = None, router: str = "round-robin", objective: Objective | None = None,
+    speculation: Speculation | None = None, prefill: PrefillPool | None = None,
     written: Callable[[Row], None] | None = None, progress: Callable[[int], None] | None = None,
     **options: Unpack[Simulated],
 ) -> Any:  # fmt: skip
@@ -88,9 +99,15 @@ def simulate(
     The requests are those of `Requested`, the settings those of `Settings`. The engine's scheduler puts steps together:
     chunked prefill, most sequences and tokens, preemption by recompute, prefix cache. `router`: how replicas (`dp` and
     the groups of a pipeline) share requests: `round-robin`, `least-loaded`, `prefix-aware`. `objective`: what counts as
-    goodput. `written` is given a row for each request that counts, in the order in which they are done; where it is a
-    `Ledger`, a simulation that was killed goes on from what it kept. `progress` is given the number of those done.
+    goodput. `speculation`: decode steps verify drafts; how many of them are right is drawn. `prefill`:
+    prompts are computed by a pool of its own, and these settings are of the one that decodes. `written` is given a row
+    for each request that counts, in the order in which they are done; where it is a `Ledger`, a simulation that was
+    killed goes on from what it kept. `progress` is given the number of those done.
     The same seed gives the same answer.
+    Each replica steps by itself, also where the experts of several (`ep` over `dp`) are shared and an exchange makes
+    them step together: its steps are then those of a deployment whose other replicas hold as much as it does, which is
+    so on average, and which a router that evens out loads comes near to. A step of the busiest replica is none of the
+    others'.
     Raises InputError for what is not understood, lengths beyond the model's context, and a memory that does not hold
     one request, then a `NoRoomError`.
     """
@@ -103,10 +120,12 @@ def simulate(
 
     def one(model: Any, **where: Any) -> Simulation:
         asked = setup(model_of(model), **where)
+        drafting = None if speculation is None else Drafting(asked, speculation)
         stream = stream_of(traffic)
         if router != ROUTERS[0] and isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
             raise InputError("router", router, "no router beside a concurrency: users stay with their replica")
-        run = SimulationRun(asked, stream, asked_extent, router, aim)
+        pool = None if prefill is None else prefilling_setup(asked, prefill, where)
+        run = SimulationRun(asked, stream, asked_extent, router, aim, drafting, pool)
         return run.simulated(written, progress)
 
     return each(one, {"model": model, **options}, LISTED)
@@ -143,6 +162,8 @@ class SimulationRun:
     extent: Extent
     router: str
     objective: Objective
+    drafting: Drafting | None = None
+    pool: Travel | None = None
 
     def simulated(self, written: Callable[[Row], None] | None, progress: Callable[[int], None] | None) -> Simulation:
         """The answer."""
@@ -150,6 +171,10 @@ class SimulationRun:
         recorder = Recorder(warmup, inf if requests is None else warmup + requests, self.objective, written)
         replicas, until, position = self._replicas(recorder), self.extent.until, Position()
         ledger = written if isinstance(written, Ledger) else None
+        if ledger is not None and self.pool is not None:
+            raise InputError(
+                "written", "a ledger", "a plain function where a pool prefills: it does not go on after a kill"
+            )
         if ledger is not None:
             first = replicas[0]
             who = (
@@ -161,6 +186,7 @@ class SimulationRun:
                 self.stream,
                 self.seen,
                 self.extent,
+                self.drafting and self.drafting.chances,
             )
             state = ledger.begin(digest_of(*who, self.router, self.objective))
             if state is not None:
@@ -178,8 +204,9 @@ class SimulationRun:
                 ledger.save(state_of(position, replicas, recorder))
             return over
 
-        left_out = self._send(replicas, recorder, position, enough)
-        return self._answer(recorder, replicas, left_out)
+        pools = None if self.pool is None else self._pools(self.pool, replicas, recorder)
+        left_out = self._send(replicas, pools, position, enough)
+        return self._answer(recorder, replicas, left_out, pools)
 
     @cached_property
     def seen(self) -> TraceSummary | None:
@@ -223,46 +250,77 @@ class SimulationRun:
         new, out = self.stream.lengths_in.largest, self.stream.lengths_out.largest
         if new is None or out is None:
             return None
-        check_context(self.asked.model, prefill(1, new + out - 1))
+        check_context(self.asked.model, prefill_step(1, new + out - 1))
         return new + out
 
     def _replicas(self, recorder: Recorder) -> list[Replica]:
-        asked, groups = self.asked, int(self.asked.layout.pp)
+        asked, groups, drafting = self.asked, int(self.asked.layout.pp), self.drafting
+        width, draft = (1, None) if drafting is None else (drafting.width, drafting.plan)
         block = asked.engine.block
-        room = room_of(asked, groups, self.certain or block)
-        policy = policy_of(asked, groups, room)
-        times = step_times(asked.plan, policy.tokens, policy.running, self.longest, policy.width)
+        room = room_of(asked, groups, self.certain or block, drafting)
+        policy = policy_of(asked, groups, room, width)
+        if self.pool is not None:
+            policy = replace(policy, caches=False)
+        times = step_times(asked.plan, policy.tokens, policy.running, self.longest, width, draft)
+        steps_of = decodes_of if drafting is None else drafting.steps_of(self.extent.seed)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
-        return [Replica(times, policy, room, watch, decodes_of, block) for watch in watches]
+        return [Replica(times, policy, room, watch, steps_of, block) for watch in watches]
+
+    def _pools(self, travel: Travel, decodes: list[Replica], recorder: Recorder) -> TwoPools:
+        """Both pools; those that prefill hold prompts alone."""
+        first = travel.first
+        groups, block, deliveries = int(first.layout.pp), first.engine.block, list[tuple[float, int, Request]]()
+        room = room_of(first, groups, self.certain or block)
+        policy = replace(policy_of(first, groups, room), reserves=False)
+        times = step_times(first.plan, policy.tokens, min(policy.running, policy.tokens), self.longest)
+        prefills = []
+        for _ in range(int(first.layout.dp) * groups):
+            watch = Handover(recorder, travel, deliveries)
+            watch.replica = Replica(times, policy, room, watch, decodes_of, block)
+            prefills.append(watch.replica)
+        return TwoPools(first, prefills, decodes, deliveries, recorder, self.router)
 
     def _send(
-        self, replicas: list[Replica], recorder: Recorder, position: Position, enough: Callable[[], bool]
+        self, replicas: list[Replica], pools: TwoPools | None, position: Position, enough: Callable[[], bool]
     ) -> dict[str, int]:
         """Runs all requests. How many were left out, and why."""
         stream, engine, left_out = self.stream, self.asked.engine, dict[str, int]()
         drawn = isinstance(stream, Workload)
         requests, warmup = self._numbers()
         blocks = stream.blocks(None if drawn or requests is None else warmup + requests, self.extent.seed)
-        possible = self._possible(sent(blocks, engine), replicas[0].room, left_out)
-        if isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
+        rooms = (replicas[0].room, *(() if pools is None else (pools.prefills[0].room,)))
+        possible = self._possible(sent(blocks, engine), rooms, left_out)
+        watcher = replicas[0].watcher
+        assert isinstance(watcher, Watch)
+        recorder = watcher.recorder
+        if pools is not None:
+            if isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
+                run_pools_closed(possible, pools, stream.arrivals, engine.before, enough)
+            else:
+                run_pools_open(possible, pools, enough)
+        elif isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
             run_closed(possible, replicas, recorder, stream.arrivals, engine, enough, position)
         else:
             run_open(possible, replicas, recorder, self.router, enough, position)
         return left_out if self.seen is None else {**dict(self.seen.left_out), **left_out}
 
-    def _possible(self, requests: Iterator[Request], room: Room, left_out: dict[str, int]) -> Iterator[Request]:
+    def _possible(
+        self, requests: Iterator[Request], rooms: Sequence[Room], left_out: dict[str, int]
+    ) -> Iterator[Request]:
         """The requests that the server takes, numbered; others are counted, so that those that count are as many."""
         context, number = self.asked.model.context or UNBOUNDED, 0
         for request in requests:
             length = request.input + request.output
-            if length - 1 <= context and room.held(length) <= 1:
+            if length - 1 <= context and all(room.held(length) <= 1 for room in rooms):
                 request.number, number = number, number + 1
                 yield request
                 continue
             why = f"longer than the context, {context}" if length - 1 > context else "larger than the memory"
             left_out[why] = left_out.get(why, 0) + 1
 
-    def _answer(self, recorder: Recorder, replicas: list[Replica], left_out: dict[str, int]) -> Simulation:
+    def _answer(
+        self, recorder: Recorder, replicas: list[Replica], left_out: dict[str, int], pools: TwoPools | None
+    ) -> Simulation:
         stream, asked = self.stream, self.asked
         end = recorder.end if recorder.end < inf else max(replica.clock for replica in replicas)
         seconds = end - recorder.start if recorder.counted else 0.0
@@ -285,8 +343,17 @@ class SimulationRun:
             cached_share=recorder.cached / max(1, recorder.prompts_done), steps=recorder.steps,
             overloaded=grows(recorder, offered, end), left_out=left_out,
             timeline=time_course(recorder.timeline, len(replicas)),
+            prefill=None if pools is None else pools.answer(seconds),
             quantiles=Quantiles(*(sample.quantiles() for sample in (recorder.ttft, recorder.tpot, recorder.latency))),
         )  # fmt: skip
+
+
+def prefilling_setup(then: Setup, pool: PrefillPool, settings: dict[str, Any]) -> Travel:
+    """What prefills, in the formats and by the law of the server that decodes, and how caches come from there."""
+    given = {name: settings[name] for name in ("precision", "law") if name in settings}
+    engine = settings.get("engine") if pool.engine is None else pool.engine
+    first = setup(then.model, on=pool.on, layout=pool.layout, engine=engine, **given)
+    return Travel(first, then, pool.bandwidth)
 
 
 def decodes_of(request: Request) -> int:

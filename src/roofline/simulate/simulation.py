@@ -8,7 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from roofline.estimates.deployment import Deployment
 from roofline.estimates.settings import Deployed, Setup
+from roofline.machine.engine import Engine
 from roofline.result import Figured, Leaf, Units
 from roofline.simulate.recorder import Recorder
 from roofline.simulate.statistics import Means, OverTime, Sample
@@ -78,6 +80,24 @@ def time_course(timeline: OverTime, replicas: int) -> TimeCourse:
     return TimeCourse(tuple(times.tolist()), *(tuple(values.tolist()) for values in sums))
 
 
+@dataclass(frozen=True)
+class Prefilling(Figured):
+    """The pool that prefills. `utilization`: the share of the time in which a replica is busy; `transfer`: seconds from
+    the end of a prefill until its cache is where it decodes; `queue`: from then until a replica takes it.
+    """
+
+    FIGURES: ClassVar[Units] = {
+        "deployment": "", "engine": "", "replicas": "", "utilization": "share", "transfer": "s", "queue": "s",
+    }  # fmt: skip
+
+    deployment: Deployment
+    engine: Engine
+    replicas: int
+    utilization: float
+    transfer: Distribution
+    queue: Distribution
+
+
 @dataclass(frozen=True, repr=False)
 class Simulation(Deployed):
     """A server under traffic, request by request.
@@ -89,7 +109,8 @@ class Simulation(Deployed):
     `objective`: the most seconds that were asked for, `attained`: the share of requests within all of them, `goodput`:
     those a second. `utilization`: the share of the time in which a replica is busy; `running`: the requests in a busy
     replica. `cached_share`: of the prompts' tokens, those found in the prefix cache. `overloaded`: the queue grows for
-    as long as requests come. `left_out`: why requests were not sent, and how many.
+    as long as requests come. `left_out`: why requests were not sent, and how many. `prefill`: the pool that
+    does, where there is one; the other figures of replicas are then of those that decode.
     """
 
     SCHEMA: ClassVar[str] = "roofline.simulate/1"
@@ -99,7 +120,7 @@ class Simulation(Deployed):
         "inter_token": "s", "latency": "s", "queue": "s", "requests_per_second": "requests/s",
         "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "objective": "", "attained": "share",
         "goodput": "requests/s", "utilization": "share", "running": "", "preemptions": "", "cached_share": "share",
-        "steps": "", "overloaded": "", "left_out": "", "timeline": "",
+        "steps": "", "overloaded": "", "left_out": "", "timeline": "", "prefill": "",
     }  # fmt: skip
 
     asked: Setup
@@ -128,11 +149,13 @@ class Simulation(Deployed):
     left_out: dict[str, int]
     timeline: TimeCourse
     quantiles: Quantiles
+    prefill: Prefilling | None = None
 
     @property
     def tokens_per_second_per_chip(self) -> float:
-        """Generated tokens of all users per second, over the chips of the layout."""
-        return float(self.tokens_per_second / self.asked.layout.chips)
+        """Generated tokens of all users per second, over the chips of the layout, and of that which prefills."""
+        chips = self.asked.layout.chips + (self.prefill.deployment.layout.chips if self.prefill else 0)
+        return float(self.tokens_per_second / chips)
 
     @property
     def goodput(self) -> float:

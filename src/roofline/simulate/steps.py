@@ -104,7 +104,7 @@ class StepTimes:
     `products[t]`: t new tokens, a prompt among them; `decoding[b]`: b decodes; `heads[s]`: the head of s sequences.
     `decodes`: attention by decodes and mean context; `prompts`: by new and cached tokens of a chunk. `shared`: what
     each chunk after the first does not pay again. `width`: tokens that each decode brings, more than one where drafts
-    are verified; `drafting`: seconds of proposing them, by decodes and mean context.
+    are verified; `drafting`: the steps of the draft, of which one proposes each but the last; None where that is free.
     """
 
     products: list[float]
@@ -117,7 +117,7 @@ class StepTimes:
     token_s: float
     step_s: float
     width: int = 1
-    drafting: Surface | None = None
+    drafting: StepTimes | None = None
     _rows: dict[int, Decodes] = field(default_factory=dict, init=False, repr=False)
 
     def row(self, decodes: int) -> Decodes:
@@ -129,11 +129,13 @@ class StepTimes:
 
     def _row(self, decodes: int) -> Decodes:
         contexts = self.decodes.columns
-        sequences = decodes if self.width == 1 else decodes * self.width
-        fixed = self.decoding[sequences] + self.heads[sequences] + self._host(decodes, sequences)
+        tokens = decodes * self.width
+        products = self.decoding[tokens] if self.width == 1 else self.products[tokens]
+        fixed = products + self.heads[tokens] + self._host(decodes, tokens)
         seconds = [fixed + t for t in self.decodes.row(decodes)]
         if self.drafting is not None:
-            seconds = [t + d for t, d in zip(seconds, self.drafting.row(decodes), strict=True)]
+            draft = self.drafting.row(decodes)
+            seconds = [t + self._proposed * draft.step(c) for t, c in zip(seconds, contexts, strict=True)]
         parts = np.diff(contexts) * (np.array(seconds[:-1]) + np.array(seconds[1:])) / 2
         return Decodes(contexts, seconds, [0.0, *np.cumsum(parts).tolist()])
 
@@ -142,19 +144,28 @@ class StepTimes:
         tokens, sequences = decodes * self.width, len(chunks) + decodes * self.width
         seconds = self.decodes.at(decodes, context) if decodes else 0.0
         if decodes and self.drafting is not None:
-            seconds += self.drafting.at(decodes, context)
+            seconds += self._proposed * self.drafting.row(decodes).step(context)
         for cached, new in chunks:
             seconds += self.prompts.at(new, cached) - self.shared
             tokens += new
         seconds += self.shared + self.products[tokens] + self.heads[sequences]
         return seconds + self._host(len(chunks) + decodes, tokens)
 
+    @property
+    def _proposed(self) -> int:
+        return self.width - 1
+
     def _host(self, sequences: int, tokens: int) -> float:
         return self.step_s + self.sequence_s * sequences + self.token_s * tokens
 
 
-def step_times(plan: Plan, most_tokens: int, most_running: int, longest: int, width: int = 1) -> StepTimes:
-    """The tables of a plan for steps of at most so many new tokens and sequences, none longer than `longest`."""
+def step_times(
+    plan: Plan, most_tokens: int, most_running: int, longest: int, width: int = 1, draft: Plan | None = None
+) -> StepTimes:
+    """The tables of a plan for steps of at most so many new tokens and sequences, none longer than `longest`.
+
+    `width`: tokens that a decode brings; `draft`: the plan of what proposes all of them but one.
+    """
     engine = plan.target.engine
     counts = np.arange(1, max(most_tokens, most_running * width) + 1, dtype=np.float64)
     few = np.arange(1, most_running * width + most_tokens + 1, dtype=np.float64)[: counts.size]
@@ -170,6 +181,7 @@ def step_times(plan: Plan, most_tokens: int, most_running: int, longest: int, wi
         _surface(plan, attending, running, contexts, lambda b, length: Queries(length, width, b)),
         _surface(plan, attending, new, cached, lambda fresh, before: Queries(before, fresh, 1)),
         _paid_once(plan, attending, min(most_tokens, longest)), engine.sequence_s, engine.token_s, engine.step_s, width,
+        None if draft is None else step_times(draft, 1, most_running, longest),
     )  # fmt: skip
 
 
