@@ -71,8 +71,8 @@ def closed(table: ReplicaTimes, population: Array, more: Array) -> tuple[Array, 
 
     A request goes through its prompt's `chunks` and `more` steps, in no order with others, so that each of n begins in
     a step with the chance p = chunks / (chunks + more): 1 − (1 − p)ⁿ of the steps have prompts, n·p in the mean. Where
-    these do not fit into a step, all steps are full and the rest waits. Prompts of several chunks wait for each other.
-    A part of one request is that part of a time.
+    these do not fit into a step, all steps are full and the rest waits. A prompt of several chunks waits for half of
+    another's where one is under way. A part of one request is that part of a time.
     """
     turns = table.chunks + more
     part = np.minimum(population, 1.0)
@@ -90,9 +90,8 @@ def closed(table: ReplicaTimes, population: Array, more: Array) -> tuple[Array, 
         full = _mixed_at(table, batch, np.where(load > room, fewer, beside))
         step = np.where(load > room, full, (1 - share) * plain + share * full)
         rate = np.minimum(load, room) / table.chunks / step
-        own = table.chunks * full
-        met = closed_wait(number, own, np.maximum(number / rate - own, 0.0))
-        wait = np.where((table.chunks > 1) & (load < room), met * (1 - plain / full), 0.0)
+        met = (number - 1) / number * rate * table.chunks * full  # share of the time that others' prompts run
+        wait = np.where((table.chunks > 1) & (load < room), met * table.chunks / 2 * (full - plain), 0.0)
         rate = number / (number / rate + wait)
     else:
         wait = np.zeros_like(plain)
@@ -106,18 +105,6 @@ def closed(table: ReplicaTimes, population: Array, more: Array) -> tuple[Array, 
         tpot = np.maximum(number / rate - first, 0.0) / np.maximum(more, 1)
     tpot = np.where(more > 0, tpot, plain)
     return part * rate, number / rate - more * tpot, tpot
-
-
-def closed_wait(requests: Array, service: Array, away: Array) -> Array:
-    """Seconds that a prompt waits for others, of `requests` that each take `service` of the server, then are `away`.
-
-    Mean value analysis of a closed queue (Reiser and Lavenberg 1980; Schweitzer's step from n to n − 1) with service
-    that does not vary, of which half is left of the one under way:
-    R = S + S·(n − 1)·(R − S/2)/(R + Z), so R² + (Z − n·S)·R − S·Z + (n − 1)·S²/2 = 0. It is never more than n·S.
-    """
-    slack = requests * service - away
-    rest = 4 * service * away - 2 * (requests - 1) * service * service
-    return np.asarray(np.maximum(0.5 * (slack + np.sqrt(np.maximum(slack * slack + rest, 0.0))) - service, 0.0))
 
 
 def _mixed_at(table: ReplicaTimes, batch: Array, decodes: Array) -> Array:
