@@ -183,6 +183,12 @@ class Pools(Deployed):
         return self.first.holding.memory(((together, self.input),)).shaped(self.shape)
 
     @property
+    def limiting(self) -> tuple[Setup, Memory]:
+        """The replica that does not fit, and its memory: one that prefills where it alone does not, else the other."""
+        alone = np.all(self.memory.fits) and not np.all(self.prefill_memory.fits)
+        return (self.first, self.prefill_memory) if alone else (self.asked, self.memory)
+
+    @property
     def fits(self) -> Flag:
         """Whether both are there."""
         return self.memory.fits & self.prefill_memory.fits

@@ -123,9 +123,11 @@ class Decodes:
         """
         return balance(self.sequences, self.sequences - uneven - rate * self.steps * self.seconds)
 
-    def joining(self, running: Array) -> Array:
-        """Seconds until the first step of a request begins: what is left of the one under way, if any."""
-        busy = 1 - np.exp(-(running - 1))
+    def joining(self, running: Array, others: Array) -> Array:
+        """Seconds until the first step of a request begins: what is left of the one under way, if any of the others
+        decodes; there are so many of them to a group.
+        """
+        busy = 1 - np.exp(others * np.log1p(-np.minimum((running - 1) / others, 1 - 1e-9)))
         return np.asarray(busy * (0.5 + self.ahead) * value_at(self.sequences, self.seconds, running))
 
     @cached_property
@@ -237,14 +239,18 @@ class Tandem:
         return self._passage(rate, (population - 1) / population, np.zeros(()))
 
     def _passage(self, rate: Array, others: Array, place: Array) -> Passage:
-        """At a rate, where a request meets that share of what there is on average."""
+        """At a rate, where a request meets that share of what there is on average.
+
+        That is (N − 1)/N of a population of N; so few also come less unevenly.
+        """
         met = rate * others
-        wait, prompts = self.batches.wait(met / self.prefills, 1 / self.prefills)
+        wait, prompts = self.batches.wait(met / self.prefills, np.maximum(others, 1e-9) / self.prefills)
         prefill = value_at(self.batches.sizes, self.batches.seconds, prompts)
         moved = prompts * self.transfer
         shown = np.maximum(moved / self.layers, moved - prefill * (self.layers - 1) / self.layers)
         load = np.minimum(met * self.transfer / self.links, NEARLY)
         wait = wait + regularity(load, 1 / self.links) * load * self.transfer / (2 * (1 - load))
         running = self.running.running(met / self.decodes, 1 / self.decodes)
+        joining = self.running.joining(running, np.maximum(others, 1e-9) / np.maximum(1 - others, 1e-9) / self.decodes)
         step = value_at(self.running.sequences, self.running.seconds, running)
-        return Passage(rate, wait, prompts, prefill, shown, self.running.joining(running) + place, running, step)
+        return Passage(rate, wait, prompts, prefill, shown, joining + place, running, step)

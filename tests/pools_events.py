@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Plant:
-    """Replicas of one prompt batch or decode step at a time; times are functions of how many take part."""
+    """Replicas of one prompt batch or decode step at a time; times are functions of how many take part.
+
+    `spread`: answers take from (1 − spread) to (1 + spread) times `steps`, so that a closed loop falls into no rhythm.
+    """
 
     batch: Callable[[int], float]
     largest: int
@@ -20,6 +23,7 @@ class Plant:
     places: int
     decodes: int
     steps: int
+    spread: float = 0.0
 
 
 @dataclass
@@ -52,10 +56,12 @@ class Run:
         begun: list[float] = []
         first: dict[int, float] = {}
         done: dict[int, float] = {}
+        wanted: dict[int, int] = {}
         now, turn = 0.0, 0
 
         def arrive() -> None:
             begun.append(now)
+            wanted[len(begun) - 1] = round(p.steps * rng.uniform(1 - p.spread, 1 + p.spread))
             group = (len(begun) - 1) % p.prefills
             queues[group].append(len(begun) - 1)
             if not batches[group]:
@@ -98,7 +104,7 @@ class Run:
                 for request in list(inside[who]):
                     inside[who][request] += 1
                     first.setdefault(request, now)
-                    if inside[who][request] == p.steps:
+                    if inside[who][request] == wanted[request]:
                         del inside[who][request]
                         done[request] = now
                         if users:
@@ -106,7 +112,7 @@ class Run:
                 decode(who)
         kept = sorted(done)[len(done) // 5 :]
         ttft = sum(first[r] - begun[r] for r in kept) / len(kept)
-        tpot = sum(done[r] - first[r] for r in kept) / len(kept) / max(1, p.steps - 1)
+        tpot = sum(done[r] - first[r] for r in kept) / max(1, sum(wanted[r] - 1 for r in kept))
         ends = sorted(done.values())
         early = len(ends) // 5
         return Seen(ttft, tpot, (len(ends) - 1 - early) / (ends[-1] - ends[early]))
