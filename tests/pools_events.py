@@ -1,4 +1,4 @@
-"""Two pools, request by request and step by step: a second way to what `roofline.estimates.tandem` has in closed form."""
+"""Two pools, request by request and step by step: a second way to what `tandem.py` has in closed form."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from roofline.estimates.generate import changed_step, launched
 from roofline.estimates.serve import MOST_IN_FLIGHT
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
-from roofline.estimates.tandem import Batches, Decodes, Passage, Tandem
+from roofline.estimates.tandem import Batches, Passage, Places, Tandem
+from roofline.layout.layout import Layout
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, ceil_div, least, most, where
 from roofline.work.step import decode, prefill
@@ -100,12 +101,18 @@ class Pair:
         step = changed_step(decode(1, 1), self.input + self.output // 2, 1, sequences)
         return launched(self.then.plan, step, self.then.engine.host(sequences))
 
+    @property
+    def sizes(self) -> dict[str, Count | Layout]:
+        """All that may be arrays, by name."""
+        r = self.replicas
+        return {
+            "input": self.input, "output": self.output, "prefix": self.cached, "chips": r.most_chips,
+            "prefill_layout": self.first.layout, "decode_layout": self.then.layout,
+        }  # fmt: skip
+
     def shape(self, load: Load) -> tuple[int, ...]:
         """The broadcast shape of all that is asked."""
-        r = self.replicas
-        parts = (self.input, self.output, self.cached, load.number, r.chips, r.prefills, r.decodes)
-        shapes = (np.shape(v) for v in parts if v is not None)
-        return np.broadcast_shapes(self.first.layout.shape, self.then.layout.shape, *shapes)
+        return np.broadcast_shapes(np.shape(load.number), *(np.shape(v) for v in self.sizes.values()))
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,7 @@ class Settled:
     passage: Passage
 
 
-def settled(pair: Pair, load: Load) -> Settled:
+def settled_pools(pair: Pair, load: Load) -> Settled:
     """The replicas that serve most at a concurrency, of equals those on fewest chips, or answer soonest at a rate.
 
     Raises InputError for a rate beyond what they hold, and for fewer chips than a replica of each kind takes.
@@ -176,7 +183,7 @@ class Columns:
         first, then = pair.first.layout, pair.then.layout
         return Tandem(
             Batches(self._batches[0][axes], self._batches[1][axes], flat(first.pp)[part]),
-            Decodes(
+            Places(
                 self._steps[0][axes], self._steps[1][axes], flat(pair.output)[part], float(pair.then.engine.ahead)
             ),
             prefills * flat(first.dp)[part],

@@ -17,7 +17,7 @@ import numpy as np
 from roofline.distinct import Array
 from roofline.estimates.deployment import Deployment, Machine, is_several
 from roofline.estimates.memory import Memory
-from roofline.estimates.pool_replicas import Load, Pair, Replicas, settled
+from roofline.estimates.pool_replicas import Load, Pair, Replicas, settled_pools
 from roofline.estimates.serve import rounded_down
 from roofline.estimates.settings import LISTED, Deployed, Settings, Setup, broadcast, each, setup
 from roofline.estimates.span import Span, shaped
@@ -28,8 +28,8 @@ from roofline.machine.fabric import MOST, cluster_named
 from roofline.model.checks import count, numbers
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.model.model import Model
 from roofline.model.maths import Count
+from roofline.model.model import Model
 from roofline.result import Flag, Units, Word
 from roofline.work.step import prefill
 
@@ -216,12 +216,15 @@ def pools(
         new, out = count("input", input, 1), count("output", output, 1)
         shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
         built = model_of(model)
-        check_context(built, prefill(1, new + out - 1))
         load = Load(None if concurrency is None else count("concurrency", concurrency, 1), rate)
         if rate is not None:
             load = Load(None, numbers("rate", rate, 0.0, np.inf, "requests a second, more than 0", above=True))
-        broadcast(input=new, output=out, prefix=shared, load=load.number, chips=where.get("chips"))
-        return _answer(_pair(built, new, out, rounded_down(new * shared), **where), load)
+        asked = {name: where.get(name) for name in ("chips", "prefills", "decodes")}
+        broadcast(input=new, output=out, prefix=shared, load=load.number, **asked)
+        check_context(built, prefill(1, new + out - 1))
+        pair = _pair(built, new, out, rounded_down(new * shared), **where)
+        broadcast(load=load.number, **pair.sizes)
+        return _answer(pair, load)
 
     options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}
     names = (*LISTED, "prefill_layout", "decode_layout", "prefill_on", "prefill_engine")
@@ -242,7 +245,7 @@ def _pair(
     first_where = where if engine is None else {**where, "engine": engine}
     first = setup(model, on=machines[0], layout=layouts[0], **first_where)
     then = setup(model, on=machines[1], layout=layouts[1], **where)
-    broadcast(prefill_layout=first.layout, decode_layout=then.layout)
+    broadcast(prefill_layout=first.layout, decode_layout=then.layout, input=input, chips=chips)
     replicas = _replicas(chips, given, (first.layout.chips, then.layout.chips), machines)
     size = moved_bytes(first, then, input)
     times = (network.seconds(size) for network in networks(machines[1], machines[0], replicas.most_chips))
@@ -277,7 +280,7 @@ def _replicas(
 
 def _answer(pair: Pair, load: Load) -> Pools:
     """The figures, in the shape of what was asked; waits are as uncertain as the steps that they are of."""
-    shape, s = pair.shape(load), settled(pair, load)
+    shape, s = pair.shape(load), settled_pools(pair, load)
     t, p = s.tandem, s.passage
 
     def back(value: Array) -> Any:

@@ -98,7 +98,7 @@ class Batches:
 
 
 @dataclass(frozen=True)
-class Decodes:
+class Places:
     """A group of the pool that decodes: at most `sequences[-1]` of them run together, the others wait for a place.
 
     `seconds`: of a step by its sequences. `steps`: those of a request. `ahead`: 1 where a step is put together while
@@ -192,7 +192,7 @@ class Tandem:
     """
 
     batches: Batches
-    running: Decodes
+    running: Places
     prefills: Array
     decodes: Array
     links: Array

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from roofline.estimates.pools import Pools
 from roofline.estimates.serve import Serving
 from roofline.show.estimate import GRADES, chips_text, deployment_text, memory_text, share_text, shares_text, span_text
@@ -54,8 +56,8 @@ def pools_text(p: Pools) -> str:
         f"{p.decodes} × decode on {deployment_text(p.decode)}{then}: {p.chips} chips",
         "",
         f"TTFT      {span_text(p.ttft)}",
-        f"          host, {seconds(p.prefill_wait)} for a replica that prefills, its batch, what the transfer of the cache",
-        f"          does not hide, {seconds(p.decode_wait)} for a place and the step under way, first decode step",
+        f"          host, {seconds(p.prefill_wait)} for a replica that prefills, its batch, what is not hidden of the",
+        f"          transfer, {seconds(p.decode_wait)} for a place and the step under way, first decode step",
         f"TPOT      {span_text(p.tpot)}",
         f"          one decode step, {p.running} requests a replica; no prompt interferes",
         f"latency   {span_text(p.latency)}",
@@ -67,12 +69,13 @@ def pools_text(p: Pools) -> str:
         f"prefill   {_used(p.prefill_utilisation, p.prefill_requests_per_second)}, {_batches(p)}",
         f"transfer  {_used(p.transfer_utilisation, p.transfer_requests_per_second)}",
         f"decode    {_used(p.decode_utilisation, p.decode_requests_per_second)}, every place taken",
-        f"memory    {memory_text(p.memory)} of a chip that decodes, {memory_text(p.prefill_memory)} of one that prefills",
+        f"memory    {memory_text(p.memory)} of a chip that decodes,",
+        f"          {memory_text(p.prefill_memory)} of one that prefills",
     ]
     return "\n".join(lines)
 
 
-def _used(share: float, most: float) -> str:
+def _used(share: Any, most: Any) -> str:
     return f"{100 * share:.0f} % of the {most:,.3g} requests/s that it holds"
 
 
