@@ -46,6 +46,15 @@ def test_one_prompt_at_a_time_is_the_md1_queue() -> None:
         assert prompts == 1
 
 
+def test_batches_that_cost_what_their_prompts_cost_wait_for_the_work_before_them() -> None:
+    """s(n) = nΔ: the work is that of M/D/1, ρΔ/(2(1 − ρ)), of which a prompt's own batch, (n − 1)/2 each, is no wait."""
+    sizes = np.arange(1.0, 101)
+    batches = Batches(sizes, sizes, np.array(1.0))
+    for load in (0.3, 0.6, 0.8):
+        wait, own = batches.wait(np.array(load), np.array(1.0))
+        assert wait == pytest.approx(load / (2 * (1 - load)) - (own - 1) / 2, rel=0.05)
+
+
 def test_batches_without_end_that_take_as_long_as_one() -> None:
     """M/D/∞-in-batches: n = x + e^−x, so the server works x/n of the time, and who meets it waits half a batch."""
     sizes = np.arange(1.0, 1001)

@@ -74,10 +74,12 @@ class Batches:
     def wait(self, rate: Array, uneven: Array) -> tuple[Array, Array]:
         """Seconds until a prompt's batch begins, and the prompts of that batch, at a rate of the group.
 
-        A batch of n prompts takes s(n), in which x = rate·s(n) come. The next one has n = x + P(none comes) prompts,
-        that of one where the group was idle. A prompt waits for what is left of the batch under way, E[s²]/2E[s], and
-        for prompts that did not fit: Sakasegawa's formula (1977), in which b prompts of a batch stand for b servers,
-        ρ^√(2(b + 1))·s(b)/b/(2(1 − ρ)). Of b = 1 and random arrivals both are the M/D/1 queue's ρs/(2(1 − ρ)).
+        A batch of n prompts takes s(n) = s(0) + n·Δ, in which x = rate·s(n) come on average, and with probability p
+        none: n = x + p on average. Where q prompts did not fit, the balance of the squares of n + q from one batch to
+        the next gives E[q]·2b(1 − ρ) = (u − v)(1 − (rate·Δ)²), exact for random arrivals: u is the variance of n where
+        batches have no limit, v the variance there is. A prompt waits (s(b)·E[q] + rate·E[s²]/2)/E[n]. v is taken to be
+        u and (b − n)(n − 1), the most that a mean between 1 and b allows, as in parallel. Of b = 1 this is the M/D/1
+        queue's ρs/(2(1 − ρ)).
         """
         largest, whole = self.sizes[-1], self.occupied[-1]
         coming = rate * self.occupied
@@ -85,15 +87,17 @@ class Batches:
         mean = balance(self.sizes, self.sizes - coming - none)
         step = value_at(self.sizes, self.occupied, mean)
         slope = (whole - self.occupied[0]) / np.maximum(largest - 1, 1)
-        x, alone = rate * step, np.exp(-rate * step)
-        spread = uneven * (x + alone - 2 * x * alone - alone**2) / (1 - np.minimum(rate * slope, 0.99) ** 2)
-        spread = np.clip(spread, 0.0, (largest - mean) * (mean - 1))
+        x = rate * step
+        none, growth = np.maximum(mean - x, 0.0), 1 - np.minimum(rate * slope, 0.99) ** 2
+        free = np.maximum(x + none - 2 * x * none - none**2, 0.0) / growth
+        bound = (largest - mean) * (mean - 1)
+        spread = free * bound / np.maximum(free + bound, 1e-300)
         load = np.minimum(rate * whole / largest, NEARLY)
         random = regularity(load, uneven)
+        behind = random * whole * (free - spread) * growth / (2 * largest * (1 - load)) / mean
         within = random + (1 - random) * np.maximum(0.0, 1 - 1 / np.maximum(x, 1e-12))
-        busy = np.minimum(x / mean, 1.0)
-        rest = within * busy * (step + spread * slope**2 / step) / 2
-        behind = random * load ** np.sqrt(2 * (largest + 1)) * whole / largest / (2 * (1 - load))
+        spread = uneven * spread
+        rest = within * rate * (step**2 + spread * slope**2) / 2 / mean
         return np.asarray(rest + behind), np.asarray(np.minimum(mean + spread / mean, largest))
 
 
