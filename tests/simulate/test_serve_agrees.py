@@ -26,7 +26,7 @@ def test_requests_at_random(engine: str, new: int, out: int, load: float) -> Non
 
 
 @pytest.mark.parametrize(("engine", "new", "out", "users"), [
-    ("vllm", 1000, 200, 1), ("vllm", 1000, 200, 40), ("vllm", 30000, 400, 4), ("trtllm", 1000, 200, 20),
+    ("vllm", 1000, 200, 1), ("vllm", 1000, 200, 40), ("vllm", 4000, 500, 8), ("trtllm", 1000, 200, 20),
 ])  # fmt: skip
 def test_always_as_many(engine: str, new: int, out: int, users: int) -> None:
     """Throughput within 3 %, TPOT within 5 %, TTFT within 15 %, of users who did not all begin at once."""

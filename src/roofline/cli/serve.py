@@ -22,8 +22,10 @@ from roofline.cli.common import (
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
+    from roofline.estimates.memory import Memory
     from roofline.estimates.pools import Pools
     from roofline.estimates.serve import Serving
+    from roofline.estimates.settings import Setup
 
 
 def serve(
@@ -41,7 +43,11 @@ def serve(
     precision: Formats = None,
     law: LawName = "calibrated",
     prefill_layout: LayoutText = None,
+    prefill_on: ChipName | None = None,
+    prefill_engine: EngineName = None,
     chips: Whole = None,
+    prefills: Whole = None,
+    decodes: Whole = None,
     revision: Revision = None,
     headers: Headers = False,
     json: Switch = False,
@@ -65,10 +71,17 @@ def serve(
     prefix:
         Share of each prompt found in the prefix cache.
     prefill_layout:
-        Layout of replicas that only prefill, beside those of --layout that only decode, on --chips chips; the
-        concurrency is then that of one decode replica.
+        Layout of replicas that only prefill, beside those of --layout that only decode, on --chips chips.
+    prefill_on:
+        Chip or cluster of the replicas that only prefill, where it is not that of --on.
+    prefill_engine:
+        Their engine, where it is not that of --engine.
     chips:
-        Chips of both pools.
+        Chips of both pools, shared out so that they serve most at the concurrency, or answer soonest at the rate.
+    prefills:
+        Replicas that only prefill, with --decodes instead of --chips.
+    decodes:
+        Replicas that only decode.
     json:
         JSON, as docs/json.md has it.
     """
@@ -79,42 +92,42 @@ def serve(
     if (concurrency is None) == (rate is None):
         got = "neither" if rate is None else "both"
         raise InputError("--concurrency and --rate", got, "one of them: requests in flight, or requests a second")
-    if prefill_layout is None and chips is not None:
-        raise InputError("--chips", chips, "--prefill-layout beside it; without, the chips are those of --layout")
-    if prefill_layout is not None:
-        if chips is None:
-            raise InputError("--chips", "nothing", "the chips of both pools, with --prefill-layout")
-        if concurrency is None:
-            raise InputError("--rate", rate, "--concurrency of one decode replica, with --prefill-layout")
-        if prefix:
-            raise InputError("--prefix", prefix, "nothing, with --prefill-layout: its prompts are prefilled whole")
+    own = {"--chips": chips, "--prefills": prefills, "--decodes": decodes, "--prefill-on": prefill_on,
+           "--prefill-engine": prefill_engine}  # fmt: skip
+    for option, value in own.items():
+        if prefill_layout is None and value is not None:
+            raise InputError(option, value, "--prefill-layout beside it; without, no replica only prefills")
+    if prefill_layout is not None and chips is None and (prefills is None or decodes is None):
+        raise InputError("--chips", "nothing", "the chips of both pools, or --prefills and --decodes")
     built = load(model, revision=revision, headers=headers)
-    if prefill_layout is not None and chips is not None and concurrency is not None:
+    if prefill_layout is not None:
         from roofline.estimates.pools import pools
 
         both = pools(
             built, on=on, chips=chips, prefill_layout=prefill_layout, decode_layout=layout, input=input, output=output,
-            concurrency=concurrency, engine=engine, precision=precision, law=law,
+            concurrency=concurrency, rate=rate, prefix=prefix, engine=engine, precision=precision, law=law,
+            prefill_on=prefill_on, prefill_engine=prefill_engine, prefills=prefills, decodes=decodes,
         )  # fmt: skip
-        _print(both, pools_text(both), json)
+        _print(both, both.limiting, pools_text(both), json)
         return
     result = run(
         built, on=on, layout=layout, input=input, output=output, concurrency=concurrency, rate=rate, prefix=prefix,
         engine=engine, precision=precision, law=law,
     )  # fmt: skip
-    _print(result, serving_text(result), json)
+    _print(result, (result.asked, result.memory), serving_text(result), json)
 
 
-def _print(result: Pools | Serving, text: str, json: bool) -> None:
+def _print(result: Pools | Serving, fullest: tuple[Setup, Memory], text: str, json: bool) -> None:
     """The answer in either form, then warnings, and the exit."""
     from roofline.show.analysis import headline
     from roofline.show.estimate import first_line, misfit
     from roofline.show.tables import print_json, print_text
 
+    asked, memory = fullest
     if json:
         print_json(result.to_dict())
     else:
-        first = first_line(result, result.memory)
+        first = first_line(asked, memory)
         print_text(f"{first}\n{headline(result.model, result.formats)}\n\n{text}")
     warn(result.model)
-    refuse(result.fits, misfit(result.memory) if json else "")
+    refuse(result.fits, misfit(memory) if json else "")

@@ -1,69 +1,116 @@
 """Disaggregated serving: some replicas only prefill, others only decode, and the KV cache travels between them.
 
-Per chip the two pools serve 1/(g_p/R_p + g_d/R_d) requests a second, R the rate of a replica and g its chips, where
-their numbers are as R_d : R_p; whole replicas come as near to that as the chips allow.
+Prompts wait for a replica, are prefilled in batches of at most the engine's chunk, and wait for a place in a replica
+that decodes; `tandem.py` has both queues, `transfer.py` the way between. The first token is that of the first decode
+step, as in vLLM, where a prompt's last token is computed there once more.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from roofline.estimates.deployment import Deployment, deploy
-from roofline.estimates.generate import changed_step, launched
+from roofline.distinct import Array
+from roofline.estimates.deployment import Deployment, Machine, is_several
 from roofline.estimates.memory import Memory
+from roofline.estimates.pool_replicas import Load, Pair, Replicas, settled_pools
+from roofline.estimates.serve import rounded_down
 from roofline.estimates.settings import LISTED, Deployed, Settings, Setup, broadcast, each, setup
 from roofline.estimates.span import Span, shaped
 from roofline.estimates.step import check_context
-from roofline.machine.collectives import collective
-from roofline.machine.fabric import Cluster
-from roofline.model.checks import count
+from roofline.estimates.transfer import moved_bytes, networks
+from roofline.machine.engine import Engine
+from roofline.machine.fabric import MOST, cluster_named
+from roofline.model.checks import count, numbers
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.model.maths import Count, ceil_div, is_array, least, most, where
+from roofline.model.maths import Count
+from roofline.model.model import Model
 from roofline.result import Flag, Units, Word
-from roofline.work.step import decode, prefill
+from roofline.work.step import prefill
+
+
+class PoolSettings(Settings, total=False):
+    """Where the pools run beside the settings of both: those of `Settings` without `layout`.
+
+    prefill_layout, decode_layout: of a replica of either kind. chips: of both pools, over which replicas are shared out
+    so that they serve most; or `prefills` and `decodes`, numbers of replicas. prefill_on: the machine of replicas that
+    prefill, where it is not `on`; prefill_engine: their engine, where it is not `engine`.
+    """
+
+    chips: Any
+    prefill_layout: Any
+    decode_layout: Any
+    prefills: Any
+    decodes: Any
+    prefill_on: Any
+    prefill_engine: Any
 
 
 @dataclass(frozen=True, repr=False)
 class Pools(Deployed):
     """`prefills` replicas of one layout and `decodes` of another, in steady state.
 
-    `concurrency`: requests that a decode replica holds. `ttft`: a prompt's prefill, what the layer-wise transfer of its
-    cache does not hide, and the first decode step; queueing apart. `tpot`: a decode step. `transfer`: seconds that one
-    prompt's `cache` bytes travel. `prefill_rate`, `decode_rate`: requests per second of one replica of either kind.
+    `in_flight`: requests that wait, are prefilled or decode, in both pools, on average. `prompts`: those of a full
+    batch of a prefill. `running`: sequences of a decode replica that share steps with a request. `cache`: bytes of a
+    prompt's cache; `transfer`: seconds that it keeps the busiest link. `prefill_wait`: seconds a request waits for a
+    replica that prefills and for the link; `decode_wait`: for a place in one that decodes, and for its first step.
+    `ttft`: host, these waits, the batch's prefill, what layer-wise transfer leaves uncovered, the first decode step.
+    `tpot`: a decode step. `prefill_rate`, `decode_rate`: requests per second that one replica of either kind holds;
+    `transfer_requests_per_second`: those whose caches the links between the pools hold.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.pools/2"
+    SCHEMA: ClassVar[str] = "roofline.pools/3"
     FIGURES: ClassVar[Units] = {
-        "model": "", "prefill": "", "decode": "", "engine": "", "formats": "", "chips": "", "prefills": "",
-        "decodes": "", "input": "", "output": "", "concurrency": "", "cache": "B", "transfer": "s", "ttft": "s",
-        "tpot": "s", "latency": "s", "prefill_requests_per_second": "requests/s",
+        "model": "", "prefill": "", "decode": "", "prefill_engine": "", "engine": "", "formats": "", "chips": "",
+        "prefills": "", "decodes": "", "input": "", "output": "", "cached_prefix": "", "in_flight": "", "prompts": "",
+        "running": "", "cache": "B", "transfer": "s", "prefill_wait": "s", "decode_wait": "s", "ttft": "s", "tpot": "s",
+        "latency": "s", "prefill_requests_per_second": "requests/s", "transfer_requests_per_second": "requests/s",
         "decode_requests_per_second": "requests/s", "requests_per_second": "requests/s",
-        "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "bottleneck": "", "memory": "B",
+        "prefill_utilisation": "share", "transfer_utilisation": "share", "decode_utilisation": "share",
+        "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "bottleneck": "",
+        "prefill_memory": "B", "memory": "B",
     }  # fmt: skip
 
     asked: Setup
-    prefill: Deployment
+    first: Setup
     input: Count
     output: Count
-    concurrency: Count
+    cached_prefix: Count
+    in_flight: Count
     prefills: Count
     decodes: Count
+    prompts: Count
+    running: Count
     cache: Count
     transfer: Span
+    prefill_wait: Count
+    decode_wait: Count
     ttft: Span
     tpot: Span
+    requests_per_second: Count
     prefill_rate: Count
     decode_rate: Count
+    transfer_requests_per_second: Count
+
+    @property
+    def prefill(self) -> Deployment:
+        """Where a replica that prefills runs."""
+        return self.first.deployment
 
     @property
     def decode(self) -> Deployment:
         """Where a replica that decodes runs."""
         return self.asked.deployment
+
+    @property
+    def prefill_engine(self) -> Engine:
+        """Whose kernels, host time and memory rule replicas that prefill have."""
+        return self.first.engine
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -72,7 +119,7 @@ class Pools(Deployed):
 
     @property
     def latency(self) -> Span:
-        """End to end, for one request; queueing apart."""
+        """End to end, for one request."""
         return self.ttft + self.tpot.times(self.output - 1)
 
     @property
@@ -82,18 +129,28 @@ class Pools(Deployed):
 
     @property
     def prefill_requests_per_second(self) -> Count:
-        """Requests per second that the replicas which prefill let through together."""
+        """Requests per second that the replicas which prefill hold together, in full batches."""
         return self.prefills * self.prefill_rate
 
     @property
     def decode_requests_per_second(self) -> Count:
-        """Requests per second that the replicas which decode let through together."""
+        """Requests per second that the replicas which decode hold together, every place taken."""
         return self.decodes * self.decode_rate
 
     @property
-    def requests_per_second(self) -> Count:
-        """What the slower pool lets through."""
-        return least(self.prefill_requests_per_second, self.decode_requests_per_second)
+    def prefill_utilisation(self) -> Count:
+        """Requests per second over those that the replicas which prefill hold."""
+        return self.requests_per_second / self.prefill_requests_per_second
+
+    @property
+    def transfer_utilisation(self) -> Count:
+        """Requests per second over those that the links hold."""
+        return self.requests_per_second / self.transfer_requests_per_second
+
+    @property
+    def decode_utilisation(self) -> Count:
+        """Requests per second over those that the replicas which decode hold."""
+        return self.requests_per_second / self.decode_requests_per_second
 
     @property
     def tokens_per_second(self) -> Count:
@@ -107,107 +164,146 @@ class Pools(Deployed):
 
     @property
     def bottleneck(self) -> Word:
-        """The pool that has no time left."""
-        slower = self.prefill_requests_per_second < self.decode_requests_per_second
-        if is_array(slower):
-            return np.where(slower, "prefill", "decode")
-        return "prefill" if slower else "decode"
+        """What holds the fewest requests a second: a pool, or the transfer between them."""
+        names = np.array(["prefill", "transfer", "decode"])
+        used = np.broadcast_arrays(self.prefill_utilisation, self.transfer_utilisation, self.decode_utilisation)
+        word = names[np.argmax(np.stack(used), axis=0)]
+        return word if self.shape else str(word)
 
     @cached_property
     def memory(self) -> Memory:
-        """What the fullest rank of a decode replica needs, every request at its last token."""
-        each_holds = self.deployment.share(self.concurrency)
+        """What the fullest rank of a decode replica needs, all that run there at their last token."""
+        each_holds = self.deployment.share(self.running)
         return self.asked.holding.memory(((each_holds, self.input + self.output),)).shaped(self.shape)
+
+    @cached_property
+    def prefill_memory(self) -> Memory:
+        """What the fullest rank of a prefill replica needs for full batches."""
+        together = self.prompts * self.first.layout.pp
+        return self.first.holding.memory(((together, self.input),)).shaped(self.shape)
+
+    @property
+    def limiting(self) -> tuple[Setup, Memory]:
+        """The replica that does not fit, and its memory: one that prefills where it alone does not, else the other."""
+        alone = np.all(self.memory.fits) and not np.all(self.prefill_memory.fits)
+        return (self.first, self.prefill_memory) if alone else (self.asked, self.memory)
 
     @property
     def fits(self) -> Flag:
-        """Whether that is there."""
-        return self.memory.fits
+        """Whether both are there."""
+        return self.memory.fits & self.prefill_memory.fits
 
 
 def pools(
-    model: Any, *, chips: int, prefill_layout: Any, decode_layout: Any, input: Count, output: Count,
-    concurrency: Count, **settings: Unpack[Settings],
+    model: Any, *, input: Count, output: Count, concurrency: Count = None, rate: Count = None, prefix: Count = 0.0,
+    **settings: Unpack[PoolSettings],
 ) -> Any:  # fmt: skip
-    """The numbers of replicas that serve most requests on so many chips, and the seconds a request then takes: `Pools`.
+    """Replicas that prefill and replicas that decode, in steady state; times in seconds, rates per second: `Pools`.
 
-    `prefill_layout`, `decode_layout`: of a replica of either kind. `input` and `output`: tokens of each prompt and
-    answer. `concurrency`: requests in flight on one decode replica. `model`: a Model, its name, path or config; the
-    settings are those of `Settings` but for the layout; of lists a `Grid`. Numbers may be arrays, which broadcast.
-    Raises InputError for what is not understood, for chips too few for a replica of either kind, and for lengths beyond
-    the model's context. Where the memory does not hold the requests, `fits` says so.
+    They always have `concurrency` requests, or receive `rate` requests a second, at random; those of all replicas
+    together, which take turns. Each has a prompt of `input` tokens and generates `output` tokens. `prefix`: share of a
+    prompt in the prefix cache of the replicas that prefill; its cache travels all the same. On `chips` the replicas are
+    those that serve most at the concurrency, or answer soonest at the rate. `model`: a Model, its name, path or config;
+    the settings are those of `PoolSettings`; of lists a `Grid`. Numbers may be arrays, which broadcast.
+    Raises InputError for what is not understood, for chips too few for a replica of either kind, for lengths beyond the
+    model's context, a rate beyond what both pools hold, and both or neither of concurrency and rate. Where the memory
+    does not hold one request, `fits` says so, and the times are those of chips with more.
     """
 
-    def one(
-        model: Any, chips: Any, prefill_layout: Any, decode_layout: Any, input: Count, output: Count,
-        concurrency: Count, on: Any, **where: Any,
-    ) -> Pools:  # fmt: skip
-        many = count("chips", chips, 1)
-        new, out, kept = count("input", input, 1), count("output", output, 1), count("concurrency", concurrency, 1)
-        broadcast(chips=many, input=new, output=out, concurrency=kept)
+    def one(model: Any, input: Count, output: Count, concurrency: Any, rate: Any, prefix: Any, **where: Any) -> Pools:
+        if (concurrency is None) == (rate is None):
+            raise InputError("concurrency", concurrency, "either a concurrency or a rate")
+        new, out = count("input", input, 1), count("output", output, 1)
+        shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
         built = model_of(model)
+        load = Load(None if concurrency is None else count("concurrency", concurrency, 1), rate)
+        if rate is not None:
+            load = Load(None, numbers("rate", rate, 0.0, np.inf, "requests a second, more than 0", above=True))
+        asked = {name: where.get(name) for name in ("chips", "prefills", "decodes")}
+        broadcast(input=new, output=out, prefix=shared, load=load.number, **asked)
         check_context(built, prefill(1, new + out - 1))
-        first = setup(built, on=on, layout=prefill_layout or "tp=1", **where)
-        then = setup(built, on=on, layout=decode_layout or "tp=1", **where)
-        broadcast(chips=many, prefill_layout=first.layout, decode_layout=then.layout)
-        smallest = first.layout.chips + then.layout.chips
-        if np.any(many < smallest):
-            raise InputError("chips", chips, f"at least {np.max(smallest)}, a replica of each kind")
-        return _pools(first, then, on, many, new, out, kept)
+        pair = _pair(built, new, out, rounded_down(new * shared), **where)
+        broadcast(load=load.number, **pair.sizes)
+        return _answer(pair, load)
 
-    options = {"model": model, "chips": chips, "prefill_layout": prefill_layout, "decode_layout": decode_layout}
-    options |= {"input": input, "output": output, "concurrency": concurrency}
-    return each(one, {**options, **settings}, (*LISTED, "prefill_layout", "decode_layout"))
+    options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}
+    names = (*LISTED, "prefill_layout", "decode_layout", "prefill_on", "prefill_engine")
+    return each(one, {"model": model, **options, **settings}, names)
 
 
-def _pools(first: Setup, then: Setup, on: Any, chips: Count, new: Count, out: Count, concurrency: Count) -> Pools:
-    engine, one = first.engine, prefill(1, 1)
-    chunks = ceil_div(new, engine.chunk) * engine.host(1, least(new, engine.chunk))
-    prompt = launched(first.plan, changed_step(one, 0, new, 1), engine.prefill_s + chunks)
-    group = ceil_div(concurrency, then.layout.dp * then.layout.pp)
-    step = launched(then.plan, changed_step(decode(1, 1), new + out // 2, 1, group), engine.host(group))
-    prefill_rate = first.layout.dp * first.layout.pp / prompt.expected
-    decode_rate = concurrency / (most(1, out - 1) * step.expected)
-    prefills, decodes = _replicas(first.layout.chips, then.layout.chips, prefill_rate, decode_rate, chips)
-    model, formats = first.model, first.formats
-    cache = model.kv_bytes(new, formats) + model.state_bytes(formats)
-    joined = replace(first.deployment, cluster=_joined(on, int(np.max(np.asarray(chips))), first.deployment))
-    moved = _travel(cache, joined, chips, least(_parts(first), _parts(then)))
-    ttft = prompt + moved.times(1 / max(1, len(model.layers))) + step
-    shape = np.broadcast_shapes(*map(np.shape, (ttft.expected, prefills, decode_rate)))
+def _pair(
+    model: Model, input: Count, output: Count, cached: Count, *, on: Any, prefill_on: Any = None, chips: Any = None,
+    **where: Any,
+) -> Pair:  # fmt: skip
+    """The settings understood."""
+    if where.pop("layout", None) is not None:
+        raise InputError("layout", "one", "prefill_layout and decode_layout")
+    machines = (on if prefill_on is None else prefill_on, on)
+    layouts = [where.pop(name, None) or "tp=1" for name in ("prefill_layout", "decode_layout")]
+    given = [where.pop(name, None) for name in ("prefills", "decodes")]
+    engine = where.pop("prefill_engine", None)
+    first_where = where if engine is None else {**where, "engine": engine}
+    first = setup(model, on=machines[0], layout=layouts[0], **first_where)
+    then = setup(model, on=machines[1], layout=layouts[1], **where)
+    broadcast(prefill_layout=first.layout, decode_layout=then.layout, input=input, chips=chips)
+    replicas = _replicas(chips, given, (first.layout.chips, then.layout.chips), machines)
+    size = moved_bytes(first, then, input)
+    times = (network.seconds(size) for network in networks(machines[1], machines[0], replicas.most_chips))
+    return Pair(first, then, input, output, cached, replicas, reduce(Span.most, times))
+
+
+def _replicas(
+    chips: Any, given: Sequence[Any], each: tuple[Count, Count], machines: tuple[Machine, Machine]
+) -> Replicas:
+    """The numbers asked for, or the chips to share out, as far as the machines have so many."""
+    rooms = [cluster_named(on).chips if is_several(on) else MOST for on in machines]
+    apart = machines[0] != machines[1]
+    if chips is None and None not in given:
+        prefills, decodes = (count(name, n, 1) for name, n in zip(("prefills", "decodes"), given, strict=True))
+        broadcast(prefills=prefills, decodes=decodes)
+        total = prefills * each[0] + decodes * each[1]
+        parts = ((prefills * each[0], rooms[0]), (decodes * each[1], rooms[1])) if apart else ((total, rooms[1]),)
+        for needed, room in parts:
+            if np.any(needed > room):
+                raise InputError("prefills and decodes", np.max(needed).item(), f"replicas on at most {room} chips")
+        return Replicas(None, prefills, decodes, total, (rooms[0], rooms[1]))
+    if chips is None or given != [None, None]:
+        raise InputError("chips", chips, "chips to share out, or both prefills and decodes")
+    many = count("chips", chips, 1)
+    smallest, room = each[0] + each[1], sum(rooms) if apart else rooms[1]
+    if np.any(many < smallest):
+        raise InputError("chips", chips, f"at least {np.max(smallest)}, a replica of each kind")
+    if np.any(many > room):
+        raise InputError("chips", chips, f"at most the {room} that there are")
+    return Replicas(many, None, None, many, (rooms[0], rooms[1]))
+
+
+def _answer(pair: Pair, load: Load) -> Pools:
+    """The figures, in the shape of what was asked; waits are as uncertain as the steps that they are of."""
+    shape, s = pair.shape(load), settled_pools(pair, load)
+    t, p = s.tandem, s.passage
+
+    def back(value: Array) -> Any:
+        whole = np.broadcast_to(value, s.prefills.shape).reshape(shape)
+        return whole if shape else whole.item()
+
+    prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))
+    step = pair.decoded(back(np.rint(p.running).astype(np.int64)))
+    before, seconds = back(t.before), back(p.step)
+    tpot = step.times(seconds / step.expected)
+    ttft = (
+        Span(0.0, before, before, before)
+        + prompt.times(back(p.prefill_wait + p.prefill) / prompt.expected)
+        + pair.transfer.times(back(p.shown) / pair.transfer.expected)
+        + step.times((back(p.decode_wait) + seconds) / step.expected)
+    )
+    flight = load.concurrency if load.rate is None else back(p.rate * t.latency(p))
+    cache = pair.first.model.kv_bytes(pair.input, pair.first.formats) + pair.first.model.state_bytes(pair.first.formats)
+    groups = pair.then.layout.dp * pair.then.layout.pp
     return Pools(
-        then, first.deployment, new, out, concurrency, prefills, decodes, shaped(cache, shape), moved.shaped(shape),
-        ttft.shaped(shape), step.shaped(shape), prefill_rate, decode_rate,
+        pair.then, pair.first, pair.input, pair.output, pair.cached, flight, back(s.prefills), back(s.decodes),
+        pair.prompts, back(np.ceil(p.running - 1e-9).astype(np.int64)) * groups, shaped(cache, shape),
+        pair.transfer.shaped(shape), back(p.prefill_wait), back(p.decode_wait), ttft.shaped(shape), tpot.shaped(shape),
+        back(p.rate), back(t.prefills * t.batches.fastest / s.prefills),
+        back(t.decodes * t.running.fastest / s.decodes), back(t.links / t.transfer),
     )  # fmt: skip
-
-
-def _joined(on: Any, chips: int, deployment: Deployment) -> Cluster:
-    """The cluster that all the chips stand in."""
-    return deploy(on, {"dp": chips}).cluster if chips > 1 else deployment.cluster
-
-
-def _replicas(g_p: Count, g_d: Count, r_p: Count, r_d: Count, chips: Count) -> tuple[Count, Count]:
-    """Replicas of either pool on at most so many chips that let most requests through; of equals the fewest chips."""
-    shape = np.broadcast_shapes(*map(np.shape, (g_p, g_d, r_p, r_d, chips)))
-    prefills = np.arange(1, np.max((chips - g_d) // g_p) + 1).reshape(-1, *(1 for _ in shape))
-    left = (chips - prefills * g_p) // g_d
-    decodes = np.minimum(left, np.maximum(1, np.ceil(prefills * r_p / r_d).astype(np.int64)))
-    through = np.where(left < 1, -1.0, np.minimum(prefills * r_p, decodes * r_d))
-    used = prefills * g_p + decodes * g_d
-    best = through == through.max(axis=0)
-    chosen = np.where(best, used, used.max() + 1).argmin(axis=0)[np.newaxis]
-    numbers = [np.take_along_axis(np.broadcast_to(v, best.shape), chosen, axis=0)[0] for v in (prefills, decodes)]
-    return (numbers[0], numbers[1]) if shape else (int(numbers[0]), int(numbers[1]))
-
-
-def _parts(asked: Setup) -> Count:
-    """Ranks of a replica that hold distinct parts of one sequence's cache: latent ones, and heads beyond those that a
-    tensor-parallel group divides, are copies; replicas of a data-parallel group hold sequences of their own."""
-    whole, mine = (model.kv_bytes(1, asked.formats) for model in (asked.model, asked.deployment.rank(asked.model)))
-    return asked.layout.pp * where(mine > 0, most(1, whole / most(mine, 1e-9)), 1)
-
-
-def _travel(size: Count, deployment: Deployment, chips: Count, ranks: Count) -> Span:
-    """Seconds of a cache between two replicas, its parts by the links of as many chips as the smaller has."""
-    t = collective("p2p", size / ranks, chips, deployment.cluster)
-    return Span(t.floor, t.expected, t.low, t.high)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.memory import Memory
-from roofline.estimates.settings import Deployed
+from roofline.estimates.settings import Deployed, Setup
 from roofline.estimates.span import Span
 from roofline.estimates.step import Estimate, OpTime
 from roofline.machine.kernels import is_matrix, matrix_format
@@ -88,7 +88,7 @@ def deployment_text(d: Deployment) -> str:
     return f"{d.chips} × {d.chip.name} ({whole}{d.text})"
 
 
-def first_line(answer: Deployed, memory: Memory) -> str:
+def first_line(answer: Deployed | Setup, memory: Memory) -> str:
     """Where it runs and whose software runs it, and where it does not fit that it does not."""
     where = f"{deployment_text(answer.deployment)} · {answer.engine.titled}"
     return where if memory.fits else f"{where}: {misfit(memory)}"

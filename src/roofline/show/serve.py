@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from roofline.estimates.pools import Pools
 from roofline.estimates.serve import Serving
 from roofline.show.estimate import GRADES, chips_text, deployment_text, memory_text, share_text, shares_text, span_text
-from roofline.units import si
+from roofline.units import seconds, si
 
 
 def serving_text(s: Serving) -> str:
@@ -44,21 +46,38 @@ def _places(s: Serving) -> str:
 
 
 def pools_text(p: Pools) -> str:
-    """Two pools: how many replicas of each, and what a request sees."""
+    """Two pools: how many replicas of each, what a request sees, and how much of either is used."""
+    prefix = f", {p.cached_prefix} of them from the prefix cache" if p.cached_prefix else ""
+    engines = p.prefill_engine.titled, p.engine.titled
+    first, then = ("", "") if engines[0] == engines[1] else (f" by {name}" for name in engines)
     lines = [
-        f"{p.input} in, {p.output} out, {p.engine.titled}: {p.prefills} × prefill on {deployment_text(p.prefill)}, "
-        f"{p.decodes} × decode on {deployment_text(p.decode)}: {p.chips} chips",
+        f"{p.input} in{prefix}, {p.output} out, {p.in_flight:,.4g} in flight",
+        f"{p.prefills} × prefill on {deployment_text(p.prefill)}{first}, "
+        f"{p.decodes} × decode on {deployment_text(p.decode)}{then}: {p.chips} chips",
         "",
         f"TTFT      {span_text(p.ttft)}",
-        "          prefill, what the transfer of the cache does not hide, first decode step; queueing apart",
+        f"          host, {seconds(p.prefill_wait)} for a replica that prefills, its batch, what is not hidden of the",
+        f"          transfer, {seconds(p.decode_wait)} for a place and the step under way, first decode step",
         f"TPOT      {span_text(p.tpot)}",
-        f"          one decode step of {p.concurrency} requests a replica; no prompt interferes",
+        f"          one decode step, {p.running} requests a replica; no prompt interferes",
+        f"latency   {span_text(p.latency)}",
+        "          TTFT + (output − 1) · TPOT",
         f"transfer  {span_text(p.transfer)}",
         f"          {si(p.cache, 'B')} of cache for each prompt, layer by layer beside the prefill",
         f"rate      {p.requests_per_second:,.3g} requests/s, {p.tokens_per_second:,.1f} tokens/s, "
         f"{p.tokens_per_second_per_chip:,.1f} per chip; {p.bottleneck} is the bottleneck",
-        f"          prefill {p.prefill_requests_per_second:,.3g}, "
-        f"decode {p.decode_requests_per_second:,.3g} requests/s",
-        f"memory    {memory_text(p.memory)} of a chip that decodes",
+        f"prefill   {_used(p.prefill_utilisation, p.prefill_requests_per_second)}, {_batches(p)}",
+        f"transfer  {_used(p.transfer_utilisation, p.transfer_requests_per_second)}",
+        f"decode    {_used(p.decode_utilisation, p.decode_requests_per_second)}, every place taken",
+        f"memory    {memory_text(p.memory)} of a chip that decodes,",
+        f"          {memory_text(p.prefill_memory)} of one that prefills",
     ]
     return "\n".join(lines)
+
+
+def _used(share: Any, most: Any) -> str:
+    return f"{100 * share:.0f} % of the {most:,.3g} requests/s that it holds"
+
+
+def _batches(p: Pools) -> str:
+    return "one prompt at a time" if p.prompts == 1 else f"in batches of up to {p.prompts} prompts"

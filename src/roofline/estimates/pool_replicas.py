@@ -1,0 +1,247 @@
+"""Replicas that prefill and replicas that decode: their steps in tables, and how many of either serve most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from roofline.distinct import Array
+from roofline.estimates.generate import changed_step, launched
+from roofline.estimates.serve import MOST_IN_FLIGHT
+from roofline.estimates.settings import Setup
+from roofline.estimates.span import Span
+from roofline.estimates.tandem import Batches, Passage, Places, Tandem
+from roofline.layout.layout import Layout
+from roofline.model.errors import InputError
+from roofline.model.maths import Count, ceil_div, least, most, where
+from roofline.work.step import decode, prefill
+
+SIZES, RUNNING = 10, 24
+"""Numbers of prompts and of sequences at which steps are timed; between them times are nearly linear."""
+LOOKED_AT = 2**22
+"""Numbers that a search for the best split looks at together."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Requests that are always there, or that come each second."""
+
+    concurrency: Count
+    rate: Count
+
+    @property
+    def number(self) -> Count:
+        """Whichever it is."""
+        return self.rate if self.concurrency is None else self.concurrency
+
+    def passage(self, tandem: Tandem, number: Array) -> Passage:
+        """What a request goes through under that load."""
+        return tandem.at(number) if self.concurrency is None else tandem.always(number)
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """As many as fit on `chips` where they are given, else `prefills` and `decodes`.
+
+    `most_chips`: of all of them; `rooms`: chips of the machine of either kind.
+    """
+
+    chips: Count
+    prefills: Count
+    decodes: Count
+    most_chips: Count
+    rooms: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A replica of either kind, the requests they answer, and how many there are."""
+
+    first: Setup
+    then: Setup
+    input: Count
+    output: Count
+    cached: Count
+    replicas: Replicas
+    transfer: Span
+
+    @cached_property
+    def prompts(self) -> Count:
+        """Prompts of a full batch: those whose new tokens fill the chunk, and that memory holds; one at least."""
+        first = self.first
+        wanted = most(1, least(first.engine.chunk // (self.input - self.cached), first.engine.most_running))
+        if first.engine.id == "none":
+            return wanted
+        return most(1, least(wanted, first.holding.most_sequences(self.input, MOST_IN_FLIGHT) // first.layout.pp))
+
+    @cached_property
+    def places(self) -> Count:
+        """Sequences of a decode group: those that its memory holds and the engine runs, as on chips with more if none.
+
+        Groups are those of data-parallel ranks and those that take turns in a pipeline.
+        """
+        then = self.then
+        running = most(1, least(MOST_IN_FLIGHT, then.engine.most_running) // then.layout.pp)
+        if then.engine.id == "none":
+            return running
+        capacity = then.holding.most_sequences(self.input + self.output, MOST_IN_FLIGHT)
+        return where(capacity < 1, running, most(1, least(running, capacity // then.layout.pp)))
+
+    def prefilled(self, prompts: Count) -> Span:
+        """A batch of so many prompts on a group of ranks, through all stages of a pipeline."""
+        engine, fresh = self.first.engine, self.input - self.cached
+        tokens = prompts * fresh
+        host = engine.prefill_s + ceil_div(tokens, engine.chunk) * engine.host(prompts, least(tokens, engine.chunk))
+        return launched(self.first.plan, changed_step(prefill(1, 1), self.cached, fresh, prompts), host)
+
+    def decoded(self, sequences: Count) -> Span:
+        """A decode step of so many sequences of a group, in the middle of their answers."""
+        step = changed_step(decode(1, 1), self.input + self.output // 2, 1, sequences)
+        return launched(self.then.plan, step, self.then.engine.host(sequences))
+
+    @property
+    def sizes(self) -> dict[str, Count | Layout]:
+        """All that may be arrays, by name."""
+        r = self.replicas
+        return {
+            "input": self.input, "output": self.output, "prefix": self.cached, "chips": r.most_chips,
+            "prefill_layout": self.first.layout, "decode_layout": self.then.layout,
+        }  # fmt: skip
+
+    def shape(self, load: Load) -> tuple[int, ...]:
+        """The broadcast shape of all that is asked."""
+        return np.broadcast_shapes(np.shape(load.number), *(np.shape(v) for v in self.sizes.values()))
+
+
+@dataclass(frozen=True)
+class Settled:
+    """How many replicas there are, and what a request goes through; arrays of one axis, of all that was asked."""
+
+    prefills: Array
+    decodes: Array
+    tandem: Tandem
+    passage: Passage
+
+
+def settled_pools(pair: Pair, load: Load) -> Settled:
+    """The replicas that serve most at a concurrency, of equals those on fewest chips, or answer soonest at a rate.
+
+    Raises InputError for a rate beyond what they hold, and for fewer chips than a replica of each kind takes.
+    """
+    shape = pair.shape(load)
+    columns = Columns(pair, load, shape)
+    prefills, decodes = columns.given() if pair.replicas.chips is None else columns.best()
+    tandem = columns.tandem(slice(None), prefills, decodes)
+    number = columns.flat(load.number)
+    if load.concurrency is None and np.any(number >= tandem.capacity):
+        _refuse(number, tandem, prefills, decodes)
+    return Settled(prefills, decodes, tandem, load.passage(tandem, number))
+
+
+def _refuse(rate: Array, tandem: Tandem, prefills: Array, decodes: Array) -> None:
+    """Names what the pools hold where the rate is furthest beyond it."""
+    i = int(np.argmax(rate / tandem.capacity))
+    first, then = tandem.prefills * tandem.batches.fastest, tandem.decodes * tandem.running.fastest
+    between = tandem.links / tandem.transfer
+    limit = f"{prefills[i]} × prefill hold {first[i]:.3g} and {decodes[i]} × decode {then[i]:.3g}"
+    links = f", the links {between[i]:.3g}" if between[i] < min(first[i], then[i]) else ""
+    raise InputError("rate", rate[i].item(), f"less than {tandem.capacity[i]:.3g} requests a second: {limit}{links}")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Step times and sizes of every element of what was asked, along one axis."""
+
+    pair: Pair
+    load: Load
+    shape: tuple[int, ...]
+
+    def flat(self, value: Count) -> Array:
+        """A number of each element."""
+        return np.broadcast_to(np.asarray(value), self.shape).reshape(-1)
+
+    def _table(self, nodes: Array, seconds: Count) -> tuple[Array, Array]:
+        whole = (len(nodes), *self.shape)
+        return tuple(np.broadcast_to(v, whole).reshape(len(nodes), -1) for v in (nodes, seconds))  # type: ignore[return-value]
+
+    @cached_property
+    def _batches(self) -> tuple[Array, Array]:
+        sizes = _spaced(self.pair.prompts, self.shape, SIZES)
+        return self._table(sizes, self.pair.prefilled(sizes).expected)
+
+    @cached_property
+    def _steps(self) -> tuple[Array, Array]:
+        sequences = _spaced(self.pair.places, self.shape, RUNNING)
+        return self._table(sequences, self.pair.decoded(sequences).expected)
+
+    def tandem(self, part: slice, prefills: Array, decodes: Array) -> Tandem:
+        """Pools of so many replicas, of a part of the elements; their numbers may have an axis before."""
+        pair, flat = self.pair, self.flat
+        axes = (slice(None), *(np.newaxis for _ in prefills.shape[1:]), part)
+        first, then = pair.first.layout, pair.then.layout
+        return Tandem(
+            Batches(self._batches[0][axes], self._batches[1][axes], flat(first.pp)[part]),
+            Places(
+                self._steps[0][axes], self._steps[1][axes], flat(pair.output)[part], float(pair.then.engine.ahead)
+            ),
+            prefills * flat(first.dp)[part],
+            decodes * flat(then.dp * then.pp)[part],
+            np.minimum(prefills * flat(first.dp)[part], decodes * flat(then.dp)[part]),
+            flat(pair.transfer.expected)[part],
+            max(1, len(pair.first.model.layers)),
+            flat(pair.first.engine.before(pair.input))[part],
+        )  # fmt: skip
+
+    def given(self) -> tuple[Array, Array]:
+        """The numbers of replicas that were asked for."""
+        r = self.pair.replicas
+        return self.flat(r.prefills), self.flat(r.decodes)
+
+    def best(self) -> tuple[Array, Array]:
+        """Of all splits of the chips the best, in pieces that bound memory."""
+        pair, r = self.pair, self.pair.replicas
+        first, then = (self.flat(asked.layout.chips) for asked in (pair.first, pair.then))
+        chips = self.flat(r.chips)
+        most_prefills = np.minimum((chips - then) // first, r.rooms[0] // first)
+        most_decodes = np.maximum(1, r.rooms[1] // then)
+        if self.load.concurrency is not None:  # who has a replica of its own needs no second
+            users = self.flat(self.load.concurrency)
+            groups = (self.flat(asked.layout.dp * asked.layout.pp) for asked in (pair.first, pair.then))
+            alone, apart = (ceil_div(users, each) for each in groups)
+            most_prefills, most_decodes = np.minimum(most_prefills, alone), np.minimum(most_decodes, apart)
+        most_prefills = np.maximum(1, most_prefills)
+        width = max(1, LOOKED_AT // (int(most_prefills.max()) * 256))
+        parts = [slice(i, i + width) for i in range(0, len(chips), width)]
+        chosen = [self._best(p, chips[p], (first[p], then[p]), (most_prefills[p], most_decodes[p])) for p in parts]
+        prefills, decodes = (np.concatenate([c[i] for c in chosen]) for i in (0, 1))
+        return prefills, decodes
+
+    def _best(
+        self, part: slice, chips: Array, each: tuple[Array, Array], limits: tuple[Array, Array]
+    ) -> tuple[Array, Array]:
+        prefills = np.arange(1, limits[0].max() + 1).reshape(-1, 1) + 0 * chips
+        decodes = np.minimum((chips - prefills * each[0]) // each[1], limits[1])
+        possible = (prefills <= limits[0]) & (decodes >= 1)
+        decodes = np.maximum(decodes, 1)
+        tandem = self.tandem(part, prefills, decodes)
+        number = self.flat(self.load.number)[part]
+        if self.load.concurrency is None:
+            enough = number < tandem.capacity
+            passage = tandem.at(np.minimum(number, tandem.capacity * 0.999))
+            score = np.where(enough, -tandem.latency(passage), -1e30 * (1 + 1 / tandem.capacity))
+        else:
+            score = tandem.always(number).rate
+        score = np.where(possible, score, -np.inf)
+        best = score.max(axis=0)
+        equal = score >= best - 1e-9 * np.abs(best)
+        used = prefills * each[0] + decodes * each[1]
+        chosen = np.where(equal, used, used.max() + 1).argmin(axis=0)[np.newaxis]
+        return np.take_along_axis(prefills, chosen, axis=0)[0], np.take_along_axis(decodes, chosen, axis=0)[0]
+
+
+def _spaced(highest: Count, shape: tuple[int, ...], number: int) -> Array:
+    """Whole numbers from 1 to the highest, about as many times the one before, along a new first axis."""
+    powers = np.linspace(0, 1, number).reshape(-1, *(1 for _ in shape))
+    return np.rint(np.broadcast_to(np.asarray(highest, dtype=float), shape) ** powers)
