@@ -706,6 +706,8 @@ def check(model: Model, step: Training, layout: Layout) -> Count:
     check_context(model, step)
     if FORMATS[step.recipe.weights].bits < 8 and not any(x.frozen for x, _ in model.modules()):
         raise InputError("recipe", step.recipe.name, f"one whose weights can learn, or adapters; {step.recipe.about}")
+    if some(layout.ep > 1) and not any(isinstance(x, m.Experts) for x, _ in model.modules()):
+        raise InputError("layout.ep", layout.ep, f"1: {model.name} has no experts to share out", ["1"])
     (query,) = step.queries
     broadcast(batch=query.count, tokens=query.new, micro_batch=step.micro_batch, layout=layout)
     replicas = layout.dp * step.micro_batch
