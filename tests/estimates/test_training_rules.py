@@ -6,6 +6,7 @@ import pytest
 
 import roofline as rl
 from roofline.estimates.schedule import StageTimes, length
+from roofline.estimates.training_changes import training_remedies
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
 
@@ -73,3 +74,58 @@ def test_zero_bubble_schedules_take_what_their_formulas_say(schedule: str, units
     (p − 1)(F + B + W), (p − 1)(F + B − W), (p − 1)(F + B − 2W): arXiv:2401.10241, table 2.
     """
     assert length(schedule, [StageTimes(1.0, 1.0, 1.0)] * 8, 32) == units
+
+
+# -- ZeRO ----------------------------------------------------------------------------------------------------------
+def test_shared_gradients_are_reduced_after_every_micro_batch() -> None:
+    """DeepSpeed reduces from stage 2 at every backward pass (runtime/engine.py), before only at the end of a step.
+
+    70B on 8 nodes, tp=8, dp=8: a reduce-scatter sends 7/8 of a rank's 4-byte gradients by 50 GB/s, 64 times.
+    """
+    step = {"batch": 512, "tokens": 4096, "on": "8xdgx-h100", "overlap": False}
+    one, two = (rl.train(LARGE, layout=f"tp=8,dp=8,zero={z}", **step) for z in (1, 2))
+    rank = rl.shard(LARGE, Layout(tp=8, dp=8)).parameters
+    assert one.micro_batches == two.micro_batches == 64
+    assert one.reduction.floor == pytest.approx(7 / 8 * 4 * rank / 50e9, rel=0.02)
+    assert two.reduction.floor == pytest.approx(64 * 7 / 8 * 4 * rank / 50e9, rel=0.02)
+    assert 35 < two.reduction.floor < 41
+    assert two.time > one.time
+    assert two.memory.total < one.memory.total
+
+
+def test_more_than_zero_1_is_not_offered_with_pipelines() -> None:
+    """DeepSpeed's pipeline engine refuses it (runtime/pipe/engine.py)."""
+    step = rl.training(64, 4096)
+    offered = {words for words, *_ in training_remedies(step, Layout(tp=8, pp=4, dp=2))}
+    assert "zero=1" in offered
+    assert not {"zero=2", "zero=3"} & offered
+    assert {"zero=2", "zero=3"} <= {words for words, *_ in training_remedies(step, Layout(tp=8, dp=8))}
+
+
+# -- DualPipe ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("zero", [0, 1])
+def test_dualpipe_holds_two_copies_of_the_parameters(zero: int) -> None:
+    """arXiv:2412.19437, table 2: parameters 2 ×, activations PP + 1. Stage 0's rank holds the last stage too.
+
+    Copies are replicas, so that ZeRO shares their state out over twice as many ranks.
+    """
+    step = {"batch": 64, "tokens": 4096, "on": "64xh800-sxm"}
+    dual = rl.train(MIXTURE, schedule="dualpipe", layout=f"pp=4,dp=4,ep=4,zero={zero}", **step)
+    plain = rl.train(MIXTURE, layout=f"pp=4,dp=4,ep=4,zero={zero}", **step)
+    for i in range(4):
+        ends = plain.stages[i].memory, plain.stages[3 - i].memory
+        memory = dual.stages[i].memory
+        assert memory.weights == ends[0].weights + ends[1].weights
+        assert memory.gradients == ends[0].gradients + ends[1].gradients
+        together = ends[0].optimizer + ends[1].optimizer
+        assert memory.optimizer == (together if zero == 0 else pytest.approx(together / 2, abs=64))
+        assert memory.in_flight == 5
+        assert memory.activations == 5 * (ends[0].each + ends[1].each) / 2
+
+
+def test_dualpipe_of_one_stage_is_a_single_copy() -> None:
+    one, other = (
+        rl.train(LLAMA, batch=8, tokens=1024, on="dgx-h100", layout="dp=8", schedule=s) for s in ("dualpipe", "1f1b")
+    )
+    assert one.stages[0].memory == other.stages[0].memory
+    assert one.time == other.time

@@ -39,7 +39,9 @@ from roofline.estimates.training_memory import (
     layer_bytes,
     memory_of,
     parameters,
+    sharing,
     trained,
+    two_ended,
 )
 from roofline.layout.layout import Layout
 from roofline.layout.shard import PIPELINE, contents, handing, pipeline
@@ -92,7 +94,10 @@ class Passes:
 
 @dataclass(frozen=True)
 class Stage(Figured):
-    """One pipeline stage: what its rank holds, its passes, its memory."""
+    """One pipeline stage: what its rank runs, its passes, its memory.
+
+    `copy`: of DualPipe the stage at the other end, which the rank holds too.
+    """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("stage", "layers", "passes", "memory"), "")
     NAMES: ClassVar[Mapping[str, str]] = {"stage": "number"}
@@ -101,6 +106,12 @@ class Stage(Figured):
     rank: Model
     passes: Passes
     memory: TrainingMemory
+    copy: Model | None = None
+
+    @property
+    def holds(self) -> tuple[Model, ...]:
+        """The stages whose parameters its rank holds."""
+        return (self.rank,) if self.copy is None else (self.rank, self.copy)
 
     @property
     def layers(self) -> int:
@@ -419,11 +430,13 @@ def _replicas(
 ) -> tuple[Span, Span]:
     """What reducing gradients and gathering weights adds to a step, on the stage where it adds most.
 
-    All stages that differ at once, along a first axis.
+    All stages that differ at once, along a first axis. Gradients that are shared out are reduced after every micro-batch,
+    since no rank can add up what it does not keep (DeepSpeed, runtime/engine.py, `allreduce_gradients`: from stage 2 at
+    every backward pass, before at the last one of a step).
     """
-    layout, zero = deployment.layout, deployment.layout.zero
-    learning = [trained(s.rank) for s in stages]
-    everything = [parameters(s.rank.modules()) for s in stages]
+    layout, zero = sharing(step, deployment.layout), deployment.layout.zero
+    learning = [trained(*s.holds) for s in stages]
+    everything = [parameters(x for rank in s.holds for x in rank.modules()) for s in stages]
     gradient, weight = step.precision.gradients, FORMATS[step.recipe.weights]
     layers = [max(1, sum(int(n) for _, n in s.rank.blocks)) for s in stages]
     axes = max(len(layout.shape), np.ndim(micro_batches), *(np.ndim(v) for s in stages for v in s.passes.busy.ends()))
@@ -449,7 +462,9 @@ def _replicas(
         backward = _exposed(gathered + reduced, back, many, step.overlap).times(micro_batches)
         forward = _exposed(gathered, forward, many, step.overlap).times(micro_batches)
         return _worst(backward, forward)
-    return _worst(_exposed(reduced, back, many, step.overlap), _exposed(gathered, forward, many, step.overlap))
+    times = micro_batches if zero == 2 else 1
+    reduction = _exposed(reduced, back, many, step.overlap).times(times)
+    return _worst(reduction, _exposed(gathered, forward, many, step.overlap))
 
 
 def _along(values: Sequence[Count], axes: int) -> Any:
@@ -496,10 +511,11 @@ def _update(stages: Sequence[Stage], asked: Setup, step: Training) -> Span:
     """Reads and writes the state, reads the gradient, writes the weight; on the stage with most parameters."""
     worst = NOTHING
     for stage in stages:
-        timings = (time_op(op, asked.target) for op in update_ops(stage.rank, asked.layout, step))
+        timings = (time_op(op, asked.target) for op in update_ops(stage.holds, sharing(step, asked.layout), step))
         seconds = total(Span(t.floor, t.expected, t.low, t.high) for t in timings)
         if "optimizer" in step.offload:
-            state = trained(stage.rank).bytes(step.precision.optimizer, asked.layout, asked.layout.zero >= 1)
+            learning, shared = trained(*stage.holds), sharing(step, asked.layout)
+            state = learning.bytes(step.precision.optimizer, shared, shared.zero >= 1)
             seconds = seconds + _to_host(2 * state, asked.deployment.chip)
         worst = worst.most(seconds)
     return worst
@@ -513,9 +529,9 @@ def _to_host(size: Count, chip: Any) -> Span:
     return Span(least_seconds, least_seconds / HOST_SHARE, least_seconds, 2 * least_seconds / HOST_SHARE)
 
 
-def update_ops(rank: Model, layout: Layout, step: Training) -> list[o.Op]:
+def update_ops(holds: Sequence[Model], layout: Layout, step: Training) -> list[o.Op]:
     """The optimizer's ops on one rank: over its share of the parameters, and Newton–Schulz rounds where it has them."""
-    precision, learning, shared = step.precision, trained(rank), layout.zero >= 1
+    precision, learning, shared = step.precision, trained(*holds), layout.zero >= 1
     dense = ceil_div(learning.dense, layout.sharers) if shared else learning.dense
     experts = ceil_div(learning.experts, layout.expert_sharers) if shared else learning.experts
     n, unit = dense + experts, precision.activations.stored_bits
@@ -529,7 +545,7 @@ def update_ops(rank: Model, layout: Layout, step: Training) -> list[o.Op]:
         )
     ]  # fmt: skip
     if step.optimizer.rounds:
-        for module, layers in rank.modules():
+        for module, layers in (x for rank in holds for x in rank.modules()):
             learns = isinstance(module, (m.Linear, m.Experts, m.ExpertLinear)) and not module.frozen
             if learns and getattr(module, "part", "") != "head":
                 sharers = layout.expert_sharers if isinstance(module, m.Experts) else layout.sharers
@@ -621,12 +637,14 @@ def _estimate(
     layers, ranks = pipeline(model, spread)
     sections, known = _micro_batch(asked, micro, layers)
     kinds: dict[Any, Stage] = {}
-    for i, rank in enumerate(ranks):
-        if _kind(rank) not in kinds:
+    order: list[Stage] = []
+    for i, (rank, copy) in enumerate(zip(ranks, copies_of(ranks, step), strict=True)):
+        kind = _kind(rank), copy and _kind(copy)
+        if kind not in kinds:
             alone = _passes(rank, sections, micro, spread)
             alone = _offloaded(alone, rank, known, micro, deployment.chip)
-            kinds[_kind(rank)] = Stage(i, rank, alone, memory_of(rank, micro, spread, 1, known))
-    order = [kinds[_kind(rank)] for rank in ranks]
+            kinds[kind] = Stage(i, rank, alone, _stage_memory(rank, copy, micro, spread, known), copy)
+        order.append(kinds[kind])
     passes = _run(step, [stage.passes for stage in order], micro_batches, spread.vp)
     stages = tuple(
         replace(stage, number=i, memory=stage.memory.keeping(_kept(step, i, spread, micro_batches), micro))
@@ -690,6 +708,19 @@ def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping
         kept = [layer_bytes(b.modules, micro) for b, _ in layers.blocks]
         _KNOWN[key] = Plan(layers, asked.target).totals(micro, by_pass), kept
     return _KNOWN[key]
+
+
+def copies_of(ranks: Sequence[Model], step: Training) -> tuple[Model | None, ...]:
+    """The stage that each rank holds besides its own: with DualPipe the one at the other end, else none."""
+    return tuple(reversed(ranks)) if two_ended(step, len(ranks)) else (None,) * len(ranks)
+
+
+def _stage_memory(
+    rank: Model, copy: Model | None, micro: Training, layout: Layout, known: Mapping[int, LayerBytes] | None = None
+) -> TrainingMemory:
+    """Of a rank with one micro-batch in flight, and what it holds of the stage at the other end."""
+    own = memory_of(rank, micro, layout, 1, known)
+    return own if copy is None else own.beside(memory_of(copy, micro, layout, 1, known))
 
 
 def _kind(rank: Model) -> object:
@@ -761,8 +792,10 @@ def has_room(model: Model, step: Training, deployment: Deployment) -> bool:
     layout, micro = deployment.layout, with_batch(step, step.micro_batch)
     micro_batches = check(model, step, layout)
     _, ranks = pipeline(model, layout)
+    copies = copies_of(ranks, step)
     for stage in {0, layout.pp - 1}:
-        memory = memory_of(ranks[stage], micro, layout, _kept(step, stage, layout, micro_batches))
+        memory = _stage_memory(ranks[stage], copies[stage], micro, layout)
+        memory = memory.keeping(_kept(step, stage, layout, micro_batches), micro)
         if some(memory.total > deployment.chip.capacity):
             return False
     return True
