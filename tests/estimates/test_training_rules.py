@@ -7,6 +7,7 @@ import pytest
 import roofline as rl
 from roofline.estimates.schedule import StageTimes, length
 from roofline.estimates.training_changes import training_remedies
+from roofline.estimates.training_memory import kept_bytes
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
 
@@ -129,3 +130,49 @@ def test_dualpipe_of_one_stage_is_a_single_copy() -> None:
     )
     assert one.stages[0].memory == other.stages[0].memory
     assert one.time == other.time
+
+
+# -- what weights and logits take ----------------------------------------------------------------------------------
+def test_qlora_quantises_the_frozen_layers_alone() -> None:
+    """arXiv:2305.14314 §3: NF4 with 8-bit scales of 64 values, those with an fp32 scale of 256 of them; the rest bf16.
+
+    Llama-3.1-8B: 218,103,808 weights a layer in 4 + 8/64 + 32/(64·256) bits; embedding, head, 65 norms, and 41,943,040
+    of adapters in 2 bytes, of which the last alone have gradients and state.
+    """
+    layers = 32 * (4096 * (4096 + 1024 + 1024) + 4096 * 4096 + 3 * 4096 * 14336)
+    frozen = layers * (4 * 64 * 256 + 8 * 256 + 32) // (64 * 256) // 8 + 2 * (2 * 128256 * 4096 + 65 * 4096)
+    e = rl.train(LLAMA, batch=1, tokens=128, on="h100-sxm", recipe="qlora", lora=16)
+    memory = e.stages[0].memory
+    assert LLAMA.weight_bytes(e.step.precision) == frozen
+    assert memory.weights == frozen + 2 * 41_943_040
+    assert memory.gradients == 4 * 41_943_040
+    assert memory.optimizer == 12 * 41_943_040
+
+
+@pytest.mark.parametrize(
+    ("loss", "recipe", "bytes_each"),
+    [("in-place", "bf16", 2 + 4), ("eager", "bf16", 2 + 4 + 4), ("fused", "bf16", 0),
+     ("in-place", "fp32", 4), ("eager", "fp32", 4 + 4), (None, "bf16", 6)],
+)  # fmt: skip
+def test_logits_take_what_their_loss_keeps(loss: str | None, recipe: str, bytes_each: int) -> None:
+    """bf16 logits and their softmax in fp32 (Megatron-LM core/tensor_parallel/cross_entropy.py, in place).
+
+    PyTorch's cross-entropy of `logits.float()`: logits, the cast, and the log-softmax.
+    """
+    tokens = 512
+    step = rl.training(1, tokens, recipe=recipe, loss=loss)
+    others = kept_bytes(LLAMA.head, rl.training(1, tokens, recipe=recipe, loss="fused"))
+    assert kept_bytes(LLAMA.head, step) - others == bytes_each * tokens * 128256
+
+
+def test_an_engine_has_its_own_loss() -> None:
+    given = {"batch": 8, "tokens": 1024, "on": "dgx-h100", "layout": "dp=8,zero=3"}
+    megatron, fsdp, fused = (
+        rl.train(LLAMA, **given, **more) for more in ({}, {"engine": "fsdp"}, {"engine": "fsdp", "fused_loss": True})
+    )
+    assert (megatron.loss, fsdp.loss, fused.loss) == ("in-place", "eager", "fused")
+    assert fsdp.memory.activations - megatron.memory.activations == 4 * 1024 * 128256
+    with pytest.raises(rl.InputError, match="loss"):
+        rl.training(1, 1, loss="eager", fused_loss=True)
+    with pytest.raises(rl.InputError, match="loss"):
+        rl.training(1, 1, loss="chunky")

@@ -42,6 +42,7 @@ def train(
     drafts: Whole = None,
     offload: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
     no_flash: Switch = False,
+    loss: str | None = None,
     fused_loss: Switch = False,
     no_overlap: Switch = False,
     engine: str = "megatron",
@@ -86,8 +87,11 @@ def train(
         What lives in the host's memory: `optimizer`, `activations`.
     no_flash:
         Attention kernel by kernel, its scores in memory.
+    loss:
+        How cross-entropy keeps its logits: `in-place` (6 bytes each, Megatron-LM), `eager` (10, PyTorch), `fused` (0); the
+        engine's own where not given.
     fused_loss:
-        Logits are made and used piece by piece.
+        The same as `--loss fused`.
     no_overlap:
         Gradients and gathered weights travel before and after the passes, not beside them.
     engine:
@@ -122,7 +126,7 @@ def train(
     built = load(model, revision=revision, headers=headers)
     result = estimate(
         built, batch=batch, tokens=tokens, lora=lora, drafts=drafts, on=on, layout=layout, engine=engine, law=law,
-        recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss,
+        recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss, loss=loss,
         micro_batch=micro_batch, schedule=schedule, overlap=not no_overlap, offload=",".join(offload or ()),
     )  # fmt: skip
     run = None

@@ -38,8 +38,8 @@ from roofline.estimates.training_memory import (
     TrainingMemory,
     layer_bytes,
     memory_of,
-    parameters,
     sharing,
+    stored,
     trained,
     two_ended,
 )
@@ -61,6 +61,7 @@ from roofline.model.quantization.asked import formats_of
 from roofline.result import Figured, Flag, Units, Word
 from roofline.work import ops as o
 from roofline.work.analysis import analyze
+from roofline.work.recipe import TRAINABLE
 from roofline.work.step import Queries
 from roofline.work.step import replace as changed
 from roofline.work.training import RECOMPUTE, Training, training, with_batch, with_options
@@ -131,7 +132,7 @@ class TrainingEstimate(Deployed):
     SCHEMA: ClassVar[str] = "roofline.training/2"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "recipe": "", "optimizer": "",
-        "recompute": "", "schedule": "", "batch": "", "batch_per_replica": "", "tokens_each": "", "micro_batch": "",
+        "recompute": "", "loss": "", "schedule": "", "batch": "", "batch_per_replica": "", "tokens_each": "", "micro_batch": "",
         "micro_batches": "", "time": "s",
         "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "bubble": "share", "model_flops": "FLOP",
         "hardware_flops": "FLOP", "mfu": "share", "hfu": "share", "tokens_per_second": "tokens/s",
@@ -165,6 +166,11 @@ class TrainingEstimate(Deployed):
         """What is run again."""
         again = self.step.recompute
         return again if isinstance(again, str) else ",".join(again)
+
+    @property
+    def loss(self) -> str:
+        """How cross-entropy keeps its logits."""
+        return str(self.step.loss)
 
     @property
     def schedule(self) -> str:
@@ -436,8 +442,8 @@ def _replicas(
     """
     layout, zero = sharing(step, deployment.layout), deployment.layout.zero
     learning = [trained(*s.holds) for s in stages]
-    everything = [parameters(x for rank in s.holds for x in rank.modules()) for s in stages]
-    gradient, weight = step.precision.gradients, FORMATS[step.recipe.weights]
+    everything = [stored((x for rank in s.holds for x in rank.modules()), step) for s in stages]
+    gradient = step.precision.gradients
     layers = [max(1, sum(int(n) for _, n in s.rank.blocks)) for s in stages]
     axes = max(len(layout.shape), np.ndim(micro_batches), *(np.ndim(v) for s in stages for v in s.passes.busy.ends()))
     forward = _over([s.passes.forward for s in stages], axes)
@@ -450,7 +456,7 @@ def _replicas(
     ):
         sharers = layout.sharers if part == "dense" else layout.expert_sharers
         grads = _along([gradient.bytes(getattr(p, part)) for p in learning], axes)
-        weights = _along([weight.bytes(getattr(p, part)) for p in everything], axes)
+        weights = _along([sum(f.bytes(getattr(p, part)) for f, p in by_format.items()) for by_format in everything], axes)
         if zero == 0:
             reduced = reduced + _sent("all_reduce", grads, ranks, stride, deployment)
             continue
@@ -577,7 +583,9 @@ def _orthogonalise(module: Any, times: Count, rounds: int) -> list[o.Op]:
 
 
 # -- one step ------------------------------------------------------------------------------------------------------
-CHOICES = ("recompute", "recipe", "optimizer", "schedule", "offload")
+EAGER = frozenset({"fsdp"})
+"""Engines whose loss is PyTorch's own, kernel by kernel."""
+CHOICES = ("recompute", "recipe", "optimizer", "schedule", "offload", "loss")
 """Options of a training step that may be lists."""
 
 
@@ -588,7 +596,7 @@ def train(
 
     `batch` sequences of `tokens` tokens, of all replicas together. `lora`: rank of adapters on frozen weights;
     `drafts`: multi-token-prediction layers that learn too. Options are those of `training` (recompute, recipe,
-    optimizer, flash, fused_loss, micro_batch, schedule, overlap, offload) and the settings of `Settings`, the engine
+    optimizer, flash, loss, fused_loss, micro_batch, schedule, overlap, offload) and the settings of `Settings`, the engine
     Megatron-LM where not given. Without a layout a machine of several chips is used whole: ZeRO-1 replicas, then
     tensor parallelism in a node, then stages, the first that fits. Numbers may be arrays, which broadcast; of lists of
     settings, or of options but flash, fused_loss and overlap, a `Grid`. A list of names to run again, or to offload, is
@@ -625,6 +633,9 @@ def _estimate(
     model: Model, step: Training, *, on: Machine, layout: object = None, law: Any = "calibrated",
     engine: str | Engine | None = None, precision: object = None,
 ) -> TrainingEstimate:  # fmt: skip
+    software = engine_named(TRAINER if engine is None else engine)
+    if step.loss is None:
+        step = with_options(step, loss="eager" if software.id in EAGER else "in-place")
     deployment = deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on)
     spread, micro = deployment.layout, with_batch(step, step.micro_batch)
     for name in ("redundant", "overlap"):
@@ -632,7 +643,6 @@ def _estimate(
             raise InputError(f"layout.{name}", getattr(spread, name), "nothing in training: it is of inference")
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, precision, step.precision)
-    software = engine_named(TRAINER if engine is None else engine)
     asked = Setup(model, deployment, formats, software, mode_named(law))
     layers, ranks = pipeline(model, spread)
     sections, known = _micro_batch(asked, micro, layers)
@@ -694,7 +704,7 @@ _KNOWN: dict[Hashable, tuple[Mapping[Any, Total], Sequence[LayerBytes]]] = {}
 
 def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping[Any, Total], Sequence[LayerBytes]]:
     """The times of a micro-batch by section, and what each block keeps of it."""
-    names = ("recompute", "flash", "fused_loss", "recipe", "optimizer", "offload")
+    names = ("recompute", "flash", "loss", "recipe", "optimizer", "offload")
     sizes = [getattr(layout, f.name) for f in fields(layout)] + list(vars(micro.queries[0]).values())
     key = (
         asked.model, asked.deployment.chip, asked.deployment.cluster, asked.formats, asked.engine, asked.law,
@@ -735,7 +745,7 @@ def _kept(step: Training, stage: int, layout: Layout, micro_batches: Count) -> C
 def check(model: Model, step: Training, layout: Layout) -> Count:
     """The micro-batches of a replica. Raises InputError where a batch or a sequence does not divide, or is too long."""
     check_context(model, step)
-    if FORMATS[step.recipe.weights].bits < 8 and not any(x.frozen for x, _ in model.modules()):
+    if FORMATS[step.recipe.weights].bits < TRAINABLE and not any(x.frozen for x, _ in model.modules()):
         raise InputError("recipe", step.recipe.name, f"one whose weights can learn, or adapters; {step.recipe.about}")
     if some(layout.ep > 1) and not any(isinstance(x, m.Experts) for x, _ in model.modules()):
         raise InputError("layout.ep", layout.ep, f"1: {model.name} has no experts to share out", ["1"])

@@ -16,6 +16,7 @@ from roofline.model.model import Model
 from roofline.result import Figured, Units
 from roofline.work import ops as o
 from roofline.work.lower import lower
+from roofline.work.recipe import TRAINABLE
 from roofline.work.training import Training, kept_by
 
 CONTEXT = 0.6e9
@@ -120,6 +121,28 @@ def parameters(modules: Iterable[tuple[m.Module, Count]]) -> Parameters:
     return Parameters(dense, experts)
 
 
+def stored(modules: Iterable[tuple[m.Module, Count]], step: Training) -> Mapping[Format, Parameters]:
+    """Parameters by the format that they are kept in for the passes.
+
+    Weights that no optimizer can update are those of frozen linear layers; embedding, head and vectors stay in the
+    stream's format, and so do adapters (QLoRA, arXiv:2305.14314 §3: one storage type, one of computing).
+    """
+    every, weights = list(modules), FORMATS[step.recipe.weights]
+    if weights.bits >= TRAINABLE:
+        return {weights: parameters(every)}
+    rows: dict[Format, list[tuple[bool, Count]]] = {}
+    for module, n in every:
+        routed, matrix = isinstance(module, m.Experts), module.matrix if module.frozen else 0
+        rows.setdefault(step.precision.of(module), []).append((routed, n * matrix))
+        rows.setdefault(step.precision.other, []).append((routed, n * (module.parameters - matrix)))
+    return {f: Parameters(*(sum(n for routed, n in r if routed is of) for of in (False, True))) for f, r in rows.items()}
+
+
+def stored_bytes(modules: Iterable[tuple[m.Module, Count]], step: Training, layout: Layout, shared: bool) -> Count:
+    """Bytes of the weights of modules; `shared`: shared out over the ranks that hold copies."""
+    return sum(p.bytes(fmt, layout, shared) for fmt, p in stored(modules, step).items())
+
+
 def trained(*ranks: Model) -> Parameters:
     """The parameters that learn, of the stages that a rank holds."""
     return parameters((module, n) for rank in ranks for module, n in rank.modules() if not module.frozen)
@@ -194,20 +217,20 @@ def memory_of(
     copies of a stage share its state out too, so that this is half of what a rank holds of it.
     """
     precision, zero, full = micro.precision, layout.zero, micro.recompute == "full"
-    stored, learning, everything = FORMATS[micro.recipe.weights], trained(rank), parameters(rank.modules())
+    learning = trained(rank)
     each: Count = 0
     working: Count = 0
     for block, n in rank.blocks:
         layer = layer_bytes(block.modules, micro) if known is None else known[id(block)]
         each = each + n * (layer.input if full else layer.kept)
-        gathered = 2 * stored.bytes(block.parameters) if zero >= 3 else 0
+        gathered = 2 * stored_bytes(((x, 1) for x in block.modules), micro, layout, False) if zero >= 3 else 0
         working = most(working, layer.widest + (layer.kept if full else 0) + gathered)
-    working = working + kept_bytes(rank.head, micro) + (0 if zero >= 2 else stored.bytes(table(rank)))
+    working = working + kept_bytes(rank.head, micro) + (0 if zero >= 2 else precision.other.bytes(table(rank)))
     groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
     layout = sharing(micro, layout)
     state = 0 if "optimizer" in micro.offload else learning.bytes(precision.optimizer, layout, zero >= 1)
     memory = TrainingMemory(
-        everything.bytes(stored, layout, zero >= 3), learning.bytes(precision.gradients, layout, zero >= 2),
+        stored_bytes(rank.modules(), micro, layout, zero >= 3), learning.bytes(precision.gradients, layout, zero >= 2),
         state, 0, working, CONTEXT + COMMUNICATOR * groups, each, 0,
     )  # fmt: skip
     return memory.keeping(in_flight, micro)

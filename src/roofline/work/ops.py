@@ -353,10 +353,15 @@ class Backward(Op):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Loss(Op):
-    """Cross-entropy of `rows` rows of `width` logits."""
+    """Cross-entropy of `rows` rows of `width` logits.
+
+    Elements that it keeps until its backward pass: `kept` in the format of the stream, `single` in fp32.
+    """
 
     rows: Count
     width: Count
+    kept: Count = 0
+    single: Count = 0
 
 
 @record(frozen=True, kw_only=True, eq=False)

@@ -18,6 +18,10 @@ from roofline.model.maths import Count
 from roofline.model.precision import ROLES, Precision, uniform
 
 
+TRAINABLE = 8
+"""Bits of a weight below which no optimizer updates it."""
+
+
 @dataclass(frozen=True)
 class TrainingPrecision(Precision):
     """A precision with the formats of gradients and of the optimizer's state, all that a weight has of it."""

@@ -25,6 +25,8 @@ from roofline.work.step import replace as changed
 Recompute: TypeAlias = Literal["none", "selective", "full"]
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 OFFLOADS = ("optimizer", "activations")
+LossKind: TypeAlias = Literal["in-place", "eager", "fused"]
+LOSSES: tuple[LossKind, ...] = get_args(LossKind)
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
 
 
@@ -34,7 +36,10 @@ class Training(Step):
 
     `recompute`: what is not kept but run again: none, the core of attention (selective), whole layers (full), or the
     modules of the names listed. `flash`: attention keeps its scores on the chip (FlashAttention), or else runs kernel
-    by kernel. `fused_loss`: logits are made and used piece by piece and never kept. `recipe` and `optimizer`: the
+    by kernel. `loss`: how cross-entropy keeps its logits; None is as the engine does it, in place where nothing else is
+    said: in place, the logits and an fp32 copy that becomes softmax and gradient (Megatron-LM,
+    core/tensor_parallel/cross_entropy.py); eager, the logits, an fp32 copy and its log-softmax (PyTorch's
+    `cross_entropy(logits.float(), …)`); fused, none, made and used piece by piece (arXiv:2410.10989 §3.2). `recipe` and `optimizer`: the
     formats that weights, gradients and their state are kept in. `micro_batch`: sequences that pass together;
     `schedule`: the order in which pipeline stages take them; `overlap`: gradients and gathered weights travel while
     the passes run. `offload`: what lives in the host's memory, the `optimizer` state or the `activations`.
@@ -42,13 +47,18 @@ class Training(Step):
 
     recompute: Recompute | tuple[str, ...]
     flash: bool
-    fused_loss: bool
+    loss: LossKind | None
     recipe: Recipe
     optimizer: Optimizer
     micro_batch: Count
     schedule: str
     overlap: bool
     offload: tuple[str, ...]
+
+    @property
+    def fused_loss(self) -> bool:
+        """Whether logits are never kept."""
+        return self.loss == "fused"
 
     @property
     def precision(self) -> TrainingPrecision:
@@ -58,13 +68,17 @@ class Training(Step):
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How a step of training runs, with what holds where nothing is said; `Training` says what each means."""
+    """How a step of training runs, with what holds where nothing is said; `Training` says what each means.
+
+    `fused_loss`: short for a loss that is fused.
+    """
 
     recompute: str | Sequence[str] = "none"
     recipe: str | Recipe = "bf16"
     optimizer: str | Optimizer = "adamw"
     flash: bool = True
     fused_loss: bool = False
+    loss: str | None = None
     micro_batch: Count = 1
     schedule: str = "1f1b"
     overlap: bool = True
@@ -85,6 +99,10 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
         flag(name, getattr(how, name))
     if how.schedule not in SCHEDULES:
         raise not_one_of("schedule", how.schedule, SCHEDULES)
+    if how.loss is not None and how.loss not in LOSSES:
+        raise not_one_of("loss", how.loss, LOSSES)
+    if how.fused_loss and how.loss not in (None, "fused"):
+        raise InputError("loss", how.loss, "fused, as fused_loss says", ["fused"])
     again = how.recompute if how.recompute in RECOMPUTE else _words("recompute", how.recompute)
     away = _words("offload", how.offload)
     if isinstance(how.recompute, str) and again not in RECOMPUTE and len(again) < 2:
@@ -93,8 +111,8 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
         if name not in OFFLOADS:
             raise not_one_of("offload", name, OFFLOADS)
     given: dict[str, Any] = {
-        "queries": (entry,), "logits": "all", "parts": 1, "recompute": again, "fused_loss": how.fused_loss,
-        "recipe": recipe_named(how.recipe), "optimizer": optimizer_named(how.optimizer), "schedule": how.schedule,
+        "queries": (entry,), "logits": "all", "parts": 1, "recompute": again,
+        "loss": "fused" if how.fused_loss else how.loss, "recipe": recipe_named(how.recipe), "optimizer": optimizer_named(how.optimizer), "schedule": how.schedule,
         "offload": away, "flash": how.flash, "micro_batch": count("micro_batch", how.micro_batch, 1),
         "overlap": how.overlap,
     }  # fmt: skip
@@ -121,7 +139,9 @@ def with_batch(step: Training, batch: Count) -> Training:
 def with_options(step: Training, **options: Any) -> Training:
     """The same sequences with some options of `training` changed."""
     (query,) = step.queries
-    names = ("recompute", "recipe", "optimizer", "flash", "fused_loss", "micro_batch", "schedule", "overlap", "offload")
+    names = ("recompute", "recipe", "optimizer", "flash", "loss", "micro_batch", "schedule", "overlap", "offload")
+    if "fused_loss" in options:
+        options = {"loss": None, **options}
     return training(query.count, query.new, **{**{n: getattr(step, n) for n in names}, **options})
 
 
@@ -161,10 +181,15 @@ def loss(head: o.MatMul, step: Training) -> o.Op:
     """Cross-entropy over the logits in fp32: cast, log-softmax, and the same back. Fused: read once, written once.
 
     In units of the logits: cast reads 1 and writes 2, log-softmax reads 2 and writes 2; back, it reads 4 and writes 2,
-    and the cast reads 2 and writes 1.
+    and the cast reads 2 and writes 1. What is kept: see `Training`; logits that are in fp32 already have no copy of it.
     """
     once = 1 if step.fused_loss else 4
-    return o.Loss(name="loss", rows=head.m, width=head.n, input=once * head.output, output=(once - 1) * head.output)
+    singles = {"fused": 0, "eager": 2}.get(step.loss or "in-place", 1)
+    spared = singles > 0 and step.precision.activations.bits >= 32
+    return o.Loss(
+        name="loss", rows=head.m, width=head.n, input=once * head.output, output=(once - 1) * head.output,
+        kept=head.output if singles else 0, single=(singles - spared) * head.output,
+    )  # fmt: skip
 
 
 Gradients = Callable[[Any], Iterator[o.Op]]
@@ -290,7 +315,7 @@ def _scores(op: o.Choose) -> Kept:
 
 @KEPT.of(o.Loss)
 def _logits(op: o.Loss) -> Kept:
-    return Kept(single=op.output // 3)
+    return Kept(stream=op.kept, single=op.single)
 
 
 @KEPT.of(o.Rotate, o.Lookup, o.Communicate, o.Backward, o.Update)
