@@ -10,6 +10,8 @@ from roofline.estimates.training_changes import training_remedies
 from roofline.estimates.training_memory import kept_bytes
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
+from roofline.work import ops as o
+from roofline.work.training import step_ops
 
 LLAMA, LARGE = rl.load("meta-llama/Llama-3.1-8B"), rl.load("meta-llama/Llama-3.1-70B")
 HUGE, MIXTURE, DEEP = (
@@ -176,3 +178,51 @@ def test_an_engine_has_its_own_loss() -> None:
         rl.training(1, 1, loss="eager", fused_loss=True)
     with pytest.raises(rl.InputError, match="loss"):
         rl.training(1, 1, loss="chunky")
+
+
+# -- collectives of the backward pass ------------------------------------------------------------------------------
+def exchanged(layout: Layout, axis: str) -> list[o.Communicate]:
+    """The collectives of one layer along an axis, forward and backward, of one sequence of 4096 tokens."""
+    (block, _), *_ = rl.shard(LLAMA, layout).blocks
+    ops = step_ops(block.modules, rl.training(1, 4096))
+    return [op for op in ops if isinstance(op, o.Communicate) and op.axis == axis]
+
+
+def test_sequence_parallelism_has_ten_collectives_a_layer_of_which_six_show() -> None:
+    """Forward two all-gathers and two reduce-scatters, backward as many and two all-gathers more (arXiv:2205.05198,
+    §4.2.2): the inputs' beside their gradient, its reduce-scatter beside the weights' gradient. Each is of s·b·h elements.
+    """
+    ops = exchanged(Layout(tp=8, sp=True), "tp")
+    kinds = [(op.phase, op.collective) for op in ops]
+    assert kinds.count(("forward", "all_gather")) == kinds.count(("forward", "reduce_scatter")) == 2
+    assert kinds.count(("backward", "all_gather")) == 4
+    assert kinds.count(("backward", "reduce_scatter")) == 2
+    assert len(ops) == 10
+    assert all(op.elements == 4096 * 4096 for op in ops)
+    assert len([op for op in ops if not op.beside]) == 6
+    assert [op.beside for op in ops if op.beside] == ["backward", "weight"] * 2
+
+
+def test_collectives_beside_products_are_exposed_where_they_are_longer() -> None:
+    """A layer's six are all that shows where links are fast; a schedule that puts the weights' off shows eight.
+
+    The second stage has 16 layers, and a head with an all-gather, and its reduce-scatter beside the weights' gradient.
+    """
+    given = {"batch": 8, "tokens": 8192, "on": "2xdgx-h100", "layout": "tp=8,pp=2,sp"}
+    shown, apart = (
+        rl.train(LLAMA, schedule=s, **given).stages[1].passes.exchange["tp"].expected for s in ("1f1b", "zb-h1")
+    )
+    assert apart / shown == pytest.approx((16 * 8 + 2) / (16 * 6 + 1), rel=1e-6)
+
+
+@pytest.mark.parametrize("exchange", ["ring", "all_gather"])
+def test_context_parallelism_sends_keys_and_values_again(exchange: str) -> None:
+    """Ring attention (arXiv:2310.01889 §3): keys and values forward, backward again, and their gradients: three times.
+
+    A token has 2 · 8 heads · 128 of them; 4096 tokens of a sequence.
+    """
+    ops = exchanged(Layout(cp=4, exchange=exchange), "cp")
+    assert [(op.phase, op.collective) for op in ops] == [
+        ("forward", "all_gather"), ("backward", "all_gather"), ("backward", "reduce_scatter"),
+    ]  # fmt: skip
+    assert all(op.elements == 4096 * 2 * 8 * 128 for op in ops)

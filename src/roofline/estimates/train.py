@@ -334,13 +334,24 @@ def _flops(model: Model, step: Training) -> Count:
 
 
 # -- the passes of a stage -----------------------------------------------------------------------------------------
-ATTENTION, WORK = "attention", "work"
-"""What a pass does on the chip; besides there are the axes along which it communicates."""
+ATTENTION, WORK, BESIDE = "attention", "work", "beside"
+"""What a pass does on the chip, beside which some travels or none; else the axes along which it communicates."""
+
+
+BESIDE_PHASES = ("backward", "weight")
+APART = ("zb-h1", "zb-h2", "dualpipe")
+"""Schedules that put off the gradients of weights."""
 
 
 def by_pass(section: str, op: o.Op, kind: str) -> Hashable:
     """The section of the model, the pass, and what is done in it: an axis of communication, attention, other work."""
-    what = op.axis if isinstance(op, o.Communicate) else ATTENTION if isinstance(op.origin, o.Attend) else WORK
+    what: Hashable = WORK
+    if isinstance(op, o.Communicate):
+        what = (op.axis, op.beside) if op.beside else op.axis
+    elif isinstance(op.origin, o.Attend):
+        what = ATTENTION
+    elif isinstance(op, o.MatMul) and op.phase in BESIDE_PHASES and (is_array(op.gathered) or op.gathered > 1):
+        what = BESIDE
     return section, PASSES[op.phase], what
 
 
@@ -361,7 +372,7 @@ class Sections:
         both = reduce(Total.__add__, parts, EMPTY)
         return grade_of(both.graded, both.expected)
 
-    def of(self, rank: Model, number: int, what: str) -> Span:
+    def of(self, rank: Model, number: int, what: Hashable) -> Span:
         """Seconds of a pass of a rank."""
         keys = (((section, number, what), n) for section, n in _layers(rank))
         return total(_span(self.totals[key]).times(n) for key, n in keys if key in self.totals)
@@ -378,19 +389,24 @@ def _passes(rank: Model, sections: Sections, micro: Training, layout: Layout) ->
 
     DualPipe runs one micro-batch's exchange of tokens beside another's arithmetic (arXiv:2412.19437 §3.2.1).
 
-    A ring of keys and values travels while attention runs, and only what is longer than attention shows.
+    A ring of keys and values travels while attention runs, and only what is longer than attention shows. So do the
+    collectives beside a product's gradients; not beside those of its weights where the schedule puts them off.
     """
     exchange: dict[str, Span] = {}
     passes: list[Span] = []
+    hides = BESIDE_PHASES[:1] if micro.schedule in APART else BESIDE_PHASES
     for number in range(3):
         attention = sections.of(rank, number, ATTENTION)
-        work = sections.of(rank, number, WORK) + attention
+        work = sections.of(rank, number, WORK) + attention + sections.of(rank, number, BESIDE)
         for axis in ("tp", "ep", "cp"):
             sent = sections.of(rank, number, axis)
             if axis == "cp" and layout.exchange == "ring":
                 shown = sent.minus(attention)
             else:
                 shown = sent.minus(work) if axis == "ep" and micro.schedule == "dualpipe" else sent
+            for phase in BESIDE_PHASES:
+                products = sections.of(rank, PASSES[phase], BESIDE) if phase in hides else NOTHING
+                shown = shown + sections.of(rank, number, (axis, phase)).minus(products)
             exchange[axis] = exchange.get(axis, NOTHING) + shown
             work = work + shown
         passes.append(work)

@@ -250,9 +250,20 @@ OPPOSITE = {
 
 @GRADIENTS.of(o.Communicate)
 def _communicate(op: o.Communicate) -> Iterator[o.Op]:
-    """The adjoint: what was gathered is reduced and scattered, and the other way round."""
+    """The adjoint: what was gathered is reduced and scattered, and the other way round.
+
+    What is not kept is gathered `again`: the tokens of a product's inputs, while it computes their gradient, which is
+    reduced and scattered while it computes that of its weights (arXiv:2205.05198 §4.2.2; Megatron-LM,
+    core/tensor_parallel/layers.py, where linear layers communicate asynchronously), so that of ten collectives of a layer
+    six are waited for. And the keys and values of other ranks, which go round beside their gradients (ring attention,
+    arXiv:2310.01889 §3).
+    """
+    product = op.again and op.axis == "tp"
+    if op.again:
+        name = f"{op.name}_again"
+        yield replace(op, name=name, phase="backward", again=False, beside="backward" if product else "")
     adjoint = OPPOSITE.get(op.collective, op.collective)
-    yield replace(op, name=f"{op.name}_backward", phase="backward", collective=adjoint)
+    yield replace(op, name=f"{op.name}_backward", phase="backward", collective=adjoint, beside="weight" if product else "")
 
 
 @GRADIENTS.of(o.Backward, o.Update)
