@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from roofline.model.checks import count, flag
 from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count
+from roofline.model.maths import Count, least, some
 from roofline.model.modules import Module
 from roofline.model.table import KindTable
 from roofline.work import ops as o
@@ -174,7 +174,10 @@ def run_again(op: o.Op, step: Training, whole: bool) -> bool:
         return whole and not (isinstance(op, o.Communicate) and op.collective == "p2p")
     if step.recompute == "selective":
         return FLOWS[type(op)].core
-    return op.name in step.recompute if isinstance(step.recompute, tuple) else False
+    if not isinstance(step.recompute, tuple):
+        return False
+    again = isinstance(op, o.Communicate) and op.again and op.name.removesuffix("_gather") in step.recompute
+    return op.name in step.recompute or again
 
 
 def loss(head: o.MatMul, step: Training) -> o.Op:
@@ -363,24 +366,92 @@ def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, K
     """The ops of a layer that keep something, and what: products that read one stream keep it once.
 
     A stream is known by its width; a norm or a residual sum starts the next, and what attention, a scan or an
-    activation makes is read by one product alone. What is run again keeps its inputs, and the product behind it
-    nothing; attention's scores are then not kept.
+    activation makes is read by one product alone. What is run again keeps what it reads, and what it makes is made again:
+    whoever reads that keeps nothing. But of attention the output stays, and its scores and their sums do not.
     """
     seen: set[Any] = set()
-    again = own = False
+    own = False
+    earlier: list[tuple[o.Op, bool]] = []
     for op in forward_ops(modules, step):
-        flow = FLOWS[type(op)]
+        if isinstance(op, o.Communicate):
+            continue
+        flow, repeated = FLOWS[type(op)], run_again(op, step, whole=False)
         if flow.restarts:
             seen.clear()
-        repeated = run_again(op, step, whole=False)
-        behind, again = again, repeated and not flow.core
-        if repeated and isinstance(op, o.Attend):
-            op = replace(op, flash=True)
-        if isinstance(op, o.MatMul) and op.groups == 1 and not op.frozen and not own:
+        needs = _needs(op, repeated, earlier)
+        earlier.append((op, repeated and not flow.core))
+        if isinstance(op, o.MatMul) and op.groups == 1 and not (op.frozen and not repeated) and not own:
             key = (op.k if isinstance(op.k, int) else id(op.k), op.part == "head")
             if key in seen:
                 continue
             seen.add(key)
         own = flow.makes or (own and not flow.product)
-        needs = kept(op)
-        yield op, replace(needs, products=0) if behind else needs
+        yield op, needs
+
+
+Earlier: TypeAlias = Sequence[tuple[o.Op, bool]]
+"""The ops of a layer so far, and whether what each makes is made again."""
+
+
+def _needs(op: o.Op, repeated: bool, earlier: Earlier) -> Kept:
+    """What an op keeps, less what is made again."""
+    if isinstance(op, o.Attend):
+        needs = kept(replace(op, flash=True) if repeated else op)
+        single = 0 if repeated else needs.single
+        inputs = op.tokens * (op.heads * op.qk_dim + op.kv_width)
+        return replace(needs, stream=needs.stream - _remade(inputs, earlier), single=single)
+    needs = kept(op)
+    if repeated and isinstance(op, (o.MatMul, o.ExpertMatMul)) and op.frozen:
+        needs = kept(replace(op, frozen=False))
+    if repeated and isinstance(op, o.Rotate):
+        return Kept(stream=op.input - _remade(op.input, earlier))
+    if repeated and isinstance(op, o.Sum) and not op.weighted:  # of its terms the norm behind the last one keeps one
+        needs = Kept(stream=op.input - op.output)
+    remade = _reads_remade(op, earlier)
+    return replace(needs, products=0, stream=0) if remade else needs
+
+
+def _reads_remade(op: o.Op, earlier: Earlier) -> bool:
+    """Whether what an op reads is made again: it reads what the op before it made.
+
+    But norms of queries and of keys stand side by side, products one after another read another stream, none reads what
+    positions turned, and experts read tokens that came from elsewhere.
+    """
+    if isinstance(op, o.ExpertMatMul) and op.up:
+        return False
+    before = list(earlier)
+    aside = o.Normalise if isinstance(op, o.Normalise) else o.Rotate if isinstance(op, o.MatMul) else ()
+    while before and isinstance(before[-1][0], aside):
+        before.pop()
+    if not before:
+        return False
+    last, remade = before[-1]
+    chained = not isinstance(op, o.MatMul) or not isinstance(last, o.MatMul) or op.k is last.n or _alike(op.k, last.n)
+    return remade and chained
+
+
+def _alike(one: Count, other: Count) -> bool:
+    return isinstance(one, int) and isinstance(other, int) and one == other
+
+
+def _remade(needed: Count, earlier: Earlier) -> Count:
+    """Of the elements of queries, keys and values, those that are made again, from the last op that makes some on.
+
+    Positions turn queries and keys, so that only the rest is as the products or norms before them left it. What is
+    copied to every head (the positions of latent attention's keys) is made again where all that they share is.
+    """
+    left, remade, turned, normed, products, whole = needed, 0 * needed, 0 * needed, 0 * needed, 0, True
+    for source, again in reversed(earlier):
+        if products == 3 or not isinstance(source, (o.Rotate, o.Normalise, o.MatMul)):
+            break
+        behind = least(turned if isinstance(source, o.Normalise) else turned + normed, source.output)
+        share = least(source.output - behind, left)
+        whole = whole and (again or not some(share > 0))
+        left, remade = left - share, remade + share * again
+        if isinstance(source, o.MatMul):
+            turned, normed, products = turned + normed - behind, 0 * normed, products + 1
+        elif isinstance(source, o.Normalise):
+            normed = normed + share
+        else:
+            turned = turned + share
+    return needed if whole and products else remade
