@@ -226,3 +226,109 @@ def test_context_parallelism_sends_keys_and_values_again(exchange: str) -> None:
         ("forward", "all_gather"), ("backward", "all_gather"), ("backward", "reduce_scatter"),
     ]  # fmt: skip
     assert all(op.elements == 4096 * 2 * 8 * 128 for op in ops)
+
+
+# -- recomputation by name -----------------------------------------------------------------------------------------
+def freed(model: rl.Model, names: list[str] | str, layout: Layout | None = None) -> float:
+    """bf16 elements a token that a layer keeps less, of 1024 tokens, over all ranks that share them out."""
+    layout = layout or Layout()
+    (block, _) = rl.shard(model, layout).blocks[-1]
+    plain, again = (kept_bytes(block.modules, rl.training(1, 1024, recompute=r)) for r in ("none", names))
+    return (plain - again) * layout.tp / 1024 / 2
+
+
+@pytest.mark.parametrize("layout", [Layout(), Layout(tp=8, sp=True)], ids=["one", "sp"])
+@pytest.mark.parametrize(
+    ("names", "elements"),
+    [
+        (["act"], 14336),  # what the down projection reads
+        (["gate_up_proj", "act"], 3 * 14336),  # also the gate and the up projection's output
+        (["attn_norm", "ffn_norm"], 2 * 4096),  # what they make; under sp it is scattered
+        (["ffn_norm", "gate_up_proj", "act"], 4096 + 3 * 14336),
+        (["rope"], 0),  # its input must stay instead of its output
+        (["qkv_proj"], 1024),  # values; positions have turned queries and keys
+        (["qkv_proj", "rope"], 4096 + 2 * 1024),
+        (["attn_residual"], 0),  # the branch must stay instead of the sum
+        ("selective", 2 * 32),  # the sums of 32 heads' scores, in fp32
+    ],
+)
+def test_recomputing_by_name_frees_what_is_made_again(names: list[str] | str, elements: int, layout: Layout) -> None:
+    """Llama-3.1-8B, elements a token and layer: width 4096, 32 and 8 heads of 128, inner 14336."""
+    assert freed(LLAMA, names, layout) == elements
+
+
+@pytest.mark.parametrize(
+    ("names", "elements"),
+    [
+        (["q_norm", "k_norm"], 0),  # their inputs stay, positions turn their outputs
+        (["q_norm", "k_norm", "rope"], 4096 + 512),
+        (["q_norm", "k_norm", "rope", "qkv_proj"], 4096 + 512 + 512 + (4096 + 512)),
+        (["experts_act"], 8 * 768), (["experts_gate_up_proj", "experts_act"], 3 * 8 * 768),
+        (["ffn_norm"], 2048),
+    ],
+)  # fmt: skip
+def test_recomputing_norms_of_heads_and_experts(names: list[str], elements: int) -> None:
+    """Qwen3-30B-A3B: width 2048, 32 and 4 heads of 128, 8 experts of 768 a token."""
+    assert freed(MIXTURE, names) == elements
+
+
+def test_recomputing_the_up_projections_of_latent_attention() -> None:
+    """DeepSeek-V3: 128 heads of 192 of queries and keys and 128 of values, latents of 1536 and 512 normed, 64 rotated.
+
+    All are made again from the latents before their norms and the 64 (Megatron-LM's mla_up_proj with layernorm).
+    """
+    names = ["q_a_norm", "kv_a_norm", "q_b_proj", "attention_kv_b", "rope"]
+    assert freed(DEEP, names) == 128 * (192 + 192 + 128) + 1536 + 512 - 64
+
+
+def test_unknown_names_to_recompute_are_refused() -> None:
+    given = {"batch": 8, "tokens": 1024, "on": "dgx-h100", "layout": "tp=8"}
+    for names in ("nonsense,act", ["act", "nonsense"]):
+        with pytest.raises(rl.InputError, match="nonsense") as caught:
+            rl.train(LLAMA, recompute=names, **given)
+        assert caught.value.field == "recompute"
+    assert rl.train(LLAMA, recompute="act,", **given).recompute == "act"
+
+
+def test_what_frees_nothing_says_so() -> None:
+    given = {"batch": 8, "tokens": 4096, "on": "dgx-h100", "layout": "tp=8,sp"}
+    (note,) = rl.train(LLAMA, recompute="selective", **given).notes
+    assert "frees 0." in note
+    assert "flash attention keeps no scores" in note
+    assert rl.train(LLAMA, recompute=["rope"], **given).notes
+    for recompute in ("none", "full", ["attn_norm", "ffn_norm"]):
+        assert not rl.train(LLAMA, recompute=recompute, **given).notes
+    assert not rl.train(LLAMA, recompute="selective", flash=False, **given).notes
+
+
+# -- utilization ---------------------------------------------------------------------------------------------------
+def test_mfu_by_both_definitions() -> None:
+    """405B at 131,072 tokens (arXiv:2407.21783 §3.3.2): 6·N and 12·L·H·Q·T of a token, of which a mask leaves half.
+
+    PaLM's formula (arXiv:2204.02311, App. B) takes the whole; N without the embedding, which multiplies nothing.
+    """
+    tokens = 131072
+    e = rl.train(HUGE, batch=16, tokens=tokens, on="2048xh100-sxm", layout="tp=8,cp=16,pp=16,sp,zero=1")
+    products = 6 * (HUGE.parameters - 128256 * 16384)
+    square = 12 * 126 * 128 * 128 * tokens
+    rate = e.tokens_per_second_per_chip / 989.4e12
+    assert e.mfu == pytest.approx(rate * (products + square / 2), rel=2e-3)
+    assert e.mfu_palm == pytest.approx(rate * (products + square), rel=2e-3)
+    assert e.mfu_palm / e.mfu == pytest.approx(48.6 / 34.7, rel=2e-3)
+
+
+def test_hardware_flops_count_the_squares_that_kernels_without_a_mask_multiply() -> None:
+    """Kernel by kernel q·kᵀ and its product with v run on all pairs: 12·L·H·Q·T forward and backward, half of them masked."""
+    given = {"batch": 8, "tokens": 4096, "on": "dgx-h100", "layout": "tp=8"}
+    flash, eager = (rl.train(LLAMA, flash=f, **given) for f in (True, False))
+    masked = 6 * 32 * 32 * 128 * 4096 * (4096 - 1) * 8
+    assert flash.hardware_flops == flash.model_flops == eager.model_flops
+    assert eager.hardware_flops - eager.model_flops == masked
+    assert eager.hfu > eager.mfu
+
+
+# -- draft layers --------------------------------------------------------------------------------------------------
+def test_a_draft_layer_that_learns_is_not_said_to_be_left_out() -> None:
+    given = {"batch": 64, "tokens": 4096, "on": "64xh800-sxm", "layout": "pp=4,dp=4,ep=4,zero=1"}
+    assert any("multi-token-prediction" in note for note in rl.train(DEEP, **given).model.not_counted)
+    assert not any("multi-token-prediction" in note for note in rl.train(DEEP, drafts=1, **given).model.not_counted)

@@ -73,7 +73,7 @@ def train(
     schedule:
         Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe`.
     recompute:
-        `none`, `selective` (attention's core), `full`, or names of modules separated by commas.
+        `none`, `selective` (attention's core), `full`, or names of modules, each with a comma behind it.
     recipe:
         Formats of products, weights, gradients and master: `bf16`, `bf16-gradients`, `bf16-pure`, `fp16`, `fp32`,
         `fp8`, `fp8-block`, `mxfp8`, `nvfp4`, `qlora` (with --lora).
@@ -164,4 +164,6 @@ def train(
             print_line("")
             print_text(views.fixes_text(ways))
     warn(result.model)
+    for note in result.notes:
+        print(f"note: {note}", file=sys.stderr)
     refuse(result.fits, misfit(result.memory) if json else "")

@@ -36,6 +36,7 @@ from roofline.estimates.step import Estimate, check_context
 from roofline.estimates.training_memory import (
     LayerBytes,
     TrainingMemory,
+    kept_bytes,
     layer_bytes,
     memory_of,
     sharing,
@@ -52,7 +53,7 @@ from roofline.machine.target import mode_named
 from roofline.machine.timing import time_op
 from roofline.model import modules as m
 from roofline.model.adapters import with_drafts, with_lora
-from roofline.model.errors import InputError
+from roofline.model.errors import InputError, not_one_of
 from roofline.model.formats import FORMATS
 from roofline.model.load import model_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most, some
@@ -61,10 +62,11 @@ from roofline.model.quantization.asked import formats_of
 from roofline.result import Figured, Flag, Units, Word
 from roofline.work import ops as o
 from roofline.work.analysis import analyze
+from roofline.work.counting import SQUARE, STANDARD, Counting
 from roofline.work.recipe import TRAINABLE
 from roofline.work.step import Queries
 from roofline.work.step import replace as changed
-from roofline.work.training import RECOMPUTE, Training, training, with_batch, with_options
+from roofline.work.training import RECOMPUTE, Training, forward_ops, training, with_batch, with_options
 
 HOST_SHARE = 0.8
 """Share of the host link's bandwidth that offloading reaches: an assumption."""
@@ -135,8 +137,8 @@ class TrainingEstimate(Deployed):
         "recompute": "", "loss": "", "schedule": "", "batch": "", "batch_per_replica": "", "tokens_each": "", "micro_batch": "",
         "micro_batches": "", "time": "s",
         "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "bubble": "share", "model_flops": "FLOP",
-        "hardware_flops": "FLOP", "mfu": "share", "hfu": "share", "tokens_per_second": "tokens/s",
-        "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s", "grade": "", "stages": "",
+        "hardware_flops": "FLOP", "mfu": "share", "mfu_palm": "share", "hfu": "share", "tokens_per_second": "tokens/s",
+        "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s", "grade": "", "notes": "", "stages": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"time": "span"}
 
@@ -256,8 +258,8 @@ class TrainingEstimate(Deployed):
 
     @cached_property
     def hardware_flops(self) -> Count:
-        """FLOPs of one step, what is run again included."""
-        return _flops(self.model, self.step)
+        """FLOPs of one step, what is run again included, and masked pairs where attention runs kernel by kernel."""
+        return _flops(self.model, self.step, STANDARD if self.step.flash else SQUARE)
 
     @cached_property
     def model_flops(self) -> Count:
@@ -266,8 +268,18 @@ class TrainingEstimate(Deployed):
 
     @property
     def mfu(self) -> Count:
-        """Model FLOPs utilization: FLOPs of forward and backward / (chips · peak · time) (arXiv:2204.02311, App. B)."""
+        """Model FLOPs utilization: FLOPs of forward and backward / (chips · peak · time).
+
+        Attention counts the pairs that its mask leaves, as Megatron-LM does (training/training.py,
+        `num_floating_point_operations`).
+        """
         return self.model_flops / (self.chips * self.peak * self.time)
+
+    @property
+    def mfu_palm(self) -> Count:
+        """The same as PaLM defines it: attention counts its whole square (arXiv:2204.02311, App. B)."""
+        whole = _flops(self.model, with_options(self.step, recompute="none"), SQUARE)
+        return whole / (self.chips * self.peak * self.time)
 
     @property
     def hfu(self) -> Count:
@@ -321,15 +333,38 @@ class TrainingEstimate(Deployed):
         )
         return np.broadcast_to(grade, self.shape) if self.shape else grade
 
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What was asked for and does next to nothing."""
+        if self.step.recompute in ("none", "full"):
+            return ()
+        micro = with_batch(self.step, self.step.micro_batch)
+        kept, plain = (_blocks_keep(self.stages, s) for s in (micro, with_options(micro, recompute="none")))
+        freed = 1 - float(np.min(kept / plain)) if np.all(plain) else 0.0
+        if freed >= LITTLE:
+            return ()
+        flash = self.step.recompute == "selective" and self.step.flash
+        why = ": flash attention keeps no scores" if flash else ""
+        return (f"recompute {self.recompute} costs time and frees {100 * freed:.1f} % of the activations{why}",)
+
     def micro(self, stage: Stage) -> Estimate:
         """One micro-batch on a stage, op by op."""
         step = with_batch(self.step, self.step.micro_batch)
         return Estimate(self.asked, step, stage_plan=Plan(stage.rank, self.asked.target))
 
 
-def _flops(model: Model, step: Training) -> Count:
+LITTLE = 0.01
+"""The share of the activations below which running something again is said to free nothing."""
+
+
+def _blocks_keep(stages: Iterable[Stage], micro: Training) -> Any:
+    """Bytes that the layers of all stages keep of one micro-batch."""
+    return np.asarray(sum(n * kept_bytes(block.modules, micro) for s in stages for block, n in s.rank.blocks), float)
+
+
+def _flops(model: Model, step: Training, counting: Counting = STANDARD) -> Count:
     """FLOPs of a step, by what one sequence takes: every sequence is as long."""
-    one = analyze(model, with_batch(step, 1)).flops
+    one = analyze(model, with_batch(step, 1), counting=counting).flops
     return one * step.queries[0].count
 
 
@@ -763,6 +798,13 @@ def check(model: Model, step: Training, layout: Layout) -> Count:
     check_context(model, step)
     if FORMATS[step.recipe.weights].bits < TRAINABLE and not any(x.frozen for x, _ in model.modules()):
         raise InputError("recipe", step.recipe.name, f"one whose weights can learn, or adapters; {step.recipe.about}")
+    if isinstance(step.recompute, tuple):
+        sections = (model.embedding, model.head, *(block.modules for block, _ in model.blocks))
+        ops = [op for modules in sections for op in forward_ops(modules, with_batch(step, 1))]
+        names = list(dict.fromkeys(op.name for op in ops))
+        for name in step.recompute:
+            if name not in names:
+                raise not_one_of("recompute", name, names)
     if some(layout.ep > 1) and not any(isinstance(x, m.Experts) for x, _ in model.modules()):
         raise InputError("layout.ep", layout.ep, f"1: {model.name} has no experts to share out", ["1"])
     (query,) = step.queries

@@ -89,7 +89,8 @@ def training_step_text(e: TrainingEstimate) -> str:
         f"exposed     {sent} of communication in a step",
         f"optimizer   {seconds(e.update.expected)}",
         f"rate        {e.tokens_per_second:,.0f} tokens/s, {e.tokens_per_second_per_chip:,.0f} per chip",
-        f"MFU         {percent(e.mfu)}: model FLOPs, {si(e.model_flops, 'FLOP')} a step, over chips · peak · time",
+        f"MFU         {percent(e.mfu)}: model FLOPs, {si(e.model_flops, 'FLOP')} a step, over chips · peak · time; "
+        f"{percent(e.mfu_palm)} with attention's masked half (PaLM)",
         f"HFU         {percent(e.hfu)}: with what is run again, {si(e.hardware_flops, 'FLOP')}",
         f"grade       {e.grade}: {GRADES[e.grade]}",
     ]

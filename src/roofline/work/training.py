@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from roofline.model.checks import count, flag
-from roofline.model.errors import InputError, not_one_of
+from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.maths import Count, least, some
 from roofline.model.modules import Module
 from roofline.model.table import KindTable
@@ -105,8 +105,9 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
         raise InputError("loss", how.loss, "fused, as fused_loss says", ["fused"])
     again = how.recompute if how.recompute in RECOMPUTE else _words("recompute", how.recompute)
     away = _words("offload", how.offload)
-    if isinstance(how.recompute, str) and again not in RECOMPUTE and len(again) < 2:
-        raise not_one_of("recompute", how.recompute, RECOMPUTE)
+    if isinstance(how.recompute, str) and again not in RECOMPUTE and "," not in how.recompute:
+        expected = "none, selective, full, or names of modules, a comma behind each"
+        raise InputError("recompute", how.recompute, expected, nearest(how.recompute, RECOMPUTE))
     for name in away:
         if name not in OFFLOADS:
             raise not_one_of("offload", name, OFFLOADS)
