@@ -49,6 +49,8 @@ def train(
     law: LawName = "calibrated",
     run_tokens: float | None = None,
     mtbf_hours: float | None = None,
+    save_seconds: float | None = None,
+    restart_seconds: float | None = None,
     revision: Revision = None,
     headers: Headers = False,
     timeline: Switch = False,
@@ -100,6 +102,10 @@ def train(
         Tokens of the whole run, for its days, cost and energy (1e12 and the like).
     mtbf_hours:
         Mean hours between failures of one chip (50,000).
+    save_seconds:
+        That a checkpoint holds the run up (10: copied to the hosts' memory, and written from there beside the run).
+    restart_seconds:
+        From a failure until the run goes on (600).
     timeline:
         Draw the schedule.
     trace:
@@ -109,7 +115,6 @@ def train(
     force:
         Overwrite the trace.
     """
-    from roofline.estimates.run import MTBF_HOURS
     from roofline.estimates.run import run as run_of
     from roofline.estimates.train import train as estimate
     from roofline.estimates.training_changes import fixes
@@ -119,8 +124,11 @@ def train(
     from roofline.show.estimate import first_line, misfit
     from roofline.show.tables import print_json, print_line, print_tables, print_text
 
-    if mtbf_hours is not None and run_tokens is None:
-        raise InputError("--mtbf-hours", mtbf_hours, "--run-tokens beside it: it is of a whole run")
+    whole = {"mtbf_hours": mtbf_hours, "save_seconds": save_seconds, "restart_seconds": restart_seconds}
+    asked = {name: value for name, value in whole.items() if value is not None}
+    if asked and run_tokens is None:
+        name, value = next(iter(asked.items()))
+        raise InputError(f"--{name.replace('_', '-')}", value, "--run-tokens beside it: it is of a whole run")
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
     built = load(model, revision=revision, headers=headers)
@@ -131,7 +139,7 @@ def train(
     )  # fmt: skip
     run = None
     if run_tokens is not None:
-        run = run_of(result, run_tokens, MTBF_HOURS if mtbf_hours is None else mtbf_hours)
+        run = run_of(result, run_tokens, **asked)
     if not result.fits and sys.stderr.isatty():
         print("does not fit; looking for what would …", file=sys.stderr)
     ways = () if result.fits else fixes(result, on)

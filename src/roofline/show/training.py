@@ -104,7 +104,8 @@ def run_text(r: Run) -> str:
         f"{r.tokens:.4g} tokens: {r.steps:,} steps, {r.seconds / 86400:,.1f} days ({low / 86400:,.1f} to "
         f"{high / 86400:,.1f}), {r.chip_hours:,.0f} chip hours",
         f"failures    one in {seconds(r.failures_apart)}; a checkpoint every {seconds(r.checkpoint_interval)}; "
-        f"{100 * r.progress:.1f} % of the time is progress",
+        f"{100 * r.progress:.1f} % of the time is progress (goodput), with {r.save_seconds:g} s for a checkpoint and "
+        f"{r.restart_seconds:g} s after a failure",
     ]
     if r.cost is not None and r.estimate.chip.price is not None:
         price = r.estimate.chip.price
