@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import roofline as rl
 from roofline.estimates.schedule import StageTimes, length
 from roofline.estimates.training_changes import training_remedies
 from roofline.estimates.training_memory import kept_bytes
-from roofline.layout.layout import Layout
+from roofline.layout.layout import Exchange, Layout
 from roofline.machine.fabric import cluster_named
 from roofline.work import ops as o
 from roofline.work.training import step_ops
@@ -85,7 +87,7 @@ def test_shared_gradients_are_reduced_after_every_micro_batch() -> None:
 
     70B on 8 nodes, tp=8, dp=8: a reduce-scatter sends 7/8 of a rank's 4-byte gradients by 50 GB/s, 64 times.
     """
-    step = {"batch": 512, "tokens": 4096, "on": "8xdgx-h100", "overlap": False}
+    step: dict[str, Any] = {"batch": 512, "tokens": 4096, "on": "8xdgx-h100", "overlap": False}
     one, two = (rl.train(LARGE, layout=f"tp=8,dp=8,zero={z}", **step) for z in (1, 2))
     rank = rl.shard(LARGE, Layout(tp=8, dp=8)).parameters
     assert one.micro_batches == two.micro_batches == 64
@@ -112,7 +114,7 @@ def test_dualpipe_holds_two_copies_of_the_parameters(zero: int) -> None:
 
     Copies are replicas, so that ZeRO shares their state out over twice as many ranks.
     """
-    step = {"batch": 64, "tokens": 4096, "on": "64xh800-sxm"}
+    step: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "64xh800-sxm"}
     dual = rl.train(MIXTURE, schedule="dualpipe", layout=f"pp=4,dp=4,ep=4,zero={zero}", **step)
     plain = rl.train(MIXTURE, layout=f"pp=4,dp=4,ep=4,zero={zero}", **step)
     for i in range(4):
@@ -168,7 +170,7 @@ def test_logits_take_what_their_loss_keeps(loss: str | None, recipe: str, bytes_
 
 
 def test_an_engine_has_its_own_loss() -> None:
-    given = {"batch": 8, "tokens": 1024, "on": "dgx-h100", "layout": "dp=8,zero=3"}
+    given: dict[str, Any] = {"batch": 8, "tokens": 1024, "on": "dgx-h100", "layout": "dp=8,zero=3"}
     megatron, fsdp, fused = (
         rl.train(LLAMA, **given, **more) for more in ({}, {"engine": "fsdp"}, {"engine": "fsdp", "fused_loss": True})
     )
@@ -190,7 +192,7 @@ def exchanged(layout: Layout, axis: str) -> list[o.Communicate]:
 
 def test_sequence_parallelism_has_ten_collectives_a_layer_of_which_six_show() -> None:
     """Forward two all-gathers and two reduce-scatters, backward as many and two all-gathers more (arXiv:2205.05198,
-    §4.2.2): the inputs' beside their gradient, its reduce-scatter beside the weights' gradient. Each is of s·b·h elements.
+    §4.2.2): the inputs' beside their gradient, its reduce-scatter beside the weights' gradient. Each is of s·b·h.
     """
     ops = exchanged(Layout(tp=8, sp=True), "tp")
     kinds = [(op.phase, op.collective) for op in ops]
@@ -208,7 +210,7 @@ def test_collectives_beside_products_are_exposed_where_they_are_longer() -> None
 
     The second stage has 16 layers, and a head with an all-gather, and its reduce-scatter beside the weights' gradient.
     """
-    given = {"batch": 8, "tokens": 8192, "on": "2xdgx-h100", "layout": "tp=8,pp=2,sp"}
+    given: dict[str, Any] = {"batch": 8, "tokens": 8192, "on": "2xdgx-h100", "layout": "tp=8,pp=2,sp"}
     shown, apart = (
         rl.train(LLAMA, schedule=s, **given).stages[1].passes.exchange["tp"].expected for s in ("1f1b", "zb-h1")
     )
@@ -216,7 +218,7 @@ def test_collectives_beside_products_are_exposed_where_they_are_longer() -> None
 
 
 @pytest.mark.parametrize("exchange", ["ring", "all_gather"])
-def test_context_parallelism_sends_keys_and_values_again(exchange: str) -> None:
+def test_context_parallelism_sends_keys_and_values_again(exchange: Exchange) -> None:
     """Ring attention (arXiv:2310.01889 §3): keys and values forward, backward again, and their gradients: three times.
 
     A token has 2 · 8 heads · 128 of them; 4096 tokens of a sequence.
@@ -234,7 +236,7 @@ def freed(model: rl.Model, names: list[str] | str, layout: Layout | None = None)
     layout = layout or Layout()
     (block, _) = rl.shard(model, layout).blocks[-1]
     plain, again = (kept_bytes(block.modules, rl.training(1, 1024, recompute=r)) for r in ("none", names))
-    return (plain - again) * layout.tp / 1024 / 2
+    return float((plain - again) * layout.tp / 1024 / 2)
 
 
 @pytest.mark.parametrize("layout", [Layout(), Layout(tp=8, sp=True)], ids=["one", "sp"])
@@ -282,7 +284,7 @@ def test_recomputing_the_up_projections_of_latent_attention() -> None:
 
 
 def test_unknown_names_to_recompute_are_refused() -> None:
-    given = {"batch": 8, "tokens": 1024, "on": "dgx-h100", "layout": "tp=8"}
+    given: dict[str, Any] = {"batch": 8, "tokens": 1024, "on": "dgx-h100", "layout": "tp=8"}
     for names in ("nonsense,act", ["act", "nonsense"]):
         with pytest.raises(rl.InputError, match="nonsense") as caught:
             rl.train(LLAMA, recompute=names, **given)
@@ -291,7 +293,7 @@ def test_unknown_names_to_recompute_are_refused() -> None:
 
 
 def test_what_frees_nothing_says_so() -> None:
-    given = {"batch": 8, "tokens": 4096, "on": "dgx-h100", "layout": "tp=8,sp"}
+    given: dict[str, Any] = {"batch": 8, "tokens": 4096, "on": "dgx-h100", "layout": "tp=8,sp"}
     (note,) = rl.train(LLAMA, recompute="selective", **given).notes
     assert "frees 0." in note
     assert "flash attention keeps no scores" in note
@@ -318,8 +320,8 @@ def test_mfu_by_both_definitions() -> None:
 
 
 def test_hardware_flops_count_the_squares_that_kernels_without_a_mask_multiply() -> None:
-    """Kernel by kernel q·kᵀ and its product with v run on all pairs: 12·L·H·Q·T forward and backward, half of them masked."""
-    given = {"batch": 8, "tokens": 4096, "on": "dgx-h100", "layout": "tp=8"}
+    """Kernel by kernel q·kᵀ and its product with v run on all pairs, half of them masked: 12·L·H·Q·T a token."""
+    given: dict[str, Any] = {"batch": 8, "tokens": 4096, "on": "dgx-h100", "layout": "tp=8"}
     flash, eager = (rl.train(LLAMA, flash=f, **given) for f in (True, False))
     masked = 6 * 32 * 32 * 128 * 4096 * (4096 - 1) * 8
     assert flash.hardware_flops == flash.model_flops == eager.model_flops
@@ -329,7 +331,7 @@ def test_hardware_flops_count_the_squares_that_kernels_without_a_mask_multiply()
 
 # -- draft layers --------------------------------------------------------------------------------------------------
 def test_a_draft_layer_that_learns_is_not_said_to_be_left_out() -> None:
-    given = {"batch": 64, "tokens": 4096, "on": "64xh800-sxm", "layout": "pp=4,dp=4,ep=4,zero=1"}
+    given: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "64xh800-sxm", "layout": "pp=4,dp=4,ep=4,zero=1"}
     assert any("multi-token-prediction" in note for note in rl.train(DEEP, **given).model.not_counted)
     assert not any("multi-token-prediction" in note for note in rl.train(DEEP, drafts=1, **given).model.not_counted)
 

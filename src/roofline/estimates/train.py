@@ -134,8 +134,8 @@ class TrainingEstimate(Deployed):
     SCHEMA: ClassVar[str] = "roofline.training/2"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "recipe": "", "optimizer": "",
-        "recompute": "", "loss": "", "schedule": "", "batch": "", "batch_per_replica": "", "tokens_each": "", "micro_batch": "",
-        "micro_batches": "", "time": "s",
+        "recompute": "", "loss": "", "schedule": "", "batch": "", "batch_per_replica": "", "tokens_each": "",
+        "micro_batch": "", "micro_batches": "", "time": "s",
         "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "bubble": "share", "model_flops": "FLOP",
         "hardware_flops": "FLOP", "mfu": "share", "mfu_palm": "share", "hfu": "share", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s", "grade": "", "notes": "", "stages": "",
@@ -487,9 +487,9 @@ def _replicas(
 ) -> tuple[Span, Span]:
     """What reducing gradients and gathering weights adds to a step, on the stage where it adds most.
 
-    All stages that differ at once, along a first axis. Gradients that are shared out are reduced after every micro-batch,
-    since no rank can add up what it does not keep (DeepSpeed, runtime/engine.py, `allreduce_gradients`: from stage 2 at
-    every backward pass, before at the last one of a step).
+    All stages that differ at once, along a first axis. Gradients that are shared out are reduced after every
+    micro-batch, since no rank can add up what it does not keep (DeepSpeed, runtime/engine.py, `allreduce_gradients`:
+    from stage 2 at every backward pass, before at the last one of a step).
     """
     layout, zero = sharing(step, deployment.layout), deployment.layout.zero
     learning = [trained(*s.holds) for s in stages]
@@ -507,7 +507,9 @@ def _replicas(
     ):
         sharers = layout.sharers if part == "dense" else layout.expert_sharers
         grads = _along([gradient.bytes(getattr(p, part)) for p in learning], axes)
-        weights = _along([sum(f.bytes(getattr(p, part)) for f, p in by_format.items()) for by_format in everything], axes)
+        weights = _along(
+            [sum(f.bytes(getattr(p, part)) for f, p in by_format.items()) for by_format in everything], axes
+        )
         if zero == 0:
             reduced = reduced + _sent("all_reduce", grads, ranks, stride, deployment)
             continue
@@ -647,8 +649,8 @@ def train(
 
     `batch` sequences of `tokens` tokens, of all replicas together. `lora`: rank of adapters on frozen weights;
     `drafts`: multi-token-prediction layers that learn too. Options are those of `training` (recompute, recipe,
-    optimizer, flash, loss, fused_loss, micro_batch, schedule, overlap, offload) and the settings of `Settings`, the engine
-    Megatron-LM where not given. Without a layout a machine of several chips is used whole: ZeRO-1 replicas, then
+    optimizer, flash, loss, fused_loss, micro_batch, schedule, overlap, offload) and the settings of `Settings`, the
+    engine Megatron-LM where not given. Without a layout a machine of several chips is used whole: ZeRO-1 replicas, then
     tensor parallelism in a node, then stages, the first that fits. Numbers may be arrays, which broadcast; of lists of
     settings, or of options but flash, fused_loss and overlap, a `Grid`. A list of names to run again, or to offload, is
     one setting.

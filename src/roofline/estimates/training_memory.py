@@ -135,7 +135,9 @@ def stored(modules: Iterable[tuple[m.Module, Count]], step: Training) -> Mapping
         routed, matrix = isinstance(module, m.Experts), module.matrix if module.frozen else 0
         rows.setdefault(step.precision.of(module), []).append((routed, n * matrix))
         rows.setdefault(step.precision.other, []).append((routed, n * (module.parameters - matrix)))
-    return {f: Parameters(*(sum(n for routed, n in r if routed is of) for of in (False, True))) for f, r in rows.items()}
+    return {
+        f: Parameters(*(sum(n for routed, n in r if routed is of) for of in (False, True))) for f, r in rows.items()
+    }
 
 
 def stored_bytes(modules: Iterable[tuple[m.Module, Count]], step: Training, layout: Layout, shared: bool) -> Count:

@@ -200,9 +200,8 @@ _STANDARD.add(twice_forward(_STANDARD), o.Backward)
 STANDARD = Counting("standard", "multiply-add = 2, unmasked pairs only, logits where needed", _STANDARD)
 
 
-
 def attend_square(op: o.Attend) -> Count:
-    """2·heads·(qk_dim + v_dim)·square: no mask, 12·L·H·Q·T of a token's forward and backward (arXiv:2204.02311, App. B)."""
+    """2·heads·(qk_dim + v_dim)·square: no mask; 12·L·H·Q·T of a token, forward and back (arXiv:2204.02311, App. B)."""
     return 2 * op.heads * (op.qk_dim + op.v_dim) * op.square
 
 

@@ -324,7 +324,7 @@ class Communicate(Op):
     """A collective over `elements`, as its size is counted, among `ranks` chips, every `stride`-th of a cluster.
 
     `decoding`: 1 where the step adds one token to each sequence, which engines exchange by kernels of their own.
-    `again`: it is once more in the backward pass. `beside`: the phase of the products that run while it travels, if any.
+    `again`: it is once more in the backward pass. `beside`: the phase of the products that run while it travels.
     """
 
     collective: str

@@ -39,10 +39,10 @@ class Training(Step):
     by kernel. `loss`: how cross-entropy keeps its logits; None is as the engine does it, in place where nothing else is
     said: in place, the logits and an fp32 copy that becomes softmax and gradient (Megatron-LM,
     core/tensor_parallel/cross_entropy.py); eager, the logits, an fp32 copy and its log-softmax (PyTorch's
-    `cross_entropy(logits.float(), …)`); fused, none, made and used piece by piece (arXiv:2410.10989 §3.2). `recipe` and `optimizer`: the
-    formats that weights, gradients and their state are kept in. `micro_batch`: sequences that pass together;
-    `schedule`: the order in which pipeline stages take them; `overlap`: gradients and gathered weights travel while
-    the passes run. `offload`: what lives in the host's memory, the `optimizer` state or the `activations`.
+    `cross_entropy(logits.float(), …)`); fused, none, made and used piece by piece (arXiv:2410.10989 §3.2). `recipe`
+    and `optimizer`: the formats that weights, gradients and their state are kept in. `micro_batch`: sequences that
+    pass together; `schedule`: the order in which pipeline stages take them; `overlap`: gradients and gathered weights
+    travel while the passes run. `offload`: what lives in the host's memory, the `optimizer` state or the `activations`.
     """
 
     recompute: Recompute | tuple[str, ...]
@@ -113,9 +113,9 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
             raise not_one_of("offload", name, OFFLOADS)
     given: dict[str, Any] = {
         "queries": (entry,), "logits": "all", "parts": 1, "recompute": again,
-        "loss": "fused" if how.fused_loss else how.loss, "recipe": recipe_named(how.recipe), "optimizer": optimizer_named(how.optimizer), "schedule": how.schedule,
-        "offload": away, "flash": how.flash, "micro_batch": count("micro_batch", how.micro_batch, 1),
-        "overlap": how.overlap,
+        "loss": "fused" if how.fused_loss else how.loss, "recipe": recipe_named(how.recipe),
+        "optimizer": optimizer_named(how.optimizer), "schedule": how.schedule, "offload": away, "flash": how.flash,
+        "micro_batch": count("micro_batch", how.micro_batch, 1), "overlap": how.overlap,
     }  # fmt: skip
     step = object.__new__(Training)
     for name, value in given.items():
@@ -258,16 +258,18 @@ def _communicate(op: o.Communicate) -> Iterator[o.Op]:
 
     What is not kept is gathered `again`: the tokens of a product's inputs, while it computes their gradient, which is
     reduced and scattered while it computes that of its weights (arXiv:2205.05198 §4.2.2; Megatron-LM,
-    core/tensor_parallel/layers.py, where linear layers communicate asynchronously), so that of ten collectives of a layer
-    six are waited for. And the keys and values of other ranks, which go round beside their gradients (ring attention,
-    arXiv:2310.01889 §3).
+    core/tensor_parallel/layers.py, where linear layers communicate asynchronously), so that of ten collectives of a
+    layer six are waited for. And the keys and values of other ranks, which go round beside their gradients (ring
+    attention, arXiv:2310.01889 §3).
     """
     product = op.again and op.axis == "tp"
     if op.again:
         name = f"{op.name}_again"
         yield replace(op, name=name, phase="backward", again=False, beside="backward" if product else "")
     adjoint = OPPOSITE.get(op.collective, op.collective)
-    yield replace(op, name=f"{op.name}_backward", phase="backward", collective=adjoint, beside="weight" if product else "")
+    yield replace(
+        op, name=f"{op.name}_backward", phase="backward", collective=adjoint, beside="weight" if product else ""
+    )
 
 
 @GRADIENTS.of(o.Backward, o.Update)
@@ -367,8 +369,8 @@ def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, K
     """The ops of a layer that keep something, and what: products that read one stream keep it once.
 
     A stream is known by its width; a norm or a residual sum starts the next, and what attention, a scan or an
-    activation makes is read by one product alone. What is run again keeps what it reads, and what it makes is made again:
-    whoever reads that keeps nothing. But of attention the output stays, and its scores and their sums do not.
+    activation makes is read by one product alone. What is run again keeps what it reads, and what it makes is made
+    again: whoever reads that keeps nothing. But of attention the output stays, and its scores and their sums do not.
     """
     seen: set[Any] = set()
     own = False
