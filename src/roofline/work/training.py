@@ -375,13 +375,12 @@ def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, K
     seen: set[Any] = set()
     own = False
     earlier: list[tuple[o.Op, bool]] = []
-    for op in forward_ops(modules, step):
-        if isinstance(op, o.Communicate):
-            continue
+    ops = [op for op in forward_ops(modules, step) if not isinstance(op, o.Communicate)]
+    for op, reader in zip(ops, (*ops[1:], None), strict=True):
         flow, repeated = FLOWS[type(op)], run_again(op, step, whole=False)
         if flow.restarts:
             seen.clear()
-        needs = _needs(op, repeated, earlier)
+        needs = _needs(op, reader, repeated, earlier)
         earlier.append((op, repeated and not flow.core))
         if isinstance(op, o.MatMul) and op.groups == 1 and not (op.frozen and not repeated) and not own:
             key = (op.k if isinstance(op.k, int) else id(op.k), op.part == "head")
@@ -396,8 +395,8 @@ Earlier: TypeAlias = Sequence[tuple[o.Op, bool]]
 """The ops of a layer so far, and whether what each makes is made again."""
 
 
-def _needs(op: o.Op, repeated: bool, earlier: Earlier) -> Kept:
-    """What an op keeps, less what is made again."""
+def _needs(op: o.Op, reader: o.Op | None, repeated: bool, earlier: Earlier) -> Kept:
+    """What an op keeps, less what is made again; more where it is run again for what reads it."""
     if isinstance(op, o.Attend):
         needs = kept(replace(op, flash=True) if repeated else op)
         single = 0 if repeated else needs.single
@@ -408,8 +407,8 @@ def _needs(op: o.Op, repeated: bool, earlier: Earlier) -> Kept:
         needs = kept(replace(op, frozen=False))
     if repeated and isinstance(op, o.Rotate):
         return Kept(stream=op.input - _remade(op.input, earlier))
-    if repeated and isinstance(op, o.Sum) and not op.weighted:  # of its terms the norm behind the last one keeps one
-        needs = Kept(stream=op.input - op.output)
+    if repeated and isinstance(op, o.Sum) and isinstance(reader, o.Normalise):  # the norm before keeps one of its terms
+        needs = replace(needs, stream=op.input - (0 if op.weighted else op.output))
     remade = _reads_remade(op, earlier)
     return replace(needs, products=0, stream=0) if remade else needs
 
