@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import assume, given, settings
@@ -62,7 +63,7 @@ def test_more_zero_takes_less_memory_and_no_less_traffic(case: Drawn) -> None:
     """From stage 1 on; before, an all-reduce of gradients in fp32 sends more than a gather of weights in bf16."""
     estimates = [step(case, zero=z, overlap=False) for z in range(4)]
     shown = [e.reduction.expected + e.gathering.expected for e in estimates]
-    for less, more in zip(estimates, estimates[1:], strict=False):
+    for less, more in pairwise(estimates):
         for term in ("weights", "gradients", "optimizer"):
             assert getattr(more.fullest, term) <= getattr(less.fullest, term)
         assert more.passes == less.passes

@@ -376,7 +376,7 @@ def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, K
     own = False
     earlier: list[tuple[o.Op, bool]] = []
     ops = [op for op in forward_ops(modules, step) if not isinstance(op, o.Communicate)]
-    for op, reader in zip(ops, (*ops[1:], None), strict=True):
+    for op, reader in zip(ops, (*ops[1:], None), strict=False):  # no ops, no reader
         flow, repeated = FLOWS[type(op)], run_again(op, step, whole=False)
         if flow.restarts:
             seen.clear()
