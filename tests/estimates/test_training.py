@@ -232,7 +232,7 @@ def test_quantised_weights_do_not_learn() -> None:
         rl.estimate(LLAMA, rl.training(1, 128, recipe="qlora"), on="h100-sxm")
     small = rl.estimate(with_lora(LLAMA, 16), rl.training(1, 128, recipe="qlora"), on="h100-sxm")
     large = rl.estimate(with_lora(LLAMA, 16), rl.training(1, 128), on="h100-sxm")
-    assert small.stages[0].memory.weights < 0.3 * large.stages[0].memory.weights
+    assert small.stages[0].memory.weights < 0.4 * large.stages[0].memory.weights
 
 
 # -- runs and changes ----------------------------------------------------------------------------------------------

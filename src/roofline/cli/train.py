@@ -42,12 +42,15 @@ def train(
     drafts: Whole = None,
     offload: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
     no_flash: Switch = False,
+    loss: str | None = None,
     fused_loss: Switch = False,
     no_overlap: Switch = False,
     engine: str = "megatron",
     law: LawName = "calibrated",
     run_tokens: float | None = None,
     mtbf_hours: float | None = None,
+    save_seconds: float | None = None,
+    restart_seconds: float | None = None,
     revision: Revision = None,
     headers: Headers = False,
     timeline: Switch = False,
@@ -72,7 +75,7 @@ def train(
     schedule:
         Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe`.
     recompute:
-        `none`, `selective` (attention's core), `full`, or names of modules separated by commas.
+        `none`, `selective` (attention's core), `full`, or names of modules, each with a comma behind it.
     recipe:
         Formats of products, weights, gradients and master: `bf16`, `bf16-gradients`, `bf16-pure`, `fp16`, `fp32`,
         `fp8`, `fp8-block`, `mxfp8`, `nvfp4`, `qlora` (with --lora).
@@ -86,8 +89,11 @@ def train(
         What lives in the host's memory: `optimizer`, `activations`.
     no_flash:
         Attention kernel by kernel, its scores in memory.
+    loss:
+        How cross-entropy keeps its logits: `in-place` (6 bytes each, Megatron-LM), `eager` (10, PyTorch), `fused` (0);
+        the engine's own where not given.
     fused_loss:
-        Logits are made and used piece by piece.
+        The same as `--loss fused`.
     no_overlap:
         Gradients and gathered weights travel before and after the passes, not beside them.
     engine:
@@ -96,6 +102,10 @@ def train(
         Tokens of the whole run, for its days, cost and energy (1e12 and the like).
     mtbf_hours:
         Mean hours between failures of one chip (50,000).
+    save_seconds:
+        That a checkpoint holds the run up (10: copied to the hosts' memory, and written from there beside the run).
+    restart_seconds:
+        From a failure until the run goes on (600).
     timeline:
         Draw the schedule.
     trace:
@@ -105,7 +115,6 @@ def train(
     force:
         Overwrite the trace.
     """
-    from roofline.estimates.run import MTBF_HOURS
     from roofline.estimates.run import run as run_of
     from roofline.estimates.train import train as estimate
     from roofline.estimates.training_changes import fixes
@@ -115,19 +124,22 @@ def train(
     from roofline.show.estimate import first_line, misfit
     from roofline.show.tables import print_json, print_line, print_tables, print_text
 
-    if mtbf_hours is not None and run_tokens is None:
-        raise InputError("--mtbf-hours", mtbf_hours, "--run-tokens beside it: it is of a whole run")
+    whole = {"mtbf_hours": mtbf_hours, "save_seconds": save_seconds, "restart_seconds": restart_seconds}
+    asked = {name: value for name, value in whole.items() if value is not None}
+    if asked and run_tokens is None:
+        name, value = next(iter(asked.items()))
+        raise InputError(f"--{name.replace('_', '-')}", value, "--run-tokens beside it: it is of a whole run")
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
     built = load(model, revision=revision, headers=headers)
     result = estimate(
         built, batch=batch, tokens=tokens, lora=lora, drafts=drafts, on=on, layout=layout, engine=engine, law=law,
-        recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss,
+        recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss, loss=loss,
         micro_batch=micro_batch, schedule=schedule, overlap=not no_overlap, offload=",".join(offload or ()),
     )  # fmt: skip
     run = None
     if run_tokens is not None:
-        run = run_of(result, run_tokens, MTBF_HOURS if mtbf_hours is None else mtbf_hours)
+        run = run_of(result, run_tokens, **asked)
     if not result.fits and sys.stderr.isatty():
         print("does not fit; looking for what would …", file=sys.stderr)
     ways = () if result.fits else fixes(result, on)
@@ -160,4 +172,6 @@ def train(
             print_line("")
             print_text(views.fixes_text(ways))
     warn(result.model)
+    for note in result.notes:
+        print(f"note: {note}", file=sys.stderr)
     refuse(result.fits, misfit(result.memory) if json else "")

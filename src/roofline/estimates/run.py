@@ -17,10 +17,13 @@ from roofline.result import Result, Units
 
 MTBF_HOURS = 50_000.0
 """Hours between failures of one chip: 419 in 54 days of 16,384 H100 (Llama 3, arXiv:2407.21783 §3.3.4)."""
-SAVE_SECONDS = 60.0
-"""Seconds that a checkpoint holds the run up: an assumption, as are the next two."""
+SAVE_SECONDS = 10.0
+"""Seconds that a checkpoint holds the run up: an assumption, of one that is copied to the hosts' memory in seconds and
+written from there beside the run (MegaScale, arXiv:2402.15627 §4.4). One that is written out first takes minutes."""
 RESTART_SECONDS = 600.0
+"""Seconds from a failure until the run goes on: an assumption (the same: found and repaired within ten minutes)."""
 IDLE_SHARE = 0.12
+"""Of a chip's power, where its idle power is not known: an assumption."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,6 +45,7 @@ class Run(Result):
     tokens: Count
     mtbf_hours: float
     save_seconds: float
+    restart_seconds: float
 
     @property
     def steps(self) -> Count:
@@ -60,10 +64,10 @@ class Run(Result):
 
     @property
     def progress(self) -> Count:
-        """Share of the time not lost to checkpoints, work done twice and restarts; 0 where none is left."""
+        """Goodput: share of the time not lost to checkpoints, work done twice and restarts; 0 where none is left."""
         apart, every = self.failures_apart, self.checkpoint_interval
         saving = self.save_seconds / every if self.save_seconds else 0.0
-        left = 1 - (saving + every / (2 * apart) + RESTART_SECONDS / apart)
+        left = 1 - (saving + every / (2 * apart) + self.restart_seconds / apart)
         return where(left > 0, left, 0.0)
 
     @property
@@ -112,14 +116,16 @@ class Run(Result):
 
 
 def run(
-    estimate: TrainingEstimate, tokens: Count, mtbf_hours: float = MTBF_HOURS, save_seconds: float = SAVE_SECONDS
-) -> Run:
+    estimate: TrainingEstimate, tokens: Count, mtbf_hours: float = MTBF_HOURS, save_seconds: float = SAVE_SECONDS,
+    restart_seconds: float = RESTART_SECONDS,
+) -> Run:  # fmt: skip
     """What learning from `tokens` tokens takes, step after step.
 
-    `mtbf_hours`: mean hours between failures of one chip. `save_seconds`: to write a checkpoint. Raises InputError for
-    what is not positive.
+    `mtbf_hours`: mean hours between failures of one chip. `save_seconds`: that a checkpoint holds the run up;
+    `restart_seconds`: from a failure until it goes on. Raises InputError for what is not positive.
     """
     for field, value in (("tokens", tokens), ("mtbf_hours", mtbf_hours)):
         numbers(field, value, 0.0, math.inf, "a positive number", above=True)
-    numbers("save_seconds", save_seconds, 0.0, math.inf, "seconds, zero or more")
-    return Run(estimate, tokens, float(mtbf_hours), float(save_seconds))
+    for field, value in (("save_seconds", save_seconds), ("restart_seconds", restart_seconds)):
+        numbers(field, value, 0.0, math.inf, "seconds, zero or more")
+    return Run(estimate, tokens, float(mtbf_hours), float(save_seconds), float(restart_seconds))

@@ -36,10 +36,13 @@ from roofline.estimates.step import Estimate, check_context
 from roofline.estimates.training_memory import (
     LayerBytes,
     TrainingMemory,
+    kept_bytes,
     layer_bytes,
     memory_of,
-    parameters,
+    sharing,
+    stored,
     trained,
+    two_ended,
 )
 from roofline.layout.layout import Layout
 from roofline.layout.shard import PIPELINE, contents, handing, pipeline
@@ -50,7 +53,7 @@ from roofline.machine.target import mode_named
 from roofline.machine.timing import time_op
 from roofline.model import modules as m
 from roofline.model.adapters import with_drafts, with_lora
-from roofline.model.errors import InputError
+from roofline.model.errors import InputError, not_one_of
 from roofline.model.formats import FORMATS
 from roofline.model.load import model_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most, some
@@ -59,9 +62,11 @@ from roofline.model.quantization.asked import formats_of
 from roofline.result import Figured, Flag, Units, Word
 from roofline.work import ops as o
 from roofline.work.analysis import analyze
+from roofline.work.counting import SQUARE, STANDARD, Counting
+from roofline.work.recipe import TRAINABLE
 from roofline.work.step import Queries
 from roofline.work.step import replace as changed
-from roofline.work.training import RECOMPUTE, Training, training, with_batch, with_options
+from roofline.work.training import RECOMPUTE, Training, forward_ops, training, with_batch, with_options
 
 HOST_SHARE = 0.8
 """Share of the host link's bandwidth that offloading reaches: an assumption."""
@@ -92,7 +97,10 @@ class Passes:
 
 @dataclass(frozen=True)
 class Stage(Figured):
-    """One pipeline stage: what its rank holds, its passes, its memory."""
+    """One pipeline stage: what its rank runs, its passes, its memory.
+
+    `copy`: of DualPipe the stage at the other end, which the rank holds too.
+    """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("stage", "layers", "passes", "memory"), "")
     NAMES: ClassVar[Mapping[str, str]] = {"stage": "number"}
@@ -101,6 +109,12 @@ class Stage(Figured):
     rank: Model
     passes: Passes
     memory: TrainingMemory
+    copy: Model | None = None
+
+    @property
+    def holds(self) -> tuple[Model, ...]:
+        """The stages whose parameters its rank holds."""
+        return (self.rank,) if self.copy is None else (self.rank, self.copy)
 
     @property
     def layers(self) -> int:
@@ -120,11 +134,11 @@ class TrainingEstimate(Deployed):
     SCHEMA: ClassVar[str] = "roofline.training/2"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "recipe": "", "optimizer": "",
-        "recompute": "", "schedule": "", "batch": "", "batch_per_replica": "", "tokens_each": "", "micro_batch": "",
-        "micro_batches": "", "time": "s",
+        "recompute": "", "loss": "", "schedule": "", "batch": "", "batch_per_replica": "", "tokens_each": "",
+        "micro_batch": "", "micro_batches": "", "time": "s",
         "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "bubble": "share", "model_flops": "FLOP",
-        "hardware_flops": "FLOP", "mfu": "share", "hfu": "share", "tokens_per_second": "tokens/s",
-        "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s", "grade": "", "stages": "",
+        "hardware_flops": "FLOP", "mfu": "share", "mfu_palm": "share", "hfu": "share", "tokens_per_second": "tokens/s",
+        "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s", "grade": "", "notes": "", "stages": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"time": "span"}
 
@@ -154,6 +168,11 @@ class TrainingEstimate(Deployed):
         """What is run again."""
         again = self.step.recompute
         return again if isinstance(again, str) else ",".join(again)
+
+    @property
+    def loss(self) -> str:
+        """How cross-entropy keeps its logits."""
+        return str(self.step.loss)
 
     @property
     def schedule(self) -> str:
@@ -239,8 +258,8 @@ class TrainingEstimate(Deployed):
 
     @cached_property
     def hardware_flops(self) -> Count:
-        """FLOPs of one step, what is run again included."""
-        return _flops(self.model, self.step)
+        """FLOPs of one step, what is run again included, and masked pairs where attention runs kernel by kernel."""
+        return _flops(self.model, self.step, STANDARD if self.step.flash else SQUARE)
 
     @cached_property
     def model_flops(self) -> Count:
@@ -249,8 +268,18 @@ class TrainingEstimate(Deployed):
 
     @property
     def mfu(self) -> Count:
-        """Model FLOPs utilization: FLOPs of forward and backward / (chips · peak · time) (arXiv:2204.02311, App. B)."""
+        """Model FLOPs utilization: FLOPs of forward and backward / (chips · peak · time).
+
+        Attention counts the pairs that its mask leaves, as Megatron-LM does (training/training.py,
+        `num_floating_point_operations`).
+        """
         return self.model_flops / (self.chips * self.peak * self.time)
+
+    @property
+    def mfu_palm(self) -> Count:
+        """The same as PaLM defines it: attention counts its whole square (arXiv:2204.02311, App. B)."""
+        whole = _flops(self.model, with_options(self.step, recompute="none"), SQUARE)
+        return whole / (self.chips * self.peak * self.time)
 
     @property
     def hfu(self) -> Count:
@@ -304,26 +333,60 @@ class TrainingEstimate(Deployed):
         )
         return np.broadcast_to(grade, self.shape) if self.shape else grade
 
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What was asked for and does next to nothing."""
+        if self.step.recompute in ("none", "full"):
+            return ()
+        micro = with_batch(self.step, self.step.micro_batch)
+        kept, plain = (_blocks_keep(self.stages, s) for s in (micro, with_options(micro, recompute="none")))
+        freed = 1 - float(np.min(kept / plain)) if np.all(plain) else 0.0
+        if freed >= LITTLE:
+            return ()
+        flash = self.step.recompute == "selective" and self.step.flash
+        why = ": flash attention keeps no scores" if flash else ""
+        return (f"recompute {self.recompute} costs time and frees {100 * freed:.1f} % of the activations{why}",)
+
     def micro(self, stage: Stage) -> Estimate:
         """One micro-batch on a stage, op by op."""
         step = with_batch(self.step, self.step.micro_batch)
         return Estimate(self.asked, step, stage_plan=Plan(stage.rank, self.asked.target))
 
 
-def _flops(model: Model, step: Training) -> Count:
+LITTLE = 0.01
+"""The share of the activations below which running something again is said to free nothing."""
+
+
+def _blocks_keep(stages: Iterable[Stage], micro: Training) -> Any:
+    """Bytes that the layers of all stages keep of one micro-batch."""
+    return np.asarray(sum(n * kept_bytes(block.modules, micro) for s in stages for block, n in s.rank.blocks), float)
+
+
+def _flops(model: Model, step: Training, counting: Counting = STANDARD) -> Count:
     """FLOPs of a step, by what one sequence takes: every sequence is as long."""
-    one = analyze(model, with_batch(step, 1)).flops
+    one = analyze(model, with_batch(step, 1), counting=counting).flops
     return one * step.queries[0].count
 
 
 # -- the passes of a stage -----------------------------------------------------------------------------------------
-ATTENTION, WORK = "attention", "work"
-"""What a pass does on the chip; besides there are the axes along which it communicates."""
+ATTENTION, WORK, BESIDE = "attention", "work", "beside"
+"""What a pass does on the chip, beside which some travels or none; else the axes along which it communicates."""
+
+
+BESIDE_PHASES = ("backward", "weight")
+APART = ("zb-h1", "zb-h2", "dualpipe")
+"""Schedules that put off the gradients of weights."""
 
 
 def by_pass(section: str, op: o.Op, kind: str) -> Hashable:
     """The section of the model, the pass, and what is done in it: an axis of communication, attention, other work."""
-    what = op.axis if isinstance(op, o.Communicate) else ATTENTION if isinstance(op.origin, o.Attend) else WORK
+    what: Hashable = WORK
+    if isinstance(op, o.Communicate):
+        what = (op.axis, op.beside) if op.beside else op.axis
+    elif isinstance(op.origin, o.Attend):
+        what = ATTENTION
+    elif isinstance(op, o.MatMul) and op.phase in BESIDE_PHASES and (is_array(op.gathered) or op.gathered > 1):
+        what = BESIDE
     return section, PASSES[op.phase], what
 
 
@@ -344,7 +407,7 @@ class Sections:
         both = reduce(Total.__add__, parts, EMPTY)
         return grade_of(both.graded, both.expected)
 
-    def of(self, rank: Model, number: int, what: str) -> Span:
+    def of(self, rank: Model, number: int, what: Hashable) -> Span:
         """Seconds of a pass of a rank."""
         keys = (((section, number, what), n) for section, n in _layers(rank))
         return total(_span(self.totals[key]).times(n) for key, n in keys if key in self.totals)
@@ -361,19 +424,24 @@ def _passes(rank: Model, sections: Sections, micro: Training, layout: Layout) ->
 
     DualPipe runs one micro-batch's exchange of tokens beside another's arithmetic (arXiv:2412.19437 §3.2.1).
 
-    A ring of keys and values travels while attention runs, and only what is longer than attention shows.
+    A ring of keys and values travels while attention runs, and only what is longer than attention shows. So do the
+    collectives beside a product's gradients; not beside those of its weights where the schedule puts them off.
     """
     exchange: dict[str, Span] = {}
     passes: list[Span] = []
+    hides = BESIDE_PHASES[:1] if micro.schedule in APART else BESIDE_PHASES
     for number in range(3):
         attention = sections.of(rank, number, ATTENTION)
-        work = sections.of(rank, number, WORK) + attention
+        work = sections.of(rank, number, WORK) + attention + sections.of(rank, number, BESIDE)
         for axis in ("tp", "ep", "cp"):
             sent = sections.of(rank, number, axis)
             if axis == "cp" and layout.exchange == "ring":
                 shown = sent.minus(attention)
             else:
                 shown = sent.minus(work) if axis == "ep" and micro.schedule == "dualpipe" else sent
+            for phase in BESIDE_PHASES:
+                products = sections.of(rank, PASSES[phase], BESIDE) if phase in hides else NOTHING
+                shown = shown + sections.of(rank, number, (axis, phase)).minus(products)
             exchange[axis] = exchange.get(axis, NOTHING) + shown
             work = work + shown
         passes.append(work)
@@ -419,12 +487,14 @@ def _replicas(
 ) -> tuple[Span, Span]:
     """What reducing gradients and gathering weights adds to a step, on the stage where it adds most.
 
-    All stages that differ at once, along a first axis.
+    All stages that differ at once, along a first axis. Gradients that are shared out are reduced after every
+    micro-batch, since no rank can add up what it does not keep (DeepSpeed, runtime/engine.py, `allreduce_gradients`:
+    from stage 2 at every backward pass, before at the last one of a step).
     """
-    layout, zero = deployment.layout, deployment.layout.zero
-    learning = [trained(s.rank) for s in stages]
-    everything = [parameters(s.rank.modules()) for s in stages]
-    gradient, weight = step.precision.gradients, FORMATS[step.recipe.weights]
+    layout, zero = sharing(step, deployment.layout), deployment.layout.zero
+    learning = [trained(*s.holds) for s in stages]
+    everything = [stored((x for rank in s.holds for x in rank.modules()), step) for s in stages]
+    gradient = step.precision.gradients
     layers = [max(1, sum(int(n) for _, n in s.rank.blocks)) for s in stages]
     axes = max(len(layout.shape), np.ndim(micro_batches), *(np.ndim(v) for s in stages for v in s.passes.busy.ends()))
     forward = _over([s.passes.forward for s in stages], axes)
@@ -437,7 +507,9 @@ def _replicas(
     ):
         sharers = layout.sharers if part == "dense" else layout.expert_sharers
         grads = _along([gradient.bytes(getattr(p, part)) for p in learning], axes)
-        weights = _along([weight.bytes(getattr(p, part)) for p in everything], axes)
+        weights = _along(
+            [sum(f.bytes(getattr(p, part)) for f, p in by_format.items()) for by_format in everything], axes
+        )
         if zero == 0:
             reduced = reduced + _sent("all_reduce", grads, ranks, stride, deployment)
             continue
@@ -449,7 +521,9 @@ def _replicas(
         backward = _exposed(gathered + reduced, back, many, step.overlap).times(micro_batches)
         forward = _exposed(gathered, forward, many, step.overlap).times(micro_batches)
         return _worst(backward, forward)
-    return _worst(_exposed(reduced, back, many, step.overlap), _exposed(gathered, forward, many, step.overlap))
+    times = micro_batches if zero == 2 else 1
+    reduction = _exposed(reduced, back, many, step.overlap).times(times)
+    return _worst(reduction, _exposed(gathered, forward, many, step.overlap))
 
 
 def _along(values: Sequence[Count], axes: int) -> Any:
@@ -496,10 +570,11 @@ def _update(stages: Sequence[Stage], asked: Setup, step: Training) -> Span:
     """Reads and writes the state, reads the gradient, writes the weight; on the stage with most parameters."""
     worst = NOTHING
     for stage in stages:
-        timings = (time_op(op, asked.target) for op in update_ops(stage.rank, asked.layout, step))
+        timings = (time_op(op, asked.target) for op in update_ops(stage.holds, sharing(step, asked.layout), step))
         seconds = total(Span(t.floor, t.expected, t.low, t.high) for t in timings)
         if "optimizer" in step.offload:
-            state = trained(stage.rank).bytes(step.precision.optimizer, asked.layout, asked.layout.zero >= 1)
+            learning, shared = trained(*stage.holds), sharing(step, asked.layout)
+            state = learning.bytes(step.precision.optimizer, shared, shared.zero >= 1)
             seconds = seconds + _to_host(2 * state, asked.deployment.chip)
         worst = worst.most(seconds)
     return worst
@@ -513,9 +588,9 @@ def _to_host(size: Count, chip: Any) -> Span:
     return Span(least_seconds, least_seconds / HOST_SHARE, least_seconds, 2 * least_seconds / HOST_SHARE)
 
 
-def update_ops(rank: Model, layout: Layout, step: Training) -> list[o.Op]:
+def update_ops(holds: Sequence[Model], layout: Layout, step: Training) -> list[o.Op]:
     """The optimizer's ops on one rank: over its share of the parameters, and Newton–Schulz rounds where it has them."""
-    precision, learning, shared = step.precision, trained(rank), layout.zero >= 1
+    precision, learning, shared = step.precision, trained(*holds), layout.zero >= 1
     dense = ceil_div(learning.dense, layout.sharers) if shared else learning.dense
     experts = ceil_div(learning.experts, layout.expert_sharers) if shared else learning.experts
     n, unit = dense + experts, precision.activations.stored_bits
@@ -529,7 +604,7 @@ def update_ops(rank: Model, layout: Layout, step: Training) -> list[o.Op]:
         )
     ]  # fmt: skip
     if step.optimizer.rounds:
-        for module, layers in rank.modules():
+        for module, layers in (x for rank in holds for x in rank.modules()):
             learns = isinstance(module, (m.Linear, m.Experts, m.ExpertLinear)) and not module.frozen
             if learns and getattr(module, "part", "") != "head":
                 sharers = layout.expert_sharers if isinstance(module, m.Experts) else layout.sharers
@@ -561,7 +636,9 @@ def _orthogonalise(module: Any, times: Count, rounds: int) -> list[o.Op]:
 
 
 # -- one step ------------------------------------------------------------------------------------------------------
-CHOICES = ("recompute", "recipe", "optimizer", "schedule", "offload")
+EAGER = frozenset({"fsdp"})
+"""Engines whose loss is PyTorch's own, kernel by kernel."""
+CHOICES = ("recompute", "recipe", "optimizer", "schedule", "offload", "loss")
 """Options of a training step that may be lists."""
 
 
@@ -572,8 +649,8 @@ def train(
 
     `batch` sequences of `tokens` tokens, of all replicas together. `lora`: rank of adapters on frozen weights;
     `drafts`: multi-token-prediction layers that learn too. Options are those of `training` (recompute, recipe,
-    optimizer, flash, fused_loss, micro_batch, schedule, overlap, offload) and the settings of `Settings`, the engine
-    Megatron-LM where not given. Without a layout a machine of several chips is used whole: ZeRO-1 replicas, then
+    optimizer, flash, loss, fused_loss, micro_batch, schedule, overlap, offload) and the settings of `Settings`, the
+    engine Megatron-LM where not given. Without a layout a machine of several chips is used whole: ZeRO-1 replicas, then
     tensor parallelism in a node, then stages, the first that fits. Numbers may be arrays, which broadcast; of lists of
     settings, or of options but flash, fused_loss and overlap, a `Grid`. A list of names to run again, or to offload, is
     one setting.
@@ -609,6 +686,9 @@ def _estimate(
     model: Model, step: Training, *, on: Machine, layout: object = None, law: Any = "calibrated",
     engine: str | Engine | None = None, precision: object = None,
 ) -> TrainingEstimate:  # fmt: skip
+    software = engine_named(TRAINER if engine is None else engine)
+    if step.loss is None:
+        step = with_options(step, loss="eager" if software.id in EAGER else "in-place")
     deployment = deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on)
     spread, micro = deployment.layout, with_batch(step, step.micro_batch)
     for name in ("redundant", "overlap"):
@@ -616,17 +696,18 @@ def _estimate(
             raise InputError(f"layout.{name}", getattr(spread, name), "nothing in training: it is of inference")
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, precision, step.precision)
-    software = engine_named(TRAINER if engine is None else engine)
     asked = Setup(model, deployment, formats, software, mode_named(law))
     layers, ranks = pipeline(model, spread)
     sections, known = _micro_batch(asked, micro, layers)
     kinds: dict[Any, Stage] = {}
-    for i, rank in enumerate(ranks):
-        if _kind(rank) not in kinds:
+    order: list[Stage] = []
+    for i, (rank, copy) in enumerate(zip(ranks, copies_of(ranks, step), strict=True)):
+        kind = _kind(rank), copy and _kind(copy)
+        if kind not in kinds:
             alone = _passes(rank, sections, micro, spread)
             alone = _offloaded(alone, rank, known, micro, deployment.chip)
-            kinds[_kind(rank)] = Stage(i, rank, alone, memory_of(rank, micro, spread, 1, known))
-    order = [kinds[_kind(rank)] for rank in ranks]
+            kinds[kind] = Stage(i, rank, alone, _stage_memory(rank, copy, micro, spread, known), copy)
+        order.append(kinds[kind])
     passes = _run(step, [stage.passes for stage in order], micro_batches, spread.vp)
     stages = tuple(
         replace(stage, number=i, memory=stage.memory.keeping(_kept(step, i, spread, micro_batches), micro))
@@ -676,7 +757,7 @@ _KNOWN: dict[Hashable, tuple[Mapping[Any, Total], Sequence[LayerBytes]]] = {}
 
 def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping[Any, Total], Sequence[LayerBytes]]:
     """The times of a micro-batch by section, and what each block keeps of it."""
-    names = ("recompute", "flash", "fused_loss", "recipe", "optimizer", "offload")
+    names = ("recompute", "flash", "loss", "recipe", "optimizer", "offload")
     sizes = [getattr(layout, f.name) for f in fields(layout)] + list(vars(micro.queries[0]).values())
     key = (
         asked.model, asked.deployment.chip, asked.deployment.cluster, asked.formats, asked.engine, asked.law,
@@ -692,6 +773,19 @@ def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping
     return _KNOWN[key]
 
 
+def copies_of(ranks: Sequence[Model], step: Training) -> tuple[Model | None, ...]:
+    """The stage that each rank holds besides its own: with DualPipe the one at the other end, else none."""
+    return tuple(reversed(ranks)) if two_ended(step, len(ranks)) else (None,) * len(ranks)
+
+
+def _stage_memory(
+    rank: Model, copy: Model | None, micro: Training, layout: Layout, known: Mapping[int, LayerBytes] | None = None
+) -> TrainingMemory:
+    """Of a rank with one micro-batch in flight, and what it holds of the stage at the other end."""
+    own = memory_of(rank, micro, layout, 1, known)
+    return own if copy is None else own.beside(memory_of(copy, micro, layout, 1, known))
+
+
 def _kind(rank: Model) -> object:
     """What stages have in common that take the same time."""
     return contents(rank), len(rank.blocks)
@@ -704,8 +798,17 @@ def _kept(step: Training, stage: int, layout: Layout, micro_batches: Count) -> C
 def check(model: Model, step: Training, layout: Layout) -> Count:
     """The micro-batches of a replica. Raises InputError where a batch or a sequence does not divide, or is too long."""
     check_context(model, step)
-    if FORMATS[step.recipe.weights].bits < 8 and not any(x.frozen for x, _ in model.modules()):
+    if FORMATS[step.recipe.weights].bits < TRAINABLE and not any(x.frozen for x, _ in model.modules()):
         raise InputError("recipe", step.recipe.name, f"one whose weights can learn, or adapters; {step.recipe.about}")
+    if isinstance(step.recompute, tuple):
+        sections = (model.embedding, model.head, *(block.modules for block, _ in model.blocks))
+        ops = [op for modules in sections for op in forward_ops(modules, with_batch(step, 1))]
+        names = list(dict.fromkeys(op.name for op in ops))
+        for name in step.recompute:
+            if name not in names:
+                raise not_one_of("recompute", name, names)
+    if some(layout.ep > 1) and not any(isinstance(x, m.Experts) for x, _ in model.modules()):
+        raise InputError("layout.ep", layout.ep, f"1: {model.name} has no experts to share out", ["1"])
     (query,) = step.queries
     broadcast(batch=query.count, tokens=query.new, micro_batch=step.micro_batch, layout=layout)
     replicas = layout.dp * step.micro_batch
@@ -759,8 +862,10 @@ def has_room(model: Model, step: Training, deployment: Deployment) -> bool:
     layout, micro = deployment.layout, with_batch(step, step.micro_batch)
     micro_batches = check(model, step, layout)
     _, ranks = pipeline(model, layout)
+    copies = copies_of(ranks, step)
     for stage in {0, layout.pp - 1}:
-        memory = memory_of(ranks[stage], micro, layout, _kept(step, stage, layout, micro_batches))
+        memory = _stage_memory(ranks[stage], copies[stage], micro, layout)
+        memory = memory.keeping(_kept(step, stage, layout, micro_batches), micro)
         if some(memory.total > deployment.chip.capacity):
             return False
     return True

@@ -47,8 +47,9 @@ TrainingRemedy = tuple[str, dict[str, Any], dict[str, Any]]
 
 def training_remedies(step: Training, layout: Layout) -> Iterator[TrainingRemedy]:
     """Everything that takes less memory a rank, on as many chips first."""
+    highest = 3 if layout.pp == 1 else 1  # runtime/pipe/engine.py of DeepSpeed refuses more with pipelines
     if layout.dp * layout.cp > 1:
-        yield from ((f"zero={z}", {"zero": z}, {}) for z in range(layout.zero + 1, 4))
+        yield from ((f"zero={z}", {"zero": z}, {}) for z in range(layout.zero + 1, highest + 1))
     if layout.tp > 1 and not layout.sp:
         yield "sp", {"sp": True}, {}
     if step.micro_batch > 1:

@@ -16,6 +16,7 @@ from roofline.model.model import Model
 from roofline.result import Figured, Units
 from roofline.work import ops as o
 from roofline.work.lower import lower
+from roofline.work.recipe import TRAINABLE
 from roofline.work.training import Training, kept_by
 
 CONTEXT = 0.6e9
@@ -67,6 +68,14 @@ class TrainingMemory(Figured):
         resident = least(in_flight, OFFLOADED) if "activations" in micro.offload else in_flight
         return replace(self, activations=resident * self.each, in_flight=in_flight)
 
+    def beside(self, other: TrainingMemory) -> TrainingMemory:
+        """Of a rank that holds another stage too, whose micro-batches are half of those in flight."""
+        return replace(
+            self, weights=self.weights + other.weights, gradients=self.gradients + other.gradients,
+            optimizer=self.optimizer + other.optimizer, working=most(self.working, other.working),
+            each=(self.each + other.each) / 2,
+        )  # fmt: skip
+
     def on(self, capacity: float) -> Memory:
         """By the terms of every estimate: what is reserved beyond what is allocated is overhead."""
         return Memory(
@@ -112,9 +121,44 @@ def parameters(modules: Iterable[tuple[m.Module, Count]]) -> Parameters:
     return Parameters(dense, experts)
 
 
-def trained(rank: Model) -> Parameters:
-    """The parameters that learn."""
-    return parameters((module, n) for module, n in rank.modules() if not module.frozen)
+def stored(modules: Iterable[tuple[m.Module, Count]], step: Training) -> Mapping[Format, Parameters]:
+    """Parameters by the format that they are kept in for the passes.
+
+    Weights that no optimizer can update are those of frozen linear layers; embedding, head and vectors stay in the
+    stream's format, and so do adapters (QLoRA, arXiv:2305.14314 §3: one storage type, one of computing).
+    """
+    every, weights = list(modules), FORMATS[step.recipe.weights]
+    if weights.bits >= TRAINABLE:
+        return {weights: parameters(every)}
+    rows: dict[Format, list[tuple[bool, Count]]] = {}
+    for module, n in every:
+        routed, matrix = isinstance(module, m.Experts), module.matrix if module.frozen else 0
+        rows.setdefault(step.precision.of(module), []).append((routed, n * matrix))
+        rows.setdefault(step.precision.other, []).append((routed, n * (module.parameters - matrix)))
+    return {
+        f: Parameters(*(sum(n for routed, n in r if routed is of) for of in (False, True))) for f, r in rows.items()
+    }
+
+
+def stored_bytes(modules: Iterable[tuple[m.Module, Count]], step: Training, layout: Layout, shared: bool) -> Count:
+    """Bytes of the weights of modules; `shared`: shared out over the ranks that hold copies."""
+    return sum(p.bytes(fmt, layout, shared) for fmt, p in stored(modules, step).items())
+
+
+def trained(*ranks: Model) -> Parameters:
+    """The parameters that learn, of the stages that a rank holds."""
+    return parameters((module, n) for rank in ranks for module, n in rank.modules() if not module.frozen)
+
+
+def two_ended(step: Training, stages: int) -> bool:
+    """Whether micro-batches come in at both ends, so that a rank holds two stages (DualPipe: arXiv:2412.19437 §3.2.1,
+    table 2: parameters twice)."""
+    return step.schedule == "dualpipe" and stages > 1
+
+
+def sharing(step: Training, layout: Layout) -> Layout:
+    """The layout by which gradients and state are shared out: the two copies of a stage are replicas of it too."""
+    return replace(layout, dp=2 * layout.dp) if two_ended(step, layout.pp) else layout
 
 
 def kept_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
@@ -171,22 +215,24 @@ def memory_of(
     With Ψ parameters a rank, N ranks with copies, and bytes w, g, s of a parameter's weight, gradient and state:
     Ψ·(w + g + s) without ZeRO, Ψ·(w + g + s/N), Ψ·(w + (g + s)/N), Ψ·(w + g + s)/N in stages 1, 2, 3
     (arXiv:1910.02054 §5). Activations: in flight · Σ over layers of what their ops keep, arXiv:2205.05198 made general.
-    `known`: what the blocks keep, by their identity, where it has been worked out for several stages.
+    `known`: what the blocks keep, by their identity, where it has been worked out for several stages. Of DualPipe the
+    copies of a stage share its state out too, so that this is half of what a rank holds of it.
     """
     precision, zero, full = micro.precision, layout.zero, micro.recompute == "full"
-    stored, learning, everything = FORMATS[micro.recipe.weights], trained(rank), parameters(rank.modules())
+    learning = trained(rank)
     each: Count = 0
     working: Count = 0
     for block, n in rank.blocks:
         layer = layer_bytes(block.modules, micro) if known is None else known[id(block)]
         each = each + n * (layer.input if full else layer.kept)
-        gathered = 2 * stored.bytes(block.parameters) if zero >= 3 else 0
+        gathered = 2 * stored_bytes(((x, 1) for x in block.modules), micro, layout, False) if zero >= 3 else 0
         working = most(working, layer.widest + (layer.kept if full else 0) + gathered)
-    working = working + kept_bytes(rank.head, micro) + (0 if zero >= 2 else stored.bytes(table(rank)))
+    working = working + kept_bytes(rank.head, micro) + (0 if zero >= 2 else precision.other.bytes(table(rank)))
     groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
+    layout = sharing(micro, layout)
     state = 0 if "optimizer" in micro.offload else learning.bytes(precision.optimizer, layout, zero >= 1)
     memory = TrainingMemory(
-        everything.bytes(stored, layout, zero >= 3), learning.bytes(precision.gradients, layout, zero >= 2),
+        stored_bytes(rank.modules(), micro, layout, zero >= 3), learning.bytes(precision.gradients, layout, zero >= 2),
         state, 0, working, CONTEXT + COMMUNICATOR * groups, each, 0,
     )  # fmt: skip
     return memory.keeping(in_flight, micro)

@@ -108,6 +108,8 @@ class Layout(Figured):
         for name in ("redundant", "overlap"):
             if getattr(self, name) and not some(self.ep > 1):
                 raise InputError(f"layout.{name}", getattr(self, name), "only with experts shared out, ep of 2 or more")
+        if self.shard is not None and self.zero == 0:
+            raise InputError("layout.shard", self.shard, "only with ZeRO, zero of 1 or more")
         if self.shard is not None and some((self.dp * self.cp) % self.shard):
             raise does_not_divide("shard", self.shard, "dp·cp", self.dp * self.cp)
 
@@ -186,11 +188,14 @@ class Layout(Figured):
         """The layers of every stage, by number; with interleaving a stage has several runs of them.
 
         Where they do not divide, the stages in the middle take one more: the first and the last hold the embedding and
-        the head. Raises InputError where there are more stages than layers or `stages` does not add up.
+        the head. With interleaving these two count as layers, so that the first and the last chunk may have none
+        besides (Megatron-LM's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split). Raises
+        InputError where there are more stages than layers or `stages` does not add up.
         """
         chunks = self.pp * self.vp
-        if chunks > layers:
-            most = max(1, layers // self.vp)
+        shared_out = layers + 2 if self.vp > 1 else layers
+        if chunks > shared_out:
+            most = max(1, shared_out // self.vp)
             raise InputError("layout.pp", self.pp, f"at most {most} stages of {layers} layers", [str(most)])
         counts = list(self.stages) or _spread(layers, chunks)
         if sum(counts) != layers:

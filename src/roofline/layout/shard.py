@@ -331,7 +331,7 @@ def _linear(l: m.Linear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module
     after: tuple[m.Module, ...] = ()
     tp, several = rank.layout.tp, rank.several(rank.layout.tp)
     if l.cut == "columns" and (not stream.pieces or l.inputs == rank.hidden):
-        before, stream = gather(l.name, l.inputs, rank, stream)
+        before, stream = gather(l.name, l.inputs, rank, stream, again=not l.frozen)
         l = replace(l, gathered=tp if rank.layout.sp else 1)
     if l.cut == "rows" and several and l.outputs == rank.hidden:
         stream = replace(stream, partial=stream.partial + (tp > 1) * 1)
@@ -377,13 +377,15 @@ def reduction(name: str, rank: _Rank, where: Count = 1) -> tuple[m.Module, ...]:
     return (m.Collective(name=f"{name}_reduce", op=op, width=rank.hidden, ranks=ranks, split=split),)
 
 
-def gather(name: str, width: int, rank: _Rank, stream: Stream) -> tuple[tuple[m.Module, ...], Stream]:
+def gather(
+    name: str, width: int, rank: _Rank, stream: Stream, again: bool = False
+) -> tuple[tuple[m.Module, ...], Stream]:
     """The all-gather of scattered tokens of a stream of that width, once for all that read it."""
     layout = rank.layout
     if not rank.several(layout.tp) or not layout.sp or width in stream.gathered:
         return (), stream
     collective = m.Collective(
-        name=f"{name}_gather", op="all_gather", width=width, ranks=layout.tp, split=rank.scattered
+        name=f"{name}_gather", op="all_gather", width=width, ranks=layout.tp, split=rank.scattered, again=again
     )
     return (collective,), replace(stream, gathered=stream.gathered | {width})
 
@@ -491,7 +493,7 @@ class Mixes:
         if layout.exchange == "ulysses":
             raise InputError("layout.exchange", layout.exchange, f"ring or all_gather for {type(mixer).__name__}")
         ring = "ring" if layout.exchange == "ring" else "keys"
-        yield m.Collective(name=f"{name}_{ring}", op="all_gather", width=keys, **place)
+        yield m.Collective(name=f"{name}_{ring}", op="all_gather", width=keys, again=True, **place)
         yield mixer
 
 

@@ -29,6 +29,8 @@ LATENCY: Mapping[str, float] = MappingProxyType(
 """Seconds of one step at a level that gives none: assumptions."""
 NODE = 8
 """Chips of one node at most, where a cluster is named by its chips alone."""
+TRAY = 4
+"""Chips of a rack's tray (NVIDIA GB200 NVL72 datasheet: 18 trays of 4 GPUs): a part of a rack is whole trays."""
 MOST = 2**20
 
 
@@ -358,6 +360,10 @@ def of_chips(count: int, chip: Chip) -> Cluster:
     preset = clusters()[_presets()[chip.id]] if chip.id in _presets() else None
     if preset is not None and preset.levels[0].size < count and (count > NODE or len(preset.levels) > 1):
         inner = math.prod(level.size for level in preset.levels[:-1])
+        part = _part_of_rack(count, preset)
+        if part is not None:
+            rack = replace(preset.levels[0], size=part)
+            return replace(_nodes(count // part, replace(preset, levels=(rack, *preset.levels[1:]))), name=name)
         if len(preset.levels) == 1 or count % inner:
             step = inner if len(preset.levels) > 1 else preset.chips
             raise InputError("cluster", name, f"a multiple of {step} chips, as in {preset.name}")
@@ -385,6 +391,19 @@ def of_chips(count: int, chip: Chip) -> Cluster:
     return Cluster(
         name, chip.id, (Level("node", count, link, LATENCY[kind], kind, in_switch, axes),), source, date
     )  # fmt: skip
+
+
+def _part_of_rack(count: int, preset: Cluster) -> int | None:
+    """Chips of each rack where `count` fill no whole racks: as few racks as have equal parts of them, in whole trays.
+
+    Those of 256 GB200 are 64 of four racks each. None where they fill racks, where a part would be less than half of
+    one, and where nodes are no racks.
+    """
+    size = preset.levels[0].size
+    if len(preset.levels) != 2 or preset.levels[0].kind != "switch" or size <= 2 * NODE or count % size == 0:
+        return None
+    racks = range(ceil_div(count, size), 2 * count // size + 1)
+    return next((count // n for n in racks if count % (n * TRAY) == 0), None)
 
 
 def link_kind(chip: Chip) -> str:

@@ -54,6 +54,11 @@ def _pair(module: Linear, rank: int) -> Iterator[Linear]:
     )  # fmt: skip
 
 
+def drafts_note(layers: object) -> str:
+    """What is said of a model whose multi-token-prediction layers are left out."""
+    return f"{layers} multi-token-prediction layer(s), run only when drafting"
+
+
 def with_drafts(model: Model, layers: int | None = None) -> Model:
     """The model with its multi-token-prediction layers behind the last one (arXiv:2412.19437 §2.2).
 
@@ -62,4 +67,6 @@ def with_drafts(model: Model, layers: int | None = None) -> Model:
     drafts = len(model.drafts) if layers is None else int(count("drafts", layers, 1))
     if not 1 <= drafts <= len(model.drafts):
         raise InputError("drafts", drafts, f"at most the {len(model.drafts)} draft layers of {model.name}")
-    return replace(model, layers=(*model.layers, *model.drafts[:drafts]), drafts=())
+    rest, note = len(model.drafts) - drafts, drafts_note(len(model.drafts))
+    told = (drafts_note(rest) if text == note and rest else text for text in model.not_counted if text != note or rest)
+    return replace(model, layers=(*model.layers, *model.drafts[:drafts]), drafts=(), not_counted=tuple(told))

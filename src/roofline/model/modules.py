@@ -698,7 +698,7 @@ class Collective(Module):
 
     `op` is one of `roofline.machine.collectives`, and so is what its size means. A token of a `dispatch` or `combine`
     goes to `top_k` of `experts` experts and `identities`, in at most `top_groups` of `groups` groups. `axis`: the
-    degree of the layout that it belongs to.
+    degree of the layout that it belongs to. `again`: what it gathers is not kept for the backward pass.
     """
 
     op: str
@@ -706,6 +706,7 @@ class Collective(Module):
     ranks: Count
     stride: Count = 1
     axis: Degree = "tp"
+    again: bool = False
     top_k: int = 1
     experts: int = 1
     groups: int = 1

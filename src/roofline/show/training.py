@@ -89,7 +89,8 @@ def training_step_text(e: TrainingEstimate) -> str:
         f"exposed     {sent} of communication in a step",
         f"optimizer   {seconds(e.update.expected)}",
         f"rate        {e.tokens_per_second:,.0f} tokens/s, {e.tokens_per_second_per_chip:,.0f} per chip",
-        f"MFU         {percent(e.mfu)}: model FLOPs, {si(e.model_flops, 'FLOP')} a step, over chips · peak · time",
+        f"MFU         {percent(e.mfu)}: model FLOPs, {si(e.model_flops, 'FLOP')} a step, over chips · peak · time; "
+        f"{percent(e.mfu_palm)} with attention's masked half (PaLM)",
         f"HFU         {percent(e.hfu)}: with what is run again, {si(e.hardware_flops, 'FLOP')}",
         f"grade       {e.grade}: {GRADES[e.grade]}",
     ]
@@ -103,7 +104,8 @@ def run_text(r: Run) -> str:
         f"{r.tokens:.4g} tokens: {r.steps:,} steps, {r.seconds / 86400:,.1f} days ({low / 86400:,.1f} to "
         f"{high / 86400:,.1f}), {r.chip_hours:,.0f} chip hours",
         f"failures    one in {seconds(r.failures_apart)}; a checkpoint every {seconds(r.checkpoint_interval)}; "
-        f"{100 * r.progress:.1f} % of the time is progress",
+        f"{100 * r.progress:.1f} % of the time is progress (goodput), with {r.save_seconds:g} s for a checkpoint and "
+        f"{r.restart_seconds:g} s after a failure",
     ]
     if r.cost is not None and r.estimate.chip.price is not None:
         price = r.estimate.chip.price

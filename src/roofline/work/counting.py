@@ -200,6 +200,18 @@ _STANDARD.add(twice_forward(_STANDARD), o.Backward)
 STANDARD = Counting("standard", "multiply-add = 2, unmasked pairs only, logits where needed", _STANDARD)
 
 
+def attend_square(op: o.Attend) -> Count:
+    """2·heads·(qk_dim + v_dim)·square: no mask; 12·L·H·Q·T of a token, forward and back (arXiv:2204.02311, App. B)."""
+    return 2 * op.heads * (op.qk_dim + op.v_dim) * op.square
+
+
+_SQUARE: KindTable[Formula] = KindTable("counting of whole squares", o.Op, base=_STANDARD)
+_SQUARE.add(attend_square, o.Attend)
+_SQUARE.add(twice_forward(_SQUARE), o.Backward)
+SQUARE = Counting("square", "as standard, attention over the whole square", _SQUARE)
+"""What kernels without a mask multiply, and what PaLM's MFU counts."""
+
+
 # -- torch.utils.flop_counter --------------------------------------------------------------------------------------
 def torch_matmul(op: o.MatMul) -> Count:
     """2·m·k·n for each group; a bias adds nothing (`mm`, `addmm`, `bmm`)."""

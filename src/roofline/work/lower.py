@@ -442,7 +442,7 @@ def _collective(c: m.Collective, step: Step) -> Iterator[o.Op]:
     yield o.Communicate(
         name=c.name, collective=c.op, elements=c.width * tokens, ranks=c.ranks, stride=c.stride, axis=c.axis,
         top_k=c.top_k, experts=c.experts, groups=c.groups, top_groups=c.top_groups,
-        identities=c.identities, decoding=decodes(step),
+        identities=c.identities, decoding=decodes(step), again=c.again,
     )  # fmt: skip
 
 

@@ -324,6 +324,7 @@ class Communicate(Op):
     """A collective over `elements`, as its size is counted, among `ranks` chips, every `stride`-th of a cluster.
 
     `decoding`: 1 where the step adds one token to each sequence, which engines exchange by kernels of their own.
+    `again`: it is once more in the backward pass. `beside`: the phase of the products that run while it travels.
     """
 
     collective: str
@@ -337,6 +338,8 @@ class Communicate(Op):
     top_groups: int = 1
     identities: int = 0
     decoding: Count = 0
+    again: bool = False
+    beside: str = ""
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -353,10 +356,15 @@ class Backward(Op):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Loss(Op):
-    """Cross-entropy of `rows` rows of `width` logits."""
+    """Cross-entropy of `rows` rows of `width` logits.
+
+    Elements that it keeps until its backward pass: `kept` in the format of the stream, `single` in fp32.
+    """
 
     rows: Count
     width: Count
+    kept: Count = 0
+    single: Count = 0
 
 
 @record(frozen=True, kw_only=True, eq=False)

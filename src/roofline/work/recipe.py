@@ -17,6 +17,9 @@ from roofline.model.formats import FORMATS, Format
 from roofline.model.maths import Count
 from roofline.model.precision import ROLES, Precision, uniform
 
+TRAINABLE = 8
+"""Bits of a weight below which no optimizer updates it."""
+
 
 @dataclass(frozen=True)
 class TrainingPrecision(Precision):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from roofline.model.checks import count, flag
-from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count
+from roofline.model.errors import InputError, nearest, not_one_of
+from roofline.model.maths import Count, least, some
 from roofline.model.modules import Module
 from roofline.model.table import KindTable
 from roofline.work import ops as o
@@ -25,6 +25,8 @@ from roofline.work.step import replace as changed
 Recompute: TypeAlias = Literal["none", "selective", "full"]
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 OFFLOADS = ("optimizer", "activations")
+LossKind: TypeAlias = Literal["in-place", "eager", "fused"]
+LOSSES: tuple[LossKind, ...] = get_args(LossKind)
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
 
 
@@ -34,21 +36,29 @@ class Training(Step):
 
     `recompute`: what is not kept but run again: none, the core of attention (selective), whole layers (full), or the
     modules of the names listed. `flash`: attention keeps its scores on the chip (FlashAttention), or else runs kernel
-    by kernel. `fused_loss`: logits are made and used piece by piece and never kept. `recipe` and `optimizer`: the
-    formats that weights, gradients and their state are kept in. `micro_batch`: sequences that pass together;
-    `schedule`: the order in which pipeline stages take them; `overlap`: gradients and gathered weights travel while
-    the passes run. `offload`: what lives in the host's memory, the `optimizer` state or the `activations`.
+    by kernel. `loss`: how cross-entropy keeps its logits; None is as the engine does it, in place where nothing else is
+    said: in place, the logits and an fp32 copy that becomes softmax and gradient (Megatron-LM,
+    core/tensor_parallel/cross_entropy.py); eager, the logits, an fp32 copy and its log-softmax (PyTorch's
+    `cross_entropy(logits.float(), …)`); fused, none, made and used piece by piece (arXiv:2410.10989 §3.2). `recipe`
+    and `optimizer`: the formats that weights, gradients and their state are kept in. `micro_batch`: sequences that
+    pass together; `schedule`: the order in which pipeline stages take them; `overlap`: gradients and gathered weights
+    travel while the passes run. `offload`: what lives in the host's memory, the `optimizer` state or the `activations`.
     """
 
     recompute: Recompute | tuple[str, ...]
     flash: bool
-    fused_loss: bool
+    loss: LossKind | None
     recipe: Recipe
     optimizer: Optimizer
     micro_batch: Count
     schedule: str
     overlap: bool
     offload: tuple[str, ...]
+
+    @property
+    def fused_loss(self) -> bool:
+        """Whether logits are never kept."""
+        return self.loss == "fused"
 
     @property
     def precision(self) -> TrainingPrecision:
@@ -58,13 +68,17 @@ class Training(Step):
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How a step of training runs, with what holds where nothing is said; `Training` says what each means."""
+    """How a step of training runs, with what holds where nothing is said; `Training` says what each means.
+
+    `fused_loss`: short for a loss that is fused.
+    """
 
     recompute: str | Sequence[str] = "none"
     recipe: str | Recipe = "bf16"
     optimizer: str | Optimizer = "adamw"
     flash: bool = True
     fused_loss: bool = False
+    loss: str | None = None
     micro_batch: Count = 1
     schedule: str = "1f1b"
     overlap: bool = True
@@ -85,18 +99,23 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
         flag(name, getattr(how, name))
     if how.schedule not in SCHEDULES:
         raise not_one_of("schedule", how.schedule, SCHEDULES)
+    if how.loss is not None and how.loss not in LOSSES:
+        raise not_one_of("loss", how.loss, LOSSES)
+    if how.fused_loss and how.loss not in (None, "fused"):
+        raise InputError("loss", how.loss, "fused, as fused_loss says", ["fused"])
     again = how.recompute if how.recompute in RECOMPUTE else _words("recompute", how.recompute)
     away = _words("offload", how.offload)
-    if isinstance(how.recompute, str) and again not in RECOMPUTE and len(again) < 2:
-        raise not_one_of("recompute", how.recompute, RECOMPUTE)
+    if isinstance(how.recompute, str) and again not in RECOMPUTE and "," not in how.recompute:
+        expected = "none, selective, full, or names of modules, a comma behind each"
+        raise InputError("recompute", how.recompute, expected, nearest(how.recompute, RECOMPUTE))
     for name in away:
         if name not in OFFLOADS:
             raise not_one_of("offload", name, OFFLOADS)
     given: dict[str, Any] = {
-        "queries": (entry,), "logits": "all", "parts": 1, "recompute": again, "fused_loss": how.fused_loss,
-        "recipe": recipe_named(how.recipe), "optimizer": optimizer_named(how.optimizer), "schedule": how.schedule,
-        "offload": away, "flash": how.flash, "micro_batch": count("micro_batch", how.micro_batch, 1),
-        "overlap": how.overlap,
+        "queries": (entry,), "logits": "all", "parts": 1, "recompute": again,
+        "loss": "fused" if how.fused_loss else how.loss, "recipe": recipe_named(how.recipe),
+        "optimizer": optimizer_named(how.optimizer), "schedule": how.schedule, "offload": away, "flash": how.flash,
+        "micro_batch": count("micro_batch", how.micro_batch, 1), "overlap": how.overlap,
     }  # fmt: skip
     step = object.__new__(Training)
     for name, value in given.items():
@@ -121,7 +140,9 @@ def with_batch(step: Training, batch: Count) -> Training:
 def with_options(step: Training, **options: Any) -> Training:
     """The same sequences with some options of `training` changed."""
     (query,) = step.queries
-    names = ("recompute", "recipe", "optimizer", "flash", "fused_loss", "micro_batch", "schedule", "overlap", "offload")
+    names = ("recompute", "recipe", "optimizer", "flash", "loss", "micro_batch", "schedule", "overlap", "offload")
+    if "fused_loss" in options:
+        options = {"loss": None, **options}
     return training(query.count, query.new, **{**{n: getattr(step, n) for n in names}, **options})
 
 
@@ -154,17 +175,25 @@ def run_again(op: o.Op, step: Training, whole: bool) -> bool:
         return whole and not (isinstance(op, o.Communicate) and op.collective == "p2p")
     if step.recompute == "selective":
         return FLOWS[type(op)].core
-    return op.name in step.recompute if isinstance(step.recompute, tuple) else False
+    if not isinstance(step.recompute, tuple):
+        return False
+    again = isinstance(op, o.Communicate) and op.again and op.name.removesuffix("_gather") in step.recompute
+    return op.name in step.recompute or again
 
 
 def loss(head: o.MatMul, step: Training) -> o.Op:
     """Cross-entropy over the logits in fp32: cast, log-softmax, and the same back. Fused: read once, written once.
 
     In units of the logits: cast reads 1 and writes 2, log-softmax reads 2 and writes 2; back, it reads 4 and writes 2,
-    and the cast reads 2 and writes 1.
+    and the cast reads 2 and writes 1. What is kept: see `Training`; logits that are in fp32 already have no copy of it.
     """
     once = 1 if step.fused_loss else 4
-    return o.Loss(name="loss", rows=head.m, width=head.n, input=once * head.output, output=(once - 1) * head.output)
+    singles = {"fused": 0, "eager": 2}.get(step.loss or "in-place", 1)
+    spared = singles > 0 and step.precision.activations.bits >= 32
+    return o.Loss(
+        name="loss", rows=head.m, width=head.n, input=once * head.output, output=(once - 1) * head.output,
+        kept=head.output if singles else 0, single=(singles - spared) * head.output,
+    )  # fmt: skip
 
 
 Gradients = Callable[[Any], Iterator[o.Op]]
@@ -225,9 +254,22 @@ OPPOSITE = {
 
 @GRADIENTS.of(o.Communicate)
 def _communicate(op: o.Communicate) -> Iterator[o.Op]:
-    """The adjoint: what was gathered is reduced and scattered, and the other way round."""
+    """The adjoint: what was gathered is reduced and scattered, and the other way round.
+
+    What is not kept is gathered `again`: the tokens of a product's inputs, while it computes their gradient, which is
+    reduced and scattered while it computes that of its weights (arXiv:2205.05198 §4.2.2; Megatron-LM,
+    core/tensor_parallel/layers.py, where linear layers communicate asynchronously), so that of ten collectives of a
+    layer six are waited for. And the keys and values of other ranks, which go round beside their gradients (ring
+    attention, arXiv:2310.01889 §3).
+    """
+    product = op.again and op.axis == "tp"
+    if op.again:
+        name = f"{op.name}_again"
+        yield replace(op, name=name, phase="backward", again=False, beside="backward" if product else "")
     adjoint = OPPOSITE.get(op.collective, op.collective)
-    yield replace(op, name=f"{op.name}_backward", phase="backward", collective=adjoint)
+    yield replace(
+        op, name=f"{op.name}_backward", phase="backward", collective=adjoint, beside="weight" if product else ""
+    )
 
 
 @GRADIENTS.of(o.Backward, o.Update)
@@ -290,7 +332,7 @@ def _scores(op: o.Choose) -> Kept:
 
 @KEPT.of(o.Loss)
 def _logits(op: o.Loss) -> Kept:
-    return Kept(single=op.output // 3)
+    return Kept(stream=op.kept, single=op.single)
 
 
 @KEPT.of(o.Rotate, o.Lookup, o.Communicate, o.Backward, o.Update)
@@ -327,24 +369,91 @@ def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, K
     """The ops of a layer that keep something, and what: products that read one stream keep it once.
 
     A stream is known by its width; a norm or a residual sum starts the next, and what attention, a scan or an
-    activation makes is read by one product alone. What is run again keeps its inputs, and the product behind it
-    nothing; attention's scores are then not kept.
+    activation makes is read by one product alone. What is run again keeps what it reads, and what it makes is made
+    again: whoever reads that keeps nothing. But of attention the output stays, and its scores and their sums do not.
     """
     seen: set[Any] = set()
-    again = own = False
-    for op in forward_ops(modules, step):
-        flow = FLOWS[type(op)]
+    own = False
+    earlier: list[tuple[o.Op, bool]] = []
+    ops = [op for op in forward_ops(modules, step) if not isinstance(op, o.Communicate)]
+    for op, reader in zip(ops, (*ops[1:], None), strict=False):  # no ops, no reader
+        flow, repeated = FLOWS[type(op)], run_again(op, step, whole=False)
         if flow.restarts:
             seen.clear()
-        repeated = run_again(op, step, whole=False)
-        behind, again = again, repeated and not flow.core
-        if repeated and isinstance(op, o.Attend):
-            op = replace(op, flash=True)
-        if isinstance(op, o.MatMul) and op.groups == 1 and not op.frozen and not own:
+        needs = _needs(op, reader, repeated, earlier)
+        earlier.append((op, repeated and not flow.core))
+        if isinstance(op, o.MatMul) and op.groups == 1 and not (op.frozen and not repeated) and not own:
             key = (op.k if isinstance(op.k, int) else id(op.k), op.part == "head")
             if key in seen:
                 continue
             seen.add(key)
         own = flow.makes or (own and not flow.product)
-        needs = kept(op)
-        yield op, replace(needs, products=0) if behind else needs
+        yield op, needs
+
+
+Earlier: TypeAlias = Sequence[tuple[o.Op, bool]]
+"""The ops of a layer so far, and whether what each makes is made again."""
+
+
+def _needs(op: o.Op, reader: o.Op | None, repeated: bool, earlier: Earlier) -> Kept:
+    """What an op keeps, less what is made again; more where it is run again for what reads it."""
+    if isinstance(op, o.Attend):
+        needs = kept(replace(op, flash=True) if repeated else op)
+        single = 0 if repeated else needs.single
+        inputs = op.tokens * (op.heads * op.qk_dim + op.kv_width)
+        return replace(needs, stream=needs.stream - _remade(inputs, earlier), single=single)
+    needs = kept(op)
+    if repeated and isinstance(op, (o.MatMul, o.ExpertMatMul)) and op.frozen:
+        needs = kept(replace(op, frozen=False))
+    if repeated and isinstance(op, o.Rotate):
+        return Kept(stream=op.input - _remade(op.input, earlier))
+    if repeated and isinstance(op, o.Sum) and isinstance(reader, o.Normalise):  # the norm before keeps one of its terms
+        needs = replace(needs, stream=op.input - (0 if op.weighted else op.output))
+    remade = _reads_remade(op, earlier)
+    return replace(needs, products=0, stream=0) if remade else needs
+
+
+def _reads_remade(op: o.Op, earlier: Earlier) -> bool:
+    """Whether what an op reads is made again: it reads what the op before it made.
+
+    But norms of queries and of keys stand side by side, products one after another read another stream, none reads what
+    positions turned, and experts read tokens that came from elsewhere.
+    """
+    if isinstance(op, o.ExpertMatMul) and op.up:
+        return False
+    before = list(earlier)
+    aside = o.Normalise if isinstance(op, o.Normalise) else o.Rotate if isinstance(op, o.MatMul) else ()
+    while before and isinstance(before[-1][0], aside):
+        before.pop()
+    if not before:
+        return False
+    last, remade = before[-1]
+    chained = not isinstance(op, o.MatMul) or not isinstance(last, o.MatMul) or op.k is last.n or _alike(op.k, last.n)
+    return remade and chained
+
+
+def _alike(one: Count, other: Count) -> bool:
+    return isinstance(one, int) and isinstance(other, int) and one == other
+
+
+def _remade(needed: Count, earlier: Earlier) -> Count:
+    """Of the elements of queries, keys and values, those that are made again, from the last op that makes some on.
+
+    Positions turn queries and keys, so that only the rest is as the products or norms before them left it. What is
+    copied to every head (the positions of latent attention's keys) is made again where all that they share is.
+    """
+    left, remade, turned, normed, products, whole = needed, 0 * needed, 0 * needed, 0 * needed, 0, True
+    for source, again in reversed(earlier):
+        if products == 3 or not isinstance(source, (o.Rotate, o.Normalise, o.MatMul)):
+            break
+        behind = least(turned if isinstance(source, o.Normalise) else turned + normed, source.output)
+        share = least(source.output - behind, left)
+        whole = whole and (again or not some(share > 0))
+        left, remade = left - share, remade + share * again
+        if isinstance(source, o.MatMul):
+            turned, normed, products = turned + normed - behind, 0 * normed, products + 1
+        elif isinstance(source, o.Normalise):
+            normed = normed + share
+        else:
+            turned = turned + share
+    return needed if whole and products else remade

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from roofline.model.adapters import drafts_note
 from roofline.model.config import Config
 from roofline.model.errors import InputError, nearest
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
@@ -77,7 +78,7 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
         raise c.error("model_type", f"a known model_type{_TRACED}", nearest(model_type, FAMILIES))
     draft = next((raw[key] for key in _DRAFTS if raw.get(key)), None) or _by_class(outer, *_DRAFTS)
     if draft:
-        not_counted.append(f"{draft} multi-token-prediction layer(s), run only when drafting")
+        not_counted.append(drafts_note(draft))
     model = build_family(c)
     drafts = draft_blocks(model, draft) if isinstance(draft, int) and 0 < draft <= MOST_DRAFTS else ()
     (model, heads), scheme = headed(replace(model, drafts=drafts), outer), scheme_of(c)

@@ -1,0 +1,357 @@
+"""What training frameworks do, rule by rule: every number by a formula worked out by hand, with its source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import roofline as rl
+from roofline.estimates.schedule import StageTimes, length
+from roofline.estimates.training_changes import training_remedies
+from roofline.estimates.training_memory import kept_bytes
+from roofline.layout.layout import Exchange, Layout
+from roofline.machine.fabric import cluster_named
+from roofline.work import ops as o
+from roofline.work.training import step_ops
+
+LLAMA, LARGE = rl.load("meta-llama/Llama-3.1-8B"), rl.load("meta-llama/Llama-3.1-70B")
+HUGE, MIXTURE, DEEP = (
+    rl.load(name) for name in ("meta-llama/Llama-3.1-405B", "Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V3")
+)
+
+
+# -- layouts -------------------------------------------------------------------------------------------------------
+def test_a_degree_that_would_do_nothing_is_refused() -> None:
+    for model, layout, field in ((LLAMA, "dp=8,ep=8", "layout.ep"), (LLAMA, "dp=8,shard=4", "layout.shard")):
+        with pytest.raises(rl.InputError) as caught:
+            rl.train(model, batch=8, tokens=1024, on="dgx-h100", layout=layout)
+        assert caught.value.field == field
+    assert rl.shard(MIXTURE, Layout(dp=8, ep=8)).parameters < MIXTURE.parameters
+    assert Layout(dp=8, shard=4, zero=3).sharers == 4
+
+
+def test_chunks_without_stages_are_refused() -> None:
+    with pytest.raises(rl.InputError) as caught:
+        rl.train(LLAMA, batch=8, tokens=1024, on="dgx-h100", layout="tp=8,sp,vp=2")
+    assert caught.value.field == "layout.vp"
+
+
+def test_embedding_and_loss_count_as_layers_of_interleaved_stages() -> None:
+    """Llama-3 405B has 126 layers for 128 of them (arXiv:2407.21783 §3.3.2): 16 stages of 8 chunks of one layer each.
+
+    The first chunk has the embedding alone and the last the loss.
+    """
+    stages = Layout(pp=16, vp=8).layers_of(126)
+    assert [len(s) for s in stages] == [7, *[8] * 14, 7]
+    assert sorted(i for s in stages for i in s) == list(range(126))
+    assert stages[0] == tuple(range(15, 126, 16))  # of chunks 0, 16, 32, …: all but the first
+    e = rl.train(
+        HUGE, batch=128, tokens=8192, on="1024xh100-sxm", layout="tp=8,pp=16,vp=8,dp=8,zero=1",
+        schedule="interleaved",
+    )  # fmt: skip
+    assert sum(s.layers for s in e.stages) == 126
+    with pytest.raises(rl.InputError, match="at most 16 stages"):
+        Layout(pp=17, vp=8).layers_of(126)
+    with pytest.raises(rl.InputError, match="at most 126 stages"):
+        Layout(pp=127).layers_of(126)
+
+
+@pytest.mark.parametrize(
+    ("chips", "racks", "each"), [(256, 4, 64), (512, 8, 64), (2048, 32, 64), (144, 2, 72), (5120, 80, 64), (100, 2, 50)]
+)
+def test_racks_are_used_in_part(chips: int, racks: int, each: int) -> None:
+    """18 trays of 4 GPUs a rack: as few racks as have equal parts of whole trays."""
+    if each % 4:
+        with pytest.raises(rl.InputError, match="cluster"):
+            cluster_named(f"{chips}xgb200")
+        return
+    cluster = cluster_named(f"{chips}xgb200")
+    assert cluster.chips == chips
+    assert [level.size for level in cluster.levels] == [each, racks]
+
+
+# -- schedules -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("schedule", "units"), [("1f1b", 117), ("zb-h1", 103), ("zb-h2", 96), ("gpipe", 117)])
+def test_zero_bubble_schedules_take_what_their_formulas_say(schedule: str, units: int) -> None:
+    """8 stages, 32 micro-batches, F = B = W = 1: 96 of work; 21 of bubble, ZB-H1 a third, ZB-H2 none.
+
+    (p − 1)(F + B + W), (p − 1)(F + B − W), (p − 1)(F + B − 2W): arXiv:2401.10241, table 2.
+    """
+    assert length(schedule, [StageTimes(1.0, 1.0, 1.0)] * 8, 32) == units
+
+
+# -- ZeRO ----------------------------------------------------------------------------------------------------------
+def test_shared_gradients_are_reduced_after_every_micro_batch() -> None:
+    """DeepSpeed reduces from stage 2 at every backward pass (runtime/engine.py), before only at the end of a step.
+
+    70B on 8 nodes, tp=8, dp=8: a reduce-scatter sends 7/8 of a rank's 4-byte gradients by 50 GB/s, 64 times.
+    """
+    step: dict[str, Any] = {"batch": 512, "tokens": 4096, "on": "8xdgx-h100", "overlap": False}
+    one, two = (rl.train(LARGE, layout=f"tp=8,dp=8,zero={z}", **step) for z in (1, 2))
+    rank = rl.shard(LARGE, Layout(tp=8, dp=8)).parameters
+    assert one.micro_batches == two.micro_batches == 64
+    assert one.reduction.floor == pytest.approx(7 / 8 * 4 * rank / 50e9, rel=0.02)
+    assert two.reduction.floor == pytest.approx(64 * 7 / 8 * 4 * rank / 50e9, rel=0.02)
+    assert 35 < two.reduction.floor < 41
+    assert two.time > one.time
+    assert two.memory.total < one.memory.total
+
+
+def test_more_than_zero_1_is_not_offered_with_pipelines() -> None:
+    """DeepSpeed's pipeline engine refuses it (runtime/pipe/engine.py)."""
+    step = rl.training(64, 4096)
+    offered = {words for words, *_ in training_remedies(step, Layout(tp=8, pp=4, dp=2))}
+    assert "zero=1" in offered
+    assert not {"zero=2", "zero=3"} & offered
+    assert {"zero=2", "zero=3"} <= {words for words, *_ in training_remedies(step, Layout(tp=8, dp=8))}
+
+
+# -- DualPipe ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("zero", [0, 1])
+def test_dualpipe_holds_two_copies_of_the_parameters(zero: int) -> None:
+    """arXiv:2412.19437, table 2: parameters 2 ×, activations PP + 1. Stage 0's rank holds the last stage too.
+
+    Copies are replicas, so that ZeRO shares their state out over twice as many ranks.
+    """
+    step: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "64xh800-sxm"}
+    dual = rl.train(MIXTURE, schedule="dualpipe", layout=f"pp=4,dp=4,ep=4,zero={zero}", **step)
+    plain = rl.train(MIXTURE, layout=f"pp=4,dp=4,ep=4,zero={zero}", **step)
+    for i in range(4):
+        ends = plain.stages[i].memory, plain.stages[3 - i].memory
+        memory = dual.stages[i].memory
+        assert memory.weights == ends[0].weights + ends[1].weights
+        assert memory.gradients == ends[0].gradients + ends[1].gradients
+        together = ends[0].optimizer + ends[1].optimizer
+        assert memory.optimizer == (together if zero == 0 else pytest.approx(together / 2, abs=64))
+        assert memory.in_flight == 5
+        assert memory.activations == 5 * (ends[0].each + ends[1].each) / 2
+
+
+def test_dualpipe_of_one_stage_is_a_single_copy() -> None:
+    one, other = (
+        rl.train(LLAMA, batch=8, tokens=1024, on="dgx-h100", layout="dp=8", schedule=s) for s in ("dualpipe", "1f1b")
+    )
+    assert one.stages[0].memory == other.stages[0].memory
+    assert one.time == other.time
+
+
+# -- what weights and logits take ----------------------------------------------------------------------------------
+def test_qlora_quantises_the_frozen_layers_alone() -> None:
+    """arXiv:2305.14314 §3: NF4 with 8-bit scales of 64 values, those with an fp32 scale of 256 of them; the rest bf16.
+
+    Llama-3.1-8B: 218,103,808 weights a layer in 4 + 8/64 + 32/(64·256) bits; embedding, head, 65 norms, and 41,943,040
+    of adapters in 2 bytes, of which the last alone have gradients and state.
+    """
+    layers = 32 * (4096 * (4096 + 1024 + 1024) + 4096 * 4096 + 3 * 4096 * 14336)
+    frozen = layers * (4 * 64 * 256 + 8 * 256 + 32) // (64 * 256) // 8 + 2 * (2 * 128256 * 4096 + 65 * 4096)
+    e = rl.train(LLAMA, batch=1, tokens=128, on="h100-sxm", recipe="qlora", lora=16)
+    memory = e.stages[0].memory
+    assert LLAMA.weight_bytes(e.step.precision) == frozen
+    assert memory.weights == frozen + 2 * 41_943_040
+    assert memory.gradients == 4 * 41_943_040
+    assert memory.optimizer == 12 * 41_943_040
+
+
+@pytest.mark.parametrize(
+    ("loss", "recipe", "bytes_each"),
+    [("in-place", "bf16", 2 + 4), ("eager", "bf16", 2 + 4 + 4), ("fused", "bf16", 0),
+     ("in-place", "fp32", 4), ("eager", "fp32", 4 + 4), (None, "bf16", 6)],
+)  # fmt: skip
+def test_logits_take_what_their_loss_keeps(loss: str | None, recipe: str, bytes_each: int) -> None:
+    """bf16 logits and their softmax in fp32 (Megatron-LM core/tensor_parallel/cross_entropy.py, in place).
+
+    PyTorch's cross-entropy of `logits.float()`: logits, the cast, and the log-softmax.
+    """
+    tokens = 512
+    step = rl.training(1, tokens, recipe=recipe, loss=loss)
+    others = kept_bytes(LLAMA.head, rl.training(1, tokens, recipe=recipe, loss="fused"))
+    assert kept_bytes(LLAMA.head, step) - others == bytes_each * tokens * 128256
+
+
+def test_an_engine_has_its_own_loss() -> None:
+    given: dict[str, Any] = {"batch": 8, "tokens": 1024, "on": "dgx-h100", "layout": "dp=8,zero=3"}
+    megatron, fsdp, fused = (
+        rl.train(LLAMA, **given, **more) for more in ({}, {"engine": "fsdp"}, {"engine": "fsdp", "fused_loss": True})
+    )
+    assert (megatron.loss, fsdp.loss, fused.loss) == ("in-place", "eager", "fused")
+    assert fsdp.memory.activations - megatron.memory.activations == 4 * 1024 * 128256
+    with pytest.raises(rl.InputError, match="loss"):
+        rl.training(1, 1, loss="eager", fused_loss=True)
+    with pytest.raises(rl.InputError, match="loss"):
+        rl.training(1, 1, loss="chunky")
+
+
+# -- collectives of the backward pass ------------------------------------------------------------------------------
+def exchanged(layout: Layout, axis: str) -> list[o.Communicate]:
+    """The collectives of one layer along an axis, forward and backward, of one sequence of 4096 tokens."""
+    (block, _), *_ = rl.shard(LLAMA, layout).blocks
+    ops = step_ops(block.modules, rl.training(1, 4096))
+    return [op for op in ops if isinstance(op, o.Communicate) and op.axis == axis]
+
+
+def test_sequence_parallelism_has_ten_collectives_a_layer_of_which_six_show() -> None:
+    """Forward two all-gathers and two reduce-scatters, backward as many and two all-gathers more (arXiv:2205.05198,
+    §4.2.2): the inputs' beside their gradient, its reduce-scatter beside the weights' gradient. Each is of s·b·h.
+    """
+    ops = exchanged(Layout(tp=8, sp=True), "tp")
+    kinds = [(op.phase, op.collective) for op in ops]
+    assert kinds.count(("forward", "all_gather")) == kinds.count(("forward", "reduce_scatter")) == 2
+    assert kinds.count(("backward", "all_gather")) == 4
+    assert kinds.count(("backward", "reduce_scatter")) == 2
+    assert len(ops) == 10
+    assert all(op.elements == 4096 * 4096 for op in ops)
+    assert len([op for op in ops if not op.beside]) == 6
+    assert [op.beside for op in ops if op.beside] == ["backward", "weight"] * 2
+
+
+def test_collectives_beside_products_are_exposed_where_they_are_longer() -> None:
+    """A layer's six are all that shows where links are fast; a schedule that puts the weights' off shows eight.
+
+    The second stage has 16 layers, and a head with an all-gather, and its reduce-scatter beside the weights' gradient.
+    """
+    given: dict[str, Any] = {"batch": 8, "tokens": 8192, "on": "2xdgx-h100", "layout": "tp=8,pp=2,sp"}
+    shown, apart = (
+        rl.train(LLAMA, schedule=s, **given).stages[1].passes.exchange["tp"].expected for s in ("1f1b", "zb-h1")
+    )
+    assert apart / shown == pytest.approx((16 * 8 + 2) / (16 * 6 + 1), rel=0.01)  # switches add up a little faster
+
+
+@pytest.mark.parametrize("exchange", ["ring", "all_gather"])
+def test_context_parallelism_sends_keys_and_values_again(exchange: Exchange) -> None:
+    """Ring attention (arXiv:2310.01889 §3): keys and values forward, backward again, and their gradients: three times.
+
+    A token has 2 · 8 heads · 128 of them; 4096 tokens of a sequence.
+    """
+    ops = exchanged(Layout(cp=4, exchange=exchange), "cp")
+    assert [(op.phase, op.collective) for op in ops] == [
+        ("forward", "all_gather"), ("backward", "all_gather"), ("backward", "reduce_scatter"),
+    ]  # fmt: skip
+    assert all(op.elements == 4096 * 2 * 8 * 128 for op in ops)
+
+
+# -- recomputation by name -----------------------------------------------------------------------------------------
+def freed(model: rl.Model, names: list[str] | str, layout: Layout | None = None) -> float:
+    """bf16 elements a token that a layer keeps less, of 1024 tokens, over all ranks that share them out."""
+    layout = layout or Layout()
+    (block, _) = rl.shard(model, layout).blocks[-1]
+    plain, again = (kept_bytes(block.modules, rl.training(1, 1024, recompute=r)) for r in ("none", names))
+    return float((plain - again) * layout.tp / 1024 / 2)
+
+
+@pytest.mark.parametrize("layout", [Layout(), Layout(tp=8, sp=True)], ids=["one", "sp"])
+@pytest.mark.parametrize(
+    ("names", "elements"),
+    [
+        (["act"], 14336),  # what the down projection reads
+        (["gate_up_proj", "act"], 3 * 14336),  # also the gate and the up projection's output
+        (["attn_norm", "ffn_norm"], 2 * 4096),  # what they make; under sp it is scattered
+        (["ffn_norm", "gate_up_proj", "act"], 4096 + 3 * 14336),
+        (["rope"], 0),  # its input must stay instead of its output
+        (["qkv_proj"], 1024),  # values; positions have turned queries and keys
+        (["qkv_proj", "rope"], 4096 + 2 * 1024),
+        (["attn_residual"], 0),  # the branch must stay instead of the sum
+        ("selective", 2 * 32),  # the sums of 32 heads' scores, in fp32
+    ],
+)
+def test_recomputing_by_name_frees_what_is_made_again(names: list[str] | str, elements: int, layout: Layout) -> None:
+    """Llama-3.1-8B, elements a token and layer: width 4096, 32 and 8 heads of 128, inner 14336."""
+    assert freed(LLAMA, names, layout) == elements
+
+
+@pytest.mark.parametrize(
+    ("names", "elements"),
+    [
+        (["q_norm", "k_norm"], 0),  # their inputs stay, positions turn their outputs
+        (["q_norm", "k_norm", "rope"], 4096 + 512),
+        (["q_norm", "k_norm", "rope", "qkv_proj"], 4096 + 512 + 512 + (4096 + 512)),
+        (["experts_act"], 8 * 768), (["experts_gate_up_proj", "experts_act"], 3 * 8 * 768),
+        (["ffn_norm"], 2048),
+    ],
+)  # fmt: skip
+def test_recomputing_norms_of_heads_and_experts(names: list[str], elements: int) -> None:
+    """Qwen3-30B-A3B: width 2048, 32 and 4 heads of 128, 8 experts of 768 a token."""
+    assert freed(MIXTURE, names) == elements
+
+
+def test_recomputing_the_up_projections_of_latent_attention() -> None:
+    """DeepSeek-V3: 128 heads of 192 of queries and keys and 128 of values, latents of 1536 and 512 normed, 64 rotated.
+
+    All are made again from the latents before their norms and the 64 (Megatron-LM's mla_up_proj with layernorm).
+    """
+    names = ["q_a_norm", "kv_a_norm", "q_b_proj", "attention_kv_b", "rope"]
+    assert freed(DEEP, names) == 128 * (192 + 192 + 128) + 1536 + 512 - 64
+
+
+def test_unknown_names_to_recompute_are_refused() -> None:
+    given: dict[str, Any] = {"batch": 8, "tokens": 1024, "on": "dgx-h100", "layout": "tp=8"}
+    for names in ("nonsense,act", ["act", "nonsense"]):
+        with pytest.raises(rl.InputError, match="nonsense") as caught:
+            rl.train(LLAMA, recompute=names, **given)
+        assert caught.value.field == "recompute"
+    assert rl.train(LLAMA, recompute="act,", **given).recompute == "act"
+
+
+def test_what_frees_nothing_says_so() -> None:
+    given: dict[str, Any] = {"batch": 8, "tokens": 4096, "on": "dgx-h100", "layout": "tp=8,sp"}
+    (note,) = rl.train(LLAMA, recompute="selective", **given).notes
+    assert "frees 0." in note
+    assert "flash attention keeps no scores" in note
+    assert rl.train(LLAMA, recompute=["rope"], **given).notes
+    for recompute in ("none", "full", ["attn_norm", "ffn_norm"]):
+        assert not rl.train(LLAMA, recompute=recompute, **given).notes
+    assert not rl.train(LLAMA, recompute="selective", flash=False, **given).notes
+
+
+# -- utilization ---------------------------------------------------------------------------------------------------
+def test_mfu_by_both_definitions() -> None:
+    """405B at 131,072 tokens (arXiv:2407.21783 §3.3.2): 6·N and 12·L·H·Q·T of a token, of which a mask leaves half.
+
+    PaLM's formula (arXiv:2204.02311, App. B) takes the whole; N without the embedding, which multiplies nothing.
+    """
+    tokens = 131072
+    e = rl.train(HUGE, batch=16, tokens=tokens, on="2048xh100-sxm", layout="tp=8,cp=16,pp=16,sp,zero=1")
+    products = 6 * (HUGE.parameters - 128256 * 16384)
+    square = 12 * 126 * 128 * 128 * tokens
+    rate = e.tokens_per_second_per_chip / 989.4e12
+    assert e.mfu == pytest.approx(rate * (products + square / 2), rel=2e-3)
+    assert e.mfu_palm == pytest.approx(rate * (products + square), rel=2e-3)
+    assert e.mfu_palm / e.mfu == pytest.approx(48.6 / 34.7, rel=2e-3)
+
+
+def test_hardware_flops_count_the_squares_that_kernels_without_a_mask_multiply() -> None:
+    """Kernel by kernel q·kᵀ and its product with v run on all pairs, half of them masked: 12·L·H·Q·T a token."""
+    given: dict[str, Any] = {"batch": 8, "tokens": 4096, "on": "dgx-h100", "layout": "tp=8"}
+    flash, eager = (rl.train(LLAMA, flash=f, **given) for f in (True, False))
+    masked = 6 * 32 * 32 * 128 * 4096 * (4096 - 1) * 8
+    assert flash.hardware_flops == flash.model_flops == eager.model_flops
+    assert eager.hardware_flops - eager.model_flops == masked
+    assert eager.hfu > eager.mfu
+
+
+# -- draft layers --------------------------------------------------------------------------------------------------
+def test_a_draft_layer_that_learns_is_not_said_to_be_left_out() -> None:
+    given: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "64xh800-sxm", "layout": "pp=4,dp=4,ep=4,zero=1"}
+    assert any("multi-token-prediction" in note for note in rl.train(DEEP, **given).model.not_counted)
+    assert not any("multi-token-prediction" in note for note in rl.train(DEEP, drafts=1, **given).model.not_counted)
+
+
+# -- a run ---------------------------------------------------------------------------------------------------------
+def test_goodput_of_the_published_run() -> None:
+    """Llama 3 (arXiv:2407.21783 §3.3.4): 419 failures in 54 days of 16,384 chips, and more than 90 % effective time.
+
+    M = 50,000 h / 16,384, τ = √(2·10·M): 1 − 10/τ − τ/(2M) − 600/M.
+    """
+    e = rl.train(HUGE, batch=2048, tokens=8192, on="16384xh100-sxm", layout="tp=8,pp=16,dp=128,sp,zero=1")
+    apart = 3600 * 50_000 / 16_384
+    assert 54 * 86_400 / apart == pytest.approx(419, rel=0.02)
+    every = (2 * 10 * apart) ** 0.5
+    usual = rl.run(e, 15e12)
+    assert usual.progress == pytest.approx(1 - 10 / every - every / (2 * apart) - 600 / apart)
+    assert usual.progress > 0.9
+    slow = rl.run(e, 15e12, save_seconds=60, restart_seconds=1800)
+    every = (2 * 60 * apart) ** 0.5
+    assert slow.progress == pytest.approx(1 - 60 / every - every / (2 * apart) - 1800 / apart)
+    assert slow.seconds > usual.seconds
+    with pytest.raises(rl.InputError, match="restart_seconds"):
+        rl.run(e, 15e12, restart_seconds=-1)
