@@ -274,12 +274,6 @@ def test_first_tool_options(capsys: pytest.CaptureFixture[str], options: str, sa
         ("analyze gpt2 --csv --output x.parquet", "--output: expected an ending that goes with --csv"),
         ("analyze gpt2 --law ideal", "--law: expected --on CHIP beside it"),
         ("serve gpt2 --on l4 --input 9 --output 9 --concurrency 2 --chips 4", "--chips: expected --prefill-layout"),
-        (
-            "--prefix: expected nothing, with --prefill-layout",
-        ),
-        (
-            "--rate: expected --concurrency of one decode replica",
-        ),
         ("train gpt2 --on l4 --batch 1 --tokens 64 --mtbf-hours 5", "--mtbf-hours: expected --run-tokens beside it"),
         ("train gpt2 --on l4 --batch 1 --tokens 64 --json --timeline", "--timeline: expected one of them"),
     ],
