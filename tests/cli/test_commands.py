@@ -374,6 +374,30 @@ def test_pools_of_prefill_and_decode(capsys: pytest.CaptureFixture[str]) -> None
     assert f"{p.tokens_per_second / p.chips:,.1f} per chip; {p.bottleneck}" in run(capsys, *words)[0]
 
 
+def test_pools_of_unlike_chips_at_a_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "serve",
+        LLAMA,
+        "--on",
+        "h200-sxm",
+        "--layout",
+        "tp=2",
+        "--prefill-on",
+        "h100-sxm",
+        "--prefill-layout",
+        "tp=1",
+    ]
+    words += ["--prefill-engine", "sglang", "--prefills", "2", "--decodes", "1", "--input", "900", "--output", "90"]
+    text = run(capsys, *words, "--rate", "5", "--prefix", "0.5")[0]
+    assert "900 in, 450 of them from the prefix cache" in text
+    assert (
+        "2 × prefill on NVIDIA H100 SXM5 80GB by SGLang, 1 × decode on 2 × NVIDIA H200 SXM 141GB (tp=2) by vLLM" in text
+    )
+    data = json.loads(run(capsys, *words, "--rate", "5", "--json")[0])
+    assert (data["schema"], data["requests_per_second"], data["prefill_engine"]) == ("roofline.pools/3", 5, "sglang")
+    assert data["prefill_utilisation"] == 5 / data["prefill_requests_per_second"]
+
+
 def test_fit_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     data = json.loads(run(capsys, "fit", LLAMA, "--on", "l4", "--batch", "4", "--context", "4096", "--json")[0])
     f = rl.fit(rl.load(LLAMA), on="l4", batch=4, context=4096)

@@ -58,6 +58,14 @@ def test_a_cache_that_one_rank_holds_goes_by_one_link() -> None:
     assert p.transfer_requests_per_second == pytest.approx(32 / p.transfer.expected)
 
 
+@pytest.mark.parametrize(
+    ("layout", "parts"), [("tp=4", 4), ("tp=16", 8), ("tp=2,pp=2", 4), ("tp=2,cp=2", 4), ("dp=4", 1)]
+)
+def test_a_cache_travels_in_the_parts_that_ranks_hold(layout: str, parts: int) -> None:
+    p = pools_of(on="4xdgx-h100", chips=32, prefill_layout=layout, decode_layout=layout)
+    assert p.transfer.floor == pytest.approx(p.cache / parts / 50e9)
+
+
 # -- one request ---------------------------------------------------------------------------------------------------
 def test_a_request_alone_waits_for_nobody() -> None:
     p = pools_of(concurrency=1)

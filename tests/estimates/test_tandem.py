@@ -47,7 +47,7 @@ def test_one_prompt_at_a_time_is_the_md1_queue() -> None:
 
 
 def test_batches_that_cost_what_their_prompts_cost_wait_for_the_work_before_them() -> None:
-    """s(n) = nΔ: the work is that of M/D/1, ρΔ/(2(1 − ρ)), of which a prompt's own batch, (n − 1)/2 each, is no wait."""
+    """s(n) = nΔ: the work is that of M/D/1, ρΔ/(2(1 − ρ)), of which one's own batch, (n − 1)/2, is no wait."""
     sizes = np.arange(1.0, 101)
     batches = Batches(sizes, sizes, np.array(1.0))
     for load in (0.3, 0.6, 0.8):
