@@ -25,6 +25,9 @@ from roofline.machine.constants import FOLDER, Constants
 
 FEWEST = 40
 """Rows without which nothing is said, and half of those of the short ops, or the long ones, alone."""
+ANOTHER = 3.0
+"""A row that is further off than this ran another kernel (a fallback for its head size, one launched by the host), which
+says nothing of how a newer release of the same one falls."""
 Table = tuple[str, str]
 """Of which file which table."""
 
@@ -52,6 +55,7 @@ def ends(group: Iterable[Case]) -> dict[str, float]:
         known: Constants = constants_of(c)
         s = score_case(c)
         keep = np.isfinite(s.predicted) & (s.predicted > 0) & ~(s.far & (s.plain > c.seconds))
+        keep &= np.abs(np.log(c.seconds / np.where(keep, s.predicted, c.seconds))) <= np.log(ANOTHER)
         ratios.append((c.seconds / s.predicted)[keep])
         short.append(np.asarray(minor(c.args, s.predicted, known.record), dtype=bool)[keep])
     ratio, small = np.concatenate(ratios), np.concatenate(short)

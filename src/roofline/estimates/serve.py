@@ -298,12 +298,12 @@ class Server:
         steps = Span(*(t.at(np.asarray(end), busy) for end in self.alone.ends()))
         queries = (Queries(self.cached, self.input - self.cached, 1), Queries(context, 1, decodes))
         prompt = launched(asked.plan, changed(decode(1, 1), queries[: 2 if engine.mixes else 1]), engine.host(decodes))
-        share = rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy)
+        share = np.clip(rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy), 0.0, 1.0)
+        between = steps.times((1 - share) * tpot / steps.expected) + prompt.times(share * tpot / prompt.expected)
         return Serving(
             asked, self.input, self.output, self.cached, flight, self.capacity,
             prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.before(self.input), shape),
-            steps.times(tpot / steps.expected).shaped(shape), shaped(least(1.0, share), shape),
-            shaped(rate, shape),
+            between.shaped(shape), shaped(share, shape), shaped(rate, shape),
         )  # fmt: skip
 
 
