@@ -24,11 +24,12 @@ from roofline.model.headers import Tensor
 from roofline.model.load import CATALOG, catalog
 from roofline.model.stored import placed_tensors
 from roofline.model.survey import checked_configs
-from roofline.result import LINES, Axis, Grid, Result
+from roofline.result import LINES, NONE, Axis, Grid, Result
 from roofline.show.analysis import NamedStep, Steps
 from roofline.show.chips import ChipFacts, Chips, ClusterFacts, Clusters
 from roofline.show.explain import Explanations, NamedExplanation
 from roofline.show.models import Catalog, ConfigChecks, ModelAnswer, ModelTypes, StoredTensors
+from roofline.show.plots.build import simulation_plot
 from roofline.show.plots.data import BarPanel, BarsPlot
 from roofline.show.training import Trained
 
@@ -42,6 +43,11 @@ BATCH, CONTEXT = np.array([[1], [8]]), np.array([64, 256, 512])
 @cache
 def trained() -> Any:
     return rl.train(GPT2, batch=8, tokens=256, on=NODE)
+
+
+@cache
+def simulated() -> Any:
+    return rl.simulate(QWEN, on=ON, input=64, output=8, rate=5.0, extent=rl.Extent(requests=50))
 
 
 def calibration() -> Calibration:
@@ -72,6 +78,8 @@ ONE: dict[str, Callable[[], Any]] = {
     "pools": lambda: rl.pools(
         QWEN, on=NODE, chips=8, prefill_layout="tp=1", decode_layout="tp=2", input=64, output=8, concurrency=4
     ),
+    "simulation": simulated,
+    "picture of a simulation": lambda: simulation_plot(simulated()),
     "fit": lambda: rl.fit(QWEN, on="l4", batch=4, context=1024),
     "what does not fit": lambda: rl.fit("meta-llama/Llama-3.1-405B", on=ON, batch=4),
     "training": trained,
