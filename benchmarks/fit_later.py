@@ -26,8 +26,8 @@ from roofline.machine.constants import FOLDER, Constants
 FEWEST = 40
 """Rows without which nothing is said, and half of those of the short ops, or the long ones, alone."""
 ANOTHER = 3.0
-"""A row that is further off than this ran another kernel (a fallback for its head size, one launched by the host), which
-says nothing of how a newer release of the same one falls."""
+"""A row that is further off than this ran another kernel (a fallback for its head size, one launched by the host),
+which says nothing of how a newer release of the same one falls."""
 Table = tuple[str, str]
 """Of which file which table."""
 

@@ -19,7 +19,7 @@ def serving_text(s: Serving) -> str:
         *([replicas] if replicas else []),
         "",
         f"TTFT     {span_text(s.ttft)}",
-        "         arrival to first token: HTTP and tokeniser, the step under way, prompts that came before, the own prefill",
+        "         arrival to first token: HTTP and tokeniser, the step under way, prompts before it, its own prefill",
         f"TPOT     {span_text(s.tpot)}",
         "         mean time between tokens after the first, other requests' prefill included",
         f"latency  {span_text(s.latency)}",
