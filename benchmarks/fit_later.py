@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accuracy import constants_of, score_case
-from fit_laws import minor
 from left_out import rows_of, sections
 from measured_ops import Case, Column, cases
 from measured_other_ops import newer
@@ -49,6 +48,8 @@ def tables(folder: Path, later: Iterable[Case]) -> Mapping[Table, list[Case]]:
 
 def ends(group: Iterable[Case]) -> dict[str, float]:
     """The factors of short and of long ops."""
+    from fit_laws import minor  # needs SciPy, which only fits do
+
     ratios: list[Column] = []
     short: list[NDArray[np.bool_]] = []
     for c in group:

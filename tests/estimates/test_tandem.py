@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pools_events import Plant, Run
-from roofline.estimates.tandem import Batches, Passage, Places, Tandem, balance, value_at
+from roofline.estimates.queueing import interpolated
+from roofline.estimates.tandem import Batches, Passage, Places, Tandem, balance
 
 
 def batches_of(plant: Plant, number: int = 10) -> Batches:
@@ -32,7 +33,7 @@ def first_token(p: Passage) -> float:
 
 def test_a_line_through_nodes() -> None:
     nodes, values = np.array([1.0, 2.0, 4.0, 4.0]), np.array([10.0, 20.0, 60.0, 60.0])
-    assert [float(value_at(nodes, values, np.array(x))) for x in (0, 1, 1.5, 3, 4, 9)] == [10, 10, 15, 40, 60, 60]
+    assert [float(interpolated(nodes, values, np.array(x))) for x in (0, 1, 1.5, 3, 4, 9)] == [10, 10, 15, 40, 60, 60]
     assert float(balance(nodes, nodes - 3)) == 3
     assert float(balance(nodes, nodes - 0.5)) == 1
     assert float(balance(nodes, nodes - 9)) == 4

@@ -20,7 +20,8 @@ from roofline.simulate.arrivals import Closed
 from roofline.simulate.policy import Policy, Room
 from roofline.simulate.pooled import Handover, PrefillPool, Travel, TwoPools, run_pools_closed, run_pools_open
 from roofline.simulate.recorder import Objective, Recorder, Watch
-from roofline.simulate.replica import Replica, Request
+from roofline.simulate.replica import Replica
+from roofline.simulate.request import Request
 from roofline.simulate.simulate import Extent, simulate
 from roofline.simulate.steps import Decodes
 

@@ -13,7 +13,8 @@ from roofline.machine.engine import engine_named
 from roofline.simulate.arrivals import Closed
 from roofline.simulate.policy import Policy, Room
 from roofline.simulate.recorder import Objective, Recorder, Watch
-from roofline.simulate.replica import Replica, Request
+from roofline.simulate.replica import Replica
+from roofline.simulate.request import Request
 from roofline.simulate.run import run_closed, run_open
 from roofline.simulate.steps import Decodes
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from roofline.simulate.checkpoint import restore, state_of
 from roofline.simulate.policy import Policy, Room
 from roofline.simulate.recorder import Objective, Recorder, Row, Watch
-from roofline.simulate.replica import Replica, Request, State
+from roofline.simulate.replica import Replica, State
+from roofline.simulate.request import Request
 from roofline.simulate.run import Position
 from roofline.simulate.steps import Decodes
 

@@ -12,7 +12,7 @@ from roofline.estimates.settings import setup
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.simulate.policy import policy_of, room_of
-from roofline.simulate.replica import Request
+from roofline.simulate.request import Request
 from roofline.simulate.simulate import Extent, simulate
 from roofline.simulate.speculation import Drafting, steps_until
 

@@ -14,20 +14,12 @@ from functools import cached_property
 import numpy as np
 
 from roofline.distinct import Array
+from roofline.estimates.queueing import interpolated
 
 NEARLY = 1 - 1e-6
 """Load at which a queue that would grow without end is cut off."""
 SINGLE, FARTHER = 32, 160
 """Numbers of sequences whose probability is summed one by one, and points that stand for those beyond."""
-
-
-def value_at(nodes: Array, values: Array, place: Array) -> Array:
-    """The values at a place between the nodes: linear there, flat beyond."""
-    result = values[0]
-    for left, right, low, high in zip(nodes[:-1], nodes[1:], values[:-1], values[1:], strict=True):
-        width = right - left
-        result = result + (high - low) * np.clip((place - left) / np.where(width > 0, width, 1.0), 0.0, 1.0)
-    return np.asarray(result)
 
 
 def balance(nodes: Array, excess: Array) -> Array:
@@ -85,7 +77,7 @@ class Batches:
         coming = rate * self.occupied
         none = uneven * np.exp(-coming) + (1 - uneven) * np.maximum(0.0, 1 - coming)
         mean = balance(self.sizes, self.sizes - coming - none)
-        step = value_at(self.sizes, self.occupied, mean)
+        step = interpolated(self.sizes, self.occupied, mean)
         slope = (whole - self.occupied[0]) / np.maximum(largest - 1, 1)
         x = rate * step
         none, growth = np.maximum(mean - x, 0.0), 1 - np.minimum(rate * slope, 0.99) ** 2
@@ -132,7 +124,7 @@ class Places:
         decodes; there are so many of them to a group.
         """
         busy = 1 - np.exp(others * np.log1p(-np.minimum((running - 1) / others, 1 - 1e-9)))
-        return np.asarray(busy * (0.5 + self.ahead) * value_at(self.sequences, self.seconds, running))
+        return np.asarray(busy * (0.5 + self.ahead) * interpolated(self.sequences, self.seconds, running))
 
     @cached_property
     def _counts(self) -> tuple[Array, Array]:
@@ -142,7 +134,7 @@ class Places:
         single = np.minimum(np.arange(1.0, SINGLE + 1).reshape(-1, *(1 for _ in most.shape)), most)
         first = np.minimum(float(SINGLE), most)
         counts = np.concatenate([single, np.rint(first * (most / first) ** powers)])
-        return counts, np.log(value_at(self.sequences, self.seconds, counts) / counts)
+        return counts, np.log(interpolated(self.sequences, self.seconds, counts) / counts)
 
     def place(self, rate: Array, uneven: Array) -> Array:
         """Seconds that a request waits for a place, at a rate of the group that is below its fastest.
@@ -249,12 +241,12 @@ class Tandem:
         """
         met = rate * others
         wait, prompts = self.batches.wait(met / self.prefills, np.maximum(others, 1e-9) / self.prefills)
-        prefill = value_at(self.batches.sizes, self.batches.seconds, prompts)
+        prefill = interpolated(self.batches.sizes, self.batches.seconds, prompts)
         moved = prompts * self.transfer
         shown = np.maximum(moved / self.layers, moved - prefill * (self.layers - 1) / self.layers)
         load = np.minimum(met * self.transfer / self.links, NEARLY)
         wait = wait + regularity(load, 1 / self.links) * load * self.transfer / (2 * (1 - load))
         running = self.running.running(met / self.decodes, 1 / self.decodes)
         joining = self.running.joining(running, np.maximum(others, 1e-9) / np.maximum(1 - others, 1e-9) / self.decodes)
-        step = value_at(self.running.sequences, self.running.seconds, running)
+        step = interpolated(self.running.sequences, self.running.seconds, running)
         return Passage(rate, wait, prompts, prefill, shown, joining + place, running, step)

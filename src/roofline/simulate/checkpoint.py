@@ -13,7 +13,8 @@ import numpy as np
 
 from roofline.simulate.prefixes import Entry
 from roofline.simulate.recorder import Recorder, Row, Watch
-from roofline.simulate.replica import Replica, Request
+from roofline.simulate.replica import Replica
+from roofline.simulate.request import Request
 from roofline.simulate.run import Position
 from roofline.simulate.statistics import Means, OverTime, Sample
 

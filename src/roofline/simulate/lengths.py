@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from roofline.model.checks import integer, real
 from roofline.model.errors import InputError, nearest
 from roofline.model.untrusted import printable
-from roofline.simulate.spelling import Spelled, number_above, spelled
+from roofline.simulate.spelling import MOST_TOKENS, Spelled, number_above, spelled
 
-MOST_TOKENS = 2**31 - 1
-"""Tokens of a prompt or an answer; more is a slip of the keyboard."""
 LARGEST_LENGTHS_CV = 100.0
 MOST_VALUES = 2**24
 """Lengths of a file."""

@@ -24,7 +24,8 @@ from roofline.model.checks import real
 from roofline.model.errors import InputError
 from roofline.simulate.arrivals import Closed
 from roofline.simulate.recorder import Recorder, Watch
-from roofline.simulate.replica import Replica, Request, State
+from roofline.simulate.replica import Replica, State
+from roofline.simulate.request import Request
 from roofline.simulate.run import CHECKED, Position, Sessions, by_readiness, router_of
 from roofline.simulate.simulation import Prefilling, distribution
 from roofline.simulate.statistics import Sample

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from roofline.simulate.policy import Room
-
-if TYPE_CHECKING:
-    from roofline.simulate.replica import Request
+from roofline.simulate.request import Request
 
 
 class Entry:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
-from roofline.simulate.replica import Request
+from roofline.simulate.request import Request
 from roofline.simulate.statistics import Means, OverTime, Sample
 
 ROW = {

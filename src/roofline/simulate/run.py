@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from roofline.machine.engine import Engine
 from roofline.simulate.arrivals import Closed
 from roofline.simulate.recorder import Recorder, Watch
-from roofline.simulate.replica import Replica, Request
+from roofline.simulate.replica import Replica
+from roofline.simulate.request import Request
 
 if TYPE_CHECKING:
     from roofline.simulate.workload import Requests

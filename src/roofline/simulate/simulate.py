@@ -27,7 +27,8 @@ from roofline.simulate.pooled import (
     run_pools_open,
 )
 from roofline.simulate.recorder import Objective, Recorder, Row, Watch
-from roofline.simulate.replica import Replica, Request
+from roofline.simulate.replica import Replica
+from roofline.simulate.request import Request
 from roofline.simulate.run import ROUTERS, Position, run_closed, run_open, sent
 from roofline.simulate.simulation import Quantiles, Simulation, distribution, grows, time_course
 from roofline.simulate.speculation import Drafting

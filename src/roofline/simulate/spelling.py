@@ -15,6 +15,8 @@ TIME_UNITS: Mapping[str, float] = MappingProxyType({
     "us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1.0, "min": 1 / 60, "h": 1 / 3600,
 })  # fmt: skip
 """Unit of a time → how many are a second."""
+MOST_TOKENS = 2**31 - 1
+"""Tokens of a prompt or an answer; more is a slip of the keyboard."""
 LONGEST_TIME = 2.0**31
 """Seconds, 68 years; a longer time is a slip of the keyboard."""
 

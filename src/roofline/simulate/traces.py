@@ -14,7 +14,8 @@ from roofline.model.errors import InputError
 from roofline.model.untrusted import printable
 from roofline.simulate.columns import chain_column, id_column, time_column, whole_column
 from roofline.simulate.spelling import LONGEST_TIME, number_above
-from roofline.simulate.tables import TablePart, read_table
+from roofline.simulate.table_parts import TablePart
+from roofline.simulate.tables import read_table
 from roofline.simulate.trace_formats import TraceFormat, format_of
 from roofline.simulate.workload import BLOCK, NO_PREFIX, Requests, check_blocks, in_blocks
 

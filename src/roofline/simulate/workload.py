@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from roofline.model.checks import count, integer
 from roofline.model.errors import InputError
 from roofline.simulate.arrivals import Arrivals
-from roofline.simulate.lengths import MOST_TOKENS, Lengths
+from roofline.simulate.lengths import Lengths
+from roofline.simulate.spelling import MOST_TOKENS
 
 Chains = tuple[tuple[int, ...], ...]
 
