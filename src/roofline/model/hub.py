@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from roofline.model.errors import InputError
+from roofline.model.hub_read import HubDeadlineError, LyingHubError, ask, described_at, keep
 from roofline.model.untrusted import LARGEST_FILE
 
 if TYPE_CHECKING:
@@ -130,39 +131,45 @@ def _asking(model: str, name: str, revision: str | None) -> Iterator[None]:
 
 
 def _download(model: str, name: str, revision: str | None, largest: int) -> str:
-    """Asks once for the file's size and commit, then lets huggingface_hub fetch it where it is not yet cached.
-
-    hf_hub_download alone would try for minutes to reach a Hub that does not answer, and would take any size.
-    """
-    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
+    """Asks for the file's size, name and commit, then for the file where it is not yet cached; both are bounded."""
+    from huggingface_hub import constants, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import RemoteEntryNotFoundError, RevisionNotFoundError
 
     known = try_to_load_from_cache(model, name, revision=revision)
     cached = known if isinstance(known, str) else None
     if cached and revision and _COMMIT.fullmatch(revision):
         return cached
-    url = hf_hub_url(model, name, revision=revision)
     try:
-        asked = get_hf_file_metadata(url, timeout=constants.HF_HUB_ETAG_TIMEOUT)
-    except (RemoteEntryNotFoundError, RevisionNotFoundError):
+        said = described_at(hf_hub_url(model, name, revision=revision), constants.HF_HUB_ETAG_TIMEOUT)
+    except (RemoteEntryNotFoundError, RevisionNotFoundError, LyingHubError):
         raise
     except Exception:
         if cached:
             return cached
         raise
-    if cached and asked.commit_hash and asked.commit_hash in Path(cached).parts:
+    if cached and said.commit in Path(cached).parts:
         return cached
-    if asked.size is not None and asked.size > largest:
-        raise InputError(f"{model}/{name}", f"{asked.size} bytes", f"at most {largest} bytes")
-    return hf_hub_download(model, name, revision=revision)
+    if said.size is not None and said.size > largest:
+        raise InputError(f"{model}/{name}", f"{said.size} bytes", f"at most {largest} bytes")
+    reply = ask("GET", hf_hub_url(model, name, revision=said.commit), largest, constants.HF_HUB_DOWNLOAD_TIMEOUT)
+    if reply.longer:
+        raise InputError(f"{model}/{name}", "a longer file", f"at most {largest} bytes")
+    if said.size is not None and len(reply.body) != said.size:
+        raise LyingHubError(f"{len(reply.body)} bytes of {name}, where {said.size} were said")
+    return str(keep(_folder(model), name, revision, said, reply.body))
+
+
+def _folder(model: str) -> Path:
+    """Where huggingface_hub keeps the files of a model."""
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import repo_folder_name
+
+    return Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=model, repo_type="model")
 
 
 def _remember_absent(model: str, name: str, commit: str) -> None:
     """Notes in the cache, where huggingface_hub does, that a commit has no such file; a cache that cannot is none."""
-    from huggingface_hub import constants
-    from huggingface_hub.file_download import repo_folder_name
-
-    folder = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=model, repo_type="model") / ".no_exist" / commit
+    folder = _folder(model) / ".no_exist" / commit
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
@@ -173,26 +180,16 @@ def _remember_absent(model: str, name: str, commit: str) -> None:
 def _range(model: str, name: str, commit: str, offset: int, length: int) -> tuple[bytes, int]:
     """At most `length` bytes of a file from `offset`, and the size of the file; never more is read."""
     from huggingface_hub import constants, hf_hub_url, try_to_load_from_cache
-    from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status  # type: ignore[attr-defined]
 
     cached = try_to_load_from_cache(model, name, revision=commit)
     if isinstance(cached, str):
         return local_range(Path(cached), offset, length)
-    asked = {"range": f"bytes={offset}-{offset + length - 1}", "accept-encoding": "identity"}
-    url, timeout = hf_hub_url(model, name, revision=commit), constants.HF_HUB_DOWNLOAD_TIMEOUT
-    with get_session().stream("GET", url, headers={**build_hf_headers(), **asked}, timeout=timeout) as response:
-        if response.status_code >= 400:
-            response.read()
-        hf_raise_for_status(response)
-        size = re.fullmatch(r"bytes \d+-\d+/(\d{1,18})", response.headers.get("content-range", ""))
-        if response.status_code != 206 or size is None:
-            raise HubError(model, f"{name} cannot be read in part", "check HF_ENDPOINT and the proxy")
-        content = b""
-        for piece in response.iter_raw():
-            content += piece
-            if len(content) >= length:
-                break
-    return content[:length], int(size[1])
+    url, span = hf_hub_url(model, name, revision=commit), f"bytes={offset}-{offset + length - 1}"
+    reply = ask("GET", url, length, constants.HF_HUB_DOWNLOAD_TIMEOUT, {"range": span})
+    size = re.fullmatch(r"bytes \d+-\d+/(\d{1,18})", reply.headers.get("content-range", ""))
+    if reply.status != 206 or size is None:
+        raise HubError(model, f"{name} cannot be read in part", "check HF_ENDPOINT and the proxy")
+    return reply.body, int(size[1])
 
 
 @contextmanager
@@ -294,7 +291,9 @@ def _unreached(hub: str, name: str, error: Exception) -> tuple[str, str]:
         )
     if isinstance(error, errors.HFValidationError):
         return f"not a Hub id ({said})", f"name {SOURCES}"
-    if isinstance(error, errors.FileMetadataError):
+    if isinstance(error, HubDeadlineError):
+        return f"{hub} did not answer in time ({said})", "try again, or check HF_ENDPOINT and the proxy"
+    if isinstance(error, (errors.FileMetadataError, LyingHubError)):
         return f"{hub} does not answer as a Hub does ({said})", "check HF_ENDPOINT and the proxy"
     if kinds & {"LocalProtocolError", "UnicodeEncodeError"}:
         return "the token cannot be sent, as it has characters no token has", "set HF_TOKEN to a valid token"
