@@ -69,6 +69,11 @@ class Result(Figured):
         every = (leaf for name, unit in self.FIGURES.items() for leaf in _leaves(name, self.figure(name), unit))
         return iter({leaf[0]: leaf for leaf in every}.values())
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Its fields, without what was worked out from them: what another process or a copy needs."""
+        known: Any = self
+        return {f.name: getattr(self, f.name) for f in fields(known)}
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The broadcast shape of its arrays, () where it has none."""

@@ -134,6 +134,10 @@ class Plan:
     target: Target
     _known: dict[Hashable, Mapping[Hashable, Total]] = field(default_factory=dict, init=False, repr=False)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """What it is made of: another process works out the rest when it needs it."""
+        return type(self), (self.rank, self.target)
+
     @cached_property
     def entries(self) -> tuple[Placed, ...]:
         """The distinct modules, whatever they are called."""

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
+from roofline.frozen import frozen, frozen_tree
 from roofline.machine.files import Tables, one_table, only_known, plain_name
 from roofline.model.errors import InputError, nearest, not_one_of
 
@@ -55,7 +55,7 @@ class Chip:
     nominal_capacity: float | None = None
     usable_source: str = ""
     usable_date: str = ""
-    vector: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    vector: Mapping[str, float] = field(default_factory=lambda: frozen({}))
     cache: float | None = None
     units: int | None = None
     clock: float | None = None
@@ -111,7 +111,7 @@ class Chip:
 
 # -- reading -------------------------------------------------------------------------------------------------------
 # key in the file: (field of Chip, factor to SI)
-_NUMBERS: Mapping[str, tuple[str, float]] = MappingProxyType({
+_NUMBERS: Mapping[str, tuple[str, float]] = frozen({
     "memory.bandwidth_gbs": ("bandwidth", 1e9), "memory.capacity_gb": ("capacity", 1e9),
     "memory.capacity_gib": ("capacity", 2.0**30), "memory.usable_gb": ("usable", 1e9),
     "memory.usable_gib": ("usable", 2.0**30), "memory.usable_mib": ("usable", 2.0**20),
@@ -120,7 +120,7 @@ _NUMBERS: Mapping[str, tuple[str, float]] = MappingProxyType({
     "link.scale_up_gbs": ("link", 1e9), "link.host_gbs": ("host", 1e9),
     "power.tdp_w": ("tdp", 1), "power.idle_w": ("idle", 1),
 })  # fmt: skip
-_WORDS: Mapping[str, str] = MappingProxyType({
+_WORDS: Mapping[str, str] = frozen({
     "name": "name", "vendor": "vendor", "generation": "generation", "kind": "kind", "note": "note",
     "memory.kind": "memory_kind", "link.scale_up": "link_kind", "link.host": "host_kind", "sources.figures": "source",
     "sources.date": "date", "sources.usable": "usable_source", "sources.usable_date": "usable_date",
@@ -177,7 +177,7 @@ def chip_from(id: str, table: object) -> Chip:
         raise InputError(f"{id}.aliases", aliases, "a list of names")
     defaults = {"name": id, "vendor": "", "generation": "", "kind": "gpu"}
     return Chip(
-        id=id, peaks=MappingProxyType(peaks), vector=MappingProxyType(vector), aliases=tuple(aliases),
+        id=id, peaks=frozen(peaks), vector=frozen(vector), aliases=tuple(aliases),
         constants=fitted, **{**defaults, **values},
     )  # fmt: skip
 
@@ -218,7 +218,7 @@ def _constants(key: str, table: object) -> Mapping[str, Any]:
             if kind not in names:
                 raise InputError(field, "a table", f"one of {', '.join(names)}", nearest(kind, names))
             read[dtype][kind] = {s: _entry(f"{field}.{s}", e, names[kind]) for s, e in _tables(field, softwares)}
-    return _frozen(read)
+    return frozen_tree(read)
 
 
 def _tables(key: str, table: object) -> list[tuple[str, Mapping[str, Any]]]:
@@ -249,10 +249,6 @@ def _entry(key: str, entry: Mapping[str, Any], names: Iterable[str]) -> dict[str
     return dict(entry)
 
 
-def _frozen(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    return MappingProxyType({k: _frozen(v) if isinstance(v, Mapping) else v for k, v in table.items()})
-
-
 def _positive(key: str, value: object, zero: bool = False) -> float:
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if not number or value < 0 or (value == 0 and not zero):  # type: ignore[operator]
@@ -277,7 +273,7 @@ def chips() -> Tables[Chip]:
 def _names() -> Mapping[str, str]:
     heads = ((id, chips().head(id)) for id in chips())
     names = {plain_name(alias): id for id, head in heads for alias in (*head.get("aliases", ()), head["name"], id)}
-    return MappingProxyType(names)
+    return frozen(names)
 
 
 def chip_id(name: str) -> str | None:
@@ -319,7 +315,7 @@ _SCALES = {
     "Gi": 2.0**30,
     "Ti": 2.0**40,
 }
-_UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType({
+_UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = frozen({
     "bw": ("bandwidth", ("B/s", "Bps", "")), "mem": ("capacity", ("B", "")), "l2": ("cache", ("B", "")),
     "link": ("link", ("B/s", "Bps", "")), "host": ("host", ("B/s", "Bps", "")), "tdp": ("tdp", ("W", "")),
     "idle": ("idle", ("W", "")), "price": ("price", ("$/h", "USD/h", "")), "units": ("units", ("",)),
@@ -356,8 +352,8 @@ def _from_figures(spec: str) -> Chip:
         values["units"] = int(values["units"])
     vector = {"fp32": _figure("vector", given["vector"], _RATE_UNITS)} if "vector" in given else {}
     if base is not None:
-        values["peaks"] = MappingProxyType({**base.peaks, **peaks})
-        values["vector"] = MappingProxyType({**base.vector, **vector})
+        values["peaks"] = frozen({**base.peaks, **peaks})
+        values["vector"] = frozen({**base.vector, **vector})
         if "capacity" in values:
             values |= {"nominal_capacity": None, "usable_source": "", "usable_date": ""}
         return replace(base, id=spec, name=spec, aliases=(), like=base.id, **values)
@@ -365,8 +361,8 @@ def _from_figures(spec: str) -> Chip:
         if not (peaks if key == "peak" else name in values):
             raise InputError(f"chip {key}", "nothing (missing)", f"a figure, as in peak=1000T,bw=4.8T,mem=141G: {spec}")
     return Chip(
-        id=spec, name=spec, vendor="", generation="", kind="gpu", peaks=MappingProxyType(peaks),
-        vector=MappingProxyType(vector), **values,
+        id=spec, name=spec, vendor="", generation="", kind="gpu", peaks=frozen(peaks),
+        vector=frozen(vector), **values,
     )  # fmt: skip
 
 

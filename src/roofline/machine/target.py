@@ -43,6 +43,10 @@ class Target:
     cluster: Cluster | None = None
     _known: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """What it is made of: another process looks up its constants itself."""
+        return type(self), (self.chip, self.precision, self.engine, self.mode, self.cluster)
+
     def constants(self, dtype: str, kind: str) -> Constants:
         """The fitted constants, and how well they are known."""
         return self._once((dtype, kind), lambda: self._constants(dtype, kind))

@@ -20,6 +20,24 @@ class InputError(ValueError):
         hint = f"; nearest: {', '.join(self.nearest)}" if self.nearest else ""
         super().__init__(f"{field}: expected {expected}, got {_short(value)}{hint}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Its parts, from which another process makes it again; a value that cannot be handed over goes as words."""
+        return _again, (type(self), self.args), {**self.__dict__, "value": _handed(self.value)}
+
+
+def _again(kind: type[InputError], args: tuple[object, ...]) -> InputError:
+    return kind.__new__(kind, *args)
+
+
+def _handed(value: object) -> object:
+    import pickle
+
+    try:
+        pickle.dumps(value)
+    except Exception:
+        return _short(value)
+    return value
+
 
 def not_one_of(field: str, value: object, known: Iterable[str]) -> InputError:
     """The error for a word that is none of the known ones, with those nearest to it."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from roofline.frozen import frozen, frozen_tree
 from roofline.machine import law
 from roofline.machine.calibrate.cases import (
     BYTES,
@@ -25,11 +25,11 @@ from roofline.machine.law import RECORDS
 from roofline.machine.target import roof_of
 from roofline.model.errors import InputError
 
-LAYER_LAUNCHES: Mapping[str, int] = MappingProxyType({"matmul": 4, "stream": 4, "decode": 1})
+LAYER_LAUNCHES: Mapping[str, int] = frozen({"matmul": 4, "stream": 4, "decode": 1})
 """Ops that are launched in one dense layer of a model: products of q, k and v as one and gate and up as one."""
 SUMS = 2
 """Residual sums of a layer, which ride on the norms behind them."""
-FREE: Mapping[str, Mapping[str, tuple[float, float, float]]] = MappingProxyType({
+FREE: Mapping[str, Mapping[str, tuple[float, float, float]]] = frozen({
     "matmul": {
         "t0": (3e-6, 1e-7, 1e-3), "compute": (0.8, 0.05, 1e3), "memory": (0.7, 0.02, 1.0), "sharp": (1.5, 1.0, 8.0),
         "pack": (1.0, 0.05, 1e3),
@@ -52,7 +52,7 @@ FREE: Mapping[str, Mapping[str, tuple[float, float, float]]] = MappingProxyType(
 CPU_ONLY = ("pack", "again")
 OTHERS = (("compute", 30.0), ("pad", 90.0), ("pad", 250.0))
 """Constants that the fit also starts from other values of, since their errors have more than one valley."""
-CPU_SETTINGS: Mapping[str, Mapping[str, float]] = MappingProxyType({
+CPU_SETTINGS: Mapping[str, Mapping[str, float]] = frozen({
     "matmul": {"split": np.inf, "step": 0.0, "tile": 1.0, "height": 1.0},
     "prefill": {"tail": 0.0, "other": 1.0, "capped": 1.0},
     "decode": {"walk": 0.0, "group": 1.0},
@@ -87,7 +87,7 @@ def fit_laws(measured: Measurements, folds: int = 4) -> Calibration:
         _share_launches(dtype, measured, tables.get(dtype, {}))
     if tables and FORMAT_KEY not in tables:
         tables[FORMAT_KEY] = tables["fp32" if "fp32" in tables else next(iter(tables))]
-    return Calibration(replace(chip, constants=_frozen(tables)), tuple(fits), measured)
+    return Calibration(replace(chip, constants=frozen_tree(tables)), tuple(fits), measured)
 
 
 def _share_launches(dtype: str, measured: Measurements, kinds: dict[str, dict[str, dict[str, float]]]) -> None:
@@ -98,10 +98,6 @@ def _share_launches(dtype: str, measured: Measurements, kinds: dict[str, dict[st
     others = sum(n * kinds[kind]["default"]["t0"] for kind, n in LAYER_LAUNCHES.items() if kind != "stream")
     stream = kinds["stream"]["default"]
     stream["t0"] = max(stream["t0"], (min(layers) - others) / LAYER_LAUNCHES["stream"])
-
-
-def _frozen(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    return MappingProxyType({k: _frozen(v) if isinstance(v, Mapping) else v for k, v in table.items()})
 
 
 def bare_chip(measured: Measurements) -> Chip:
@@ -127,7 +123,7 @@ def bare_chip(measured: Measurements) -> Chip:
     )
     return Chip(
         id=slug(machine), name=f"{machine.name} ({how})", vendor=machine.vendor, generation=machine.generation,
-        kind="gpu" if machine.device == "cuda" else "cpu", peaks=MappingProxyType(peaks), bandwidth=max(rates),
+        kind="gpu" if machine.device == "cuda" else "cpu", peaks=frozen(peaks), bandwidth=max(rates),
         capacity=machine.capacity, cache=machine.cache, units=machine.units,
         source=f"roofline calibrate: {machine.software}, {len(measured.rows)} measurements", date=machine.date,
     )  # fmt: skip
@@ -183,7 +179,7 @@ def _experts_law(c: Floats, width: float, roof: law.Roof, record: Any) -> Both:
     return law.experts_seconds(tokens, rows, touched, hidden, inner, one, width, width, roof, record), floor
 
 
-_LAWS: Mapping[str, Callable[[Floats, float, law.Roof, Any], Both]] = MappingProxyType({
+_LAWS: Mapping[str, Callable[[Floats, float, law.Roof, Any], Both]] = frozen({
     "matmul": _matmul_law, "stream": _stream_law, "prefill": _prefill_law, "decode": _decode_law,
     "experts": _experts_law,
 })  # fmt: skip
@@ -209,9 +205,7 @@ def _fit_kind(kind: str, rows: Sequence[Measurement], chip: Chip, folds: int) ->
     known_error = {"low": large[0], "high": large[1], "low_small": small[0], "high_small": small[1]}
     constants |= {"rows": float(len(rows)), "mape": held_out, "median": float(np.median(errors)), **known_error}
     mape = float(np.mean(errors))
-    return Fitted(
-        rows[0].case.dtype, kind, len(rows), float(np.median(errors)), mape, held_out, MappingProxyType(constants)
-    )
+    return Fitted(rows[0].case.dtype, kind, len(rows), float(np.median(errors)), mape, held_out, frozen(constants))
 
 
 def _spread(ratio: Floats, every: Floats) -> tuple[float, float]:

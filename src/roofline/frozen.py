@@ -1,0 +1,33 @@
+"""Mappings that do not change, and that processes can hand to each other."""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+Key = TypeVar("Key")
+Entry = TypeVar("Entry")
+
+
+def frozen(values: Mapping[Key, Entry]) -> Mapping[Key, Entry]:
+    """The same mapping, read only; it can be pickled and copied, which Python's own read-only view cannot.
+
+    >>> import pickle
+    >>> pickle.loads(pickle.dumps(frozen({"a": 1})))["a"]
+    1
+    """
+    return MappingProxyType(dict(values))
+
+
+def frozen_tree(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same of a mapping of mappings."""
+    return frozen({k: frozen_tree(v) if isinstance(v, Mapping) else v for k, v in values.items()})
+
+
+def _parts(view: MappingProxyType[Any, Any]) -> tuple[Any, ...]:
+    return frozen, (dict(view),)
+
+
+copyreg.pickle(MappingProxyType, _parts)  # type: ignore[arg-type]
