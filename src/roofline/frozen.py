@@ -30,4 +30,4 @@ def _parts(view: MappingProxyType[Any, Any]) -> tuple[Any, ...]:
     return frozen, (dict(view),)
 
 
-copyreg.pickle(MappingProxyType, _parts)  # type: ignore[arg-type]
+copyreg.pickle(MappingProxyType, _parts)

@@ -190,7 +190,7 @@ def test_the_sample_is_scored_whole() -> None:
     [
         ("", "quantity"), ("quantity,model,on,seconds\n", "at least one measurement"),
         ("quantity,model,on,second\nx,x,x,1\n", "nearest: seconds"), ("quantity,model,on\nx,x,x\n", "seconds"),
-        (b"\xff\xfe\x00", "a CSV file in UTF-8"), ("quantity,model,on,seconds\n\0,x\n", ""),
+        (b"\xff\xfe\x00", "text in UTF-8"), ("quantity,model,on,seconds\n\0,x\n", ""),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_such_table(

@@ -392,7 +392,7 @@ def test_bad_sizes_name_their_field_and_write_nothing(changes: dict[str, Any], f
         ("Phase,Operation,FLOPs,Total Bytes\nPrefill,x,-1,5\n", "line 2, FLOPs"),
         ("Phase,Operation,FLOPs,Total Bytes\nPrefill,x,0,5\n", "at least one operation"),
         ("", "Phase, Operation, FLOPs, Total Bytes"), ("\0\xff", "Phase, Operation"),
-        (200_000 * "x" + ",y\n1,2\n", "a CSV file that can be read"), (None, "a CSV file that can be read"),
+        (200_000 * "x" + ",y\n1,2\n", "a CSV file that can be read"), (None, "a file that can be read"),
     ],
 )  # fmt: skip
 def test_bad_tables_say_what_is_wrong_in_a_line(text: str | None, says: str, tmp_path: Path) -> None:

@@ -50,3 +50,11 @@ def test_each_side_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     d = differ(side(LLAMA), side(f"{LLAMA}:batch=2"))
     assert seen == [("prefill", 1), ("prefill", 2), ("decode", 1), ("decode", 2)]
     assert math.prod(t.factor for t in d.turns) == pytest.approx(4.0)
+
+
+def test_models_and_configs_are_sides() -> None:
+    small = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,
+             "num_hidden_layers": 2, "num_attention_heads": 4, "dtype": "bfloat16"}  # fmt: skip
+    named = rl.diff("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B").to_dict()
+    assert rl.diff(rl.load("meta-llama/Llama-3.1-8B"), rl.load("Qwen/Qwen3-8B")).to_dict() == named
+    assert rl.diff(small, rl.load(small)).facts == ()

@@ -13,9 +13,8 @@ from typing import Any
 
 from roofline.accuracy.measurements import QUANTITIES, MeasuredRun, checked
 from roofline.model.errors import InputError, nearest
-from roofline.model.untrusted import printable
+from roofline.model.untrusted import LARGEST_TABLE, printable, read_text
 
-LARGEST_TABLE = 64 * 2**20
 """Bytes of a table; a larger one is refused."""
 COLUMNS: Mapping[str, str] = {
     "quantity": f"what was measured: {', '.join(f'`{q}`' for q in QUANTITIES)}",
@@ -73,16 +72,7 @@ class TableRow:
 def cells(path: Path) -> Iterator[TableRow]:
     """The rows of a CSV file, numbered from 0. Raises InputError for what cannot be read as one."""
     name = printable(str(path))
-    try:
-        if not path.is_file():
-            raise InputError(name, "no such file" if not path.exists() else "a folder or a device", "a CSV file")
-        if path.stat().st_size > LARGEST_TABLE:
-            raise InputError(name, f"{path.stat().st_size} bytes", f"at most {LARGEST_TABLE} bytes")
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(name, getattr(error, "strerror", None) or "other bytes", "a CSV file in UTF-8") from error
+    text = read_text(path, LARGEST_TABLE, name)
     try:
         for row, values in enumerate(csv.DictReader(StringIO(text, newline=""))):
             yield TableRow(row, {k: v for k, v in values.items() if isinstance(k, str) and isinstance(v, str)})

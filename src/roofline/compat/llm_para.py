@@ -17,6 +17,7 @@ from roofline.model.checks import real
 from roofline.model.config import LARGEST_SIZE, MOST_LAYERS
 from roofline.model.errors import InputError
 from roofline.model.model import Model
+from roofline.model.untrusted import LARGEST_TABLE, read_text
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.step import decode, prefill
 
@@ -202,12 +203,12 @@ def read_csv(path: str | os.PathLike[str]) -> list[CsvRow]:
     Raises InputError naming the line and the column at fault.
     """
     from csv import Error, reader
+    from io import StringIO
 
+    read = reader(StringIO(read_text(Path(path), LARGEST_TABLE), newline=""))
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            read = reader(file)
-            filled = [(read.line_num, cells) for cells in read if any(cells)]
-    except (OSError, UnicodeDecodeError, Error) as error:
+        filled = [(read.line_num, cells) for cells in read if any(cells)]
+    except Error as error:
         raise InputError("csv_path", str(path), f"a CSV file that can be read ({error})") from None
     names = filled[0][1] if filled else []
     needed = next((n for n in NEEDED if set(n) <= set(names)), None)

@@ -23,7 +23,7 @@ from roofline.layout.layout import Layout, layout_named
 from roofline.layout.shard import ONE_CHIP, shard
 from roofline.machine.engine import TRAINER, Engine, default_engine, engine_named
 from roofline.model.errors import InputError, nearest, not_one_of
-from roofline.model.load import load
+from roofline.model.load import Source, load, model_of
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.result import Figured, Result, Units
@@ -251,12 +251,19 @@ def side(spec: str) -> Side:
     return Side(load(name), **given)
 
 
-def diff(a: str | Side, b: str | Side, engine: str | None = None) -> Difference:
-    """Two sides, each as `side` reads it or as it is, phase by phase; `engine`: of a side that names none itself.
+def _side_of(given: str | Side | Model | Source) -> Side:
+    if isinstance(given, Side):
+        return given
+    return side(given) if isinstance(given, str) else Side(model_of(given))
 
-    Raises InputError for what is not understood, and for an engine where no side has a chip.
+
+def diff(a: str | Side | Model | Source, b: str | Side | Model | Source, engine: str | None = None) -> Difference:
+    """Two sides, each as `side` reads it, a model, its config or a `Side`, phase by phase.
+
+    `engine`: of a side that names none itself. Raises InputError for what is not understood, and for an engine where
+    no side has a chip.
     """
-    one, other = a if isinstance(a, Side) else side(a), b if isinstance(b, Side) else side(b)
+    one, other = _side_of(a), _side_of(b)
     if engine is None:
         return differ(one, other)
     engine_named(engine)

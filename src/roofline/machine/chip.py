@@ -337,6 +337,8 @@ def _from_figures(spec: str) -> Chip:
     for key, value in given.items():
         if key not in known:
             raise InputError(f"chip {key}", value, f"one of {', '.join(known)}", nearest(key, known))
+    if "=" in given.get("like", ""):
+        raise InputError("chip like", given["like"], "a chip of the catalog or its file")
     base = chip_named(given.pop("like")) if "like" in given else None
     values: dict[str, Any] = {}
     peaks = {f: _figure(f, given[f], _RATE_UNITS) for f in FORMATS if f in given}

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from roofline.model.errors import InputError, nearest
+from roofline.model.untrusted import LARGEST_MACHINE, parse_toml, printable, read_text
 
-LARGEST_FILE = 2**20
 Entry = TypeVar("Entry")
 _HEADER = re.compile(r"^\[([\w-]+)", re.MULTILINE)
 
@@ -62,14 +62,8 @@ def one_table(noun: str, path: Path) -> tuple[str, Any]:
 
     Raises InputError for a file that cannot be read, is too large, is no TOML, or holds none or several.
     """
-    try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise InputError(noun, str(path), "a file of at most 1 MiB")
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(noun, str(path), f"a file that can be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(noun, str(path), f"a TOML file ({' '.join(str(error).split())})") from None
+    field = printable(str(path))
+    tables = parse_toml(read_text(path, LARGEST_MACHINE, field), field)
     if len(tables) != 1:
         raise InputError(noun, str(path), f"one {noun}, not {len(tables)}")
     ((name, table),) = tables.items()

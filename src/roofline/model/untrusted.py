@@ -1,9 +1,16 @@
-"""JSON files nobody vouches for: parsed as data, with limits, and nothing in them is ever run."""
+"""Files nobody vouches for, JSON, TOML and text: read with limits, parsed as data; nothing in them is ever run.
+
+Every file that a user names is read here, but tables of requests, which are read part by part
+(`simulate/tables.py`), and headers of checkpoints, of which only the first bytes are.
+"""
 
 from __future__ import annotations
 
 import json
 import stat
+import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +20,41 @@ LARGEST_FILE = 16 * 2**20
 """Bytes of a config or a quantisation; a larger file is refused."""
 DEEPEST = 64
 LONGEST_NUMBER = 100
+LARGEST_INTEGER = 332
+"""Bits of a whole number in a TOML file: 100 digits."""
+LONGEST_LINE = 4096
+"""Characters of a line of TOML."""
+LARGEST_TABLE = 64 * 2**20
+"""Bytes of a CSV file that is read whole."""
+LARGEST_MACHINE = 2**20
+"""Bytes of a chip's, a cluster's or an engine's file."""
+STDIN = "/dev/stdin"
+"""The one path that is no regular file and may be read all the same."""
 
 
 def read_config(path: Path, field: str = "", largest: int = LARGEST_FILE) -> dict[str, Any]:
     """The JSON object in a file nobody vouches for; `field` stands for the path in errors.
 
-    Raises InputError on anything but a regular, readable file of at most `largest` bytes (16 MiB) that holds one JSON
-    object in UTF-8, without a key given twice, a number of more than 100 characters or more than 64 levels. NaN and
-    Infinity, which transformers writes, pass as floats.
+    Raises InputError for what `read_bytes` refuses, and for anything but one JSON object in UTF-8, without a key given
+    twice, a number of more than 100 characters or more than 64 levels. NaN and Infinity, which transformers writes,
+    pass as floats.
+    """
+    field = field or printable(str(path))
+    return parse_json(read_bytes(path, largest, field), field)
+
+
+def read_bytes(path: Path, largest: int, field: str = "") -> bytes:
+    """What stands in a file that a user named, or in what is piped in as `/dev/stdin`; `field` stands for it in errors.
+
+    Raises InputError on anything but a regular, readable file of at most `largest` bytes: folders, devices, pipes.
     """
     field = field or printable(str(path))
     try:
+        if str(path) == STDIN:
+            content = sys.stdin.buffer.read(largest + 1)
+            if len(content) > largest:
+                raise InputError(field, f"more than {largest} bytes", f"at most {largest} bytes")
+            return content
         info = path.stat()
         if not stat.S_ISREG(info.st_mode):
             raise InputError(field, "a folder or a device", "a regular file")
@@ -37,7 +68,57 @@ def read_config(path: Path, field: str = "", largest: int = LARGEST_FILE) -> dic
         raise InputError(field, getattr(error, "strerror", None) or str(error), "a file that can be read") from error
     if max(size, len(content)) > largest:
         raise InputError(field, f"{max(size, len(content))} bytes", f"at most {largest} bytes")
-    return parse_json(content, field)
+    return content
+
+
+def read_text(path: Path, largest: int, field: str = "") -> str:
+    """The same as text in UTF-8, without a byte order mark. Raises InputError for other bytes, too."""
+    field = field or printable(str(path))
+    content = read_bytes(path, largest, field)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        wrong = f"byte 0x{content[error.start]:02x} at offset {error.start}"
+        raise InputError(field, wrong, "text in UTF-8") from error
+
+
+def parse_toml(text: str, field: str) -> dict[str, Any]:
+    """The tables of a TOML text nobody vouches for; `field` says whose.
+
+    Raises InputError for what is no TOML, for lines of more than 4,096 characters or 64 dots and braces, which could
+    nest tables by the thousand, and for numbers of more than 100 characters.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
+        nested = line if "{" in line or line.lstrip().startswith("[") else line.partition("=")[0]
+        if len(line) > LONGEST_LINE or nested.count(".") + nested.count("{") > DEEPEST:
+            most = f"at most {LONGEST_LINE} characters and {DEEPEST} dots and braces"
+            raise InputError(f"{field}, line {number}", "more", most)
+    try:
+        tables = tomllib.loads(text, parse_float=_short_float)
+    except RecursionError:
+        raise InputError(field, "more", f"at most {DEEPEST} levels of nesting") from None
+    except ValueError as error:
+        raise InputError(field, " ".join(str(error).split()), "a TOML file") from None
+    if _deeper(tables, DEEPEST):
+        raise InputError(field, "more", f"at most {DEEPEST} levels of nesting")
+    if any(isinstance(v, int) and v.bit_length() > LARGEST_INTEGER for v in _leaves(tables)):
+        raise InputError(field, "a larger one", f"whole numbers of at most {LARGEST_INTEGER} bits")
+    return tables
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """What stands in mappings and lists within each other."""
+    if isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    else:
+        yield value
+
+
+def _short_float(text: str) -> float:
+    if len(text) > LONGEST_NUMBER:
+        raise ValueError(f"a number of {len(text)} characters, more than {LONGEST_NUMBER}")
+    return float(text)
 
 
 def parse_json(content: bytes, field: str) -> dict[str, Any]:

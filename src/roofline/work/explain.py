@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from roofline.model.errors import InputError
@@ -51,7 +51,7 @@ class Explanation(Result):
     SCHEMA: ClassVar[str] = "roofline.explanation/2"
     FIGURES: ClassVar[Units] = dict.fromkeys(("model", "op", "kind", "block", "layers", "symbols", "figures"), "")
 
-    cost: OpCost
+    cost: OpCost = field(compare=False)
     module: Module
     symbols: Mapping[str, int]
     figures: tuple[ExplainedFigure, ...]
@@ -111,10 +111,10 @@ def explained(analysis: Analysis, name: str) -> Explanation:
     op = _symbolic(analysis, module, name, values)
     figures = [_figure("FLOPs", analysis.counting.flops(op), values, cost.each_flops, _source(analysis, cost))]
     moved, numbers = analysis.traffic.bytes(op, analysis.precision), cost.each_moved
-    for field in fields(moved):
-        formula, value = getattr(moved, field.name), getattr(numbers, field.name)
+    for role in fields(moved):
+        formula, value = getattr(moved, role.name), getattr(numbers, role.name)
         if formula != 0:
-            label = f"{field.name.replace('_', ' ')} bytes"
+            label = f"{role.name.replace('_', ' ')} bytes"
             figures.append(_figure(label, formula, values, value, f"traffic: {analysis.traffic.about}"))
     used = {str(s) for f in figures for s in getattr(f.formula, "free_symbols", ())}
     return Explanation(cost, module, {k: v for k, v in values.items() if k in used}, tuple(figures))
