@@ -173,7 +173,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name, value in {
         "HF_HUB_CACHE": str(tmp_path / "cache"), "HF_TOKEN_PATH": str(tmp_path / "token"), "ENDPOINT": url,
         "HUGGINGFACE_CO_URL_TEMPLATE": url + "/{repo_id}/resolve/{revision}/{filename}",
-        "HF_HUB_ETAG_TIMEOUT": 5, "HF_HUB_DOWNLOAD_TIMEOUT": 5,
+        "HF_HUB_ETAG_TIMEOUT": 5, "HF_HUB_DOWNLOAD_TIMEOUT": 5, "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_IMPLICIT_TOKEN": False,
     }.items():  # fmt: skip
         monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
     monkeypatch.setenv("HF_TOKEN", "hf_secret")

@@ -258,7 +258,8 @@ def _replicas(
     """The numbers asked for, or the chips to share out, as far as the machines have so many."""
     rooms = [cluster_named(on).chips if is_several(on) else MOST for on in machines]
     apart = machines[0] != machines[1]
-    if chips is None and None not in given:
+    numbered = [n is not None for n in given]
+    if chips is None and all(numbered):
         prefills, decodes = (count(name, n, 1) for name, n in zip(("prefills", "decodes"), given, strict=True))
         broadcast(prefills=prefills, decodes=decodes)
         total = prefills * each[0] + decodes * each[1]
@@ -267,7 +268,7 @@ def _replicas(
             if np.any(needed > room):
                 raise InputError("prefills and decodes", np.max(needed).item(), f"replicas on at most {room} chips")
         return Replicas(None, prefills, decodes, total, (rooms[0], rooms[1]))
-    if chips is None or given != [None, None]:
+    if chips is None or any(numbered):
         raise InputError("chips", chips, "chips to share out, or both prefills and decodes")
     many = count("chips", chips, 1)
     smallest, room = each[0] + each[1], sum(rooms) if apart else rooms[1]

@@ -231,6 +231,18 @@ class Tandem:
             p.decode_wait + np.where(decode, left, 0.0), p.running, p.step,
         )  # fmt: skip
 
+    def always_at(self, rate: Array) -> tuple[Array, Passage]:
+        """How many requests, each of which comes when another one is done, make such a rate, and what they go through.
+
+        Of `always` the inverse: n = rate · latency, which hangs a little on n itself.
+        """
+        number = np.full(np.broadcast_shapes(np.shape(rate), self.capacity.shape), np.inf)
+        for _ in range(3):
+            others = np.where(np.isinf(number), 1.0, 1 - 1 / np.maximum(number, 1.0))
+            p = self._passage(rate, others, np.zeros(()))
+            number = np.maximum(rate * self.latency(p), 1.0)
+        return number, p
+
     def _closed(self, rate: Array, population: Array) -> Passage:
         return self._passage(rate, (population - 1) / population, np.zeros(()))
 

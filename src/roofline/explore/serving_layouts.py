@@ -1,0 +1,118 @@
+"""Layouts that a server's replica can have: every one that divides, on as many chips as there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from roofline.distinct import Array
+from roofline.estimates.deployment import Machine, is_several, machine_chip, node_size, tensor_degrees
+from roofline.layout.layout import Layout
+from roofline.layout.shard import shard
+from roofline.machine.chip import Chip
+from roofline.machine.fabric import Cluster, cluster_named, of_chips
+from roofline.model.errors import InputError
+from roofline.model.model import Model
+from roofline.model.modules import Experts
+
+MOST_RANKS = 1024
+"""Ranks of one replica, at most."""
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """Layouts side by side, of `pp` stages each; replicas of data-parallel attention share their experts."""
+
+    pp: int
+    tp: Array
+    dp: Array
+    ep: Array
+
+    def __len__(self) -> int:
+        return len(self.tp)
+
+    @property
+    def chips(self) -> Array:
+        """Chips of each."""
+        return np.asarray(self.tp * self.pp * self.dp)
+
+    def layout(self, axes: int) -> Layout:
+        """All of them as one layout of arrays, along the first axis, with so many axes behind."""
+        degrees = {name: getattr(self, name).reshape(-1, *(1,) * axes) for name in ("tp", "dp", "ep")}
+        return Layout(pp=self.pp, **degrees)
+
+    def one(self, i: int) -> Layout:
+        """One of them."""
+        return Layout(pp=self.pp, **{name: int(getattr(self, name)[i]) for name in ("tp", "dp", "ep")})
+
+    def where(self, kept: Array) -> Degrees:
+        """Those that are kept, or those at places."""
+        return Degrees(self.pp, self.tp[kept], self.dp[kept], self.ep[kept])
+
+
+def side_by_side(layouts: Iterable[Layout]) -> tuple[Degrees, ...]:
+    """Layouts in groups of equal pipelines."""
+    by_stages: dict[int, list[Layout]] = {}
+    for layout in layouts:
+        by_stages.setdefault(layout.pp, []).append(layout)
+    return tuple(
+        Degrees(pp, *(np.array([getattr(x, name) for x in group], dtype=np.int64) for name in ("tp", "dp", "ep")))
+        for pp, group in by_stages.items()
+    )
+
+
+def serving_layouts(model: Model, on: Machine, chips: int, holds: Callable[[Layout], bool]) -> tuple[Layout, ...]:
+    """The layouts of one replica on at most `chips` of a machine: tp within a node, pp, and of a mixture dp and ep.
+
+    tp divides a node's chips and what the model shares out. pp is a power of two: as many stages as it takes until
+    `holds` says that the model fits, and twice as many. ep is 1 or all ranks of a stage; dp above 1 goes with ep, as
+    replicas that share nothing are counted apart. What the model does not divide into is left out.
+    """
+    room = min(chips, MOST_RANKS, cluster_named(on).chips if is_several(on) else MOST_RANKS)
+    mixture = any(isinstance(x, Experts) for x, _ in model.modules())
+    legal: list[Layout] = []
+    enough = False
+    for pp in _doublings(min(room, len(model.layers))):
+        stages = [layout for layout in _layouts(model, on, room, pp, mixture) if _divides(model, layout)]
+        legal += stages
+        if enough:
+            break
+        enough = any(map(holds, stages))
+    return tuple(legal)
+
+
+def _layouts(model: Model, on: Machine, room: int, pp: int, mixture: bool) -> Iterator[Layout]:
+    for tp in sorted(d for d in tensor_degrees(model, _node(on, machine_chip(on))) if d * pp <= room):
+        yield Layout(tp=tp, pp=pp)
+        for dp in _doublings(room // tp // pp) if mixture else ():
+            if tp * dp > 1:
+                yield Layout(tp=tp, pp=pp, dp=dp, ep=tp * dp)
+
+
+def _node(on: Machine, chip: Chip) -> int:
+    """Chips of a node of a machine, of a chip alone those of its usual one."""
+    if isinstance(on, Cluster) or is_several(on):
+        return node_size(cluster_named(on))
+    for size in (72, 64, 16, 8, 4, 2):
+        try:
+            return node_size(of_chips(size, chip))
+        except InputError:
+            continue
+    return 1
+
+
+def _doublings(most: int) -> Iterator[int]:
+    n = 1
+    while n <= most:
+        yield n
+        n *= 2
+
+
+def _divides(model: Model, layout: Layout) -> bool:
+    try:
+        shard(model, layout)
+    except InputError:
+        return False
+    return True

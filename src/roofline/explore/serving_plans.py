@@ -1,0 +1,231 @@
+"""A way to serve: replicas that do both phases, or a pool for each, with what it gives at a load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from roofline.estimates.deployment import Machine, machine_chip
+from roofline.estimates.pools import pools
+from roofline.estimates.serve import serve
+from roofline.estimates.span import Span
+from roofline.explore.demand import NAMES, Demand, Limits
+from roofline.layout.layout import Layout
+from roofline.machine.chip import Chip
+from roofline.machine.engine import Engine, default_engine, engine_named
+from roofline.model.model import Model
+from roofline.result import Figured, Units
+
+HOUR, MILLION = 3600.0, 1e6
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where and how replicas may run: a machine, formats, an engine; None for those of checkpoint and chip."""
+
+    on: Machine
+    precision: Any = None
+    engine: Any = None
+
+    @cached_property
+    def chip(self) -> Chip:
+        """The chip."""
+        return machine_chip(self.on)
+
+    @cached_property
+    def how(self) -> Engine:
+        """The engine."""
+        return default_engine(self.chip) if self.engine is None else engine_named(self.engine)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What estimates take."""
+        return {"on": self.on, "precision": self.precision, "engine": self.engine}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Replicas of one layout."""
+
+    site: Site
+    layout: Layout
+    replicas: int
+
+    @property
+    def chips(self) -> int:
+        """Chips of all of them."""
+        return self.replicas * int(self.layout.chips)
+
+
+@dataclass(frozen=True)
+class ServingPlan(Figured):
+    """One way to serve, at a load.
+
+    `group`: replicas that serve, or that decode what those of `prefill` have computed. `concurrency`: requests in
+    flight in all, of a rate their mean; `capacity`: of all replicas that serve or decode. `limit`: what more load would
+    exceed first, `used`: how much of it is. `chance`: that all limits hold. `usd_per_million_tokens`: of generated
+    tokens.
+    """
+
+    FIGURES: ClassVar[Units] = {
+        "kind": "", "on": "", "engine": "", "precision": "", "layout": "", "replicas": "", "prefill_on": "",
+        "prefill_layout": "", "prefills": "", "chips": "", "concurrency": "", "batch": "", "ttft": "s", "tpot": "s",
+        "latency": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
+        "tokens_per_second_per_chip": "tokens/s", "tokens_per_second_per_user": "tokens/s", "usd_per_hour": "USD",
+        "usd_per_million_tokens": "USD", "limit": "", "used": "share", "chance": "share", "why": "",
+    }  # fmt: skip
+
+    model: Model
+    demand: Demand
+    limits: Limits
+    group: Group
+    prefill: Group | None
+    concurrency: int
+    capacity: int
+    ttft: Span
+    tpot: Span
+    requests_per_second: float
+    why: str = ""
+    """Why it is not the first of those that were looked for."""
+
+    # -- what and where --------------------------------------------------------------------------------------------
+    @property
+    def kind(self) -> str:
+        """Whether each replica does both phases (`aggregated`) or each phase has its own (`disaggregated`)."""
+        return "aggregated" if self.prefill is None else "disaggregated"
+
+    @property
+    def on(self) -> str:
+        """The chip."""
+        return self.group.site.chip.id
+
+    @property
+    def engine(self) -> str:
+        """The engine."""
+        return self.group.site.how.plain()
+
+    @property
+    def precision(self) -> str:
+        """The formats asked for, "" where they are the checkpoint's."""
+        return "" if self.group.site.precision is None else str(self.group.site.precision)
+
+    @property
+    def layout(self) -> str:
+        """The layout of a replica that serves or decodes."""
+        return self.group.layout.text()
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas serve or decode."""
+        return self.group.replicas
+
+    @property
+    def prefill_on(self) -> str:
+        """The chip of those that prefill, "" where each does both phases."""
+        return "" if self.prefill is None else self.prefill.site.chip.id
+
+    @property
+    def prefill_layout(self) -> str:
+        """The layout of one of these."""
+        return "" if self.prefill is None else self.prefill.layout.text()
+
+    @property
+    def prefills(self) -> int:
+        """How many of them there are."""
+        return 0 if self.prefill is None else self.prefill.replicas
+
+    @property
+    def chips(self) -> int:
+        """All chips."""
+        return self.group.chips + (0 if self.prefill is None else self.prefill.chips)
+
+    # -- figures ---------------------------------------------------------------------------------------------------
+    @property
+    def batch(self) -> int:
+        """Requests in flight of a replica that serves or decodes, the busiest one."""
+        return -(-self.concurrency // self.replicas)
+
+    @property
+    def latency(self) -> Span:
+        """End to end, for one request."""
+        return self.ttft + self.tpot.times(self.demand.output - 1)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Generated tokens a second."""
+        return self.requests_per_second * self.demand.output
+
+    @property
+    def tokens_per_second_per_chip(self) -> float:
+        """Generated tokens a second over all chips."""
+        return self.tokens_per_second / self.chips
+
+    @property
+    def tokens_per_second_per_user(self) -> float:
+        """1 / TPOT."""
+        return 1 / float(self.tpot.expected)
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Price of all chips, None where one has none."""
+        total = 0.0
+        for part in (self.group, self.prefill):
+            if part is not None:
+                if part.site.chip.price is None:
+                    return None
+                total += part.chips * part.site.chip.price.usd_per_hour
+        return total
+
+    @property
+    def usd_per_million_tokens(self) -> float | None:
+        """Price per hour / 3600 / generated tokens a second · 10⁶."""
+        price = self.usd_per_hour
+        return None if price is None else price / HOUR / self.tokens_per_second * MILLION
+
+    @cached_property
+    def _shares(self) -> Mapping[str, float]:
+        used = self.limits.spans(self.ttft, self.tpot, self.latency)
+        shares = {name: float(share) for name, share in zip(NAMES, used, strict=True) if share > 0}
+        return {**shares, "memory": self.concurrency / self.capacity}
+
+    @property
+    def limit(self) -> str:
+        """What more load would exceed first: a limit, or the requests that memory holds and the engine runs."""
+        return max(self._shares, key=lambda name: self._shares[name])
+
+    @property
+    def used(self) -> float:
+        """How much of that is used."""
+        return self._shares[self.limit]
+
+    @property
+    def chance(self) -> float:
+        """The probability that all limits hold."""
+        return self.limits.chance(self.ttft, self.tpot, self.latency)
+
+    # -- once more -------------------------------------------------------------------------------------------------
+    def evaluated(self) -> Any:
+        """The same by itself: a `Serving` of one of its replicas, or the `Pools`."""
+        d, site = self.demand, self.group.site
+        size: dict[str, Any] = {"input": d.input, "output": d.output, "prefix": d.prefix}
+        if self.prefill is None:
+            load = {"concurrency": self.batch} if d.rate is None else {"rate": d.rate / self.replicas}
+            return serve(self.model, layout=self.group.layout, **size, **load, **site.settings)
+        load = {"concurrency": self.concurrency} if d.rate is None else {"rate": d.rate}
+        first = self.prefill.site
+        apart = {"prefill_on": first.on, "prefill_engine": first.engine} if first != site else {}
+        return pools(
+            self.model, prefills=self.prefills, decodes=self.replicas, prefill_layout=self.prefill.layout,
+            decode_layout=self.group.layout, **size, **load, **site.settings, **apart,
+        )  # fmt: skip
+
+
+def part(value: Any, i: int) -> Any:
+    """An element of an array, or of the ends of a span."""
+    if isinstance(value, Span):
+        return Span(*(part(end, i) for end in value.ends()))
+    return np.asarray(value).reshape(-1)[i].item()
