@@ -86,6 +86,7 @@ ONE: dict[str, Callable[[], Any]] = {
     "training in stages": lambda: rl.train(GPT2, batch=8, tokens=256, on=NODE, layout="tp=2,pp=2,dp=2,zero=1"),
     "run": lambda: rl.run(trained(), 1e10),
     "diff": lambda: rl.diff(f"{QWEN}@l4", f"{QWEN}@{ON}:batch=8"),
+    "search": lambda: rl.search(QWEN, rl.Demand(64, 8), rl.Limits(tpot=1.0), on=ON, chips=2),
     "report": lambda: rl.report(GPT2, on=ON, input=64, output_tokens=8),
     **{f"picture of {kind}": lambda kind=kind: rl.plot(GPT2, on=ON, kind=kind, context=64) for kind in KINDS},
     "picture of bars": lambda: BarsPlot(

@@ -33,8 +33,12 @@ if TYPE_CHECKING:
     from roofline.estimates.step import Estimate as Estimate
     from roofline.estimates.train import TrainingEstimate as TrainingEstimate
     from roofline.estimates.train import train as train
+    from roofline.explore.demand import Demand as Demand
+    from roofline.explore.demand import Limits as Limits
     from roofline.explore.difference import Difference as Difference
     from roofline.explore.difference import diff as diff
+    from roofline.explore.search import Search as Search
+    from roofline.explore.search import search as search
     from roofline.layout.layout import Layout as Layout
     from roofline.layout.shard import shard as shard
     from roofline.layout.shard import stages as stages
@@ -111,6 +115,8 @@ _PLACES = {
     "simulate.workload": "Prefixes",
     "simulate.traces": "Trace",
     "explore.difference": "Difference diff",
+    "explore.demand": "Demand Limits",
+    "explore.search": "Search search",
     "show.plots.make": "plot",
     "show.report.make": "report",
 }

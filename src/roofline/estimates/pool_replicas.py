@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -178,8 +179,11 @@ class Columns:
 
     def tandem(self, part: slice, prefills: Array, decodes: Array) -> Tandem:
         """Pools of so many replicas, of a part of the elements; their numbers may have an axis before."""
+        return self._gathered(part, (slice(None), *(np.newaxis for _ in prefills.shape[1:])), prefills, decodes)
+
+    def _gathered(self, part: slice | Array, before: tuple[Any, ...], prefills: Array, decodes: Array) -> Tandem:
         pair, flat = self.pair, self.flat
-        axes = (slice(None), *(np.newaxis for _ in prefills.shape[1:]), part)
+        axes = (*before, part)
         first, then = pair.first.layout, pair.then.layout
         return Tandem(
             Batches(self._batches[0][axes], self._batches[1][axes], flat(first.pp)[part]),
@@ -193,6 +197,10 @@ class Columns:
             max(1, len(pair.first.model.layers)),
             flat(pair.first.engine.before(pair.input))[part],
         )  # fmt: skip
+
+    def of(self, places: Array, prefills: Array, decodes: Array) -> Tandem:
+        """Pools of so many replicas, each of the element at a place."""
+        return self._gathered(places, (slice(None),), prefills, decodes)
 
     def given(self) -> tuple[Array, Array]:
         """The numbers of replicas that were asked for."""

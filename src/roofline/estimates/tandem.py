@@ -202,10 +202,13 @@ class Tandem:
         pools = np.minimum(self.prefills * self.batches.fastest, self.decodes * self.running.fastest)
         return np.asarray(np.minimum(pools, self.links / self.transfer))
 
+    def first_token(self, p: Passage) -> Array:
+        """Seconds from a request's arrival to its first token, that of the first decode step."""
+        return np.asarray(self.before + p.prefill_wait + p.prefill + p.shown + p.decode_wait + p.step)
+
     def latency(self, p: Passage) -> Array:
         """Seconds from a request's arrival to its last token."""
-        first = self.before + p.prefill_wait + p.prefill + p.shown + p.decode_wait
-        return np.asarray(first + self.running.steps * p.step)
+        return np.asarray(self.first_token(p) + (self.running.steps - 1) * p.step)
 
     def at(self, rate: Array) -> Passage:
         """Requests that come at random, so many a second."""

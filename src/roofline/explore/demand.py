@@ -41,7 +41,8 @@ class Demand:
             object.__setattr__(self, "concurrency", count("concurrency", self.concurrency, 1))
         if self.rate is not None and not 0 < (real(self.rate) or 0) < inf:
             raise InputError("rate", self.rate, "requests a second, more than 0")
-        if not 0 <= (real(self.prefix) if real(self.prefix) is not None else -1.0) < 1:
+        share = real(self.prefix)
+        if share is None or not 0 <= share < 1:
             raise InputError("prefix", self.prefix, "a share from 0 up to, but not including, 1")
 
     @property

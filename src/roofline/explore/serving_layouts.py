@@ -40,26 +40,26 @@ class Degrees:
 
     def layout(self, axes: int) -> Layout:
         """All of them as one layout of arrays, along the first axis, with so many axes behind."""
-        degrees = {name: getattr(self, name).reshape(-1, *(1,) * axes) for name in ("tp", "dp", "ep")}
-        return Layout(pp=self.pp, **degrees)
+        tp, dp, ep = (degree.reshape(-1, *(1,) * axes) for degree in (self.tp, self.dp, self.ep))
+        return Layout(tp=tp, pp=self.pp, dp=dp, ep=ep)
 
     def one(self, i: int) -> Layout:
         """One of them."""
-        return Layout(pp=self.pp, **{name: int(getattr(self, name)[i]) for name in ("tp", "dp", "ep")})
+        return Layout(tp=int(self.tp[i]), pp=self.pp, dp=int(self.dp[i]), ep=int(self.ep[i]))
 
     def where(self, kept: Array) -> Degrees:
         """Those that are kept, or those at places."""
         return Degrees(self.pp, self.tp[kept], self.dp[kept], self.ep[kept])
 
 
-def side_by_side(layouts: Iterable[Layout]) -> tuple[Degrees, ...]:
+def by_stages(layouts: Iterable[Layout]) -> tuple[Degrees, ...]:
     """Layouts in groups of equal pipelines."""
-    by_stages: dict[int, list[Layout]] = {}
+    groups: dict[int, list[Layout]] = {}
     for layout in layouts:
-        by_stages.setdefault(layout.pp, []).append(layout)
+        groups.setdefault(layout.pp, []).append(layout)
     return tuple(
         Degrees(pp, *(np.array([getattr(x, name) for x in group], dtype=np.int64) for name in ("tp", "dp", "ep")))
-        for pp, group in by_stages.items()
+        for pp, group in groups.items()
     )
 
 

@@ -66,7 +66,8 @@ class ServingPlan(Figured):
     """One way to serve, at a load.
 
     `group`: replicas that serve, or that decode what those of `prefill` have computed. `concurrency`: requests in
-    flight in all, of a rate their mean; `capacity`: of all replicas that serve or decode. `limit`: what more load would
+    flight in all, of a rate their mean; `capacity`: requests that replicas which serve hold and
+    run at once, 0 where each phase has its own. `limit`: what more load would
     exceed first, `used`: how much of it is. `chance`: that all limits hold. `usd_per_million_tokens`: of generated
     tokens.
     """
@@ -76,7 +77,7 @@ class ServingPlan(Figured):
         "prefill_layout": "", "prefills": "", "chips": "", "concurrency": "", "batch": "", "ttft": "s", "tpot": "s",
         "latency": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_chip": "tokens/s", "tokens_per_second_per_user": "tokens/s", "usd_per_hour": "USD",
-        "usd_per_million_tokens": "USD", "limit": "", "used": "share", "chance": "share", "why": "",
+        "usd_per_million_tokens": "USD", "limit": "", "used": "share", "chance": "share", "why": "", "confirmation": "",
     }  # fmt: skip
 
     model: Model
@@ -91,6 +92,8 @@ class ServingPlan(Figured):
     requests_per_second: float
     why: str = ""
     """Why it is not the first of those that were looked for."""
+    confirmation: Any = None
+    """What a simulation says, where there was one."""
 
     # -- what and where --------------------------------------------------------------------------------------------
     @property
@@ -190,17 +193,18 @@ class ServingPlan(Figured):
     def _shares(self) -> Mapping[str, float]:
         used = self.limits.spans(self.ttft, self.tpot, self.latency)
         shares = {name: float(share) for name, share in zip(NAMES, used, strict=True) if share > 0}
-        return {**shares, "memory": self.concurrency / self.capacity}
+        places = {"places": self.concurrency / self.capacity} if self.capacity else {}
+        return {**shares, **places}
 
     @property
     def limit(self) -> str:
-        """What more load would exceed first: a limit, or the requests that memory holds and the engine runs."""
-        return max(self._shares, key=lambda name: self._shares[name])
+        """What more load would exceed first: a limit, or the places for requests; "" where nothing is known."""
+        return max(self._shares, key=lambda name: self._shares[name], default="")
 
     @property
     def used(self) -> float:
         """How much of that is used."""
-        return self._shares[self.limit]
+        return self._shares.get(self.limit, 0.0)
 
     @property
     def chance(self) -> float:

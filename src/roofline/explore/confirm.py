@@ -1,0 +1,79 @@
+"""A plan simulated, request by request: what becomes of its limits when nothing is taken in the mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from roofline.explore.demand import Limits
+from roofline.explore.serving_plans import ServingPlan
+from roofline.model.errors import InputError
+from roofline.result import Figured, Units
+from roofline.simulate.pooled import PrefillPool
+from roofline.simulate.recorder import Objective
+from roofline.simulate.simulate import Extent, simulate
+from roofline.simulate.simulation import Simulation
+
+EACH, FEWEST = 10, 400
+"""Requests that count, for each in flight, and at least."""
+
+
+@dataclass(frozen=True)
+class Confirmation(Figured):
+    """Means of a simulation in seconds, and whether they keep the limits; `attained`: share of requests that do."""
+
+    FIGURES: ClassVar[Units] = {
+        "ttft": "s", "tpot": "s", "latency": "s", "tokens_per_second_per_chip": "tokens/s", "attained": "share",
+        "keeps": "",
+    }  # fmt: skip
+
+    ttft: float
+    tpot: float
+    latency: float
+    tokens_per_second_per_chip: float
+    attained: float
+    keeps: bool
+
+
+def confirmed(plan: ServingPlan, seed: int = 0) -> ServingPlan:
+    """The plan with its confirmation: of replicas that do both phases one is simulated, of two pools all.
+
+    Limits are kept where the simulation's means are within 2 % of them, which is about what its own 95 % confidence
+    allows. Raises InputError for pools whose replicas share experts: those cannot be put side by side.
+    """
+    s = _simulation(plan, seed)
+    ttft, tpot, latency = s.ttft.mean, s.tpot.mean, s.latency.mean
+    of = replace(plan.limits, strict=False)
+    keeps = bool(of.shares(ttft, tpot, latency).max() <= 1.02)
+    several = plan.replicas if plan.prefill is None else 1
+    rate = s.tokens_per_second * several / plan.chips
+    return replace(plan, confirmation=Confirmation(ttft, tpot, latency, rate, s.attained, keeps))
+
+
+def _simulation(plan: ServingPlan, seed: int) -> Simulation:
+    demand, group, first = plan.demand, plan.group, plan.prefill
+    if demand.prefix:
+        raise InputError("confirm", demand.prefix, "requests without a known prefix")
+    settings: dict[str, Any] = {"input": demand.input, "output": demand.output, **group.site.settings}
+    several = 1 if first is None else group.replicas
+    pool = None
+    if first is not None:
+        if max(group.layout.dp, first.layout.dp) > 1:
+            raise InputError("confirm", group.layout.text(), "pools whose replicas share no experts")
+        pool = PrefillPool(first.site.on, replace(first.layout, dp=first.replicas), first.site.engine)
+    if demand.rate is None:
+        flight = plan.batch if first is None else plan.concurrency
+        settings["concurrency"] = flight
+    else:
+        settings["rate"] = demand.rate / (group.replicas if first is None else 1)
+        flight = max(1, plan.concurrency // (group.replicas if first is None else 1))
+    layout = group.layout if first is None else replace(group.layout, dp=several)
+    extent = Extent(requests=max(FEWEST, EACH * flight), seed=seed)
+    answer: Simulation = simulate(
+        plan.model, layout=layout, prefill=pool, extent=extent, objective=_objective(plan.limits), **settings
+    )
+    return answer
+
+
+def _objective(limits: Limits) -> Objective:
+    return Objective(limits.ttft, limits.tpot, limits.latency)

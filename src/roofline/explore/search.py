@@ -1,0 +1,259 @@
+"""`search`: the best ways to serve a model within limits, of all that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from math import inf
+from typing import Any, ClassVar, TypedDict, Unpack
+
+from roofline.estimates.deployment import is_several, machines
+from roofline.explore.demand import Demand, Limits
+from roofline.explore.serving_plans import ServingPlan, Site
+from roofline.explore.serving_search import Looked, Space, aggregated, all_looked, disaggregated
+from roofline.layout.layout import layout_named
+from roofline.machine.fabric import MOST, cluster_named
+from roofline.model.checks import count, real
+from roofline.model.errors import InputError, not_one_of
+from roofline.model.load import model_of
+from roofline.model.model import Model
+from roofline.result import Result, Units
+
+KINDS = ("aggregated", "disaggregated")
+TOP = 10
+"""Ways that are listed, where no number is given."""
+MOST_SITES = 64
+"""Machines × formats × engines that a search takes."""
+
+
+class SearchOptions(TypedDict, total=False):
+    """What may be chosen, and how much of it there is.
+
+    on, precision, engine: one or several. chips: in all. layouts: of a replica; every legal one where not given.
+    kinds: `aggregated`, `disaggregated` or both. budget: USD an hour, of chips with a price; power: watts of their
+    boards. objective: one of `OBJECTIVES`. top: how many ways are listed, confirm: how many of them are simulated.
+    """
+
+    on: Any
+    precision: Any
+    engine: Any
+    chips: Any
+    layouts: Any
+    kinds: Any
+    budget: Any
+    power: Any
+    objective: Any
+    top: Any
+    confirm: Any
+
+
+def _price(plan: ServingPlan) -> float:
+    price = plan.usd_per_million_tokens
+    return inf if price is None else price
+
+
+OBJECTIVES: Mapping[str, Callable[[ServingPlan], tuple[float, ...]]] = {
+    "throughput": lambda p: (-p.tokens_per_second_per_chip, p.chips),
+    "cost": lambda p: (_price(p), p.chips),
+    "latency": lambda p: (float(p.latency.expected), p.chips),
+    "chips": lambda p: (p.chips, -p.tokens_per_second_per_chip),
+}
+"""Objective → what is least of the best way: generated tokens per second and chip (most of them), USD for a million
+of them, end-to-end seconds, chips."""
+
+
+@dataclass(frozen=True, repr=False)
+class Search(Result):
+    """Ways to serve, the best first, of all that are legal.
+
+    `deployments`: layouts and numbers of replicas that fit; `considered`: legal plans, each of these at the numbers in
+    flight, or the rate, at which its times were worked out; `left_out`: how many deployments were not, by reason.
+    """
+
+    SCHEMA: ClassVar[str] = "roofline.search/1"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "input": "", "output": "", "chips": "", "objective": "", "ttft_limit": "s", "tpot_limit": "s",
+        "latency_limit": "s", "strict": "", "deployments": "", "considered": "", "left_out": "", "plans": "",
+    }  # fmt: skip
+
+    model: Model
+    demand: Demand
+    limits: Limits
+    chips: int
+    objective: str
+    looked: Looked
+    plans: tuple[ServingPlan, ...]
+
+    @property
+    def input(self) -> int:
+        """Tokens of a prompt."""
+        return self.demand.input
+
+    @property
+    def output(self) -> int:
+        """Tokens of an answer."""
+        return self.demand.output
+
+    @property
+    def ttft_limit(self) -> float | None:
+        """The most seconds of TTFT, None where there is no limit; so with the others."""
+        return _limit(self.limits.ttft)
+
+    @property
+    def tpot_limit(self) -> float | None:
+        """The most seconds of TPOT."""
+        return _limit(self.limits.tpot)
+
+    @property
+    def latency_limit(self) -> float | None:
+        """The most seconds of a whole request."""
+        return _limit(self.limits.latency)
+
+    @property
+    def strict(self) -> bool:
+        """Whether limits hold at the far end of intervals."""
+        return self.limits.strict
+
+    @property
+    def deployments(self) -> int:
+        """Layouts and numbers of replicas that fit."""
+        return self.looked.deployments
+
+    @property
+    def considered(self) -> int:
+        """Legal plans: deployments at a load."""
+        return self.looked.considered
+
+    @cached_property
+    def left_out(self) -> Mapping[str, int]:
+        """Reason → layouts of a replica, or splits of two pools, that are no plan for it."""
+        return dict(self.looked.left_out)
+
+    @property
+    def best(self) -> ServingPlan:
+        """The first. Raises InputError where nothing keeps the limits."""
+        if not self.plans:
+            raise InputError("limits", "none that is kept", "limits that a deployment can keep")
+        return self.plans[0]
+
+
+def _limit(seconds: float) -> float | None:
+    return None if seconds == inf else seconds
+
+
+def search(model: Any, demand: Demand, limits: Limits | None = None, **options: Unpack[SearchOptions]) -> Search:
+    """The best ways to serve `demand` within `limits`: replicas that do both phases, or a pool for each.
+
+    Replicas × layouts (tensor, pipeline, data-parallel attention, expert parallelism) × machines × formats × engines;
+    of two pools every split of the chips. Without a load each has the most requests in flight that keep the limits, in
+    a closed loop, as `serve` and `pools` have it. With one, each has as few replicas as keep them. What is worked out
+    side by side here equals `serve` and `pools` for each alone. The options are those of `SearchOptions`.
+    Raises InputError for what is not understood; where nothing keeps the limits, `plans` is empty.
+    """
+    chosen, bounds = _options(model, options), limits or Limits()
+    space, kinds, objective, top = chosen
+    if objective is None:
+        objective = "chips" if demand.load else "throughput"
+    looked = all_looked(list(_looked(space, demand, bounds, kinds)))
+    ranked = sorted(looked.plans, key=OBJECTIVES[objective])
+    if objective == "cost" and ranked and _price(ranked[0]) == inf:
+        raise InputError("objective", objective, "chips with a price")
+    plans = tuple(replace(p, why=_why(p, ranked[0], objective)) for p in ranked[:top])
+    number = count("confirm", options.get("confirm") or 0)
+    if number:
+        from roofline.explore.confirm import confirmed  # simulations load what a search does not need
+
+        plans = (*map(confirmed, plans[:number]), *plans[number:])
+    return Search(space.model, demand, bounds, space.chips, objective, looked, plans)
+
+
+def _looked(space: Space, demand: Demand, limits: Limits, kinds: Sequence[str]) -> Any:
+    for site in space.sites:
+        if "aggregated" in kinds:
+            yield aggregated(space, site, demand, limits)
+        for prefill in space.sites if "disaggregated" in kinds else ():
+            if prefill.how.id == site.how.id:
+                yield disaggregated(space, prefill, site, demand, limits)
+
+
+def _options(model: Any, options: SearchOptions) -> tuple[Space, tuple[str, ...], str | None, int]:
+    unknown = next((name for name in options if name not in SearchOptions.__annotations__), None)
+    if unknown is not None:
+        raise not_one_of("option", unknown, SearchOptions.__annotations__)
+    if options.get("on") is None:
+        raise InputError("on", None, "a chip or a cluster, or several")
+    sites = [
+        Site(on, precision, engine)
+        for on, precision, engine in product(
+            machines(options["on"]), _several(options.get("precision")), _several(options.get("engine"))
+        )
+    ]
+    if not 1 <= len(sites) <= MOST_SITES:
+        raise InputError("on × precision × engine", len(sites), f"at least 1, at most {MOST_SITES}")
+    kinds = options.get("kinds") or KINDS
+    kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    for kind in kinds:
+        if kind not in KINDS:
+            raise not_one_of("kinds", kind, KINDS)
+    objective = options.get("objective")
+    if objective is not None and objective not in OBJECTIVES:
+        raise not_one_of("objective", objective, OBJECTIVES)
+    layouts = options.get("layouts")
+    if layouts is not None:
+        layouts = tuple(layout_named(x) for x in (layouts if isinstance(layouts, (list, tuple)) else (layouts,)))
+    chips = _chips(options, sites)
+    top = count("top", options.get("top", TOP), 1)
+    return Space(model_of(model), tuple(sites), chips, layouts), kinds, objective, top
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def _chips(options: SearchOptions, sites: Sequence[Site]) -> int:
+    """Chips in all: those asked for, else those of the largest machine; no more than budget and power allow."""
+    given = options.get("chips")
+    chips = max(_machine_chips(site) for site in sites) if given is None else count("chips", given, 1)
+    if chips > MOST:
+        raise InputError("chips", chips, f"at most {MOST}")
+    prices = [None if site.chip.price is None else site.chip.price.usd_per_hour for site in sites]
+    for name, each in (("budget", prices), ("power", [site.chip.tdp for site in sites])):
+        if options.get(name) is not None:
+            chips = min(chips, _paid(name, options.get(name), sites, each))
+    return chips
+
+
+def _paid(name: str, most: object, sites: Sequence[Site], each: Sequence[float | None]) -> int:
+    """Chips that a budget or a power allows, of those that take the least."""
+    value = real(most)
+    if value is None or not value > 0:
+        raise InputError(name, most, "a number above 0")
+    known = [e for e in each if e]
+    if len(known) < len(each):
+        chip = next(site.chip.id for site, e in zip(sites, each, strict=True) if not e)
+        raise InputError(name, most, f"chips whose {'price' if name == 'budget' else 'power'} is known, not {chip}")
+    if value < min(known):
+        raise InputError(name, most, f"enough for one chip, {min(known):g}")
+    return int(value // min(known))
+
+
+def _machine_chips(site: Site) -> int:
+    return cluster_named(site.on).chips if is_several(site.on) else 8
+
+
+def _why(plan: ServingPlan, best: ServingPlan, objective: str) -> str:
+    """What a plan has less, or more, than the best, and what stops it there."""
+    if plan is best:
+        return ""
+    ours, theirs = OBJECTIVES[objective](plan)[0], OBJECTIVES[objective](best)[0]
+    more = abs(ours / theirs - 1) * 100 if theirs else 0.0
+    words = {
+        "throughput": f"{more:.1f} % fewer tokens/s per chip", "cost": f"{more:.1f} % dearer",
+        "latency": f"{more:.1f} % slower", "chips": f"{plan.chips - best.chips} more chips",
+    }[objective]  # fmt: skip
+    if ours == theirs:
+        words = f"as good in {objective}"
+    limit = f"; {plan.limit.upper() if plan.limit in ('ttft', 'tpot') else plan.limit}" if plan.limit else ""
+    return f"{words}{limit} at {100 * plan.used:.0f} % of its limit" if limit else words

@@ -1,0 +1,70 @@
+"""Views of a search: what was looked at, and the best ways in a table."""
+
+from __future__ import annotations
+
+from roofline.explore.search import Search
+from roofline.explore.serving_plans import ServingPlan
+from roofline.show.tables import Column, Table
+from roofline.units import seconds
+
+COLUMNS = (
+    Column("#"), Column("plan", wrap=True), Column("chips", "count"), Column("in flight", "count"), Column("TTFT", "s"),
+    Column("TPOT", "s"), Column("tokens/s/chip", "tokens/s"), Column("tokens/s/user", "tokens/s", drop=2),
+    Column("$/Mtok", "USD", drop=1), Column("chance", "share", drop=3), Column("why not first", wrap=True, drop=4),
+)  # fmt: skip
+
+
+def search_text(s: Search) -> str:
+    """The question, and how much was looked at."""
+    lines = [
+        f"{s.model.name}: {s.input} in, {s.output} out, at most {s.chips} chips{_limits(s)}",
+        f"{s.considered:,} legal plans of {s.deployments:,} deployments; best by {s.objective}{_left_out(s)}",
+    ]
+    return "\n".join(lines)
+
+
+def confirmed_text(s: Search) -> str:
+    """What the simulations say, a line each."""
+    lines = []
+    for number, plan in enumerate(s.plans, 1):
+        c = plan.confirmation
+        if c is not None:
+            kept = "keeps" if c.keeps else "misses"
+            lines.append(
+                f"#{number} simulated: TTFT {seconds(c.ttft)}, TPOT {seconds(c.tpot)}, "
+                f"{c.tokens_per_second_per_chip:,.0f} tokens/s per chip; {kept} the limits in the mean, "
+                f"{100 * c.attained:.0f} % of requests keep them"
+            )
+    return "\n".join(lines)
+
+
+def search_table(s: Search) -> Table:
+    """The ways, the best first."""
+    return Table(COLUMNS, tuple(_row(i, plan) for i, plan in enumerate(s.plans, 1)), name="plans")
+
+
+def plan_text(p: ServingPlan) -> str:
+    """One way in words: `8 × tp=4 on h200-sxm`, or `5 × tp=4 prefill, 3 × tp=4 decode on h200-sxm`."""
+    formats = f", {p.precision}" if p.precision else ""
+    if p.prefill is None:
+        return f"{p.replicas} × {p.layout} on {p.on}{formats}"
+    apart = f" on {p.prefill_on}" if p.prefill_on != p.on else ""
+    return f"{p.prefills} × {p.prefill_layout} prefill{apart}, {p.replicas} × {p.layout} decode on {p.on}{formats}"
+
+
+def _row(number: int, p: ServingPlan) -> tuple[object, ...]:
+    return (
+        str(number), plan_text(p), p.chips, p.concurrency, p.ttft.expected, p.tpot.expected,
+        p.tokens_per_second_per_chip, p.tokens_per_second_per_user, p.usd_per_million_tokens, p.chance, p.why,
+    )  # fmt: skip
+
+
+def _limits(s: Search) -> str:
+    named = (("TTFT", s.ttft_limit), ("TPOT", s.tpot_limit), ("latency", s.latency_limit))
+    said = [f"{name} ≤ {seconds(limit)}" for name, limit in named if limit is not None]
+    return f"; {', '.join(said)}{' at the far end of intervals' if s.strict else ''}" if said else ""
+
+
+def _left_out(s: Search) -> str:
+    said = [f"{number:,} by {reason}" for reason, number in s.left_out.items()]
+    return f"; left out: {', '.join(said)}" if said else ""

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import roofline as rl
+from roofline.estimates.span import Span
+from roofline.explore.demand import Demand, Limits
+from roofline.explore.search import OBJECTIVES, Search, search
+from roofline.explore.serving_plans import ServingPlan
+
+SMALL = {
+    "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 32000,
+    "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 4, "dtype": "bfloat16",
+    "max_position_embeddings": 32768,
+}  # fmt: skip
+MODEL = rl.load(SMALL)
+ON = "h100-sxm"
+
+
+def within(plan: ServingPlan, limits: Limits) -> bool:
+    times = (plan.ttft.expected, plan.tpot.expected, plan.latency.expected)
+    return all(t <= limit for t, limit in zip(times, (limits.ttft, limits.tpot, limits.latency), strict=True))
+
+
+@pytest.mark.parametrize("demand", [Demand(1000, 100), Demand(1000, 100, concurrency=64), Demand(1000, 100, rate=40)])
+def test_every_plan_keeps_the_limits_and_equals_itself_alone(demand: Demand) -> None:
+    limits = Limits(ttft=0.2, tpot=0.006)
+    s = search(MODEL, demand, limits, on=ON, chips=4, top=30)
+    assert s.plans
+    assert {p.kind for p in s.plans} == {"aggregated", "disaggregated"}
+    for p in s.plans:
+        assert within(p, limits)
+        assert p.chips <= 4
+        alone = p.evaluated()
+        for name in ("ttft", "tpot"):
+            assert getattr(alone, name).ends() == pytest.approx(getattr(p, name).ends(), rel=1e-9)
+        several = p.replicas if p.prefill is None and demand.concurrency is None else 1
+        if p.prefill is not None or demand.concurrency is None:
+            assert alone.requests_per_second * several == pytest.approx(p.requests_per_second, rel=1e-9)
+        assert p.usd_per_million_tokens == pytest.approx(
+            rl.chips()[ON].price.usd_per_hour * p.chips / 3600 / p.tokens_per_second * 1e6, rel=1e-12  # type: ignore[union-attr]
+        )  # fmt: skip
+
+
+def brute(demand: Demand, limits: Limits, chips: int, layouts: list[str], objective: str) -> float:
+    """The least of the objective over every plan at every number in flight, as `serve` and `pools` have them."""
+    degree = {layout: int(layout.removeprefix("tp=")) for layout in layouts}
+    sizes: dict[str, Any] = {"input": demand.input, "output": demand.output, "on": ON}
+    every, best = np.arange(1, 513), np.inf
+
+    def look(answer: Any, used: int, rate: Any, holds: Any = True) -> None:
+        nonlocal best
+        kept = (limits.spans(answer.ttft, answer.tpot, answer.latency).max(axis=0) <= 1) & answer.fits & holds
+        tokens = np.broadcast_to(rate * demand.output, kept.shape)
+        latency = np.broadcast_to(answer.latency.expected, kept.shape)
+        value = {"throughput": -tokens / used, "chips": np.full(kept.shape, float(used)), "latency": latency}
+        best = min(best, float(np.min(np.where(kept, value[objective], np.inf))))
+
+    for layout in layouts:
+        for replicas in range(1, chips // degree[layout] + 1):
+            flight = every if demand.concurrency is None else np.array([-(-demand.concurrency // replicas)])
+            a = rl.serve(MODEL, layout=layout, concurrency=flight, **sizes)
+            total = flight * replicas if demand.concurrency is None else demand.concurrency
+            look(a, replicas * degree[layout], total / a.latency.expected, flight <= a.capacity)
+    for first, then in itertools.product(layouts, layouts):
+        for x, y in itertools.product(range(1, chips + 1), repeat=2):
+            used = x * degree[first] + y * degree[then]
+            if used <= chips:
+                flight = every if demand.concurrency is None else np.array([demand.concurrency])
+                p = rl.pools(
+                    MODEL, prefills=x, decodes=y, prefill_layout=first, decode_layout=then, concurrency=flight, **sizes
+                )
+                look(p, used, p.requests_per_second)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_brute_force_finds_nothing_better(seed: int) -> None:
+    draw = random.Random(seed)
+    layouts = draw.choice([["tp=1"], ["tp=1", "tp=2"], ["tp=2"]])
+    chips, loaded = draw.choice([2, 3, 4]), draw.random() < 0.5
+    demand = Demand(
+        draw.choice([500, 4000]), draw.choice([20, 100]), concurrency=draw.choice([4, 30]) if loaded else None
+    )
+    limits = Limits(ttft=draw.uniform(0.1, 0.4), tpot=draw.uniform(0.003, 0.008))
+    objective = draw.choice(["chips", "latency"]) if loaded else "throughput"
+    s = search(MODEL, demand, limits, on=ON, chips=chips, layouts=layouts, objective=objective)
+    best = brute(demand, limits, chips, layouts, objective)
+    ours = OBJECTIVES[objective](s.plans[0])[0] if s.plans else np.inf
+    assert ours <= best + 1e-9 * abs(best)
+
+
+def test_strict_is_stricter() -> None:
+    loose = search(MODEL, Demand(1000, 100), Limits(tpot=0.006), on=ON, chips=2)
+    strict = search(MODEL, Demand(1000, 100), Limits(tpot=0.006, strict=True), on=ON, chips=2)
+    assert strict.best.tokens_per_second_per_chip < loose.best.tokens_per_second_per_chip
+    assert all(p.tpot.high <= 0.006 and p.chance >= 0.9 for p in strict.plans)
+
+
+def test_a_load_takes_no_more_chips_than_it_needs() -> None:
+    few = search(MODEL, Demand(1000, 100, concurrency=2), Limits(ttft=1), on=ON, chips=8).best
+    assert few.chips == 1
+    many = search(MODEL, Demand(1000, 100, rate=200.0), Limits(ttft=0.3, tpot=0.02), on=ON, chips=64)
+    assert 1 < many.best.chips <= many.plans[-1].chips
+
+
+def test_budget_power_and_several_machines() -> None:
+    price, watts = rl.chips()[ON].price, rl.chips()[ON].tdp
+    assert price is not None
+    assert watts is not None
+    demand, limits = Demand(1000, 100), Limits(tpot=0.02)
+    assert search(MODEL, demand, limits, on=ON, chips=64, budget=3.5 * price.usd_per_hour).chips == 3
+    assert search(MODEL, demand, limits, on=ON, chips=64, power=2.5 * watts).chips == 2
+    both = search(MODEL, demand, limits, on=[ON, "l4"], chips=4, objective="cost", top=100)
+    assert {p.on for p in both.plans} == {ON, "l4"}
+    costs = [p.usd_per_million_tokens for p in both.plans]
+    assert costs == sorted(costs, key=lambda c: c or np.inf)
+
+
+def test_nothing_is_a_clear_answer() -> None:
+    s = search(MODEL, Demand(1000, 100), Limits(tpot=1e-6), on=ON, chips=2)
+    assert s.plans == ()
+    assert s.left_out["limits"] > 0
+    with pytest.raises(rl.InputError):
+        s.best  # noqa: B018
+
+
+def test_a_mixture_has_data_parallel_attention() -> None:
+    s = search(rl.load("openai/gpt-oss-120b"), Demand(2000, 200), Limits(ttft=1.0, tpot=0.02), on=ON, chips=8, top=200)
+    layouts = {p.layout for p in s.plans}
+    assert any("dp=" in layout and "ep=" in layout for layout in layouts)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"chips": 0}, "chips"), ({"kinds": "pooled"}, "kinds"), ({"objective": "joy"}, "objective"),
+        ({"budget": 0.01}, "budget"), ({"power": "much"}, "power"), ({"engine": "vlm"}, "engine"),
+        ({"layouts": "tp=two"}, "tp"), ({"chips": 10**12}, "chips"),
+    ],
+)  # fmt: skip
+def test_bad_options(options: dict[str, Any], field: str) -> None:
+    with pytest.raises(rl.InputError) as caught:
+        search(MODEL, Demand(100, 10), on=ON, **{"chips": 1, **options})
+    assert field in caught.value.field
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"input": 0}, {"output": 0}, {"prefix": 1.0}, {"concurrency": 0}, {"rate": -1.0}, {"rate": 1.0, "concurrency": 1}],
+)
+def test_bad_demands(wrong: dict[str, Any]) -> None:
+    with pytest.raises(rl.InputError):
+        Demand(**{"input": 10, "output": 10, **wrong})
+    with pytest.raises(rl.InputError):
+        Limits(ttft=0)
+
+
+def test_chance_by_hand() -> None:
+    span = Span(1.0, 2.0, 1.0, 4.0)
+    anything = Span(0.0, 1.0, 1.0, 1.0)
+    assert Limits(ttft=2.0).chance(span, anything, anything) == pytest.approx(0.5)
+    assert Limits(ttft=4.0).chance(span, anything, anything) == pytest.approx(0.9)
+    assert Limits(ttft=1.0).chance(span, anything, anything) == pytest.approx(0.1)
+
+
+def test_a_simulation_confirms_the_best() -> None:
+    limits = Limits(ttft=0.2, tpot=0.006)
+    for kind in ("aggregated", "disaggregated"):
+        best = search(MODEL, Demand(1000, 100), limits, on=ON, chips=4, kinds=kind, confirm=1).best
+        assert best.confirmation.keeps
+        assert best.confirmation.tokens_per_second_per_chip == pytest.approx(best.tokens_per_second_per_chip, rel=0.15)
+
+
+def test_command(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    from roofline.cli.main import main
+
+    words = ["search", "Qwen/Qwen3-8B", "--on", ON, "--chips", "4", "--input", "1000", "--output-tokens", "100",
+             "--ttft", "300ms", "--tpot", "10ms"]  # fmt: skip
+    main([*words, "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["schema"] == Search.SCHEMA
+    assert answer["considered"] >= answer["deployments"] > 0
+    assert answer["plans"][0]["tpot"]["expected"] <= 0.010
+    main([*words, "-o", str(tmp_path / "plans.json")])
+    assert json.loads((tmp_path / "plans.json").read_text())["plans"]
+    main(words)
+    assert "tokens/s/chip" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as left:
+        main([*words, "--latency", "1us"])
+    assert left.value.code == 1
