@@ -272,7 +272,7 @@ def test_what_would_make_it_fit_does() -> None:
 @pytest.mark.parametrize(
     "given",
     [{"recompute": "some"}, {"recipe": "bf17"}, {"optimizer": "adam"}, {"schedule": "2f2b"}, {"micro_batch": 0},
-     {"offload": "weights"}, {"flash": 1}, {"overlap": None}, {"tokens": 0}],
+     {"offload": "weights"}, {"flash": 1}, {"overlap": "network"}, {"tokens": 0}],
     ids=str,
 )  # fmt: skip
 def test_a_bad_option_is_an_input_error(given: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Unpack
 
+from roofline.estimates.contention import contention_on
 from roofline.estimates.deployment import Machine, deploy, is_several
 from roofline.estimates.settings import LISTED, Settings, Setup, each
 from roofline.estimates.training_estimate import Stage as Stage
@@ -91,6 +92,8 @@ def _estimate(
     engine: str | Engine | None = None, precision: object = None,
 ) -> TrainingEstimate:  # fmt: skip
     software = engine_named(TRAINER if engine is None else engine)
+    if step.overlap is None:
+        step = with_options(step, overlap=software.overlaps)
     if step.loss is None:
         step = with_options(step, loss="eager" if software.id in EAGER else "in-place")
     deployment = deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on)
@@ -103,12 +106,13 @@ def _estimate(
     asked = Setup(model, deployment, formats, software, mode_named(law))
     layers, ranks = pipeline(model, spread)
     sections, known = timed_sections(asked, micro, layers)
+    contention = contention_on(asked.target)
     kinds: dict[Any, Stage] = {}
     order: list[Stage] = []
     for i, (rank, copy) in enumerate(zip(ranks, copies_of(ranks, step), strict=True)):
         kind = stage_kind(rank), copy and stage_kind(copy)
         if kind not in kinds:
-            alone = passes_of(rank, sections, micro, spread)
+            alone = passes_of(rank, sections, micro, spread, contention)
             alone = offloaded(alone, rank, known, micro, deployment.chip)
             kinds[kind] = Stage(i, rank, alone, stage_memory(rank, copy, micro, spread, known), copy)
         order.append(kinds[kind])
@@ -117,6 +121,6 @@ def _estimate(
         replace(stage, number=i, memory=stage.memory.keeping(kept_in_flight(step, i, spread, micro_batches), micro))
         for i, stage in enumerate(order)
     )
-    reduction, gathering = between_replicas(list(kinds.values()), deployment, step, micro_batches)
+    reduction, gathering = between_replicas(list(kinds.values()), deployment, step, micro_batches, contention)
     update = update_of(list(kinds.values()), asked, step)
     return TrainingEstimate(asked, step, micro_batches, stages, passes, reduction, gathering, update, sections)

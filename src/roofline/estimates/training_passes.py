@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from roofline.distinct import distinct
+from roofline.estimates.contention import Contention
 from roofline.estimates.plan import EMPTY, Plan, Total, grade_of
 from roofline.estimates.schedule import (
     StageTimes,
@@ -112,34 +113,50 @@ def layers_of(rank: Model) -> Iterable[tuple[str, int]]:
     yield from ((block.name, n) for block, n in rank.blocks)
 
 
-def passes_of(rank: Model, sections: Sections, micro: Training, layout: Layout) -> Passes:
+def passes_of(rank: Model, sections: Sections, micro: Training, layout: Layout, contention: Contention) -> Passes:
     """One micro-batch on a rank.
 
-    DualPipe runs one micro-batch's exchange of tokens beside another's arithmetic (arXiv:2412.19437 §3.2.1).
-
-    A ring of keys and values travels while attention runs, and only what is longer than attention shows. So do the
-    collectives beside a product's gradients; not beside those of its weights where the schedule puts them off.
+    Of the axes in the step's `overlap`, and of `ep` with DualPipe, which runs one micro-batch's exchange of tokens
+    beside another's work (arXiv:2412.19437 §3.2.1), only what is longer than the work beside it shows, and what
+    the work is slowed. A ring of keys and values travels beside attention. Collectives of tensor parallelism are cut
+    in as many pieces as there are ranks, of which one has no product beside it (Transformer Engine's user buffers,
+    pytorch/module/base.py, `num_splits`). Collectives beside a product's gradients are beside them whatever overlaps;
+    not beside those of its weights where the schedule puts them off. A stage's output that does not overlap is waited
+    for by either side.
     """
     exchange: dict[str, Span] = {}
     passes: list[Span] = []
     hides = BESIDE_PHASES[:1] if micro.schedule in APART else BESIDE_PHASES
+    overlaps = axes_beside(micro)
     for number in range(3):
         attention = sections.of(rank, number, ATTENTION)
-        work = sections.of(rank, number, WORK) + attention + sections.of(rank, number, BESIDE)
+        products = sections.of(rank, number, WORK) + sections.of(rank, number, BESIDE)
+        work = products + attention
         for axis in ("tp", "ep", "cp"):
             sent = sections.of(rank, number, axis)
-            if axis == "cp" and layout.exchange == "ring":
-                shown = sent.minus(attention)
+            if axis not in overlaps or (axis == "cp" and layout.exchange != "ring"):
+                shown = sent
+            elif axis == "tp":
+                shown = contention.shown(axis, sent, products, apart=1 / layout.tp)
             else:
-                shown = sent.minus(work) if axis == "ep" and micro.schedule == "dualpipe" else sent
+                shown = contention.shown(axis, sent, attention if axis == "cp" else work)
             for phase in BESIDE_PHASES:
-                products = sections.of(rank, PASSES[phase], BESIDE) if phase in hides else NOTHING
-                shown = shown + sections.of(rank, number, (axis, phase)).minus(products)
+                gradients = sections.of(rank, PASSES[phase], BESIDE) if phase in hides else NOTHING
+                shown = shown + contention.shown(axis, sections.of(rank, number, (axis, phase)), gradients)
             exchange[axis] = exchange.get(axis, NOTHING) + shown
             work = work + shown
         passes.append(work)
     forward, backward, weight = passes
-    return Passes(forward, backward, weight, exchange, sections.of(rank, 0, "pp"))
+    send = sections.of(rank, 0, "pp")
+    if "pp" in overlaps:
+        return Passes(forward, backward, weight, exchange, send)
+    waited = send.times(layout.vp)
+    return Passes(forward + waited, backward + waited, weight, {**exchange, "pp": waited.times(2)}, NOTHING)
+
+
+def axes_beside(step: Training) -> tuple[str, ...]:
+    """The axes whose communication travels beside work; DualPipe's exchanges always do."""
+    return (*(step.overlap or ()), "ep") if step.schedule == "dualpipe" else step.overlap or ()
 
 
 def offloaded(passes: Passes, rank: Model, known: Mapping[int, LayerBytes], micro: Training, chip: Any) -> Passes:

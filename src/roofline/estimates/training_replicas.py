@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from roofline.estimates.contention import Contention
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.span import NOTHING, Span
 from roofline.estimates.training_estimate import Stage
@@ -15,13 +16,15 @@ from roofline.estimates.training_memory import (
     stored,
     trained,
 )
+from roofline.estimates.training_passes import axes_beside
 from roofline.machine.collectives import collective
 from roofline.model.maths import Count, some
+from roofline.model.modules import Module
 from roofline.work.training import Training
 
 
 def between_replicas(
-    stages: Sequence[Stage], deployment: Deployment, step: Training, micro_batches: Count
+    stages: Sequence[Stage], deployment: Deployment, step: Training, micro_batches: Count, contention: Contention
 ) -> tuple[Span, Span]:
     """What reducing gradients and gathering weights adds to a step, on the stage where it adds most.
 
@@ -31,7 +34,7 @@ def between_replicas(
     """
     layout, zero = sharing(step, deployment.layout), deployment.layout.zero
     learning = [trained(*s.holds) for s in stages]
-    everything = [stored((x for rank in s.holds for x in rank.modules()), step) for s in stages]
+    gathers = [stored(_gathered(s, zero), step) for s in stages]
     gradient = step.precision.gradients
     layers = [max(1, sum(int(n) for _, n in s.rank.blocks)) for s in stages]
     axes = max(len(layout.shape), np.ndim(micro_batches), *(np.ndim(v) for s in stages for v in s.passes.busy.ends()))
@@ -45,9 +48,7 @@ def between_replicas(
     ):
         sharers = layout.sharers if part == "dense" else layout.expert_sharers
         grads = _along([gradient.bytes(getattr(p, part)) for p in learning], axes)
-        weights = _along(
-            [sum(f.bytes(getattr(p, part)) for f, p in by_format.items()) for by_format in everything], axes
-        )
+        weights = _along([sum(f.bytes(getattr(p, part)) for f, p in by_format.items()) for by_format in gathers], axes)
         if zero == 0:
             reduced = reduced + _sent("all_reduce", grads, ranks, stride, deployment)
             continue
@@ -55,13 +56,22 @@ def between_replicas(
         if some(ranks > sharers):
             reduced = reduced + _sent("all_reduce", grads / sharers, ranks // sharers, stride * sharers, deployment)
         gathered = gathered + _sent("all_gather", weights, sharers, stride, deployment)
+
+    def exposed(sent: Span, behind: Span) -> Span:
+        return _exposed(sent, behind, many, contention) if "dp" in axes_beside(step) else sent
+
     if zero == 3:  # weights are gathered for either pass of every micro-batch, gradients scattered after it
-        backward = _exposed(gathered + reduced, back, many, step.overlap).times(micro_batches)
-        forward = _exposed(gathered, forward, many, step.overlap).times(micro_batches)
+        backward = exposed(gathered + reduced, back).times(micro_batches)
+        forward = exposed(gathered, forward).times(micro_batches)
         return _worst(backward, forward)
     times = micro_batches if zero == 2 else 1
-    reduction = _exposed(reduced, back, many, step.overlap).times(times)
-    return _worst(reduction, _exposed(gathered, forward, many, step.overlap))
+    return _worst(exposed(reduced, back).times(times), exposed(gathered, forward))
+
+
+def _gathered(stage: Stage, zero: int) -> Iterator[tuple[Module, Count]]:
+    """The modules whose weights ranks gather: of ZeRO-3 all of them, else those that the optimizer has changed."""
+    every = (x for rank in stage.holds for x in rank.modules())
+    return ((module, n) for module, n in every if zero == 3 or not module.frozen)
 
 
 def _along(values: Sequence[Count], axes: int) -> Any:
@@ -96,8 +106,6 @@ def _sent(op: str, size: Count, ranks: Count, stride: Count, deployment: Deploym
     return Span(t.floor, t.expected, t.low, t.high)
 
 
-def _exposed(sent: Span, behind: Span, layers: Count, overlap: bool) -> Span:
+def _exposed(sent: Span, behind: Span, layers: Count, contention: Contention) -> Span:
     """What a pass of `layers` layers does not hide: one layer's share at least, and what is longer than the others."""
-    if not overlap:
-        return sent
-    return sent.minus(behind.times((layers - 1) / layers)).most(sent.times(1 / layers))
+    return contention.shown("dp", sent, behind.times((layers - 1) / layers), apart=1 / layers)

@@ -59,6 +59,8 @@ class Engine:
     `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the one
     after. `pads`: by format of routed experts and generation of chip, of what the inner and the hidden width of its
     weights in memory are multiples. `serves`: generations and kinds of chips that it runs on.
+    `trains`: it is one of training. `overlaps`: there, the axes of the layout whose communication travels beside work
+    where nothing else is asked for.
     """
 
     id: str
@@ -99,6 +101,8 @@ class Engine:
     ahead: bool = False
     pads: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     serves: tuple[str, ...] = ()
+    trains: bool = False
+    overlaps: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     by_chip: Sequence[Mapping[str, Any]] = ()
     asked: tuple[tuple[str, str], ...] = ()
