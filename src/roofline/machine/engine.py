@@ -20,8 +20,11 @@ SERVER = "vllm"
 """The engine of inference where none is given, on the chips that it serves."""
 TRAINER = "megatron"
 """The engine of a training step where none is given."""
+OF_KIND: Mapping[str, str] = {"experts": "products", "exchanges": "collectives"}
+"""Kinds of work that were not fitted apart → the kind that they are of."""
 UNBOUNDED = 2**40
 """Sequences at once of an engine that has no scheduler."""
+Dispatcher: TypeAlias = Literal["deepep", "alltoall"]
 Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
 
 
@@ -59,7 +62,8 @@ class Engine:
     `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the one
     after. `pads`: by format of routed experts and generation of chip, of what the inner and the hidden width of its
     weights in memory are multiples. `serves`: generations and kinds of chips that it runs on.
-    `trains`: it is one of training. `overlaps`: there, the axes of the layout whose communication travels beside work
+    `dispatcher`: whose kernels bring tokens to experts and back, DeepEP's, which send a token once to each node and
+    rank, or NCCL's all-to-all, which sends each of its copies. `trains`: it is one of training. `overlaps`: there, the axes of the layout whose communication travels beside work
     where nothing else is asked for.
     """
 
@@ -102,6 +106,7 @@ class Engine:
     pads: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     serves: tuple[str, ...] = ()
     trains: bool = False
+    dispatcher: Dispatcher = "deepep"
     overlaps: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     by_chip: Sequence[Mapping[str, Any]] = ()
@@ -145,7 +150,7 @@ class Engine:
     def factor(self, generation: str, kind: str) -> float:
         """How much longer a kind of work takes than alone; of a generation nobody measured, as the `other`s."""
         table = self.slower.get(generation, self.slower.get("other", {}))
-        return table.get(kind, 1.0)
+        return table.get(kind, table.get(OF_KIND.get(kind, kind), 1.0))
 
     def grade(self, generation: str, kind: str) -> str:
         """How well that factor is known: A where there is none, B where it was fitted, on whole models, C elsewhere."""
