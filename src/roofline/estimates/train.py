@@ -3,7 +3,7 @@
 A micro-batch's forward, input-gradient and weight-gradient times of each stage come from its ops, the pipeline's
 schedule puts them in order, and what data parallelism sends is exposed where the passes do not hide it:
 
-    step = schedule(stages, micro-batches) + exposed(gradients) + exposed(weights) + optimizer
+    step = schedule(stages, micro-batches) + exposed(gradients) + exposed(weights) + optimizer + waiting
 
 Batches, lengths and degrees may be arrays: every line below serves a number and an array.
 """
@@ -20,6 +20,7 @@ from roofline.estimates.training_estimate import Stage as Stage
 from roofline.estimates.training_estimate import TrainingEstimate as TrainingEstimate
 from roofline.estimates.training_passes import offloaded, passes_of, run_passes, timed_sections
 from roofline.estimates.training_replicas import between_replicas
+from roofline.estimates.training_scale import waiting_of
 from roofline.estimates.training_shapes import (
     check,
     copies_of,
@@ -31,7 +32,7 @@ from roofline.estimates.training_shapes import (
 from roofline.estimates.training_shapes import has_room as has_room
 from roofline.estimates.training_update import update_of
 from roofline.layout.shard import pipeline
-from roofline.machine.engine import TRAINER, Engine, engine_named
+from roofline.machine.engine import Engine, trainer_named
 from roofline.machine.target import mode_named
 from roofline.model.adapters import with_drafts, with_lora
 from roofline.model.errors import InputError
@@ -91,7 +92,7 @@ def _estimate(
     model: Model, step: Training, *, on: Machine, layout: object = None, law: Any = "calibrated",
     engine: str | Engine | None = None, precision: object = None,
 ) -> TrainingEstimate:  # fmt: skip
-    software = engine_named(TRAINER if engine is None else engine)
+    software = trainer_named(engine)
     if step.overlap is None:
         step = with_options(step, overlap=software.overlaps)
     if step.loss is None:
@@ -123,4 +124,6 @@ def _estimate(
     )
     reduction, gathering = between_replicas(list(kinds.values()), deployment, step, micro_batches, contention)
     update = update_of(list(kinds.values()), asked, step)
-    return TrainingEstimate(asked, step, micro_batches, stages, passes, reduction, gathering, update, sections)
+    waiting = waiting_of(passes + reduction + gathering + update, spread.chips, asked.target)
+    parts = (passes, reduction, gathering, update, waiting)
+    return TrainingEstimate(asked, step, micro_batches, stages, *parts, sections)

@@ -23,9 +23,11 @@ from roofline.estimates.training_memory import (
     kept_bytes,
 )
 from roofline.estimates.training_passes import Passes, Sections, stage_times
+from roofline.estimates.training_scale import known_interval
 from roofline.estimates.training_shapes import stage_kind
 from roofline.layout.shard import PIPELINE
 from roofline.machine.constants import worse
+from roofline.model import modules as m
 from roofline.model.errors import InputError
 from roofline.model.maths import Count
 from roofline.model.model import Model
@@ -67,7 +69,8 @@ class TrainingEstimate(Deployed):
     """One optimizer step of `batch` sequences on a deployment: numbers, or arrays of batches, lengths and degrees.
 
     `time` expected, `floor` and `interval` in seconds. `passes`: the pipeline's schedule; `reduction` and `gathering`:
-    exposed gradients and weights between replicas; `update`: the optimizer. `model_flops` of the whole step: forward
+    exposed gradients and weights between replicas; `update`: the optimizer; `waiting`: for the slowest rank, and
+    between steps. `model_flops` of the whole step: forward
     and backward, nothing run again; `hardware_flops` with it.
     """
 
@@ -76,8 +79,8 @@ class TrainingEstimate(Deployed):
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "recipe": "", "optimizer": "",
         "recompute": "", "loss": "", "schedule": "", "batch": "", "batch_per_replica": "", "tokens_each": "",
         "micro_batch": "", "micro_batches": "", "time": "s",
-        "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "bubble": "share", "model_flops": "FLOP",
-        "hardware_flops": "FLOP", "mfu": "share", "mfu_palm": "share", "hfu": "share", "tokens_per_second": "tokens/s",
+        "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "waiting": "s", "bubble": "share",
+        "model_flops": "FLOP", "hardware_flops": "FLOP", "mfu": "share", "mfu_palm": "share", "hfu": "share", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s", "grade": "", "notes": "", "stages": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"time": "span"}
@@ -90,6 +93,7 @@ class TrainingEstimate(Deployed):
     reduction: Span
     gathering: Span
     update: Span
+    waiting: Span
     sections: Sections
 
     # -- what and where --------------------------------------------------------------------------------------------
@@ -148,7 +152,11 @@ class TrainingEstimate(Deployed):
     @cached_property
     def span(self) -> Span:
         """Seconds of the step: floor, expected, and the interval."""
-        return (self.passes + self.reduction + self.gathering + self.update).shaped(self.shape)
+        whole = self.passes + self.reduction + self.gathering + self.update + self.waiting
+        if self.law == "calibrated":
+            sparse = any(isinstance(module, m.Experts) for module, _ in self.model.modules())
+            whole = known_interval(whole, self.engine.ends(self.deployment.chip.generation, sparse))
+        return whole.shaped(self.shape)
 
     @property
     def time(self) -> Count:
