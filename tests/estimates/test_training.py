@@ -170,7 +170,7 @@ def test_iterations_on_a100_within_nine_percent(
 
 def test_the_parts_of_a_step_add_up() -> None:
     e = rl.estimate(LLAMA, rl.training(64, 4096), on="2xdgx-h100", layout="tp=2,pp=2,dp=4,zero=1,sp")
-    assert e.time == pytest.approx(sum(s.expected for s in (e.passes, e.reduction, e.gathering, e.update)))
+    assert e.time == pytest.approx(sum(s.expected for s in (e.passes, e.reduction, e.gathering, e.update, e.waiting)))
     assert e.floor < e.interval[0] < e.time < e.interval[1]
     assert e.passes.expected == pytest.approx(e.timeline.length, rel=1e-12)
     assert e.mfu == pytest.approx(e.model_flops / (16 * 989.4e12 * e.time), rel=0.01)
@@ -272,7 +272,7 @@ def test_what_would_make_it_fit_does() -> None:
 @pytest.mark.parametrize(
     "given",
     [{"recompute": "some"}, {"recipe": "bf17"}, {"optimizer": "adam"}, {"schedule": "2f2b"}, {"micro_batch": 0},
-     {"offload": "weights"}, {"flash": 1}, {"overlap": None}, {"tokens": 0}],
+     {"offload": "weights"}, {"flash": 1}, {"overlap": "network"}, {"tokens": 0}],
     ids=str,
 )  # fmt: skip
 def test_a_bad_option_is_an_input_error(given: dict[str, Any]) -> None:

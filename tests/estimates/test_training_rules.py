@@ -210,7 +210,7 @@ def test_collectives_beside_products_are_exposed_where_they_are_longer() -> None
 
     The second stage has 16 layers, and a head with an all-gather, and its reduce-scatter beside the weights' gradient.
     """
-    given: dict[str, Any] = {"batch": 8, "tokens": 8192, "on": "2xdgx-h100", "layout": "tp=8,pp=2,sp"}
+    given: dict[str, Any] = {"batch": 8, "tokens": 8192, "on": "2xdgx-h100", "layout": "tp=8,pp=2,sp", "law": "ideal"}
     shown, apart = (
         rl.train(LLAMA, schedule=s, **given).stages[1].passes.exchange["tp"].expected for s in ("1f1b", "zb-h1")
     )

@@ -395,6 +395,7 @@ def _trained(t: TrainingEstimate) -> PhaseFigures:
         "gradients between replicas": float(t.reduction.expected),
         "weights between replicas": float(t.gathering.expected),
         "optimizer": float(t.update.expected),
+        "other ranks and the host": float(t.waiting.expected),
     }  # fmt: skip
     return PhaseFigures(figures, "s", float(t.time), times, t.memory)
 

@@ -20,8 +20,11 @@ SERVER = "vllm"
 """The engine of inference where none is given, on the chips that it serves."""
 TRAINER = "megatron"
 """The engine of a training step where none is given."""
+OF_KIND: Mapping[str, str] = {"experts": "products", "exchanges": "collectives"}
+"""Kinds of work that were not fitted apart → the kind that they are of."""
 UNBOUNDED = 2**40
 """Sequences at once of an engine that has no scheduler."""
+Dispatcher: TypeAlias = Literal["deepep", "alltoall"]
 Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
 
 
@@ -59,6 +62,12 @@ class Engine:
     `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the one
     after. `pads`: by format of routed experts and generation of chip, of what the inner and the hidden width of its
     weights in memory are multiples. `serves`: generations and kinds of chips that it runs on.
+    `dispatcher`: whose kernels bring tokens to experts and back, DeepEP's, which send a token once to each node and
+    rank, or NCCL's all-to-all, which sends each of its copies.
+    `trains`: it is one of training. `overlaps`: there, the axes of the layout whose communication travels beside work
+    where nothing else is asked for; `scatter`: by what share the times of ranks scatter; `between_s`: host seconds
+    between steps; `spread`: by generation and `dense` or `sparse` model, the ends of the interval that held 80 % of
+    its measured steps, over what was expected.
     """
 
     id: str
@@ -99,6 +108,12 @@ class Engine:
     ahead: bool = False
     pads: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     serves: tuple[str, ...] = ()
+    trains: bool = False
+    dispatcher: Dispatcher = "deepep"
+    overlaps: tuple[str, ...] = ()
+    scatter: float = 0.0
+    between_s: float = 0.0
+    spread: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
     by_chip: Sequence[Mapping[str, Any]] = ()
     asked: tuple[tuple[str, str], ...] = ()
@@ -141,13 +156,18 @@ class Engine:
     def factor(self, generation: str, kind: str) -> float:
         """How much longer a kind of work takes than alone; of a generation nobody measured, as the `other`s."""
         table = self.slower.get(generation, self.slower.get("other", {}))
-        return table.get(kind, 1.0)
+        return table.get(kind, table.get(OF_KIND.get(kind, kind), 1.0))
 
     def grade(self, generation: str, kind: str) -> str:
         """How well that factor is known: A where there is none, B where it was fitted, on whole models, C elsewhere."""
         if self.factor(generation, kind) == 1:
             return "A"
         return "B" if generation in self.slower else "C"
+
+    def ends(self, generation: str, sparse: bool) -> tuple[float, float] | None:
+        """The interval of its steps of training on a generation, over what is expected; None where none were known."""
+        known = self.spread.get(generation, {}).get("sparse" if sparse else "dense")
+        return None if known is None else (known[0], known[1])
 
     def kernel(self, fmt: str, generation: str) -> str | None:
         """The dtype of the kernel for experts in a format, None where it is the format's own."""
@@ -214,6 +234,19 @@ def engine_named(name: str | Engine) -> Engine:
     if values.get("eager"):
         values["launch_s"] = engine.eager_launch_s
     return replace(engine, asked=asked, **values)
+
+
+def trainers() -> tuple[str, ...]:
+    """The engines of training, and `none`."""
+    return tuple(name for name, engine in engines().items() if engine.trains)
+
+
+def trainer_named(name: str | Engine | None) -> Engine:
+    """An engine of training by name, Megatron-LM where none is given. Raises InputError for one of inference."""
+    engine = engine_named(TRAINER if name is None else name)
+    if not engine.trains:
+        raise not_one_of("engine", engine.id, trainers())
+    return engine
 
 
 def default_engine(chip: Chip) -> Engine:

@@ -14,7 +14,7 @@ from typing import Any
 from roofline.machine.chip import Chip
 from roofline.model.errors import InputError, nearest
 
-OF_SOME = ("captured",)
+OF_SOME = ("captured", "dispatcher")
 """Settings that only engines with a word of their own for them have: in the others' figures they change nothing."""
 Asked = tuple[tuple[str, str], ...]
 """Settings as they were written, key and value."""
@@ -41,6 +41,10 @@ def _switch(text: str) -> bool | None:
     return {"1": True, "true": True, "0": False, "false": False}.get(text.lower())
 
 
+def _dispatcher(text: str) -> str | None:
+    return {"deepep": "deepep", "flex": "deepep", "alltoall": "alltoall"}.get(text)
+
+
 def _bytes(text: str) -> float | None:
     amount = _AMOUNT.fullmatch(text)
     if amount is None or (amount[2] is None and float(amount[1])):
@@ -56,6 +60,7 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "most_running": ("most_running", _whole_number, "a whole number from 1 to 2^24"),
     "block": ("block", _whole_number, "a whole number from 1 to 2^24"),
     "captured": ("captured", _whole_number, "a whole number from 1 to 2^24"),
+    "dispatcher": ("dispatcher", _dispatcher, "deepep or alltoall"),
     "eager": ("eager", _switch, "1 or 0"),
     "graphs": ("graph_bytes", _bytes, "bytes with their unit, such as 500MB or 0B"),
     "sampled": ("sampled_bytes", _bytes, "bytes with their unit, such as 14B"),

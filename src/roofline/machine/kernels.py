@@ -29,7 +29,7 @@ ATTENTION_BACKWARD = 2.5 / 0.85
 
 Seconds: TypeAlias = tuple[Count, Constants]
 """Seconds, and the constants that gave them."""
-WorkSort: TypeAlias = Literal["products", "attention", "streams"]
+WorkSort: TypeAlias = Literal["products", "experts", "attention", "streams"]
 Code: TypeAlias = Count
 
 
@@ -111,7 +111,7 @@ def _added(op: o.MatMul | o.ExpertMatMul, target: Target) -> float:
     return 2 * float(getattr(target.precision, op.store).stored_bits) / 8
 
 
-@runs(o.ExpertMatMul, matrix=True, work="products")
+@runs(o.ExpertMatMul, matrix=True, work="experts")
 def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
     """The fused layer's time, shared out between its two products by their weights.
 

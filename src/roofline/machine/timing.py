@@ -156,27 +156,29 @@ def _communicate(op: o.Communicate, target: Target) -> Timing:
 
 def _transferred(op: o.Communicate, target: Target, kernel: ExchangeKernel | None) -> Timing:
     """A collective; a dispatch or combine by one of its kernels."""
-    routing = None
-    if kernel is not None:
+    routing, name = None, op.collective
+    if kernel is not None and target.engine.dispatcher == "alltoall":
+        name = "all_to_all"
+    elif kernel is not None:
         routing = Routing(op.top_k, op.experts, op.groups, op.top_groups, op.identities, kernel)
     size = target.precision.sent(op.collective).bytes(op.elements)
     t = collective(
-        op.collective, size, op.ranks, target.joined, stride=op.stride,
+        name, size, op.ranks, target.joined, stride=op.stride,
         software=target.engine.network or target.engine.software or "nccl", routing=routing,
     )  # fmt: skip
-    t = slowed(t, target)
+    t = slowed(t, target, "collectives" if kernel is None else "exchanges")
     launches = (t.expected > 0) * 1  # one rank alone, as an array of degrees may have, sends nothing
     return Timing(0.0, 0.0, t.expected, t.low, t.high, t.fixed, t.grade, t.floor, launches)
 
 
-def slowed(t: Transfer, target: Target) -> Transfer:
+def slowed(t: Transfer, target: Target, kind: str = "collectives") -> Transfer:
     """A transfer as the engine's load makes it, or as an ideal or fixed law has it."""
     if target.mode.name != "calibrated":
         seconds = t.floor / (target.mode.mbu if target.mode.name == "fixed" else 1.0)
         return Transfer(t.floor, seconds, seconds, seconds, 0.0, t.moved, "-")
     generation = target.chip.generation
-    slower = target.engine.factor(generation, "collectives")
+    slower = target.engine.factor(generation, kind)
     later = (target.engine.factor(generation, "latency") - 1) * t.fixed
-    grade = worse(t.grade, max(target.engine.grade(generation, kind) for kind in ("collectives", "latency")))
+    grade = worse(t.grade, max(target.engine.grade(generation, part) for part in (kind, "latency")))
     expected, low, high = (slower * seconds + later for seconds in (t.expected, t.low, t.high))
     return replace(t, expected=expected, low=low, high=high, grade=grade)

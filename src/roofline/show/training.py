@@ -88,6 +88,11 @@ def training_step_text(e: TrainingEstimate) -> str:
         f"bubble      {percent(e.bubble)} of the passes, the mean over the stages",
         f"exposed     {sent} of communication in a step",
         f"optimizer   {seconds(e.update.expected)}",
+        *(
+            [f"waiting     {seconds(e.waiting.expected)} for slower ranks and between steps"]
+            if e.waiting.expected
+            else []
+        ),
         f"rate        {e.tokens_per_second:,.0f} tokens/s, {e.tokens_per_second_per_chip:,.0f} per chip",
         f"MFU         {percent(e.mfu)}: model FLOPs, {si(e.model_flops, 'FLOP')} a step, over chips · peak · time; "
         f"{percent(e.mfu_palm)} with attention's masked half (PaLM)",

@@ -25,6 +25,8 @@ from roofline.work.step import replace as changed
 Recompute: TypeAlias = Literal["none", "selective", "full"]
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 OFFLOADS = ("optimizer", "activations")
+OVERLAPS = ("dp", "tp", "ep", "cp", "pp")
+"""Axes of the layout whose communication may travel beside work."""
 LossKind: TypeAlias = Literal["in-place", "eager", "fused"]
 LOSSES: tuple[LossKind, ...] = get_args(LossKind)
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
@@ -41,8 +43,11 @@ class Training(Step):
     core/tensor_parallel/cross_entropy.py); eager, the logits, an fp32 copy and its log-softmax (PyTorch's
     `cross_entropy(logits.float(), …)`); fused, none, made and used piece by piece (arXiv:2410.10989 §3.2). `recipe`
     and `optimizer`: the formats that weights, gradients and their state are kept in. `micro_batch`: sequences that
-    pass together; `schedule`: the order in which pipeline stages take them; `overlap`: gradients and gathered weights
-    travel while the passes run. `offload`: what lives in the host's memory, the `optimizer` state or the `activations`.
+    pass together; `schedule`: the order in which pipeline stages take them. `overlap`: the axes whose communication
+    travels beside work, None for those of the engine: `dp`, gradients and gathered weights beside the passes; `tp`,
+    collectives in pieces beside the products that need or make them; `ep`, tokens on their way to experts beside
+    another micro-batch's work; `cp`, a ring's keys and values beside attention; `pp`, a stage's output on its way to
+    the next. `offload`: what lives in the host's memory, the `optimizer` state or the `activations`.
     """
 
     recompute: Recompute | tuple[str, ...]
@@ -52,7 +57,7 @@ class Training(Step):
     optimizer: Optimizer
     micro_batch: Count
     schedule: str
-    overlap: bool
+    overlap: tuple[str, ...] | None
     offload: tuple[str, ...]
 
     @property
@@ -70,7 +75,7 @@ class Training(Step):
 class TrainingOptions:
     """How a step of training runs, with what holds where nothing is said; `Training` says what each means.
 
-    `fused_loss`: short for a loss that is fused.
+    `fused_loss`: short for a loss that is fused. `overlap`: True as the engine does it, False nothing, or axes.
     """
 
     recompute: str | Sequence[str] = "none"
@@ -81,7 +86,7 @@ class TrainingOptions:
     loss: str | None = None
     micro_batch: Count = 1
     schedule: str = "1f1b"
-    overlap: bool = True
+    overlap: bool | str | Sequence[str] | None = True
     offload: str | Sequence[str] = ()
 
 
@@ -95,7 +100,7 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
     """
     how = TrainingOptions(**options)
     entry = Queries(0, count("tokens", tokens, 1), count("batch", batch, 1))
-    for name in ("flash", "fused_loss", "overlap"):
+    for name in ("flash", "fused_loss"):
         flag(name, getattr(how, name))
     if how.schedule not in SCHEDULES:
         raise not_one_of("schedule", how.schedule, SCHEDULES)
@@ -105,6 +110,7 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
         raise InputError("loss", how.loss, "fused, as fused_loss says", ["fused"])
     again = how.recompute if how.recompute in RECOMPUTE else _words("recompute", how.recompute)
     away = _words("offload", how.offload)
+    beside = _axes(how.overlap)
     if isinstance(how.recompute, str) and again not in RECOMPUTE and "," not in how.recompute:
         expected = "none, selective, full, or names of modules, a comma behind each"
         raise InputError("recompute", how.recompute, expected, nearest(how.recompute, RECOMPUTE))
@@ -115,12 +121,23 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
         "queries": (entry,), "logits": "all", "parts": 1, "recompute": again,
         "loss": "fused" if how.fused_loss else how.loss, "recipe": recipe_named(how.recipe),
         "optimizer": optimizer_named(how.optimizer), "schedule": how.schedule, "offload": away, "flash": how.flash,
-        "micro_batch": count("micro_batch", how.micro_batch, 1), "overlap": how.overlap,
+        "micro_batch": count("micro_batch", how.micro_batch, 1), "overlap": beside,
     }  # fmt: skip
     step = object.__new__(Training)
     for name, value in given.items():
         object.__setattr__(step, name, value)
     return step
+
+
+def _axes(overlap: Any) -> tuple[str, ...] | None:
+    """The axes named, in the order of OVERLAPS; None for the engine's. Raises InputError for what is no axis."""
+    if overlap is None or overlap is True:
+        return None
+    named = () if overlap is False else _words("overlap", overlap)
+    for axis in named:
+        if axis not in OVERLAPS:
+            raise not_one_of("overlap", axis, OVERLAPS)
+    return tuple(axis for axis in OVERLAPS if axis in named)
 
 
 def _words(field: str, value: Any) -> tuple[str, ...]:

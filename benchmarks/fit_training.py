@@ -1,0 +1,192 @@
+"""Fits how much longer kinds of work take in training than alone, engine by engine; prints lines for engines.toml.
+
+    python benchmarks/fit_training.py DIR
+
+Of each engine and generation in FITTED the factors of the kinds named there are chosen for the least mean
+|log(predicted / measured)|, every distinct run of a model counting once however many releases repeat it, and a small
+price for leaving 1. A step is taken as linear in each factor, which it is but for what hides beside work: its slope is
+measured at a factor of 1.3. Then every model is left out in turn: the error beside the rows is of these, and `spread`,
+the ends between which 80 % of them fall. `scatter` and `between_s` are fitted first, on MLPerf's runs on 4 to 8,192
+chips, products beside them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize  # type: ignore[import-untyped]
+
+import measured_training
+import roofline as rl
+from roofline.accuracy.csvs import cells
+from roofline.accuracy.measurements import MeasuredRun
+from roofline.estimates.training_scale import NODE, late
+from roofline.machine.engine import Engine, engine_named
+from roofline.model.errors import InputError
+
+Values = NDArray[np.float64]
+FITTED = {
+    ("nemo", "hopper"): ("products", "experts", "exchanges"),
+    ("nemo", "blackwell"): ("products", "experts", "exchanges"),
+    ("megatron", "hopper"): ("products", "experts"),
+    ("megatron", "blackwell"): ("products", "experts"),
+    ("megatron-2025", "blackwell"): ("products", "attention", "collectives"),
+    ("fsdp", "ampere"): ("products", "attention"),
+    ("fsdp", "hopper"): ("products", "attention"),
+}
+"""Engine and generation → the kinds of work that its rows tell apart."""
+KINDS = ("products", "experts", "exchanges", "attention", "collectives")
+STEP = 0.3
+"""How far a factor is moved for its slope."""
+PRICE = 0.01
+"""Of the mean log-error, what a factor e times 1 must gain."""
+ENOUGH = 5
+"""Rows without which no spread is printed."""
+
+
+@dataclass(frozen=True)
+class FitRow:
+    """A run: its engine, generation and model; seconds predicted at factors of 1, the slope of each, those measured."""
+
+    engine: str
+    generation: str
+    model: str
+    sparse: bool
+    same: tuple[object, ...]
+    chips: int
+    seconds: float
+    slopes: dict[str, float]
+    measured: float
+
+
+def plain(name: str, kind: str | None = None) -> Engine:
+    """An engine without what is fitted, or with one kind of work slower."""
+    engine = engine_named(name)
+    factors = {k: 1 + STEP * (k == kind) for k in KINDS}
+    return replace(engine, slower={"other": factors}, scatter=0.0, between_s=0.0, spread={})
+
+
+def rows(folder: Path) -> Iterator[FitRow]:
+    """Every run of training that can be read, at factors of 1."""
+    for file, reader in measured_training.READERS.items():
+        for cell in cells(folder / file) if (folder / file).exists() else ():
+            try:
+                runs = [run for run in reader(cell) if run.quantity == "training" and run.engine]
+                yield from (row(run) for run in runs)
+            except InputError:
+                continue
+
+
+def row(run: MeasuredRun) -> FitRow:
+    """One of them."""
+
+    def step(kind: str | None) -> Any:
+        settings = {**run.settings(), "engine": plain(run.engine, kind)}
+        return rl.train(run.model, batch=run.batch, tokens=run.input, **settings)
+
+    base = step(None)
+    seconds = float(base.time)
+    slopes = {kind: (float(step(kind).time) - seconds) / STEP for kind in KINDS}
+    same = (base.model.name, run.system, run.options.get("recipe"), base.deployment.layout)
+    sparse = any(type(module).__name__ == "Experts" for module, _ in base.model.modules())
+    return FitRow(
+        run.engine.partition("(")[0], base.deployment.chip.generation, base.model.name, sparse, same, int(base.chips),
+        seconds, slopes, run.seconds,
+    )  # fmt: skip
+
+
+def predicted(sample: Sequence[FitRow], kinds: Sequence[str], factors: Values, scale: tuple[float, float]) -> Values:
+    """Seconds at factors, with the scatter of ranks and the host's seconds between steps."""
+    base = np.array([r.seconds for r in sample])
+    slopes = np.array([[r.slopes[kind] for kind in kinds] for r in sample]).reshape(len(sample), len(kinds))
+    beyond = np.maximum(0.0, late(np.array([r.chips for r in sample], float)) - late(NODE))
+    seconds: Values = (base + slopes @ (factors - 1)) * (1 + scale[0] * beyond) + scale[1]
+    return seconds
+
+
+def weights(sample: Sequence[FitRow]) -> Values:
+    """Rows that repeat one run count as one together, but for the root of their number."""
+    many = Counter(r.same for r in sample)
+    each = np.array([many[r.same] ** -0.5 for r in sample])
+    return each / each.sum()
+
+
+def least(loss: Callable[[Values], float], starts: Sequence[Sequence[float]]) -> Values:
+    """Where a loss is least, from several starts."""
+    options = {"maxfev": 5000, "xatol": 1e-4, "fatol": 1e-6}
+    results = [minimize(loss, np.array(s), method="Nelder-Mead", options=options) for s in starts]
+    best: Values = min(results, key=lambda r: float(r.fun)).x
+    return best
+
+
+def fitted(sample: Sequence[FitRow], kinds: Sequence[str], scale: tuple[float, float]) -> Values:
+    """The factors."""
+    measured, share = np.array([r.measured for r in sample]), weights(sample)
+
+    def loss(point: Values) -> float:
+        off = np.abs(np.log(predicted(sample, kinds, np.exp(point), scale) / measured))
+        return float(share @ off + PRICE * np.abs(point).sum())
+
+    return np.exp(least(loss, [[start] * len(kinds) for start in (0.0, 0.3, -0.3)]))
+
+
+def scale_of(sample: Sequence[FitRow]) -> tuple[float, float]:
+    """The scatter of ranks, and the seconds between steps, with products by generation beside them."""
+    generations = sorted({r.generation for r in sample})
+    measured, share = np.array([r.measured for r in sample]), weights(sample)
+
+    def loss(point: Values) -> float:
+        scale = abs(float(point[0])), abs(float(point[1]))
+        factors = dict(zip(generations, np.exp(point[2:]), strict=True))
+        each = [predicted([r], ["products"], np.array([factors[r.generation]]), scale)[0] for r in sample]
+        return float(share @ np.abs(np.log(np.array(each) / measured)))
+
+    best = least(loss, [[0.03, 0.03, *(0.0 for _ in generations)]])
+    return abs(float(best[0])), abs(float(best[1]))
+
+
+def left_out(sample: Sequence[FitRow], kinds: Sequence[str], scale: tuple[float, float]) -> Values:
+    """Of each row, predicted over measured by factors that its model took no part in."""
+    ratio = np.empty(len(sample))
+    for name in {r.model for r in sample}:
+        out = np.array([r.model == name for r in sample])
+        rest = [r for r, gone in zip(sample, out, strict=True) if not gone]
+        factors = fitted(rest, kinds, scale) if rest else np.ones(len(kinds))
+        chosen = [r for r, gone in zip(sample, out, strict=True) if gone]
+        ratio[out] = predicted(chosen, kinds, factors, scale) / np.array([r.measured for r in chosen])
+    return ratio
+
+
+def main(folder: Path) -> None:
+    """The lines of each engine and generation."""
+    every = list(rows(folder))
+    mlperf = [r for r in every if r.engine == "nemo" and not r.sparse and r.generation in ("hopper", "blackwell")]
+    scale = scale_of(mlperf)
+    print(f"scatter = {scale[0]:.3f}\nbetween_s = {scale[1]:.3f}  # {len(mlperf)} rows\n")
+    for (engine, generation), kinds in FITTED.items():
+        sample = [r for r in every if (r.engine, r.generation) == (engine, generation)]
+        if not sample:
+            continue
+        own = scale if engine_named(engine).between_s else (engine_named(engine).scatter, 0.0)
+        factors, apart = fitted(sample, kinds, own), left_out(sample, kinds, own)
+        inside = predicted(sample, kinds, factors, own) / np.array([r.measured for r in sample])
+        errors = " ".join(f"{100 * float(np.median(np.abs(x - 1))):.1f}" for x in (inside, apart))
+        print(f"[{engine}.slower.{generation}]  # {len(sample)} rows, median error {errors} % (models left out)")
+        print("\n".join(f"{kind} = {factor:.2f}" for kind, factor in zip(kinds, factors, strict=True)))
+        for name, sparse in (("dense", False), ("sparse", True)):
+            ratio = np.array([x for x, r in zip(apart, sample, strict=True) if r.sparse is sparse])
+            if len(ratio) >= ENOUGH:
+                low, high = np.quantile(1 / ratio, (0.1, 0.9))
+                print(f"[{engine}.spread.{generation}] {name} = [{low:.2f}, {high:.2f}]  # {len(ratio)}")
+        print(flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

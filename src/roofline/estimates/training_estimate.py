@@ -1,0 +1,316 @@
+"""The answer of a training step: what its stages do, how long, what it keeps, and what that comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any, ClassVar
+
+import numpy as np
+
+from roofline.estimates.memory import Memory
+from roofline.estimates.plan import Plan
+from roofline.estimates.schedule import (
+    Timeline,
+    timeline,
+)
+from roofline.estimates.settings import Deployed, Setup
+from roofline.estimates.span import Span, shaped
+from roofline.estimates.step import Estimate
+from roofline.estimates.training_memory import (
+    TrainingMemory,
+    kept_bytes,
+)
+from roofline.estimates.training_passes import Passes, Sections, stage_times
+from roofline.estimates.training_scale import known_interval
+from roofline.estimates.training_shapes import stage_kind
+from roofline.layout.shard import PIPELINE
+from roofline.machine.constants import worse
+from roofline.model import modules as m
+from roofline.model.errors import InputError
+from roofline.model.maths import Count
+from roofline.model.model import Model
+from roofline.result import Figured, Flag, Units, Word
+from roofline.work.analysis import analyze
+from roofline.work.counting import SQUARE, STANDARD, Counting
+from roofline.work.training import Training, with_batch, with_options
+
+
+@dataclass(frozen=True)
+class Stage(Figured):
+    """One pipeline stage: what its rank runs, its passes, its memory.
+
+    `copy`: of DualPipe the stage at the other end, which the rank holds too.
+    """
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("stage", "layers", "passes", "memory"), "")
+    NAMES: ClassVar[Mapping[str, str]] = {"stage": "number"}
+
+    number: int
+    rank: Model
+    passes: Passes
+    memory: TrainingMemory
+    copy: Model | None = None
+
+    @property
+    def holds(self) -> tuple[Model, ...]:
+        """The stages whose parameters its rank holds."""
+        return (self.rank,) if self.copy is None else (self.rank, self.copy)
+
+    @property
+    def layers(self) -> int:
+        """Layers that its rank holds."""
+        return sum(int(n) for block, n in self.rank.blocks if block.name != PIPELINE)
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingEstimate(Deployed):
+    """One optimizer step of `batch` sequences on a deployment: numbers, or arrays of batches, lengths and degrees.
+
+    `time` expected, `floor` and `interval` in seconds. `passes`: the pipeline's schedule; `reduction` and `gathering`:
+    exposed gradients and weights between replicas; `update`: the optimizer; `waiting`: for the slowest rank, and
+    between steps. `model_flops` of the whole step: forward
+    and backward, nothing run again; `hardware_flops` with it.
+    """
+
+    SCHEMA: ClassVar[str] = "roofline.training/2"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "recipe": "", "optimizer": "",
+        "recompute": "", "loss": "", "schedule": "", "batch": "", "batch_per_replica": "", "tokens_each": "",
+        "micro_batch": "", "micro_batches": "", "time": "s",
+        "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "waiting": "s", "bubble": "share",
+        "model_flops": "FLOP", "hardware_flops": "FLOP", "mfu": "share", "mfu_palm": "share", "hfu": "share", "tokens_per_second": "tokens/s",
+        "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s", "grade": "", "notes": "", "stages": "",
+    }  # fmt: skip
+    NAMES: ClassVar[Mapping[str, str]] = {"time": "span"}
+
+    asked: Setup
+    step: Training
+    micro_batches: Count
+    stages: tuple[Stage, ...]
+    passes: Span
+    reduction: Span
+    gathering: Span
+    update: Span
+    waiting: Span
+    sections: Sections
+
+    # -- what and where --------------------------------------------------------------------------------------------
+    @property
+    def recipe(self) -> str:
+        """The recipe's name."""
+        return self.step.recipe.name
+
+    @property
+    def optimizer(self) -> str:
+        """The optimizer's name."""
+        return self.step.optimizer.name
+
+    @property
+    def recompute(self) -> str:
+        """What is run again."""
+        again = self.step.recompute
+        return again if isinstance(again, str) else ",".join(again)
+
+    @property
+    def loss(self) -> str:
+        """How cross-entropy keeps its logits."""
+        return str(self.step.loss)
+
+    @property
+    def schedule(self) -> str:
+        """The order in which stages take micro-batches."""
+        return self.step.schedule
+
+    @property
+    def batch(self) -> Count:
+        """Sequences of one step, of all replicas."""
+        return self.step.queries[0].count
+
+    @property
+    def batch_per_replica(self) -> Count:
+        """Sequences of each replica."""
+        return self.batch // self.asked.layout.dp
+
+    @property
+    def tokens_each(self) -> Count:
+        """Tokens of a sequence."""
+        return self.step.queries[0].new
+
+    @property
+    def micro_batch(self) -> Count:
+        """Sequences that pass through a replica together."""
+        return self.step.micro_batch
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The broadcast shape of batch, tokens, micro-batch and the layout's degrees."""
+        return np.broadcast_shapes(self.step.shape, np.shape(self.step.micro_batch), self.asked.layout.shape)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+    @cached_property
+    def span(self) -> Span:
+        """Seconds of the step: floor, expected, and the interval."""
+        whole = self.passes + self.reduction + self.gathering + self.update + self.waiting
+        if self.law == "calibrated":
+            sparse = any(isinstance(module, m.Experts) for module, _ in self.model.modules())
+            whole = known_interval(whole, self.engine.ends(self.deployment.chip.generation, sparse))
+        return whole.shaped(self.shape)
+
+    @property
+    def time(self) -> Count:
+        """Expected seconds of one step."""
+        return self.span.expected
+
+    @property
+    def floor(self) -> Count:
+        """Speed of light."""
+        return self.span.floor
+
+    @property
+    def interval(self) -> tuple[Count, Count]:
+        """Where 80 % of measurements fall."""
+        return self.span.interval
+
+    @property
+    def tokens(self) -> Count:
+        """Tokens of one step."""
+        return self.step.new_tokens
+
+    @property
+    def chips(self) -> Count:
+        """Chips of the layout."""
+        return self.asked.layout.chips
+
+    @property
+    def tokens_per_second(self) -> Count:
+        """Tokens of all chips per expected second."""
+        return self.tokens / self.time
+
+    @property
+    def tokens_per_second_per_chip(self) -> Count:
+        """Tokens of all chips per expected second, over the chips of the layout."""
+        return self.tokens_per_second / self.chips
+
+    @cached_property
+    def slowest(self) -> Stage:
+        """The stage whose passes of one micro-batch take longest; of arrays, the one that most elements wait for."""
+        return max(self.stages, key=lambda s: float(np.sum(s.passes.busy.expected)))
+
+    @property
+    def peak(self) -> float:
+        """FLOP/s of one chip that MFU and HFU are shares of: of the products' format."""
+        fmt = self.formats.ffn.compute or "bf16"
+        return self.deployment.chip.peak(fmt)
+
+    @cached_property
+    def hardware_flops(self) -> Count:
+        """FLOPs of one step, what is run again included, and masked pairs where attention runs kernel by kernel."""
+        return _flops(self.model, self.step, STANDARD if self.step.flash else SQUARE)
+
+    @cached_property
+    def model_flops(self) -> Count:
+        """FLOPs of one step's forward and backward."""
+        return _flops(self.model, with_options(self.step, recompute="none"))
+
+    @property
+    def mfu(self) -> Count:
+        """Model FLOPs utilization: FLOPs of forward and backward / (chips · peak · time).
+
+        Attention counts the pairs that its mask leaves, as Megatron-LM does (training/training.py,
+        `num_floating_point_operations`).
+        """
+        return self.model_flops / (self.chips * self.peak * self.time)
+
+    @property
+    def mfu_palm(self) -> Count:
+        """The same as PaLM defines it: attention counts its whole square (arXiv:2204.02311, App. B)."""
+        whole = _flops(self.model, with_options(self.step, recompute="none"), SQUARE)
+        return whole / (self.chips * self.peak * self.time)
+
+    @property
+    def hfu(self) -> Count:
+        """Hardware FLOPs utilization: what is run again counts too (arXiv:2205.05198 §6.3)."""
+        return self.hardware_flops / (self.chips * self.peak * self.time)
+
+    @cached_property
+    def bubble(self) -> Count:
+        """Share of the passes in which a stage waits, on average."""
+        busy = sum(self.micro_batches * s.passes.busy.expected for s in self.stages)
+        return shaped(1 - busy / (len(self.stages) * self.passes.expected), self.shape)
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """Everything that happens in the passes. Raises InputError for arrays, which have one each."""
+        if self.shape:
+            raise InputError("timeline", f"{self.shape} points", "one batch and one layout")
+        chunks = self.asked.layout.vp
+        times = [stage_times(s.passes, "expected", chunks) for s in self.stages]
+        return timeline(self.step.schedule, times, int(self.micro_batches), chunks)
+
+    @property
+    def exposed(self) -> Mapping[str, Count]:
+        """Expected seconds of a step that a rank of the slowest stage spends communicating, by axis, largest first."""
+        seconds = {axis: span.expected * self.micro_batches for axis, span in self.slowest.passes.exchange.items()}
+        seconds["dp"] = self.reduction.expected + self.gathering.expected
+        shown = {axis: value for axis, value in seconds.items() if np.any(np.asarray(value) > 0)}
+        return dict(sorted(shown.items(), key=lambda item: -float(np.max(item[1]))))
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+    @cached_property
+    def fullest(self) -> TrainingMemory:
+        """That of the stage which needs most."""
+        return reduce(TrainingMemory.fuller, (s.memory for s in self.stages)).shaped(self.shape)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The fullest rank's, by term."""
+        return self.fullest.on(self.deployment.chip.capacity).shaped(self.shape)
+
+    @property
+    def fits(self) -> Flag:
+        """Whether the fullest rank has room."""
+        return self.memory.fits
+
+    @cached_property
+    def grade(self) -> Word:
+        """How well the constants are known, at worst of all stages."""
+        grade = reduce(
+            worse, [self.sections.grade(rank) for rank in {stage_kind(s.rank): s.rank for s in self.stages}.values()]
+        )
+        return np.broadcast_to(grade, self.shape) if self.shape else grade
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What was asked for and does next to nothing."""
+        if self.step.recompute in ("none", "full"):
+            return ()
+        micro = with_batch(self.step, self.step.micro_batch)
+        kept, plain = (_blocks_keep(self.stages, s) for s in (micro, with_options(micro, recompute="none")))
+        freed = 1 - float(np.min(kept / plain)) if np.all(plain) else 0.0
+        if freed >= LITTLE:
+            return ()
+        flash = self.step.recompute == "selective" and self.step.flash
+        why = ": flash attention keeps no scores" if flash else ""
+        return (f"recompute {self.recompute} costs time and frees {100 * freed:.1f} % of the activations{why}",)
+
+    def micro(self, stage: Stage) -> Estimate:
+        """One micro-batch on a stage, op by op."""
+        step = with_batch(self.step, self.step.micro_batch)
+        return Estimate(self.asked, step, stage_plan=Plan(stage.rank, self.asked.target))
+
+
+LITTLE = 0.01
+"""The share of the activations below which running something again is said to free nothing."""
+
+
+def _blocks_keep(stages: Iterable[Stage], micro: Training) -> Any:
+    """Bytes that the layers of all stages keep of one micro-batch."""
+    return np.asarray(sum(n * kept_bytes(block.modules, micro) for s in stages for block, n in s.rank.blocks), float)
+
+
+def _flops(model: Model, step: Training, counting: Counting = STANDARD) -> Count:
+    """FLOPs of a step, by what one sequence takes: every sequence is as long."""
+    one = analyze(model, with_batch(step, 1), counting=counting).flops
+    return one * step.queries[0].count

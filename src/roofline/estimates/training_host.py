@@ -1,0 +1,20 @@
+"""Offloading: how long bytes take over a chip's link to its host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.estimates.span import Span
+from roofline.model.errors import InputError
+from roofline.model.maths import Count
+
+HOST_SHARE = 0.8
+"""Share of the host link's bandwidth that offloading reaches: an assumption."""
+
+
+def to_host(size: Count, chip: Any) -> Span:
+    """Seconds for bytes over the link to the host. Raises InputError where the chip's is not known."""
+    if chip.host is None:
+        raise InputError("offload", chip.id, "a chip whose link to the host is known")
+    least_seconds = size / chip.host
+    return Span(least_seconds, least_seconds / HOST_SHARE, least_seconds, 2 * least_seconds / HOST_SHARE)

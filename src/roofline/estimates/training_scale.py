@@ -1,0 +1,48 @@
+"""What a training step takes beside its work: waiting for the slowest of many ranks, and the host between steps.
+
+Every rank waits for the slowest. Where the times of ranks scatter by a share σ, the slowest of N is later than the mean
+by about σ·√(2 ln N) of them (the greatest of N normal numbers: Cramér, Mathematical Methods of Statistics, §28.6).
+What is measured on a node of eight has its part of it already:
+
+    waiting = (σ·(√(2 ln N) − √(2 ln 8)) for N > 8) · seconds + step_s
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roofline.estimates.span import Span
+from roofline.machine.target import Target
+from roofline.model.maths import Count, is_array, most
+
+NODE = 8
+"""Ranks on which a step was timed that an engine's slow-downs are fitted on, at least."""
+MOST = 2.0
+"""The upper end of the interval of waiting, over what is expected; the lower end is none."""
+
+
+def waiting_of(step: Span, chips: Count, target: Target) -> Span:
+    """Seconds that a step on so many chips takes beside its work, by the engine; none where kernels are perfect."""
+    if target.mode.name != "calibrated":
+        return Span(0.0, 0.0, 0.0, 0.0)
+    beyond = late(chips) - late(NODE)
+    seconds = target.engine.scatter * most(0.0, beyond) * step.expected + target.engine.between_s
+    return Span(0.0, seconds, 0.0 * seconds, MOST * seconds)
+
+
+def late(ranks: Count) -> Count:
+    """By how many standard deviations the slowest of N ranks is later than the mean, √(2 ln N).
+
+    >>> round(late(8), 3), late(1)
+    (2.039, 0.0)
+    """
+    value = np.sqrt(2 * np.log(ranks))
+    return value if is_array(ranks) else float(value)
+
+
+def known_interval(step: Span, engine_ends: tuple[float, float] | None) -> Span:
+    """The span with the interval that an engine's own runs had about its predictions, never below the floor."""
+    if engine_ends is None:
+        return step
+    low, high = engine_ends
+    return Span(step.floor, step.expected, most(low * step.expected, step.floor), high * step.expected)

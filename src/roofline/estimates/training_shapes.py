@@ -1,0 +1,129 @@
+"""What a training step's batch, layout and model must fulfil, and the layout of a machine where none is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from roofline.estimates.deployment import Deployment, Machine, training_layouts, whole_machine
+from roofline.estimates.schedule import (
+    check_micro_batches,
+    in_flight,
+)
+from roofline.estimates.settings import broadcast
+from roofline.estimates.step import check_context
+from roofline.estimates.training_memory import (
+    LayerBytes,
+    TrainingMemory,
+    memory_of,
+    two_ended,
+)
+from roofline.layout.layout import Layout
+from roofline.layout.shard import contents, pipeline
+from roofline.model import modules as m
+from roofline.model.errors import InputError, not_one_of
+from roofline.model.formats import FORMATS
+from roofline.model.maths import Count, ceil_div, some
+from roofline.model.model import Model
+from roofline.work.recipe import TRAINABLE
+from roofline.work.training import Training, forward_ops, with_batch
+
+
+def copies_of(ranks: Sequence[Model], step: Training) -> tuple[Model | None, ...]:
+    """The stage that each rank holds besides its own: with DualPipe the one at the other end, else none."""
+    return tuple(reversed(ranks)) if two_ended(step, len(ranks)) else (None,) * len(ranks)
+
+
+def stage_memory(
+    rank: Model, copy: Model | None, micro: Training, layout: Layout, known: Mapping[int, LayerBytes] | None = None
+) -> TrainingMemory:
+    """Of a rank with one micro-batch in flight, and what it holds of the stage at the other end."""
+    own = memory_of(rank, micro, layout, 1, known)
+    return own if copy is None else own.beside(memory_of(copy, micro, layout, 1, known))
+
+
+def stage_kind(rank: Model) -> object:
+    """What stages have in common that take the same time."""
+    return contents(rank), len(rank.blocks)
+
+
+def kept_in_flight(step: Training, stage: int, layout: Layout, micro_batches: Count) -> Count:
+    """Micro-batches whose activations a stage keeps at once, at most."""
+    return in_flight(step.schedule, stage, layout.pp, micro_batches, layout.vp)
+
+
+def check(model: Model, step: Training, layout: Layout) -> Count:
+    """The micro-batches of a replica. Raises InputError where a batch or a sequence does not divide, or is too long."""
+    check_context(model, step)
+    if FORMATS[step.recipe.weights].bits < TRAINABLE and not any(x.frozen for x, _ in model.modules()):
+        raise InputError("recipe", step.recipe.name, f"one whose weights can learn, or adapters; {step.recipe.about}")
+    if isinstance(step.recompute, tuple):
+        sections = (model.embedding, model.head, *(block.modules for block, _ in model.blocks))
+        ops = [op for modules in sections for op in forward_ops(modules, with_batch(step, 1))]
+        names = list(dict.fromkeys(op.name for op in ops))
+        for name in step.recompute:
+            if name not in names:
+                raise not_one_of("recompute", name, names)
+    if some(layout.ep > 1) and not any(isinstance(x, m.Experts) for x, _ in model.modules()):
+        raise InputError("layout.ep", layout.ep, f"1: {model.name} has no experts to share out", ["1"])
+    (query,) = step.queries
+    broadcast(batch=query.count, tokens=query.new, micro_batch=step.micro_batch, layout=layout)
+    replicas = layout.dp * step.micro_batch
+    if some(query.count % replicas):
+        batch, groups = _first(query.count % replicas, query.count, replicas)
+        near = sorted({max(1, batch // groups) * groups, ceil_div(batch, groups) * groups})
+        raise InputError("batch", batch, f"a multiple of dp · micro_batch, {groups}", [str(n) for n in near])
+    if some(query.new % layout.cp):
+        tokens, ranks = _first(query.new % layout.cp, query.new, layout.cp)
+        raise InputError("layout.cp", ranks, f"a divisor of the {tokens} tokens of a sequence")
+    micro_batches = query.count // replicas
+    check_micro_batches(step.schedule, layout.pp, micro_batches, layout.vp)
+    return micro_batches
+
+
+def _first(wrong: Count, *values: Count) -> tuple[int, ...]:
+    """The values of the first element that is wrong."""
+    arrays = np.broadcast_arrays(wrong, *values)
+    place = np.flatnonzero(arrays[0])[0]
+    return tuple(int(a.flat[place]) for a in arrays[1:])
+
+
+def of_whole_shape(model: Model, step: Training, on: Machine) -> Deployment:
+    """The whole machine under the first layout that the batch divides into and that fits."""
+
+    def holds(deployment: Deployment) -> bool:
+        try:
+            return has_room(model, step, deployment)
+        except InputError:  # a batch that does not divide
+            return False
+
+    deployment = whole_machine(on, lambda cluster: training_layouts(model, cluster), holds)
+    try:
+        check(model, step, deployment.layout)
+    except InputError:
+        return whole_machine(on, lambda cluster: training_layouts(model, cluster), lambda d: divides(model, step, d))
+    return deployment
+
+
+def divides(model: Model, step: Training, deployment: Deployment) -> bool:
+    """Whether the batch divides into micro-batches of every replica."""
+    try:
+        check(model, step, deployment.layout)
+    except InputError:
+        return False
+    return True
+
+
+def has_room(model: Model, step: Training, deployment: Deployment) -> bool:
+    """Whether the first and the last stage fit, without the times. Raises InputError as `train` does."""
+    layout, micro = deployment.layout, with_batch(step, step.micro_batch)
+    micro_batches = check(model, step, layout)
+    _, ranks = pipeline(model, layout)
+    copies = copies_of(ranks, step)
+    for stage in {0, layout.pp - 1}:
+        memory = stage_memory(ranks[stage], copies[stage], micro, layout)
+        memory = memory.keeping(kept_in_flight(step, stage, layout, micro_batches), micro)
+        if some(memory.total > deployment.chip.capacity):
+            return False
+    return True

@@ -1,0 +1,86 @@
+"""The optimizer's update of the weights of one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from roofline.estimates.settings import Setup
+from roofline.estimates.span import NOTHING, Span, total
+from roofline.estimates.training_estimate import Stage
+from roofline.estimates.training_host import to_host
+from roofline.estimates.training_memory import (
+    sharing,
+    trained,
+)
+from roofline.layout.layout import Layout
+from roofline.machine.timing import time_op
+from roofline.model import modules as m
+from roofline.model.formats import FORMATS
+from roofline.model.maths import Count, ceil_div, is_array, least, most
+from roofline.model.model import Model
+from roofline.work import ops as o
+from roofline.work.training import Training
+
+
+def update_of(stages: Sequence[Stage], asked: Setup, step: Training) -> Span:
+    """Reads and writes the state, reads the gradient, writes the weight; on the stage with most parameters."""
+    worst = NOTHING
+    for stage in stages:
+        timings = (time_op(op, asked.target) for op in update_ops(stage.holds, sharing(step, asked.layout), step))
+        seconds = total(Span(t.floor, t.expected, t.low, t.high) for t in timings)
+        if "optimizer" in step.offload:
+            learning, shared = trained(*stage.holds), sharing(step, asked.layout)
+            state = learning.bytes(step.precision.optimizer, shared, shared.zero >= 1)
+            seconds = seconds + to_host(2 * state, asked.deployment.chip)
+        worst = worst.most(seconds)
+    return worst
+
+
+def update_ops(holds: Sequence[Model], layout: Layout, step: Training) -> list[o.Op]:
+    """The optimizer's ops on one rank: over its share of the parameters, and Newton–Schulz rounds where it has them."""
+    precision, learning, shared = step.precision, trained(*holds), layout.zero >= 1
+    dense = ceil_div(learning.dense, layout.sharers) if shared else learning.dense
+    experts = ceil_div(learning.experts, layout.expert_sharers) if shared else learning.experts
+    n, unit = dense + experts, precision.activations.stored_bits
+    read, written = (
+        _whole(n * float(f.stored_bits / unit)) for f in (precision.gradients, FORMATS[step.recipe.weights])
+    )
+    ops: list[o.Op] = [
+        o.Update(
+            name=step.optimizer.name, phase="update", elements=n, work=step.optimizer.flops, store="optimizer",
+            cache_read=n, cache_write=n, input=read, output=written,
+        )
+    ]  # fmt: skip
+    if step.optimizer.rounds:
+        for module, layers in (x for rank in holds for x in rank.modules()):
+            learns = isinstance(module, (m.Linear, m.Experts, m.ExpertLinear)) and not module.frozen
+            if learns and getattr(module, "part", "") != "head":
+                sharers = layout.expert_sharers if isinstance(module, m.Experts) else layout.sharers
+                ops += _orthogonalise(module, layers / (sharers if shared else 1), step.optimizer.rounds)
+    return ops
+
+
+def _whole(value: Count) -> Count:
+    return np.floor(value) if is_array(value) else int(value)
+
+
+def _orthogonalise(module: Any, times: Count, rounds: int) -> list[o.Op]:
+    """The products of Newton–Schulz on a module's matrices: X·Xᵀ, its square, and both with X (Muon, Jordan 2024)."""
+    if isinstance(module, m.Experts):
+        a, b, matrices = module.hidden, module.inner, module.held * (3 if module.gated else 2)
+    elif isinstance(module, m.ExpertLinear):
+        a, b, matrices = module.inputs, module.outputs, module.experts
+    else:
+        a, b, matrices = module.inputs // module.groups, module.outputs // module.groups, module.groups
+    short, long = least(a, b), most(a, b)
+    many = times * matrices * rounds
+    return [
+        o.MatMul(
+            name=f"{module.name}_orthogonalise", phase="update", m=short, k=k, n=n, groups=many,
+            input=many * short * k, output=many * short * n,
+        )
+        for k, n in ((long, short), (short, short), (short, long))
+    ]  # fmt: skip
