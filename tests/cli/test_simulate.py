@@ -18,7 +18,7 @@ import roofline as rl
 from roofline.cli.main import main
 from roofline.cli.simulate import objective_named, prefixes_named, whole_named
 from roofline.show.requests import RequestFile
-from roofline.simulate.recorder import ROW
+from roofline.simulation.recorder import ROW
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 ON = ["simulate", LLAMA, "--on", "h100-sxm"]

@@ -32,9 +32,9 @@ from roofline.model.errors import InputError, not_one_of
 
 if TYPE_CHECKING:
     from roofline.show.requests import RequestFile
-    from roofline.simulate.recorder import Objective
-    from roofline.simulate.simulation import Simulation
-    from roofline.simulate.workload import Prefixes
+    from roofline.simulation.recorder import Objective
+    from roofline.simulation.simulation import Simulation
+    from roofline.simulation.workload import Prefixes
 
 PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20}
 PATIENCE = 1.0
@@ -156,9 +156,9 @@ def simulate(
         JSON, as docs/json.md has it.
     """
     from roofline.model.load import load
-    from roofline.simulate.policy import NoRoomError
-    from roofline.simulate.simulate import Extent
-    from roofline.simulate.simulate import simulate as run
+    from roofline.simulation.policy import NoRoomError
+    from roofline.simulation.simulate import Extent
+    from roofline.simulation.simulate import simulate as run
 
     aim, given = None if slo is None else objective_named(slo), traffic.given()
     if plot is not None:
@@ -198,8 +198,8 @@ def _print(result: Simulation, json: bool) -> None:
 # -- what is spelled -----------------------------------------------------------------------------------------------
 def objective_named(text: str) -> Objective:
     """`ttft=2s,tpot=50ms` → an objective. Raises InputError for other names, and times without a unit."""
-    from roofline.simulate.recorder import Objective
-    from roofline.simulate.spelling import seconds_named
+    from roofline.simulation.recorder import Objective
+    from roofline.simulation.spelling import seconds_named
 
     most: dict[str, float] = {}
     for part in text.split(","):
@@ -214,7 +214,7 @@ def objective_named(text: str) -> Objective:
 
 def prefixes_named(text: str) -> Prefixes:
     """`10x2048` → ten prefixes of 2,048 tokens. Raises InputError for anything else."""
-    from roofline.simulate.workload import Prefixes
+    from roofline.simulation.workload import Prefixes
 
     number, cross, tokens = text.replace("×", "x").partition("x")
     if not cross:

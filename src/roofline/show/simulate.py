@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.show.estimate import chips_text, deployment_text
 from roofline.show.tables import Column, Table
-from roofline.simulate.simulation import Distribution, Simulation
+from roofline.simulation.simulation import Distribution, Simulation
 from roofline.units import counted, percent, seconds, whole
 
 OVERLOADED = (

@@ -14,11 +14,11 @@ from roofline.estimates.step import check_context
 from roofline.model.checks import count, real
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
-from roofline.simulate.arrivals import Closed, arrivals_named
-from roofline.simulate.checkpoint import Ledger, digest_of, restore, state_of
-from roofline.simulate.lengths import lengths_named
-from roofline.simulate.policy import Room, policy_of, room_of
-from roofline.simulate.pooled import (
+from roofline.simulation.arrivals import Closed, arrivals_named
+from roofline.simulation.checkpoint import Ledger, digest_of, restore, state_of
+from roofline.simulation.lengths import lengths_named
+from roofline.simulation.policy import Room, policy_of, room_of
+from roofline.simulation.pooled import (
     Handover,
     PrefillPool,
     Travel,
@@ -26,15 +26,15 @@ from roofline.simulate.pooled import (
     run_pools_closed,
     run_pools_open,
 )
-from roofline.simulate.recorder import Objective, Recorder, Row, Watch
-from roofline.simulate.replica import Replica
-from roofline.simulate.request import Request
-from roofline.simulate.run import ROUTERS, Position, run_closed, run_open, sent
-from roofline.simulate.simulation import Quantiles, Simulation, distribution, grows, time_course
-from roofline.simulate.speculation import Drafting
-from roofline.simulate.steps import step_times
-from roofline.simulate.traces import Trace, TraceSummary, trace_named
-from roofline.simulate.workload import Prefixes, Workload
+from roofline.simulation.recorder import Objective, Recorder, Row, Watch
+from roofline.simulation.replica import Replica
+from roofline.simulation.request import Request
+from roofline.simulation.run import ROUTERS, Position, run_closed, run_open, sent
+from roofline.simulation.simulation import Quantiles, Simulation, distribution, grows, time_course
+from roofline.simulation.speculation import Drafting
+from roofline.simulation.steps import step_times
+from roofline.simulation.traces import Trace, TraceSummary, trace_named
+from roofline.simulation.workload import Prefixes, Workload
 from roofline.version import __version__
 from roofline.work.step import prefill as prefill_step
 

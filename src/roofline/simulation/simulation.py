@@ -12,8 +12,8 @@ from roofline.estimates.deployment import Deployment
 from roofline.estimates.settings import Deployed, Setup
 from roofline.machine.engine import Engine
 from roofline.result import Figured, Leaf, Units
-from roofline.simulate.recorder import Recorder
-from roofline.simulate.statistics import Means, OverTime, Sample
+from roofline.simulation.recorder import Recorder
+from roofline.simulation.statistics import Means, OverTime, Sample
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
 """Of requests, whose percentiles are told."""
