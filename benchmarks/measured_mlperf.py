@@ -18,8 +18,8 @@ from measured_serving import LeftOutError, chip_of_row, model_of_row, several
 from roofline.accuracy.csvs import TableRow
 from roofline.model.errors import InputError
 from roofline.model.model import Model
-from roofline.simulate.simulate import Extent, simulate
-from roofline.simulate.simulation import Simulation
+from roofline.simulation.simulate import Extent, simulate
+from roofline.simulation.simulation import Simulation
 
 FILE = "e2e_mlperf_inference.csv"
 WAYS = (1, 2, 4, 8)

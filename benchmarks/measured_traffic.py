@@ -29,9 +29,9 @@ from measured_serving import RATES, SERVING, LeftOutError, chip_of_row, model_of
 from roofline.accuracy.csvs import CellError, TableRow, cells
 from roofline.model.errors import InputError
 from roofline.show.tables import Column, Table, plain_text
-from roofline.simulate.simulate import Extent, simulate
-from roofline.simulate.simulation import Simulation
-from roofline.simulate.workload import Prefixes
+from roofline.simulation.simulate import Extent, simulate
+from roofline.simulation.simulation import Simulation
+from roofline.simulation.workload import Prefixes
 
 CALM = 3.0
 """Mean TTFT over that of the lowest concurrency of a series, below which a row is calm."""

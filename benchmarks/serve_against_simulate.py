@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import roofline as rl
 from machine_description import describe
-from roofline.simulate.simulate import Extent, simulate
+from roofline.simulation.simulate import Extent, simulate
 
 PLACES = (
     ("meta-llama/Llama-3.1-8B", ("h100-sxm", "a100-sxm-80gb", "l40s", "h200-sxm", "b200", "mi300x"), None),

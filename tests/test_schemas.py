@@ -38,6 +38,8 @@ COMMANDS = [
     ["generate", *ON, "--input", "9", "--output", "1"], ["serve", *ON, *LENGTHS, "--concurrency", "2"],
     ["serve", LLAMA, *"--on 8xh100-sxm --input 9 --output 9 --concurrency 2 --prefill-layout tp=2 --chips 4".split()],
     ["simulate", *ON, *LENGTHS, "--rate", "2", "--requests", "50", "--slo", "ttft=1s"],
+    ["simulate", *ON, *LENGTHS, *"--rate 2 --requests 50 --draft-length 2 --lora 8".split(),
+     *"--prefill-on h100-sxm --prefill-bandwidth 10GB/s".split()],
     ["train", LLAMA, *"--on 8xh100-sxm --batch 8 --tokens 8192 --layout dp=8 --run-tokens 1e9".split()],
     *(["plot", *ON, "--kind", kind, *SHORT.get(kind, [])] for kind in KINDS),
     ["accuracy"], ["report", *ON, "--output-tokens", "4"], ["fit", *ON, "--batch", "400"],

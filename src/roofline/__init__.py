@@ -59,13 +59,13 @@ if TYPE_CHECKING:
     from roofline.result import Result as Result
     from roofline.show.plots.make import plot as plot
     from roofline.show.report.make import report as report
-    from roofline.simulate.pooled import PrefillPool as PrefillPool
-    from roofline.simulate.recorder import Objective as Objective
-    from roofline.simulate.simulate import Extent as Extent
-    from roofline.simulate.simulate import simulate as simulate
-    from roofline.simulate.simulation import Simulation as Simulation
-    from roofline.simulate.traces import Trace as Trace
-    from roofline.simulate.workload import Prefixes as Prefixes
+    from roofline.simulation.pooled import PrefillPool as PrefillPool
+    from roofline.simulation.recorder import Objective as Objective
+    from roofline.simulation.simulate import Extent as Extent
+    from roofline.simulation.simulate import simulate as simulate
+    from roofline.simulation.simulation import Simulation as Simulation
+    from roofline.simulation.traces import Trace as Trace
+    from roofline.simulation.workload import Prefixes as Prefixes
     from roofline.tracing.make import trace as trace
     from roofline.work.analysis import Analysis as Analysis
     from roofline.work.analysis import analyze as analyze
@@ -108,12 +108,12 @@ _PLACES = {
     "estimates.fit": "Fit fit",
     "estimates.train": "TrainingEstimate train",
     "estimates.run": "Run run",
-    "simulate.simulate": "Extent simulate",
-    "simulate.simulation": "Simulation",
-    "simulate.pooled": "PrefillPool",
-    "simulate.recorder": "Objective",
-    "simulate.workload": "Prefixes",
-    "simulate.traces": "Trace",
+    "simulation.simulate": "Extent simulate",
+    "simulation.simulation": "Simulation",
+    "simulation.pooled": "PrefillPool",
+    "simulation.recorder": "Objective",
+    "simulation.workload": "Prefixes",
+    "simulation.traces": "Trace",
     "explore.difference": "Difference diff",
     "explore.demand": "Demand Limits",
     "explore.search": "Search search",

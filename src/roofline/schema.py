@@ -31,7 +31,7 @@ RESULTS = {
     "estimates.generate": "Generation",
     "estimates.serve": "Serving",
     "estimates.pools": "Pools",
-    "simulate.simulation": "Simulation",
+    "simulation.simulation": "Simulation",
     "estimates.fit": "Fit",
     "estimates.train": "TrainingEstimate",
     "estimates.run": "Run",

@@ -18,7 +18,7 @@ import roofline as rl
 from roofline.cli.main import main
 from roofline.cli.simulate import objective_named, prefixes_named, whole_named
 from roofline.show.requests import RequestFile
-from roofline.simulate.recorder import ROW
+from roofline.simulation.recorder import ROW
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 ON = ["simulate", LLAMA, "--on", "h100-sxm"]
@@ -139,6 +139,17 @@ def test_a_memory_that_holds_no_request_is_a_no(capsys: pytest.CaptureFixture[st
         "--trace nowhere.csv",
         "--trace nowhere.csv --rate 2",
         "--trace nowhere.csv --until 0.1",
+        "--input 9 --output 9 --rate 1 --prefill-engine vllm",
+        "--input 9 --output 9 --rate 1 --prefill-on nochip",
+        "--input 9 --output 9 --rate 1 --prefill-bandwidth 50GB/s",
+        "--input 9 --output 9 --rate 1 --prefill-on l4 --prefill-bandwidth 50",
+        "--input 9 --output 9 --rate 1 --prefill-on l4 --prefill-bandwidth 0GB/s",
+        "--input 9 --output 9 --rate 1 --acceptance 0.5",
+        "--input 9 --output 9 --rate 1 --draft none --acceptance 2",
+        "--input 9 --output 9 --rate 1 --draft none --draft-length 99",
+        "--input 9 --output 9 --rate 1 --draft meta-llama/Llama-3.2-1B --mtp",
+        "--input 9 --output 9 --rate 1 --mtp",
+        "--input 9 --output 9 --rate 1 --lora 0",
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(
@@ -280,3 +291,57 @@ def test_lengths_without_a_most_leave_out_what_no_memory_holds(capsys: pytest.Ca
     assert answer["requests"] == 500
     assert answer["left_out"].keys() <= {"larger than the memory", "longer than the context, 131072"}
     assert 0 < answer["left_out"]["larger than the memory"] < 50
+
+
+# -- pools, drafts and adapters ------------------------------------------------------------------------------------
+FEW = {"input": 400, "output": 40, "rate": 3, "extent": rl.Extent(requests=150)}
+FEW_ARGV = "--input 400 --output 40 --rate 3 --requests 150".split()
+
+
+def test_pools_of_unlike_chips_are_asked_for_as_those_of_serve_are(capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["simulate", LLAMA, *"--on h200-sxm --prefill-on 4xh100-sxm --prefill-layout tp=2,dp=2".split(), *FEW_ARGV]
+    out, _ = printed(capsys, [*where, "--prefill-engine", "sglang", "--router", "least-loaded", "--json"])
+    answer = rl.simulate(
+        LLAMA, on="h200-sxm", router="least-loaded",
+        prefill=rl.PrefillPool("4xh100-sxm", layout="tp=2,dp=2", engine="sglang"), **FEW,
+    )  # fmt: skip
+    pool = json.loads(out)["prefill"]
+    assert json.loads(out) == json.loads(json.dumps(answer.to_dict()))
+    assert (pool["replicas"], pool["deployment"]["layout"], pool["engine"]) == (2, "tp=2, dp=2", "sglang")
+    slow = json.loads(printed(capsys, [*where, "--prefill-bandwidth", "0.1GB/s", "--json"])[0])
+    assert slow["prefill"]["transfer"]["mean"] > 10 * pool["transfer"]["mean"]
+    assert "prefill  on all 4 chips, 2 replicas" in printed(capsys, where)[0]
+
+
+def test_a_pool_stands_on_the_machine_of_the_others_where_it_has_none_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out, _ = printed(capsys, [*ON, *FEW_ARGV, "--prefill-layout", "dp=1", "--json"])
+    assert json.loads(out)["prefill"]["deployment"]["chip"] == "h100-sxm"
+
+
+def test_drafts_are_asked_for_as_those_of_generate_are(capsys: pytest.CaptureFixture[str]) -> None:
+    draft = "meta-llama/Llama-3.2-1B"
+    argv = [*ON, *FEW_ARGV, "--draft", draft, "--draft-length", "2", "--acceptance", "0.8"]
+    out, _ = printed(capsys, [*argv, "--json"])
+    answer = rl.simulate(LLAMA, on="h100-sxm", speculation=rl.Speculation(0.8, 2, rl.load(draft)), **FEW)
+    assert json.loads(out) == json.loads(json.dumps(answer.to_dict()))
+    assert json.loads(out)["speculation"]["tokens_per_step"] == pytest.approx(1 + 0.8 + 0.64)
+    assert f"2 tokens a step drafted by {draft}, each right with probability 0.8" in printed(capsys, argv)[0]
+
+
+def test_the_models_own_draft_layer_is_counted_where_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["simulate", "deepseek-ai/DeepSeek-V3", "--on", "8xh200-sxm", "--layout", "tp=8", *FEW_ARGV]
+    plain, said = printed(capsys, [*where, "--json"])
+    drafted, less = printed(capsys, [*where, "--mtp", "--draft-length", "1", "--acceptance", "1", "--json"])
+    assert json.loads(drafted)["tpot"]["mean"] < json.loads(plain)["tpot"]["mean"]
+    assert ("multi-token-prediction" in said, "multi-token-prediction" in less) == (True, False)
+
+
+def test_an_adapter_makes_steps_longer_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    plain, adapted = (
+        json.loads(printed(capsys, [*ON, *FEW_ARGV, *more, "--json"])[0]) for more in ([], ["--lora", "64"])
+    )
+    assert (plain["lora"], adapted["lora"]) == (None, 64)
+    assert adapted["tpot"]["mean"] > plain["tpot"]["mean"]
+    assert "an adapter of rank 64" in printed(capsys, [*ON, *FEW_ARGV, "--lora", "64"])[0]

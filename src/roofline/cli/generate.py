@@ -13,10 +13,10 @@ from roofline.cli.common import (
     Needed,
     Revision,
     Switch,
-    Whole,
     refuse,
     warn,
 )
+from roofline.cli.servers import DraftOptions
 
 
 def generate(
@@ -31,9 +31,7 @@ def generate(
     engine: EngineName = None,
     precision: Formats = None,
     law: LawName = "calibrated",
-    draft: str | None = None,
-    draft_length: Whole = None,
-    acceptance: float = 0.7,
+    drafts: DraftOptions = DraftOptions(),  # noqa: B008
     revision: Revision = None,
     headers: Headers = False,
     json: Switch = False,
@@ -52,16 +50,9 @@ def generate(
         Generated tokens of each sequence.
     batch:
         Sequences that start together, those of all replicas.
-    draft:
-        A model that proposes tokens for this one to verify; `none` where proposing is free (n-grams).
-    draft_length:
-        Tokens proposed a step (3 where a draft is given).
-    acceptance:
-        Probability that a proposed token is right.
     json:
         JSON, as docs/json.md has it.
     """
-    from roofline.estimates.generate import Speculation
     from roofline.estimates.generate import generate as run
     from roofline.model.load import load
     from roofline.show.analysis import headline
@@ -70,18 +61,14 @@ def generate(
     from roofline.show.tables import print_json, print_text
 
     built = load(model, revision=revision, headers=headers)
-    speculation = None
-    if draft is not None or draft_length is not None:
-        proposer = None if draft in (None, "none") else load(draft)
-        speculation = Speculation(acceptance, 3 if draft_length is None else draft_length, proposer)
     result = run(
         built, on=on, layout=layout, batch=batch, input=input, output=output, engine=engine, precision=precision,
-        law=law, speculation=speculation,
+        law=law, speculation=drafts.speculation(),
     )  # fmt: skip
     if json:
         print_json(result.to_dict())
     else:
         first = first_line(result, result.memory)
         print_text(f"{first}\n{headline(built, result.formats)}\n\n{generation_text(result)}")
-    warn(built)
+    warn(drafts.told(built))
     refuse(result.fits, misfit(result.memory) if json else "")

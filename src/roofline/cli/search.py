@@ -106,7 +106,7 @@ def search(
     from roofline.model.load import load
     from roofline.show.search import confirmed_text, search_table, search_text
     from roofline.show.tables import json_text, print_json, print_tables, print_text
-    from roofline.simulate.spelling import seconds_named
+    from roofline.simulation.spelling import seconds_named
 
     times = {"ttft": ttft, "tpot": tpot, "latency": latency}
     limits = Limits(

@@ -28,13 +28,15 @@ from roofline.cli.common import (
     refuse,
     warn,
 )
+from roofline.cli.servers import DraftOptions, PrefillOptions
 from roofline.model.errors import InputError, not_one_of
 
 if TYPE_CHECKING:
+    from roofline.model.model import Model
     from roofline.show.requests import RequestFile
-    from roofline.simulate.recorder import Objective
-    from roofline.simulate.simulation import Simulation
-    from roofline.simulate.workload import Prefixes
+    from roofline.simulation.recorder import Objective
+    from roofline.simulation.simulation import Simulation
+    from roofline.simulation.workload import Prefixes
 
 PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20}
 PATIENCE = 1.0
@@ -120,6 +122,9 @@ def simulate(
     extent: ExtentOptions = ExtentOptions(),
     router: Literal["round-robin", "least-loaded", "prefix-aware"] = "round-robin",
     slo: str | None = None,
+    pool: PrefillOptions = PrefillOptions(),  # noqa: B008
+    drafts: DraftOptions = DraftOptions(),  # noqa: B008
+    lora: Whole = None,
     engine: EngineName = None,
     precision: Formats = None,
     law: LawName = "calibrated",
@@ -137,12 +142,17 @@ def simulate(
 
     Example: `roofline simulate meta-llama/Llama-3.1-8B --on h100-sxm --input 1024 --output 256 --rate 4`
 
+    Example: `roofline simulate meta-llama/Llama-3.1-70B --on 4xh200-sxm --layout tp=4 --prefill-on 8xh100-sxm
+    --prefill-layout tp=4,dp=2 --input 4096 --output 256 --rate 2 --requests 2k`
+
     Parameters
     ----------
     router:
         How replicas share requests: in turn, to the one with fewest, or to the one that has most of the prompt cached.
     slo:
         What a request has to meet to count as goodput, such as `ttft=2s,tpot=50ms,latency=20s`.
+    lora:
+        Rank of an adapter that every request uses: its weights take memory, and steps read them.
     out:
         Every request that counts, to a `.parquet` or `.csv` file. What was killed or interrupted goes on when the same
         command is run again.
@@ -156,20 +166,21 @@ def simulate(
         JSON, as docs/json.md has it.
     """
     from roofline.model.load import load
-    from roofline.simulate.policy import NoRoomError
-    from roofline.simulate.simulate import Extent
-    from roofline.simulate.simulate import simulate as run
+    from roofline.simulation.policy import NoRoomError
+    from roofline.simulation.simulate import Extent
+    from roofline.simulation.simulate import simulate as run
 
     aim, given = None if slo is None else objective_named(slo), traffic.given()
     if plot is not None:
         _check_picture(plot, force)
     file = None if out is None else _file(out, force)
-    built = load(model, revision=revision, headers=headers)
+    built, speculation = load(model, revision=revision, headers=headers), drafts.speculation()
     try:
         with _progress(extent.requests) as progress, _resumable(file):
             result = run(
                 built, extent=Extent(**vars(extent)), router=router, objective=aim, written=file, progress=progress,
-                on=on, layout=layout, engine=engine, precision=precision, law=law, **given,
+                on=on, layout=layout, engine=engine, precision=precision, law=law, speculation=speculation,
+                prefill=pool.pool(on), lora=lora, **given,
             )  # fmt: skip
     except NoRoomError as error:
         refuse(False, f"roofline: {error}")
@@ -177,10 +188,10 @@ def simulate(
         file.finish()
     if plot is not None:
         _draw(result, plot, theme, force)
-    _print(result, json)
+    _print(result, drafts.told(result.model), json)
 
 
-def _print(result: Simulation, json: bool) -> None:
+def _print(result: Simulation, told: Model, json: bool) -> None:
     from roofline.show.analysis import headline
     from roofline.show.simulate import simulation_first, simulation_head, simulation_text, times_table
     from roofline.show.tables import print_json, print_tables, print_text
@@ -191,15 +202,15 @@ def _print(result: Simulation, json: bool) -> None:
         print_text(f"{simulation_first(result)}\n{headline(result.model, result.formats)}\n")
         print_text(f"{simulation_head(result)}\n")
         print_tables((times_table(result), simulation_text(result)))
-    warn(result.model)
+    warn(told)
     refuse(result.requests and not result.overloaded, simulation_first(result) if json else "")
 
 
 # -- what is spelled -----------------------------------------------------------------------------------------------
 def objective_named(text: str) -> Objective:
     """`ttft=2s,tpot=50ms` → an objective. Raises InputError for other names, and times without a unit."""
-    from roofline.simulate.recorder import Objective
-    from roofline.simulate.spelling import seconds_named
+    from roofline.simulation.recorder import Objective
+    from roofline.simulation.spelling import seconds_named
 
     most: dict[str, float] = {}
     for part in text.split(","):
@@ -214,7 +225,7 @@ def objective_named(text: str) -> Objective:
 
 def prefixes_named(text: str) -> Prefixes:
     """`10x2048` → ten prefixes of 2,048 tokens. Raises InputError for anything else."""
-    from roofline.simulate.workload import Prefixes
+    from roofline.simulation.workload import Prefixes
 
     number, cross, tokens = text.replace("×", "x").partition("x")
     if not cross:

@@ -9,10 +9,10 @@ from roofline.explore.demand import Limits
 from roofline.explore.serving_plans import ServingPlan
 from roofline.model.errors import InputError
 from roofline.result import Figured, Units
-from roofline.simulate.pooled import PrefillPool
-from roofline.simulate.recorder import Objective
-from roofline.simulate.simulate import Extent, simulate
-from roofline.simulate.simulation import Simulation
+from roofline.simulation.pooled import PrefillPool
+from roofline.simulation.recorder import Objective
+from roofline.simulation.simulate import Extent, simulate
+from roofline.simulation.simulation import Simulation
 
 EACH, FEWEST = 10, 400
 """Requests that count, for each in flight, and at least."""

@@ -20,7 +20,7 @@ def generation_text(g: Generation) -> str:
     lines = [
         f"{g.batch} × ({g.input} in, {g.output} out){runs}",
         *([replicas] if replicas else []),
-        *([_drafts(g.speculation)] if g.speculation else []),
+        *([drafts_text(g.speculation)] if g.speculation else []),
         "",
         f"TTFT     {span_text(g.ttft)}",
         "         time to first token: the prompts' prefill",
@@ -38,6 +38,7 @@ def generation_text(g: Generation) -> str:
     return "\n".join(lines)
 
 
-def _drafts(s: Speculation) -> str:
-    by = s.draft.name if s.draft else "n-grams"
+def drafts_text(s: Speculation) -> str:
+    """What drafts how many tokens, and how often they are right."""
+    by = s.draft.name if s.draft else "the model's own draft layer" if s.mtp else "n-grams"
     return f"{s.length} tokens a step drafted by {by}, each right with probability {s.acceptance:g}"

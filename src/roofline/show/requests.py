@@ -11,8 +11,8 @@ from time import monotonic
 
 from roofline.model.errors import InputError
 from roofline.show.files import check_ending, check_file, whole_file
-from roofline.simulate.checkpoint import Ledger, Saved
-from roofline.simulate.recorder import ROW, Row
+from roofline.simulation.checkpoint import Ledger, Saved
+from roofline.simulation.recorder import ROW, Row
 
 ENDINGS = (".parquet", ".csv")
 PART = 2**14

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from roofline.show.estimate import chips_text, deployment_text
+from roofline.show.generate import drafts_text
 from roofline.show.tables import Column, Table
-from roofline.simulate.simulation import Distribution, Simulation
+from roofline.simulation.simulation import Distribution, Simulation
 from roofline.units import counted, percent, seconds, whole
 
 OVERLOADED = (
@@ -49,7 +50,10 @@ def simulation_head(s: Simulation) -> str:
     warmup = f" after {whole(s.warmup)} to warm up" if s.warmup else ""
     router = f", {s.router} over {s.deployment.layout.dp} replicas" if s.deployment.layout.dp > 1 else ""
     requests = counted(s.requests, "request")
-    return f"{s.traffic}{router}: {requests}{warmup} in {seconds(s.seconds)} simulated, seed {s.seed}"
+    head = f"{s.traffic}{router}: {requests}{warmup} in {seconds(s.seconds)} simulated, seed {s.seed}"
+    drafts = [] if s.speculation is None else [drafts_text(s.speculation)]
+    adapter = [] if s.lora is None else [f"every request uses an adapter of rank {s.lora} (LoRA)"]
+    return "\n".join((head, *drafts, *adapter))
 
 
 def simulation_text(s: Simulation) -> str:

@@ -23,7 +23,7 @@ from roofline.model.modules import Add, Module
 from roofline.show.analysis import step_text
 from roofline.show.estimate import deployment_text
 from roofline.show.plots import data as d
-from roofline.simulate.simulation import Simulation
+from roofline.simulation.simulation import Simulation
 from roofline.units import share, whole
 from roofline.work.analysis import Analysis
 from roofline.work.step import PHASES

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from roofline.simulate.prefixes import Entry
-from roofline.simulate.recorder import Recorder, Row, Watch
-from roofline.simulate.replica import Replica
-from roofline.simulate.request import Request
-from roofline.simulate.run import Position
-from roofline.simulate.statistics import Means, OverTime, Sample
+from roofline.simulation.prefixes import Entry
+from roofline.simulation.recorder import Recorder, Row, Watch
+from roofline.simulation.replica import Replica
+from roofline.simulation.request import Request
+from roofline.simulation.run import Position
+from roofline.simulation.statistics import Means, OverTime, Sample
 
 Saved = dict[str, Any]
 """Numbers, words and lists, as JSON has them."""

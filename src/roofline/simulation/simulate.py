@@ -11,14 +11,15 @@ from typing import Any, TypedDict, Unpack
 from roofline.estimates.generate import Speculation
 from roofline.estimates.settings import LISTED, Settings, Setup, each, setup
 from roofline.estimates.step import check_context
+from roofline.model.adapters import with_lora
 from roofline.model.checks import count, real
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
-from roofline.simulate.arrivals import Closed, arrivals_named
-from roofline.simulate.checkpoint import Ledger, digest_of, restore, state_of
-from roofline.simulate.lengths import lengths_named
-from roofline.simulate.policy import Room, policy_of, room_of
-from roofline.simulate.pooled import (
+from roofline.simulation.arrivals import Closed, arrivals_named
+from roofline.simulation.checkpoint import Ledger, digest_of, restore, state_of
+from roofline.simulation.lengths import lengths_named
+from roofline.simulation.policy import Room, policy_of, room_of
+from roofline.simulation.pooled import (
     Handover,
     PrefillPool,
     Travel,
@@ -26,15 +27,15 @@ from roofline.simulate.pooled import (
     run_pools_closed,
     run_pools_open,
 )
-from roofline.simulate.recorder import Objective, Recorder, Row, Watch
-from roofline.simulate.replica import Replica
-from roofline.simulate.request import Request
-from roofline.simulate.run import ROUTERS, Position, run_closed, run_open, sent
-from roofline.simulate.simulation import Quantiles, Simulation, distribution, grows, time_course
-from roofline.simulate.speculation import Drafting
-from roofline.simulate.steps import step_times
-from roofline.simulate.traces import Trace, TraceSummary, trace_named
-from roofline.simulate.workload import Prefixes, Workload
+from roofline.simulation.recorder import Objective, Recorder, Row, Watch
+from roofline.simulation.replica import Replica
+from roofline.simulation.request import Request
+from roofline.simulation.run import ROUTERS, Position, run_closed, run_open, sent
+from roofline.simulation.simulation import Quantiles, Simulation, distribution, grows, time_course
+from roofline.simulation.speculation import Drafting
+from roofline.simulation.steps import step_times
+from roofline.simulation.traces import Trace, TraceSummary, trace_named
+from roofline.simulation.workload import Prefixes, Workload
 from roofline.version import __version__
 from roofline.work.step import prefill as prefill_step
 
@@ -86,7 +87,12 @@ class Extent:
 
 
 class Simulated(Settings, Requested, total=False):
-    """Everything that a simulation is asked."""
+    """Everything that a simulation is asked.
+
+    lora: the rank of an adapter on every linear layer, that all requests use (`roofline.model.adapters.with_lora`).
+    """
+
+    lora: int | None
 
 
 def simulate(
@@ -119,14 +125,15 @@ def simulate(
     asked_extent, aim = extent or Extent(), objective or Objective()
     traffic = {name: options.pop(name) for name in Requested.__annotations__ if name in options}  # type: ignore[misc]
 
-    def one(model: Any, **where: Any) -> Simulation:
-        asked = setup(model_of(model), **where)
+    def one(model: Any, *, lora: int | None = None, **where: Any) -> Simulation:
+        built = model_of(model)
+        asked = setup(built if lora is None else with_lora(built, lora), **where)
         drafting = None if speculation is None else Drafting(asked, speculation)
         stream = stream_of(traffic)
         if router != ROUTERS[0] and isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
             raise InputError("router", router, "no router beside a concurrency: users stay with their replica")
         pool = None if prefill is None else prefilling_setup(asked, prefill, where)
-        run = SimulationRun(asked, stream, asked_extent, router, aim, drafting, pool)
+        run = SimulationRun(asked, stream, asked_extent, router, aim, drafting, pool, lora)
         return run.simulated(written, progress)
 
     return each(one, {"model": model, **options}, LISTED)
@@ -165,6 +172,7 @@ class SimulationRun:
     objective: Objective
     drafting: Drafting | None = None
     pool: Travel | None = None
+    lora: int | None = None
 
     def simulated(self, written: Callable[[Row], None] | None, progress: Callable[[int], None] | None) -> Simulation:
         """The answer."""
@@ -345,6 +353,7 @@ class SimulationRun:
             overloaded=grows(recorder, offered, end), left_out=left_out,
             timeline=time_course(recorder.timeline, len(replicas)),
             prefill=None if pools is None else pools.answer(seconds),
+            speculation=None if self.drafting is None else self.drafting.speculation, lora=self.lora,
             quantiles=Quantiles(*(sample.quantiles() for sample in (recorder.ttft, recorder.tpot, recorder.latency))),
         )  # fmt: skip
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from roofline.model.errors import InputError
 from roofline.model.untrusted import printable
-from roofline.simulate.table_parts import ChooseColumns, TablePart, checked_names
+from roofline.simulation.table_parts import ChooseColumns, TablePart, checked_names
 
 MAGIC = b"PAR1"
 LARGEST_FOOTER = 2**22

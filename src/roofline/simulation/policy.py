@@ -12,7 +12,7 @@ from roofline.estimates.settings import Setup
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
-    from roofline.simulate.speculation import Drafting
+    from roofline.simulation.speculation import Drafting
 
 
 class NoRoomError(InputError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from roofline.simulate.policy import Room
-from roofline.simulate.request import Request
+from roofline.simulation.policy import Room
+from roofline.simulation.request import Request
 
 
 class Entry:

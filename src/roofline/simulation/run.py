@@ -11,13 +11,13 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from roofline.machine.engine import Engine
-from roofline.simulate.arrivals import Closed
-from roofline.simulate.recorder import Recorder, Watch
-from roofline.simulate.replica import Replica
-from roofline.simulate.request import Request
+from roofline.simulation.arrivals import Closed
+from roofline.simulation.recorder import Recorder, Watch
+from roofline.simulation.replica import Replica
+from roofline.simulation.request import Request
 
 if TYPE_CHECKING:
-    from roofline.simulate.workload import Requests
+    from roofline.simulation.workload import Requests
 
 CHECKED = 256
 """After so many requests of an open stream it is asked whether they are enough."""

@@ -15,7 +15,7 @@ from roofline.estimates.plan import Plan
 from roofline.estimates.settings import Setup
 from roofline.model.maths import Count
 from roofline.model.precision import Precision
-from roofline.simulate.request import Request
+from roofline.simulation.request import Request
 
 STREAM = 0x5EC
 """Sets the draws of acceptances apart from those of the traffic, of which the seed is the same."""

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from roofline.model.errors import InputError
 from roofline.model.untrusted import printable
-from roofline.simulate.columns import chain_column, id_column, time_column, whole_column
-from roofline.simulate.spelling import LONGEST_TIME, number_above
-from roofline.simulate.table_parts import TablePart
-from roofline.simulate.tables import read_table
-from roofline.simulate.trace_formats import TraceFormat, format_of
-from roofline.simulate.workload import BLOCK, NO_PREFIX, Requests, check_blocks, in_blocks
+from roofline.simulation.columns import chain_column, id_column, time_column, whole_column
+from roofline.simulation.spelling import LONGEST_TIME, number_above
+from roofline.simulation.table_parts import TablePart
+from roofline.simulation.tables import read_table
+from roofline.simulation.trace_formats import TraceFormat, format_of
+from roofline.simulation.workload import BLOCK, NO_PREFIX, Requests, check_blocks, in_blocks
 
 WINDOW = 2**16
 """Rows, of those with blocks' ids fewer, by which a row may come too late."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from roofline.model.checks import count, integer
 from roofline.model.errors import InputError
-from roofline.simulate.arrivals import Arrivals
-from roofline.simulate.lengths import Lengths
-from roofline.simulate.spelling import MOST_TOKENS
+from roofline.simulation.arrivals import Arrivals
+from roofline.simulation.lengths import Lengths
+from roofline.simulation.spelling import MOST_TOKENS
 
 Chains = tuple[tuple[int, ...], ...]
 

@@ -22,13 +22,13 @@ from roofline.machine.collectives import collective
 from roofline.machine.fabric import Cluster
 from roofline.model.checks import real
 from roofline.model.errors import InputError
-from roofline.simulate.arrivals import Closed
-from roofline.simulate.recorder import Recorder, Watch
-from roofline.simulate.replica import Replica, State
-from roofline.simulate.request import Request
-from roofline.simulate.run import CHECKED, Position, Sessions, by_readiness, router_of
-from roofline.simulate.simulation import Prefilling, distribution
-from roofline.simulate.statistics import Sample
+from roofline.simulation.arrivals import Closed
+from roofline.simulation.recorder import Recorder, Watch
+from roofline.simulation.replica import Replica, State
+from roofline.simulation.request import Request
+from roofline.simulation.run import CHECKED, Position, Sessions, by_readiness, router_of
+from roofline.simulation.simulation import Prefilling, distribution
+from roofline.simulation.statistics import Sample
 
 
 @dataclass(frozen=True)

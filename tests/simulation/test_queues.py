@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from roofline.machine.engine import engine_named
-from roofline.simulate.arrivals import Closed
-from roofline.simulate.policy import Policy, Room
-from roofline.simulate.recorder import Objective, Recorder, Watch
-from roofline.simulate.replica import Replica
-from roofline.simulate.request import Request
-from roofline.simulate.run import run_closed, run_open
-from roofline.simulate.steps import Decodes
+from roofline.simulation.arrivals import Closed
+from roofline.simulation.policy import Policy, Room
+from roofline.simulation.recorder import Objective, Recorder, Watch
+from roofline.simulation.replica import Replica
+from roofline.simulation.request import Request
+from roofline.simulation.run import run_closed, run_open
+from roofline.simulation.steps import Decodes
 
 ENGINE = engine_named("none")
 NO_LIMIT = Room(0.0, 0.0)

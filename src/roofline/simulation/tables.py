@@ -14,7 +14,7 @@ from typing import Any
 
 from roofline.model.errors import InputError
 from roofline.model.untrusted import printable
-from roofline.simulate.table_parts import ChooseColumns, TablePart, checked_names
+from roofline.simulation.table_parts import ChooseColumns, TablePart, checked_names
 
 CHUNK = 2**20
 """Bytes that are read at once."""
@@ -46,7 +46,7 @@ def read_table(path: Path, choose: ChooseColumns) -> Iterator[TablePart]:
 
 def _reader(path: Path, kind: str, zipped: bool, size: int) -> Callable[[ChooseColumns], Iterator[TablePart]]:
     if kind == "parquet" and not zipped:
-        from roofline.simulate.parquet import parquet_parts
+        from roofline.simulation.parquet import parquet_parts
 
         return lambda choose: parquet_parts(path, size, choose)
     if kind in ("csv", "jsonl", "ndjson"):

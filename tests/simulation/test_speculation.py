@@ -11,10 +11,10 @@ from roofline.estimates.generate import Speculation, generate
 from roofline.estimates.settings import setup
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.simulate.policy import policy_of, room_of
-from roofline.simulate.request import Request
-from roofline.simulate.simulate import Extent, simulate
-from roofline.simulate.speculation import Drafting, steps_until
+from roofline.simulation.policy import policy_of, room_of
+from roofline.simulation.request import Request
+from roofline.simulation.simulate import Extent, simulate
+from roofline.simulation.speculation import Drafting, steps_until
 
 LARGE, SMALL = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B"
 

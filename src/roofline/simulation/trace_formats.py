@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline.model.errors import InputError, nearest
-from roofline.simulate.workload import CHAIN_TOKENS
+from roofline.simulation.workload import CHAIN_TOKENS
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from roofline.model.errors import InputError
-from roofline.simulate.lengths import Empirical, Fixed, Lengths, Lognormal, Uniform, lengths_named
+from roofline.simulation.lengths import Empirical, Fixed, Lengths, Lognormal, Uniform, lengths_named
 
 MANY = 400_000
 

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.model.errors import InputError
-from roofline.simulate import parquet, tables, traces
-from roofline.simulate.traces import Trace, TraceSummary, trace_named
-from roofline.simulate.workload import ARRAYS, Requests, joined
+from roofline.simulation import parquet, tables, traces
+from roofline.simulation.traces import Trace, TraceSummary, trace_named
+from roofline.simulation.workload import ARRAYS, Requests, joined
 
 Write = Callable[[str, "str | bytes"], Path]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from roofline.model.checks import integer
 from roofline.model.errors import InputError, nearest
-from roofline.simulate.spelling import number_above, seconds_named, spelled
+from roofline.simulation.spelling import number_above, seconds_named, spelled
 
 FASTEST = 1e9
 """Requests a second; a higher rate is a slip of the keyboard."""

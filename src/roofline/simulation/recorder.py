@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
-from roofline.simulate.request import Request
-from roofline.simulate.statistics import Means, OverTime, Sample
+from roofline.simulation.request import Request
+from roofline.simulation.statistics import Means, OverTime, Sample
 
 ROW = {
     "request": int, "replica": int, "arrival_s": float, "input_tokens": int, "output_tokens": int, "cached_tokens": int,

@@ -16,14 +16,14 @@ from roofline.estimates.pools import pools
 from roofline.estimates.settings import setup
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.simulate.arrivals import Closed
-from roofline.simulate.policy import Policy, Room
-from roofline.simulate.pooled import Handover, PrefillPool, Travel, TwoPools, run_pools_closed, run_pools_open
-from roofline.simulate.recorder import Objective, Recorder, Watch
-from roofline.simulate.replica import Replica
-from roofline.simulate.request import Request
-from roofline.simulate.simulate import Extent, simulate
-from roofline.simulate.steps import Decodes
+from roofline.simulation.arrivals import Closed
+from roofline.simulation.policy import Policy, Room
+from roofline.simulation.pooled import Handover, PrefillPool, Travel, TwoPools, run_pools_closed, run_pools_open
+from roofline.simulation.recorder import Objective, Recorder, Watch
+from roofline.simulation.replica import Replica
+from roofline.simulation.request import Request
+from roofline.simulation.simulate import Extent, simulate
+from roofline.simulation.steps import Decodes
 
 NO_LIMIT = Room(0.0, 0.0)
 SERVICE, STEP = 0.5, 0.01

@@ -9,11 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from roofline.estimates.deployment import Deployment
+from roofline.estimates.generate import Speculation
 from roofline.estimates.settings import Deployed, Setup
 from roofline.machine.engine import Engine
 from roofline.result import Figured, Leaf, Units
-from roofline.simulate.recorder import Recorder
-from roofline.simulate.statistics import Means, OverTime, Sample
+from roofline.simulation.recorder import Recorder
+from roofline.simulation.statistics import Means, OverTime, Sample
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
 """Of requests, whose percentiles are told."""
@@ -110,10 +111,11 @@ class Simulation(Deployed):
     those a second. `utilization`: the share of the time in which a replica is busy; `running`: the requests in a busy
     replica. `cached_share`: of the prompts' tokens, those found in the prefix cache. `overloaded`: the queue grows for
     as long as requests come. `left_out`: why requests were not sent, and how many. `prefill`: the pool that
-    does, where there is one; the other figures of replicas are then of those that decode.
+    does, where there is one; the other figures of replicas are then of those that decode. `speculation`: what drafts
+    tokens for decode steps to verify, `lora`: the rank of the adapter that requests use; null where there is none.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.simulate/1"
+    SCHEMA: ClassVar[str] = "roofline.simulate/2"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "traffic": "", "router": "", "seed": "",
         "warmup": "", "requests": "", "seconds": "s", "offered": "requests/s", "ttft": "s", "tpot": "s",
@@ -121,6 +123,7 @@ class Simulation(Deployed):
         "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "objective": "", "attained": "share",
         "goodput": "requests/s", "utilization": "share", "running": "", "preemptions": "", "cached_share": "share",
         "steps": "", "overloaded": "", "left_out": "", "timeline": "", "prefill": "",
+        "speculation": "", "lora": "",
     }  # fmt: skip
 
     asked: Setup
@@ -150,6 +153,8 @@ class Simulation(Deployed):
     timeline: TimeCourse
     quantiles: Quantiles
     prefill: Prefilling | None = None
+    speculation: Speculation | None = None
+    lora: int | None = None
 
     @property
     def tokens_per_second_per_chip(self) -> float:

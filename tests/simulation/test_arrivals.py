@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.model.errors import InputError
-from roofline.simulate.arrivals import Arrivals, Closed, Constant, Gamma, Poisson, arrivals_named
-from roofline.simulate.lengths import Fixed, Lognormal, Uniform
-from roofline.simulate.spelling import seconds_named
-from roofline.simulate.workload import ARRAYS, Prefixes, Requests, Workload, joined
+from roofline.simulation.arrivals import Arrivals, Closed, Constant, Gamma, Poisson, arrivals_named
+from roofline.simulation.lengths import Fixed, Lognormal, Uniform
+from roofline.simulation.spelling import seconds_named
+from roofline.simulation.workload import ARRAYS, Prefixes, Requests, Workload, joined
 
 
 def drawn(arrivals: Arrivals, requests: int = 200_000, seed: int = 1) -> Requests:

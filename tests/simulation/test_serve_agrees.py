@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import roofline as rl
-from roofline.simulate.simulate import Extent, simulate
+from roofline.simulation.simulate import Extent, simulate
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 OPEN = [

@@ -12,10 +12,10 @@ from heapq import heapify, heappop, heappush
 from math import ceil, inf
 from typing import Protocol
 
-from roofline.simulate.policy import Policy, Room
-from roofline.simulate.prefixes import Prefixed
-from roofline.simulate.request import Request
-from roofline.simulate.steps import StepTimes
+from roofline.simulation.policy import Policy, Room
+from roofline.simulation.prefixes import Prefixed
+from roofline.simulation.request import Request
+from roofline.simulation.steps import StepTimes
 
 CLIPPED, LEAST, DECAY, RETRACTED = 4096, 0.14, 600, 20
 """Of SGLang's estimate of tokens to come (python/sglang/srt/managers/schedule_policy.py and environ.py): the most that

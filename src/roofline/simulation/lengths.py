@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from roofline.model.checks import integer, real
 from roofline.model.errors import InputError, nearest
 from roofline.model.untrusted import printable
-from roofline.simulate.spelling import MOST_TOKENS, Spelled, number_above, spelled
+from roofline.simulation.spelling import MOST_TOKENS, Spelled, number_above, spelled
 
 LARGEST_LENGTHS_CV = 100.0
 MOST_VALUES = 2**24
@@ -254,8 +254,8 @@ def _whole_of(field: str, number: float, text: str) -> int:
 
 def _of_file(text: str) -> Empirical:
     """The lengths in a column of a file."""
-    from roofline.simulate.columns import whole_column
-    from roofline.simulate.tables import read_table
+    from roofline.simulation.columns import whole_column
+    from roofline.simulation.tables import read_table
 
     inside = text.strip()[len("file") :].strip()[1:-1]
     before, comma, last = inside.rpartition(",")

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.simulate.checkpoint import restore, state_of
-from roofline.simulate.policy import Policy, Room
-from roofline.simulate.recorder import Objective, Recorder, Row, Watch
-from roofline.simulate.replica import Replica, State
-from roofline.simulate.request import Request
-from roofline.simulate.run import Position
-from roofline.simulate.steps import Decodes
+from roofline.simulation.checkpoint import restore, state_of
+from roofline.simulation.policy import Policy, Room
+from roofline.simulation.recorder import Objective, Recorder, Row, Watch
+from roofline.simulation.replica import Replica, State
+from roofline.simulation.request import Request
+from roofline.simulation.run import Position
+from roofline.simulation.steps import Decodes
 
 CAPACITY = 400
 """Tokens that the memory of the replicas holds, or more where windows do."""

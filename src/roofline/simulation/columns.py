@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.simulate.spelling import MOST_TOKENS
-from roofline.simulate.table_parts import TablePart
+from roofline.simulation.spelling import MOST_TOKENS
+from roofline.simulation.table_parts import TablePart
 
 LATEST = 2.0**53
 """The last time that a float holds to the unit."""
