@@ -125,17 +125,17 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
         entering, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
         target.roof(path.compute), constants.record, remote=most(entering * op.top_k - op.m, 0.0),
     )  # fmt: skip
-    return whole * _share(op), constants
+    return whole * share_of(op), constants
 
 
-def _share(op: o.ExpertMatMul) -> Count:
+def share_of(op: o.ExpertMatMul) -> Count:
     """A product's share of the weights of the fused layer."""
     return op.k * op.n / ((2 + op.gated) * op.hidden * op.inner)
 
 
 def launch_of(op: o.Op, constants: Constants) -> Count:
     """Seconds of an op's time that its launch takes; the products of experts share one."""
-    return constants.launch * _share(op) if isinstance(op, o.ExpertMatMul) else constants.launch
+    return constants.launch * share_of(op) if isinstance(op, o.ExpertMatMul) else constants.launch
 
 
 # -- attention -----------------------------------------------------------------------------------------------------
