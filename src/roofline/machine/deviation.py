@@ -56,6 +56,13 @@ class Deviation:
         """This one where the condition holds, the other elsewhere."""
         return Deviation(*(where(condition, getattr(self, name), getattr(other, name)) for name in PARTS))
 
+    def beside(self, other: Deviation) -> Deviation:
+        """With an independent one of the same ops: common parts, too, as the root of their squares."""
+        below, above = (
+            root(getattr(self, name) ** 2 + getattr(other, name) ** 2) for name in ("common_below", "common_above")
+        )
+        return Deviation(below, above, self.own_below + other.own_below, self.own_above + other.own_above)
+
     def times(self, factor: Count, squares: Count | None = None) -> Deviation:
         """Of so many times the same op; `squares`: Σ n² over the n that err alike, all if None."""
         each = factor * factor if squares is None else squares

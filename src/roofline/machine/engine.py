@@ -50,6 +50,7 @@ class Engine:
     graphs. `slower`: by generation of chip, how much longer products, attention and collectives take than alone,
     because of clocks under lasting load and of one another, and how much longer a collective's `latency` is; `within`,
     where kernels were not measured: what four fifths of whole models' times stay within of it, as a logarithm.
+    `assumes`: generations whose factors were fitted on nothing.
     `fuses`: dtypes it quantises activations to in the kernel before the product. `runs`: by format of routed experts
     and generation of chip, the dtype of the kernel it runs where that is not the format's own. `dispatches`: by format
     of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
@@ -90,6 +91,7 @@ class Engine:
     rereads: float = 0.0
     launch_s: float = 0.0
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    assumes: tuple[str, ...] = ()
     fuses: tuple[str, ...] = ()
     runs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     dispatches: Mapping[str, str] = field(default_factory=dict)
@@ -153,7 +155,7 @@ class Engine:
         """How well that factor is known: A where there is none, B where it was fitted, on whole models, C elsewhere."""
         if self.factor(generation, kind) == 1:
             return "A"
-        return "B" if generation in self.slower else "C"
+        return "B" if generation in self.slower and generation not in self.assumes else "C"
 
     def kernel(self, fmt: str, generation: str) -> str | None:
         """The dtype of the kernel for experts in a format, None where it is the format's own."""

@@ -6,6 +6,7 @@ constants fitted for this chip, its generation, or any chip (grades A, B, C). No
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -128,6 +129,8 @@ def _time(op: o.Op, target: Target) -> Timing:
     fixed = 0.0 if op.rides else launch_of(op, constants) * (seconds > 0)
     within = target.engine.within(generation, work)
     error = constants.deviation(expected) if within is None else deviation_within(expected, within)
+    if target.engine.grade(generation, work) == "C":  # an assumed factor may as well be none, or its square
+        error = error.beside(deviation_within(expected, abs(math.log(target.engine.factor(generation, work)))))
     if isinstance(op, o.ExpertMatMul):
         error = error.of_a_part(share_of(op))
     return Timing(compute, memory, expected, error, fixed, grade, launches=launches)
@@ -195,4 +198,6 @@ def slowed(t: Transfer, target: Target) -> Transfer:
     later = (target.engine.factor(generation, "latency") - 1) * t.fixed
     grade = worse(t.grade, max(target.engine.grade(generation, kind) for kind in ("collectives", "latency")))
     expected, low, high = (slower * seconds + later for seconds in (t.expected, t.low, t.high))
+    if grade == "C" and target.engine.grade(generation, "collectives") == "C":
+        low, high = least(low, t.low), most(high, slower * expected)
     return replace(t, expected=expected, low=low, high=high, grade=grade)
