@@ -84,7 +84,7 @@ def test_a_fitted_factor_has_the_interval_of_the_models_it_was_fitted_on() -> No
 
 
 def test_no_grade_a_where_an_assumed_or_fitted_factor_decides() -> None:
-    """TensorRT-LLM on Hopper: a factor on the latency of collectives was fitted on whole models, which one chip lacks."""
+    """TensorRT-LLM on Hopper: that of the latency of collectives, which one chip lacks, was fitted on whole models."""
     step = rl.decode(4, 1000)
     alone = rl.estimate(LLAMA, step, on="h100-sxm", engine="trtllm")
     eight = rl.estimate(LLAMA, step, on="8xh100-sxm", layout="tp=8", engine="trtllm")

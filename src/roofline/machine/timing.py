@@ -198,6 +198,6 @@ def slowed(t: Transfer, target: Target) -> Transfer:
     later = (target.engine.factor(generation, "latency") - 1) * t.fixed
     grade = worse(t.grade, max(target.engine.grade(generation, kind) for kind in ("collectives", "latency")))
     expected, low, high = (slower * seconds + later for seconds in (t.expected, t.low, t.high))
-    if grade == "C" and target.engine.grade(generation, "collectives") == "C":
+    if target.engine.grade(generation, "collectives") == "C":
         low, high = least(low, t.low), most(high, slower * expected)
     return replace(t, expected=expected, low=low, high=high, grade=grade)
