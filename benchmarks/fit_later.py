@@ -110,7 +110,9 @@ def all_releases(folder: Path, text: str) -> Mapping[str, dict[str, float | str]
         if len(sources) < 2:
             continue
         ratios, shares, short = (np.concatenate(c) for c in zip(*(_of_release(r, group) for r in group), strict=True))
-        each: dict[str, float | str] = {"release": fitted[name]} if " " in fitted.get(name, "") else {}
+        runs = {r.file for r in group if r.software == fitted.get(name)}
+        once = len(runs) == 1 and " " in fitted[name]  # of a release that was run twice, each differs from the other
+        each: dict[str, float | str] = {"release": fitted[name]} if once else {}
         for suffix, part in (("_small", short), ("", ~short)):
             chosen = part if part.sum() >= FEWEST / 2 else np.ones(len(part), dtype=bool)
             each[f"later_low{suffix}"] = min(0.99, _quantile(ratios[chosen], shares[chosen], 0.1))

@@ -35,7 +35,7 @@ REMEMBERED = 2**16
 TABLE = 64
 """So many numbers of tokens are timed together where one is asked for, and numbers up to TABULATED are so."""
 TABULATED = 512
-DENSE, ROUTED = 0.05, 0.10
+DENSE, ROUTED = 0.06, 0.10
 """What whole models add to the 80 % interval that follows from their kernels, as a share of a step's time: what lies
 between kernels, and, where tokens are routed, that real loads are none of those that were measured. With each model
 left out in turn, four fifths of the others' measured batches and servers ask for 0.03 to 0.06 and for 0.07 to 0.12."""
