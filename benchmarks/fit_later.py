@@ -3,24 +3,29 @@
     python benchmarks/fit_later.py DIR
 
 Writes later_low and later_high, and those of short ops, beside the constants of a chip that measurements of a later
-release speak of: the factors that hold 80 % of them, 1 at least within. After fit_laws.py, which leaves them out.
+release speak of: the factors that hold 80 % of them, 1 at least within. After fit_laws.py, which leaves them out. Of
+collectives, after fit_collectives.py, those that hold 80 % of all releases under an engine's name.
 """
 
 import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+import measured_collectives
 from accuracy import constants_of, score_case
 from left_out import rows_of, sections
+from measured_collectives import Rows
 from measured_ops import Case, Column, cases
 from measured_other_ops import newer
 from roofline.machine.chip import chip_named
 from roofline.machine.constants import FOLDER, Constants
+from roofline.machine.links import FILE as LINKS
 
 FEWEST = 40
 """Rows without which nothing is said, and half of those of the short ops, or the long ones, alone."""
@@ -70,13 +75,66 @@ def ends(group: Iterable[Case]) -> dict[str, float]:
     return factors
 
 
-def written(text: str, table: str, values: Mapping[str, float]) -> str:
+def written(text: str, table: str, values: Mapping[str, float | str]) -> str:
     """The text of a file with these values at the end of a table, instead of those that stood there."""
     before, head, rest = text.partition(f"\n[{table}]\n")
     body, gap, after = rest.partition("\n\n[")
-    lines = [line for line in body.rstrip("\n").split("\n") if not line.startswith("later_")]
-    lines += [f"{k} = {v:.3f}" for k, v in values.items()]
+    lines = [line for line in body.rstrip("\n").split("\n") if not line.startswith(("later_", "release = "))]
+    lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v:.3f}" for k, v in values.items()]
     return before + head + "\n".join(lines) + (gap + after if gap else "\n")
+
+
+def all_releases(folder: Path, text: str) -> Mapping[str, dict[str, float | str]]:
+    """Table of a chip's collective under an engine's name → the factors over all releases, and the fitted one.
+
+    Releases count alike; rows of the fitted one are among them.
+    """
+    every = [*measured_collectives.rows(folder), *measured_collectives.newer_rows(folder)]
+    ours = [replace(r, system=r.cluster.chip) for r in every if r.single and r.routing is None]
+    groups: dict[str, list[Rows]] = defaultdict(list)
+    fitted: dict[str, str] = {}
+    for r in ours:
+        kind = r.cluster.span(r.ranks, r.stride)[0].level.kind
+        name = f"{r.system}.{kind}.{r.op}.{r.engine}"
+        if f"\n[{name}]\n" in text and r.engine != "pytorch":
+            groups[name].append(r)
+    for r in measured_collectives.rows(folder):
+        name = (
+            f"{r.cluster.chip}.{r.cluster.span(r.ranks, r.stride)[0].level.kind}.{r.op}.{r.engine}" if r.single else ""
+        )
+        if name in groups:
+            fitted[name] = max(fitted.get(name, r.software), r.software, key=measured_collectives.version_key)
+    values: dict[str, dict[str, float | str]] = {}
+    for name, group in groups.items():
+        sources = {(r.software, r.file) for r in group}
+        if len(sources) < 2:
+            continue
+        ratios, shares, short = (np.concatenate(c) for c in zip(*(_of_release(r, group) for r in group), strict=True))
+        runs = {r.file for r in group if r.software == fitted.get(name)}
+        once = len(runs) == 1 and " " in fitted[name]  # of a release that was run twice, each differs from the other
+        each: dict[str, float | str] = {"release": fitted[name]} if once else {}
+        for suffix, part in (("_small", short), ("", ~short)):
+            chosen = part if part.sum() >= FEWEST / 2 else np.ones(len(part), dtype=bool)
+            each[f"later_low{suffix}"] = min(0.99, _quantile(ratios[chosen], shares[chosen], 0.1))
+            each[f"later_high{suffix}"] = max(1.01, _quantile(ratios[chosen], shares[chosen], 0.9))
+        values[name] = each
+    return values
+
+
+def _of_release(r: Rows, group: Iterable[Rows]) -> tuple[Column, Column, NDArray[np.bool_]]:
+    """Measured over predicted, the weight of a row, and whether its latency rules."""
+    t = measured_collectives.predict(r, r.engine)
+    rows = sum(len(other.size) for other in group if (other.software, other.file) == (r.software, r.file))
+    expected = np.broadcast_to(t.expected, r.size.shape).astype(float)
+    short = expected < 3 * np.broadcast_to(t.fixed, r.size.shape)
+    return r.seconds / expected, np.full(len(expected), 1 / rows), short
+
+
+def _quantile(values: Column, weights: Column, at: float) -> float:
+    """The value below which such a share of the weights lies."""
+    order = np.argsort(values)
+    share = np.cumsum(weights[order]) / weights.sum()
+    return float(np.interp(at, share, values[order]))
 
 
 def main(argv: Iterable[str]) -> None:
@@ -91,7 +149,12 @@ def main(argv: Iterable[str]) -> None:
             path = FOLDER / f"{file}.toml"
             path.write_text(written(path.read_text(), table, values))
             number += 1
-    print(f"{number} sets of constants", file=sys.stderr)
+    text = LINKS.read_text()
+    releases = all_releases(options.folder, text)
+    for table, both in releases.items():
+        text = written(text, table, both)
+    LINKS.write_text(text)
+    print(f"{number} sets of constants, {len(releases)} of collectives", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -166,7 +166,8 @@ def static_batches(r: TableRow) -> Iterator[MeasuredRun]:
     elif ways > 1 and split not in ("TP", "tensor"):
         raise LeftOutError("ambiguous: a mixed layout whose order is not given")
     host = chip in HOST_FITTED and ways * stages == 1
-    slowed = chip_named(chip).generation in engine_named(engine).slower
+    slower = engine_named(engine).slower.get(chip_named(chip).generation, {})
+    slowed = bool(slower if ways > 1 else set(slower) - {"latency"})
     yield MeasuredRun(
         quantity="latency", seconds=r.number("latency_s"), model=model, on=several(chip, ways * stages),
         layout=None if ways * stages == 1 else f"tp={ways},pp={stages}", engine=engine, precision="fp16",
@@ -220,6 +221,9 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
     if theirs and concurrency >= CAPPED_FROM and r.number("ttft_ms") >= CAPPED_MS:
         raise LeftOutError("ambiguous: a server that holds fewer in flight than it was sent (TTFT of 20 s and more)")
     share, mode = 0.9 if theirs else 1.0, r.text("gemm_quant_mode")
+    if problem := contradiction(r, model, layout, theirs):
+        raise LeftOutError(f"ambiguous: {problem}")
+    slowed = layout.tp > 1 and chip_named(chip).generation in engine_named(engine).slower
     dense = "dense" if model.active_parameters == model.parameters else "moe"
     spread = "" if layout.alone else ",many chips"
     own = f"{name.rpartition('/')[2]},{engine},{mode}"
@@ -233,7 +237,33 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=engine, system=chip,
             precision=_precision(model, mode, engine),
             slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
+            fitted="the engine's slow-downs" if slowed else "no",
         )  # fmt: skip
+
+
+NODE = 8
+"""Chips that a server of these tables has."""
+
+
+def contradiction(r: TableRow, model: rl.Model, layout: Layout, theirs: bool) -> str | None:
+    """What the labels of a row say against each other, None where they agree.
+
+    The tables' own rule: tensor times data parallelism of attention are the experts' ranks. InferenceX's labels of more
+    tensor parallelism than a node has chips are n·n, of runs on n: 9 of the 36 stand there again, digit by digit, under
+    n. In the others the quant modes name kernels, and fp8 with a scale for each tensor is not fp8 with one for a block.
+    """
+    if layout.tp > NODE:
+        return "a label of more chips than the node has, which repeats runs on fewer"
+    own = model.precision.weights("experts" if model.active_parameters != model.parameters else "ffn")
+    if theirs:
+        return None
+    ranks = degree(r, "moe_tp_size") * degree(r, "moe_ep_size")
+    if ranks != 1 and ranks != layout.tp * layout.dp:
+        return "attention's ranks and the experts' are not as many"
+    kernel = QUANTISED.get(r.text("moe_quant_mode"))
+    if own.bits < 16 and kernel is not None and kernel != own.name:
+        return "names a kernel of another format than the checkpoint's"
+    return None
 
 
 def _precision(model: rl.Model, mode: str, backend: str) -> str | None:

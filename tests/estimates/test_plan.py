@@ -53,10 +53,10 @@ def test_distinct_modules_with_their_counts_are_the_list_of_all_layers(name: str
     for entries in (plan.entries, plan.named_entries):
         sums: dict[str, Any] = {}
         for entry in entries:
-            for section, n in entry.places:
+            for section, n, _ in entry.places:
                 sums[section] = sums.get(section, 0) + n
         assert sums == layers
-        parameters = sum(entry.module.parameters * count for entry in entries for _, count in entry.places)
+        parameters = sum(entry.module.parameters * count for entry in entries for _, count, _ in entry.places)
         assert parameters == sum(module.parameters * count for module, count in plan.rank.modules())
     assert len(plan.entries) <= len(plan.named_entries) <= sum(1 for _ in plan.rank.placed())
 
@@ -84,7 +84,7 @@ def test_alike_modules_of_several_blocks_are_timed_once() -> None:
     assert kinds.count("Attention") == 2
     both = [entry for entry in plan.entries if len(entry.places) == 2]
     layers = len(rl.load("google/gemma-3-1b-it").layers)
-    names = {entry.module.name: sum(count for _, count in entry.places) for entry in both}
+    names = {entry.module.name: sum(count for _, count, _ in entry.places) for entry in both}
     assert {names[name] for name in ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")} == {layers}
 
 

@@ -289,8 +289,8 @@ def changed_step(step: Step, cached: Count, new: Count, batch: Count) -> Step:
 
 
 def launched(plan: Plan, step: Step, host: Count) -> Span:
-    """A step with its host's seconds; launching its kernels takes a while too."""
-    return of_total(plan.total(step), plan, host)
+    """A step with its host's seconds; launching its kernels takes a while too. As wide as whole models err."""
+    return of_total(plan.total(step), plan, host).wider(plan.unexplained)
 
 
 def of_total(t: Total, plan: Plan, host: Count) -> Span:
@@ -316,6 +316,7 @@ def decode_steps(plan: Plan, batch: Count, start: Count, tokens: Count, host: Co
         span = _every_step(plan, many, begin, steps, hosts, yields, new)
     else:
         span = _rows(plan, many, begin, steps, hosts, new)
+    span = span.wider(plan.unexplained)
     return span.shaped(shape) if shape else Span(*(np.asarray(v).item() for v in span.ends()))
 
 

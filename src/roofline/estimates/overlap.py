@@ -19,6 +19,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from roofline.estimates.plan import EMPTY, NUMBERS, Plan, Total
+from roofline.machine.deviation import Deviation
 from roofline.model.maths import Count, least, most, where
 from roofline.work import ops as o
 from roofline.work.step import Step
@@ -53,7 +54,14 @@ class OverlappedPlan(Plan):
             both = both + part.times(2)
         seconds = {name: self._law(parts, layers, name) for name in ENDS_OF}
         share = seconds["expected"] / where(both.expected > 0, both.expected, 1.0)
-        return replace(both, **seconds, graded={grade: share * value for grade, value in both.graded.items()})
+        expected, low, high, floor = (seconds[name] for name in ENDS_OF)
+        together = both.with_error(Deviation(most(expected - low, 0.0), most(high - expected, 0.0)))
+        return replace(
+            together,
+            expected=expected,
+            floor=floor,
+            graded={grade: share * value for grade, value in both.graded.items()},
+        )
 
     def _taken(self, name: str) -> float:
         """The share f that exchanges take; nothing where the law is of perfect kernels."""

@@ -17,11 +17,12 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 
 from roofline.distinct import Array, Distinct, distinct, everyone
+from roofline.machine.deviation import PARTS, Deviation
 from roofline.machine.target import Target
 from roofline.machine.timing import SUMMED, Timing, time_op, time_quantise
-from roofline.model.maths import Count, is_array, most
+from roofline.model.maths import Count, is_array, most, root, where
 from roofline.model.model import Model
-from roofline.model.modules import Module
+from roofline.model.modules import Experts, Module
 from roofline.work import ops as o
 from roofline.work.lower import view_of
 from roofline.work.step import Step, View, logits_alone, tokens_alone, tokens_and_phase
@@ -34,6 +35,13 @@ REMEMBERED = 2**16
 TABLE = 64
 """So many numbers of tokens are timed together where one is asked for, and numbers up to TABULATED are so."""
 TABULATED = 512
+DENSE, ROUTED = 0.06, 0.10
+"""What whole models add to the 80 % interval that follows from their kernels, as a share of a step's time: what lies
+between kernels, and, where tokens are routed, that real loads are none of those that were measured. With each model
+left out in turn, four fifths of the others' measured batches and servers ask for 0.03 to 0.06 and for 0.07 to 0.12."""
+UNEVEN = 0.12
+"""The same of ranks whose experts are taken to be loaded evenly: what balancing the residual load of such ranks has
+gained (LPLB, up to 7.3 % of the throughput, and Waterfill, up to 4.9 %: lmsys.org/blog/2026-06-26-waterfill-lplb)."""
 ENDS = ("embedding", "head")
 """The sections of a model that are no layers: full recomputation leaves them alone."""
 
@@ -43,19 +51,22 @@ class Total:
     """Sums over ops, in seconds as in `Timing`: numbers or arrays.
 
     `communication`: expected seconds of collectives. `graded`: expected seconds by the grade of their constants.
-    `launches`: kernels launched.
+    `launches`: kernels launched. The four last: the sums of the parts of a `Deviation`, from which the interval's ends
+    follow.
     """
 
     compute: Count = 0.0
     memory: Count = 0.0
     expected: Count = 0.0
-    low: Count = 0.0
-    high: Count = 0.0
     fixed: Count = 0.0
     network: Count = 0.0
     floor: Count = 0.0
     communication: Count = 0.0
     launches: Count = 0
+    common_below: Count = 0.0
+    common_above: Count = 0.0
+    own_below: Count = 0.0
+    own_above: Count = 0.0
     graded: Mapping[str, Count] = field(default_factory=dict)
 
     def __add__(self, other: Total) -> Total:
@@ -64,8 +75,27 @@ class Total:
         return Total(**sums, graded={g: self.graded.get(g, 0.0) + other.graded.get(g, 0.0) for g in grades})
 
     def times(self, factor: Count) -> Total:
-        """The sums of so many times the ops."""
-        return self.mapped(lambda v: factor * v)
+        """The sums of so many times the ops, which err each time alike."""
+        return self.mapped(lambda v: factor * v).with_error(self.error.times(factor))
+
+    def with_error(self, error: Deviation) -> Total:
+        """The same with another deviation."""
+        return replace(self, **{name: getattr(error, name) for name in PARTS})
+
+    @property
+    def error(self) -> Deviation:
+        """How far measurements of all of it fall from what is expected."""
+        return Deviation(self.common_below, self.common_above, self.own_below, self.own_above)
+
+    @property
+    def low(self) -> Count:
+        """The lower end of the interval that 80 % of measurements fall in."""
+        return most(self.expected - self.error.below, self.floor)
+
+    @property
+    def high(self) -> Count:
+        """The upper end."""
+        return self.expected + self.error.above
 
     def at(self, places: Any) -> Total:
         """The sums at some elements; numbers that all elements share stay what they are."""
@@ -81,8 +111,8 @@ NUMBERS = tuple(f.name for f in fields(Total) if f.name != "graded")
 EMPTY = Total()
 
 
-def total_of(t: Timing, op: o.Op, layers: Count) -> Total:
-    """One op in so many layers."""
+def total_of(t: Timing, op: o.Op, layers: Count, squares: Count) -> Total:
+    """One op in so many layers, with the sum of the squares of those that err alike."""
     sums = {name: layers * getattr(t, name) for name in SUMMED}
     expected = sums["expected"]
     sent = expected if isinstance(op, o.Communicate) else 0.0
@@ -90,6 +120,8 @@ def total_of(t: Timing, op: o.Op, layers: Count) -> Total:
         graded = {t.grade: expected}
     else:
         graded = {str(g): np.where(t.grade == g, expected, 0.0) for g in np.unique(t.grade)}
+    error = t.error.times(layers, squares)
+    sums |= {name: getattr(error, name) for name in PARTS}
     return Total(**sums, floor=layers * t.floor, communication=sent, graded=graded)
 
 
@@ -104,11 +136,15 @@ def together(section: str, op: o.Op, kind: str) -> Hashable:
 
 @dataclass(frozen=True)
 class Placed:
-    """A distinct module, and in which sections of the model it stands, in how many layers of each."""
+    """A distinct module, and where in the model it stands.
+
+    `places`: a section, how many layers of it have the module, and the sum of the squares of those of each block and
+    name: a module errs in all layers of a block alike, and modules of other names apart, of whatever sizes.
+    """
 
     module: Module
     whole: bool
-    places: tuple[tuple[str, Count], ...]
+    places: tuple[tuple[str, Count, Count], ...]
 
     @cached_property
     def view(self) -> View[Any]:
@@ -139,6 +175,17 @@ class Plan:
         return type(self), (self.rank, self.target)
 
     @cached_property
+    def unexplained(self) -> Count:
+        """Share of a step's time by which whole models err beyond their kernels; nothing where the law is no fit."""
+        if self.target.mode.name != "calibrated":
+            return 0.0
+        routed = [module for _, module, _ in self.rank.placed() if isinstance(module, Experts)]
+        assumed: Count = 0.0
+        for module in routed:
+            assumed = most(assumed, where(module.ranks > 1, where(module.load == 1, UNEVEN, 0.0), 0.0))
+        return root(ROUTED**2 + assumed**2) if routed else DENSE
+
+    @cached_property
     def entries(self) -> tuple[Placed, ...]:
         """The distinct modules, whatever they are called."""
         return self._entries(lambda module: _sizes(module, UNTIMED))
@@ -150,13 +197,17 @@ class Plan:
 
     def _entries(self, key_of: Callable[[Module], Hashable]) -> tuple[Placed, ...]:
         modules: dict[Hashable, Module] = {}
-        places: dict[Hashable, dict[str, Count]] = {}
+        places: dict[Hashable, dict[str, tuple[Count, Count]]] = {}
         for section, module, layers in self.rank.placed():
             key = (key_of(module), section not in ENDS)
             modules.setdefault(key, module)
             counts = places.setdefault(key, {})
-            counts[section] = counts.get(section, 0) + layers
-        return tuple(Placed(modules[key], key[1], tuple(places[key].items())) for key in modules)  # type: ignore[index]
+            many, squares = counts.get(section, (0, 0))
+            counts[section] = (many + layers, squares + layers * layers)
+        each = {
+            key: tuple((section, *counts) for section, counts in sections.items()) for key, sections in places.items()
+        }
+        return tuple(Placed(modules[key], key[1], each[key]) for key in modules)  # type: ignore[index]
 
     @cached_property
     def _views(self) -> Mapping[View[Any], Sequence[Placed]]:
@@ -366,11 +417,12 @@ def _entry(entry: Placed, step: Step, target: Target, by: Sorter) -> dict[Hashab
         if before is not None:
             timings.append(("quantise", before))
         for kind, timing in timings:
-            places: dict[Hashable, Count] = {}
-            for section, layers in entry.places:
+            places: dict[Hashable, tuple[Count, Count]] = {}
+            for section, layers, squares in entry.places:
                 key = by(section, op, kind)
-                places[key] = places.get(key, 0) + layers
-            _add(sums, {key: total_of(timing, op, layers) for key, layers in places.items()})
+                before_it = places.get(key, (0, 0))
+                places[key] = (before_it[0] + layers, before_it[1] + squares)
+            _add(sums, {key: total_of(timing, op, *counts) for key, counts in places.items()})
     return sums
 
 

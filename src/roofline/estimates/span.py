@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roofline.model.maths import Count, is_array, least, most, where
+from roofline.model.maths import Count, is_array, least, most, root, where
 from roofline.result import Figured, Units
 
 
@@ -47,6 +47,13 @@ class Span(Figured):
     def where(self, condition: Count, other: Span) -> Span:
         """This span where the condition holds, the other elsewhere."""
         return self._with(other, lambda a, b: where(condition, a, b))
+
+    def wider(self, share: Count) -> Span:
+        """With an independent error of this share of the expected seconds at both ends; never below the floor."""
+        apart = share * self.expected
+        below, above = self.expected - self.low, self.high - self.expected
+        low = most(self.expected - root(below * below + apart * apart), least(self.floor, self.low))
+        return Span(self.floor, self.expected, low, self.expected + root(above * above + apart * apart))
 
     def ends(self) -> tuple[Count, Count, Count, Count]:
         """The four numbers."""

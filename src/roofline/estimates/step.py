@@ -208,9 +208,9 @@ class Estimate(Deployed):
 
     @cached_property
     def span(self) -> Span:
-        """Kernels one after another: expected, the sum of the ops' floors, and the interval of all as one."""
+        """Kernels one after another: expected, the sum of the ops' floors, and the interval of whole models."""
         t = self.total
-        return Span(t.floor, t.expected, t.low, t.high).shaped(self.shape)
+        return Span(t.floor, t.expected, t.low, t.high).wider(self.plan.unexplained).shaped(self.shape)
 
     @property
     def time(self) -> Count:
@@ -219,7 +219,7 @@ class Estimate(Deployed):
 
     @property
     def interval(self) -> tuple[Count, Count]:
-        """Sums of the ops' bounds: as wide as if their errors went together."""
+        """Where 80 % of measurements fall: own errors go as the root of squares, common ones add up."""
         return self.span.interval
 
     @property

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from roofline.machine.chip import Chip
+from roofline.machine.deviation import COMMON, Deviation
 from roofline.machine.files import Tables, raw
 from roofline.machine.law import CHOSEN, RECORDS, ExpertsLaw, PrefillLaw
 from roofline.model.maths import Count, where
@@ -75,6 +76,31 @@ class Constants:
         short = seconds < self.short
         return where(short, small[0], large[0]), where(short, small[1], large[1])
 
+    def deviation(self, seconds: Count) -> Deviation:
+        """How far measurements of an op that is expected to take so long fall from it, in two parts.
+
+        What later releases fall further than the fitted ones is common to all ops, as is the grade's share of the rest.
+        """
+        short, (small, large) = seconds < self.short, self._parts
+        cb, ca, ob, oa = (where(short, a, b) * seconds for a, b in zip(small, large, strict=True))
+        return Deviation(cb, ca, ob * ob, oa * oa)
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Of short ops and of long ones: common below, common above, own below, own above, in seconds a second."""
+        stated = (self.small, self.large) if self.later is None else self.later
+        both = (_two_parts(all, own, self.grade) for all, own in zip(stated, (self.small, self.large), strict=True))
+        small, large = both
+        return small, large
+
+
+def _two_parts(stated: tuple[float, float], fitted: tuple[float, float], grade: str) -> tuple[float, ...]:
+    """The parts of a stated interval, whose factors are given, and of that of the rows that were fitted."""
+    wide, fits = ((max(0.0, 1 - low), max(0.0, high - 1)) for low, high in (stated, fitted))
+    own = [(1 - COMMON[grade]) * min(f, w) ** 2 for f, w in zip(fits, wide, strict=True)]
+    common = [math.sqrt(w * w - o) for w, o in zip(wide, own, strict=True)]
+    return *common, *(math.sqrt(o) for o in own)
+
 
 @dataclass(frozen=True)
 class Either:
@@ -98,6 +124,10 @@ class Either:
         """Factors of the 80 % interval."""
         one, other = self.one.interval(seconds), self.other.interval(seconds)
         return where(self.first, one[0], other[0]), where(self.first, one[1], other[1])
+
+    def deviation(self, seconds: Count) -> Deviation:
+        """How far measurements fall from it."""
+        return self.one.deviation(seconds).where(self.first, self.other.deviation(seconds))
 
 
 @cache

@@ -51,7 +51,9 @@ class Engine:
     group's keys and values again, from a cache that many times as fast as the memory; 0 where heads share one read.
     `launch_s`: seconds the host needs to launch a kernel, which a step takes at least for each of its ops; 0 with CUDA
     graphs. `slower`: by generation of chip, how much longer products, attention and collectives take than alone,
-    because of clocks under lasting load and of one another, and how much longer a collective's `latency` is.
+    because of clocks under lasting load and of one another, and how much longer a collective's `latency` is; `within`,
+    where kernels were not measured: what four fifths of whole models' times stay within of it, as a logarithm.
+    `assumes`: generations whose factors were fitted on nothing.
     `fuses`: dtypes it quantises activations to in the kernel before the product. `runs`: by format of routed experts
     and generation of chip, the dtype of the kernel it runs where that is not the format's own. `dispatches`: by format
     of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
@@ -98,6 +100,7 @@ class Engine:
     rereads: float = 0.0
     launch_s: float = 0.0
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    assumes: tuple[str, ...] = ()
     fuses: tuple[str, ...] = ()
     runs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     dispatches: Mapping[str, str] = field(default_factory=dict)
@@ -158,11 +161,16 @@ class Engine:
         table = self.slower.get(generation, self.slower.get("other", {}))
         return table.get(kind, table.get(OF_KIND.get(kind, kind), 1.0))
 
+    def within(self, generation: str, kind: str) -> float | None:
+        """What whole models' times stay within where a kind of work has a factor that was fitted on them, log."""
+        table = self.slower.get(generation, {})
+        return table.get("within") if kind in table else None
+
     def grade(self, generation: str, kind: str) -> str:
         """How well that factor is known: A where there is none, B where it was fitted, on whole models, C elsewhere."""
         if self.factor(generation, kind) == 1:
             return "A"
-        return "B" if generation in self.slower else "C"
+        return "B" if generation in self.slower and generation not in self.assumes else "C"
 
     def ends(self, generation: str, sparse: bool) -> tuple[float, float] | None:
         """The interval of its steps of training on a generation, over what is expected; None where none were known."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from roofline.distinct import on_distinct
 from roofline.machine import law
-from roofline.machine.constants import Constants
+from roofline.machine.constants import UNKNOWN, Constants
 from roofline.machine.target import WIDE, Target, wide_key
 from roofline.model.maths import Count, is_array, least, most, some, where
 from roofline.model.table import KindTable
@@ -125,17 +125,17 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
         entering, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
         target.roof(path.compute), constants.record, remote=most(entering * op.top_k - op.m, 0.0),
     )  # fmt: skip
-    return whole * _share(op), constants
+    return whole * share_of(op), constants
 
 
-def _share(op: o.ExpertMatMul) -> Count:
+def share_of(op: o.ExpertMatMul) -> Count:
     """A product's share of the weights of the fused layer."""
     return op.k * op.n / ((2 + op.gated) * op.hidden * op.inner)
 
 
 def launch_of(op: o.Op, constants: Constants) -> Count:
     """Seconds of an op's time that its launch takes; the products of experts share one."""
-    return constants.launch * _share(op) if isinstance(op, o.ExpertMatMul) else constants.launch
+    return constants.launch * share_of(op) if isinstance(op, o.ExpertMatMul) else constants.launch
 
 
 # -- attention -----------------------------------------------------------------------------------------------------
@@ -228,11 +228,15 @@ def _unfused(op: o.Attend, target: Target, products: int, passes: float) -> Seco
 
 @runs(o.Score, matrix=True)
 def _score(op: o.Score, target: Target) -> Seconds:
-    """An indexer: its products at the prefill kernel's share of the peak, its keys at the stream's of the bandwidth."""
+    """An indexer: its products at the prefill kernel's share of the peak, its keys at the stream's of the bandwidth.
+
+    No engine's was fitted: what it takes from others is an assumption, whatever the grade of theirs.
+    """
     streamed, constants = one_pass(op, target)
     many = target.constants("bf16", "prefill").record
     compute = STANDARD.flops(op) / target.chip.peak(matrix_format(op, target))
-    return streamed + compute / many.compute, constants
+    assumed = replace(constants, grade="C", small=UNKNOWN, large=UNKNOWN, later=None)
+    return streamed + compute / many.compute, assumed
 
 
 # -- scans and streams ---------------------------------------------------------------------------------------------

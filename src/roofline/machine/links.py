@@ -78,7 +78,8 @@ def _tables() -> Mapping[str, Any]:
 def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link | None:
     """The fitted constants: the chip's, its generation's, those of the kind of link; None where none were fitted.
 
-    An engine's release that was not measured, `vllm 0.15.0`, has the constants of the newest that was.
+    An engine's release that was not measured, `vllm 0.15.0`, has the constants of the newest that was, and the interval
+    of all releases that were, as an engine without a release has.
 
     Between the numbers of ranks measured, α, e and c follow log₂ n; above them α goes on rising as it did, e and c
     stay.
@@ -86,7 +87,7 @@ def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link |
     for place, grade in places(chip_named(chip)):
         entry = _entry(place, kind, op, software)
         if entry:
-            return link_of(entry, ranks, grade)
+            return link_of(entry, ranks, grade, software)
     return None
 
 
@@ -101,8 +102,11 @@ def held_out_error(chip: str, kind: str, op: str, software: str) -> float | None
     return None if not entry else entry.get("mape")
 
 
-def link_of(entry: Mapping[str, Any], ranks: int, grade: str) -> Link:
+def link_of(entry: Mapping[str, Any], ranks: int, grade: str, software: str | None = None) -> Link:
     """The constants of an entry at a number of ranks; grade B at best beyond those measured.
+
+    The interval is that of the rows that were fitted where these are of the `software` asked for (or it is None), else
+    that of all releases, where others were measured.
 
     The interval is wider by a tenth between the numbers of ranks measured, and by WIDER for each doubling beyond: four
     ranks from two and eight, and eight from two and four, are 8 and 15 points worse than the rows themselves.
@@ -120,7 +124,9 @@ def link_of(entry: Mapping[str, Any], ranks: int, grade: str) -> Link:
     most = entry.get("measured", entry["ranks"][-1])
     doublings = max(0.0, float(np.log2(ranks / most)))
     wide = WIDER**doublings * (1.0 if ranks in entry["ranks"] else 1.1)
-    low, high, low_small, high_small = (entry[k] for k in ("low", "high", "low_small", "high_small"))
+    others = software is not None and "later_low" in entry and software != entry.get("release")
+    names = ("low", "high", "low_small", "high_small")
+    low, high, low_small, high_small = (entry[f"later_{k}" if others else k] for k in names)
     rises = tuple(at(list(column)) for column in zip(*entry["rises"], strict=True)) if entry.get("rises") else ()
     return Link(
         at(entry["alpha"], grows=True), at(entry["share"]), entry["sharp"], rises,

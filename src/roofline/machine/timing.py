@@ -6,6 +6,7 @@ constants fitted for this chip, its generation, or any chip (grades A, B, C). No
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from roofline.machine import law
 from roofline.machine.collectives import Transfer, collective
 from roofline.machine.constants import Grade, worse
+from roofline.machine.deviation import EXACT, PARTS, Deviation, deviation_between, deviation_within
 from roofline.machine.exchanges import ExchangeKernel, Routing
 from roofline.machine.kernels import (
     KERNELS,
@@ -22,6 +24,7 @@ from roofline.machine.kernels import (
     plainer,
     restricted,
     shape_of,
+    share_of,
     work_of,
 )  # fmt: skip
 from roofline.machine.target import Target, wide_key
@@ -35,19 +38,28 @@ from roofline.work.traffic import FLOOR, UNFUSED
 class Timing:
     """Seconds of one op. `compute`, `memory`, `network`: at full peak and bandwidths. `fixed`: launches in `expected`.
 
-    `low`, `high`: the interval that 80 % of measurements fall in. `grade`: A fitted on this chip, B on its
+    `error`: how far 80 % of measurements fall from what is expected. `grade`: A fitted on this chip, B on its
     generation, C on others. `launches`: kernels launched, 0 where the op has nothing to do or rides on another.
     """
 
     compute: Count
     memory: Count
     expected: Count
-    low: Count
-    high: Count
+    error: Deviation
     fixed: Count
     grade: Grade
     network: Count = 0.0
     launches: Count = 1
+
+    @property
+    def low(self) -> Count:
+        """The lower end of the interval that 80 % of measurements fall in; no op beats the speed of light."""
+        return most(self.expected - self.error.below, self.floor)
+
+    @property
+    def high(self) -> Count:
+        """The upper end."""
+        return self.expected + self.error.above
 
     @property
     def floor(self) -> Count:
@@ -55,8 +67,8 @@ class Timing:
         return most(most(self.compute, self.memory), self.network)
 
 
-SUMMED = ("compute", "memory", "expected", "low", "high", "fixed", "network", "launches")
-"""The fields of a timing that are added up over ops."""
+SUMMED = ("compute", "memory", "expected", "fixed", "network", "launches")
+"""The fields of a timing that are added up over ops, beside its error."""
 
 
 def ideal(op: o.Op, target: Target) -> tuple[Count, Count]:
@@ -84,14 +96,19 @@ def time_op(op: o.Op, target: Target) -> Timing:
         return _time(op if code.flat[0] == -1 else plainer(op), target)
     code = np.broadcast_to(code, shape_of(op))
     seconds = {name: np.zeros(code.size) for name in SUMMED}
+    errors = {name: np.zeros(code.size) for name in PARTS}
     grade = np.full(code.size, "-")
     for number in set(np.unique(code)) - {-1}:
         places = np.flatnonzero(code == number)
         part = _time(restricted(op, code.shape, places), target)
         for name in SUMMED:
             seconds[name][places] = getattr(part, name)
+        for name in PARTS:
+            errors[name][places] = getattr(part.error, name)
         grade[places] = part.grade
-    return Timing(**{name: v.reshape(code.shape) for name, v in seconds.items()}, grade=grade.reshape(code.shape))
+    error = Deviation(**{name: v.reshape(code.shape) for name, v in errors.items()})
+    values = {name: v.reshape(code.shape) for name, v in seconds.items()}
+    return Timing(**values, error=error, grade=grade.reshape(code.shape))
 
 
 def _time(op: o.Op, target: Target) -> Timing:
@@ -100,20 +117,23 @@ def _time(op: o.Op, target: Target) -> Timing:
     runs = UNFUSED.elements(op).total > 0  # an element of a sweep may not run this op at all
     launches = 0 if op.rides else runs * 1
     if mode.name == "ideal":
-        return Timing(compute, memory, floor, floor, floor, 0.0, "-", launches=launches)
+        return Timing(compute, memory, floor, EXACT, 0.0, "-", launches=launches)
     if mode.name == "fixed":
         expected = most(compute / mode.mfu, memory / mode.mbu)
-        return Timing(compute, memory, expected, expected, expected, 0.0, "-", launches=launches)
+        return Timing(compute, memory, expected, EXACT, 0.0, "-", launches=launches)
     seconds, constants = KERNELS[type(op)].law(op, target)
     generation, work = target.chip.generation, work_of(op)
     grade = worse(constants.grade, target.engine.grade(generation, work))
     seconds = where(runs, seconds * target.engine.factor(generation, work), 0.0)
     expected = most(seconds, floor)
-    low, high = constants.interval(expected)
     fixed = 0.0 if op.rides else launch_of(op, constants) * (seconds > 0)
-    return Timing(
-        compute, memory, expected, most(low * expected, floor), high * expected, fixed, grade, launches=launches,
-    )  # fmt: skip
+    within = target.engine.within(generation, work)
+    error = constants.deviation(expected) if within is None else deviation_within(expected, within)
+    if target.engine.grade(generation, work) == "C":  # an assumed factor may as well be none, or its square
+        error = error.beside(deviation_within(expected, abs(math.log(target.engine.factor(generation, work)))))
+    if isinstance(op, o.ExpertMatMul):
+        error = error.of_a_part(share_of(op))
+    return Timing(compute, memory, expected, error, fixed, grade, launches=launches)
 
 
 def time_quantise(op: o.Op, target: Target) -> Timing | None:
@@ -133,11 +153,8 @@ def time_quantise(op: o.Op, target: Target) -> Timing | None:
         seconds = law.quantise_pass(op.m, op.k, path.quantise, roof, constants.record)
         floor = constants.record.quantise_t0
     seconds = where(op.m > 0, seconds, 0.0)
-    low, high = constants.interval(seconds)
     fixed = least(seconds, floor)
-    return Timing(
-        0.0, 0.0, seconds, low * seconds, high * seconds, fixed, constants.grade, launches=(op.m > 0) * 1
-    )  # fmt: skip
+    return Timing(0.0, 0.0, seconds, constants.deviation(seconds), fixed, constants.grade, launches=(op.m > 0) * 1)
 
 
 def _communicate(op: o.Communicate, target: Target) -> Timing:
@@ -150,8 +167,9 @@ def _communicate(op: o.Communicate, target: Target) -> Timing:
     if (decoding == decoding.flat[0]).all():
         return _transferred(op, target, "low_latency" if decoding.flat[0] else "normal")
     one, other = (_transferred(op, target, kernel) for kernel in ("low_latency", "normal"))
-    both = {f.name: where(decoding == 1, getattr(one, f.name), getattr(other, f.name)) for f in fields(Timing)}
-    return Timing(**both)
+    names = (f.name for f in fields(Timing) if f.name != "error")
+    both = {name: where(decoding == 1, getattr(one, name), getattr(other, name)) for name in names}
+    return Timing(**both, error=one.error.where(decoding == 1, other.error))
 
 
 def _transferred(op: o.Communicate, target: Target, kernel: ExchangeKernel | None) -> Timing:
@@ -168,7 +186,8 @@ def _transferred(op: o.Communicate, target: Target, kernel: ExchangeKernel | Non
     )  # fmt: skip
     t = slowed(t, target, "collectives" if kernel is None else "exchanges")
     launches = (t.expected > 0) * 1  # one rank alone, as an array of degrees may have, sends nothing
-    return Timing(0.0, 0.0, t.expected, t.low, t.high, t.fixed, t.grade, t.floor, launches)
+    error = deviation_between(t.expected, t.low, t.high, t.grade)
+    return Timing(0.0, 0.0, t.expected, error, t.fixed, t.grade, t.floor, launches)
 
 
 def slowed(t: Transfer, target: Target, kind: str = "collectives") -> Transfer:
@@ -181,4 +200,6 @@ def slowed(t: Transfer, target: Target, kind: str = "collectives") -> Transfer:
     later = (target.engine.factor(generation, "latency") - 1) * t.fixed
     grade = worse(t.grade, max(target.engine.grade(generation, part) for part in (kind, "latency")))
     expected, low, high = (slower * seconds + later for seconds in (t.expected, t.low, t.high))
+    if target.engine.grade(generation, "collectives") == "C":
+        low, high = least(low, t.low), most(high, slower * expected)
     return replace(t, expected=expected, low=low, high=high, grade=grade)
