@@ -98,7 +98,8 @@ def test_a_second_node_is_never_free(case: Drawn) -> None:
 def test_an_option_of_memory_leaves_time_alone_and_the_other_way_round(case: Drawn) -> None:
     plain, eager = step(case, loss="in-place"), step(case, loss="eager")
     assert eager.time == plain.time
-    assert eager.stages[-1].memory.working > plain.stages[-1].memory.working
+    assert eager.stages[-1].memory.working >= plain.stages[-1].memory.working
+    assert eager.stages[-1].memory.total > plain.stages[-1].memory.total
     assert eager.stages[-1].memory.activations == plain.stages[-1].memory.activations
     shown = step(case, overlap=False)
     assert shown.memory == step(case, overlap=True).memory

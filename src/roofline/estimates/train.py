@@ -40,10 +40,10 @@ from roofline.estimates.training_memory import (
     layer_bytes,
     memory_of,
     sharing,
-    stored,
     trained,
     two_ended,
 )
+from roofline.estimates.training_traffic import check_sharded, gathered_of, gradient_format, times_of
 from roofline.layout.layout import Layout
 from roofline.layout.shard import PIPELINE, contents, handing, pipeline
 from roofline.machine.collectives import collective
@@ -62,6 +62,7 @@ from roofline.model.quantization.asked import formats_of
 from roofline.result import Figured, Flag, Units, Word
 from roofline.work import ops as o
 from roofline.work.analysis import analyze
+from roofline.work.checkpointing import layers_again
 from roofline.work.counting import SQUARE, STANDARD, Counting
 from roofline.work.recipe import TRAINABLE
 from roofline.work.step import Queries
@@ -70,8 +71,9 @@ from roofline.work.training import RECOMPUTE, Training, forward_ops, training, w
 
 HOST_SHARE = 0.8
 """Share of the host link's bandwidth that offloading reaches: an assumption."""
-PASSES: Mapping[str, int] = {"forward": 0, "recompute": 1, "backward": 1, "weight": 2}
-"""The phase of an op → the pass of a micro-batch that it belongs to: forward, backward, weight gradients."""
+PASSES: Mapping[str, int] = {"forward": 0, "recompute": 3, "backward": 1, "weight": 2}
+"""The phase of an op → the pass of a micro-batch that it belongs to: forward, backward, weight gradients, and what of
+the backward pass is run again (`Sections.running_again`)."""
 
 
 # -- one micro-batch -----------------------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ class TrainingEstimate(Deployed):
     @property
     def batch(self) -> Count:
         """Sequences of one step, of all replicas."""
-        return self.step.queries[0].count
+        return self.step.batch
 
     @property
     def batch_per_replica(self) -> Count:
@@ -192,7 +194,7 @@ class TrainingEstimate(Deployed):
     @property
     def tokens_each(self) -> Count:
         """Tokens of a sequence."""
-        return self.step.queries[0].new
+        return self.step.tokens_each
 
     @property
     def micro_batch(self) -> Count:
@@ -259,7 +261,14 @@ class TrainingEstimate(Deployed):
     @cached_property
     def hardware_flops(self) -> Count:
         """FLOPs of one step, what is run again included, and masked pairs where attention runs kernel by kernel."""
-        return _flops(self.model, self.step, STANDARD if self.step.flash else SQUARE)
+        counting = STANDARD if self.step.flash else SQUARE
+        every = _flops(self.model, self.step, counting)
+        if self.step.recompute_layers is None and self.step.recompute_every is None:
+            return every
+        plain = _flops(self.model, with_options(self.step, recompute="none"), counting)
+        layers = [s.layers for s in self.stages]
+        again = sum(layers_again(n, self.step.recompute_layers, self.step.recompute_every) for n in layers)
+        return plain + (every - plain) * again / sum(layers)
 
     @cached_property
     def model_flops(self) -> Count:
@@ -365,7 +374,7 @@ def _blocks_keep(stages: Iterable[Stage], micro: Training) -> Any:
 def _flops(model: Model, step: Training, counting: Counting = STANDARD) -> Count:
     """FLOPs of a step, by what one sequence takes: every sequence is as long."""
     one = analyze(model, with_batch(step, 1), counting=counting).flops
-    return one * step.queries[0].count
+    return one * step.batch
 
 
 # -- the passes of a stage -----------------------------------------------------------------------------------------
@@ -406,6 +415,17 @@ class Sections:
         parts = [t.times(layers[key[0]]) for key, t in self.totals.items() if key[0] in layers]
         both = reduce(Total.__add__, parts, EMPTY)
         return grade_of(both.graded, both.expected)
+
+    def running_again(self, rank: Model, step: Training) -> Sections:
+        """The same with what a rank runs again in its backward pass: of all its layers, or of a share of them."""
+        layers = sum(int(n) for _, n in rank.blocks)
+        again = layers_again(layers, step.recompute_layers, step.recompute_every)
+        merged = {key: t for key, t in self.totals.items() if key[1] != PASSES["recompute"]}
+        for (section, number, what), t in self.totals.items():
+            if number == PASSES["recompute"]:
+                key = section, PASSES["backward"], what
+                merged[key] = merged.get(key, EMPTY) + (t if again == layers else t.times(again / layers))
+        return Sections(merged)
 
     def of(self, rank: Model, number: int, what: Hashable) -> Span:
         """Seconds of a pass of a rank."""
@@ -493,8 +513,8 @@ def _replicas(
     """
     layout, zero = sharing(step, deployment.layout), deployment.layout.zero
     learning = [trained(*s.holds) for s in stages]
-    everything = [stored((x for rank in s.holds for x in rank.modules()), step) for s in stages]
-    gradient = step.precision.gradients
+    everything = [gathered_of(s.holds, step, zero) for s in stages]
+    gradient = gradient_format(step)
     layers = [max(1, sum(int(n) for _, n in s.rank.blocks)) for s in stages]
     axes = max(len(layout.shape), np.ndim(micro_batches), *(np.ndim(v) for s in stages for v in s.passes.busy.ends()))
     forward = _over([s.passes.forward for s in stages], axes)
@@ -517,13 +537,15 @@ def _replicas(
         if some(ranks > sharers):
             reduced = reduced + _sent("all_reduce", grads / sharers, ranks // sharers, stride * sharers, deployment)
         gathered = gathered + _sent("all_gather", weights, sharers, stride, deployment)
-    if zero == 3:  # weights are gathered for either pass of every micro-batch, gradients scattered after it
-        backward = _exposed(gathered + reduced, back, many, step.overlap).times(micro_batches)
-        forward = _exposed(gathered, forward, many, step.overlap).times(micro_batches)
-        return _worst(backward, forward)
-    times = micro_batches if zero == 2 else 1
-    reduction = _exposed(reduced, back, many, step.overlap).times(times)
-    return _worst(reduction, _exposed(gathered, forward, many, step.overlap))
+        if "parameters" in step.offload:
+            gathered = gathered + _to_host(weights / sharers, deployment.chip)
+        if "gradients" in step.offload:
+            reduced = reduced + _to_host(grads / sharers, deployment.chip)
+    times = times_of(step, zero, micro_batches)
+    alone = _exposed(gathered, back, many, step.overlap)  # of a backward pass after which nothing is reduced
+    both = _exposed(gathered + reduced if some(times.backward > 0) else reduced, back, many, step.overlap)
+    reduction = both.times(times.reduced) + alone.times(most(times.backward - times.reduced, 0))
+    return _worst(reduction, _exposed(gathered, forward, many, step.overlap).times(times.forward))
 
 
 def _along(values: Sequence[Count], axes: int) -> Any:
@@ -576,8 +598,23 @@ def _update(stages: Sequence[Stage], asked: Setup, step: Training) -> Span:
             learning, shared = trained(*stage.holds), sharing(step, asked.layout)
             state = learning.bytes(step.precision.optimizer, shared, shared.zero >= 1)
             seconds = seconds + _to_host(2 * state, asked.deployment.chip)
+        seconds = seconds + _fetched(stage, step, asked)
         worst = worst.most(seconds)
     return worst
+
+
+def _fetched(stage: Stage, step: Training, asked: Setup) -> Span:
+    """What the optimizer fetches and puts back of what lives with the host: gradients, weights, pages of its state."""
+    learning, shared = trained(*stage.holds), sharing(step, asked.layout)
+    moved: Count = 0
+    if "gradients" in step.offload:
+        moved = moved + learning.bytes(step.precision.gradients, shared, True)
+    if "parameters" in step.offload:
+        moved = moved + learning.bytes(FORMATS[step.recipe.weights], shared, True)
+    if step.optimizer.paged and "optimizer" not in step.offload:
+        state = learning.bytes(step.precision.optimizer, shared, shared.zero >= 1)
+        moved = moved + 2 * (state - stage.memory.optimizer)
+    return _to_host(moved, asked.deployment.chip) if some(moved > 0) else NOTHING
 
 
 def _to_host(size: Count, chip: Any) -> Span:
@@ -649,11 +686,12 @@ def train(
 
     `batch` sequences of `tokens` tokens, of all replicas together. `lora`: rank of adapters on frozen weights;
     `drafts`: multi-token-prediction layers that learn too. Options are those of `training` (recompute, recipe,
-    optimizer, flash, loss, fused_loss, micro_batch, schedule, overlap, offload) and the settings of `Settings`, the
-    engine Megatron-LM where not given. Without a layout a machine of several chips is used whole: ZeRO-1 replicas, then
-    tensor parallelism in a node, then stages, the first that fits. Numbers may be arrays, which broadcast; of lists of
-    settings, or of options but flash, fused_loss and overlap, a `Grid`. A list of names to run again, or to offload, is
-    one setting.
+    optimizer, flash, loss, fused_loss, micro_batch, schedule, overlap, offload, recompute_layers, recompute_every,
+    lengths, reshard, no_sync, gather_format, reduce_format, optimizer_in_backward) and the settings of `Settings`,
+    the engine Megatron-LM where not given. Without a layout a machine of several chips is used whole: ZeRO-1
+    replicas, then tensor parallelism in a node, then stages, the first that fits. Numbers may be arrays, which
+    broadcast; of lists of settings, or of recompute, recipe, optimizer, schedule, offload and loss, a `Grid`. A
+    list of names to run again, or to offload, is one setting.
     Raises InputError where the batch does not divide into micro-batches of every replica, tokens into context-parallel
     ranks, a degree what it shares out, or where the sequence is longer than the context.
     """
@@ -704,17 +742,17 @@ def _estimate(
     for i, (rank, copy) in enumerate(zip(ranks, copies_of(ranks, step), strict=True)):
         kind = _kind(rank), copy and _kind(copy)
         if kind not in kinds:
-            alone = _passes(rank, sections, micro, spread)
+            alone = _passes(rank, sections.running_again(rank, micro), micro, spread)
             alone = _offloaded(alone, rank, known, micro, deployment.chip)
             kinds[kind] = Stage(i, rank, alone, _stage_memory(rank, copy, micro, spread, known), copy)
         order.append(kinds[kind])
     passes = _run(step, [stage.passes for stage in order], micro_batches, spread.vp)
     stages = tuple(
-        replace(stage, number=i, memory=stage.memory.keeping(_kept(step, i, spread, micro_batches), micro))
+        replace(stage, number=i, memory=_of_stage(stage.memory, i, step, deployment, micro_batches))
         for i, stage in enumerate(order)
     )
     reduction, gathering = _replicas(list(kinds.values()), deployment, step, micro_batches)
-    update = _update(list(kinds.values()), asked, step)
+    update = _update(stages if step.optimizer.paged else list(kinds.values()), asked, step)
     return TrainingEstimate(asked, step, micro_batches, stages, passes, reduction, gathering, update, sections)
 
 
@@ -724,8 +762,8 @@ def _micro_batch(asked: Setup, micro: Training, layers: Model) -> tuple[Sections
     Of arrays once for every distinct micro-batch: numbers of replicas and of micro-batches make no difference to one,
     but for where the next stage is.
     """
-    layout, (query,) = asked.layout, micro.queries
-    numbers = (layout.tp, layout.cp, layout.ep, layout.expert_tp, layout.load, query.new, query.count)
+    layout = asked.layout
+    numbers = (layout.tp, layout.cp, layout.ep, layout.expert_tp, layout.load, micro.tokens_each, micro.batch)
     columns = [v for v in numbers if is_array(v)]
     alike = distinct(columns) if columns else None
 
@@ -737,7 +775,7 @@ def _micro_batch(asked: Setup, micro: Training, layers: Model) -> tuple[Sections
         layout, tp=tp, cp=cp, ep=ep, etp=etp, dp=ep * etp, imbalance=load, capacity=None, shard=None, zero=0, pp=1,
         vp=1, stages=(),
     )  # fmt: skip
-    step = changed(micro, (Queries(0, tokens, batch),))
+    step = with_batch(micro, batch) if micro.lengths else changed(micro, (Queries(0, tokens, batch),))
     totals, kept = _sections_of(asked, step, alone)
 
     def gather(value: Count) -> Count:
@@ -747,7 +785,7 @@ def _micro_batch(asked: Setup, micro: Training, layers: Model) -> tuple[Sections
     sections = Sections({**{key: t.mapped(gather) for key, t in totals.items()}, **sends})
     blocks = [block for block, _ in layers.blocks]
     known = {id(block): k.mapped(gather) for block, k in zip(blocks, kept, strict=False)}
-    return sections, {**{id(block): LayerBytes(0, 0, 0) for block in blocks[len(kept) :]}, **known}
+    return sections, {**{id(block): LayerBytes(0, 0, 0, 0) for block in blocks[len(kept) :]}, **known}
 
 
 MOST_KNOWN = 256
@@ -757,7 +795,7 @@ _KNOWN: dict[Hashable, tuple[Mapping[Any, Total], Sequence[LayerBytes]]] = {}
 
 def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping[Any, Total], Sequence[LayerBytes]]:
     """The times of a micro-batch by section, and what each block keeps of it."""
-    names = ("recompute", "flash", "loss", "recipe", "optimizer", "offload")
+    names = ("recompute", "flash", "loss", "recipe", "optimizer", "offload", "lengths")
     sizes = [getattr(layout, f.name) for f in fields(layout)] + list(vars(micro.queries[0]).values())
     key = (
         asked.model, asked.deployment.chip, asked.deployment.cluster, asked.formats, asked.engine, asked.law,
@@ -786,6 +824,14 @@ def _stage_memory(
     return own if copy is None else own.beside(memory_of(copy, micro, layout, 1, known))
 
 
+def _of_stage(
+    memory: TrainingMemory, stage: int, step: Training, deployment: Deployment, micro_batches: Count
+) -> TrainingMemory:
+    """With the micro-batches in flight of a stage, and what has no room of state that is paged with the host."""
+    kept = memory.keeping(_kept(step, stage, deployment.layout, micro_batches), step)
+    return kept.resident(deployment.chip.capacity) if step.optimizer.paged else kept
+
+
 def _kind(rank: Model) -> object:
     """What stages have in common that take the same time."""
     return contents(rank), len(rank.blocks)
@@ -809,17 +855,18 @@ def check(model: Model, step: Training, layout: Layout) -> Count:
                 raise not_one_of("recompute", name, names)
     if some(layout.ep > 1) and not any(isinstance(x, m.Experts) for x, _ in model.modules()):
         raise InputError("layout.ep", layout.ep, f"1: {model.name} has no experts to share out", ["1"])
-    (query,) = step.queries
-    broadcast(batch=query.count, tokens=query.new, micro_batch=step.micro_batch, layout=layout)
+    batch, tokens = step.batch, step.tokens_each
+    broadcast(batch=batch, tokens=tokens, micro_batch=step.micro_batch, layout=layout)
     replicas = layout.dp * step.micro_batch
-    if some(query.count % replicas):
-        batch, groups = _first(query.count % replicas, query.count, replicas)
+    if some(batch % replicas):
+        batch, groups = _first(batch % replicas, batch, replicas)
         near = sorted({max(1, batch // groups) * groups, ceil_div(batch, groups) * groups})
         raise InputError("batch", batch, f"a multiple of dp · micro_batch, {groups}", [str(n) for n in near])
-    if some(query.new % layout.cp):
-        tokens, ranks = _first(query.new % layout.cp, query.new, layout.cp)
+    if some(tokens % layout.cp):
+        tokens, ranks = _first(tokens % layout.cp, tokens, layout.cp)
         raise InputError("layout.cp", ranks, f"a divisor of the {tokens} tokens of a sequence")
-    micro_batches = query.count // replicas
+    micro_batches = batch // replicas
+    check_sharded(step, layout, micro_batches)
     check_micro_batches(step.schedule, layout.pp, micro_batches, layout.vp)
     return micro_batches
 
@@ -865,7 +912,7 @@ def has_room(model: Model, step: Training, deployment: Deployment) -> bool:
     copies = copies_of(ranks, step)
     for stage in {0, layout.pp - 1}:
         memory = _stage_memory(ranks[stage], copies[stage], micro, layout)
-        memory = memory.keeping(_kept(step, stage, layout, micro_batches), micro)
+        memory = _of_stage(memory, stage, step, deployment, micro_batches)
         if some(memory.total > deployment.chip.capacity):
             return False
     return True
