@@ -28,7 +28,7 @@ RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 OFFLOADS = ("optimizer", "activations", "parameters", "gradients")
 TRAVELS = ("fp32", "bf16", "fp16", "fp8")
 """Formats in which weights are gathered; gradients are reduced in all of them but the last."""
-LossKind: TypeAlias = Literal["in-place", "eager", "fused"]
+LossKind: TypeAlias = Literal["in-place", "eager", "compiled", "fused"]
 LOSSES: tuple[LossKind, ...] = get_args(LossKind)
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
 
@@ -44,12 +44,13 @@ class Training(Step):
     cross-entropy keeps its logits; None is as the engine does it, in place where nothing else is said: in place,
     the logits and an fp32 copy that becomes softmax and gradient (Megatron-LM,
     core/tensor_parallel/cross_entropy.py); eager, three times fp32 at the peak, which is in its backward pass: the
-    log-softmax, the gradient of it and that of the logits (PyTorch's `cross_entropy(logits.float(), …)`); fused,
-    none, made and used piece by piece (arXiv:2410.10989 §3.2). `recipe` and `optimizer`: the formats that weights,
-    gradients and their state are kept in. `micro_batch`: sequences that pass together; `schedule`: the order in
-    which pipeline stages take them; `overlap`: gradients and gathered weights travel while the passes run.
-    `offload`: what lives in the host's memory, the `optimizer` state, `activations`, `parameters` (a rank's share)
-    or `gradients`.
+    log-softmax, the gradient of it and that of the logits (PyTorch's `cross_entropy(logits.float(), …)`); compiled,
+    the logits and their gradient, what is in fp32 living in registers (Inductor's fused kernels); fused, none, made
+    and used piece by piece (arXiv:2410.10989 §3.2). `recipe` and `optimizer`: the formats that weights, gradients
+    and their state are kept in. `micro_batch`: sequences that pass together; `schedule`: the order in which
+    pipeline stages take them; `overlap`: gradients and gathered weights travel while the passes run. `offload`:
+    what lives in the host's memory, the `optimizer` state, `activations`, `parameters` (a rank's share) or
+    `gradients`.
 
     `lengths`: sequences of which each of the batch is packed, (length, how many); tokens attend within their own.
     `reshard`: weights gathered for the forward pass are given up until the backward (FSDP's reshard_after_forward).
@@ -252,8 +253,8 @@ def loss(head: o.MatMul, step: Training) -> o.Op:
     and the cast reads 2 and writes 1. What is kept: see `Training`; logits that are in fp32 already have no copy of it.
     """
     once = 1 if step.fused_loss else 4
-    stream, single = {"fused": (0, 0), "eager": (0, 3)}.get(step.loss or "in-place", (1, 1))
-    if stream and step.precision.activations.bits >= 32:
+    stream, single = {"fused": (0, 0), "compiled": (2, 0), "eager": (0, 3)}.get(step.loss or "in-place", (1, 1))
+    if single == 1 and step.precision.activations.bits >= 32:
         single = 0
     return o.Loss(
         name="loss", rows=head.m, width=head.n, input=once * head.output, output=(once - 1) * head.output,
