@@ -8,7 +8,7 @@ import pytest
 
 import roofline as rl
 from roofline.estimates.train import TrainingEstimate
-from roofline.estimates.training_memory import kept_by_op, layer_bytes
+from roofline.estimates.training_memory import kept_by_op, layer_bytes, memory_of
 from roofline.estimates.training_traffic import gathered_of, times_of
 from roofline.estimates.training_working import WORKSPACES, reduced_in, stored, total_bytes, travelling
 from roofline.layout.layout import Layout
@@ -114,7 +114,7 @@ def test_shares_within_a_node_and_copies_across() -> None:
 # -- what is held --------------------------------------------------------------------------------------------------
 def test_weights_that_stay_are_held_gathered() -> None:
     """At the loss, 32 layers in bf16 where else the last one is, of which torchtitan says not to give it up."""
-    usual, kept = step(), step(reshard=False)
+    usual, kept = step(batch=16), step(batch=16, reshard=False)
     more = kept.fullest.working - usual.fullest.working
     layer = 2 * (LAYER + 2 * 4096)
     assert more == 31 * layer
@@ -132,10 +132,40 @@ def test_gradients_without_synchronisation_are_whole() -> None:
 def test_a_gradient_that_is_used_at_once_is_the_only_one() -> None:
     """torchtune's optimizer_in_bwd: the head's, 128256 · 4096 in the recipe's 4 bytes, is the largest."""
     e = rl.train(LLAMA, batch=1, tokens=1024, on="h100-sxm", optimizer_in_backward=True, recipe="bf16-pure")
-    assert e.fullest.gradients == 2 * 128256 * 4096
+    memory = memory_of(LLAMA, rl.training(1, 1024, optimizer_in_backward=True, recipe="bf16-pure"), Layout(), 1)
+    assert memory.gradients == 2 * 128256 * 4096
+    assert e.fullest.gradients in (0, memory.gradients)
     assert e.time == rl.train(LLAMA, batch=1, tokens=1024, on="h100-sxm", recipe="bf16-pure").time
     with pytest.raises(rl.InputError, match="optimizer_in_backward"):
         rl.train(LLAMA, batch=2, tokens=1024, on="h100-sxm", optimizer_in_backward=True)
+
+
+@pytest.mark.parametrize(("tokens", "last"), [(64, True), (16384, False)])
+def test_gradients_come_while_activations_go(tokens: int, last: bool) -> None:
+    """PyTorch has none before the backward pass of a step's one micro-batch, and all of them after it.
+
+    With one device in bf16 alone: 2 + 2 + 4 bytes a parameter at the end and a layer beside them; at the loss 2 + 4,
+    the inputs of 32 layers, three fp32 copies of the logits, and room for a layer's gradients as they are made.
+    """
+    e = rl.train(
+        LLAMA, batch=1, tokens=tokens, on="b200", recipe="bf16-pure", optimizer="adamw-bf16", recompute="full",
+        engine="fsdp",
+    )  # fmt: skip
+    psi, memory = LLAMA.parameters, e.fullest
+    assert memory.gradients == (2 * psi if last else 0)
+    if last:
+        assert memory.activations == 0
+        assert memory.allocated == pytest.approx((2 + 2 + 4) * psi, rel=0.01)
+    else:
+        logits = 12 * tokens * 128256 + 2 * 2 * tokens * 4096
+        assert memory.allocated == (2 + 4) * psi + 32 * tokens * 4096 * 2 + logits + WORKSPACES + 2 * (
+            6144 * 4096 + 4096 * 4096 + 3 * 4096 * 14336
+        )
+    twice = rl.train(
+        LLAMA, batch=2, tokens=tokens, on="b200", recipe="bf16-pure", optimizer="adamw-bf16", recompute="full",
+        engine="fsdp",
+    )  # fmt: skip
+    assert twice.fullest.gradients == 2 * psi
 
 
 def test_shards_in_fp32_are_their_own_master() -> None:
@@ -191,13 +221,13 @@ def test_state_is_paged_where_there_is_no_room() -> None:
 
 def test_parameters_and_gradients_of_the_host() -> None:
     """FSDP's CPUOffloadPolicy: an eighth comes before each gather and goes after each reduction, and for the update."""
-    usual, away = step(), step(offload=("parameters", "gradients"))
+    usual, away = step(batch=16), step(batch=16, offload=("parameters", "gradients"))
     assert (away.fullest.weights, away.fullest.gradients) == (0, 0)
     assert away.fullest.working == usual.fullest.working
     host, share = away.deployment.chip.host, LLAMA.parameters / 8
     assert host is not None
     more = (away.reduction + away.gathering).floor - (usual.reduction + usual.gathering).floor
-    assert more == pytest.approx((2 + 2 + 4) * share / host, rel=1e-6)
+    assert more == pytest.approx(2 * (2 + 2 + 4) * share / host, rel=1e-6)
     assert away.update.floor - usual.update.floor == pytest.approx((2 + 4) * share / host, rel=1e-6)
 
 

@@ -156,7 +156,8 @@ def test_qlora_quantises_the_frozen_layers_alone() -> None:
 @pytest.mark.parametrize(
     ("loss", "recipe", "bytes_each"),
     [("in-place", "bf16", 2 + 4), ("eager", "bf16", 3 * 4), ("fused", "bf16", 0),
-     ("in-place", "fp32", 4), ("compiled", "bf16", 2 + 2), ("eager", "fp32", 3 * 4), (None, "bf16", 6)],
+     ("in-place", "fp32", 4), ("compiled", "bf16", 2 + 2),
+         ("chunked", "bf16", 2 + 2 / 8), ("eager", "fp32", 3 * 4), (None, "bf16", 6)],
 )  # fmt: skip
 def test_logits_take_what_their_loss_keeps(loss: str | None, recipe: str, bytes_each: int) -> None:
     """bf16 logits and their softmax in fp32 (Megatron-LM core/tensor_parallel/cross_entropy.py, in place).

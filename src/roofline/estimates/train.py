@@ -37,6 +37,7 @@ from roofline.estimates.training_memory import (
     LayerBytes,
     TrainingMemory,
     kept_bytes,
+    kept_of,
     layer_bytes,
     memory_of,
     sharing,
@@ -473,7 +474,7 @@ def _offloaded(passes: Passes, rank: Model, known: Mapping[int, LayerBytes], mic
     """Activations go to the host beside the forward pass and come back beside the backward; what is longer shows."""
     if "activations" not in micro.offload:
         return passes
-    moved = _to_host(sum(n * known[id(b)].kept for b, n in rank.blocks), chip)
+    moved = _to_host(kept_of([(known[id(b)], n) for b, n in rank.blocks], micro), chip)
     back = passes.backward + passes.weight
     forward, backward = passes.forward + moved.minus(passes.forward), passes.backward + moved.minus(back)
     return replace(passes, forward=forward, backward=backward)
@@ -727,7 +728,9 @@ def _estimate(
     software = engine_named(TRAINER if engine is None else engine)
     if step.loss is None:
         step = with_options(step, loss="eager" if software.id in EAGER else "in-place")
-    deployment = deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on)
+    deployment = (
+        deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on, software)
+    )
     spread, micro = deployment.layout, with_batch(step, step.micro_batch)
     for name in ("redundant", "overlap"):
         if getattr(spread, name):
@@ -748,7 +751,7 @@ def _estimate(
         order.append(kinds[kind])
     passes = _run(step, [stage.passes for stage in order], micro_batches, spread.vp)
     stages = tuple(
-        replace(stage, number=i, memory=_of_stage(stage.memory, i, step, deployment, micro_batches))
+        replace(stage, number=i, memory=_of_stage(stage.memory, i, step, deployment, software, micro_batches))
         for i, stage in enumerate(order)
     )
     reduction, gathering = _replicas(list(kinds.values()), deployment, step, micro_batches)
@@ -825,11 +828,16 @@ def _stage_memory(
 
 
 def _of_stage(
-    memory: TrainingMemory, stage: int, step: Training, deployment: Deployment, micro_batches: Count
+    memory: TrainingMemory, stage: int, step: Training, where: Deployment, engine: Engine, micro_batches: Count
 ) -> TrainingMemory:
-    """With the micro-batches in flight of a stage, and what has no room of state that is paged with the host."""
-    kept = memory.keeping(_kept(step, stage, deployment.layout, micro_batches), step)
-    return kept.resident(deployment.chip.capacity) if step.optimizer.paged else kept
+    """With the micro-batches in flight of a stage; gradients as they come where a step has one and no buffer of them.
+
+    And without what has no room of state that is paged with the host.
+    """
+    kept = memory.keeping(_kept(step, stage, where.layout, micro_batches), step)
+    if where.layout.pp == 1 and (step.optimizer_in_backward or engine.id in EAGER):
+        kept = kept.either(micro_batches == 1, kept.as_made())
+    return kept.resident(where.chip.capacity) if step.optimizer.paged else kept
 
 
 def _kind(rank: Model) -> object:
@@ -878,12 +886,12 @@ def _first(wrong: Count, *values: Count) -> tuple[int, ...]:
     return tuple(int(a.flat[place]) for a in arrays[1:])
 
 
-def of_whole_shape(model: Model, step: Training, on: Machine) -> Deployment:
+def of_whole_shape(model: Model, step: Training, on: Machine, engine: Engine) -> Deployment:
     """The whole machine under the first layout that the batch divides into and that fits."""
 
     def holds(deployment: Deployment) -> bool:
         try:
-            return has_room(model, step, deployment)
+            return has_room(model, step, deployment, engine)
         except InputError:  # a batch that does not divide
             return False
 
@@ -904,7 +912,7 @@ def divides(model: Model, step: Training, deployment: Deployment) -> bool:
     return True
 
 
-def has_room(model: Model, step: Training, deployment: Deployment) -> bool:
+def has_room(model: Model, step: Training, deployment: Deployment, engine: Engine) -> bool:
     """Whether the first and the last stage fit, without the times. Raises InputError as `train` does."""
     layout, micro = deployment.layout, with_batch(step, step.micro_batch)
     micro_batches = check(model, step, layout)
@@ -912,7 +920,7 @@ def has_room(model: Model, step: Training, deployment: Deployment) -> bool:
     copies = copies_of(ranks, step)
     for stage in {0, layout.pp - 1}:
         memory = _stage_memory(ranks[stage], copies[stage], micro, layout)
-        memory = _of_stage(memory, stage, step, deployment, micro_batches)
+        memory = _of_stage(memory, stage, step, deployment, engine, micro_batches)
         if some(memory.total > deployment.chip.capacity):
             return False
     return True

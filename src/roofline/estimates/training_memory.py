@@ -11,6 +11,7 @@ from roofline.estimates.span import shaped
 from roofline.estimates.training_working import (
     Parameters,
     Working,
+    ending_of,
     largest_matrix,
     parameters,
     peak_of,
@@ -31,8 +32,6 @@ from roofline.work.training import Training, forward_ops, kept_by, with_options
 CONTEXT = 0.6e9
 """Bytes of a CUDA context, and below of one communicator's buffers: assumptions (formulas 0.5-0.6 and 0.3-0.4 GB)."""
 COMMUNICATOR = 0.35e9
-OFFLOADED = 1.0
-"""Micro-batches whose activations stay on the chip where the others' are in the host's memory: the one under way."""
 RESERVED = 0.96
 """What is allocated, in what the allocator reserves from the device: fragmentation."""
 
@@ -43,8 +42,9 @@ class TrainingMemory(Figured):
 
     `weights`, `gradients`, `optimizer`: a rank's share of what ZeRO shares out. `activations`: kept by the
     micro-batches in flight; `each` of them keeps that much. `working`: what the peak of the backward pass needs
-    besides (`peak_of`). `fragments`: blocks that are free, and too small for what comes after. `context`: the runtime
-    and its communicators, outside the allocator.
+    besides (`peak_of`), and `ending` what the end of that pass does. `under_way`: of `each`, what two layers keep,
+    the most that is there of activations that live with the host. `fragments`: blocks that are free, and too small
+    for what comes after. `context`: the runtime and its communicators, outside the allocator.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -62,6 +62,8 @@ class TrainingMemory(Figured):
     each: Count
     in_flight: Count
     fragments: Count = 0
+    ending: Count = 0
+    under_way: Count = 0
 
     @property
     def allocated(self) -> Count:
@@ -84,16 +86,36 @@ class TrainingMemory(Figured):
         return replace(self, optimizer=least(self.optimizer, most(room, 0)))
 
     def keeping(self, in_flight: Count, micro: Training) -> TrainingMemory:
-        """The same with so many micro-batches in flight; all but one of them in the host's memory where offloaded."""
-        resident = least(in_flight, OFFLOADED) if "activations" in micro.offload else in_flight
-        return replace(self, activations=resident * self.each, in_flight=in_flight)
+        """The same with so many micro-batches in flight; what they keep in the host's memory where offloaded.
+
+        Then a layer is under way and another travels (TransformerEngine, pytorch/cpu_offload.py; torchtune,
+        training/_activation_offloading.py).
+        """
+        kept = in_flight * self.each
+        return replace(
+            self, activations=least(kept, self.under_way) if "activations" in micro.offload else kept,
+            in_flight=in_flight,
+        )  # fmt: skip
+
+    def as_made(self) -> TrainingMemory:
+        """The same where no buffer holds gradients: at the loss there is none, and at the end all are.
+
+        PyTorch gives them up after a step (`Optimizer.zero_grad`, set_to_none), so that of one micro-batch a step they
+        come while activations go. The terms are those of whichever of the two moments needs more.
+        """
+        last = self.gradients + self.ending > self.activations + self.working
+        return replace(
+            self, gradients=where(last, self.gradients, 0), activations=where(last, 0, self.activations),
+            working=where(last, self.ending, self.working), fragments=where(last, 0, self.fragments),
+        )  # fmt: skip
 
     def beside(self, other: TrainingMemory) -> TrainingMemory:
         """Of a rank that holds another stage too, whose micro-batches are half of those in flight."""
         return replace(
             self, weights=self.weights + other.weights, gradients=self.gradients + other.gradients,
             optimizer=self.optimizer + other.optimizer, working=most(self.working, other.working),
-            each=(self.each + other.each) / 2,
+            each=(self.each + other.each) / 2, fragments=most(self.fragments, other.fragments),
+            under_way=most(self.under_way, other.under_way),
         )  # fmt: skip
 
     def on(self, capacity: float) -> Memory:
@@ -105,9 +127,12 @@ class TrainingMemory(Figured):
 
     def fuller(self, other: TrainingMemory) -> TrainingMemory:
         """The larger of two, element by element."""
-        mine = self.total >= other.total
+        return other.either(self.total >= other.total, self)
+
+    def either(self, condition: Count, other: TrainingMemory) -> TrainingMemory:
+        """The other where the condition holds, element by element."""
         names = [f.name for f in fields(self)]
-        return TrainingMemory(**{name: where(mine, getattr(self, name), getattr(other, name)) for name in names})
+        return TrainingMemory(**{name: where(condition, getattr(other, name), getattr(self, name)) for name in names})
 
     def shaped(self, shape: tuple[int, ...]) -> TrainingMemory:
         """Plain numbers where the shape is (), else arrays of that shape."""
@@ -207,14 +232,18 @@ def memory_of(
     """
     precision, zero, learning = micro.precision, layout.zero, trained(rank)
     layers = [(layer_bytes(block.modules, micro) if known is None else known[id(block)], n) for block, n in rank.blocks]
-    each = _kept_of(layers, micro)
+    each = kept_of(layers, micro)
+    one = each / most(1, sum(int(n) for _, n in layers))
     streams: Count = 0
     for layer, _ in layers:
         streams = most(streams, layer.widest + layer.again)
     logits = _logits_of(rank, micro)
     ends = [precision.other.bytes(largest_matrix(modules)) for modules in (rank.head, rank.embedding)]
     loss = kept_bytes(rank.head, micro) + _loss_shared_out(rank, micro, layout)
-    working = peak_of(Working(streams, loss, logits, *ends), rank, micro, layout, each)
+    if micro.loss == "chunked":  # the gradient of the head's weights so far, and that of a part
+        loss = loss + 2 * ends[0]
+    needs = Working(streams, loss, logits, *ends)
+    working = peak_of(needs, rank, micro, layout, each)
     groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
     shared = sharing(micro, layout)
     away = micro.offload
@@ -223,11 +252,12 @@ def memory_of(
     memory = TrainingMemory(
         weights, _gradients_of(rank, micro, shared), state, 0, working, CONTEXT + COMMUNICATOR * groups, each, 0,
         logits if micro.loss == "eager" and precision.activations.bits < 32 else 0,
+        ending_of(needs, rank, micro, layout) + one, 2 * one,
     )  # fmt: skip
     return memory.keeping(in_flight, micro)
 
 
-def _kept_of(layers: Sequence[tuple[LayerBytes, Count]], micro: Training) -> Count:
+def kept_of(layers: Sequence[tuple[LayerBytes, Count]], micro: Training) -> Count:
     """Bytes that the layers of a rank keep of one micro-batch; where some alone are run again, in equal shares."""
     number = sum(int(n) for _, n in layers)
     again = layers_again(number, micro.recompute_layers, micro.recompute_every)

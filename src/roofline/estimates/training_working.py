@@ -165,6 +165,21 @@ def peak_of(working: Working, rank: Model, micro: Training, layout: Layout, each
     return WORKSPACES + outside + most(most(ahead + loss, backward), working.table + working.head - each)
 
 
+def ending_of(working: Working, rank: Model, micro: Training, layout: Layout) -> Count:
+    """Bytes besides all gradients at the end of the backward pass, in that of a first layer.
+
+    What FSDP's root holds is gathered still, and its gradients are not reduced yet.
+    """
+    if layout.zero < 3:
+        return WORKSPACES + working.streams
+    ends = [(x, 1) for x in (*rank.embedding, *rank.head)]
+    unit: Count = 0
+    for block, _ in rank.blocks:
+        once = [(module, 1) for module in block.modules]
+        unit = most(unit, 2 * _gathered(once, micro, layout) + _whole_unit(once, micro, layout))
+    return WORKSPACES + _gathered(ends, micro, layout) + _whole_unit(ends, micro, layout) + unit + working.streams
+
+
 def _gathered(modules: ModuleCounts, micro: Training, layout: Layout) -> Count:
     """Bytes of weights that are gathered."""
     return total_bytes(travelling(modules, micro), layout, False)
@@ -204,9 +219,13 @@ def reduced_in(micro: Training) -> Format:
 
 
 def largest_matrix(modules: Iterable[m.Module]) -> Count:
-    """Elements of the largest matrix that learns."""
+    """Elements of the largest matrix that learns, that of a head that shares the embedding's too."""
     size: Count = 0
     for module in modules:
-        if not module.frozen and isinstance(module, (m.Linear, m.Embedding, m.Experts, m.ExpertLinear)):
+        if module.frozen:
+            continue
+        if isinstance(module, m.Linear) and module.part == "head":
+            size = most(size, module.inputs * module.outputs)
+        elif isinstance(module, (m.Linear, m.Embedding, m.Experts, m.ExpertLinear)):
             size = most(size, module.matrix)
     return size

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from roofline.model.checks import count, flag
 from roofline.model.errors import InputError, nearest, not_one_of
-from roofline.model.maths import Count, least, some
+from roofline.model.maths import Count, ceil_div, least, some
 from roofline.model.modules import Module
 from roofline.model.table import KindTable
 from roofline.work import ops as o
@@ -28,7 +28,9 @@ RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 OFFLOADS = ("optimizer", "activations", "parameters", "gradients")
 TRAVELS = ("fp32", "bf16", "fp16", "fp8")
 """Formats in which weights are gathered; gradients are reduced in all of them but the last."""
-LossKind: TypeAlias = Literal["in-place", "eager", "compiled", "fused"]
+LossKind: TypeAlias = Literal["in-place", "eager", "compiled", "chunked", "fused"]
+CHUNKS = 8
+"""Parts of a chunked loss (torchtune, modules/loss/ce_chunked_output_loss.py)."""
 LOSSES: tuple[LossKind, ...] = get_args(LossKind)
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
 
@@ -45,12 +47,12 @@ class Training(Step):
     the logits and an fp32 copy that becomes softmax and gradient (Megatron-LM,
     core/tensor_parallel/cross_entropy.py); eager, three times fp32 at the peak, which is in its backward pass: the
     log-softmax, the gradient of it and that of the logits (PyTorch's `cross_entropy(logits.float(), …)`); compiled,
-    the logits and their gradient, what is in fp32 living in registers (Inductor's fused kernels); fused, none, made
-    and used piece by piece (arXiv:2410.10989 §3.2). `recipe` and `optimizer`: the formats that weights, gradients
-    and their state are kept in. `micro_batch`: sequences that pass together; `schedule`: the order in which
-    pipeline stages take them; `overlap`: gradients and gathered weights travel while the passes run. `offload`:
-    what lives in the host's memory, the `optimizer` state, `activations`, `parameters` (a rank's share) or
-    `gradients`.
+    the logits and their gradient, what is in fp32 living in registers (Inductor's fused kernels); chunked, the
+    logits and an eighth of their gradient (torchtune's `CEWithChunkedOutputLoss`, compiled); fused, none, made and
+    used piece by piece (arXiv:2410.10989 §3.2). `recipe` and `optimizer`: the formats that weights, gradients and
+    their state are kept in. `micro_batch`: sequences that pass together; `schedule`: the order in which pipeline
+    stages take them; `overlap`: gradients and gathered weights travel while the passes run. `offload`: what lives
+    in the host's memory, the `optimizer` state, `activations`, `parameters` (a rank's share) or `gradients`.
 
     `lengths`: sequences of which each of the batch is packed, (length, how many); tokens attend within their own.
     `reshard`: weights gathered for the forward pass are given up until the backward (FSDP's reshard_after_forward).
@@ -253,12 +255,14 @@ def loss(head: o.MatMul, step: Training) -> o.Op:
     and the cast reads 2 and writes 1. What is kept: see `Training`; logits that are in fp32 already have no copy of it.
     """
     once = 1 if step.fused_loss else 4
-    stream, single = {"fused": (0, 0), "compiled": (2, 0), "eager": (0, 3)}.get(step.loss or "in-place", (1, 1))
+    kinds = {"fused": (0, 0), "compiled": (2, 0), "chunked": (1, 0), "eager": (0, 3)}
+    stream, single = kinds.get(step.loss or "in-place", (1, 1))
     if single == 1 and step.precision.activations.bits >= 32:
         single = 0
+    part = ceil_div(head.output, CHUNKS) if step.loss == "chunked" else 0
     return o.Loss(
         name="loss", rows=head.m, width=head.n, input=once * head.output, output=(once - 1) * head.output,
-        kept=stream * head.output, single=single * head.output,
+        kept=stream * head.output + part, single=single * head.output,
     )  # fmt: skip
 
 
