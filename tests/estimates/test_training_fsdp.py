@@ -261,6 +261,11 @@ def test_layers_that_are_run_again(most: int | None, every: int | None, layers: 
     assert some.model_flops == none.model_flops
 
 
+def test_nothing_is_said_of_what_frees_memory() -> None:
+    assert step(recompute="op").notes == ()
+    assert step(recompute="selective").notes != ()
+
+
 def test_a_layer_that_is_run_again_is_there_once() -> None:
     (block, _) = LLAMA.blocks[0]
     full, none = (layer_bytes(block.modules, rl.training(1, 512, recompute=r)) for r in ("full", "none"))

@@ -36,7 +36,6 @@ from roofline.estimates.step import Estimate, check_context
 from roofline.estimates.training_memory import (
     LayerBytes,
     TrainingMemory,
-    kept_bytes,
     kept_of,
     layer_bytes,
     memory_of,
@@ -369,7 +368,9 @@ LITTLE = 0.01
 
 def _blocks_keep(stages: Iterable[Stage], micro: Training) -> Any:
     """Bytes that the layers of all stages keep of one micro-batch."""
-    return np.asarray(sum(n * kept_bytes(block.modules, micro) for s in stages for block, n in s.rank.blocks), float)
+    return np.asarray(
+        sum(n * layer_bytes(block.modules, micro).kept for s in stages for block, n in s.rank.blocks), float
+    )
 
 
 def _flops(model: Model, step: Training, counting: Counting = STANDARD) -> Count:
