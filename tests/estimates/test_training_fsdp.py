@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import roofline as rl
@@ -313,3 +314,26 @@ def test_gradients_are_reduced_as_the_recipe_keeps_them() -> None:
     assert reduced_in(rl.training(1, 1)) == FORMATS["fp32"]
     assert reduced_in(rl.training(1, 1, recipe="bf16-gradients")) == FORMATS["bf16"]
     assert reduced_in(rl.training(1, 1, reduce_format="fp16")) == FORMATS["fp16"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"recompute": "full"}, {"recompute": "op", "reshard": False, "no_sync": True},
+        {"optimizer": "paged-adamw", "engine": "megatron"}, {"recompute": "full", "recompute_every": 3, "lora": 8},
+        {"offload": "activations,gradients,parameters"}, {"gather_format": "fp8", "recipe": "fp8-primary"},
+    ],
+)  # fmt: skip
+def test_arrays_are_as_their_elements(options: dict[str, Any]) -> None:
+    """Of batches, so that gradients come with activations in the first alone; of degrees, one of which is 1."""
+    layouts = [{"tp": t, "dp": 8 // t, "zero": 3, "sp": True} for t in (1, 2, 4)]
+    given = {**GIVEN, **options}
+    many = rl.train(LLAMA, **{**given, "batch": np.array([8, 16])}, layout="dp=8,zero=3")
+    ones = [rl.train(LLAMA, **{**given, "batch": b}, layout="dp=8,zero=3") for b in (8, 16)]
+    spread = {**layouts[0], "tp": np.array([1, 2, 4]), "dp": np.array([8, 4, 2])}
+    wide = rl.train(LLAMA, **given, layout=spread)
+    each = [rl.train(LLAMA, **given, layout=layout) for layout in layouts]
+    for several, alone in ((many, ones), (wide, each)):
+        assert several.time == pytest.approx([e.time for e in alone])
+        for term in ("gradients", "optimizer", "activations", "working", "total"):
+            assert getattr(several.fullest, term) == pytest.approx([getattr(e.fullest, term) for e in alone])

@@ -73,8 +73,8 @@ def _parts(op: o.MatMul, widths: tuple[Count, Count, Count]) -> tuple[Count, ...
 
 
 def _sent(op: o.Communicate) -> Count:
-    """Elements that a reduce-scatter leaves on a rank."""
-    return ceil_div(op.elements, op.ranks)
+    """Elements that a reduce-scatter leaves on a rank, none where it is of one rank."""
+    return ceil_div(op.elements, op.ranks) * ((op.ranks > 1) * 1)
 
 
 def again_by_op(forward: Sequence[o.Op]) -> Iterator[o.Op]:
