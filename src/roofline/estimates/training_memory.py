@@ -33,8 +33,8 @@ CONTEXT = 0.6e9
 """Bytes of a CUDA context, and below of one communicator's buffers: assumptions (formulas 0.5-0.6 and 0.3-0.4 GB)."""
 COMMUNICATOR = 0.35e9
 RESERVED = 0.96
-"""What is allocated, in what the allocator reserves from the device: 0.93 to 0.97 in SimuMax's runs on 8 B200, where both
-are measured; the rest is fragmentation."""
+"""What is allocated, in what the allocator reserves from the device: 0.93 to 0.97 in SimuMax's runs on 8 B200, where
+both are measured; the rest is fragmentation."""
 
 
 @dataclass(frozen=True)
