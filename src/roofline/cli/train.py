@@ -45,6 +45,14 @@ def train(
     loss: str | None = None,
     fused_loss: Switch = False,
     no_overlap: Switch = False,
+    recompute_layers: Whole = None,
+    recompute_every: Whole = None,
+    lengths: str | None = None,
+    no_reshard: Switch = False,
+    no_sync: Switch = False,
+    gather_format: str | None = None,
+    reduce_format: str | None = None,
+    optimizer_in_backward: Switch = False,
     engine: str = "megatron",
     law: LawName = "calibrated",
     run_tokens: float | None = None,
@@ -75,27 +83,46 @@ def train(
     schedule:
         Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe`.
     recompute:
-        `none`, `selective` (attention's core), `full`, or names of modules, each with a comma behind it.
+        `none`, `selective` (attention's core), `op` (every second product, and all that is no product or attention),
+        `full`, or names of modules, each with a comma behind it.
     recipe:
         Formats of products, weights, gradients and master: `bf16`, `bf16-gradients`, `bf16-pure`, `fp16`, `fp32`,
-        `fp8`, `fp8-block`, `mxfp8`, `nvfp4`, `qlora` (with --lora).
+        `fp8`, `fp8-block`, `mxfp8`, `nvfp4`, `qlora` (with --lora); `bf16-mixed` and `fp8-mixed` (fp32 weights that
+        are gathered in bf16: FSDP), `fp8-primary` (matrices of layers kept in fp8).
     optimizer:
-        `adamw`, `adamw-bf16`, `adam8bit`, `adafactor`, `muon`, `momentum`, `sgd`.
+        `adamw`, `adamw-bf16`, `adam8bit`, `adafactor`, `muon`, `momentum`, `sgd`; `paged-adamw`, `paged-adam8bit`
+        (state in the host's memory where there is no room).
     lora:
         Rank of adapters on frozen weights.
     drafts:
         Multi-token-prediction layers that learn too.
     offload:
-        What lives in the host's memory: `optimizer`, `activations`.
+        What lives in the host's memory: `optimizer`, `activations`, `parameters` (zero=3), `gradients` (zero=2, 3).
     no_flash:
         Attention kernel by kernel, its scores in memory.
     loss:
-        How cross-entropy keeps its logits: `in-place` (6 bytes each, Megatron-LM), `eager` (10, PyTorch), `fused` (0);
-        the engine's own where not given.
+        How cross-entropy keeps its logits: `in-place` (6 bytes each, Megatron-LM), `eager` (12, PyTorch), `compiled`
+        (4), `chunked` (2.25), `fused` (0); the engine's own where not given.
     fused_loss:
         The same as `--loss fused`.
     no_overlap:
         Gradients and gathered weights travel before and after the passes, not beside them.
+    recompute_layers:
+        Layers of each stage that are run again, the others not.
+    recompute_every:
+        The same of each second, third … layer.
+    lengths:
+        Sequences that are packed into one, such as `4096,512x8`: they add up to --tokens.
+    no_reshard:
+        With zero=3, weights gathered for the forward pass stay for the backward (reshard_after_forward=False).
+    no_sync:
+        With zero=2 or 3, gradients are kept whole over the micro-batches of a step, and reduced once.
+    gather_format:
+        In which weights are gathered: `fp32`, `bf16`, `fp16`, `fp8` (matrices of layers); the recipe's own else.
+    reduce_format:
+        In which gradients are reduced: `fp32`, `bf16`, `fp16`; the recipe's own else.
+    optimizer_in_backward:
+        A gradient is used as soon as it is there, and gone; with one micro-batch a step.
     engine:
         Whose slow-downs under lasting load: `megatron`, `fsdp`, or `none`.
     run_tokens:
@@ -136,6 +163,9 @@ def train(
         built, batch=batch, tokens=tokens, lora=lora, drafts=drafts, on=on, layout=layout, engine=engine, law=law,
         recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss, loss=loss,
         micro_batch=micro_batch, schedule=schedule, overlap=not no_overlap, offload=",".join(offload or ()),
+        recompute_layers=recompute_layers, recompute_every=recompute_every, lengths=lengths, reshard=not no_reshard,
+        no_sync=no_sync, gather_format=gather_format, reduce_format=reduce_format,
+        optimizer_in_backward=optimizer_in_backward,
     )  # fmt: skip
     run = None
     if run_tokens is not None:

@@ -22,9 +22,10 @@ from roofline.estimates.training_passes import offloaded, passes_of, run_passes,
 from roofline.estimates.training_replicas import between_replicas
 from roofline.estimates.training_scale import waiting_of
 from roofline.estimates.training_shapes import (
+    EAGER,
     check,
     copies_of,
-    kept_in_flight,
+    memory_in_flight,
     of_whole_shape,
     stage_kind,
     stage_memory,
@@ -42,8 +43,6 @@ from roofline.model.model import Model
 from roofline.model.quantization.asked import formats_of
 from roofline.work.training import RECOMPUTE, Training, training, with_batch, with_options
 
-EAGER = frozenset({"fsdp"})
-"""Engines whose loss is PyTorch's own, kernel by kernel."""
 CHOICES = ("recompute", "recipe", "optimizer", "schedule", "offload", "loss")
 """Options of a training step that may be lists."""
 
@@ -55,11 +54,12 @@ def train(
 
     `batch` sequences of `tokens` tokens, of all replicas together. `lora`: rank of adapters on frozen weights;
     `drafts`: multi-token-prediction layers that learn too. Options are those of `training` (recompute, recipe,
-    optimizer, flash, loss, fused_loss, micro_batch, schedule, overlap, offload) and the settings of `Settings`, the
-    engine Megatron-LM where not given. Without a layout a machine of several chips is used whole: ZeRO-1 replicas, then
-    tensor parallelism in a node, then stages, the first that fits. Numbers may be arrays, which broadcast; of lists of
-    settings, or of options but flash, fused_loss and overlap, a `Grid`. A list of names to run again, or to offload, is
-    one setting.
+    optimizer, flash, loss, fused_loss, micro_batch, schedule, overlap, offload, recompute_layers, recompute_every,
+    lengths, reshard, no_sync, gather_format, reduce_format, optimizer_in_backward) and the settings of `Settings`,
+    the engine Megatron-LM where not given. Without a layout a machine of several chips is used whole: ZeRO-1
+    replicas, then tensor parallelism in a node, then stages, the first that fits. Numbers may be arrays, which
+    broadcast; of lists of settings, or of recompute, recipe, optimizer, schedule, offload and loss, a `Grid`. A
+    list of names to run again, or to offload, is one setting.
     Raises InputError where the batch does not divide into micro-batches of every replica, tokens into context-parallel
     ranks, a degree what it shares out, or where the sequence is longer than the context.
     """
@@ -97,7 +97,9 @@ def _estimate(
         step = with_options(step, overlap=software.overlaps)
     if step.loss is None:
         step = with_options(step, loss="eager" if software.id in EAGER else "in-place")
-    deployment = deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on)
+    deployment = (
+        deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on, software)
+    )
     spread, micro = deployment.layout, with_batch(step, step.micro_batch)
     for name in ("redundant", "overlap"):
         if getattr(spread, name):
@@ -113,17 +115,17 @@ def _estimate(
     for i, (rank, copy) in enumerate(zip(ranks, copies_of(ranks, step), strict=True)):
         kind = stage_kind(rank), copy and stage_kind(copy)
         if kind not in kinds:
-            alone = passes_of(rank, sections, micro, spread, contention)
+            alone = passes_of(rank, sections.running_again(rank, micro), micro, spread, contention)
             alone = offloaded(alone, rank, known, micro, deployment.chip)
             kinds[kind] = Stage(i, rank, alone, stage_memory(rank, copy, micro, spread, known), copy)
         order.append(kinds[kind])
     passes = run_passes(step, [stage.passes for stage in order], micro_batches, spread.vp)
     stages = tuple(
-        replace(stage, number=i, memory=stage.memory.keeping(kept_in_flight(step, i, spread, micro_batches), micro))
+        replace(stage, number=i, memory=memory_in_flight(stage.memory, i, step, deployment, software, micro_batches))
         for i, stage in enumerate(order)
     )
     reduction, gathering = between_replicas(list(kinds.values()), deployment, step, micro_batches, contention)
-    update = update_of(list(kinds.values()), asked, step)
+    update = update_of(stages if step.optimizer.paged else list(kinds.values()), asked, step)
     waiting = waiting_of(passes + reduction + gathering + update, spread.chips, asked.target)
     parts = (passes, reduction, gathering, update, waiting)
     return TrainingEstimate(asked, step, micro_batches, stages, *parts, sections)

@@ -94,7 +94,7 @@ def _tried(estimate: TrainingEstimate, on: Machine, chosen: tuple[TrainingRemedy
         for _, spread, run in chosen:
             layout = replace(layout, **spread)
             step = with_options(step, **run)
-        if not has_room(asked.model, step, deploy(on, layout)):
+        if not has_room(asked.model, step, deploy(on, layout), asked.engine):
             return None
         other: TrainingEstimate = train_step(
             asked.model, step, on=on, layout=layout, engine=asked.engine, law=asked.law

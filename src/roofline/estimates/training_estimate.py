@@ -20,7 +20,7 @@ from roofline.estimates.span import Span, shaped
 from roofline.estimates.step import Estimate
 from roofline.estimates.training_memory import (
     TrainingMemory,
-    kept_bytes,
+    layer_bytes,
 )
 from roofline.estimates.training_passes import Passes, Sections, stage_times
 from roofline.estimates.training_scale import known_interval
@@ -33,6 +33,7 @@ from roofline.model.maths import Count
 from roofline.model.model import Model
 from roofline.result import Figured, Flag, Units, Word
 from roofline.work.analysis import analyze
+from roofline.work.checkpointing import layers_again
 from roofline.work.counting import SQUARE, STANDARD, Counting
 from roofline.work.training import Training, with_batch, with_options
 
@@ -80,7 +81,8 @@ class TrainingEstimate(Deployed):
         "recompute": "", "loss": "", "schedule": "", "batch": "", "batch_per_replica": "", "tokens_each": "",
         "micro_batch": "", "micro_batches": "", "time": "s",
         "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "waiting": "s", "bubble": "share",
-        "model_flops": "FLOP", "hardware_flops": "FLOP", "mfu": "share", "mfu_palm": "share", "hfu": "share", "tokens_per_second": "tokens/s",
+        "model_flops": "FLOP", "hardware_flops": "FLOP", "mfu": "share", "mfu_palm": "share", "hfu": "share",
+        "tokens_per_second": "tokens/s",
         "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s", "grade": "", "notes": "", "stages": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"time": "span"}
@@ -126,7 +128,7 @@ class TrainingEstimate(Deployed):
     @property
     def batch(self) -> Count:
         """Sequences of one step, of all replicas."""
-        return self.step.queries[0].count
+        return self.step.batch
 
     @property
     def batch_per_replica(self) -> Count:
@@ -136,7 +138,7 @@ class TrainingEstimate(Deployed):
     @property
     def tokens_each(self) -> Count:
         """Tokens of a sequence."""
-        return self.step.queries[0].new
+        return self.step.tokens_each
 
     @property
     def micro_batch(self) -> Count:
@@ -207,7 +209,14 @@ class TrainingEstimate(Deployed):
     @cached_property
     def hardware_flops(self) -> Count:
         """FLOPs of one step, what is run again included, and masked pairs where attention runs kernel by kernel."""
-        return _flops(self.model, self.step, STANDARD if self.step.flash else SQUARE)
+        counting = STANDARD if self.step.flash else SQUARE
+        every = _flops(self.model, self.step, counting)
+        if self.step.recompute_layers is None and self.step.recompute_every is None:
+            return every
+        plain = _flops(self.model, with_options(self.step, recompute="none"), counting)
+        layers = [s.layers for s in self.stages]
+        again = sum(layers_again(n, self.step.recompute_layers, self.step.recompute_every) for n in layers)
+        return plain + (every - plain) * again / sum(layers)
 
     @cached_property
     def model_flops(self) -> Count:
@@ -307,10 +316,12 @@ LITTLE = 0.01
 
 def _blocks_keep(stages: Iterable[Stage], micro: Training) -> Any:
     """Bytes that the layers of all stages keep of one micro-batch."""
-    return np.asarray(sum(n * kept_bytes(block.modules, micro) for s in stages for block, n in s.rank.blocks), float)
+    return np.asarray(
+        sum(n * layer_bytes(block.modules, micro).kept for s in stages for block, n in s.rank.blocks), float
+    )
 
 
 def _flops(model: Model, step: Training, counting: Counting = STANDARD) -> Count:
     """FLOPs of a step, by what one sequence takes: every sequence is as long."""
     one = analyze(model, with_batch(step, 1), counting=counting).flops
-    return one * step.queries[0].count
+    return one * step.batch

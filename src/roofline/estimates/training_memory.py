@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from roofline.estimates.memory import Memory
 from roofline.estimates.span import shaped
+from roofline.estimates.training_working import (
+    Parameters,
+    Working,
+    ending_of,
+    largest_matrix,
+    parameters,
+    peak_of,
+    reduced_in,
+    stored,
+    total_bytes,
+)
 from roofline.layout.layout import Layout
 from roofline.model import modules as m
-from roofline.model.formats import FORMATS, Format
 from roofline.model.maths import Count, ceil_div, is_array, least, most, where
 from roofline.model.model import Model
 from roofline.result import Figured, Units
 from roofline.work import ops as o
+from roofline.work.checkpointing import by_op, layers_again
 from roofline.work.lower import lower
-from roofline.work.recipe import TRAINABLE
-from roofline.work.training import Training, kept_by
+from roofline.work.training import Training, forward_ops, kept_by, with_options
 
 CONTEXT = 0.6e9
 """Bytes of a CUDA context, and below of one communicator's buffers: assumptions (formulas 0.5-0.6 and 0.3-0.4 GB)."""
 COMMUNICATOR = 0.35e9
-OFFLOADED = 1.0
-"""Micro-batches whose activations stay on the chip where the others' are in the host's memory: the one under way."""
 RESERVED = 0.96
-"""What is allocated, in what the allocator reserves from the device: fragmentation."""
+"""What is allocated, in what the allocator reserves from the device: 0.93 to 0.97 in SimuMax's runs on 8 B200, where
+both are measured; the rest is fragmentation."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +43,14 @@ class TrainingMemory(Figured):
 
     `weights`, `gradients`, `optimizer`: a rank's share of what ZeRO shares out. `activations`: kept by the
     micro-batches in flight; `each` of them keeps that much. `working`: what the peak of the backward pass needs
-    besides: the streams of the widest op or their gradients, a layer that is run again, gathered weights, logits, the
-    gradient of the embedding before it is added up. `context`: the runtime and its communicators, outside the
-    allocator.
+    besides (`peak_of`), and `ending` what the end of that pass does. `under_way`: of `each`, what two layers keep,
+    the most that is there of activations that live with the host. `fragments`: blocks that are free, and too small
+    for what comes after. `context`: the runtime and its communicators, outside the allocator.
     """
 
     FIGURES: ClassVar[Units] = {
-        **dict.fromkeys(("weights", "gradients", "optimizer", "activations", "working", "allocated", "context"), "B"),
+        **dict.fromkeys(("weights", "gradients", "optimizer", "activations", "working", "allocated"), "B"),
+        "reserved": "B", "context": "B",
         "total": "B", "each": "B", "in_flight": "",
     }  # fmt: skip
 
@@ -52,6 +62,9 @@ class TrainingMemory(Figured):
     context: Count
     each: Count
     in_flight: Count
+    fragments: Count = 0
+    ending: Count = 0
+    under_way: Count = 0
 
     @property
     def allocated(self) -> Count:
@@ -59,21 +72,51 @@ class TrainingMemory(Figured):
         return self.weights + self.gradients + self.optimizer + self.activations + self.working
 
     @property
+    def reserved(self) -> Count:
+        """What the framework's allocator has taken from the device."""
+        return (self.allocated + self.fragments) / RESERVED
+
+    @property
     def total(self) -> Count:
         """What the device must have: reserved by the allocator, and outside it."""
-        return self.allocated / RESERVED + self.context
+        return self.reserved + self.context
+
+    def resident(self, capacity: Count) -> TrainingMemory:
+        """The same with the pages of the optimizer's state in the host's memory that the device has no room for."""
+        room = (capacity - self.context) * RESERVED - (self.allocated - self.optimizer) - self.fragments
+        return replace(self, optimizer=least(self.optimizer, most(room, 0)))
 
     def keeping(self, in_flight: Count, micro: Training) -> TrainingMemory:
-        """The same with so many micro-batches in flight; all but one of them in the host's memory where offloaded."""
-        resident = least(in_flight, OFFLOADED) if "activations" in micro.offload else in_flight
-        return replace(self, activations=resident * self.each, in_flight=in_flight)
+        """The same with so many micro-batches in flight; what they keep in the host's memory where offloaded.
+
+        Then a layer is under way and another travels (TransformerEngine, pytorch/cpu_offload.py; torchtune,
+        training/_activation_offloading.py).
+        """
+        kept = in_flight * self.each
+        return replace(
+            self, activations=least(kept, self.under_way) if "activations" in micro.offload else kept,
+            in_flight=in_flight,
+        )  # fmt: skip
+
+    def as_made(self) -> TrainingMemory:
+        """The same where no buffer holds gradients: at the loss there is none, and at the end all are.
+
+        PyTorch gives them up after a step (`Optimizer.zero_grad`, set_to_none), so that of one micro-batch a step they
+        come while activations go. The terms are those of whichever of the two moments needs more.
+        """
+        last = self.gradients + self.ending > self.activations + self.working
+        return replace(
+            self, gradients=where(last, self.gradients, 0), activations=where(last, 0, self.activations),
+            working=where(last, self.ending, self.working), fragments=where(last, 0, self.fragments),
+        )  # fmt: skip
 
     def beside(self, other: TrainingMemory) -> TrainingMemory:
         """Of a rank that holds another stage too, whose micro-batches are half of those in flight."""
         return replace(
             self, weights=self.weights + other.weights, gradients=self.gradients + other.gradients,
             optimizer=self.optimizer + other.optimizer, working=most(self.working, other.working),
-            each=(self.each + other.each) / 2,
+            each=(self.each + other.each) / 2, fragments=most(self.fragments, other.fragments),
+            under_way=most(self.under_way, other.under_way),
         )  # fmt: skip
 
     def on(self, capacity: float) -> Memory:
@@ -85,64 +128,16 @@ class TrainingMemory(Figured):
 
     def fuller(self, other: TrainingMemory) -> TrainingMemory:
         """The larger of two, element by element."""
-        mine = self.total >= other.total
+        return other.either(self.total >= other.total, self)
+
+    def either(self, condition: Count, other: TrainingMemory) -> TrainingMemory:
+        """The other where the condition holds, element by element."""
         names = [f.name for f in fields(self)]
-        return TrainingMemory(**{name: where(mine, getattr(self, name), getattr(other, name)) for name in names})
+        return TrainingMemory(**{name: where(condition, getattr(other, name), getattr(self, name)) for name in names})
 
     def shaped(self, shape: tuple[int, ...]) -> TrainingMemory:
         """Plain numbers where the shape is (), else arrays of that shape."""
         return TrainingMemory(**{f.name: shaped(getattr(self, f.name), shape) for f in fields(self)})
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """Parameters of a rank: those of experts apart, because fewer ranks hold copies of them."""
-
-    dense: Count
-    experts: Count
-
-    def bytes(self, fmt: Format, layout: Layout, shared: bool) -> Count:
-        """Bytes of one value a parameter; `shared`: shared out over the ranks that hold copies."""
-        if not shared:
-            return fmt.bytes(self.dense + self.experts)
-        dense, experts = ceil_div(self.dense, layout.sharers), ceil_div(self.experts, layout.expert_sharers)
-        return fmt.bytes(dense) + fmt.bytes(experts)
-
-
-def parameters(modules: Iterable[tuple[m.Module, Count]]) -> Parameters:
-    """The parameters of modules, each with the number of times it stands there."""
-    dense: Count = 0
-    experts: Count = 0
-    for module, n in modules:
-        if isinstance(module, m.Experts):
-            experts = experts + n * module.parameters
-        else:
-            dense = dense + n * module.parameters
-    return Parameters(dense, experts)
-
-
-def stored(modules: Iterable[tuple[m.Module, Count]], step: Training) -> Mapping[Format, Parameters]:
-    """Parameters by the format that they are kept in for the passes.
-
-    Weights that no optimizer can update are those of frozen linear layers; embedding, head and vectors stay in the
-    stream's format, and so do adapters (QLoRA, arXiv:2305.14314 §3: one storage type, one of computing).
-    """
-    every, weights = list(modules), FORMATS[step.recipe.weights]
-    if weights.bits >= TRAINABLE:
-        return {weights: parameters(every)}
-    rows: dict[Format, list[tuple[bool, Count]]] = {}
-    for module, n in every:
-        routed, matrix = isinstance(module, m.Experts), module.matrix if module.frozen else 0
-        rows.setdefault(step.precision.of(module), []).append((routed, n * matrix))
-        rows.setdefault(step.precision.other, []).append((routed, n * (module.parameters - matrix)))
-    return {
-        f: Parameters(*(sum(n for routed, n in r if routed is of) for of in (False, True))) for f, r in rows.items()
-    }
-
-
-def stored_bytes(modules: Iterable[tuple[m.Module, Count]], step: Training, layout: Layout, shared: bool) -> Count:
-    """Bytes of the weights of modules; `shared`: shared out over the ranks that hold copies."""
-    return sum(p.bytes(fmt, layout, shared) for fmt, p in stored(modules, step).items())
 
 
 def trained(*ranks: Model) -> Parameters:
@@ -179,6 +174,14 @@ def input_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
     return step.precision.activations.bytes(first)
 
 
+def kept_by_op(modules: tuple[m.Module, ...], step: Training) -> Count:
+    """Bytes that a layer keeps where every second product is run again: its input, and what `by_op` keeps of it."""
+    ops = forward_ops(modules, step)
+    sums = sum(4 * op.heads * op.tokens for op in ops if isinstance(op, o.Attend))
+    outputs = sum(kept for _, kept in by_op(ops))
+    return input_bytes(modules, step) + step.precision.activations.bytes(outputs) + sums
+
+
 def widest_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
     """The streams of a layer's widest op in the backward pass: its inputs and its output, or their gradients."""
     widest: Count = 0
@@ -191,20 +194,30 @@ def widest_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
 
 @dataclass(frozen=True)
 class LayerBytes:
-    """Of one micro-batch: bytes that a layer keeps, of the stream that comes in, and of its widest op's streams."""
+    """Of one micro-batch: bytes that a layer keeps, that one keeps of which nothing is run again, of its widest op.
+
+    `again`: what is there besides while it is run again.
+    """
 
     kept: Count
-    input: Count
+    plain: Count
     widest: Count
+    again: Count
 
     def mapped(self, each: Callable[[Count], Count]) -> LayerBytes:
         """The same with every number put through `each`."""
-        return LayerBytes(each(self.kept), each(self.input), each(self.widest))
+        return LayerBytes(*(each(getattr(self, f.name)) for f in fields(self)))
 
 
 def layer_bytes(modules: tuple[m.Module, ...], micro: Training) -> LayerBytes:
     """What one layer keeps and needs."""
-    return LayerBytes(kept_bytes(modules, micro), input_bytes(modules, micro), widest_bytes(modules, micro))
+    plain, widest = kept_bytes(modules, with_options(micro, recompute="none")), widest_bytes(modules, micro)
+    if micro.recompute == "full":
+        return LayerBytes(input_bytes(modules, micro), plain, widest, plain)
+    if micro.recompute == "op":
+        kept = least(kept_by_op(modules, micro), plain)
+        return LayerBytes(kept, plain, widest, plain - kept)
+    return LayerBytes(kept_bytes(modules, micro), plain, widest, 0)
 
 
 def memory_of(
@@ -218,34 +231,75 @@ def memory_of(
     `known`: what the blocks keep, by their identity, where it has been worked out for several stages. Of DualPipe the
     copies of a stage share its state out too, so that this is half of what a rank holds of it.
     """
-    precision, zero, full = micro.precision, layout.zero, micro.recompute == "full"
-    learning = trained(rank)
-    each: Count = 0
-    working: Count = 0
-    for block, n in rank.blocks:
-        layer = layer_bytes(block.modules, micro) if known is None else known[id(block)]
-        each = each + n * (layer.input if full else layer.kept)
-        gathered = 2 * stored_bytes(((x, 1) for x in block.modules), micro, layout, False) if zero >= 3 else 0
-        working = most(working, layer.widest + (layer.kept if full else 0) + gathered)
-    working = working + kept_bytes(rank.head, micro) + (0 if zero >= 2 else precision.other.bytes(table(rank)))
+    precision, zero, learning = micro.precision, layout.zero, trained(rank)
+    layers = [(layer_bytes(block.modules, micro) if known is None else known[id(block)], n) for block, n in rank.blocks]
+    each = kept_of(layers, micro)
+    one = each / most(1, sum(int(n) for _, n in layers))
+    streams: Count = 0
+    for layer, _ in layers:
+        streams = most(streams, layer.widest + layer.again)
+    logits = _logits_of(rank, micro)
+    ends = [precision.other.bytes(largest_matrix(modules)) for modules in (rank.head, rank.embedding)]
+    loss = kept_bytes(rank.head, micro) + _loss_shared_out(rank, micro, layout)
+    if micro.loss == "chunked":  # the gradient of the head's weights so far, and that of a part
+        loss = loss + 2 * ends[0]
+    needs = Working(streams, loss, logits, *ends)
+    working = peak_of(needs, rank, micro, layout, each)
     groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
-    layout = sharing(micro, layout)
-    state = 0 if "optimizer" in micro.offload else learning.bytes(precision.optimizer, layout, zero >= 1)
+    shared = sharing(micro, layout)
+    away = micro.offload
+    weights = 0 if "parameters" in away else total_bytes(stored(rank.modules(), micro), shared, zero >= 3)
+    state = 0 if "optimizer" in away else learning.bytes(precision.optimizer, shared, zero >= 1)
     memory = TrainingMemory(
-        stored_bytes(rank.modules(), micro, layout, zero >= 3), learning.bytes(precision.gradients, layout, zero >= 2),
-        state, 0, working, CONTEXT + COMMUNICATOR * groups, each, 0,
+        weights, _gradients_of(rank, micro, shared), state, 0, working, CONTEXT + COMMUNICATOR * groups, each, 0,
+        logits if micro.loss == "eager" and precision.activations.bits < 32 else 0,
+        ending_of(needs, rank, micro, layout) + one, 2 * one,
     )  # fmt: skip
     return memory.keeping(in_flight, micro)
 
 
-def table(rank: Model) -> Count:
-    """Elements of the largest table of the embedding, or of the head where the stage has no embedding."""
-    sizes = [x.inputs * x.outputs for x in rank.head if isinstance(x, m.Linear) and not x.frozen]
-    sizes += [x.matrix for x in rank.embedding if isinstance(x, m.Embedding) and not x.frozen]
-    largest: Count = 0
-    for size in sizes:
-        largest = most(largest, size)
-    return largest
+def kept_of(layers: Sequence[tuple[LayerBytes, Count]], micro: Training) -> Count:
+    """Bytes that the layers of a rank keep of one micro-batch; where some alone are run again, in equal shares."""
+    number = sum(int(n) for _, n in layers)
+    again = layers_again(number, micro.recompute_layers, micro.recompute_every)
+    if again == number:
+        return sum(n * layer.kept for layer, n in layers)
+    return sum(n * (again * layer.kept + (number - again) * layer.plain) for layer, n in layers) / number
+
+
+def _logits_of(rank: Model, micro: Training) -> Count:
+    """Bytes of the logits of a micro-batch in the stream's format, none where they are never kept."""
+    return 0 if micro.fused_loss else micro.precision.activations.bytes(_logits(rank, micro))
+
+
+def _logits(rank: Model, micro: Training) -> Count:
+    """Logits of a micro-batch on a rank, none where it has no head."""
+    return sum(op.rows * op.width for op in forward_ops(rank.head, micro) if isinstance(op, o.Loss))
+
+
+def _loss_shared_out(rank: Model, micro: Training, layout: Layout) -> Count:
+    """Bytes of the fourth copy in fp32 that an eager loss makes where ranks share out the vocabulary.
+
+    The log-softmax, its exponential, the gradient and their sum (torch/distributed/tensor/parallel/loss.py,
+    `_nll_loss_and_log_softmax_backward`).
+    """
+    return 4 * _logits(rank, micro) * _several(layout.tp) if micro.loss == "eager" else 0
+
+
+def _gradients_of(rank: Model, micro: Training, layout: Layout) -> Count:
+    """Bytes of the gradients that a rank keeps between the micro-batches of a step.
+
+    Used as they come, the largest alone; not reduced until the last one, all of them in the format in which they are.
+    """
+    if "gradients" in micro.offload:
+        return 0
+    learning, fmt = trained(rank), micro.precision.gradients
+    if micro.optimizer_in_backward:
+        sizes = largest_matrix(module for module, _ in rank.modules())
+        return fmt.bytes(ceil_div(sizes, layout.sharers) if layout.zero >= 2 else sizes)
+    if micro.no_sync:
+        return learning.bytes(reduced_in(micro), layout, False)
+    return learning.bytes(fmt, layout, layout.zero >= 2)
 
 
 def _several(degree: Count) -> Count:

@@ -26,6 +26,7 @@ from roofline.estimates.span import NOTHING, Span, total
 from roofline.estimates.training_host import to_host
 from roofline.estimates.training_memory import (
     LayerBytes,
+    kept_of,
     layer_bytes,
 )
 from roofline.layout.layout import Layout
@@ -33,12 +34,14 @@ from roofline.layout.shard import handing, pipeline
 from roofline.model.maths import Count, is_array
 from roofline.model.model import Model
 from roofline.work import ops as o
+from roofline.work.checkpointing import layers_again
 from roofline.work.step import Queries
 from roofline.work.step import replace as changed
-from roofline.work.training import Training
+from roofline.work.training import Training, with_batch
 
-PASSES: Mapping[str, int] = {"forward": 0, "recompute": 1, "backward": 1, "weight": 2}
-"""The phase of an op → the pass of a micro-batch that it belongs to: forward, backward, weight gradients."""
+PASSES: Mapping[str, int] = {"forward": 0, "recompute": 3, "backward": 1, "weight": 2}
+"""The phase of an op → the pass of a micro-batch that it belongs to: forward, backward, weight gradients, and what of
+the backward pass is run again (`Sections.running_again`)."""
 
 
 # -- one micro-batch -----------------------------------------------------------------------------------------------
@@ -100,6 +103,17 @@ class Sections:
         parts = [t.times(layers[key[0]]) for key, t in self.totals.items() if key[0] in layers]
         both = reduce(Total.__add__, parts, EMPTY)
         return grade_of(both.graded, both.expected)
+
+    def running_again(self, rank: Model, step: Training) -> Sections:
+        """The same with what a rank runs again in its backward pass: of all its layers, or of a share of them."""
+        layers = sum(int(n) for _, n in rank.blocks)
+        again = layers_again(layers, step.recompute_layers, step.recompute_every)
+        merged = {key: t for key, t in self.totals.items() if key[1] != PASSES["recompute"]}
+        for (section, number, what), t in self.totals.items():
+            if number == PASSES["recompute"]:
+                key = section, PASSES["backward"], what
+                merged[key] = merged.get(key, EMPTY) + (t if again == layers else t.times(again / layers))
+        return Sections(merged)
 
     def of(self, rank: Model, number: int, what: Hashable) -> Span:
         """Seconds of a pass of a rank."""
@@ -163,7 +177,7 @@ def offloaded(passes: Passes, rank: Model, known: Mapping[int, LayerBytes], micr
     """Activations go to the host beside the forward pass and come back beside the backward; what is longer shows."""
     if "activations" not in micro.offload:
         return passes
-    moved = to_host(sum(n * known[id(b)].kept for b, n in rank.blocks), chip)
+    moved = to_host(kept_of([(known[id(b)], n) for b, n in rank.blocks], micro), chip)
     back = passes.backward + passes.weight
     forward, backward = passes.forward + moved.minus(passes.forward), passes.backward + moved.minus(back)
     return replace(passes, forward=forward, backward=backward)
@@ -198,8 +212,8 @@ def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sectio
     Of arrays once for every distinct micro-batch: numbers of replicas and of micro-batches make no difference to one,
     but for where the next stage is.
     """
-    layout, (query,) = asked.layout, micro.queries
-    numbers = (layout.tp, layout.cp, layout.ep, layout.expert_tp, layout.load, query.new, query.count)
+    layout = asked.layout
+    numbers = (layout.tp, layout.cp, layout.ep, layout.expert_tp, layout.load, micro.tokens_each, micro.batch)
     columns = [v for v in numbers if is_array(v)]
     alike = distinct(columns) if columns else None
 
@@ -211,7 +225,7 @@ def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sectio
         layout, tp=tp, cp=cp, ep=ep, etp=etp, dp=ep * etp, imbalance=load, capacity=None, shard=None, zero=0, pp=1,
         vp=1, stages=(),
     )  # fmt: skip
-    step = changed(micro, (Queries(0, tokens, batch),))
+    step = with_batch(micro, batch) if micro.lengths else changed(micro, (Queries(0, tokens, batch),))
     totals, kept = _sections_of(asked, step, alone)
 
     def gather(value: Count) -> Count:
@@ -221,7 +235,7 @@ def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sectio
     sections = Sections({**{key: t.mapped(gather) for key, t in totals.items()}, **sends})
     blocks = [block for block, _ in layers.blocks]
     known = {id(block): k.mapped(gather) for block, k in zip(blocks, kept, strict=False)}
-    return sections, {**{id(block): LayerBytes(0, 0, 0) for block in blocks[len(kept) :]}, **known}
+    return sections, {**{id(block): LayerBytes(0, 0, 0, 0) for block in blocks[len(kept) :]}, **known}
 
 
 MOST_KNOWN = 256
@@ -231,7 +245,7 @@ _KNOWN: dict[Hashable, tuple[Mapping[Any, Total], Sequence[LayerBytes]]] = {}
 
 def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping[Any, Total], Sequence[LayerBytes]]:
     """The times of a micro-batch by section, and what each block keeps of it."""
-    names = ("recompute", "flash", "loss", "recipe", "optimizer", "offload")
+    names = ("recompute", "flash", "loss", "recipe", "optimizer", "offload", "lengths")
     sizes = [getattr(layout, f.name) for f in fields(layout)] + list(vars(micro.queries[0]).values())
     key = (
         asked.model, asked.deployment.chip, asked.deployment.cluster, asked.formats, asked.engine, asked.law,

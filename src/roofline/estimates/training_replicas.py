@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,15 @@ from roofline.estimates.contention import Contention
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.span import NOTHING, Span
 from roofline.estimates.training_estimate import Stage
+from roofline.estimates.training_host import to_host
 from roofline.estimates.training_memory import (
     sharing,
-    stored,
     trained,
 )
 from roofline.estimates.training_passes import axes_beside
+from roofline.estimates.training_traffic import gathered_of, gradient_format, times_of
 from roofline.machine.collectives import collective
-from roofline.model.maths import Count, some
-from roofline.model.modules import Module
+from roofline.model.maths import Count, most, some
 from roofline.work.training import Training
 
 
@@ -34,8 +34,8 @@ def between_replicas(
     """
     layout, zero = sharing(step, deployment.layout), deployment.layout.zero
     learning = [trained(*s.holds) for s in stages]
-    gathers = [stored(_gathered(s, zero), step) for s in stages]
-    gradient = step.precision.gradients
+    gathers = [gathered_of(s.holds, step, zero) for s in stages]
+    gradient = gradient_format(step)
     layers = [max(1, sum(int(n) for _, n in s.rank.blocks)) for s in stages]
     axes = max(len(layout.shape), np.ndim(micro_batches), *(np.ndim(v) for s in stages for v in s.passes.busy.ends()))
     forward = _over([s.passes.forward for s in stages], axes)
@@ -56,22 +56,19 @@ def between_replicas(
         if some(ranks > sharers):
             reduced = reduced + _sent("all_reduce", grads / sharers, ranks // sharers, stride * sharers, deployment)
         gathered = gathered + _sent("all_gather", weights, sharers, stride, deployment)
+        if "parameters" in step.offload:
+            gathered = gathered + to_host(weights / sharers, deployment.chip)
+        if "gradients" in step.offload:
+            reduced = reduced + to_host(grads / sharers, deployment.chip)
 
     def exposed(sent: Span, behind: Span) -> Span:
         return _exposed(sent, behind, many, contention) if "dp" in axes_beside(step) else sent
 
-    if zero == 3:  # weights are gathered for either pass of every micro-batch, gradients scattered after it
-        backward = exposed(gathered + reduced, back).times(micro_batches)
-        forward = exposed(gathered, forward).times(micro_batches)
-        return _worst(backward, forward)
-    times = micro_batches if zero == 2 else 1
-    return _worst(exposed(reduced, back).times(times), exposed(gathered, forward))
-
-
-def _gathered(stage: Stage, zero: int) -> Iterator[tuple[Module, Count]]:
-    """The modules whose weights ranks gather: of ZeRO-3 all of them, else those that the optimizer has changed."""
-    every = (x for rank in stage.holds for x in rank.modules())
-    return ((module, n) for module, n in every if zero == 3 or not module.frozen)
+    times = times_of(step, zero, micro_batches)
+    alone = exposed(gathered, back)  # of a backward pass after which nothing is reduced
+    both = exposed(gathered + reduced if some(times.backward > 0) else reduced, back)
+    reduction = both.times(times.reduced) + alone.times(most(times.backward - times.reduced, 0))
+    return _worst(reduction, exposed(gathered, forward).times(times.forward))
 
 
 def _along(values: Sequence[Count], axes: int) -> Any:

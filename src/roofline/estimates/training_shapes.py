@@ -19,8 +19,10 @@ from roofline.estimates.training_memory import (
     memory_of,
     two_ended,
 )
+from roofline.estimates.training_traffic import check_sharded
 from roofline.layout.layout import Layout
 from roofline.layout.shard import contents, pipeline
+from roofline.machine.engine import Engine
 from roofline.model import modules as m
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.formats import FORMATS
@@ -28,6 +30,9 @@ from roofline.model.maths import Count, ceil_div, some
 from roofline.model.model import Model
 from roofline.work.recipe import TRAINABLE
 from roofline.work.training import Training, forward_ops, with_batch
+
+EAGER = frozenset({"fsdp"})
+"""Engines whose loss is PyTorch's own, kernel by kernel, and whose gradients have no buffer of their own."""
 
 
 def copies_of(ranks: Sequence[Model], step: Training) -> tuple[Model | None, ...]:
@@ -53,6 +58,19 @@ def kept_in_flight(step: Training, stage: int, layout: Layout, micro_batches: Co
     return in_flight(step.schedule, stage, layout.pp, micro_batches, layout.vp)
 
 
+def memory_in_flight(
+    memory: TrainingMemory, stage: int, step: Training, where: Deployment, engine: Engine, micro_batches: Count
+) -> TrainingMemory:
+    """With the micro-batches in flight of a stage; gradients as they come where a step has one and no buffer of them.
+
+    And without what has no room of state that is paged with the host.
+    """
+    kept = memory.keeping(kept_in_flight(step, stage, where.layout, micro_batches), step)
+    if where.layout.pp == 1 and (step.optimizer_in_backward or engine.id in EAGER):
+        kept = kept.either(micro_batches == 1, kept.as_made())
+    return kept.resident(where.chip.capacity) if step.optimizer.paged else kept
+
+
 def check(model: Model, step: Training, layout: Layout) -> Count:
     """The micro-batches of a replica. Raises InputError where a batch or a sequence does not divide, or is too long."""
     check_context(model, step)
@@ -67,17 +85,18 @@ def check(model: Model, step: Training, layout: Layout) -> Count:
                 raise not_one_of("recompute", name, names)
     if some(layout.ep > 1) and not any(isinstance(x, m.Experts) for x, _ in model.modules()):
         raise InputError("layout.ep", layout.ep, f"1: {model.name} has no experts to share out", ["1"])
-    (query,) = step.queries
-    broadcast(batch=query.count, tokens=query.new, micro_batch=step.micro_batch, layout=layout)
+    batch, tokens = step.batch, step.tokens_each
+    broadcast(batch=batch, tokens=tokens, micro_batch=step.micro_batch, layout=layout)
     replicas = layout.dp * step.micro_batch
-    if some(query.count % replicas):
-        batch, groups = _first(query.count % replicas, query.count, replicas)
+    if some(batch % replicas):
+        batch, groups = _first(batch % replicas, batch, replicas)
         near = sorted({max(1, batch // groups) * groups, ceil_div(batch, groups) * groups})
         raise InputError("batch", batch, f"a multiple of dp · micro_batch, {groups}", [str(n) for n in near])
-    if some(query.new % layout.cp):
-        tokens, ranks = _first(query.new % layout.cp, query.new, layout.cp)
+    if some(tokens % layout.cp):
+        tokens, ranks = _first(tokens % layout.cp, tokens, layout.cp)
         raise InputError("layout.cp", ranks, f"a divisor of the {tokens} tokens of a sequence")
-    micro_batches = query.count // replicas
+    micro_batches = batch // replicas
+    check_sharded(step, layout, micro_batches)
     check_micro_batches(step.schedule, layout.pp, micro_batches, layout.vp)
     return micro_batches
 
@@ -89,12 +108,12 @@ def _first(wrong: Count, *values: Count) -> tuple[int, ...]:
     return tuple(int(a.flat[place]) for a in arrays[1:])
 
 
-def of_whole_shape(model: Model, step: Training, on: Machine) -> Deployment:
+def of_whole_shape(model: Model, step: Training, on: Machine, engine: Engine) -> Deployment:
     """The whole machine under the first layout that the batch divides into and that fits."""
 
     def holds(deployment: Deployment) -> bool:
         try:
-            return has_room(model, step, deployment)
+            return has_room(model, step, deployment, engine)
         except InputError:  # a batch that does not divide
             return False
 
@@ -115,7 +134,7 @@ def divides(model: Model, step: Training, deployment: Deployment) -> bool:
     return True
 
 
-def has_room(model: Model, step: Training, deployment: Deployment) -> bool:
+def has_room(model: Model, step: Training, deployment: Deployment, engine: Engine) -> bool:
     """Whether the first and the last stage fit, without the times. Raises InputError as `train` does."""
     layout, micro = deployment.layout, with_batch(step, step.micro_batch)
     micro_batches = check(model, step, layout)
@@ -123,7 +142,7 @@ def has_room(model: Model, step: Training, deployment: Deployment) -> bool:
     copies = copies_of(ranks, step)
     for stage in {0, layout.pp - 1}:
         memory = stage_memory(ranks[stage], copies[stage], micro, layout)
-        memory = memory.keeping(kept_in_flight(step, stage, layout, micro_batches), micro)
+        memory = memory_in_flight(memory, stage, step, deployment, engine, micro_batches)
         if some(memory.total > deployment.chip.capacity):
             return False
     return True

@@ -19,7 +19,7 @@ from roofline.layout.layout import Layout
 from roofline.machine.timing import time_op
 from roofline.model import modules as m
 from roofline.model.formats import FORMATS
-from roofline.model.maths import Count, ceil_div, is_array, least, most
+from roofline.model.maths import Count, ceil_div, is_array, least, most, some
 from roofline.model.model import Model
 from roofline.work import ops as o
 from roofline.work.training import Training
@@ -35,8 +35,22 @@ def update_of(stages: Sequence[Stage], asked: Setup, step: Training) -> Span:
             learning, shared = trained(*stage.holds), sharing(step, asked.layout)
             state = learning.bytes(step.precision.optimizer, shared, shared.zero >= 1)
             seconds = seconds + to_host(2 * state, asked.deployment.chip)
-        worst = worst.most(seconds)
+        worst = worst.most(seconds + _fetched(stage, step, asked))
     return worst
+
+
+def _fetched(stage: Stage, step: Training, asked: Setup) -> Span:
+    """What the optimizer fetches and puts back of what lives with the host: gradients, weights, pages of its state."""
+    learning, shared = trained(*stage.holds), sharing(step, asked.layout)
+    moved: Count = 0
+    if "gradients" in step.offload:
+        moved = moved + learning.bytes(step.precision.gradients, shared, True)
+    if "parameters" in step.offload:
+        moved = moved + learning.bytes(FORMATS[step.recipe.weights], shared, True)
+    if step.optimizer.paged and "optimizer" not in step.offload:
+        state = learning.bytes(step.precision.optimizer, shared, shared.zero >= 1)
+        moved = moved + 2 * (state - stage.memory.optimizer)
+    return to_host(moved, asked.deployment.chip) if some(moved > 0) else NOTHING
 
 
 def update_ops(holds: Sequence[Model], layout: Layout, step: Training) -> list[o.Op]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -45,8 +46,34 @@ def setting_text(e: TrainingEstimate) -> str:
     return (
         f"{d.cluster.name}: {e.batch} × {e.tokens_each} tokens a step in {e.micro_batches} micro-batches of "
         f"{e.micro_batch} on each of {d.layout.dp} replicas · {e.schedule} · recipe {e.recipe} · {e.optimizer} · "
-        f"recompute {e.recompute}"
+        f"recompute {e.recompute}{_of_layers(e)}{''.join(f' · {words}' for words in _sharded(e))}"
     )
+
+
+def _of_layers(e: TrainingEstimate) -> str:
+    """Of which layers something is run again, where not of all."""
+    if e.step.recompute_layers is not None:
+        return f" in {e.step.recompute_layers} layers a stage"
+    return "" if e.step.recompute_every is None else f" in one of {e.step.recompute_every} layers"
+
+
+def _sharded(e: TrainingEstimate) -> Iterator[str]:
+    """What is not as it is where nothing is said: of weights and gradients that are shared out, and of packs."""
+    step = e.step
+    if not step.reshard:
+        yield "weights stay gathered"
+    if step.no_sync:
+        yield "gradients reduced once"
+    if step.gather_format is not None:
+        yield f"gathered in {step.gather_format}"
+    if step.reduce_format is not None:
+        yield f"reduced in {step.reduce_format}"
+    if step.optimizer_in_backward:
+        yield "optimizer in the backward pass"
+    if step.offload:
+        yield f"{', '.join(step.offload)} in the host's memory"
+    if step.lengths:
+        yield f"packed from {', '.join(f'{n} × {length}' for length, n in step.lengths)}"
 
 
 def memory_table(e: TrainingEstimate) -> Table:

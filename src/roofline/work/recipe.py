@@ -34,7 +34,9 @@ class Recipe:
     """`products`: the format of the products of layers; `stream`: of activations between them, embedding and head.
 
     `weights`: in which weights are kept for the passes. `gradients`: in which they are added up. `master`: of the copy
-    that the optimizer updates, None where it updates the weights themselves.
+    that the optimizer updates, None where it updates the weights themselves. `gathers`: in which weights that are
+    shared out are gathered, None for that in which they are kept. `matrices`: in which the matrices of layers are kept,
+    None for that of all weights.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Recipe:
     weights: str
     gradients: str
     master: str | None
+    gathers: str | None = None
+    matrices: str | None = None
 
     def precision(self, optimizer: Optimizer) -> TrainingPrecision:
         """The formats of every role, with gradients and optimizer state."""
@@ -72,6 +76,13 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType({
         Recipe("mxfp8", "products in mxfp8", "mxfp8", "bf16", "bf16", "fp32", "fp32"),
         Recipe("qlora", "frozen nf4 weights (arXiv:2305.14314)", "nf4-double", "bf16", "nf4-double", "fp32", "fp32"),
         Recipe("nvfp4", "products in nvfp4", "nvfp4", "bf16", "bf16", "fp32", "fp32"),
+        # The optimizer updates fp32 shards themselves, which are gathered in bf16 (torch/distributed/fsdp,
+        # `MixedPrecisionPolicy`: param_dtype of what is gathered, reduce_dtype of gradients).
+        Recipe("bf16-mixed", "bf16, weights kept in fp32", "bf16", "bf16", "fp32", "fp32", None, gathers="bf16"),
+        Recipe("fp8-mixed", "fp8 products, weights kept in fp32", "fp8", "bf16", "fp32", "fp32", None, gathers="bf16"),
+        # TransformerEngine's `fp8_model_init`: matrices of layers in fp8 with no copy in bf16; the transposed copy that
+        # kernels of Hopper want too is not counted.
+        Recipe("fp8-primary", "layers kept in fp8", "fp8", "bf16", "bf16", "fp32", "fp32", matrices="fp8"),
     )
 })  # fmt: skip
 
@@ -80,7 +91,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType({
 class Optimizer:
     """`bits` of state a weight, besides a master copy; `flops` an update of one weight; `rounds` of Newton–Schulz.
 
-    `factored`: the second moment is kept as sums over rows and columns, which takes next to nothing.
+    `paged`: its moments leave for the host's memory where the device has no room (unified memory, arXiv:2305.14314 §3).
     """
 
     name: str
@@ -88,15 +99,19 @@ class Optimizer:
     bits: Fraction
     flops: int
     rounds: int = 0
+    paged: bool = False
 
 
+EIGHT_BITS = 2 * (8 + Fraction(32, 2048))
+"""Two 8-bit moments, each with an fp32 scale for 2048 values (arXiv:2110.02861 §2.1)."""
 OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
     x.name: x
     for x in (
         Optimizer("adamw", "two moments in fp32 (arXiv:1711.05101)", Fraction(64), 15),
         Optimizer("adamw-bf16", "two moments in bf16", Fraction(32), 15),
-        # Two 8-bit moments, each with an fp32 scale for 2048 values (arXiv:2110.02861 §2.1).
-        Optimizer("adam8bit", "two moments in 8 bits (arXiv:2110.02861)", 2 * (8 + Fraction(32, 2048)), 21),
+        Optimizer("adam8bit", "two moments in 8 bits (arXiv:2110.02861)", EIGHT_BITS, 21),
+        Optimizer("paged-adamw", "two moments in fp32, paged", Fraction(64), 15, paged=True),
+        Optimizer("paged-adam8bit", "two moments in 8 bits, paged (arXiv:2305.14314)", EIGHT_BITS, 21, paged=True),
         Optimizer("adafactor", "second moment factored, no first (arXiv:1804.04235)", Fraction(0), 12),
         Optimizer("muon", "one momentum, orthogonalised in 5 rounds (Jordan et al. 2024)", Fraction(32), 6, 5),
         Optimizer("sgd", "no state", Fraction(0), 2),

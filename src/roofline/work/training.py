@@ -13,21 +13,26 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from roofline.model.checks import count, flag
 from roofline.model.errors import InputError, nearest, not_one_of
-from roofline.model.maths import Count, least, some
+from roofline.model.maths import Count, ceil_div, least, some
 from roofline.model.modules import Module
 from roofline.model.table import KindTable
 from roofline.work import ops as o
+from roofline.work.checkpointing import again_by_op, check_layers, packed
 from roofline.work.lower import lower
 from roofline.work.recipe import Optimizer, Recipe, TrainingPrecision, optimizer_named, recipe_named
 from roofline.work.step import Queries, Step
 from roofline.work.step import replace as changed
 
-Recompute: TypeAlias = Literal["none", "selective", "full"]
+Recompute: TypeAlias = Literal["none", "selective", "op", "full"]
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
-OFFLOADS = ("optimizer", "activations")
+OFFLOADS = ("optimizer", "activations", "parameters", "gradients")
 OVERLAPS = ("dp", "tp", "ep", "cp", "pp")
 """Axes of the layout whose communication may travel beside work."""
-LossKind: TypeAlias = Literal["in-place", "eager", "fused"]
+TRAVELS = ("fp32", "bf16", "fp16", "fp8")
+"""Formats in which weights are gathered; gradients are reduced in all of them but the last."""
+LossKind: TypeAlias = Literal["in-place", "eager", "compiled", "chunked", "fused"]
+CHUNKS = 8
+"""Parts of a chunked loss (torchtune, modules/loss/ce_chunked_output_loss.py)."""
 LOSSES: tuple[LossKind, ...] = get_args(LossKind)
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
 
@@ -36,18 +41,29 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
 class Training(Step):
     """Sequences that a model learns from: a step with a backward pass, and every token's logits.
 
-    `recompute`: what is not kept but run again: none, the core of attention (selective), whole layers (full), or the
-    modules of the names listed. `flash`: attention keeps its scores on the chip (FlashAttention), or else runs kernel
-    by kernel. `loss`: how cross-entropy keeps its logits; None is as the engine does it, in place where nothing else is
-    said: in place, the logits and an fp32 copy that becomes softmax and gradient (Megatron-LM,
-    core/tensor_parallel/cross_entropy.py); eager, the logits, an fp32 copy and its log-softmax (PyTorch's
-    `cross_entropy(logits.float(), …)`); fused, none, made and used piece by piece (arXiv:2410.10989 §3.2). `recipe`
-    and `optimizer`: the formats that weights, gradients and their state are kept in. `micro_batch`: sequences that
-    pass together; `schedule`: the order in which pipeline stages take them. `overlap`: the axes whose communication
-    travels beside work, None for those of the engine: `dp`, gradients and gathered weights beside the passes; `tp`,
-    collectives in pieces beside the products that need or make them; `ep`, tokens on their way to experts beside
-    another micro-batch's work; `cp`, a ring's keys and values beside attention; `pp`, a stage's output on its way to
-    the next. `offload`: what lives in the host's memory, the `optimizer` state or the `activations`.
+    `recompute`: what is not kept but run again: none, the core of attention (selective), every second product and
+    all that is no product or attention (op), whole layers (full), or the modules of the names listed; of so many
+    layers of a stage (`recompute_layers`), or of each so-manieth (`recompute_every`), else of all. `flash`:
+    attention keeps its scores on the chip (FlashAttention), or else runs kernel by kernel. `loss`: how
+    cross-entropy keeps its logits; None is as the engine does it, in place where nothing else is said: in place,
+    the logits and an fp32 copy that becomes softmax and gradient (Megatron-LM,
+    core/tensor_parallel/cross_entropy.py); eager, three times fp32 at the peak, which is in its backward pass: the
+    log-softmax, the gradient of it and that of the logits (PyTorch's `cross_entropy(logits.float(), …)`); compiled,
+    the logits and their gradient, what is in fp32 living in registers (Inductor's fused kernels); chunked, the
+    logits and an eighth of their gradient (torchtune's `CEWithChunkedOutputLoss`, compiled); fused, none, made and
+    used piece by piece (arXiv:2410.10989 §3.2). `recipe` and `optimizer`: the formats that weights, gradients and
+    their state are kept in. `micro_batch`: sequences that pass together; `schedule`: the order in which pipeline
+    stages take them. `overlap`: the axes whose communication travels beside work, None for those of the engine:
+    `dp`, gradients and gathered weights beside the passes; `tp`, collectives in pieces beside the products that
+    need or make them; `ep`, tokens on their way to experts beside another micro-batch's work; `cp`, a ring's keys
+    and values beside attention; `pp`, a stage's output on its way to the next. `offload`: what lives in the host's
+    memory, the `optimizer` state, `activations`, `parameters` (a rank's share) or `gradients`.
+
+    `lengths`: sequences of which each of the batch is packed, (length, how many); tokens attend within their own.
+    `reshard`: weights gathered for the forward pass are given up until the backward (FSDP's reshard_after_forward).
+    `no_sync`: gradients are kept whole over the micro-batches of a step, and reduced once. `gather_format`,
+    `reduce_format`: in which weights and gradients travel, None as the recipe keeps them; fp8 is of the matrices of
+    layers (torchao's float8 all-gather). `optimizer_in_backward`: a gradient is used as soon as it is there, and gone.
     """
 
     recompute: Recompute | tuple[str, ...]
@@ -59,6 +75,25 @@ class Training(Step):
     schedule: str
     overlap: tuple[str, ...] | None
     offload: tuple[str, ...]
+    recompute_layers: int | None
+    recompute_every: int | None
+    lengths: tuple[tuple[int, int], ...]
+    reshard: bool
+    no_sync: bool
+    gather_format: str | None
+    reduce_format: str | None
+    optimizer_in_backward: bool
+
+    @property
+    def batch(self) -> Count:
+        """Sequences of the step, packs where they are packed."""
+        first = self.queries[0]
+        return first.count // self.lengths[0][1] if self.lengths else first.count
+
+    @property
+    def tokens_each(self) -> Count:
+        """Tokens of a sequence, or of a pack."""
+        return sum(length * n for length, n in self.lengths) if self.lengths else self.queries[0].new
 
     @property
     def fused_loss(self) -> bool:
@@ -88,6 +123,14 @@ class TrainingOptions:
     schedule: str = "1f1b"
     overlap: bool | str | Sequence[str] | None = True
     offload: str | Sequence[str] = ()
+    recompute_layers: int | None = None
+    recompute_every: int | None = None
+    lengths: str | Sequence[Any] | None = None
+    reshard: bool = True
+    no_sync: bool = False
+    gather_format: str | None = None
+    reduce_format: str | None = None
+    optimizer_in_backward: bool = False
 
 
 def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training:
@@ -100,7 +143,8 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
     """
     how = TrainingOptions(**options)
     entry = Queries(0, count("tokens", tokens, 1), count("batch", batch, 1))
-    for name in ("flash", "fused_loss"):
+    lengths = packed(how.lengths, entry.new)
+    for name in ("flash", "fused_loss", "reshard", "no_sync", "optimizer_in_backward"):
         flag(name, getattr(how, name))
     if how.schedule not in SCHEDULES:
         raise not_one_of("schedule", how.schedule, SCHEDULES)
@@ -111,14 +155,19 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
     again = how.recompute if how.recompute in RECOMPUTE else _words("recompute", how.recompute)
     away = _words("offload", how.offload)
     beside = _axes(how.overlap)
+    for name, choices in (("gather_format", TRAVELS), ("reduce_format", TRAVELS[:-1])):
+        if getattr(how, name) is not None and getattr(how, name) not in choices:
+            raise not_one_of(name, getattr(how, name), choices)
     if isinstance(how.recompute, str) and again not in RECOMPUTE and "," not in how.recompute:
-        expected = "none, selective, full, or names of modules, a comma behind each"
+        expected = "none, selective, op, full, or names of modules, a comma behind each"
         raise InputError("recompute", how.recompute, expected, nearest(how.recompute, RECOMPUTE))
+    check_layers(again, how.recompute_layers, how.recompute_every)
     for name in away:
         if name not in OFFLOADS:
             raise not_one_of("offload", name, OFFLOADS)
     given: dict[str, Any] = {
-        "queries": (entry,), "logits": "all", "parts": 1, "recompute": again,
+        **{name: getattr(how, name) for name in AS_GIVEN},
+        "queries": _queries(entry, lengths), "lengths": lengths, "logits": "all", "parts": 1, "recompute": again,
         "loss": "fused" if how.fused_loss else how.loss, "recipe": recipe_named(how.recipe),
         "optimizer": optimizer_named(how.optimizer), "schedule": how.schedule, "offload": away, "flash": how.flash,
         "micro_batch": count("micro_batch", how.micro_batch, 1), "overlap": beside,
@@ -148,19 +197,34 @@ def _words(field: str, value: Any) -> tuple[str, ...]:
     return tuple(word.strip() for word in words if word.strip())
 
 
+AS_GIVEN = (
+    "recompute_layers", "recompute_every", "reshard", "no_sync", "gather_format", "reduce_format",
+    "optimizer_in_backward",
+)  # fmt: skip
+"""Options that a step holds as they were given."""
+
+
+def _queries(each: Queries, lengths: tuple[tuple[int, int], ...]) -> tuple[Queries, ...]:
+    """A batch of sequences, or of packs of them."""
+    return tuple(Queries(0, length, each.count * n) for length, n in lengths) or (each,)
+
+
 def with_batch(step: Training, batch: Count) -> Training:
     """The same kind of step with another number of sequences."""
-    (query,) = step.queries
-    return changed(step, (Queries(0, query.new, batch),))
+    return changed(step, _queries(Queries(0, step.tokens_each, batch), step.lengths))
 
 
 def with_options(step: Training, **options: Any) -> Training:
     """The same sequences with some options of `training` changed."""
-    (query,) = step.queries
-    names = ("recompute", "recipe", "optimizer", "flash", "loss", "micro_batch", "schedule", "overlap", "offload")
+    names = (
+        "recompute", "recipe", "optimizer", "flash", "loss", "micro_batch", "schedule", "overlap", "offload", "lengths",
+        *AS_GIVEN,
+    )  # fmt: skip
     if "fused_loss" in options:
         options = {"loss": None, **options}
-    return training(query.count, query.new, **{**{n: getattr(step, n) for n in names}, **options})
+    if options.get("recompute") == "none":
+        options = {"recompute_layers": None, "recompute_every": None, **options}
+    return training(step.batch, step.tokens_each, **{**{n: getattr(step, n) for n in names}, **options})
 
 
 # -- passes --------------------------------------------------------------------------------------------------------
@@ -172,7 +236,10 @@ def step_ops(modules: Iterable[Module], step: Step, whole: bool = True) -> tuple
     if not isinstance(step, Training):
         return tuple(op for module in modules for op in lower(module, step))
     forward = forward_ops(modules, step)
-    again = tuple(replace(op, phase="recompute") for op in forward if run_again(op, step, whole))
+    repeated: Iterable[o.Op] = (op for op in forward if run_again(op, step, whole))
+    if step.recompute == "op" and whole:
+        repeated = again_by_op(forward)
+    again = tuple(replace(op, phase="recompute") for op in repeated)
     return (*forward, *again, *(back for op in reversed(forward) for back in backward(op)))
 
 
@@ -205,11 +272,14 @@ def loss(head: o.MatMul, step: Training) -> o.Op:
     and the cast reads 2 and writes 1. What is kept: see `Training`; logits that are in fp32 already have no copy of it.
     """
     once = 1 if step.fused_loss else 4
-    singles = {"fused": 0, "eager": 2}.get(step.loss or "in-place", 1)
-    spared = singles > 0 and step.precision.activations.bits >= 32
+    kinds = {"fused": (0, 0), "compiled": (2, 0), "chunked": (1, 0), "eager": (0, 3)}
+    stream, single = kinds.get(step.loss or "in-place", (1, 1))
+    if single == 1 and step.precision.activations.bits >= 32:
+        single = 0
+    part = ceil_div(head.output, CHUNKS) if step.loss == "chunked" else 0
     return o.Loss(
         name="loss", rows=head.m, width=head.n, input=once * head.output, output=(once - 1) * head.output,
-        kept=head.output if singles else 0, single=(singles - spared) * head.output,
+        kept=stream * head.output + part, single=single * head.output,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from roofline.compat.model_info.outline import every_experts
 from roofline.compat.model_info.request import ReportRequest
 from roofline.compat.model_info.rules import PHASES, ReportPhase, Rules
 from roofline.compat.model_info.why import why_table
-from roofline.estimates.training_memory import parameters
+from roofline.estimates.training_working import parameters
 from roofline.explore.anatomy import fingerprint
 from roofline.model import modules as m
 from roofline.model.maths import ceil_div

@@ -1,0 +1,231 @@
+"""What a step of training needs at its peak besides what it keeps: at the loss, or in the backward pass of a layer.
+
+While the loss is differentiated, logits and the gradient of the head's weights are there; in the backward pass of a
+layer, the streams of its widest op, what is run again and the gradient of its largest matrix before it is added up.
+Weights that are shared out (ZeRO-3) are gathered meanwhile: the layer's, the next one's that is prefetched, and
+those outside layers, which FSDP's root keeps from the forward pass on (torch/distributed/fsdp/_fully_shard,
+`_fsdp_state.py`, `_lazy_init`). Their gradients are whole until they are reduced, and copied where they are reduced in
+another format (`_fsdp_collectives.py`, `foreach_reduce`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from roofline.layout.layout import Layout
+from roofline.model import modules as m
+from roofline.model.formats import FORMATS, Format
+from roofline.model.maths import Count, ceil_div, most
+from roofline.model.model import Model
+from roofline.work.recipe import TRAINABLE
+from roofline.work.training import Training
+
+ModuleCounts = Iterable[tuple[m.Module, Count]]
+"""Modules, each with the number of times it stands there."""
+
+WORKSPACES = 2 * 2**25
+"""Bytes of cuBLAS's workspaces, from Hopper on: 32 MiB of PyTorch's (aten/src/ATen/cuda/CublasHandlePool.cpp,
+`getChosenWorkspaceSize`), and as much of TransformerEngine's (pytorch/module/base.py)."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Parameters of a rank: those of experts apart, because fewer ranks hold copies of them."""
+
+    dense: Count
+    experts: Count
+
+    def bytes(self, fmt: Format, layout: Layout, shared: bool) -> Count:
+        """Bytes of one value a parameter; `shared`: shared out over the ranks that hold copies."""
+        if not shared:
+            return fmt.bytes(self.dense + self.experts)
+        dense, experts = ceil_div(self.dense, layout.sharers), ceil_div(self.experts, layout.expert_sharers)
+        return fmt.bytes(dense) + fmt.bytes(experts)
+
+
+def parameters(modules: ModuleCounts) -> Parameters:
+    """The parameters of modules, each with the number of times it stands there."""
+    dense: Count = 0
+    experts: Count = 0
+    for module, n in modules:
+        if isinstance(module, m.Experts):
+            experts = experts + n * module.parameters
+        else:
+            dense = dense + n * module.parameters
+    return Parameters(dense, experts)
+
+
+def stored(modules: ModuleCounts, step: Training) -> Mapping[Format, Parameters]:
+    """Parameters by the format that they are kept in for the passes.
+
+    Weights that no optimizer can update are those of frozen linear layers; embedding, head and vectors stay in the
+    stream's format, and so do adapters (QLoRA, arXiv:2305.14314 §3: one storage type, one of computing).
+    """
+    weights = FORMATS[step.recipe.weights]
+    other = step.precision.other if weights.bits < TRAINABLE else weights
+    return _by_format(modules, lambda module: _matrix_format(module, step), other)
+
+
+def travelling(modules: ModuleCounts, step: Training) -> Mapping[Format, Parameters]:
+    """Parameters by the format in which they are gathered: as the step says, else its recipe, else as they are kept.
+
+    In fp8 only the matrices of layers are (torchao, float8/fsdp_utils.py); frozen ones in few bits stay as they are.
+    """
+    asked, usual = step.gather_format, step.recipe.gathers
+    whole = usual if asked in (None, "fp8") else asked
+    if asked is None and whole is None:
+        return stored(modules, step)
+    weights = FORMATS[step.recipe.weights]
+    other = FORMATS[whole] if whole is not None else step.precision.other if weights.bits < TRAINABLE else weights
+
+    def matrix(module: m.Module) -> Format | None:
+        kept = _matrix_format(module, step)
+        if kept is not None and kept.bits < TRAINABLE:
+            return kept
+        return FORMATS["fp8"] if asked == "fp8" and _of_layer(module) else kept if asked is None else None
+
+    return _by_format(modules, matrix, other)
+
+
+def _of_layer(module: m.Module) -> bool:
+    """Whether a module is one whose matrices layers multiply with: no embedding, head or adapter's vector."""
+    return isinstance(module, (m.Linear, m.Experts, m.ExpertLinear)) and getattr(module, "part", "") != "head"
+
+
+def _matrix_format(module: m.Module, step: Training) -> Format | None:
+    """The format of a module's matrices where it is not that of all weights."""
+    if FORMATS[step.recipe.weights].bits < TRAINABLE:
+        return step.precision.of(module) if module.frozen else None
+    return FORMATS[step.recipe.matrices] if step.recipe.matrices is not None and _of_layer(module) else None
+
+
+def _by_format(
+    modules: ModuleCounts, matrix_format: Callable[[m.Module], Format | None], other: Format
+) -> Mapping[Format, Parameters]:
+    """Parameters by format: the matrices of some modules in one of their own, and everything else in another."""
+    rows: dict[Format, list[tuple[bool, Count]]] = {}
+    for module, n in modules:
+        routed, fmt = isinstance(module, m.Experts), matrix_format(module)
+        matrix = 0 if fmt is None else module.matrix
+        if fmt is not None:
+            rows.setdefault(fmt, []).append((routed, n * matrix))
+        rows.setdefault(other, []).append((routed, n * (module.parameters - matrix)))
+    return {
+        f: Parameters(*(sum(n for routed, n in r if routed is of) for of in (False, True))) for f, r in rows.items()
+    }
+
+
+def total_bytes(formats: Mapping[Format, Parameters], layout: Layout, shared: bool) -> Count:
+    """Bytes of parameters by format; `shared`: shared out over the ranks that hold copies."""
+    return sum(p.bytes(fmt, layout, shared) for fmt, p in formats.items())
+
+
+# -- moments -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Working:
+    """Bytes that the passes of a rank need besides what they keep.
+
+    `streams`: of the layer whose widest op, and what is run again of it, need most. `logits`: what the head and the
+    loss keep; `logits_gradient`: of the logits, in the stream's format. `head`: the gradient of the head's weights;
+    `table`: that of the embedding.
+    """
+
+    streams: Count
+    logits: Count
+    logits_gradient: Count
+    head: Count
+    table: Count
+
+
+def peak_of(working: Working, rank: Model, micro: Training, layout: Layout, each: Count) -> Count:
+    """Bytes at the worst of four moments: the loss, the head's weights, a layer's backward pass, the embedding's.
+
+    The gradient of the embedding comes when a micro-batch keeps nothing more of `each`.
+    """
+    blocks = [block.modules for block, _ in rank.blocks]
+    layer: Count = 0
+    for modules in blocks:
+        once = [(module, 1) for module in modules]
+        layer = most(layer, _whole_unit(once, micro, layout) if layout.zero >= 3 else _before_added(modules, micro))
+    loss = most(working.logits, working.logits_gradient + working.head)
+    if layout.zero < 3:
+        return WORKSPACES + layer + most(most(loss, working.streams), working.table - each)
+    outside = _gathered([(x, 1) for x in (*rank.embedding, *rank.head)], micro, layout)
+    units = [_gathered([(x, 1) for x in modules], micro, layout) for modules in blocks]
+    unit: Count = 0
+    for size in units:
+        unit = most(unit, size)
+    if not micro.reshard:
+        everything = sum(n * size for (_, n), size in zip(rank.blocks, units, strict=True))
+        ahead, after = everything, everything
+    else:
+        ahead, after = unit, 2 * unit
+    backward = after + layer + working.streams + working.head
+    return WORKSPACES + outside + most(most(ahead + loss, backward), working.table + working.head - each)
+
+
+def ending_of(working: Working, rank: Model, micro: Training, layout: Layout) -> Count:
+    """Bytes besides all gradients at the end of the backward pass, in that of a first layer.
+
+    What FSDP's root holds is gathered still, and its gradients are not reduced yet.
+    """
+    if layout.zero < 3:
+        return WORKSPACES + working.streams
+    ends = [(x, 1) for x in (*rank.embedding, *rank.head)]
+    unit: Count = 0
+    for block, _ in rank.blocks:
+        once = [(module, 1) for module in block.modules]
+        unit = most(unit, 2 * _gathered(once, micro, layout) + _whole_unit(once, micro, layout))
+    return WORKSPACES + _gathered(ends, micro, layout) + _whole_unit(ends, micro, layout) + unit + working.streams
+
+
+def _gathered(modules: ModuleCounts, micro: Training, layout: Layout) -> Count:
+    """Bytes of weights that are gathered."""
+    return total_bytes(travelling(modules, micro), layout, False)
+
+
+def _whole_unit(modules: ModuleCounts, micro: Training, layout: Layout) -> Count:
+    """Bytes of a layer's gradients before they are reduced, and of their copy in the format in which they are."""
+    learning = parameters((module, n) for module, n in modules if not module.frozen)
+    stream, sent = micro.precision.other, reduced_in(micro)
+    copy = 0 if micro.no_sync or sent.bits == stream.bits else sent.bytes(learning.dense + learning.experts)
+    return stream.bytes(learning.dense + learning.experts) + copy
+
+
+def _before_added(modules: Iterable[m.Module], micro: Training) -> Count:
+    """Bytes of the gradients of a layer's matrices as its products make them, one for each shape.
+
+    TransformerEngine adds them up in place and keeps a stand-in of each shape for autograd (pytorch/module/base.py,
+    `get_dummy_wgrad`); of experts that of one.
+    """
+    sizes: dict[object, Count] = {}
+    for module in modules:
+        if module.frozen:
+            continue
+        if isinstance(module, m.Experts):
+            wide = 2 * module.inner if module.gated else module.inner
+            sizes[module.name] = module.hidden * (wide + module.inner)
+        elif isinstance(module, (m.Linear, m.ExpertLinear)) and getattr(module, "part", "") != "head":
+            groups = module.experts if isinstance(module, m.ExpertLinear) else 1
+            shape = (module.inputs, module.outputs)
+            sizes[shape if all(isinstance(n, int) for n in shape) else module.name] = module.matrix // groups
+    return micro.precision.other.bytes(sum(sizes.values()))
+
+
+def reduced_in(micro: Training) -> Format:
+    """The format in which gradients are reduced."""
+    return FORMATS[micro.reduce_format or micro.recipe.gradients]
+
+
+def largest_matrix(modules: Iterable[m.Module]) -> Count:
+    """Elements of the largest matrix that learns, that of a head that shares the embedding's too."""
+    size: Count = 0
+    for module in modules:
+        if module.frozen:
+            continue
+        if isinstance(module, m.Linear) and module.part == "head":
+            size = most(size, module.inputs * module.outputs)
+        elif isinstance(module, (m.Linear, m.Embedding, m.Experts, m.ExpertLinear)):
+            size = most(size, module.matrix)
+    return size

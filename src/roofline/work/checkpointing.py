@@ -1,0 +1,127 @@
+"""Activation checkpointing in part: of some layers, or of some ops of a layer; and sequences packed into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from roofline.model.checks import count
+from roofline.model.errors import InputError
+from roofline.model.maths import Count, ceil_div, some
+from roofline.work import ops as o
+
+
+def layers_again(layers: int, most: int | None, every: int | None) -> int:
+    """Of a stage's layers those that are run again: `most` of them, or each `every`-th, else all.
+
+    Megatron-LM's --recompute-method block with --recompute-num-layers (core/transformer/transformer_block.py);
+    torchtitan's selective checkpointing by a number (`apply_ac`).
+    """
+    if most is not None:
+        return min(most, layers)
+    return layers if every is None else layers // every
+
+
+def check_layers(recompute: object, most: Count, every: Count) -> None:
+    """Raises InputError for layers that are run again where none is, for both at once, or for no whole numbers."""
+    if most is not None and every is not None:
+        raise InputError("recompute_every", every, "not beside recompute_layers: one of them")
+    for name, value in (("recompute_layers", most), ("recompute_every", every)):
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(name, value, "a whole number of at least 1")
+        if recompute == "none":
+            raise InputError(name, value, "only with recompute: selective, op, full or names", ["recompute=full"])
+
+
+def by_op(forward: Sequence[o.Op]) -> Iterator[tuple[o.Op, Count]]:
+    """Each op of a layer, and how many elements of its output are kept where every second product is run again.
+
+    As torchtitan does (`_save_list` and `_apply_ac_to_transformer_block`): outputs of attention and of reduce-scatters
+    are kept, and of the first, third, fifth … product; everything else is run again from the layer's input. Queries,
+    keys and values are three products, a gate and what it multiplies two, in that order. Experts are in no such list.
+    """
+    number = 0
+    widths = next((_heads(op) for op in forward if isinstance(op, o.Attend)), (0, 0, 0))
+    for op in forward:
+        if isinstance(op, o.MatMul):
+            parts = _parts(op, widths)
+            stays: Count = 0
+            for part in parts:
+                number += 1
+                stays = stays + part * (number % 2)
+            yield op, op.m * op.groups * stays
+        else:
+            kept = isinstance(op, o.Attend) or (isinstance(op, o.Communicate) and op.collective == "reduce_scatter")
+            yield op, _sent(op) if kept and isinstance(op, o.Communicate) else op.output if kept else 0
+
+
+def _heads(op: o.Attend) -> tuple[Count, Count, Count]:
+    """Widths of queries, keys and values."""
+    keys = op.kv_heads * op.qk_dim
+    return op.heads * op.qk_dim, keys, op.kv_width - keys
+
+
+def _parts(op: o.MatMul, widths: tuple[Count, Count, Count]) -> tuple[Count, ...]:
+    """The products that published code runs one after another where ours is one."""
+    if some(sum(widths) > 0) and not some(op.n - sum(widths)):
+        return widths
+    return (op.n // 2, op.n // 2) if op.gated else (op.n,)
+
+
+def _sent(op: o.Communicate) -> Count:
+    """Elements that a reduce-scatter leaves on a rank, none where it is of one rank."""
+    return ceil_div(op.elements, op.ranks) * ((op.ranks > 1) * 1)
+
+
+def again_by_op(forward: Sequence[o.Op]) -> Iterator[o.Op]:
+    """What of a layer is run again: all that `by_op` does not keep; of a product kept in part, the rest."""
+    for op, kept in by_op(forward):
+        if isinstance(op, o.MatMul):
+            left = op.n - kept // (op.m * op.groups)
+            if some(left > 0):
+                yield _narrower(op, left)
+        elif not some(kept > 0) and not (isinstance(op, o.Communicate) and op.collective == "p2p"):
+            yield op
+
+
+def _narrower(op: o.MatMul, n: Count) -> o.MatMul:
+    if not some(op.n - n):
+        return op
+    rows = op.m * op.groups
+    return replace(op, n=n, weight=op.weight // op.n * n, vector=op.vector // op.n * n, output=rows * n)
+
+
+def packed(lengths: Any, tokens: Count) -> tuple[tuple[int, int], ...]:
+    """Sequences packed into one: (length, how many), longest first, from a list of lengths or "4096,512x8"; () is one.
+
+    Tokens attend within their own sequence. Raises InputError where lengths do not add up to `tokens`.
+    """
+    if lengths is None or (isinstance(lengths, (str, list, tuple)) and not lengths):
+        return ()
+    words = lengths.split(",") if isinstance(lengths, str) else lengths
+    if not isinstance(words, (list, tuple)):
+        raise InputError("lengths", lengths, "lengths of sequences such as 4096,512x8")
+    entries = sorted((_entry(word) for word in words), reverse=True)
+    merged = tuple((length, sum(n for _, n in same)) for length, same in groupby(entries, key=lambda e: e[0]))
+    whole = sum(length * n for length, n in merged)
+    if not isinstance(tokens, int) or whole != tokens:
+        raise InputError("lengths", lengths, f"lengths that add up to tokens, {tokens}; they add up to {whole}")
+    return merged
+
+
+def _entry(word: Any) -> tuple[int, int]:
+    """A length and how many: 512, "512", "512x8" or (512, 8)."""
+    pair = word.strip().split("x") if isinstance(word, str) else word
+    values = list(pair) if isinstance(pair, (list, tuple)) else [pair]
+    if isinstance(word, str):
+        if not all(v.isdigit() and len(v) <= 9 for v in values):
+            raise InputError("lengths", word, "a length such as 512, or 512x8")
+        values = [int(v) for v in values]
+    if len(values) not in (1, 2):
+        raise InputError("lengths", word, "a length such as 512, or 512x8")
+    length, times = (*values, 1)[:2]
+    return count("lengths", length, 1), count("lengths", times, 1)
