@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ SIMUMAX = "training_simumax_b200.csv"
 FOUNDRY = "training_llm_foundry_mpt.csv"
 BRIDGE = "training_megatron_bridge.csv"
 MLPERF = "training_mlperf.csv"
+TITAN = "training_torchtitan_h100.csv"
 
 SLOWED = "the engine's slow-downs"
 NODES = {"a100_80gb": "dgx-a100", "a100_40gb": "dgx-a100-40gb", "h100_80gb": "dgx-h100"}
@@ -63,7 +65,7 @@ def megatron(r: TableRow) -> Iterator[MeasuredRun]:
     }  # fmt: skip
     options = {
         "recompute": r.text("recompute").partition("(")[0] or "none", "micro_batch": r.whole("micro_batch"),
-        "recipe": "fp16" if r.text("dtype") == "float16" else "bf16", "flash": False, "overlap": False,
+        "recipe": "fp16" if r.text("dtype") == "float16" else "bf16", "flash": False, "overlap": "pp",
         "schedule": "interleaved" if chunks > 1 else "1f1b",
     }  # fmt: skip
     yield MeasuredRun(
@@ -228,7 +230,8 @@ def bridge(r: TableRow) -> Iterator[MeasuredRun]:
     run = BridgeRun(release, chip, plain, r.text("precision"), degrees["tp"])
     options["overlap"] = run.overlap
     yield MeasuredRun(
-        quantity="training", seconds=batch * tokens / (rate * chips), engine=run.engine, model=name, on=_cluster(chip, chips),
+        quantity="training", seconds=batch * tokens / (rate * chips), engine=run.engine, model=name,
+        on=_cluster(chip, chips),
         layout=layout, batch=batch, input=tokens, system=chip, slices=("step", f"step,{plain}"),
         options={**options, "micro_batch": r.whole("micro_batch"), "recipe": recipe, "schedule": schedule},
     )  # fmt: skip
@@ -282,7 +285,8 @@ def mlperf(r: TableRow) -> Iterator[MeasuredRun]:
         "overlap": ("dp", "cp", "pp", *(("tp",) if r.text("tp_comm_overlap") == "1" else ())),
     }  # fmt: skip
     yield MeasuredRun(
-        quantity="training", seconds=_step(r, batch), engine="nemo", model=model, on=_cluster(chip, chips), layout=layout, batch=batch,
+        quantity="training", seconds=_step(r, batch), engine="nemo", model=model,
+        on=_cluster(chip, chips), layout=layout, batch=batch,
         input=tokens, options={**options, **lora}, system=chip, slices=(task, r.text("benchmark")),
     )  # fmt: skip
 
@@ -300,6 +304,40 @@ def _step(r: TableRow, batch: int) -> float:
     return batch / r.number("samples_per_s_logged") if r.text("samples_per_s_logged") else r.number("step_s_blocks")
 
 
+TITAN_MODELS = {
+    "Llama-3.1-8B": "meta-llama/Llama-3.1-8B", "Llama-3.1-70B": "meta-llama/Llama-3.1-70B",
+    "Llama-3.1-405B": "meta-llama/Llama-3.1-405B",
+}  # fmt: skip
+
+
+def titan(r: TableRow) -> Iterator[MeasuredRun]:
+    """torchtitan on H100 whose memory is HBM2e (2.4 TB/s): taken for the usual one.
+
+    FSDP over the replicas and the ranks of a context; selective checkpointing (torchtitan,
+    distributed/activation_checkpoint.py) runs every second product again: keys' and the up-projection too, which are
+    parts of others here. `local_batch`: sequences of a replica; with
+    pipeline stages each is a micro-batch, and weights are not gathered again for each of them.
+    """
+    words = dict(re.findall(r"([A-Z]+)([0-9]+)", r.text("parallelism")))
+    dp, tp, cp, pp = (int(words.get(name, 1)) for name in ("FSDP", "TP", "CP", "PP"))
+    technique, local = r.text("technique"), r.whole("local_batch")
+    again = {"full": "full", "selective": ("o_proj",)}.get(r.text("activation_ckpt"), "none")
+    layout = rl.Layout(dp=dp, tp=tp, cp=cp, pp=pp, zero=3 if pp == 1 else 1, sp=tp > 1)
+    overlap = ("dp", "cp", "pp", *(("tp",) if "asyncTP" in technique else ()))
+    name = TITAN_MODELS.get(r.text("model"))
+    if name is None:
+        raise LeftOutError("no such model in the catalog")
+    tokens, chips = r.whole("seq_len"), r.whole("num_gpus")
+    yield MeasuredRun(
+        quantity="training", seconds=local * dp * tokens / (r.number("tokens_per_s_per_gpu") * chips),
+        engine="torchtitan",
+        model=_long(name), on=_cluster("h100-sxm", chips), layout=layout, batch=local * dp, input=tokens,
+        system="h100-sxm", slices=("step", r.text("parallelism")),
+        options={"micro_batch": local if pp == 1 else 1, "recompute": again, "overlap": overlap,
+                 "recipe": "fp8" if "fp8" in technique else "bf16"},
+    )  # fmt: skip
+
+
 READERS: Mapping[str, Reader] = {
-    MEGATRON: megatron, SIMUMAX: simumax, FOUNDRY: foundry, BRIDGE: bridge, MLPERF: mlperf,
+    MEGATRON: megatron, SIMUMAX: simumax, FOUNDRY: foundry, BRIDGE: bridge, MLPERF: mlperf, TITAN: titan,
 }  # fmt: skip

@@ -82,8 +82,8 @@ class TrainingEstimate(Deployed):
         "micro_batch": "", "micro_batches": "", "time": "s",
         "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "waiting": "s", "bubble": "share",
         "model_flops": "FLOP", "hardware_flops": "FLOP", "mfu": "share", "mfu_palm": "share", "hfu": "share",
-        "tokens_per_second": "tokens/s",
-        "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s", "grade": "", "notes": "", "stages": "",
+        "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s",
+        "grade": "", "notes": "", "stages": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"time": "span"}
 

@@ -20,8 +20,8 @@ SERVER = "vllm"
 """The engine of inference where none is given, on the chips that it serves."""
 TRAINER = "megatron"
 """The engine of a training step where none is given."""
-OF_KIND: Mapping[str, str] = {"experts": "products", "exchanges": "collectives"}
-"""Kinds of work that were not fitted apart → the kind that they are of."""
+OF_KIND: Mapping[str, str] = {"experts": "products", "wide": "products", "exchanges": "collectives"}
+"""Kinds of work that were not fitted apart → the kind that they are of; `wide`: products in 16 bits or more."""
 UNBOUNDED = 2**40
 """Sequences at once of an engine that has no scheduler."""
 Dispatcher: TypeAlias = Literal["deepep", "alltoall"]

@@ -29,7 +29,7 @@ ATTENTION_BACKWARD = 2.5 / 0.85
 
 Seconds: TypeAlias = tuple[Count, Constants]
 """Seconds, and the constants that gave them."""
-WorkSort: TypeAlias = Literal["products", "experts", "attention", "streams"]
+WorkSort: TypeAlias = Literal["products", "wide", "experts", "attention", "streams"]
 Code: TypeAlias = Count
 
 

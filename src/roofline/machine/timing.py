@@ -27,7 +27,7 @@ from roofline.machine.kernels import (
     share_of,
     work_of,
 )  # fmt: skip
-from roofline.machine.target import Target, wide_key
+from roofline.machine.target import WIDE, Target, wide_key
 from roofline.model.maths import Count, is_array, least, most, where
 from roofline.work import ops as o
 from roofline.work.counting import STANDARD
@@ -123,6 +123,8 @@ def _time(op: o.Op, target: Target) -> Timing:
         return Timing(compute, memory, expected, EXACT, 0.0, "-", launches=launches)
     seconds, constants = KERNELS[type(op)].law(op, target)
     generation, work = target.chip.generation, work_of(op)
+    if work == "products" and matrix_format(op.origin, target) in WIDE:
+        work = "wide"
     grade = worse(constants.grade, target.engine.grade(generation, work))
     seconds = where(runs, seconds * target.engine.factor(generation, work), 0.0)
     expected = most(seconds, floor)

@@ -1,0 +1,146 @@
+"""Published training runs from papers: what they say, and what is assumed where they do not. Nothing is fitted on them.
+
+Seconds of a step: as published, or from the TFLOP/s a chip and the paper's own formula for the FLOPs of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import roofline as rl
+from roofline.model.load import catalog_config
+
+
+@dataclass(frozen=True)
+class PublishedRun:
+    """A run of a paper: seconds of a step, and what `train` is told. `assumed`: what the paper does not say."""
+
+    paper: str
+    label: str
+    seconds: float
+    model: Any
+    batch: int
+    tokens: int
+    settings: Mapping[str, Any]
+    assumed: str = ""
+    choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+@cache
+def gpt(hidden: int, layers: int, heads: int, vocabulary: int = 51200) -> rl.Model:
+    """A GPT with four times the hidden width between its products."""
+    return rl.load({
+        "model_type": "gpt2", "n_embd": hidden, "n_layer": layers, "n_head": heads, "n_inner": 4 * hidden,
+        "vocab_size": vocabulary, "n_positions": 2048, "activation_function": "gelu", "dtype": "float16",
+    })  # fmt: skip
+
+
+def gpt_flops(batch: int, layers: int, hidden: int, vocabulary: int = 51200, tokens: int = 2048) -> float:
+    """FLOPs of a step with full recomputation: 96·B·s·l·h²·(1 + s/6h + V/16lh) (arXiv:2104.04473, eq. 3)."""
+    more = 1 + tokens / (6 * hidden) + vocabulary / (16 * layers * hidden)
+    return 96 * batch * tokens * layers * hidden**2 * more
+
+
+SC21 = (
+    (2304, 24, 24, 1, 1, 32, 512, 137), (3072, 30, 32, 2, 1, 64, 512, 138), (4096, 36, 32, 4, 1, 128, 512, 142),
+    (6144, 40, 48, 8, 1, 256, 1024, 135), (8192, 48, 64, 8, 2, 512, 1536, 138), (10240, 60, 80, 8, 4, 1024, 1792, 140),
+    (12288, 80, 96, 8, 8, 1536, 2304, 148), (16384, 96, 128, 8, 16, 1920, 2160, 155),
+    (20480, 105, 128, 8, 35, 2520, 2520, 163), (25600, 128, 160, 8, 64, 3072, 3072, 163),
+)  # fmt: skip
+"""arXiv:2104.04473, table 1: hidden, layers, heads, tp, pp, chips, batch, TFLOP/s a chip."""
+KORTHIKANTI = (
+    ("22B", 8, 6144, 48, 64, "tp=8", 4, 4, 1.42, 1.10),
+    ("530B", 280, 20480, 105, 128, "tp=8,pp=35,vp=3", 280, 1, 49.05, 37.83),
+    ("1T", 512, 25600, 128, 160, "tp=8,pp=64", 512, 1, 94.42, 71.49),
+)
+"""arXiv:2205.05198, tables 3 and 5: chips, hidden, layers, heads, layout, batch, micro-batch, seconds full and selective."""
+MEGASCALE = ((256, 768, 40.0), (1024, 768, 11.9), (12288, 6144, 8.57))
+"""arXiv:2402.15627, table 2, Megatron-LM: chips, batch, seconds."""
+LLAMA = (
+    (8192, "tp=8,pp=16,dp=64,vp=8,sp,zero=1", 2048, 8192, 430),
+    (16384, "tp=8,pp=16,dp=128,vp=8,sp,zero=1", 2048, 8192, 400),
+    (16384, "tp=8,cp=16,pp=16,dp=8,vp=8,sp,zero=1", 128, 131072, 380),
+)
+"""arXiv:2407.21783, table 4: chips, layout, batch, tokens, TFLOP/s a chip."""
+
+
+def published() -> Iterator[PublishedRun]:
+    """Every run."""
+    yield from _megatron()
+    yield from _llama()
+    yield from _others()
+
+
+def _megatron() -> Iterator[PublishedRun]:
+    usual = {"recipe": "fp16", "flash": False, "recompute": "full", "engine": "megatron"}
+    for hidden, layers, heads, tp, pp, chips, batch, tflops in SC21:
+        seconds = gpt_flops(batch, layers, hidden) / (1e12 * tflops * chips)
+        layout = f"tp={tp},pp={pp},dp={chips // (tp * pp)}"
+        yield PublishedRun(
+            "SC21", f"{hidden} x {layers} on {chips}", seconds, gpt(hidden, layers, heads), batch, 2048,
+            {**usual, "on": f"{chips // 8}xdgx-a100", "layout": layout, "overlap": "pp"},
+            "the fastest micro-batch of 1, 2, 4 and 8 that divides and fits; 1F1B without chunks",
+            {"micro_batch": (1, 2, 4, 8)},
+        )  # fmt: skip
+    for name, chips, hidden, layers, heads, layout, batch, micro, *both in KORTHIKANTI:
+        for again, seconds in zip(("full", "selective"), both, strict=True):
+            spread = layout + (",sp" if again == "selective" else "")
+            yield PublishedRun(
+                "Korthikanti", f"{name} {again}", seconds, gpt(hidden, layers, heads), batch, 2048,
+                {**usual, "recompute": again, "on": f"{chips // 8}xdgx-a100", "layout": spread,
+                 "micro_batch": micro, "overlap": "pp", "schedule": "interleaved" if "vp" in layout else "1f1b"},
+            )  # fmt: skip
+    for chips, batch, seconds in MEGASCALE:
+        yield PublishedRun(
+            "MegaScale", f"Megatron-LM 175B on {chips}", seconds, gpt(12288, 96, 128, 64000), batch, 2048,
+            {"engine": "megatron", "on": f"{chips // 8}xdgx-a100",
+             "layout": f"tp=8,pp=8,dp={chips // 64},vp=6,zero=1,sp",
+             "micro_batch": 1, "schedule": "interleaved", "recompute": "none"},
+            "flash attention, nothing run again, micro-batch 1, sequence parallelism",
+        )  # fmt: skip
+
+
+def _llama() -> Iterator[PublishedRun]:
+    config = {**catalog_config("meta-llama/Llama-3.1-405B"), "max_position_embeddings": 2**20}
+    model = rl.load(config)
+    for chips, layout, batch, tokens, tflops in LLAMA:
+        flops = rl.analyze(model, rl.training(1, tokens)).flops * batch
+        yield PublishedRun(
+            "Llama-3", f"405B, {tokens} tokens on {chips}", flops / (1e12 * tflops * chips), model, batch, tokens,
+            {"engine": "megatron", "on": f"{chips // 8}xdgx-h100", "layout": layout, "schedule": "interleaved",
+             "overlap": "dp,pp"},
+            "eight chunks of a layer; published TFLOP/s taken to count attention's unmasked half",
+        )  # fmt: skip
+
+
+def _others() -> Iterator[PublishedRun]:
+    bloom = rl.load({
+        "model_type": "bloom", "hidden_size": 14336, "n_layer": 70, "n_head": 112, "vocab_size": 250880,
+        "seq_length": 2048, "dtype": "bfloat16",
+    })  # fmt: skip
+    yield PublishedRun(
+        "BLOOM", "176B on 384", 104.5, bloom, 2048, 2048,
+        {"engine": "deepspeed", "on": "48xdgx-a100", "layout": "tp=4,pp=12,dp=8,zero=1", "micro_batch": 2,
+         "recompute": "full", "flash": False},
+        "arXiv:2211.05100 §3.2: recomputation of whole layers",
+    )  # fmt: skip
+    yield PublishedRun(
+        "DeepSeek-V3", "2,048 H800", 2.664e6 * 3600 / 2048 / (14.8e12 / (15360 * 4096)),
+        "deepseek-ai/DeepSeek-V3", 15360, 4096,
+        {"engine": "none", "on": "2048xh800-sxm", "layout": "pp=16,dp=128,ep=64,zero=1", "schedule": "dualpipe",
+         "recipe": "fp8-block", "drafts": 1},
+        "arXiv:2412.19437 §3: its own framework, so kernels alone; micro-batch 1",
+    )  # fmt: skip
+    palm = rl.load({
+        "model_type": "llama", "hidden_size": 18432, "intermediate_size": 73728, "num_hidden_layers": 118,
+        "num_attention_heads": 48, "num_key_value_heads": 1, "head_dim": 256, "vocab_size": 256000,
+        "tie_word_embeddings": True, "max_position_embeddings": 2048, "dtype": "bfloat16",
+    })  # fmt: skip
+    yield PublishedRun(
+        "PaLM", "540B on 6,144 TPU v4", 2048 * 2048 / 238.3e3, palm, 2048, 2048,
+        {"engine": "maxtext", "on": "2xtpu-v4-pod", "layout": "tp=12,dp=512,zero=3", "recompute": "selective"},
+        "arXiv:2204.02311 §4, §6: 238,300 tokens/s; layers in Llama's order, part of them run again",
+    )  # fmt: skip
