@@ -22,6 +22,7 @@ from roofline.cli.common import (
     refuse,
     warn,
 )
+from roofline.cli.run_options import RunChoices
 from roofline.model.errors import InputError
 
 
@@ -47,10 +48,7 @@ def train(
     no_overlap: Switch = False,
     engine: str = "megatron",
     law: LawName = "calibrated",
-    run_tokens: float | None = None,
-    mtbf_hours: float | None = None,
-    save_seconds: float | None = None,
-    restart_seconds: float | None = None,
+    whole: RunChoices = RunChoices(),  # noqa: B008
     revision: Revision = None,
     headers: Headers = False,
     timeline: Switch = False,
@@ -98,14 +96,6 @@ def train(
         Gradients and gathered weights travel before and after the passes, not beside them.
     engine:
         Whose slow-downs under lasting load: `megatron`, `fsdp`, or `none`.
-    run_tokens:
-        Tokens of the whole run, for its days, cost and energy (1e12 and the like).
-    mtbf_hours:
-        Mean hours between failures of one chip (50,000).
-    save_seconds:
-        That a checkpoint holds the run up (10: copied to the hosts' memory, and written from there beside the run).
-    restart_seconds:
-        From a failure until the run goes on (600).
     timeline:
         Draw the schedule.
     trace:
@@ -124,11 +114,7 @@ def train(
     from roofline.show.estimate import first_line, misfit
     from roofline.show.tables import print_json, print_line, print_tables, print_text
 
-    whole = {"mtbf_hours": mtbf_hours, "save_seconds": save_seconds, "restart_seconds": restart_seconds}
-    asked = {name: value for name, value in whole.items() if value is not None}
-    if asked and run_tokens is None:
-        name, value = next(iter(asked.items()))
-        raise InputError(f"--{name.replace('_', '-')}", value, "--run-tokens beside it: it is of a whole run")
+    asked = whole.given()
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
     built = load(model, revision=revision, headers=headers)
@@ -137,9 +123,7 @@ def train(
         recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss, loss=loss,
         micro_batch=micro_batch, schedule=schedule, overlap=not no_overlap, offload=",".join(offload or ()),
     )  # fmt: skip
-    run = None
-    if run_tokens is not None:
-        run = run_of(result, run_tokens, **asked)
+    run = None if whole.run_tokens is None else run_of(result, whole.run_tokens, **asked)
     if not result.fits and sys.stderr.isatty():
         print("does not fit; looking for what would …", file=sys.stderr)
     ways = () if result.fits else fixes(result, on)

@@ -18,7 +18,7 @@ from roofline.units import percent, seconds, share, si
 class Trained(Result):
     """The answer of `train`: a step; where it does not fit what would make it; a run where one is asked for."""
 
-    SCHEMA: ClassVar[str] = "roofline.train/2"
+    SCHEMA: ClassVar[str] = "roofline.train/3"
     FIGURES: ClassVar[Units] = {**TrainingEstimate.FIGURES, "fits": "", "changes": "", "run": ""}
     OF: ClassVar[type] = TrainingEstimate
 
@@ -98,21 +98,37 @@ def training_step_text(e: TrainingEstimate) -> str:
 
 
 def run_text(r: Run) -> str:
-    """The whole run."""
+    """The whole run: days, where they go, failures, cost, energy, and what is assumed."""
     low, high = r.interval
+    days = f"{r.seconds / 86400:,.1f} days ({low / 86400:,.1f} to {high / 86400:,.1f})"
+    epochs = "" if r.epochs is None else f", {r.epochs:,.3g} epochs"
+    every = f"one every {seconds(r.checkpoint_interval)}"
     lines = [
-        f"{r.tokens:.4g} tokens: {r.steps:,} steps, {r.seconds / 86400:,.1f} days ({low / 86400:,.1f} to "
-        f"{high / 86400:,.1f}), {r.chip_hours:,.0f} chip hours",
-        f"failures    one in {seconds(r.failures_apart)}; a checkpoint every {seconds(r.checkpoint_interval)}; "
-        f"{100 * r.progress:.1f} % of the time is progress (goodput), with {r.save_seconds:g} s for a checkpoint and "
-        f"{r.restart_seconds:g} s after a failure",
+        f"{r.tokens:.4g} tokens: {r.steps:,.0f} steps{epochs}, {days}, {r.chip_hours:,.0f} chip hours",
+        f"goodput     {percent(r.progress)} of the time is steps that last; {_parts_text(r)}",
+        f"failures    {r.failures:,.1f}, one in {seconds(r.failures_apart)}{_causes_text(r)}",
+        f"checkpoints {every} of work, {si(r.saving.size, 'B')}; each holds the run up {seconds(r.saving.blocking)}",
     ]
-    if r.cost is not None and r.estimate.chip.price is not None:
-        price = r.estimate.chip.price
-        lines.append(f"cost        {r.cost:,.0f} USD at {price.usd_per_hour:g} $/h a chip, assumed {price.date}")
+    if r.cost is not None:
+        lines.append(f"cost        {r.cost:,.0f} USD, {r.bill.usd_per(r.tokens / 1e6):.4g} USD per million tokens")
     if r.energy is not None:
-        lines.append(f"energy      {r.energy / 3.6e9:,.1f} MWh of the chips alone")
-    return "\n".join(lines)
+        each = r.bill.joules_per(r.tokens)
+        lines.append(f"energy      {r.energy / 3.6e9:,.1f} MWh, {each:.4g} J per token")
+    if r.carbon is not None:
+        lines.append(f"carbon      {r.carbon / 1e3:,.1f} t of CO2 equivalent")
+    return "\n".join([*lines, *(f"assumed     {said}" for said in r.assumptions)])
+
+
+def _parts_text(r: Run) -> str:
+    """The shares of the time that are no steps."""
+    lost = {name: value for name, value in r.parts.items() if name != "steps" and value > 0}
+    return ", ".join(f"{name} {percent(value / r.seconds)}" for name, value in lost.items()) or "nothing else"
+
+
+def _causes_text(r: Run) -> str:
+    """What fails most."""
+    ranked = sorted(r.failures_by.items(), key=lambda pair: -float(pair[1]))[:3]
+    return ": " + ", ".join(f"{name} {number:,.1f}" for name, number in ranked) + ", …" if ranked else ""
 
 
 def fixes_text(fixes: tuple[Fix, ...]) -> str:
