@@ -39,7 +39,7 @@ RESULTS = {
     "show.training": "Trained",
     "explore.difference": "Difference",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
-    "DiagramPlot SimulationPlot",
+    "DiagramPlot SimulationPlot StepMemoryPlot",
     "show.report.write": "Finished",
     "show.models": "Catalog ModelTypes ModelAnswer StoredTensors ConfigChecks",
     "show.chips": "Chips Clusters",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -24,6 +24,11 @@ from roofline.cli.common import (
 )
 from roofline.cli.run_options import RunChoices
 from roofline.model.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.estimates.train import TrainingEstimate
+    from roofline.explore.training_breakdown import Breakdown
+    from roofline.explore.training_bytes import RankBytes
 
 
 def train(
@@ -52,7 +57,9 @@ def train(
     revision: Revision = None,
     headers: Headers = False,
     timeline: Switch = False,
+    breakdown: Literal["modules", "ops"] | None = None,
     trace: Path | None = None,
+    plot: Path | None = None,
     json: Switch = False,
     force: Switch = False,
 ) -> None:
@@ -98,12 +105,16 @@ def train(
         Whose slow-downs under lasting load: `megatron`, `fsdp`, or `none`.
     timeline:
         Draw the schedule.
+    breakdown:
+        Where time and memory go, by `modules` or by `ops`: lines that add up to the step.
     trace:
-        Write the schedule as a Chrome trace, for Perfetto.
+        Write the step as a Chrome trace, for Perfetto: passes, exposed collectives, optimizer.
+    plot:
+        A picture of the memory of ranks over the step: `.png`, `.svg`, `.pdf`, `.html` (Plotly).
     json:
         JSON, as docs/json.md has it.
     force:
-        Overwrite the trace.
+        Overwrite files.
     """
     from roofline.estimates.run import run as run_of
     from roofline.estimates.train import train as estimate
@@ -115,6 +126,8 @@ def train(
     from roofline.show.tables import print_json, print_line, print_tables, print_text
 
     asked = whole.given()
+    if plot is not None:
+        _check_picture(plot, force)
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
     built = load(model, revision=revision, headers=headers)
@@ -130,12 +143,15 @@ def train(
     if trace is not None:
         from json import dumps
 
-        from roofline.show.timeline import chrome_trace
+        from roofline.show.timeline import training_trace
 
         name = f"{result.model.name}, {result.deployment.text}"
-        deliver(dumps(chrome_trace(result.timeline, name)), trace, force)
+        deliver(dumps(training_trace(result, name)), trace, force)
+    if plot is not None:
+        _draw(result, plot, force)
+    parts, modules = _parts(result) if breakdown else (None, ())
     if json:
-        print_json(views.Trained(result, ways, run).to_dict())
+        print_json(views.Trained(result, ways, run, parts, modules).to_dict())
     else:
         first = first_line(result, result.memory)
         print_text(f"{first}\n{headline(built, result.formats)}\n{views.setting_text(result)}")
@@ -149,6 +165,11 @@ def train(
 
             print_line("")
             print_line(timeline_text(result.timeline, min(window_width(), 160)))
+        if breakdown and parts is not None:
+            print_line("")
+            print_tables((views.breakdown_table(parts, breakdown), ""))
+            print_line("")
+            print_tables((views.modules_table(modules), ""))
         if run is not None:
             print_line("")
             print_text(views.run_text(run))
@@ -159,3 +180,26 @@ def train(
     for note in result.notes:
         print(f"note: {note}", file=sys.stderr)
     refuse(result.fits, misfit(result.memory) if json else "")
+
+
+def _parts(result: TrainingEstimate) -> tuple[Breakdown, tuple[RankBytes, ...]]:
+    """The time of the slowest stage, and the memory of the fullest."""
+    from roofline.explore.training_breakdown import breakdown
+    from roofline.explore.training_bytes import module_bytes
+
+    return breakdown(result), module_bytes(result)
+
+
+def _check_picture(path: Path, force: bool) -> None:
+    from roofline.show.files import check_ending, check_file
+    from roofline.show.plots.write import ENDINGS
+
+    check_ending(path, ENDINGS, "--plot")
+    check_file(path, force, "--plot")
+
+
+def _draw(result: TrainingEstimate, path: Path, force: bool) -> None:
+    from roofline.show.plots.build_training import step_memory_plot
+    from roofline.show.plots.write import write
+
+    write(step_memory_plot(result), path, force=force)

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 from roofline.estimates.run import Run
 from roofline.estimates.train import Stage, TrainingEstimate
 from roofline.estimates.training_changes import Fix
+from roofline.explore.training_breakdown import PHASES, Breakdown
+from roofline.explore.training_bytes import RankBytes
 from roofline.result import Result, Units
 from roofline.show.estimate import GRADES, span_text
 from roofline.show.tables import Column, Table
@@ -16,15 +18,27 @@ from roofline.units import percent, seconds, share, si
 
 @dataclass(frozen=True, repr=False)
 class Trained(Result):
-    """The answer of `train`: a step; where it does not fit what would make it; a run where one is asked for."""
+    """The answer of `train`: a step; where it does not fit what would make it; a run where one is asked for.
+
+    `breakdown` and `modules`: its time and the memory of a rank in parts, where they are asked for.
+    """
 
     SCHEMA: ClassVar[str] = "roofline.train/3"
-    FIGURES: ClassVar[Units] = {**TrainingEstimate.FIGURES, "fits": "", "changes": "", "run": ""}
+    FIGURES: ClassVar[Units] = {
+        **TrainingEstimate.FIGURES,
+        "fits": "",
+        "changes": "",
+        "run": "",
+        "breakdown": "",
+        "modules": "",
+    }
     OF: ClassVar[type] = TrainingEstimate
 
     estimate: TrainingEstimate
     changes: tuple[Fix, ...] = ()
     run: Run | None = None
+    breakdown: Breakdown | None = None
+    modules: tuple[RankBytes, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -33,7 +47,8 @@ class Trained(Result):
 
     def figure(self, name: str) -> Any:
         """Its own; else the estimate's."""
-        return getattr(self, name) if name in ("fits", "changes", "run") else self.estimate.figure(name)
+        own = ("fits", "changes", "run", "breakdown", "modules")
+        return getattr(self, name) if name in own else self.estimate.figure(name)
 
 
 AXES = {"tp": "tensor", "cp": "context", "ep": "expert", "dp": "data"}
@@ -72,6 +87,48 @@ def _memory_cells(stage: Stage, capacity: float) -> tuple[object, ...]:
     m = stage.memory
     terms = (m.weights, m.gradients, m.optimizer, m.activations, m.in_flight, m.working, m.context, m.total)
     return (stage.layers, *terms, share(m.total, capacity))
+
+
+OVER_PHASES = {"forward": "Forward", "recompute": "Again", "backward": "Backward", "weight": "Weights"}
+
+
+def breakdown_table(b: Breakdown, by: str) -> Table:
+    """Seconds of a step on one stage, by module or by op, then what is no op; the last line is the whole step."""
+    columns = (
+        Column("Op" if by == "ops" else "Module"), *(Column(OVER_PHASES[phase], "s") for phase in PHASES),
+        Column("Time", "s"), Column("Of the step", "share"),
+    )  # fmt: skip
+    rows: list[tuple[object, ...]] = []
+    if by == "ops":
+        for op in sorted(b.ops, key=lambda op: -op.seconds):
+            cells = [op.seconds if op.phase == phase else None for phase in PHASES]
+            rows.append((f"{op.name} ({op.block})", *cells, op.seconds, share(op.seconds, b.total)))
+    else:
+        for module, phases in b.modules.items():
+            time = sum(phases.values())
+            rows.append((module, *(phases[phase] or None for phase in PHASES), time, share(time, b.total)))
+    blank = (None,) * len(PHASES)
+    rows += [(LINES[name.split()[0]].format(*name.split()[1:]), *blank, value, share(value, b.total))
+             for name, value in b.lines.items() if value]  # fmt: skip
+    rows.append(("the step", *(b.phases[phase] or None for phase in PHASES), b.total, share(b.total, b.total)))
+    return Table(columns, tuple(rows), title=f"time of a step on stage {b.stage}")
+
+
+LINES = {
+    "exposed": "exposed communication, {}", "slowed": "slowed beside communication, to the host and back",
+    "waiting": "waiting for other stages", "reduction": "exposed reduction of gradients",
+    "gathering": "exposed gathering of weights", "update": "optimizer",
+}  # fmt: skip
+"""What the lines of a breakdown that are no ops are called."""
+
+
+def modules_table(rows: tuple[RankBytes, ...]) -> Table:
+    """Bytes of a rank by module; the last line is all of them."""
+    terms = ("weights", "gradients", "optimizer", "activations", "total")
+    columns = (Column("Module"), *(Column(term.capitalize(), "B") for term in terms))
+    cells = [(row.module, *(getattr(row, term) or None for term in terms)) for row in rows]
+    cells.append(("all", *(sum(getattr(row, term) for row in rows) for term in terms)))
+    return Table(columns, tuple(cells), title="memory of the fullest rank by module")
 
 
 def training_step_text(e: TrainingEstimate) -> str:
