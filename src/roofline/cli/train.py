@@ -60,6 +60,8 @@ def train(
     breakdown: Literal["modules", "ops"] | None = None,
     trace: Path | None = None,
     plot: Path | None = None,
+    emit: Literal["megatron", "bridge", "torchtitan", "deepspeed", "maxtext"] | None = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     json: Switch = False,
     force: Switch = False,
 ) -> None:
@@ -111,6 +113,10 @@ def train(
         Write the step as a Chrome trace, for Perfetto: passes, exposed collectives, optimizer.
     plot:
         A picture of the memory of ranks over the step: `.png`, `.svg`, `.pdf`, `.html` (Plotly).
+    emit:
+        Instead: the flags or the config of a framework for exactly this layout; what it cannot express on stderr.
+    output:
+        The file for it.
     json:
         JSON, as docs/json.md has it.
     force:
@@ -128,6 +134,10 @@ def train(
     asked = whole.given()
     if plot is not None:
         _check_picture(plot, force)
+    if output is not None and emit is None:
+        raise InputError("--output", str(output), "--emit beside it: the framework whose config it is")
+    if emit is not None and (json or timeline or breakdown or whole.run_tokens is not None):
+        raise InputError("--emit", emit, "no --json, --timeline, --breakdown or --run-tokens beside it")
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
     built = load(model, revision=revision, headers=headers)
@@ -136,6 +146,9 @@ def train(
         recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss, loss=loss,
         micro_batch=micro_batch, schedule=schedule, overlap=not no_overlap, offload=",".join(offload or ()),
     )  # fmt: skip
+    if emit is not None:
+        _hand_over(result, emit, output, force)
+        return
     run = None if whole.run_tokens is None else run_of(result, whole.run_tokens, **asked)
     if not result.fits and sys.stderr.isatty():
         print("does not fit; looking for what would …", file=sys.stderr)
@@ -203,3 +216,17 @@ def _draw(result: TrainingEstimate, path: Path, force: bool) -> None:
     from roofline.show.plots.write import write
 
     write(step_memory_plot(result), path, force=force)
+
+
+def _hand_over(result: TrainingEstimate, framework: str, output: Path | None, force: bool) -> None:
+    """The config of a framework to stdout or a file, and what it cannot express to stderr."""
+    from roofline.emit.make import hand_over
+    from roofline.show.estimate import misfit
+
+    handed = hand_over(result, framework)
+    deliver(handed.text, output, force)
+    sys.stdout.flush()
+    for what in handed.missing:
+        print(f"not expressed: {what}", file=sys.stderr)
+    warn(result.model)
+    refuse(result.fits, misfit(result.memory))
