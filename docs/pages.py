@@ -46,7 +46,23 @@ def gallery(folder: Path) -> str:
         steps = {"prefill": rl.prefill(1, 1024), "decode": rl.decode(16, 1024)}
         rl.plot(rl.load(model), steps, on=on, output=folder / f"{name}.svg", force=True, **options)
         lines += ["", f"## {title}", "", f"![{title}](gallery/{name}.svg)"]
+    lines += ["", f"## {STEP_MEMORY}", "", f"![{STEP_MEMORY}](gallery/step-memory.svg)"]
+    step_memory(folder / "step-memory.svg")
     return "\n".join(lines) + "\n"
+
+
+STEP_MEMORY = "Memory of a training step, stage by stage"
+
+
+def step_memory(path: Path) -> None:
+    """Draws the memory of ranks over a training step."""
+    import roofline as rl
+    from roofline.show.plots.build_training import step_memory_plot
+    from roofline.show.plots.write import write
+
+    layout = "tp=8,pp=4,dp=2,sp,zero=1"
+    step = rl.train("meta-llama/Llama-3.1-70B", batch=32, tokens=8192, on="8xdgx-h100", layout=layout)
+    write(step_memory_plot(step), path, force=True)
 
 
 def on_files(files: Any, config: Any) -> Any:

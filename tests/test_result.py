@@ -16,6 +16,8 @@ import roofline as rl
 from roofline import schema
 from roofline.accuracy.accuracy import SAMPLE, accuracy
 from roofline.compat.model_info import RULES, account
+from roofline.explore.training_breakdown import breakdown
+from roofline.explore.training_bytes import module_bytes
 from roofline.machine.calibrate import Calibration, Case, MeasuredMachine, Measurement, Measurements, fit_laws
 from roofline.machine.chip import chip_named
 from roofline.machine.fabric import clusters
@@ -30,6 +32,7 @@ from roofline.show.chips import ChipFacts, Chips, ClusterFacts, Clusters
 from roofline.show.explain import Explanations, NamedExplanation
 from roofline.show.models import Catalog, ConfigChecks, ModelAnswer, ModelTypes, StoredTensors
 from roofline.show.plots.build import simulation_plot
+from roofline.show.plots.build_training import step_memory_plot
 from roofline.show.plots.data import BarPanel, BarsPlot
 from roofline.show.training import Trained
 
@@ -80,6 +83,7 @@ ONE: dict[str, Callable[[], Any]] = {
     ),
     "simulation": simulated,
     "picture of a simulation": lambda: simulation_plot(simulated()),
+    "picture of a step's memory": lambda: step_memory_plot(trained()),
     "fit": lambda: rl.fit(QWEN, on="l4", batch=4, context=1024),
     "what does not fit": lambda: rl.fit("meta-llama/Llama-3.1-405B", on=ON, batch=4),
     "training": trained,
@@ -96,7 +100,7 @@ ONE: dict[str, Callable[[], Any]] = {
     "explanations": lambda: Explanations(
         rl.load(GPT2), (NamedExplanation("decode", rl.explain(GPT2, "attention", rl.decode(1, 9))),)
     ),
-    "trained": lambda: Trained(trained(), (), rl.run(trained(), 1e10)),
+    "trained": lambda: Trained(trained(), (), rl.run(trained(), 1e10), breakdown(trained()), module_bytes(trained())),
     "catalog": lambda: Catalog(tuple(catalog().values())),
     "families": lambda: ModelTypes(tuple(sorted(FAMILIES))),
     "a model": lambda: ModelAnswer(rl.load("deepseek-ai/DeepSeek-V3")),

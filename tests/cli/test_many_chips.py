@@ -27,7 +27,18 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 def test_train_says_what_a_stage_holds_and_how_long_a_step_takes(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, *TRAIN, "--layout", "tp=2,pp=2,dp=2,zero=1", "--run-tokens", "1e12", "--timeline")
     assert (code, err) == (0, "")
-    for word in ("Gradients", "Optimizer", "In flight", "bubble", "MFU", "HFU", "days", "checkpoint every", "stage 1 "):
+    for word in (
+        "Gradients",
+        "Optimizer",
+        "In flight",
+        "bubble",
+        "MFU",
+        "HFU",
+        "days",
+        "checkpoints",
+        "goodput",
+        "stage 1 ",
+    ):
         assert word in out
 
 
@@ -35,7 +46,7 @@ def test_train_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, *TRAIN, "--layout", "tp=2,pp=2,dp=2,zero=1", "--json")
     data = json.loads(out)
     assert code == 0
-    assert (data["schema"], data["deployment"]["chips"], data["micro_batches"]) == ("roofline.train/2", 8, 8)
+    assert (data["schema"], data["deployment"]["chips"], data["micro_batches"]) == ("roofline.train/3", 8, 8)
     assert [s["layers"] for s in data["stages"]] == [16, 16]
     memory = data["stages"][0]["memory"]
     terms = ("weights", "gradients", "optimizer", "activations", "working")
@@ -113,3 +124,22 @@ def test_a_cluster_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
                        "tp=4,dp=4,zero=1", "--json")  # fmt: skip
     assert code == 0
     assert json.loads(out)["deployment"]["cluster"] == "mine"
+
+
+def test_train_in_parts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    layout = ("--layout", "tp=2,pp=2,dp=2,zero=1")
+    trace, picture = tmp_path / "step.json", tmp_path / "memory.svg"
+    code, out, _ = run(capsys, *TRAIN, *layout, "--breakdown", "modules", "--trace", str(trace), "--plot", str(picture))
+    assert code == 0
+    for word in ("gate_up_proj", "waiting for other stages", "optimizer", "the step", "100.0 %", "by module"):
+        assert word in out
+    assert picture.exists()
+    assert {"optimizer", "stage 1 collectives"} <= {
+        event["args"].get("name", event["name"]) for event in json.loads(trace.read_text())["traceEvents"]
+    }
+    code, out, _ = run(capsys, *TRAIN, *layout, "--breakdown", "ops", "--json")
+    data = json.loads(out)
+    assert data["breakdown"]["total"] == pytest.approx(data["time"]["expected"])
+    assert {row["module"] for row in data["modules"]} >= {"down_proj", "embedding"}
+    code, _, err = run(capsys, *TRAIN, *layout, "--plot", str(picture))
+    assert (code, "--force" in err) == (2, True)

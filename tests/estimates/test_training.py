@@ -249,7 +249,7 @@ def test_a_run_by_hand() -> None:
     every = math.sqrt(2 * 60 * apart)
     assert run.steps == math.ceil(1e12 / (64 * 4096))
     assert run.checkpoint_interval == pytest.approx(every)
-    assert run.progress == pytest.approx(1 - 60 / every - every / (2 * apart) - 600 / apart)
+    assert run.progress == pytest.approx(every / apart * math.exp(-600 / apart) / math.expm1((every + 60) / apart))
     assert run.seconds == pytest.approx(run.steps * e.time / run.progress)
     assert run.cost == pytest.approx(8 * run.seconds / 3600 * e.chip.price.usd_per_hour)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -22,7 +22,13 @@ from roofline.cli.common import (
     refuse,
     warn,
 )
+from roofline.cli.run_options import RunChoices
 from roofline.model.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.estimates.train import TrainingEstimate
+    from roofline.explore.training_breakdown import Breakdown
+    from roofline.explore.training_bytes import RankBytes
 
 
 def train(
@@ -55,14 +61,15 @@ def train(
     optimizer_in_backward: Switch = False,
     engine: str = "megatron",
     law: LawName = "calibrated",
-    run_tokens: float | None = None,
-    mtbf_hours: float | None = None,
-    save_seconds: float | None = None,
-    restart_seconds: float | None = None,
+    whole: RunChoices = RunChoices(),  # noqa: B008
     revision: Revision = None,
     headers: Headers = False,
     timeline: Switch = False,
+    breakdown: Literal["modules", "ops"] | None = None,
     trace: Path | None = None,
+    plot: Path | None = None,
+    emit: Literal["megatron", "bridge", "torchtitan", "deepspeed", "maxtext"] | None = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     json: Switch = False,
     force: Switch = False,
 ) -> None:
@@ -125,22 +132,22 @@ def train(
         A gradient is used as soon as it is there, and gone; with one micro-batch a step.
     engine:
         Whose slow-downs under lasting load: `megatron`, `fsdp`, or `none`.
-    run_tokens:
-        Tokens of the whole run, for its days, cost and energy (1e12 and the like).
-    mtbf_hours:
-        Mean hours between failures of one chip (50,000).
-    save_seconds:
-        That a checkpoint holds the run up (10: copied to the hosts' memory, and written from there beside the run).
-    restart_seconds:
-        From a failure until the run goes on (600).
     timeline:
         Draw the schedule.
+    breakdown:
+        Where time and memory go, by `modules` or by `ops`: lines that add up to the step.
     trace:
-        Write the schedule as a Chrome trace, for Perfetto.
+        Write the step as a Chrome trace, for Perfetto: passes, exposed collectives, optimizer.
+    plot:
+        A picture of the memory of ranks over the step: `.png`, `.svg`, `.pdf`, `.html` (Plotly).
+    emit:
+        Instead: the flags or the config of a framework for exactly this layout; what it cannot express on stderr.
+    output:
+        The file for it.
     json:
         JSON, as docs/json.md has it.
     force:
-        Overwrite the trace.
+        Overwrite files.
     """
     from roofline.estimates.run import run as run_of
     from roofline.estimates.train import train as estimate
@@ -151,11 +158,13 @@ def train(
     from roofline.show.estimate import first_line, misfit
     from roofline.show.tables import print_json, print_line, print_tables, print_text
 
-    whole = {"mtbf_hours": mtbf_hours, "save_seconds": save_seconds, "restart_seconds": restart_seconds}
-    asked = {name: value for name, value in whole.items() if value is not None}
-    if asked and run_tokens is None:
-        name, value = next(iter(asked.items()))
-        raise InputError(f"--{name.replace('_', '-')}", value, "--run-tokens beside it: it is of a whole run")
+    asked = whole.given()
+    if plot is not None:
+        _check_picture(plot, force)
+    if output is not None and emit is None:
+        raise InputError("--output", str(output), "--emit beside it: the framework whose config it is")
+    if emit is not None and (json or timeline or breakdown or whole.run_tokens is not None):
+        raise InputError("--emit", emit, "no --json, --timeline, --breakdown or --run-tokens beside it")
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
     built = load(model, revision=revision, headers=headers)
@@ -167,21 +176,25 @@ def train(
         no_sync=no_sync, gather_format=gather_format, reduce_format=reduce_format,
         optimizer_in_backward=optimizer_in_backward,
     )  # fmt: skip
-    run = None
-    if run_tokens is not None:
-        run = run_of(result, run_tokens, **asked)
+    if emit is not None:
+        _hand_over(result, emit, output, force)
+        return
+    run = None if whole.run_tokens is None else run_of(result, whole.run_tokens, **asked)
     if not result.fits and sys.stderr.isatty():
         print("does not fit; looking for what would …", file=sys.stderr)
     ways = () if result.fits else fixes(result, on)
     if trace is not None:
         from json import dumps
 
-        from roofline.show.timeline import chrome_trace
+        from roofline.show.timeline import training_trace
 
         name = f"{result.model.name}, {result.deployment.text}"
-        deliver(dumps(chrome_trace(result.timeline, name)), trace, force)
+        deliver(dumps(training_trace(result, name)), trace, force)
+    if plot is not None:
+        _draw(result, plot, force)
+    parts, modules = _parts(result) if breakdown else (None, ())
     if json:
-        print_json(views.Trained(result, ways, run).to_dict())
+        print_json(views.Trained(result, ways, run, parts, modules).to_dict())
     else:
         first = first_line(result, result.memory)
         print_text(f"{first}\n{headline(built, result.formats)}\n{views.setting_text(result)}")
@@ -195,6 +208,11 @@ def train(
 
             print_line("")
             print_line(timeline_text(result.timeline, min(window_width(), 160)))
+        if breakdown and parts is not None:
+            print_line("")
+            print_tables((views.breakdown_table(parts, breakdown), ""))
+            print_line("")
+            print_tables((views.modules_table(modules), ""))
         if run is not None:
             print_line("")
             print_text(views.run_text(run))
@@ -205,3 +223,40 @@ def train(
     for note in result.notes:
         print(f"note: {note}", file=sys.stderr)
     refuse(result.fits, misfit(result.memory) if json else "")
+
+
+def _parts(result: TrainingEstimate) -> tuple[Breakdown, tuple[RankBytes, ...]]:
+    """The time of the slowest stage, and the memory of the fullest."""
+    from roofline.explore.training_breakdown import breakdown
+    from roofline.explore.training_bytes import module_bytes
+
+    return breakdown(result), module_bytes(result)
+
+
+def _check_picture(path: Path, force: bool) -> None:
+    from roofline.show.files import check_ending, check_file
+    from roofline.show.plots.write import ENDINGS
+
+    check_ending(path, ENDINGS, "--plot")
+    check_file(path, force, "--plot")
+
+
+def _draw(result: TrainingEstimate, path: Path, force: bool) -> None:
+    from roofline.show.plots.build_training import step_memory_plot
+    from roofline.show.plots.write import write
+
+    write(step_memory_plot(result), path, force=force)
+
+
+def _hand_over(result: TrainingEstimate, framework: str, output: Path | None, force: bool) -> None:
+    """The config of a framework to stdout or a file, and what it cannot express to stderr."""
+    from roofline.emit.make import hand_over
+    from roofline.show.estimate import misfit
+
+    handed = hand_over(result, framework)
+    deliver(handed.text, output, force)
+    sys.stdout.flush()
+    for what in handed.missing:
+        print(f"not expressed: {what}", file=sys.stderr)
+    warn(result.model)
+    refuse(result.fits, misfit(result.memory))

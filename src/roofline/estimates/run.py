@@ -1,56 +1,105 @@
-"""A whole training run: days, failures, checkpoints, cost and energy."""
+"""A whole training run: days, failures, checkpoints, stalls, evaluation, cost, energy and carbon."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, fields
+from functools import reduce
+from typing import Any, ClassVar
 
 import numpy as np
 
+from roofline.estimates.cost import Cost, Tariff, tariff
+from roofline.estimates.failures import FailureRecord, best_interval, kept_share, record_named
+from roofline.estimates.saving import Saving, saving
 from roofline.estimates.span import Span
 from roofline.estimates.train import TrainingEstimate
-from roofline.model.checks import numbers
-from roofline.model.maths import Count, ceil_div, root, where
+from roofline.model.checks import flag, numbers
+from roofline.model.errors import InputError, not_one_of
+from roofline.model.maths import Count, ceil_div, most
 from roofline.result import Result, Units
 
-MTBF_HOURS = 50_000.0
-"""Hours between failures of one chip: 419 in 54 days of 16,384 H100 (Llama 3, arXiv:2407.21783 §3.3.4)."""
-SAVE_SECONDS = 10.0
-"""Seconds that a checkpoint holds the run up: an assumption, of one that is copied to the hosts' memory in seconds and
-written from there beside the run (MegaScale, arXiv:2402.15627 §4.4). One that is written out first takes minutes."""
 RESTART_SECONDS = 600.0
-"""Seconds from a failure until the run goes on: an assumption (the same: found and repaired within ten minutes)."""
-IDLE_SHARE = 0.12
-"""Of a chip's power, where its idle power is not known: an assumption."""
+"""Seconds from a failure until the run goes on: an assumption (MegaScale, arXiv:2402.15627 §4.4: found and repaired
+within ten minutes)."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run goes, with what holds where nothing is said.
+
+    failures: a published record of failures (`llama-3`, `rsc-1`, `rsc-2`, `opt`, `bloom`); `mtbf_hours`: mean hours
+    between failures of one chip instead. save_seconds: that a checkpoint holds the run up; or `storage`, bytes/s of all
+    ranks together, and `asynchronous` where it is written beside the run. save_every: seconds of work between two,
+    those that lose least where None. restart_seconds: from a failure until the run goes on. stall_seconds: that a step
+    waits for its data. evaluation_tokens every evaluation_every steps. dataset_tokens: of one epoch. price: USD a chip
+    hour; power: mean watts a chip, or power_share of its TDP; pue; grid: kg of CO₂ equivalent a kWh.
+    """
+
+    failures: str = "llama-3"
+    mtbf_hours: Count | None = None
+    save_seconds: Count | None = None
+    storage: Count | None = None
+    asynchronous: bool = False
+    save_every: Count | None = None
+    restart_seconds: Count = RESTART_SECONDS
+    stall_seconds: Count = 0.0
+    evaluation_tokens: Count = 0
+    evaluation_every: int | None = None
+    dataset_tokens: Count | None = None
+    price: float | None = None
+    power: float | None = None
+    power_share: float | None = None
+    pue: float = 1.0
+    grid: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
 class Run(Result):
     """A whole run of `tokens` tokens: numbers, or arrays as the estimate has them.
 
-    With failures every M = mtbf / chips, saving takes δ and is done every τ = √(2·δ·M); of the time the share
-    1 − δ/τ − τ/(2M) − R/M is progress, R the restart (Young 1974, Daly 2006).
+    Its time is that of the steps, of waiting for data and of evaluating, over the share of the time that lasts: with
+    failures every M = mtbf / chips seconds, saving in δ every τ = √(2·δ·M), and R to restart and to write what is
+    saved, τ / (M·e^{R/M}·(e^{(τ+δ)/M} − 1)) (Young 1974, Daly 2006).
     """
 
-    SCHEMA: ClassVar[str] = "roofline.run/2"
+    SCHEMA: ClassVar[str] = "roofline.run/3"
     FIGURES: ClassVar[Units] = {
-        "run_tokens": "", "steps": "", "time": "s", "chip_hours": "", "cost": "USD", "energy": "J",
-        "failures_apart": "s", "checkpoint_interval": "s", "progress": "share",
+        "run_tokens": "", "steps": "", "epochs": "", "time": "s", "chip_hours": "", "cost": "USD", "energy": "J",
+        "carbon": "", "failures_apart": "s", "failures": "", "failures_by": "", "checkpoint_interval": "s",
+        "saving": "", "progress": "share", "parts": "s", "tariff": "", "assumptions": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"run_tokens": "tokens", "time": "span"}
 
     estimate: TrainingEstimate
     tokens: Count
-    mtbf_hours: float
-    save_seconds: float
-    restart_seconds: float
+    options: RunOptions
+    record: FailureRecord | None
+    saving: Saving
+    tariff: Tariff
 
+    # -- how much --------------------------------------------------------------------------------------------------
     @property
     def steps(self) -> Count:
         """Optimizer steps."""
         return ceil_div(self.tokens, self.estimate.tokens)
+
+    @property
+    def epochs(self) -> Count | None:
+        """Passes through the data; None where nobody said how much there is."""
+        known = self.options.dataset_tokens
+        return None if known is None else self.tokens / known
+
+    # -- failures --------------------------------------------------------------------------------------------------
+    @property
+    def mtbf_hours(self) -> Count:
+        """Mean hours between failures of one chip."""
+        given = self.options.mtbf_hours
+        if given is not None:
+            return given
+        assert self.record is not None
+        return self.record.mtbf_hours
 
     @property
     def failures_apart(self) -> Count:
@@ -59,20 +108,58 @@ class Run(Result):
 
     @property
     def checkpoint_interval(self) -> Count:
-        """Seconds between checkpoints that lose least."""
-        return root(2 * self.save_seconds * self.failures_apart)
+        """Seconds of work between checkpoints: as given, else those that lose least, and none before one is written."""
+        given = self.options.save_every
+        return given if given is not None else most(best_interval(self.saving.blocking, self.failures_apart),
+                                                    self.saving.writing)  # fmt: skip
+
+    @property
+    def lasting(self) -> Count:
+        """Share of the time that is no checkpoint, restart or work done twice; 0 where nothing is left."""
+        again = self.options.restart_seconds + self.saving.writing
+        return kept_share(self.checkpoint_interval, self.saving.blocking, again, self.failures_apart)
+
+    @property
+    def failures(self) -> Count:
+        """Failures to expect in the whole run."""
+        return self.seconds / self.failures_apart
+
+    @property
+    def failures_by(self) -> Mapping[str, Count]:
+        """The same by what fails, in the shares of the record; nothing where it does not say."""
+        if self.record is None or not self.record.components:
+            return {}
+        total = sum(self.record.components.values())
+        return {name: self.failures * number / total for name, number in self.record.components.items()}
+
+    # -- time ------------------------------------------------------------------------------------------------------
+    @property
+    def evaluations(self) -> Count:
+        """How many times it evaluates."""
+        every = self.options.evaluation_every
+        return 0 if every is None else self.steps // every
+
+    @property
+    def working(self) -> Count:
+        """Seconds without failures and checkpoints: steps, waiting for data, evaluations."""
+        stalls = self.steps * self.options.stall_seconds
+        return self.ideal_seconds + stalls + self._evaluating
+
+    @property
+    def _evaluating(self) -> Count:
+        if self.options.evaluation_every is None:
+            return 0.0
+        batches = self.options.evaluation_tokens / self.estimate.tokens
+        return self.evaluations * batches * forward_seconds(self.estimate)
 
     @property
     def progress(self) -> Count:
-        """Goodput: share of the time not lost to checkpoints, work done twice and restarts; 0 where none is left."""
-        apart, every = self.failures_apart, self.checkpoint_interval
-        saving = self.save_seconds / every if self.save_seconds else 0.0
-        left = 1 - (saving + every / (2 * apart) + self.restart_seconds / apart)
-        return where(left > 0, left, 0.0)
+        """Goodput: the share of the time that is steps which last; 0 where nothing is left."""
+        return self.lasting * self.ideal_seconds / self.working
 
     @property
     def span(self) -> Span:
-        """Seconds with failures: as uncertain as the step is; infinite where nothing is left."""
+        """Seconds of it all: as uncertain as the step is; infinite where nothing is left."""
         progress = self.progress
         times = self.steps / np.where(np.asarray(progress) > 0, progress, math.nan)
         times = np.where(np.isnan(times), math.inf, times)
@@ -80,7 +167,7 @@ class Run(Result):
 
     @property
     def ideal_seconds(self) -> Count:
-        """Seconds without failures."""
+        """Seconds of the steps alone."""
         return self.steps * self.estimate.time
 
     @property
@@ -94,38 +181,103 @@ class Run(Result):
         return self.span.interval
 
     @property
+    def parts(self) -> Mapping[str, Count]:
+        """Seconds by what they go to: steps, data, evaluation, checkpoints, failures (restarts and work done twice)."""
+        saved = self.working * self.saving.blocking / most(self.checkpoint_interval, 1e-9)
+        return {
+            "steps": self.ideal_seconds, "data": self.steps * self.options.stall_seconds,
+            "evaluation": self._evaluating, "checkpoints": saved, "failures": self.seconds - self.working - saved,
+        }  # fmt: skip
+
+    # -- money and energy ------------------------------------------------------------------------------------------
+    @property
+    def bill(self) -> Cost:
+        """What the chips take, idle in the bubbles."""
+        e = self.estimate
+        return Cost(e.chips, self.seconds, self.tariff, e.bubble * e.passes.expected / e.time)
+
+    @property
     def chip_hours(self) -> Count:
         """Chips times hours."""
-        return self.estimate.chips * self.seconds / 3600
+        return self.bill.chip_hours
 
     @property
     def cost(self) -> Count | None:
-        """USD at the catalog's price, None where it has none."""
-        price = self.estimate.deployment.chip.price
-        return None if price is None else self.chip_hours * price.usd_per_hour
+        """USD at the price given, else at the catalog's; None where there is none."""
+        return self.bill.usd
 
     @property
     def energy(self) -> Count | None:
-        """Joules of the chips, at idle power in the bubbles and full power else; None where power is not known."""
-        chip = self.estimate.deployment.chip
-        if chip.tdp is None:
-            return None
-        idle = chip.idle if chip.idle is not None else IDLE_SHARE * chip.tdp
-        waiting = self.estimate.bubble * self.estimate.passes.expected / self.estimate.time
-        return self.estimate.chips * self.seconds * (chip.tdp * (1 - waiting) + idle * waiting)
+        """Joules, those of the site where a PUE is given; None where power is not known."""
+        return self.bill.joules
+
+    @property
+    def carbon(self) -> Count | None:
+        """Kilograms of CO₂ equivalent, where a grid is given."""
+        return self.bill.carbon
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What stands behind the figures, each with the setting that changes it."""
+        o, t = self.options, self.tariff
+        failing = f"one of a chip every {self.mtbf_hours:,.0f} h" if not isinstance(self.mtbf_hours, np.ndarray) else ""
+        source = "as given" if self.record is None else f"{self.record.what} ({self.record.source})"
+        said = [
+            f"failures: {failing}: {source} [failures, mtbf_hours]",
+            f"checkpoints: {self.saving.how} [save_seconds, storage, asynchronous, save_every]",
+            f"restart: {o.restart_seconds:g} s after a failure [restart_seconds]",
+            f"data: a step waits {o.stall_seconds:g} s for it [stall_seconds]",
+        ]
+        every = o.evaluation_every
+        said.append(
+            "evaluation: none [evaluation_tokens, evaluation_every]" if every is None
+            else f"evaluation: forward passes of {o.evaluation_tokens:,.0f} tokens every {every:,} steps "
+            "[evaluation_tokens, evaluation_every]"
+        )  # fmt: skip
+        said.append(f"price: {f'{t.price:g} $/h a chip, {t.price_source}' if t.price is not None else 'none'} [price]")
+        said.append(f"power: {t.power_source or 'not known'}; PUE {t.pue:g} [power, power_share, pue]")
+        if t.grid is not None:
+            said.append(f"grid: {t.grid:g} kg CO2e/kWh, as given [grid]")
+        return tuple(said)
 
 
-def run(
-    estimate: TrainingEstimate, tokens: Count, mtbf_hours: float = MTBF_HOURS, save_seconds: float = SAVE_SECONDS,
-    restart_seconds: float = RESTART_SECONDS,
-) -> Run:  # fmt: skip
-    """What learning from `tokens` tokens takes, step after step.
+def forward_seconds(e: TrainingEstimate) -> Count:
+    """Seconds of a step's forward passes alone; with ZeRO-3 the weights are gathered for them too.
 
-    `mtbf_hours`: mean hours between failures of one chip. `save_seconds`: that a checkpoint holds the run up;
-    `restart_seconds`: from a failure until it goes on. Raises InputError for what is not positive.
+    m equal micro-batches through stages one after another: Σ Fᵢ + Σ sends + (m − 1)·max Fᵢ.
     """
-    for field, value in (("tokens", tokens), ("mtbf_hours", mtbf_hours)):
-        numbers(field, value, 0.0, math.inf, "a positive number", above=True)
-    for field, value in (("save_seconds", save_seconds), ("restart_seconds", restart_seconds)):
-        numbers(field, value, 0.0, math.inf, "seconds, zero or more")
-    return Run(estimate, tokens, float(mtbf_hours), float(save_seconds), float(restart_seconds))
+    forwards = [stage.passes.forward.expected for stage in e.stages]
+    sends: Count = sum(stage.passes.send.expected for stage in e.stages[:-1])
+    gathered = e.gathering.expected if e.asked.layout.zero == 3 else 0.0
+    return sum(forwards) + sends + (e.micro_batches - 1) * reduce(most, forwards) + gathered
+
+
+def run(estimate: TrainingEstimate, tokens: Count, **options: Any) -> Run:
+    """What learning from `tokens` tokens takes, step after step; the options are those of `RunOptions`.
+
+    Raises InputError for what is not positive, an option there is not, and options that exclude each other.
+    """
+    names = [f.name for f in fields(RunOptions)]
+    for name, value in options.items():
+        if name not in names:
+            raise not_one_of("option", name, names)
+        if name == "failures" and options.get("mtbf_hours") is not None:
+            raise InputError("failures", value, "failures or mtbf_hours, not both")
+    o = RunOptions(**options)
+    numbers("tokens", tokens, 0.0, math.inf, "a positive number", above=True)
+    for name in ("mtbf_hours", "storage", "save_every", "dataset_tokens", "evaluation_every"):
+        value = getattr(o, name)
+        if value is not None:
+            numbers(name, value, 0.0, math.inf, "a positive number", above=True)
+    for name in ("save_seconds", "restart_seconds", "stall_seconds", "evaluation_tokens"):
+        value = getattr(o, name)
+        if value is not None:
+            numbers(name, value, 0.0, math.inf, "zero or more")
+    flag("asynchronous", o.asynchronous)
+    if (o.evaluation_every is None) != (not np.any(np.asarray(o.evaluation_tokens) > 0)):
+        raise InputError("evaluation_every", o.evaluation_every, "evaluation_tokens beside it, and the other way round")
+    billed = tariff(
+        estimate.deployment.chip, price=o.price, power=o.power, power_share=o.power_share, pue=o.pue, grid=o.grid
+    )
+    record = None if o.mtbf_hours is not None else record_named(o.failures)
+    return Run(estimate, tokens, o, record, saving(estimate, o.save_seconds, o.storage, o.asynchronous), billed)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.estimates.schedule import Item, Timeline
+from roofline.estimates.train import TrainingEstimate
+from roofline.explore.training_breakdown import breakdown
 from roofline.units import seconds
 
 MARKS = {"F": "F", "B": "B", "W": "w"}
 CELL = 3
 """Characters that the shortest piece of work takes at least."""
 NAMES = {"F": "forward", "B": "backward", "W": "weights"}
+LEAST_SHARE = 1e-9
+"""The share of a pass below which nothing is drawn of it: rounding."""
 COLOURS = {"F": "thread_state_running", "B": "thread_state_iowait", "W": "thread_state_runnable"}
 
 
@@ -62,4 +66,65 @@ def _event(item: Item) -> dict[str, Any]:
         "ph": "X", "pid": 0, "tid": item.stage, "cat": NAMES[item.kind], "cname": COLOURS[item.kind],
         "name": f"{MARKS[item.kind]}{item.micro_batch}", "ts": item.start * 1e6, "dur": (item.end - item.start) * 1e6,
         "args": {"micro_batch": item.micro_batch, "chunk": item.chunk, "kind": NAMES[item.kind]},
+    }  # fmt: skip
+
+
+# -- a whole step --------------------------------------------------------------------------------------------------
+def training_trace(e: TrainingEstimate, name: str) -> dict[str, Any]:
+    """The trace of a step: passes and optimizer of each stage, and beside them a track with its exposed collectives.
+
+    Within a pass the communication that nothing hides stands at its end. What data parallelism sends follows the
+    passes: the gradients, then the optimizer, then the weights that it updated; of ZeRO-3 what all micro-batches expose
+    of both. The last event ends with the step.
+    """
+    line, shares = e.timeline, _exposed_shares(e)
+    trace = chrome_trace(line, name)
+    events = trace["traceEvents"]
+    for stage in range(line.stages):
+        args = {"name": f"stage {stage} collectives"}
+        events.append({"ph": "M", "pid": 0, "tid": line.stages + stage, "name": "thread_name", "args": args})
+    for item in sorted(line.items, key=lambda i: (i.stage, i.start)):
+        length = (item.end - item.start) * shares[item.stage][NAMES[item.kind]]
+        if length > 0:
+            track = line.stages + item.stage
+            events.append(_slice(track, "exposed communication", item.end - length, length, item.micro_batch))
+    for stage in range(line.stages):
+        now = line.length
+        for track, what, span in (
+            (line.stages + stage, "reduction", e.reduction), (stage, "optimizer", e.update),
+            (line.stages + stage, "gathering", e.gathering),
+        ):  # fmt: skip
+            if span.expected > 0:
+                events.append(_slice(track, what, now, float(span.expected)))
+            now += float(span.expected)
+    return trace
+
+
+def _exposed_shares(e: TrainingEstimate) -> list[dict[str, float]]:
+    """Of each stage and pass the share that is communication which nothing hides, or what work beside it is slowed."""
+    known: dict[int, dict[str, float]] = {}
+    for stage in e.stages:
+        if id(stage.rank) not in known:
+            beside, many = breakdown(e, stage.number).beside, float(e.micro_batches)
+            passes = {
+                "forward": stage.passes.forward,
+                "backward": stage.passes.backward,
+                "weights": stage.passes.weight,
+            }
+            seconds_of = {"forward": beside["forward"], "backward": beside["backward"], "weights": beside["weight"]}
+            known[id(stage.rank)] = {
+                kind: min(1.0, max(0.0, seconds_of[kind] / (many * float(span.expected)))) if span.expected > 0 else 0.0
+                for kind, span in passes.items()
+            }
+    return [
+        {kind: share if share > LEAST_SHARE else 0.0 for kind, share in known[id(stage.rank)].items()}
+        for stage in e.stages
+    ]
+
+
+def _slice(track: int, name: str, start: float, length: float, micro_batch: int | None = None) -> dict[str, Any]:
+    args = {} if micro_batch is None else {"micro_batch": micro_batch}
+    return {
+        "ph": "X", "pid": 0, "tid": track, "cat": name, "name": name, "ts": start * 1e6, "dur": length * 1e6,
+        "args": args,
     }  # fmt: skip

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from roofline.estimates.run import Run
 from roofline.estimates.train import Stage, TrainingEstimate
 from roofline.estimates.training_changes import Fix
+from roofline.explore.training_breakdown import PHASES, Breakdown
+from roofline.explore.training_bytes import RankBytes
 from roofline.result import Result, Units
 from roofline.show.estimate import GRADES, span_text
 from roofline.show.tables import Column, Table
@@ -17,15 +19,27 @@ from roofline.units import percent, seconds, share, si
 
 @dataclass(frozen=True, repr=False)
 class Trained(Result):
-    """The answer of `train`: a step; where it does not fit what would make it; a run where one is asked for."""
+    """The answer of `train`: a step; where it does not fit what would make it; a run where one is asked for.
 
-    SCHEMA: ClassVar[str] = "roofline.train/2"
-    FIGURES: ClassVar[Units] = {**TrainingEstimate.FIGURES, "fits": "", "changes": "", "run": ""}
+    `breakdown` and `modules`: its time and the memory of a rank in parts, where they are asked for.
+    """
+
+    SCHEMA: ClassVar[str] = "roofline.train/3"
+    FIGURES: ClassVar[Units] = {
+        **TrainingEstimate.FIGURES,
+        "fits": "",
+        "changes": "",
+        "run": "",
+        "breakdown": "",
+        "modules": "",
+    }
     OF: ClassVar[type] = TrainingEstimate
 
     estimate: TrainingEstimate
     changes: tuple[Fix, ...] = ()
     run: Run | None = None
+    breakdown: Breakdown | None = None
+    modules: tuple[RankBytes, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -34,7 +48,8 @@ class Trained(Result):
 
     def figure(self, name: str) -> Any:
         """Its own; else the estimate's."""
-        return getattr(self, name) if name in ("fits", "changes", "run") else self.estimate.figure(name)
+        own = ("fits", "changes", "run", "breakdown", "modules")
+        return getattr(self, name) if name in own else self.estimate.figure(name)
 
 
 AXES = {"tp": "tensor", "cp": "context", "ep": "expert", "dp": "data"}
@@ -101,6 +116,48 @@ def _memory_cells(stage: Stage, capacity: float) -> tuple[object, ...]:
     return (stage.layers, *terms, share(m.total, capacity))
 
 
+OVER_PHASES = {"forward": "Forward", "recompute": "Again", "backward": "Backward", "weight": "Weights"}
+
+
+def breakdown_table(b: Breakdown, by: str) -> Table:
+    """Seconds of a step on one stage, by module or by op, then what is no op; the last line is the whole step."""
+    columns = (
+        Column("Op" if by == "ops" else "Module"), *(Column(OVER_PHASES[phase], "s") for phase in PHASES),
+        Column("Time", "s"), Column("Of the step", "share"),
+    )  # fmt: skip
+    rows: list[tuple[object, ...]] = []
+    if by == "ops":
+        for op in sorted(b.ops, key=lambda op: -op.seconds):
+            cells = [op.seconds if op.phase == phase else None for phase in PHASES]
+            rows.append((f"{op.name} ({op.block})", *cells, op.seconds, share(op.seconds, b.total)))
+    else:
+        for module, phases in b.modules.items():
+            time = sum(phases.values())
+            rows.append((module, *(phases[phase] or None for phase in PHASES), time, share(time, b.total)))
+    blank = (None,) * len(PHASES)
+    rows += [(LINES[name.split()[0]].format(*name.split()[1:]), *blank, value, share(value, b.total))
+             for name, value in b.lines.items() if value]  # fmt: skip
+    rows.append(("the step", *(b.phases[phase] or None for phase in PHASES), b.total, share(b.total, b.total)))
+    return Table(columns, tuple(rows), title=f"time of a step on stage {b.stage}")
+
+
+LINES = {
+    "exposed": "exposed communication, {}", "slowed": "slowed beside communication, to the host and back",
+    "waiting": "waiting for other stages", "reduction": "exposed reduction of gradients",
+    "gathering": "exposed gathering of weights", "update": "optimizer",
+}  # fmt: skip
+"""What the lines of a breakdown that are no ops are called."""
+
+
+def modules_table(rows: tuple[RankBytes, ...]) -> Table:
+    """Bytes of a rank by module; the last line is all of them."""
+    terms = ("weights", "gradients", "optimizer", "activations", "total")
+    columns = (Column("Module"), *(Column(term.capitalize(), "B") for term in terms))
+    cells = [(row.module, *(getattr(row, term) or None for term in terms)) for row in rows]
+    cells.append(("all", *(sum(getattr(row, term) for row in rows) for term in terms)))
+    return Table(columns, tuple(cells), title="memory of the fullest rank by module")
+
+
 def training_step_text(e: TrainingEstimate) -> str:
     """The step: time, where it goes, utilization."""
     slowest = e.slowest.passes
@@ -130,21 +187,37 @@ def training_step_text(e: TrainingEstimate) -> str:
 
 
 def run_text(r: Run) -> str:
-    """The whole run."""
+    """The whole run: days, where they go, failures, cost, energy, and what is assumed."""
     low, high = r.interval
+    days = f"{r.seconds / 86400:,.1f} days ({low / 86400:,.1f} to {high / 86400:,.1f})"
+    epochs = "" if r.epochs is None else f", {r.epochs:,.3g} epochs"
+    every = f"one every {seconds(r.checkpoint_interval)}"
     lines = [
-        f"{r.tokens:.4g} tokens: {r.steps:,} steps, {r.seconds / 86400:,.1f} days ({low / 86400:,.1f} to "
-        f"{high / 86400:,.1f}), {r.chip_hours:,.0f} chip hours",
-        f"failures    one in {seconds(r.failures_apart)}; a checkpoint every {seconds(r.checkpoint_interval)}; "
-        f"{100 * r.progress:.1f} % of the time is progress (goodput), with {r.save_seconds:g} s for a checkpoint and "
-        f"{r.restart_seconds:g} s after a failure",
+        f"{r.tokens:.4g} tokens: {r.steps:,.0f} steps{epochs}, {days}, {r.chip_hours:,.0f} chip hours",
+        f"goodput     {percent(r.progress)} of the time is steps that last; {_parts_text(r)}",
+        f"failures    {r.failures:,.1f}, one in {seconds(r.failures_apart)}{_causes_text(r)}",
+        f"checkpoints {every} of work, {si(r.saving.size, 'B')}; each holds the run up {seconds(r.saving.blocking)}",
     ]
-    if r.cost is not None and r.estimate.chip.price is not None:
-        price = r.estimate.chip.price
-        lines.append(f"cost        {r.cost:,.0f} USD at {price.usd_per_hour:g} $/h a chip, assumed {price.date}")
+    if r.cost is not None:
+        lines.append(f"cost        {r.cost:,.0f} USD, {r.bill.usd_per(r.tokens / 1e6):.4g} USD per million tokens")
     if r.energy is not None:
-        lines.append(f"energy      {r.energy / 3.6e9:,.1f} MWh of the chips alone")
-    return "\n".join(lines)
+        each = r.bill.joules_per(r.tokens)
+        lines.append(f"energy      {r.energy / 3.6e9:,.1f} MWh, {each:.4g} J per token")
+    if r.carbon is not None:
+        lines.append(f"carbon      {r.carbon / 1e3:,.1f} t of CO2 equivalent")
+    return "\n".join([*lines, *(f"assumed     {said}" for said in r.assumptions)])
+
+
+def _parts_text(r: Run) -> str:
+    """The shares of the time that are no steps."""
+    lost = {name: value for name, value in r.parts.items() if name != "steps" and value > 0}
+    return ", ".join(f"{name} {percent(value / r.seconds)}" for name, value in lost.items()) or "nothing else"
+
+
+def _causes_text(r: Run) -> str:
+    """What fails most."""
+    ranked = sorted(r.failures_by.items(), key=lambda pair: -float(pair[1]))[:3]
+    return ": " + ", ".join(f"{name} {number:,.1f}" for name, number in ranked) + ", …" if ranked else ""
 
 
 def fixes_text(fixes: tuple[Fix, ...]) -> str:

@@ -377,7 +377,35 @@ class SimulationPlot(Picture):
     fits: bool = True
 
 
+@dataclass(frozen=True)
+class StageMemory:
+    """A pipeline stage's rank over a step: from each of `seconds` on so many bytes, and the most of them."""
+
+    label: str
+    seconds: tuple[float, ...]
+    state: float
+    total: tuple[float, ...]
+    peak: float
+
+
+@dataclass(frozen=True, repr=False)
+class StepMemoryPlot(Picture):
+    """The memory of training ranks over one step: what is always there, and what the passes add; and the capacity."""
+
+    kind: ClassVar[Literal["step-memory"]] = "step-memory"
+    FIGURES: ClassVar[Units] = {
+        "kind": "", "title": "", "stages": "", "length": "s", "capacity": "B", "note": "", "fits": "",
+    }  # fmt: skip
+
+    title: str
+    stages: tuple[StageMemory, ...]
+    length: float
+    capacity: float
+    note: str = ""
+    fits: bool = True
+
+
 Plot: TypeAlias = (
     RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot
-    | SimulationPlot
+    | SimulationPlot | StepMemoryPlot
 )  # fmt: skip

@@ -419,8 +419,30 @@ def simulation_page(plot: d.SimulationPlot, style: Style) -> Figure:
     return figure
 
 
+def step_memory_page(plot: d.StepMemoryPlot, style: Style) -> Figure:
+    """Bytes over the time of a step, a panel for each stage."""
+    figure = _grid(len(plot.stages), 1, subplot_titles=[s.label for s in plot.stages], vertical_spacing=0.08)
+    palette = style.colours.palette
+    for row, stage in enumerate(plot.stages, 1):
+        times, totals = [*stage.seconds, plot.length], [*stage.total, stage.state]
+        figure.add_scatter(
+            x=[0, plot.length], y=[stage.state, stage.state], name="always there", row=row, col=1, fill="tozeroy",
+            line={"color": palette[0], "width": 1}, showlegend=row == 1, hovertemplate="%{y:.4s}B<extra></extra>",
+        )  # fmt: skip
+        figure.add_scatter(
+            x=times, y=totals, name="with the passes", row=row, col=1, showlegend=row == 1,
+            line={"color": palette[1], "width": 1.5, "shape": "hv"},
+            hovertemplate="%{x:.4g} s: %{y:.4s}B<extra></extra>",
+        )  # fmt: skip
+        figure.add_hline(y=plot.capacity, line={"color": palette[3], "dash": "dash", "width": 1}, row=row, col=1)
+        figure.update_yaxes(title="Memory (B)", rangemode="tozero", row=row, col=1)
+    figure.update_xaxes(title="Time (s)", row=len(plot.stages), col=1)
+    return figure
+
+
 DRAWN: Mapping[type, Callable[[Any, Style], Figure]] = {
     d.RooflinePlot: roofline_page, d.SharesPlot: shares_page, d.SweepPlot: sweep_page, d.MemoryPlot: memory_page,
     d.ParametersPlot: parameters_page, d.MapPlot: decode_map_page, d.BarsPlot: bars, d.TornadoPlot: tornado_page,
     d.DiagramPlot: diagram_page, d.SimulationPlot: simulation_page,
+    d.StepMemoryPlot: step_memory_page,
 }  # fmt: skip

@@ -1,0 +1,60 @@
+"""Options of a whole training run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cyclopts import Parameter
+
+from roofline.cli.common import Switch, Whole
+from roofline.model.errors import InputError
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class RunChoices:
+    """A whole run: its days, cost, energy and goodput."""
+
+    run_tokens: float | None = None
+    "Tokens of the whole run, for its days, cost and energy (1e12 and the like)."
+    failures: str | None = None
+    "A published record of failures: `llama-3` (where not given), `rsc-1`, `rsc-2`, `opt`, `bloom`."
+    mtbf_hours: float | None = None
+    "Instead: mean hours between failures of one chip."
+    save_seconds: float | None = None
+    "That a checkpoint holds the run up (10: copied to the hosts' memory, and written from there beside the run)."
+    storage: float | None = None
+    "Instead: bytes/s of the storage, all ranks together (2e12); the run waits while a checkpoint is written."
+    asynchronous: Switch = False
+    "With --storage: it waits only for the copy to the hosts' memory."
+    save_every: float | None = None
+    "Seconds of work between checkpoints; where not given those that lose least."
+    restart_seconds: float | None = None
+    "From a failure until the run goes on (600)."
+    stall_seconds: float | None = None
+    "That a step waits for its data (0)."
+    evaluation_tokens: float | None = None
+    "Tokens of an evaluation, with --evaluation-every."
+    evaluation_every: Whole = None
+    "Steps from one evaluation to the next."
+    dataset_tokens: float | None = None
+    "Tokens of one epoch."
+    price: float | None = None
+    "USD an hour of one chip; where not given the catalog's assumption."
+    power: float | None = None
+    "Mean watts of one chip with its part of the host; where not given its TDP, idle power in the bubbles."
+    power_share: float | None = None
+    "Instead: the mean as a share of the TDP."
+    pue: float | None = None
+    "Power usage effectiveness of the site (1: the chips alone)."
+    grid: float | None = None
+    "Kilograms of CO2 equivalent a kWh."
+
+    def given(self) -> dict[str, Any]:
+        """What was given besides the tokens, as the library takes it. Raises InputError for any without tokens."""
+        known = {name: v for name, v in vars(self).items() if name != "run_tokens" and v is not None and v is not False}
+        if known and self.run_tokens is None:
+            name, value = next(iter(known.items()))
+            raise InputError(f"--{name.replace('_', '-')}", value, "--run-tokens beside it: it is of a whole run")
+        return known

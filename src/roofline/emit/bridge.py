@@ -1,0 +1,55 @@
+"""Megatron Bridge: a YAML file of overrides of its `ConfigContainer`, by docs/megatron-lm-to-megatron-bridge.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from roofline.emit.core import core_told
+from roofline.emit.sizes import LayoutSizes, Missing, Setting, Told
+from roofline.estimates.train import TrainingEstimate
+
+SECTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("micro_batch_size", "global_batch_size"), "train"),
+    **dict.fromkeys(
+        (
+            "use_distributed_optimizer", "num_distributed_optimizer_instances", "use_megatron_fsdp",
+            "data_parallel_sharding_strategy", "overlap_grad_reduce", "overlap_param_gather",
+        ),
+        "ddp",
+    ),
+    **dict.fromkeys(("optimizer", "optimizer_cpu_offload", "use_precision_aware_optimizer"), "optimizer"),
+    "ckpt_format": "checkpoint",
+    "tp_comm_overlap": "comm_overlap",
+}  # fmt: skip
+"""Fields that are no part of the model → the section that they stand in."""
+PRECISION: Mapping[str, str] = {
+    "bf16": "bf16_mixed", "fp8": "bf16_with_fp8_current_scaling_mixed",
+    "fp8-block": "bf16_with_fp8_subchannel_scaling_mixed", "mxfp8": "bf16_with_mxfp8_mixed",
+}  # fmt: skip
+"""The recipe → the mixed-precision recipe of training/mixed_precision.py."""
+DIFFERENCES: Mapping[str, str] = {
+    "fp8": "recipe fp8 in the first and the last layer, which Bridge's current scaling keeps in bf16",
+    "mxfp8": "recipe mxfp8 with weights gathered in bf16: Bridge keeps and gathers them in mxfp8",
+}
+"""What Bridge's recipes do in another way."""
+
+
+def bridge_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
+    """The overrides, section by section."""
+    for told in core_told(e, n):
+        if isinstance(told, Missing):
+            yield told
+            continue
+        yield Setting(f"{SECTIONS.get(told.name, 'model')}.{told.name}", told.value)
+        if told.name == "seq_length":
+            yield Setting("dataset.seq_length", told.value)
+        if told.name == "use_distributed_optimizer":
+            yield Setting("optimizer.use_distributed_optimizer", told.value)
+    if e.recipe in PRECISION:
+        yield Setting("mixed_precision", PRECISION[e.recipe])
+    else:
+        yield Missing(f"recipe {e.recipe}: Megatron Bridge has no mixed-precision recipe of it")
+    if e.recipe in DIFFERENCES:
+        yield Missing(DIFFERENCES[e.recipe])
+    if not e.step.flash:
+        yield Missing("attention kernel by kernel: the attention backend is a Python object in Megatron Bridge")

@@ -1,0 +1,135 @@
+"""What Megatron Core is told: the fields of its configs, which Megatron-LM takes as flags and Megatron Bridge as YAML.
+
+Names and meanings: NVIDIA/Megatron-LM, megatron/training/arguments.py, core/model_parallel_config.py and
+core/distributed/distributed_data_parallel_config.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from roofline.emit.sizes import LayoutSizes, Missing, Setting, Told, not_of_layout, overlaps, recompute_words
+from roofline.estimates.train import TrainingEstimate
+from roofline.model import modules as m
+
+SHARDING: Mapping[int, str] = {2: "optim_grads", 3: "optim_grads_params"}
+"""The stage of ZeRO → the sharding strategy of Megatron FSDP."""
+EXCHANGES: Mapping[str, str] = {"ring": "p2p", "all_gather": "allgather", "ulysses": "a2a"}
+"""How context parallelism brings keys and values together → `cp_comm_type`."""
+MODULES: Mapping[frozenset[str], str] = {
+    frozenset({"attention"}): "core_attn", frozenset({"attn_norm", "ffn_norm"}): "layernorm",
+    frozenset({"gate_up_proj", "act", "down_proj"}): "mlp", frozenset({"up_proj", "act", "down_proj"}): "mlp",
+}  # fmt: skip
+"""Modules that are run again → what Megatron Core calls them together."""
+OPTIMIZERS: Mapping[str, str] = {"adamw": "adam", "momentum": "sgd", "muon": "muon"}
+"""The optimizer → Megatron Core's name; its SGD has momentum."""
+
+
+def core_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
+    """Degrees, batch, state, recomputation, schedule and overlap, by the fields' own names."""
+    layout = e.asked.layout
+    yield Setting("tensor_model_parallel_size", n.tp)
+    yield Setting("pipeline_model_parallel_size", n.pp)
+    yield Setting("context_parallel_size", n.cp)
+    if any(isinstance(x, m.Experts) for x, _ in e.model.modules()):
+        yield Setting("expert_model_parallel_size", n.ep)
+        yield Setting("expert_tensor_parallel_size", n.etp)
+        if n.ep > 1:
+            yield Setting("moe_token_dispatcher_type", "alltoall")
+        if layout.capacity is not None:
+            yield Setting("moe_expert_capacity_factor", float(layout.capacity))
+    if layout.sp and n.tp > 1:
+        yield Setting("sequence_parallel", True)
+    if n.cp > 1:
+        yield Setting("cp_comm_type", EXCHANGES[layout.exchange])
+    yield Setting("micro_batch_size", n.micro_batch)
+    yield Setting("global_batch_size", n.batch)
+    yield Setting("seq_length", n.tokens)
+    yield from _pipeline(e, n)
+    yield from _state(e, n)
+    yield from _recomputation(e)
+    yield from _overlap(e, n)
+    yield from not_of_layout(e, "Megatron")
+    if e.loss != "in-place":
+        yield Missing(f"loss {e.loss}: Megatron Core keeps logits in place")
+    if e.step.offload and set(e.step.offload) != {"optimizer"}:
+        away = ", ".join(name for name in e.step.offload if name != "optimizer")
+        yield Missing(f"offload {away}: Megatron Core moves a number of layers, as Transformer Engine's version allows")
+
+
+def _pipeline(e: TrainingEstimate, n: LayoutSizes) -> Told:
+    """The layers of stages and chunks, and their schedule: 1F1B, interleaved where stages have chunks."""
+    if n.pp > 1 and not n.even:
+        yield Setting("pipeline_model_parallel_layout", layout_text(n.chunks))
+    elif n.vp > 1:
+        yield Setting("virtual_pipeline_model_parallel_size", n.vp)
+    if n.pp > 1 and e.schedule not in ("1f1b", "interleaved"):
+        yield Missing(f"schedule {e.schedule}: Megatron Core has 1F1B, interleaved where stages have chunks")
+
+
+def layout_text(chunks: tuple[int, ...]) -> str:
+    """Megatron Core's text of a pipeline: E the embedding, t a layer, L the loss, | between stages.
+
+    >>> layout_text((3, 4, 1))
+    'Et*3|t*4|t*1L'
+    """
+    stages = [f"t*{layers}" if layers else "" for layers in chunks]
+    stages[0], stages[-1] = f"E{stages[0]}", f"{stages[-1]}L"
+    return "|".join(stages)
+
+
+def _state(e: TrainingEstimate, n: LayoutSizes) -> Told:
+    """The optimizer, and how its state, gradients and weights are shared out."""
+    zero, optimizer = e.asked.layout.zero, e.optimizer
+    if zero:
+        yield Setting("use_distributed_optimizer", True)
+        if n.sharers < n.dp * n.cp:
+            yield Setting("num_distributed_optimizer_instances", n.dp * n.cp // n.sharers)
+    if zero in SHARDING:
+        yield Setting("use_megatron_fsdp", True)
+        yield Setting("data_parallel_sharding_strategy", SHARDING[zero])
+        yield Setting("gradient_accumulation_fusion", False)
+        yield Setting("ckpt_format", "fsdp_dtensor")
+    if optimizer in OPTIMIZERS:
+        yield Setting("optimizer", OPTIMIZERS[optimizer])
+        if optimizer == "muon" and zero:
+            yield Missing("muon with its state shared out: Megatron Core refuses its distributed optimizer with Muon")
+    else:
+        yield Missing(f"optimizer {optimizer}: Megatron Core has Adam, SGD with momentum and Muon, their state in fp32")
+    if "optimizer" in e.step.offload:
+        yield Setting("optimizer_cpu_offload", True)
+        yield Setting("use_precision_aware_optimizer", True)
+
+
+def _recomputation(e: TrainingEstimate) -> Told:
+    """What is run again."""
+    what = recompute_words(e.step)
+    if what == "none":
+        return
+    if what == "full":
+        yield Setting("recompute_granularity", "full")
+        yield Setting("recompute_method", "uniform")
+        yield Setting("recompute_num_layers", 1)
+        return
+    names = MODULES.get(frozenset({"attention"} if what == "selective" else what.split(",")))
+    if names is None:
+        yield Missing(f"recompute {what}: Megatron Core runs core_attn, layernorm, mlp and parts of experts again")
+        return
+    yield Setting("recompute_granularity", "selective")
+    yield Setting("recompute_modules", (names,))
+
+
+def _overlap(e: TrainingEstimate, n: LayoutSizes) -> Told:
+    """What travels beside work."""
+    zero, spread = e.asked.layout.zero, n.dp * n.cp > 1
+    if overlaps(e.step, "dp") and spread:
+        yield Setting("overlap_grad_reduce", True)
+        if zero:
+            yield Setting("overlap_param_gather", True)
+    if overlaps(e.step, "tp") and n.tp > 1:
+        if e.asked.layout.sp:
+            yield Setting("tp_comm_overlap", True)
+        else:
+            yield Missing("overlap of tensor parallelism without sp: Megatron Core needs sequence parallelism for it")
+    if overlaps(e.step, "ep") and n.ep > 1:
+        yield Setting("overlap_moe_expert_parallel_comm", True)

@@ -1,0 +1,60 @@
+"""Megatron-LM: the flags of `pretrain_gpt.py`, by megatron/training/arguments.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from roofline.emit.core import core_told
+from roofline.emit.sizes import LayoutSizes, Missing, OptionValue, Setting, Told
+from roofline.estimates.train import TrainingEstimate
+
+FLAGS: Mapping[str, str] = {
+    "virtual_pipeline_model_parallel_size": "--num-virtual-stages-per-pipeline-rank",
+    "gradient_accumulation_fusion": "--no-gradient-accumulation-fusion",
+}
+"""Fields whose flags are called otherwise."""
+PRECISION: Mapping[str, tuple[tuple[str, OptionValue], ...]] = {
+    "bf16": (("--bf16", True),),
+    "bf16-gradients": (("--bf16", True), ("--grad-reduce-in-bf16", True)),
+    "fp16": (("--fp16", True), ("--accumulate-allreduce-grads-in-fp32", True)),
+    "fp32": (),
+    "fp8": (("--bf16", True), ("--fp8-format", "hybrid"), ("--fp8-recipe", "tensorwise")),
+    "fp8-block": (("--bf16", True), ("--fp8-format", "e4m3"), ("--fp8-recipe", "blockwise")),
+    "mxfp8": (("--bf16", True), ("--fp8-format", "e4m3"), ("--fp8-recipe", "mxfp8")),
+    "nvfp4": (("--bf16", True), ("--fp4-format", "e2m1"), ("--fp4-recipe", "nvfp4")),
+}
+"""The recipe → its flags; with bf16 gradients are added up in fp32 where nothing else is said."""
+
+
+def megatron_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
+    """The flags. The number of GPUs is the launcher's: the replicas are what is left of them."""
+    for told in core_told(e, n):
+        yield told if isinstance(told, Missing) else Setting(flag_of(told.name), told.value)
+    if e.recipe in PRECISION:
+        yield from (Setting(name, value) for name, value in PRECISION[e.recipe])
+    else:
+        yield Missing(f"recipe {e.recipe}: Megatron-LM has no flags for it")
+    yield Setting("--attention-backend", "flash" if e.step.flash else "unfused")
+
+
+def flag_of(field: str) -> str:
+    """The flag of a field.
+
+    >>> flag_of("tensor_model_parallel_size")
+    '--tensor-model-parallel-size'
+    """
+    return FLAGS.get(field, f"--{field.replace('_', '-')}")
+
+
+def flags_text(settings: tuple[Setting, ...]) -> str:
+    """Flags, one a line; a flag that is on or off has no value."""
+    lines = []
+    for name, value in settings:
+        words = value if isinstance(value, tuple) else () if isinstance(value, bool) else (value,)
+        lines.append(" ".join([name, *map(_quoted, words)]))
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(word: object) -> str:
+    text = f"{word}"
+    return f"'{text}'" if any(c in text for c in "|*() ") else text

@@ -1,0 +1,109 @@
+"""What a framework has to be told of a training estimate, as plain numbers, and the steps of telling it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
+
+from roofline.estimates.train import TrainingEstimate
+from roofline.model.errors import InputError
+from roofline.work.recipe import RECIPES
+from roofline.work.training import Training
+
+OptionValue: TypeAlias = bool | int | float | str | tuple[str, ...] | tuple[tuple[str, ...], ...]
+
+
+class Setting(NamedTuple):
+    """An option of a framework by its own name, sections before it with dots between, and its value."""
+
+    name: str
+    value: OptionValue
+
+
+class Missing(NamedTuple):
+    """What was asked for and the framework has no option for, or does in another way."""
+
+    what: str
+
+
+Told: TypeAlias = Iterator[Setting | Missing]
+
+
+@dataclass(frozen=True)
+class LayoutSizes:
+    """The numbers of one training estimate.
+
+    `sharers`: ranks that ZeRO shares the state of one copy out over. `chunks`: layers of each stage and chunk, along
+    the model. `domain`: chips of the innermost level of the cluster, a node.
+    """
+
+    tp: int
+    pp: int
+    vp: int
+    dp: int
+    cp: int
+    ep: int
+    etp: int
+    sharers: int
+    micro_batch: int
+    micro_batches: int
+    batch: int
+    tokens: int
+    chips: int
+    chunks: tuple[int, ...]
+    domain: int
+
+    @property
+    def even(self) -> bool:
+        """Whether all chunks have as many layers."""
+        return len(set(self.chunks)) == 1
+
+
+def sizes_of(e: TrainingEstimate) -> LayoutSizes:
+    """The numbers of an estimate. Raises InputError for arrays, which are many layouts."""
+    if e.shape:
+        raise InputError("emit", f"{e.shape} points", "one batch and one layout")
+    layout, cluster = e.asked.layout, e.deployment.cluster
+    return LayoutSizes(
+        tp=int(layout.tp), pp=layout.pp, vp=int(layout.vp), dp=int(layout.dp), cp=int(layout.cp), ep=int(layout.ep),
+        etp=int(layout.expert_tp), sharers=int(layout.sharers), micro_batch=int(e.micro_batch),
+        micro_batches=int(e.micro_batches), batch=int(e.batch), tokens=int(e.tokens_each), chips=int(layout.chips),
+        chunks=_chunks(e, sum(stage.layers for stage in e.stages)),
+        domain=cluster.levels[0].size if cluster.levels else 1,
+    )  # fmt: skip
+
+
+def _chunks(e: TrainingEstimate, layers: int) -> tuple[int, ...]:
+    """Layers of each stage and chunk, along the model: a run of layers on one stage is a chunk."""
+    layout = e.asked.layout
+    owners = {layer: stage for stage, own in enumerate(layout.layers_of(layers)) for layer in own}
+    runs = [(stage, len(list(run))) for stage, run in groupby(owners[layer] for layer in range(layers))]
+    counts = []
+    for chunk in range(layout.pp * layout.vp):
+        there = bool(runs) and runs[0][0] == chunk % layout.pp
+        counts.append(runs.pop(0)[1] if there else 0)
+    return tuple(counts)
+
+
+def overlaps(step: Training, axis: str) -> bool:
+    """Whether what an axis of the layout sends travels beside work; of a yes or no, what data parallelism sends."""
+    given = step.overlap
+    return (given and axis == "dp") if isinstance(given, bool) else axis in given
+
+
+def recompute_words(step: Training) -> str:
+    """What is run again, in one word or names with commas between."""
+    return step.recompute if isinstance(step.recompute, str) else ",".join(step.recompute)
+
+
+def not_of_layout(e: TrainingEstimate, framework: str) -> Told:
+    """What no config of a framework says: assumptions of the estimate about the load, and adapters."""
+    layout, step = e.asked.layout, e.step
+    if layout.imbalance != 1:
+        yield Missing(f"imbalance {layout.imbalance:g}: how tokens spread over experts is the router's")
+    if any(module.frozen for module, _ in e.model.modules()):
+        yield Missing(f"adapters on frozen weights: {framework} has them in its own fine-tuning")
+    if step.recipe.name not in RECIPES:
+        yield Missing(f"recipe {step.recipe.name}: one of your own")

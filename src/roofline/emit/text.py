@@ -1,0 +1,67 @@
+"""Settings as TOML, YAML and JSON: bools, numbers, words and lists of these are all that there is to write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from roofline.emit.sizes import OptionValue, Setting
+
+
+def nested(settings: Iterable[Setting]) -> dict[str, Any]:
+    """Settings with dots in their names as tables in tables.
+
+    >>> nested([Setting("a.b", 1), Setting("a.c", True), Setting("d", "e")])
+    {'a': {'b': 1, 'c': True}, 'd': 'e'}
+    """
+    tree: dict[str, Any] = {}
+    for name, value in settings:
+        *tables, last = name.split(".")
+        table = tree
+        for part in tables:
+            table = table.setdefault(part, {})
+        table[last] = value
+    return tree
+
+
+def config_json(settings: Iterable[Setting]) -> str:
+    """JSON, indented."""
+    return json.dumps(nested(settings), indent=2) + "\n"
+
+
+def yaml_text(settings: Iterable[Setting]) -> str:
+    """YAML: one line a setting, tables indented; words are quoted."""
+    return _yaml(nested(settings), 0)
+
+
+def _yaml(table: Mapping[str, Any], depth: int) -> str:
+    lines = []
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            lines.append(f"{'  ' * depth}{name}:\n{_yaml(value, depth + 1)}")
+        else:
+            lines.append(f"{'  ' * depth}{name}: {_word(value)}\n")
+    return "".join(lines)
+
+
+def toml_text(settings: Iterable[Setting]) -> str:
+    """TOML: a table a section."""
+    tree = nested(settings)
+    tables = [
+        "\n".join([f"[{name}]", *(f"{key} = {_word(value)}" for key, value in table.items())])
+        for name, table in tree.items()
+    ]
+    return "\n\n".join(tables) + "\n"
+
+
+def _word(value: OptionValue) -> str:
+    """A value as all three languages write it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(_word(part) for part in value)}]"
+    return json.dumps(value)
+
+
+def commented(lines: Iterable[str]) -> str:
+    """Comment lines, as shells, TOML and YAML have them."""
+    return "".join(f"# {line}\n" for line in lines)

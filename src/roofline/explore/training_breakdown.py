@@ -1,0 +1,157 @@
+"""Where the time of a training step goes, op by op on one stage: lines that add up to the expected time of the step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, get_args
+
+from roofline.estimates.plan import Plan
+from roofline.estimates.train import Stage, TrainingEstimate
+from roofline.layout.shard import PIPELINE
+from roofline.model.errors import InputError
+from roofline.result import Figured, Units
+from roofline.work import ops as o
+from roofline.work.training import with_batch
+
+PHASES: tuple[str, ...] = get_args(o.PassPhase)[:4]
+"""The phases of a micro-batch: forward, recompute, backward, weight."""
+PASS_OF: Mapping[str, str] = {
+    "forward": "forward", "recompute": "backward", "backward": "backward", "weight": "weight",
+}  # fmt: skip
+"""The phase of an op → the pass of a stage that it is in."""
+ROUNDING = 1e-12
+"""The share of a step below which a difference of sums is rounding."""
+
+
+@dataclass(frozen=True)
+class OpShare(Figured):
+    """One op of a step on one stage: all its layers and all micro-batches.
+
+    `module`: the op of the forward pass that it is of. `block`: where it stands.
+    """
+
+    FIGURES: ClassVar[Units] = {"name": "", "module": "", "block": "", "phase": "", "seconds": "s"}
+
+    name: str
+    module: str
+    block: str
+    phase: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Breakdown(Figured):
+    """The expected time of a step, as one stage spends it; everything adds up to `total`.
+
+    `ops`: what runs on the chip. `exposed`: communication within a replica that nothing hides, by axis; `slowed`: what
+    work beside communication is slowed by, and what goes to the host and back without anything beside it. `waiting`:
+    for other stages, their sends included (the bubble). `reduction`, `gathering`: exposed between replicas; `update`:
+    the optimizer. `beside`: the same as `exposed` and `slowed` together by pass, in seconds.
+    """
+
+    FIGURES: ClassVar[Units] = {
+        "stage": "", "total": "s", "phases": "s", "exposed": "s", "slowed": "s", "waiting": "s", "reduction": "s",
+        "gathering": "s", "update": "s", "beside": "s", "ops": "",
+    }  # fmt: skip
+
+    stage: int
+    ops: tuple[OpShare, ...]
+    exposed: Mapping[str, float]
+    slowed: float
+    waiting: float
+    reduction: float
+    gathering: float
+    update: float
+    beside: Mapping[str, float]
+
+    @property
+    def phases(self) -> Mapping[str, float]:
+        """Seconds of the ops by phase: forward, recompute, backward, weight."""
+        return {phase: sum(op.seconds for op in self.ops if op.phase == phase) for phase in PHASES}
+
+    @property
+    def modules(self) -> Mapping[str, Mapping[str, float]]:
+        """Seconds of the ops by module, then by phase; the longest module first."""
+        every: dict[str, dict[str, float]] = {}
+        for op in self.ops:
+            row = every.setdefault(op.module, dict.fromkeys(PHASES, 0.0))
+            row[op.phase] += op.seconds
+        return dict(sorted(every.items(), key=lambda pair: -sum(pair[1].values())))
+
+    @property
+    def lines(self) -> Mapping[str, float]:
+        """Seconds of everything that is no op, by name."""
+        sent = {f"exposed {axis}": value for axis, value in self.exposed.items()}
+        return {
+            **sent, "slowed": self.slowed, "waiting": self.waiting, "reduction": self.reduction,
+            "gathering": self.gathering, "update": self.update,
+        }  # fmt: skip
+
+    @property
+    def total(self) -> float:
+        """Seconds of all lines: those of the step."""
+        return sum(op.seconds for op in self.ops) + sum(self.lines.values())
+
+
+def module_of(name: str) -> str:
+    """The op of the forward pass that an op's name is of.
+
+    >>> module_of("qkv_proj_wgrad"), module_of("experts_dispatch_again"), module_of("loss_backward")
+    ('qkv_proj', 'experts_dispatch', 'loss')
+    """
+    return re.sub(r"(_dgrad|_wgrad|_backward|_again)+$", "", name)
+
+
+def breakdown(e: TrainingEstimate, stage: int | None = None) -> Breakdown:
+    """The step as a stage spends it, the slowest where none is named.
+
+    Raises InputError for arrays, which have a breakdown each, and for a stage that there is not.
+    """
+    if e.shape:
+        raise InputError("breakdown", f"{e.shape} points", "one batch and one layout")
+    if stage is not None and not 0 <= stage < len(e.stages):
+        raise InputError("stage", stage, f"one of the {len(e.stages)} stages, from 0")
+    chosen = e.slowest if stage is None else e.stages[stage]
+    times, of_pass = _ops(e, chosen), dict.fromkeys(PASS_OF.values(), 0.0)
+    for op in times:
+        of_pass[PASS_OF[op.phase]] += op.seconds
+    passes, many = chosen.passes, float(e.micro_batches)
+    beside = {name: many * float(getattr(passes, name).expected) - seconds for name, seconds in of_pass.items()}
+    exposed = {axis: many * float(span.expected) for axis, span in passes.exchange.items() if span.expected > 0}
+    slowed = sum(beside.values()) - sum(exposed.values())
+    slowed = slowed if abs(slowed) > ROUNDING * float(e.time) else 0.0
+    waiting = float(e.passes.expected) - many * float(passes.busy.expected)
+    return Breakdown(
+        chosen.number, times, exposed, slowed, waiting, float(e.reduction.expected), float(e.gathering.expected),
+        float(e.update.expected), beside,
+    )  # fmt: skip
+
+
+class OpKey(NamedTuple):
+    """What op of what block and phase, and whether it communicates."""
+
+    name: str
+    block: str
+    phase: str
+    sent: bool
+
+
+def _ops(e: TrainingEstimate, stage: Stage) -> tuple[OpShare, ...]:
+    """The ops that a stage runs in a step, collectives apart."""
+    micro = with_batch(e.step, e.micro_batch)
+    totals = Plan(stage.rank, e.asked.target).totals(micro, _by_op)
+    rows = []
+    for key, total in totals.items():
+        assert isinstance(key, OpKey)
+        if not key.sent and key.block != PIPELINE:
+            seconds = float(e.micro_batches) * float(total.expected)
+            rows.append(OpShare(key.name, module_of(key.name.removesuffix("_quantise")), key.block, key.phase, seconds))
+    return tuple(rows)
+
+
+def _by_op(section: str, op: o.Op, kind: str) -> Hashable:
+    """An op by its name, block and phase, and whether it communicates; the pass before a product stands apart."""
+    name = f"{op.name}_quantise" if kind == "quantise" else op.name
+    return OpKey(name, section, op.phase, isinstance(op, o.Communicate))

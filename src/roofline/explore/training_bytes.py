@@ -1,0 +1,176 @@
+"""Where the memory of a training rank goes: module by module, and over the time of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from roofline.estimates.train import Stage, TrainingEstimate
+from roofline.estimates.training_memory import parameters, sharing, stored
+from roofline.explore.training_breakdown import module_of
+from roofline.layout.shard import PIPELINE
+from roofline.model.errors import InputError
+from roofline.model.modules import Module
+from roofline.result import Figured, Units
+from roofline.work.training import Training, kept_by, with_batch
+
+LAYER_INPUTS = "inputs of layers"
+"""What full recomputation keeps, which is of no module."""
+
+
+# -- module by module ----------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class RankBytes(Figured):
+    """Bytes of a module on one rank, in all its layers: state, and what it keeps of all micro-batches in flight."""
+
+    FIGURES: ClassVar[Units] = {
+        "module": "", **dict.fromkeys(("weights", "gradients", "optimizer", "activations", "total"), "B"),
+    }  # fmt: skip
+
+    module: str
+    weights: float = 0.0
+    gradients: float = 0.0
+    optimizer: float = 0.0
+    activations: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All four."""
+        return self.weights + self.gradients + self.optimizer + self.activations
+
+
+def module_bytes(e: TrainingEstimate, stage: int | None = None) -> tuple[RankBytes, ...]:
+    """The bytes of a stage's rank by module, the largest first; the fullest stage where none is named.
+
+    They add up to the stage's weights, gradients, optimizer state and activations: what sharing out rounds up is shared
+    among the modules. Raises InputError for arrays, and for a stage that there is not.
+    """
+    chosen = _stage(e, stage)
+    memory, micro = chosen.memory, with_batch(e.step, e.micro_batch)
+    every = [(x, n) for rank in chosen.holds for x, n in rank.modules()]
+    rows = {x.name: RankBytes(x.name) for x, _ in every}
+    for term in ("weights", "gradients", "optimizer"):
+        _share_out(rows, term, float(getattr(memory, term)), _state(e, every, term))
+    kept = list(_kept(chosen, micro))
+    left = float(memory.each) - sum(size for _, size in kept)
+    if left > 1e-9 * float(memory.each):
+        kept.append((LAYER_INPUTS, left))
+    _share_out(rows, "activations", float(memory.activations), kept)
+    return tuple(sorted((row for row in rows.values() if row.total), key=lambda row: -row.total))
+
+
+def _stage(e: TrainingEstimate, stage: int | None) -> Stage:
+    if e.shape:
+        raise InputError("stage", f"{e.shape} points", "one batch and one layout")
+    if stage is None:
+        return max(e.stages, key=lambda s: float(s.memory.total))
+    if not 0 <= stage < len(e.stages):
+        raise InputError("stage", stage, f"one of the {len(e.stages)} stages, from 0")
+    return e.stages[stage]
+
+
+def _state(e: TrainingEstimate, every: Iterable[tuple[Module, object]], term: str) -> Iterator[tuple[str, float]]:
+    """Bytes of a term of the state of each module, before what all of them round up."""
+    step, layout = e.step, e.asked.layout
+    precision, zero, wide = step.precision, layout.zero, sharing(step, layout)
+    for module, n in every:
+        alone = [(module, n)]
+        if term == "weights":
+            yield module.name, float(sum(p.bytes(f, wide, zero >= 3) for f, p in stored(alone, step).items()))
+        elif not module.frozen:
+            fmt, least = (precision.gradients, 2) if term == "gradients" else (precision.optimizer, 1)
+            yield module.name, float(parameters(alone).bytes(fmt, wide, zero >= least))
+
+
+def _kept(stage: Stage, micro: Training) -> Iterator[tuple[str, float]]:
+    """Bytes that the ops of a stage's layers keep of one micro-batch; of full recomputation none."""
+    if micro.recompute == "full":
+        return
+    precision = micro.precision
+    for block, n in stage.rank.blocks:
+        if block.name == PIPELINE:
+            continue
+        for op, k in kept_by(block.modules, micro):
+            weights = precision.chosen(op.part, op.format)
+            product = weights if weights.compute is not None and weights.bits < 16 else precision.activations
+            size = product.bytes(k.products) + precision.activations.bytes(k.stream) + 4 * k.single
+            yield module_of(op.name), float(n * size)
+
+
+def _share_out(rows: dict[str, RankBytes], term: str, total: float, parts: Iterable[tuple[str, float]]) -> None:
+    """Adds a total to the rows of a table, in the shares of the parts."""
+    every = list(parts)
+    whole = sum(size for _, size in every)
+    for name, size in every if whole else ():
+        row = rows.get(name, RankBytes(name))
+        rows[name] = replace(row, **{term: getattr(row, term) + total * size / whole})
+
+
+# -- over a step ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class StageOverStep(Figured):
+    """The memory of a stage's rank over a step: from each of `seconds` on it holds so many bytes.
+
+    `in_flight`: micro-batches whose activations it keeps. `activations` rise where a forward begins and fall where the
+    gradients of its weights end. `working` is there in the backward pass. The rest is always there: weights, gradients
+    (their buffers), optimizer, what the allocator reserves besides, and the context.
+    """
+
+    FIGURES: ClassVar[Units] = {
+        "stage": "", "seconds": "s", "in_flight": "", "state": "B", "activations": "B", "total": "B", "peak": "B",
+        "capacity": "B",
+    }  # fmt: skip
+
+    stage: int
+    seconds: tuple[float, ...]
+    in_flight: tuple[float, ...]
+    state: float
+    activations: tuple[float, ...]
+    total: tuple[float, ...]
+    capacity: float
+
+    @property
+    def peak(self) -> float:
+        """The most it holds at any time."""
+        return max(self.total)
+
+
+def memory_over_step(e: TrainingEstimate) -> tuple[StageOverStep, ...]:
+    """The memory of every stage's rank over a step, as its schedule runs it; the peak is the stage's own.
+
+    Raises InputError for arrays, which have a schedule each.
+    """
+    line = e.timeline
+    changes: list[list[tuple[float, float, int]]] = [[] for _ in e.stages]
+    for item in line.items:
+        flying = {"F": 1, "B": 0, "W": -1}[item.kind]
+        backward = item.kind != "F"
+        if flying > 0:
+            changes[item.stage].append((item.start, flying / line.chunks, 0))
+        if backward:
+            changes[item.stage].append((item.start, 0.0, 1))
+            changes[item.stage].append((item.end, flying / line.chunks, -1))
+    return tuple(_curve(e, stage, line.length, changes[i]) for i, stage in enumerate(e.stages))
+
+
+def _curve(e: TrainingEstimate, stage: Stage, length: float, changes: list[tuple[float, float, int]]) -> StageOverStep:
+    """One stage: at each moment what is kept, and what the backward pass needs besides while it runs."""
+    memory = stage.memory
+    idle = replace(memory.keeping(0, e.step), working=0)
+    points: dict[float, tuple[float, int]] = {0.0: (0.0, 0)}
+    flying, running = 0.0, 0
+    for time, more, works in sorted(changes, key=lambda change: change[0]):
+        flying, running = flying + more, running + works
+        points[time] = (round(flying, 9), running)
+    points.setdefault(length, (0.0, 0))
+    totals, kept = [], []
+    for number, works in points.values():
+        now = memory.keeping(number, e.step)
+        now = now if works else replace(now, working=0)
+        kept.append(float(now.activations))
+        totals.append(float(now.total))
+    return StageOverStep(
+        stage.number, tuple(points), tuple(number for number, _ in points.values()), float(idle.total), tuple(kept),
+        tuple(totals), float(e.chip.capacity),
+    )  # fmt: skip
