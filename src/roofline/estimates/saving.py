@@ -48,7 +48,7 @@ def rank_bytes(e: TrainingEstimate) -> Count:
 
 
 def saving(
-    e: TrainingEstimate, seconds: Count | None = None, storage: Count | None = None, asynchronous: bool = False
+    e: TrainingEstimate, seconds: float | None = None, storage: float | None = None, asynchronous: bool = False
 ) -> Saving:
     """A checkpoint of a training run.
 
