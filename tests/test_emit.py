@@ -318,7 +318,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert run(capsys, "--emit", "torchtitan", "-o", str(path), "--force")[0] == 0
 
 
-@pytest.mark.parametrize("words", ["-o x.toml", "--emit megatorn", "--emit bridge --json"])
+@pytest.mark.parametrize(
+    "words", ["-o x.toml", "--emit megatorn", "--emit bridge --json", "--emit bridge --trace x.json"]
+)
 def test_what_the_command_refuses(capsys: pytest.CaptureFixture[str], words: str) -> None:
     code, out, err = run(capsys, *words.split())
     assert (code, out) == (2, "")

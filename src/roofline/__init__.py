@@ -15,6 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roofline.emit.make import Emitted as Emitted
+    from roofline.emit.make import hand_over as hand_over
     from roofline.estimates.deployment import Deployment as Deployment
     from roofline.estimates.estimate import estimate as estimate
     from roofline.estimates.fit import Fit as Fit
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from roofline.explore.difference import diff as diff
     from roofline.explore.search import Search as Search
     from roofline.explore.search import search as search
+    from roofline.explore.training_breakdown import Breakdown as Breakdown
+    from roofline.explore.training_breakdown import breakdown as breakdown
     from roofline.layout.layout import Layout as Layout
     from roofline.layout.shard import shard as shard
     from roofline.layout.shard import stages as stages
@@ -117,6 +121,8 @@ _PLACES = {
     "explore.difference": "Difference diff",
     "explore.demand": "Demand Limits",
     "explore.search": "Search search",
+    "explore.training_breakdown": "Breakdown breakdown",
+    "emit.make": "Emitted hand_over",
     "show.plots.make": "plot",
     "show.report.make": "report",
 }

@@ -176,6 +176,7 @@ def test_every_assumption_names_its_setting(step: Any) -> None:
         {"failures": "titanic"}, {"failures": "rsc-1", "mtbf_hours": 5}, {"storage": 0}, {"asynchronous": True},
         {"storage": 1e9, "save_seconds": 3}, {"stall_seconds": -1}, {"evaluation_tokens": 5}, {"evaluation_every": 5},
         {"pue": 0.9}, {"power": 500, "power_share": 0.5}, {"price": -1}, {"saves": 3}, {"dataset_tokens": 0},
+        {"restart_seconds": [1, 2]}, {"evaluation_every": 1.5, "evaluation_tokens": 9},
     ],
     ids=str,
 )  # fmt: skip

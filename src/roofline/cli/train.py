@@ -163,8 +163,8 @@ def train(
         _check_picture(plot, force)
     if output is not None and emit is None:
         raise InputError("--output", str(output), "--emit beside it: the framework whose config it is")
-    if emit is not None and (json or timeline or breakdown or whole.run_tokens is not None):
-        raise InputError("--emit", emit, "no --json, --timeline, --breakdown or --run-tokens beside it")
+    if emit is not None and (json or timeline or breakdown or trace or plot or whole.run_tokens is not None):
+        raise InputError("--emit", emit, "nothing else to print or to draw beside it")
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
     built = load(model, revision=revision, headers=headers)

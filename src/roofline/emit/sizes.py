@@ -88,9 +88,8 @@ def _chunks(e: TrainingEstimate, layers: int) -> tuple[int, ...]:
 
 
 def overlaps(step: Training, axis: str) -> bool:
-    """Whether what an axis of the layout sends travels beside work; of a yes or no, what data parallelism sends."""
-    given = step.overlap
-    return (given and axis == "dp") if isinstance(given, bool) else axis in given
+    """Whether what an axis of the layout sends travels beside work."""
+    return axis in (step.overlap or ())
 
 
 def recompute_words(step: Training) -> str:

@@ -15,9 +15,9 @@ from roofline.estimates.failures import FailureRecord, best_interval, kept_share
 from roofline.estimates.saving import Saving, saving
 from roofline.estimates.span import Span
 from roofline.estimates.train import TrainingEstimate
-from roofline.model.checks import flag, numbers
+from roofline.model.checks import count, flag, numbers
 from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, ceil_div, most
+from roofline.model.maths import Count, ceil_div, is_array, most
 from roofline.result import Result, Units
 
 RESTART_SECONDS = 600.0
@@ -38,16 +38,16 @@ class RunOptions:
     """
 
     failures: str = "llama-3"
-    mtbf_hours: Count | None = None
-    save_seconds: Count | None = None
-    storage: Count | None = None
+    mtbf_hours: float | None = None
+    save_seconds: float | None = None
+    storage: float | None = None
     asynchronous: bool = False
-    save_every: Count | None = None
-    restart_seconds: Count = RESTART_SECONDS
-    stall_seconds: Count = 0.0
-    evaluation_tokens: Count = 0
+    save_every: float | None = None
+    restart_seconds: float = RESTART_SECONDS
+    stall_seconds: float = 0.0
+    evaluation_tokens: float = 0
     evaluation_every: int | None = None
-    dataset_tokens: Count | None = None
+    dataset_tokens: float | None = None
     price: float | None = None
     power: float | None = None
     power_share: float | None = None
@@ -93,7 +93,7 @@ class Run(Result):
 
     # -- failures --------------------------------------------------------------------------------------------------
     @property
-    def mtbf_hours(self) -> Count:
+    def mtbf_hours(self) -> float:
         """Mean hours between failures of one chip."""
         given = self.options.mtbf_hours
         if given is not None:
@@ -220,7 +220,7 @@ class Run(Result):
     def assumptions(self) -> tuple[str, ...]:
         """What stands behind the figures, each with the setting that changes it."""
         o, t = self.options, self.tariff
-        failing = f"one of a chip every {self.mtbf_hours:,.0f} h" if not isinstance(self.mtbf_hours, np.ndarray) else ""
+        failing = f"one of a chip every {self.mtbf_hours:,.0f} h"
         source = "as given" if self.record is None else f"{self.record.what} ({self.record.source})"
         said = [
             f"failures: {failing}: {source} [failures, mtbf_hours]",
@@ -265,19 +265,24 @@ def run(estimate: TrainingEstimate, tokens: Count, **options: Any) -> Run:
             raise InputError("failures", value, "failures or mtbf_hours, not both")
     o = RunOptions(**options)
     numbers("tokens", tokens, 0.0, math.inf, "a positive number", above=True)
-    for name in ("mtbf_hours", "storage", "save_every", "dataset_tokens", "evaluation_every"):
-        value = getattr(o, name)
-        if value is not None:
-            numbers(name, value, 0.0, math.inf, "a positive number", above=True)
+    for name in ("mtbf_hours", "storage", "save_every", "dataset_tokens"):
+        _one(name, getattr(o, name), above=True)
     for name in ("save_seconds", "restart_seconds", "stall_seconds", "evaluation_tokens"):
-        value = getattr(o, name)
-        if value is not None:
-            numbers(name, value, 0.0, math.inf, "zero or more")
+        _one(name, getattr(o, name), above=False)
+    if o.evaluation_every is not None:
+        count("evaluation_every", o.evaluation_every, 1)
     flag("asynchronous", o.asynchronous)
-    if (o.evaluation_every is None) != (not np.any(np.asarray(o.evaluation_tokens) > 0)):
+    if (o.evaluation_every is None) != (o.evaluation_tokens == 0):
         raise InputError("evaluation_every", o.evaluation_every, "evaluation_tokens beside it, and the other way round")
     billed = tariff(
         estimate.deployment.chip, price=o.price, power=o.power, power_share=o.power_share, pue=o.pue, grid=o.grid
     )
     record = None if o.mtbf_hours is not None else record_named(o.failures)
     return Run(estimate, tokens, o, record, saving(estimate, o.save_seconds, o.storage, o.asynchronous), billed)
+
+
+def _one(name: str, value: float | None, above: bool) -> None:
+    """Raises InputError for what is not one number of zero or more, or above zero."""
+    expected = "a positive number" if above else "a number, zero or more"
+    if value is not None and is_array(numbers(name, value, 0.0, math.inf, expected, above=above)):
+        raise InputError(name, value, f"{expected}, one of them")

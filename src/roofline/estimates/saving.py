@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from roofline.estimates.train import HOST_SHARE, TrainingEstimate
-from roofline.estimates.training_memory import stored, trained
+from roofline.estimates.training_estimate import TrainingEstimate
+from roofline.estimates.training_host import HOST_SHARE
+from roofline.estimates.training_memory import trained
+from roofline.estimates.training_working import stored
 from roofline.model.errors import InputError
 from roofline.model.maths import Count
 from roofline.result import Figured, Units
@@ -48,7 +50,7 @@ def rank_bytes(e: TrainingEstimate) -> Count:
 
 
 def saving(
-    e: TrainingEstimate, seconds: Count | None = None, storage: Count | None = None, asynchronous: bool = False
+    e: TrainingEstimate, seconds: float | None = None, storage: float | None = None, asynchronous: bool = False
 ) -> Saving:
     """A checkpoint of a training run.
 

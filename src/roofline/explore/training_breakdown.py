@@ -48,12 +48,13 @@ class Breakdown(Figured):
     `ops`: what runs on the chip. `exposed`: communication within a replica that nothing hides, by axis; `slowed`: what
     work beside communication is slowed by, and what goes to the host and back without anything beside it. `waiting`:
     for other stages, their sends included (the bubble). `reduction`, `gathering`: exposed between replicas; `update`:
-    the optimizer. `beside`: the same as `exposed` and `slowed` together by pass, in seconds.
+    the optimizer; `between`: what the step takes beside all that, for its slowest rank and between two steps.
+    `beside`: `exposed` and `slowed` together, by pass.
     """
 
     FIGURES: ClassVar[Units] = {
         "stage": "", "total": "s", "phases": "s", "exposed": "s", "slowed": "s", "waiting": "s", "reduction": "s",
-        "gathering": "s", "update": "s", "beside": "s", "ops": "",
+        "gathering": "s", "update": "s", "between": "s", "beside": "s", "ops": "",
     }  # fmt: skip
 
     stage: int
@@ -64,6 +65,7 @@ class Breakdown(Figured):
     reduction: float
     gathering: float
     update: float
+    between: float
     beside: Mapping[str, float]
 
     @property
@@ -86,7 +88,7 @@ class Breakdown(Figured):
         sent = {f"exposed {axis}": value for axis, value in self.exposed.items()}
         return {
             **sent, "slowed": self.slowed, "waiting": self.waiting, "reduction": self.reduction,
-            "gathering": self.gathering, "update": self.update,
+            "gathering": self.gathering, "update": self.update, "between": self.between,
         }  # fmt: skip
 
     @property
@@ -121,12 +123,22 @@ def breakdown(e: TrainingEstimate, stage: int | None = None) -> Breakdown:
     beside = {name: many * float(getattr(passes, name).expected) - seconds for name, seconds in of_pass.items()}
     exposed = {axis: many * float(span.expected) for axis, span in passes.exchange.items() if span.expected > 0}
     slowed = sum(beside.values()) - sum(exposed.values())
-    slowed = slowed if abs(slowed) > ROUNDING * float(e.time) else 0.0
     waiting = float(e.passes.expected) - many * float(passes.busy.expected)
     return Breakdown(
-        chosen.number, times, exposed, slowed, waiting, float(e.reduction.expected), float(e.gathering.expected),
-        float(e.update.expected), beside,
+        chosen.number, times, exposed, _rounded(slowed, e), waiting, float(e.reduction.expected),
+        float(e.gathering.expected), float(e.update.expected), between(e), beside,
     )  # fmt: skip
+
+
+def between(e: TrainingEstimate) -> float:
+    """Seconds of a step beside its passes, what replicas exchange, and the optimizer."""
+    parts = (e.passes, e.reduction, e.gathering, e.update)
+    return _rounded(float(e.time) - sum(float(span.expected) for span in parts), e)
+
+
+def _rounded(seconds: float, e: TrainingEstimate) -> float:
+    """Nothing where it is rounding."""
+    return seconds if abs(seconds) > ROUNDING * float(e.time) else 0.0
 
 
 class OpKey(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.estimates.schedule import Item, Timeline
 from roofline.estimates.train import TrainingEstimate
-from roofline.explore.training_breakdown import breakdown
+from roofline.explore.training_breakdown import between, breakdown
 from roofline.units import seconds
 
 MARKS = {"F": "F", "B": "B", "W": "w"}
@@ -97,6 +97,8 @@ def training_trace(e: TrainingEstimate, name: str) -> dict[str, Any]:
             if span.expected > 0:
                 events.append(_slice(track, what, now, float(span.expected)))
             now += float(span.expected)
+        if between(e) > 0:
+            events.append(_slice(stage, "slowest rank, next step", now, between(e)))
     return trace
 
 

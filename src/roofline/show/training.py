@@ -145,6 +145,7 @@ LINES = {
     "exposed": "exposed communication, {}", "slowed": "slowed beside communication, to the host and back",
     "waiting": "waiting for other stages", "reduction": "exposed reduction of gradients",
     "gathering": "exposed gathering of weights", "update": "optimizer",
+    "between": "slowest rank, and between steps",
 }  # fmt: skip
 """What the lines of a breakdown that are no ops are called."""
 
