@@ -8,6 +8,7 @@ rules of the engine's scheduler: whether prompts share a step with decodes, how 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from roofline.estimates.generate import changed_step, launched
+from roofline.estimates.lockstep import Rules, StepTable, in_step
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
 from roofline.estimates.queueing import Open, ReplicaTimes, closed
@@ -167,7 +169,7 @@ def serve(
         if concurrency is not None:
             requests = count("concurrency", concurrency, 1)
             shape = broadcast(input=new, output=out, prefix=shared, concurrency=requests, layout=asked.layout)
-            return Server(asked, new, out, known, len(shape)).at(requests)
+            return Server(asked, new, out, known, len(shape)).together(requests)
         arriving = numbers("rate", rate, 0.0, np.inf, "requests a second, more than 0", above=True)
         shape = broadcast(input=new, output=out, prefix=shared, rate=arriving, layout=asked.layout)
         return Server(asked, new, out, known, len(shape)).at_rate(arriving)
@@ -241,7 +243,7 @@ class Server:
         if not engine.splits:
             per_step = np.where(chunks > 1, 1 / chunks, np.floor(per_step))
         room = np.where(chunks > 1, 1.0, np.maximum(per_step, 1.0))
-        batches = _spaced(np.ceil(room.max(axis=0)), BATCHES)
+        batches = _spaced(np.ceil(np.maximum(room.max(axis=0), engine.chunk / new)), BATCHES)
         longest = np.minimum(engine.chunk, self.input + self.output)
         chunk = Prompts(new, self.cached + np.floor((fresh - new) / 2), longest)
         beside = nodes if engine.mixes else np.zeros((1, *shape))
@@ -255,6 +257,23 @@ class Server:
         """Requests a second of all replicas that all have as many as they run: no server takes more."""
         rate, _, _ = closed(self.table, self.table.decodes[-1], np.asarray(self.output - 1.0))
         return rate * self.groups
+
+    def together(self, everyone: Count) -> Serving:
+        """Always so many requests, which all began together and are equally long."""
+        t, engine = self.table, self.asked.engine
+        late = engine.before(self.input)
+        numbers = (everyone, self.groups, self.output, self.input - self.cached, self.places, late)
+        shape = np.broadcast_shapes(t.decodes.shape[1:], *map(np.shape, numbers))
+        flat = [np.broadcast_to(np.asarray(n), shape).reshape(-1).tolist() for n in numbers]
+        tables = [_columns(values, shape) for values in (t.decodes, t.alone, t.prompts, t.mixed)]
+        answers = np.empty((2, math.prod(shape)))
+        for i, (users, groups, out, new, places, wait) in enumerate(zip(*flat, strict=True)):
+            piece = new / -(-new // engine.chunk)
+            scheduler = (engine.chunk, int(places), engine.mixes, engine.splits, engine.ahead)
+            table = StepTable(*(values[..., i].tolist() for values in tables))
+            answers[:, i] = in_step(Rules(new, piece, out - 1, wait, *scheduler), table, int(users), int(groups))
+        rate, tpot = (answer.reshape(shape) if shape else answer.item() for answer in answers)
+        return self._serving(everyone, everyone / rate - late - (self.output - 1) * tpot, tpot, rate)
 
     def at(self, everyone: Count) -> Serving:
         """Always so many requests."""
@@ -305,6 +324,12 @@ class Server:
             prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.before(self.input), shape),
             between.shaped(shape), shaped(share, shape), shaped(rate, shape),
         )  # fmt: skip
+
+
+def _columns(values: Any, shape: tuple[int, ...]) -> Any:
+    """A table whose last axes are those of a shape, which are made one axis."""
+    first = values.shape[: values.ndim - len(shape)]
+    return np.broadcast_to(values, (*first, *shape)).reshape(*first, -1)
 
 
 def _spaced(highest: Count, number: int) -> Any:
