@@ -36,8 +36,9 @@ class ReplicaTimes:
     decodes, 0 of none. `prompts`: numbers b of prompts from 1, to those that fill a step beside no decode.
     `mixed[b]`: seconds of a step with b prompts' chunks at each k; without the decodes where the engine does not `mix`
     them. `room`: most prompts of a step at each k, 1 where a prompt takes several `chunks`.
-    `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several. `ahead`: a step
-    is put together while the one before runs.
+    `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several.
+    `partly`: as `mixed`, of parts of one prompt, or of a step full of one. `ahead`: a step is put together while the one
+    before runs.
     """
 
     decodes: Array
@@ -47,6 +48,7 @@ class ReplicaTimes:
     room: Array
     per_step: Array
     chunks: Array
+    partly: Array
     mixes: bool
     ahead: bool = False
 

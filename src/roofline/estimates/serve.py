@@ -9,15 +9,15 @@ rules of the engine's scheduler: whether prompts share a step with decodes, how 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from roofline.estimates.course import Rules, StepTable, at_random, in_step
 from roofline.estimates.generate import changed_step, launched
-from roofline.estimates.lockstep import Rules, StepTable, in_step
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
 from roofline.estimates.queueing import Open, ReplicaTimes, closed
@@ -36,6 +36,10 @@ MOST_IN_FLIGHT = 2**20
 """No server is looked at with more requests of a replica in its memory."""
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
+PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
+"""Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
+LEAST = 3000
+"""Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
 ROUNDS = 30
 """Times that the number of requests in the steps of a closed loop is sought between too few and too many."""
 
@@ -243,14 +247,22 @@ class Server:
         if not engine.splits:
             per_step = np.where(chunks > 1, 1 / chunks, np.floor(per_step))
         room = np.where(chunks > 1, 1.0, np.maximum(per_step, 1.0))
-        batches = _spaced(np.ceil(np.maximum(room.max(axis=0), engine.chunk / new)), BATCHES)
+        batches = _spaced(np.ceil(room.max(axis=0)), BATCHES)
         longest = np.minimum(engine.chunk, self.input + self.output)
         chunk = Prompts(new, self.cached + np.floor((fresh - new) / 2), longest)
         beside = nodes if engine.mixes else np.zeros((1, *shape))
         mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis])
         mixed = np.broadcast_to(mixed, (BATCHES, *nodes.shape))
+        parts = np.asarray(PARTS).reshape(-1, *(1 for _ in nodes.shape))
+        tokens = np.maximum(np.ceil(np.where(chunks > 1, engine.chunk, fresh) * parts), 1.0)
+        later = (fresh - tokens) / 2  # where it stands in its prompt: anywhere, or what is left over at the end
+        if not engine.splits:
+            full = (np.floor(fresh / engine.chunk) - 1) / 2 * engine.chunk
+            later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
+        some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
+        partly = np.broadcast_to(mixed_seconds(plan, some, 1, context, beside[np.newaxis]), (len(PARTS), *nodes.shape))
         alone = np.where(nodes > 0, self.alone.expected, 0.0)
-        return ReplicaTimes(nodes, alone, batches, mixed, room, per_step, chunks, engine.mixes, engine.ahead)
+        return ReplicaTimes(nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead)
 
     @cached_property
     def fastest(self) -> Count:
@@ -258,21 +270,32 @@ class Server:
         rate, _, _ = closed(self.table, self.table.decodes[-1], np.asarray(self.output - 1.0))
         return rate * self.groups
 
+    def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[Rules, StepTable, int, float]]]:
+        """The shape of everything asked, and for each element the scheduler, its steps, the groups and the load."""
+        t, engine = self.table, self.asked.engine
+        numbers = (loads, self.groups, self.output, self.input - self.cached, self.places, engine.before(self.input))
+        shape = np.broadcast_shapes(t.decodes.shape[1:], *map(np.shape, numbers))
+
+        def elements() -> Iterator[tuple[Rules, StepTable, int, float]]:
+            flat = [np.broadcast_to(np.asarray(n), shape).reshape(-1).tolist() for n in numbers]
+            tables = [_columns(values, shape) for values in (t.decodes, t.alone, t.prompts, t.mixed, t.partly)]
+            for i, (load, groups, out, new, places, late) in enumerate(zip(*flat, strict=True)):
+                decodes, alone, prompts, mixed, partly = (values[..., i].tolist() for values in tables)
+                if new > engine.chunk:
+                    prompts, mixed = [], []
+                table = StepTable(decodes, alone, [*PARTS, *prompts[1:]], [*partly, *mixed[1:]])
+                piece = min(new, engine.chunk)
+                scheduler = (engine.chunk, int(places), engine.mixes, engine.splits, engine.ahead)
+                yield Rules(new, piece, out - 1, late, *scheduler), table, int(groups), load
+
+        return shape, elements()
+
     def together(self, everyone: Count) -> Serving:
         """Always so many requests, which all began together and are equally long."""
-        t, engine = self.table, self.asked.engine
-        late = engine.before(self.input)
-        numbers = (everyone, self.groups, self.output, self.input - self.cached, self.places, late)
-        shape = np.broadcast_shapes(t.decodes.shape[1:], *map(np.shape, numbers))
-        flat = [np.broadcast_to(np.asarray(n), shape).reshape(-1).tolist() for n in numbers]
-        tables = [_columns(values, shape) for values in (t.decodes, t.alone, t.prompts, t.mixed)]
-        answers = np.empty((2, math.prod(shape)))
-        for i, (users, groups, out, new, places, wait) in enumerate(zip(*flat, strict=True)):
-            piece = new / -(-new // engine.chunk)
-            scheduler = (engine.chunk, int(places), engine.mixes, engine.splits, engine.ahead)
-            table = StepTable(*(values[..., i].tolist() for values in tables))
-            answers[:, i] = in_step(Rules(new, piece, out - 1, wait, *scheduler), table, int(users), int(groups))
-        rate, tpot = (answer.reshape(shape) if shape else answer.item() for answer in answers)
+        shape, elements = self._rules(everyone)
+        answers = np.array([in_step(rules, table, int(users), n) for rules, table, n, users in elements])
+        rate, tpot = (answer.reshape(shape) if shape else answer.item() for answer in answers.T)
+        late = self.asked.engine.before(self.input)
         return self._serving(everyone, everyone / rate - late - (self.output - 1) * tpot, tpot, rate)
 
     def at(self, everyone: Count) -> Serving:
@@ -301,11 +324,24 @@ class Server:
         ttft, tpot = Open(
             self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0), 1 / np.asarray(self.groups)
         ).answer()
+        ttft, tpot = self._followed(rate, rate * (ttft + (self.output - 1) * tpot))
         whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
         return self._serving(flight, ttft, tpot, rate)
+
+    def _followed(self, rate: Count, present: Count) -> tuple[Count, Count]:
+        """TTFT and TPOT of a sample of requests; about so many are `present`."""
+        shape, elements = self._rules(rate)
+        present, load = (np.broadcast_to(v, shape).reshape(-1) for v in (present / self.groups, rate / self.fastest))
+        answers = np.empty((math.prod(shape), 2))
+        for i, (rules, table, groups, arriving) in enumerate(elements):
+            counted = int(LEAST / (1 - min(load[i], 0.9)))
+            seen = at_random(rules, table, arriving / groups, groups, int(counted / 2 + 3 * present[i]), counted)
+            answers[i] = seen.mean(seen.first), seen.mean(seen.after) / max(1, rules.more)
+        ttft, tpot = (answer.reshape(shape) if shape else answer.item() for answer in answers.T)
+        return ttft, where(self.output > 1, tpot, self.table.alone[1])
 
     def _serving(self, flight: Count, ttft: Count, tpot: Count, rate: Count) -> Serving:
         """The answer, whose uncertainty is that of a decode step and of one with a prompt."""
