@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from math import ceil
 
@@ -25,8 +25,9 @@ import numpy as np
 
 from roofline.distinct import Array
 
-SETTLING, MEASURED = 3, 2
-"""Of a closed loop: requests of each user that are served before the course counts, and those that count."""
+SETTLING, MEASURED, FEW = 5, 2, 600
+"""Of a closed loop: requests of each user that are served before the course counts, those that count, and how many they
+are of all users at least."""
 MOST_STEPS = 6000
 """Steps of a closed loop at most, rows of like decode steps being one; those that count are then the last half."""
 SAMPLE, BLOCK, SEED = 2**15, 512, 14
@@ -99,7 +100,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Seen:
-    """What requests saw, in seconds, in the order of their ends: each row stands for `number` of them.
+    """What requests saw, in seconds, in the order of their ends: each row stands for `number` of them, or a second.
 
     `ended`: when they were answered; `first`: from when the scheduler saw them to their first token; `after`: from
     there to the last one.
@@ -115,6 +116,17 @@ class Seen:
         upto = np.cumsum(self.number)
         kept = (upto > served) & (upto <= most)
         return Seen(self.number[kept], self.ended[kept], self.first[kept], self.after[kept])
+
+    def weighing(self, factor: float) -> Seen:
+        """Each row stands for so many times as many."""
+        return replace(self, number=self.number * factor)
+
+    def quantiles(self, values: Array, shares: Sequence[float]) -> Array:
+        """The least values that these shares of the requests do not exceed."""
+        order = np.argsort(values, kind="stable")
+        upto = np.cumsum(self.number[order])
+        places = np.searchsorted(upto, np.asarray(shares) * upto[-1] * (1 - 1e-12))
+        return np.asarray(values[order][np.minimum(places, values.size - 1)])
 
     def mean(self, values: Array) -> float:
         """The mean over requests."""
@@ -251,26 +263,34 @@ class Cohorts:
             self.waiting.append((ready, together))
 
 
-def in_step(rules: Rules, table: StepTable, users: int, groups: int) -> tuple[float, float]:
-    """Requests a second and seconds between tokens of users who are dealt out to so many groups that share no step."""
+def in_step(rules: Rules, table: StepTable, users: int, groups: int) -> Seen:
+    """What requests see of users who are dealt out to so many groups that share no step.
+
+    Each row stands for so many requests a second, not for so many.
+    """
     least, more = divmod(users, groups)
     parts = [(n, looped(rules, table, k)) for k, n in ((least, groups - more), (least + 1, more)) if k and n]
-    rate = sum(n * pair[0] for n, pair in parts)
-    return rate, sum(n * pair[0] * pair[1] for n, pair in parts) / rate
+    every = [seen.weighing(n) for n, seen in parts]
+    return Seen(*(np.concatenate([getattr(s, f.name) for s in every]) for f in fields(Seen)))
 
 
-def looped(rules: Rules, table: StepTable, users: int) -> tuple[float, float]:
-    """Requests a second and seconds between tokens of a group's users, once the course repeats."""
+def looped(rules: Rules, table: StepTable, users: int) -> Seen:
+    """What requests of one group's users see, once the course repeats; each row stands for so many a second."""
     each = min(users, rules.places)
-    seen = Cohorts(rules, table, [(rules.late, users)], True).seen((SETTLING + MEASURED) * each, MOST_STEPS)
+    wanted = (SETTLING + max(MEASURED, ceil(FEW / each))) * each
+    seen = Cohorts(rules, table, [(rules.late, users)], True).seen(wanted, MOST_STEPS)
     upto = np.cumsum(seen.number)
-    settled = SETTLING * each if upto[-1] >= (SETTLING + MEASURED) * each else upto[-1] // 2
+    whole = bool(upto[-1] >= wanted)
+    settled = SETTLING * each if whole else upto[-1] // 2
+    if whole and each == users:  # as many of each user: what a round takes
+        last = seen.since(settled, wanted)
+        rate = users / (rules.late + last.mean(last.first + last.after))
+        return last.weighing(rate / last.number.sum())
     begin = seen.ended[np.searchsorted(upto, settled)]
     last = seen.since(int(upto[seen.ended <= begin][-1]), int(upto[-1]))
     if not last.number.size:  # all that was served ended together
-        return float(upto[-1] / seen.ended[-1]), seen.mean(seen.after) / max(1, rules.more)
-    rate = last.number.sum() / (last.ended[-1] - begin)
-    return float(rate), last.mean(last.after) / max(1, rules.more)
+        last, begin = seen, 0.0
+    return last.weighing(1 / (last.ended[-1] - begin))
 
 
 @cache

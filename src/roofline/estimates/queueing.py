@@ -37,8 +37,8 @@ class ReplicaTimes:
     `mixed[b]`: seconds of a step with b prompts' chunks at each k; without the decodes where the engine does not `mix`
     them. `room`: most prompts of a step at each k, 1 where a prompt takes several `chunks`.
     `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several.
-    `partly`: as `mixed`, of parts of one prompt, or of a step full of one. `ahead`: a step is put together while the one
-    before runs.
+    `partly`: as `mixed`, of parts of one prompt, or of a step full of one. `ahead`: a step is put together while the
+    one before runs.
     """
 
     decodes: Array

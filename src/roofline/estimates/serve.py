@@ -1,22 +1,22 @@
 """A server in steady state: continuous batching, at a concurrency or at a request rate.
 
 A replica's steps are tabled once, by the sequences that decode and the prompts that begin beside them (`mixed.py`).
-What becomes of requests that are always as many, or come at random, follows in closed form (`queueing.py`), by the
-rules of the engine's scheduler: whether prompts share a step with decodes, how many tokens and sequences one takes.
-`roofline.simulate` does the same request by request; `benchmarks/serve_against_simulate.py` compares both.
+Then requests are followed through the steps that the engine's scheduler puts together: whether prompts share a step
+with decodes, how many tokens and sequences one takes (`course.py`). In closed form there is what becomes of requests
+in no order, at many points at once (`queueing.py`). `roofline.simulate` does the same request by request, of any
+lengths; `benchmarks/serve_against_simulate.py` compares them.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from roofline.estimates.course import Rules, StepTable, at_random, in_step
+from roofline.estimates.course import Rules, Seen, StepTable, at_random, in_step
 from roofline.estimates.generate import changed_step, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
@@ -28,7 +28,7 @@ from roofline.model.checks import count, numbers
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most, where
-from roofline.result import Flag, Units, Word
+from roofline.result import Figured, Flag, Leaf, Units, Word
 from roofline.work.step import Queries, decode, prefill
 from roofline.work.step import replace as changed
 
@@ -36,12 +36,43 @@ MOST_IN_FLIGHT = 2**20
 """No server is looked at with more requests of a replica in its memory."""
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
+SHARES = (0.5, 0.9, 0.95, 0.99)
+"""Of requests, whose percentiles are told."""
 PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
 """Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
 LEAST = 3000
 """Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
 ROUNDS = 30
 """Times that the number of requests in the steps of a closed loop is sought between too few and too many."""
+
+
+@dataclass(frozen=True)
+class Tail(Figured):
+    """Seconds that half of the requests, 90, 95 and 99 % do not exceed."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("p50", "p90", "p95", "p99"), "s")
+
+    p50: Count
+    p90: Count
+    p95: Count
+    p99: Count
+
+
+@dataclass(frozen=True)
+class Percentiles(Figured):
+    """What most requests do not exceed, of requests that were followed from step to step."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("ttft", "tpot", "latency"), "s")
+
+    ttft: Tail
+    tpot: Tail
+    latency: Tail
+
+    def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
+        """As columns: `ttft_p50` and so on."""
+        for figure in self.FIGURES:
+            tail = getattr(self, figure)
+            yield from ((f"{figure}_{part}", getattr(tail, part), unit) for part in tail.FIGURES)
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,14 +83,16 @@ class Serving(Deployed):
     and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot.
     `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
     memory of all replicas holds at once.
-    `prefill_share`: the part of the server's work that is prompts.
+    `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency; none of the
+    formula.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.serve/2"
+    SCHEMA: ClassVar[str] = "roofline.serve/3"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "input": "", "output": "",
         "cached_prefix": "", "in_flight": "", "in_flight_per_replica": "", "capacity": "", "idle_replicas": "",
-        "ttft": "s", "tpot": "s", "latency": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
+        "ttft": "s", "tpot": "s", "latency": "s", "percentiles": "s", "requests_per_second": "requests/s",
+        "tokens_per_second": "tokens/s",
         "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
         "decode_shares": "share", "memory": "B", "grade": "",
     }  # fmt: skip
@@ -74,6 +107,7 @@ class Serving(Deployed):
     tpot: Span
     prefill_share: Count
     requests_per_second: Count
+    percentiles: Percentiles | None = None
 
     # -- what and where --------------------------------------------------------------------------------------------
     @cached_property
@@ -148,13 +182,17 @@ class Serving(Deployed):
 
 def serve(
     model: Any, *, input: Count, output: Count, concurrency: Count = None, rate: Count = None, prefix: Count = 0.0,
-    **settings: Unpack[Settings],
+    formula: bool = False, **settings: Unpack[Settings],
 ) -> Any:  # fmt: skip
     """A server in steady state; times in seconds, rates per second: a `Serving`, of lists of settings a `Grid`.
 
     It always has `concurrency` requests, or receives `rate` requests a second, at random; those of all replicas
     together. Each has a prompt of `input` tokens and generates `output` tokens. `prefix`: share of a prompt found in
     the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the queue.
+    All are equally long and are followed from step to step: those that are always as many begin together, and go on in
+    step; at a rate, a fixed sample of some thousands, which takes about a tenth of a second for each rate. `formula`: a
+    formula of means instead, of requests in no order, as they are where lengths vary; for many points at once. It knows
+    no percentiles.
     `model`: a Model, its name, path or config; the settings are those of `Settings`. Numbers may be arrays,
     which broadcast.
     Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
@@ -173,10 +211,11 @@ def serve(
         if concurrency is not None:
             requests = count("concurrency", concurrency, 1)
             shape = broadcast(input=new, output=out, prefix=shared, concurrency=requests, layout=asked.layout)
-            return Server(asked, new, out, known, len(shape)).together(requests)
+            server = Server(asked, new, out, known, len(shape))
+            return server.at(requests) if formula else server.together(requests)
         arriving = numbers("rate", rate, 0.0, np.inf, "requests a second, more than 0", above=True)
         shape = broadcast(input=new, output=out, prefix=shared, rate=arriving, layout=asked.layout)
-        return Server(asked, new, out, known, len(shape)).at_rate(arriving)
+        return Server(asked, new, out, known, len(shape)).at_rate(arriving, formula)
 
     options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}
     return each(one, {"model": model, **options, **settings})
@@ -293,13 +332,28 @@ class Server:
     def together(self, everyone: Count) -> Serving:
         """Always so many requests, which all began together and are equally long."""
         shape, elements = self._rules(everyone)
-        answers = np.array([in_step(rules, table, int(users), n) for rules, table, n, users in elements])
-        rate, tpot = (answer.reshape(shape) if shape else answer.item() for answer in answers.T)
+        seen = [(in_step(rules, table, int(users), n), rules) for rules, table, n, users in elements]
+        rate = _shaped([s.number.sum() for s, _ in seen], shape)
+        _, tpot, percentiles = self._told(seen, shape)
         late = self.asked.engine.before(self.input)
-        return self._serving(everyone, everyone / rate - late - (self.output - 1) * tpot, tpot, rate)
+        ttft = everyone / rate - late - (self.output - 1) * tpot
+        return self._serving(everyone, ttft, tpot, rate, percentiles)
+
+    def _told(self, seen: Sequence[tuple[Seen, Rules]], shape: tuple[int, ...]) -> tuple[Count, Count, Percentiles]:
+        """Mean TTFT, from when the scheduler saw a request, mean TPOT, and percentiles, of what was seen in each."""
+        steps = [max(1, rules.more) for _, rules in seen]
+        ttft = _shaped([s.mean(s.first) for s, _ in seen], shape)
+        tpot = _shaped([s.mean(s.after) / n for (s, _), n in zip(seen, steps, strict=True)], shape)
+        parts = (
+            [s.quantiles(s.first + rules.late, SHARES) for s, rules in seen],
+            [s.quantiles(s.after / n, SHARES) for (s, _), n in zip(seen, steps, strict=True)],
+            [s.quantiles(s.first + rules.late + s.after, SHARES) for s, rules in seen],
+        )
+        tails = [Tail(*(_shaped(column, shape) for column in np.array(part).T)) for part in parts]
+        return ttft, where(self.output > 1, tpot, self.table.alone[1]), Percentiles(*tails)
 
     def at(self, everyone: Count) -> Serving:
-        """Always so many requests."""
+        """Always so many requests, in no order."""
         mine = np.asarray(most(1.0, everyone / self.groups))
         more, most_running = np.asarray(self.output - 1.0), self.table.decodes[-1]
         late = self.asked.engine.before(self.input)
@@ -312,10 +366,10 @@ class Server:
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
         rate, _, tpot = closed(self.table, high, more)
         latency = mine / rate
-        return self._serving(everyone, latency - late - (self.output - 1) * tpot, tpot, everyone / latency)
+        return self._serving(everyone, latency - late - (self.output - 1) * tpot, tpot, everyone / latency, None)
 
-    def at_rate(self, rate: Count) -> Serving:
-        """So many requests a second, at random."""
+    def at_rate(self, rate: Count, formula: bool) -> Serving:
+        """So many requests a second, at random: by the formula of means, or followed from step to step."""
         if np.any(np.asarray(self.fastest < rate)):
             slowest, asked = np.min(np.asarray(self.fastest)), np.max(np.asarray(rate))
             flight = np.max(np.asarray(self.places * self.groups))
@@ -324,26 +378,29 @@ class Server:
         ttft, tpot = Open(
             self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0), 1 / np.asarray(self.groups)
         ).answer()
-        ttft, tpot = self._followed(rate, rate * (ttft + (self.output - 1) * tpot))
+        percentiles = None
+        if not formula:
+            ttft, tpot, percentiles = self._followed(rate, rate * (ttft + (self.output - 1) * tpot))
         whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
-        return self._serving(flight, ttft, tpot, rate)
+        return self._serving(flight, ttft, tpot, rate, percentiles)
 
-    def _followed(self, rate: Count, present: Count) -> tuple[Count, Count]:
-        """TTFT and TPOT of a sample of requests; about so many are `present`."""
+    def _followed(self, rate: Count, present: Count) -> tuple[Count, Count, Percentiles]:
+        """Mean TTFT and TPOT and percentiles of a sample of requests; about so many are `present`."""
         shape, elements = self._rules(rate)
         present, load = (np.broadcast_to(v, shape).reshape(-1) for v in (present / self.groups, rate / self.fastest))
-        answers = np.empty((math.prod(shape), 2))
+        seen = []
         for i, (rules, table, groups, arriving) in enumerate(elements):
             counted = int(LEAST / (1 - min(load[i], 0.9)))
-            seen = at_random(rules, table, arriving / groups, groups, int(counted / 2 + 3 * present[i]), counted)
-            answers[i] = seen.mean(seen.first), seen.mean(seen.after) / max(1, rules.more)
-        ttft, tpot = (answer.reshape(shape) if shape else answer.item() for answer in answers.T)
-        return ttft, where(self.output > 1, tpot, self.table.alone[1])
+            settling = int(counted / 2 + 3 * present[i])
+            seen.append((at_random(rules, table, arriving / groups, groups, settling, counted), rules))
+        return self._told(seen, shape)
 
-    def _serving(self, flight: Count, ttft: Count, tpot: Count, rate: Count) -> Serving:
+    def _serving(
+        self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles | None
+    ) -> Serving:
         """The answer, whose uncertainty is that of a decode step and of one with a prompt."""
         asked, engine, t = self.asked, self.asked.engine, self.table
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
@@ -358,8 +415,13 @@ class Server:
         return Serving(
             asked, self.input, self.output, self.cached, flight, self.capacity,
             prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.before(self.input), shape),
-            between.shaped(shape), shaped(share, shape), shaped(rate, shape),
+            between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles,
         )  # fmt: skip
+
+
+def _shaped(values: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Numbers in the shape of what was asked; one number where that is one."""
+    return np.array(values).reshape(shape) if shape else float(values[0])
 
 
 def _columns(values: Any, shape: tuple[int, ...]) -> Any:
