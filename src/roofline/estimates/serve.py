@@ -83,8 +83,8 @@ class Serving(Deployed):
     and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot.
     `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
     memory of all replicas holds at once.
-    `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency; none of the
-    formula.
+    `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency; the
+    formula has none.
     """
 
     SCHEMA: ClassVar[str] = "roofline.serve/3"
