@@ -2,8 +2,8 @@
 
     python benchmarks/serve_curves.py [CURVES] [SEED]
 
-So many curves (150) of either kind. Over concurrency, throughput may fall by 0.1 %; over the rate, up to 0.95 of what the
-server takes at most, TTFT by 1 %, of requests that are followed and of the formula.
+So many curves (150) of either kind. Over concurrency, throughput may fall by 0.1 %; over the rate, up to 0.95 of what
+the server takes at most, TTFT by 1 %, of requests that are followed and of the formula.
 """
 
 from __future__ import annotations
@@ -65,9 +65,8 @@ def main(words: list[str]) -> int:
                 if drawn is not None:
                     curves.append(drawn)
             bad = sorted((c for c in curves if c.falls > most), key=lambda c: -c.falls)
-            print(
-                f"over {name}, {'formula' if formula else 'followed'}: {len(bad)} of {number} fall by more than {most:.1%}"
-            )
+            how = "formula" if formula else "followed"
+            print(f"over {name}, {how}: {len(bad)} of {number} fall by more than {most:.1%}")
             for c in bad[:10]:
                 print(f"  {c.falls:6.2%} at {c.at:g}: {c.text}")
     return 0

@@ -20,7 +20,7 @@ from roofline.estimates.course import Rules, Seen, StepTable, at_random, in_step
 from roofline.estimates.generate import changed_step, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
-from roofline.estimates.queueing import Open, ReplicaTimes, closed
+from roofline.estimates.queueing import Open, ReplicaTimes, closed, most_served
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
 from roofline.estimates.span import Span, shaped
 from roofline.estimates.step import Estimate, check_context, step_estimate
@@ -306,8 +306,7 @@ class Server:
     @cached_property
     def fastest(self) -> Count:
         """Requests a second of all replicas that all have as many as they run: no server takes more."""
-        rate, _, _ = closed(self.table, self.table.decodes[-1], np.asarray(self.output - 1.0))
-        return rate * self.groups
+        return most_served(self.table, np.asarray(self.output - 1.0), self.table.decodes[-1]) * self.groups
 
     def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[Rules, StepTable, int, float]]]:
         """The shape of everything asked, and for each element the scheduler, its steps, the groups and the load."""
@@ -364,7 +363,8 @@ class Server:
             middle = (low + high) / 2
             fits = middle * turns + closed(self.table, middle, more)[0] * late <= mine
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        rate, _, tpot = closed(self.table, high, more)
+        _, _, tpot = closed(self.table, high, more)
+        rate = most_served(self.table, more, high)
         latency = mine / rate
         return self._serving(everyone, latency - late - (self.output - 1) * tpot, tpot, everyone / latency, None)
 
@@ -375,9 +375,12 @@ class Server:
             flight = np.max(np.asarray(self.places * self.groups))
             expected = f"at most {slowest:.3g} requests a second, what this server takes with {flight} in flight"
             raise InputError("rate", asked.item(), expected)
+        ttft: Count
+        tpot: Count
         ttft, tpot = Open(
-            self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0), 1 / np.asarray(self.groups)
-        ).answer()
+            self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0), 1 / np.asarray(self.groups),
+            np.asarray(self.fastest / self.groups),
+        ).answer()  # fmt: skip
         percentiles = None
         if not formula:
             ttft, tpot, percentiles = self._followed(rate, rate * (ttft + (self.output - 1) * tpot))
