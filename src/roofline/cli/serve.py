@@ -39,6 +39,7 @@ def serve(
     concurrency: Whole = None,
     rate: float | None = None,
     prefix: float = 0.0,
+    formula: Switch = False,
     engine: EngineName = None,
     precision: Formats = None,
     law: LawName = "calibrated",
@@ -70,6 +71,8 @@ def serve(
         Requests a second, arriving at random; instead of a concurrency.
     prefix:
         Share of each prompt found in the prefix cache.
+    formula:
+        Requests in no order, as where lengths vary, by a formula of means; else equally long ones, from step to step.
     prefill_layout:
         Layout of replicas that only prefill, beside those of --layout that only decode, on --chips chips.
     prefill_on:
@@ -92,6 +95,8 @@ def serve(
     if (concurrency is None) == (rate is None):
         got = "neither" if rate is None else "both"
         raise InputError("--concurrency and --rate", got, "one of them: requests in flight, or requests a second")
+    if formula and prefill_layout is not None:
+        raise InputError("--formula", "with --prefill-layout", "one pool; two are a formula in any case")
     own = {"--chips": chips, "--prefills": prefills, "--decodes": decodes, "--prefill-on": prefill_on,
            "--prefill-engine": prefill_engine}  # fmt: skip
     for option, value in own.items():
@@ -112,7 +117,7 @@ def serve(
         return
     result = run(
         built, on=on, layout=layout, input=input, output=output, concurrency=concurrency, rate=rate, prefix=prefix,
-        engine=engine, precision=precision, law=law,
+        formula=formula, engine=engine, precision=precision, law=law,
     )  # fmt: skip
     _print(result, (result.asked, result.memory), serving_text(result), json)
 

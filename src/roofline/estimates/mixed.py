@@ -1,7 +1,8 @@
 """Seconds of the steps that a scheduler puts together of k decodes and b prompts, on a grid of both.
 
 Products, norms and collectives see all new tokens of a step together. The attention of each prompt is a part of its
-own, so that b prompts take b times as long there, less what a kernel costs once: as `simulate` has it.
+own, so that b prompts take b times as long there, less what a kernel costs once, which is found of long chunks and is
+no more than all of a short one: as `simulate` has it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def mixed_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, d
     first = rest(changed(one, (replaced(chunk, 1),)))
     long = (Queries(0, chunks.longest, 1), Queries(0, np.maximum(chunks.longest - 1, 1), 1))
     once = sum(rest(changed(one, (query,))) for query in long) - rest(changed(one, long))
-    attention = prompts * first - (prompts - 1) * once
+    attention = first + (prompts - 1) * np.maximum(first - once, 0.0)
     others = rest(changed(one, (replaced(beside, np.maximum(decodes, 1)),)))
     return np.asarray(counted(step) + attention + np.where(np.asarray(decodes) > 0, others, 0.0) + host)
 

@@ -36,8 +36,9 @@ class ReplicaTimes:
     decodes, 0 of none. `prompts`: numbers b of prompts from 1, to those that fill a step beside no decode.
     `mixed[b]`: seconds of a step with b prompts' chunks at each k; without the decodes where the engine does not `mix`
     them. `room`: most prompts of a step at each k, 1 where a prompt takes several `chunks`.
-    `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several. `ahead`: a step
-    is put together while the one before runs.
+    `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several.
+    `partly`: as `mixed`, of parts of one prompt, or of a step full of one. `ahead`: a step is put together while the
+    one before runs.
     """
 
     decodes: Array
@@ -47,6 +48,7 @@ class ReplicaTimes:
     room: Array
     per_step: Array
     chunks: Array
+    partly: Array
     mixes: bool
     ahead: bool = False
 
@@ -107,6 +109,14 @@ def closed(table: ReplicaTimes, population: Array, more: Array) -> tuple[Array, 
     return part * rate, number / rate - more * tpot, tpot
 
 
+def most_served(table: ReplicaTimes, more: Array, population: Array) -> Array:
+    """Requests a second that so many bring about at most, any number of whom may wait: never fewer than fewer do."""
+    rate, _, _ = closed(table, population, more)
+    for node in table.decodes[1:]:
+        rate = np.maximum(rate, closed(table, np.minimum(node, population), more)[0])
+    return np.asarray(rate)
+
+
 def _mixed_at(table: ReplicaTimes, batch: Array, decodes: Array) -> Array:
     """Seconds of a step of so many prompts and decodes, 0 of them allowed."""
     values = interpolated(table.prompts[:, np.newaxis], table.mixed, batch)
@@ -119,7 +129,7 @@ class Open:
     """A replica that requests reach at random, `rate` of them a second, of which at most the last node's number run.
 
     `uneven`: squared variation of the gaps between requests: 1 at random, 1/R where R replicas take turns, whose gaps
-    are sums of R at random. Waits shrink with it (Kingman).
+    are sums of R at random. Waits shrink with it (Kingman). `fastest`: requests a second that it takes at most.
 
     The time of a decode is the step and its share of the prompts that came meanwhile, X(k) = s(k)/(1 − λΔ): a queue
     whose speed hangs on the number k in it, symmetric but for those that wait for a place, so that the number's
@@ -132,6 +142,7 @@ class Open:
     rate: Array
     more: Array
     uneven: Array
+    fastest: Array
 
     @property
     def others(self) -> Array:
@@ -311,7 +322,7 @@ class Open:
         top = np.maximum(logs.max(axis=0), 0.0)
         shares, nobody = widths * np.exp(logs - top), np.exp(-top)
         last = np.exp(logs - top)[-1]
-        ratio = np.minimum(rate / closed(t, t.decodes[-1], more)[0], NEARLY)
+        ratio = np.minimum(rate / self.fastest, NEARLY)
         waiting = last * ratio / (1 - ratio)
         everything = nobody + shares.sum(axis=0) + waiting
         decoding = ((shares * points).sum(axis=0) + waiting * t.decodes[-1]) / everything

@@ -1,24 +1,26 @@
 """A server in steady state: continuous batching, at a concurrency or at a request rate.
 
 A replica's steps are tabled once, by the sequences that decode and the prompts that begin beside them (`mixed.py`).
-What becomes of requests that are always as many, or come at random, follows in closed form (`queueing.py`), by the
-rules of the engine's scheduler: whether prompts share a step with decodes, how many tokens and sequences one takes.
-`roofline.simulate` does the same request by request; `benchmarks/serve_against_simulate.py` compares both.
+Then requests are followed through the steps that the engine's scheduler puts together: whether prompts share a step
+with decodes, how many tokens and sequences one takes (`course.py`). In closed form there is what becomes of requests
+in no order, at many points at once (`queueing.py`). `roofline.simulate` does the same request by request, of any
+lengths; `benchmarks/serve_against_simulate.py` compares them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from roofline.estimates.course import Rules, Seen, StepTable, at_random, in_step
 from roofline.estimates.generate import changed_step, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
-from roofline.estimates.queueing import Open, ReplicaTimes, closed
+from roofline.estimates.queueing import Open, ReplicaTimes, closed, most_served
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
 from roofline.estimates.span import Span, shaped
 from roofline.estimates.step import Estimate, check_context, step_estimate
@@ -26,7 +28,7 @@ from roofline.model.checks import count, numbers
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most, where
-from roofline.result import Flag, Units, Word
+from roofline.result import Figured, Flag, Leaf, Units, Word
 from roofline.work.step import Queries, decode, prefill
 from roofline.work.step import replace as changed
 
@@ -34,8 +36,43 @@ MOST_IN_FLIGHT = 2**20
 """No server is looked at with more requests of a replica in its memory."""
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
+SHARES = (0.5, 0.9, 0.95, 0.99)
+"""Of requests, whose percentiles are told."""
+PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
+"""Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
+LEAST = 3000
+"""Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
 ROUNDS = 30
 """Times that the number of requests in the steps of a closed loop is sought between too few and too many."""
+
+
+@dataclass(frozen=True)
+class Tail(Figured):
+    """Seconds that half of the requests, 90, 95 and 99 % do not exceed."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("p50", "p90", "p95", "p99"), "s")
+
+    p50: Count
+    p90: Count
+    p95: Count
+    p99: Count
+
+
+@dataclass(frozen=True)
+class Percentiles(Figured):
+    """What most requests do not exceed, of requests that were followed from step to step."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("ttft", "tpot", "latency"), "s")
+
+    ttft: Tail
+    tpot: Tail
+    latency: Tail
+
+    def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
+        """As columns: `ttft_p50` and so on."""
+        for figure in self.FIGURES:
+            tail = getattr(self, figure)
+            yield from ((f"{figure}_{part}", getattr(tail, part), unit) for part in tail.FIGURES)
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,14 +83,16 @@ class Serving(Deployed):
     and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot.
     `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
     memory of all replicas holds at once.
-    `prefill_share`: the part of the server's work that is prompts.
+    `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency; the
+    formula has none.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.serve/2"
+    SCHEMA: ClassVar[str] = "roofline.serve/3"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "input": "", "output": "",
         "cached_prefix": "", "in_flight": "", "in_flight_per_replica": "", "capacity": "", "idle_replicas": "",
-        "ttft": "s", "tpot": "s", "latency": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
+        "ttft": "s", "tpot": "s", "latency": "s", "percentiles": "s", "requests_per_second": "requests/s",
+        "tokens_per_second": "tokens/s",
         "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
         "decode_shares": "share", "memory": "B", "grade": "",
     }  # fmt: skip
@@ -68,6 +107,7 @@ class Serving(Deployed):
     tpot: Span
     prefill_share: Count
     requests_per_second: Count
+    percentiles: Percentiles | None = None
 
     # -- what and where --------------------------------------------------------------------------------------------
     @cached_property
@@ -142,13 +182,17 @@ class Serving(Deployed):
 
 def serve(
     model: Any, *, input: Count, output: Count, concurrency: Count = None, rate: Count = None, prefix: Count = 0.0,
-    **settings: Unpack[Settings],
+    formula: bool = False, **settings: Unpack[Settings],
 ) -> Any:  # fmt: skip
     """A server in steady state; times in seconds, rates per second: a `Serving`, of lists of settings a `Grid`.
 
     It always has `concurrency` requests, or receives `rate` requests a second, at random; those of all replicas
     together. Each has a prompt of `input` tokens and generates `output` tokens. `prefix`: share of a prompt found in
     the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the queue.
+    All are equally long and are followed from step to step: those that are always as many begin together, and go on in
+    step; at a rate, a fixed sample of some thousands, which takes about a tenth of a second for each rate. `formula`: a
+    formula of means instead, of requests in no order, as they are where lengths vary; for many points at once. It knows
+    no percentiles.
     `model`: a Model, its name, path or config; the settings are those of `Settings`. Numbers may be arrays,
     which broadcast.
     Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
@@ -167,10 +211,11 @@ def serve(
         if concurrency is not None:
             requests = count("concurrency", concurrency, 1)
             shape = broadcast(input=new, output=out, prefix=shared, concurrency=requests, layout=asked.layout)
-            return Server(asked, new, out, known, len(shape)).at(requests)
+            server = Server(asked, new, out, known, len(shape))
+            return server.at(requests) if formula else server.together(requests)
         arriving = numbers("rate", rate, 0.0, np.inf, "requests a second, more than 0", above=True)
         shape = broadcast(input=new, output=out, prefix=shared, rate=arriving, layout=asked.layout)
-        return Server(asked, new, out, known, len(shape)).at_rate(arriving)
+        return Server(asked, new, out, known, len(shape)).at_rate(arriving, formula)
 
     options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}
     return each(one, {"model": model, **options, **settings})
@@ -247,17 +292,67 @@ class Server:
         beside = nodes if engine.mixes else np.zeros((1, *shape))
         mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis])
         mixed = np.broadcast_to(mixed, (BATCHES, *nodes.shape))
+        parts = np.asarray(PARTS).reshape(-1, *(1 for _ in nodes.shape))
+        tokens = np.maximum(np.ceil(np.where(chunks > 1, engine.chunk, fresh) * parts), 1.0)
+        later = (fresh - tokens) / 2  # where it stands in its prompt: anywhere, or what is left over at the end
+        if not engine.splits:
+            full = (np.floor(fresh / engine.chunk) - 1) / 2 * engine.chunk
+            later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
+        some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
+        partly = np.broadcast_to(mixed_seconds(plan, some, 1, context, beside[np.newaxis]), (len(PARTS), *nodes.shape))
         alone = np.where(nodes > 0, self.alone.expected, 0.0)
-        return ReplicaTimes(nodes, alone, batches, mixed, room, per_step, chunks, engine.mixes, engine.ahead)
+        return ReplicaTimes(nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead)
 
     @cached_property
     def fastest(self) -> Count:
         """Requests a second of all replicas that all have as many as they run: no server takes more."""
-        rate, _, _ = closed(self.table, self.table.decodes[-1], np.asarray(self.output - 1.0))
-        return rate * self.groups
+        return most_served(self.table, np.asarray(self.output - 1.0), self.table.decodes[-1]) * self.groups
+
+    def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[Rules, StepTable, int, float]]]:
+        """The shape of everything asked, and for each element the scheduler, its steps, the groups and the load."""
+        t, engine = self.table, self.asked.engine
+        numbers = (loads, self.groups, self.output, self.input - self.cached, self.places, engine.before(self.input))
+        shape = np.broadcast_shapes(t.decodes.shape[1:], *map(np.shape, numbers))
+
+        def elements() -> Iterator[tuple[Rules, StepTable, int, float]]:
+            flat = [np.broadcast_to(np.asarray(n), shape).reshape(-1).tolist() for n in numbers]
+            tables = [_columns(values, shape) for values in (t.decodes, t.alone, t.prompts, t.mixed, t.partly)]
+            for i, (load, groups, out, new, places, late) in enumerate(zip(*flat, strict=True)):
+                decodes, alone, prompts, mixed, partly = (values[..., i].tolist() for values in tables)
+                if new > engine.chunk:
+                    prompts, mixed = [], []
+                table = StepTable(decodes, alone, [*PARTS, *prompts[1:]], [*partly, *mixed[1:]])
+                piece = min(new, engine.chunk)
+                scheduler = (engine.chunk, int(places), engine.mixes, engine.splits, engine.ahead)
+                yield Rules(new, piece, out - 1, late, *scheduler), table, int(groups), load
+
+        return shape, elements()
+
+    def together(self, everyone: Count) -> Serving:
+        """Always so many requests, which all began together and are equally long."""
+        shape, elements = self._rules(everyone)
+        seen = [(in_step(rules, table, int(users), n), rules) for rules, table, n, users in elements]
+        rate = _shaped([s.number.sum() for s, _ in seen], shape)
+        _, tpot, percentiles = self._told(seen, shape)
+        late = self.asked.engine.before(self.input)
+        ttft = everyone / rate - late - (self.output - 1) * tpot
+        return self._serving(everyone, ttft, tpot, rate, percentiles)
+
+    def _told(self, seen: Sequence[tuple[Seen, Rules]], shape: tuple[int, ...]) -> tuple[Count, Count, Percentiles]:
+        """Mean TTFT, from when the scheduler saw a request, mean TPOT, and percentiles, of what was seen in each."""
+        steps = [max(1, rules.more) for _, rules in seen]
+        ttft = _shaped([s.mean(s.first) for s, _ in seen], shape)
+        tpot = _shaped([s.mean(s.after) / n for (s, _), n in zip(seen, steps, strict=True)], shape)
+        parts = (
+            [s.quantiles(s.first + rules.late, SHARES) for s, rules in seen],
+            [s.quantiles(s.after / n, SHARES) for (s, _), n in zip(seen, steps, strict=True)],
+            [s.quantiles(s.first + rules.late + s.after, SHARES) for s, rules in seen],
+        )
+        tails = [Tail(*(_shaped(column, shape) for column in np.array(part).T)) for part in parts]
+        return ttft, where(self.output > 1, tpot, self.table.alone[1]), Percentiles(*tails)
 
     def at(self, everyone: Count) -> Serving:
-        """Always so many requests."""
+        """Always so many requests, in no order."""
         mine = np.asarray(most(1.0, everyone / self.groups))
         more, most_running = np.asarray(self.output - 1.0), self.table.decodes[-1]
         late = self.asked.engine.before(self.input)
@@ -268,27 +363,47 @@ class Server:
             middle = (low + high) / 2
             fits = middle * turns + closed(self.table, middle, more)[0] * late <= mine
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        rate, _, tpot = closed(self.table, high, more)
+        _, _, tpot = closed(self.table, high, more)
+        rate = most_served(self.table, more, high)
         latency = mine / rate
-        return self._serving(everyone, latency - late - (self.output - 1) * tpot, tpot, everyone / latency)
+        return self._serving(everyone, latency - late - (self.output - 1) * tpot, tpot, everyone / latency, None)
 
-    def at_rate(self, rate: Count) -> Serving:
-        """So many requests a second, at random."""
+    def at_rate(self, rate: Count, formula: bool) -> Serving:
+        """So many requests a second, at random: by the formula of means, or followed from step to step."""
         if np.any(np.asarray(self.fastest < rate)):
             slowest, asked = np.min(np.asarray(self.fastest)), np.max(np.asarray(rate))
             flight = np.max(np.asarray(self.places * self.groups))
             expected = f"at most {slowest:.3g} requests a second, what this server takes with {flight} in flight"
             raise InputError("rate", asked.item(), expected)
+        ttft: Count
+        tpot: Count
         ttft, tpot = Open(
-            self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0), 1 / np.asarray(self.groups)
-        ).answer()
+            self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0), 1 / np.asarray(self.groups),
+            np.asarray(self.fastest / self.groups),
+        ).answer()  # fmt: skip
+        percentiles = None
+        if not formula:
+            ttft, tpot, percentiles = self._followed(rate, rate * (ttft + (self.output - 1) * tpot))
         whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
-        return self._serving(flight, ttft, tpot, rate)
+        return self._serving(flight, ttft, tpot, rate, percentiles)
 
-    def _serving(self, flight: Count, ttft: Count, tpot: Count, rate: Count) -> Serving:
+    def _followed(self, rate: Count, present: Count) -> tuple[Count, Count, Percentiles]:
+        """Mean TTFT and TPOT and percentiles of a sample of requests; about so many are `present`."""
+        shape, elements = self._rules(rate)
+        present, load = (np.broadcast_to(v, shape).reshape(-1) for v in (present / self.groups, rate / self.fastest))
+        seen = []
+        for i, (rules, table, groups, arriving) in enumerate(elements):
+            counted = int(LEAST / (1 - min(load[i], 0.9)))
+            settling = int(counted / 2 + 3 * present[i])
+            seen.append((at_random(rules, table, arriving / groups, groups, settling, counted), rules))
+        return self._told(seen, shape)
+
+    def _serving(
+        self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles | None
+    ) -> Serving:
         """The answer, whose uncertainty is that of a decode step and of one with a prompt."""
         asked, engine, t = self.asked, self.asked.engine, self.table
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
@@ -303,8 +418,19 @@ class Server:
         return Serving(
             asked, self.input, self.output, self.cached, flight, self.capacity,
             prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.before(self.input), shape),
-            between.shaped(shape), shaped(share, shape), shaped(rate, shape),
+            between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles,
         )  # fmt: skip
+
+
+def _shaped(values: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Numbers in the shape of what was asked; one number where that is one."""
+    return np.array(values).reshape(shape) if shape else float(values[0])
+
+
+def _columns(values: Any, shape: tuple[int, ...]) -> Any:
+    """A table whose last axes are those of a shape, which are made one axis."""
+    first = values.shape[: values.ndim - len(shape)]
+    return np.broadcast_to(values, (*first, *shape)).reshape(*first, -1)
 
 
 def _spaced(highest: Count, number: int) -> Any:

@@ -24,6 +24,7 @@ def serving_text(s: Serving) -> str:
         "         mean time between tokens after the first, other requests' prefill included",
         f"latency  {span_text(s.latency)}",
         "         TTFT + (output − 1) · TPOT",
+        *_tails(s),
         f"rate     {s.requests_per_second:,.3g} requests/s, {s.tokens_per_second:,.1f} tokens/s on "
         f"{chips_text(s.deployment)}, {s.tokens_per_second_per_user:,.1f} tokens/s per user",
         "         in flight over latency (Little's law); that times output; 1 / TPOT",
@@ -32,6 +33,20 @@ def serving_text(s: Serving) -> str:
         f"grade    {s.grade}: {GRADES[s.grade]}",
     ]
     return "\n".join(lines)
+
+
+def _tails(s: Serving) -> list[str]:
+    """Percentiles, where requests were followed."""
+    if s.percentiles is None:
+        return []
+    tails = [(name, getattr(s.percentiles, key)) for key, name in _TAILED.items()]
+    return [
+        f"{name:<8} " + ", ".join(f"{part} {seconds(getattr(tail, part))}" for part in tail.FIGURES)
+        for name, tail in tails
+    ]
+
+
+_TAILED = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}
 
 
 def _places(s: Serving) -> str:

@@ -145,10 +145,14 @@ class StepTimes:
         seconds = self.decodes.at(decodes, context) if decodes else 0.0
         if decodes and self.drafting is not None:
             seconds += self._proposed * self.drafting.row(decodes).step(context)
+        once = 0.0
         for cached, new in chunks:
-            seconds += self.prompts.at(new, cached) - self.shared
+            alone = self.prompts.at(new, cached)
+            shared = min(alone, self.shared)  # found of long chunks; a short one takes no less than nothing
+            once = max(once, shared)
+            seconds += alone - shared
             tokens += new
-        seconds += self.shared + self.products[tokens] + self.heads[sequences]
+        seconds += once + self.products[tokens] + self.heads[sequences]
         return seconds + self._host(len(chunks) + decodes, tokens)
 
     @property

@@ -1,0 +1,313 @@
+"""The course of a group's requests from step to step, where all are equally long.
+
+What begins in one step ends in one step. So a server runs cohorts, in a row of steps that hangs on nothing but when
+requests come. It is followed by the scheduler's rules that `simulate` follows for each request, with step times looked
+up in a small table, for two kinds of traffic.
+
+In a closed loop, users begin together and send the next request when the last one is answered: a few cohorts go round
+in step, not requests in no order. Load generators (`vllm bench serve --max-concurrency`, aiconfigurator's) send all
+requests at once, and their lengths are fixed; so that is what they measure. Nothing is drawn.
+
+At a rate, requests come at random: by a sample of gaps that is the same for every server, scaled to the rate. What
+answers of a few tokens see hangs on which prompts came in one step with theirs, and no mean of steps says that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from math import ceil
+
+import numpy as np
+
+from roofline.distinct import Array
+
+SETTLING, MEASURED, FEW = 5, 2, 600
+"""Of a closed loop: requests of each user that are served before the course counts, those that count, and how many they
+are of all users at least."""
+MOST_STEPS = 6000
+"""Steps of a closed loop at most, rows of like decode steps being one; those that count are then the last half."""
+SAMPLE, BLOCK, SEED = 2**15, 512, 14
+"""Gaps of the sample, those whose mean and spread are exact, and what they are drawn from."""
+
+
+@dataclass(eq=False)
+class StepTable:
+    """Seconds of a step by decodes and by prompts, linear in between, of one server.
+
+    `decodes`: the nodes, 0 the first. `alone[k]`: a step of decodes alone; `prompts`: numbers of prompts, or parts of a
+    step full of one where it takes several; `mixed[b][k]`: a step of so many of these at each node.
+    """
+
+    decodes: Sequence[float]
+    alone: Sequence[float]
+    prompts: Sequence[float]
+    mixed: Sequence[Sequence[float]]
+    _known: dict[tuple[float, int], float] = field(default_factory=dict, init=False, repr=False)
+
+    def seconds(self, prompts: float, decodes: int) -> float:
+        """A step of so many prompts and decodes, one of them at least."""
+        key = (round(prompts, 6), decodes)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._interpolated(prompts, decodes)
+        return known
+
+    def _interpolated(self, prompts: float, decodes: int) -> float:
+        if not prompts:
+            return _between(self.decodes[1:], self.alone[1:], decodes)
+        j = min(max(bisect_right(self.prompts, prompts), 1), len(self.prompts) - 1)
+        low, high = (_between(self.decodes, self.mixed[i], decodes) for i in (j - 1, j))
+        if prompts < self.prompts[0]:  # a part of one: what it takes alone is in proportion
+            base = _between(self.decodes, self.alone, decodes)
+            first = _between(self.decodes, self.mixed[0], decodes)
+            return base + (first - base) * prompts / self.prompts[0]
+        width = self.prompts[j] - self.prompts[j - 1]
+        return low if width <= 0 else low + (high - low) * (prompts - self.prompts[j - 1]) / width
+
+
+def _between(points: Sequence[float], values: Sequence[float], at: float) -> float:
+    """Linear between the points, of which the last ones may be equal; flat beyond."""
+    i = bisect_right(points, at)
+    if i == 0 or i == len(points):
+        return values[min(i, len(points) - 1)]
+    part = (at - points[i - 1]) / (points[i] - points[i - 1])
+    return values[i - 1] + part * (values[i] - values[i - 1])
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A scheduler and what it is given.
+
+    `prompt`: tokens to compute of each; `piece`: tokens of what the table counts; `more`:
+    decode steps of each; `late`: seconds from when a request is sent until the scheduler sees it. `tokens`: most
+    new tokens of a step, `places`: most requests at once. `mixes`, `splits`, `ahead`: as of an `Engine`.
+    """
+
+    prompt: int
+    piece: float
+    more: int
+    late: float
+    tokens: int
+    places: int
+    mixes: bool
+    splits: bool
+    ahead: bool
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What requests saw, in seconds, in the order of their ends: each row stands for `number` of them, or a second.
+
+    `ended`: when they were answered; `first`: from when the scheduler saw them to their first token; `after`: from
+    there to the last one.
+    """
+
+    number: Array
+    ended: Array
+    first: Array
+    after: Array
+
+    def since(self, served: int, most: int) -> Seen:
+        """Those answered after so many, and up to so many."""
+        upto = np.cumsum(self.number)
+        kept = (upto > served) & (upto <= most)
+        return Seen(self.number[kept], self.ended[kept], self.first[kept], self.after[kept])
+
+    def weighing(self, factor: float) -> Seen:
+        """Each row stands for so many times as many."""
+        return replace(self, number=self.number * factor)
+
+    def quantiles(self, values: Array, shares: Sequence[float]) -> Array:
+        """The least values that these shares of the requests do not exceed."""
+        order = np.argsort(values, kind="stable")
+        upto = np.cumsum(self.number[order])
+        places = np.searchsorted(upto, np.asarray(shares) * upto[-1] * (1 - 1e-12))
+        return np.asarray(values[order][np.minimum(places, values.size - 1)])
+
+    def mean(self, values: Array) -> float:
+        """The mean over requests."""
+        return float(np.average(values, weights=self.number))
+
+
+@dataclass(eq=False)
+class Cohorts:
+    """Requests on their way through a group. Times are seconds.
+
+    `waiting`: when requests are seen by the scheduler, and how many of them; those who come later are there already.
+    `admitted`: those of which a part is computed or all. `decoding`: the decode step of their last token, when the
+    first one came, and who they are. `begun`: tokens computed of a prompt that a step did not finish, 0 of none.
+    `loops`: users send the next request where one is answered.
+    """
+
+    rules: Rules
+    table: StepTable
+    coming: Iterable[tuple[float, int]]
+    loops: bool
+
+    def __post_init__(self) -> None:
+        self.waiting = deque(self.coming)
+        self.clock = self.scheduled = self.waiting[0][0]
+        self.admitted: deque[tuple[float, int]] = deque()
+        self.decoding: deque[tuple[int, float, list[tuple[float, int]]]] = deque()
+        self.decodes = self.decoded = self.begun = self.done = self.steps = 0
+        self.rows: list[tuple[int, float, float, float]] = []
+
+    def seen(self, answers: int, most_steps: float) -> Seen:
+        """Goes on to so many answers, or steps."""
+        while self.done < answers and self.steps < most_steps:
+            self._go_on()
+        return Seen(*np.array(self.rows, dtype=float).reshape(-1, 4).T)
+
+    def _go_on(self) -> None:
+        """A step with prompts, or a row of steps without."""
+        self.steps += 1
+        if not self.decodes and not self.begun and self.waiting[0][0] > self.clock:
+            self.clock = self.scheduled = self.waiting[0][0]
+        whole, tokens = self._chosen()
+        if tokens:
+            self._compute(whole, tokens)
+        else:
+            self._decode()
+
+    def _chosen(self) -> tuple[int, int]:
+        """Prompts that the next step finishes, and the tokens of all that it computes."""
+        r = self.rules
+        budget = r.tokens - (self.decodes if r.mixes else 0)
+        whole, used = 0, 0
+        if self.begun and budget > 0:
+            used = min(r.prompt - self.begun, budget)
+            if self.begun + used < r.prompt:
+                self.begun += used
+                return 0, used
+            whole, self.begun = 1, 0
+        running = self.decodes + whole + (1 if self.begun else 0)
+        while self.waiting and used < budget and running < r.places:
+            ready, number = self.waiting[0]
+            if ready > self.scheduled and running:
+                break
+            fitting = min(number, (budget - used) // r.prompt, r.places - running)
+            if fitting:
+                whole, used, running = whole + fitting, used + fitting * r.prompt, running + fitting
+                self._taken(fitting)
+                continue
+            if not r.splits and (used or r.prompt <= r.tokens):
+                break
+            self.begun = budget - used
+            self._taken(1)
+            return whole, budget
+        return whole, used
+
+    def _taken(self, number: int) -> None:
+        ready, others = self.waiting.popleft()
+        if others > number:
+            self.waiting.appendleft((ready, others - number))
+        self.admitted.append((ready, number))
+
+    def _compute(self, whole: int, tokens: int) -> None:
+        r, beside = self.rules, self.decodes if self.rules.mixes else 0
+        start = self.clock
+        self.clock += self.table.seconds(tokens / r.piece, beside)
+        self.scheduled = start if r.ahead else self.clock
+        if beside:
+            self._passed(1)
+        if not whole:
+            return
+        requests = []
+        left = whole
+        while left:
+            ready, number = self.admitted.popleft()
+            if number > left:
+                self.admitted.appendleft((ready, number - left))
+                number = left
+            requests.append((ready, number))
+            left -= number
+        if r.more:
+            self.decoding.append((self.decoded + r.more, self.clock, requests))
+            self.decodes += whole
+        else:
+            self._answered(requests, self.clock)
+
+    def _decode(self) -> None:
+        """To the next end, or to the step that takes the next request."""
+        r = self.rules
+        seconds = self.table.seconds(0.0, self.decodes)
+        number = self.decoding[0][0] - self.decoded
+        if self.waiting and self.decodes < r.places and (not r.mixes or self.decodes < r.tokens):
+            aim = (self.waiting[0][0] - self.clock) / seconds + (1 if r.ahead else 0)
+            number = max(1, min(number, ceil(aim - 1e-9)))
+        self.clock += number * seconds
+        self.scheduled = self.clock - seconds if r.ahead else self.clock
+        self._passed(number)
+
+    def _passed(self, number: int) -> None:
+        self.decoded += number
+        while self.decoding and self.decoding[0][0] <= self.decoded:
+            _, first, requests = self.decoding.popleft()
+            self.decodes -= sum(number for _, number in requests)
+            self._answered(requests, first)
+
+    def _answered(self, requests: list[tuple[float, int]], first: float) -> None:
+        clock, together = self.clock, 0
+        for ready, number in requests:
+            self.rows.append((number, clock, first - ready, clock - first))
+            together += number
+        self.done += together
+        if self.loops:
+            ready = clock + self.rules.late
+            if self.waiting and self.waiting[-1][0] == ready:
+                together += self.waiting.pop()[1]
+            self.waiting.append((ready, together))
+
+
+def in_step(rules: Rules, table: StepTable, users: int, groups: int) -> Seen:
+    """What requests see of users who are dealt out to so many groups that share no step.
+
+    Each row stands for so many requests a second, not for so many.
+    """
+    least, more = divmod(users, groups)
+    parts = [(n, looped(rules, table, k)) for k, n in ((least, groups - more), (least + 1, more)) if k and n]
+    every = [seen.weighing(n) for n, seen in parts]
+    return Seen(*(np.concatenate([getattr(s, f.name) for s in every]) for f in fields(Seen)))
+
+
+def looped(rules: Rules, table: StepTable, users: int) -> Seen:
+    """What requests of one group's users see, once the course repeats; each row stands for so many a second."""
+    each = min(users, rules.places)
+    wanted = (SETTLING + max(MEASURED, ceil(FEW / each))) * each
+    seen = Cohorts(rules, table, [(rules.late, users)], True).seen(wanted, MOST_STEPS)
+    upto = np.cumsum(seen.number)
+    whole = bool(upto[-1] >= wanted)
+    settled = SETTLING * each if whole else upto[-1] // 2
+    if whole and each == users:  # as many of each user: what a round takes
+        last = seen.since(settled, wanted)
+        rate = users / (rules.late + last.mean(last.first + last.after))
+        return last.weighing(rate / last.number.sum())
+    begin = seen.ended[np.searchsorted(upto, settled)]
+    last = seen.since(int(upto[seen.ended <= begin][-1]), int(upto[-1]))
+    if not last.number.size:  # all that was served ended together
+        last, begin = seen, 0.0
+    return last.weighing(1 / (last.ended[-1] - begin))
+
+
+@cache
+def _gaps(uneven: int) -> Array:
+    """Gaps between the requests of one of so many groups that take turns, of mean 1: sums of so many at random."""
+    random = np.random.default_rng(SEED)
+    if uneven > 1:
+        gaps = random.gamma(uneven, 1 / uneven, (SAMPLE // BLOCK, BLOCK))
+        return np.asarray((gaps / gaps.mean(axis=1, keepdims=True)).reshape(-1))
+    shares = (np.arange(BLOCK) + 0.5) / BLOCK
+    gaps = random.permuted(np.tile(-np.log1p(-shares), (SAMPLE // BLOCK, 1)), axis=1)
+    return np.asarray((gaps / gaps.mean(axis=1, keepdims=True)).reshape(-1))
+
+
+def at_random(rules: Rules, table: StepTable, rate: float, groups: int, settling: int, counted: int) -> Seen:
+    """What requests saw that came at a rate of this one of so many groups, after those during which it settles."""
+    number = min(settling + counted, SAMPLE)
+    times = np.cumsum(_gaps(groups)[:number]) / rate
+    seen = Cohorts(rules, table, [(t, 1) for t in times.tolist()], False).seen(number, float("inf"))
+    return seen.since(min(settling, number // 2), number)

@@ -1,0 +1,73 @@
+"""The course of requests from step to step, against hand-made schedules of a table of whole seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from roofline.estimates.course import Cohorts, Rules, Seen, StepTable, at_random, in_step, looped
+
+TABLE = StepTable([0.0, 1.0, 100.0], [0.0, 1.0, 1.0], [1.0, 8.0], [[3.0, 3.0, 3.0], [10.0, 10.0, 10.0]])
+"""A decode step takes 1 s, one with b prompts b + 2 s, whatever decodes beside it."""
+
+
+def rules(more: int, places: int = 100, tokens: int = 80, late: float = 0.0, mixes: bool = True) -> Rules:
+    """Prompts of 10 tokens; `tokens` to a step."""
+    return Rules(10, 10.0, more, late, tokens, places, mixes, True, False)
+
+
+def test_one_user() -> None:
+    """2 s until it is seen, 3 s of prompt, 4 steps of 1 s: a request every 9 s."""
+    seen = looped(rules(4, late=2.0), TABLE, 1)
+    assert seen.number.sum() == pytest.approx(1 / 9)
+    assert (seen.first == 3).all()
+    assert (seen.after == 4).all()
+
+
+def test_users_of_one_step_stay_together() -> None:
+    """Five prompts take 7 s in one step, then 4 steps: five requests every 11 s."""
+    seen = looped(rules(4), TABLE, 5)
+    assert seen.number.sum() == pytest.approx(5 / 11)
+    assert (seen.first == 7).all()
+
+
+def test_two_cohorts_take_turns() -> None:
+    """Twelve prompts of a step that takes 80 tokens beside no decode: 8 go first, in 10 s, 4 beside their decodes, in
+    6 s. After 3 more steps the first 8 are done, of whom 7 begin at once, since 4 decodes leave 76 tokens: 9.6 s with
+    0.6 of the eighth. The 4 were through then; the rest of the eighth and they go next."""
+    seen = Cohorts(rules(4), TABLE, [(0.0, 12)], True).seen(24, 40)
+    assert seen.first[:2].tolist() == [10.0, 16.0]
+    assert seen.ended[:2].tolist() == [19.0, 28.6]
+    assert seen.number[:2].tolist() == [8, 4]
+
+
+def test_places_bound_those_that_run() -> None:
+    """Of six users two run at once: two every 3 + 1 + 4 = 8 s, and the others wait."""
+    seen = looped(rules(4, places=2), TABLE, 6)
+    assert seen.number.sum() == pytest.approx(2 / 8)
+    assert seen.mean(seen.first) == pytest.approx(4 + 2 * 8)
+
+
+def test_groups_share_no_step() -> None:
+    """Five users of two groups: 2 every 4 + 4 s and 3 every 5 + 4 s."""
+    seen = in_step(rules(4), TABLE, 5, 2)
+    assert seen.number.sum() == pytest.approx(2 / 8 + 3 / 9)
+
+
+def test_rare_requests_meet_nobody() -> None:
+    seen = at_random(rules(4), TABLE, 1e-6, 1, 10, 100)
+    assert seen.number.sum() == 100
+    assert seen.first == pytest.approx(np.full(100, 3.0))
+    assert seen.after == pytest.approx(np.full(100, 4.0))
+
+
+def test_a_queue_with_a_known_answer() -> None:
+    """One at a time, of 3 s, at a load of one half: the M/D/1 queue waits ρs/(2(1 − ρ)) = 1.5 s."""
+    one = rules(0, places=1, tokens=10)
+    seen = at_random(one, TABLE, 0.5 / 3, 1, 2000, 30000)
+    assert seen.mean(seen.first) == pytest.approx(4.5, rel=0.03)
+
+
+def test_quantiles_are_of_requests_not_rows() -> None:
+    seen = Seen(np.array([1.0, 98.0, 1.0]), np.arange(3.0), np.array([5.0, 1.0, 9.0]), np.zeros(3))
+    assert seen.quantiles(seen.first, (0.5, 0.98, 0.99, 1.0)).tolist() == [1.0, 1.0, 5.0, 9.0]
