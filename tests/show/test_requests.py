@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -135,7 +136,7 @@ def test_the_lock_of_a_dead_run_is_taken_over(owner: subprocess.Popen[bytes], tm
 
 def test_a_lock_whose_owner_removed_it_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Opened before the owner's end, locked after it: the file is no longer the one that others would open."""
-    path, flock = tmp_path / "a.lock", lock.fcntl.flock
+    path, flock = tmp_path / "a.lock", fcntl.flock
     calls: list[int] = []
 
     def late(*args: Any) -> None:
@@ -144,7 +145,7 @@ def test_a_lock_whose_owner_removed_it_meanwhile_is_none(tmp_path: Path, monkeyp
         calls.append(1)
         flock(*args)
 
-    monkeypatch.setattr(lock.fcntl, "flock", late)
+    monkeypatch.setattr(fcntl, "flock", late)
     mine = lock.FileLock(path, "out")
     mine.take()
     assert len(calls) == 2
