@@ -211,6 +211,8 @@ STREAMS = {
     "tight": "--on like=h100-sxm,mem=24G --input uniform(100,900) --output uniform(1,400) --concurrency 64 "
     "--requests 2k",
     "sessions": "--on 2xh100-sxm --layout dp=2 --trace trace.csv",
+    "pools": "--on 2xh200-sxm --layout dp=2 --prefill-on 3xh100-sxm --prefill-layout dp=3 --input uniform(100,900) "
+    "--output uniform(1,200) --rate 60 --requests 3k --router least-loaded",
 }
 
 
@@ -260,19 +262,20 @@ def test_parts_of_a_damaged_or_foreign_folder_are_left_alone(tmp_path: Path) -> 
     folder = tmp_path / "a.parquet.part"
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(rl.InputError, match="holds other files"):
-        RequestFile(tmp_path / "a.parquet").begin("x")
+    with pytest.raises(rl.InputError, match="holds other files"), RequestFile(tmp_path / "a.parquet") as foreign:
+        foreign.begin("x")
     os.remove(folder / "notes.txt")
     file = RequestFile(tmp_path / "a.parquet")
     assert file.begin("x") is None
     file((1, 0, 0.5, 3, 4, 0, 0.1, 0.2, None, 0.3, 0))
     file.save({"state": 1.5})
-    again = RequestFile(tmp_path / "a.parquet")
-    assert again.begin("x") == {"state": 1.5}
-    assert again.rows == 1
+    file.lock.release()
+    with RequestFile(tmp_path / "a.parquet") as again:
+        assert again.begin("x") == {"state": 1.5}
+        assert again.rows == 1
     (folder / "checkpoint.json").write_text((folder / "checkpoint.json").read_text()[:-5])
-    with pytest.raises(rl.InputError, match="a damaged checkpoint"):
-        RequestFile(tmp_path / "a.parquet").begin("x")
+    with pytest.raises(rl.InputError, match="a damaged checkpoint"), RequestFile(tmp_path / "a.parquet") as damaged:
+        damaged.begin("x")
     assert RequestFile(tmp_path / "a.parquet", force=True).begin("x") is None
 
 
@@ -294,7 +297,7 @@ def test_lengths_without_a_most_leave_out_what_no_memory_holds(capsys: pytest.Ca
 
 
 # -- pools, drafts and adapters ------------------------------------------------------------------------------------
-FEW = {"input": 400, "output": 40, "rate": 3, "extent": rl.Extent(requests=150)}
+FEW: dict[str, Any] = {"input": 400, "output": 40, "rate": 3, "extent": rl.Extent(requests=150)}
 FEW_ARGV = "--input 400 --output 40 --rate 3 --requests 150".split()
 
 

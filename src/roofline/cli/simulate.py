@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -175,17 +175,18 @@ def simulate(
         _check_picture(plot, force)
     file = None if out is None else _file(out, force)
     built, speculation = load(model, revision=revision, headers=headers), drafts.speculation()
-    try:
-        with _progress(extent.requests) as progress, _resumable(file):
-            result = run(
-                built, extent=Extent(**vars(extent)), router=router, objective=aim, written=file, progress=progress,
-                on=on, layout=layout, engine=engine, precision=precision, law=law, speculation=speculation,
-                prefill=pool.pool(on), lora=lora, **given,
-            )  # fmt: skip
-    except NoRoomError as error:
-        refuse(False, f"roofline: {error}")
-    if file is not None:
-        file.finish()
+    with nullcontext() if file is None else file:
+        try:
+            with _progress(extent.requests) as progress, _resumable(file):
+                result = run(
+                    built, extent=Extent(**vars(extent)), router=router, objective=aim, written=file, progress=progress,
+                    on=on, layout=layout, engine=engine, precision=precision, law=law, speculation=speculation,
+                    prefill=pool.pool(on), lora=lora, **given,
+                )  # fmt: skip
+        except NoRoomError as error:
+            refuse(False, f"roofline: {error}")
+        if file is not None:
+            file.finish()
     if plot is not None:
         _draw(result, plot, theme, force)
     _print(result, drafts.told(result.model), json)

@@ -11,6 +11,7 @@ from time import monotonic
 
 from roofline.model.errors import InputError
 from roofline.show.files import check_ending, check_file, whole_file
+from roofline.show.lock import FileLock
 from roofline.simulation.checkpoint import Ledger, Saved
 from roofline.simulation.recorder import ROW, Row
 
@@ -30,8 +31,9 @@ LARGEST = 2**31
 class RequestFile(Ledger):
     """Rows go to `FILE.part/`, a folder beside the file, and into the file when `finish` is called.
 
-    The folder stays where a run is killed: then the same simulation goes on from its last checkpoint there. Raises
-    InputError for a file that cannot be written or, without `force`, that is there.
+    The folder stays where a run is killed: then the same simulation goes on from its last checkpoint there. While a run
+    is under way, `FILE.lock` keeps others off both. Raises InputError for a file that cannot be written or, without
+    `force`, that is there.
     """
 
     def __init__(self, path: Path, force: bool = False, field: str = "out") -> None:
@@ -39,9 +41,16 @@ class RequestFile(Ledger):
         check_file(path, force, field)
         self.path, self.force, self.field = path, force, field
         self.folder = path.with_name(f"{path.name}.part")
+        self.lock = FileLock(path.with_name(f"{path.name}.lock"), field)
         self.parts = self.saved = 0
         self.waiting: list[Row] = []
         self.clock = monotonic()
+
+    def __enter__(self) -> RequestFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.lock.release()
 
     @property
     def rows(self) -> int:
@@ -66,7 +75,13 @@ class RequestFile(Ledger):
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
     def begin(self, fingerprint: str) -> Saved | None:
-        """Raises InputError where the folder is another simulation's, or damaged, and `force` is not given."""
+        """Takes the lock and reads what the folder keeps.
+
+        Raises InputError where another run has the lock, and without `force` where the file has come to be there
+        meanwhile or the folder is another simulation's or damaged.
+        """
+        self.lock.take()
+        check_file(self.path, self.force, self.field)
         self.fingerprint = fingerprint
         kept = self._kept() if self.folder.exists() else None
         if kept is None:
@@ -125,6 +140,7 @@ class RequestFile(Ledger):
         else:
             self._write(self.path, lambda path: frame.sink_parquet(path, row_group_size=GROUP))
         rmtree(self.folder)
+        self.lock.release()
 
 
 def _ours(folder: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from roofline.simulation.pooled import Handover, TwoPools
 from roofline.simulation.prefixes import Entry
 from roofline.simulation.recorder import Recorder, Row, Watch
 from roofline.simulation.replica import Replica
@@ -51,33 +52,64 @@ class Ledger(ABC):
 
 
 # -- what is saved -------------------------------------------------------------------------------------------------
-def state_of(position: Position, replicas: Sequence[Replica], recorder: Recorder) -> Saved:
+def state_of(
+    position: Position, replicas: Sequence[Replica], recorder: Recorder, pools: TwoPools | None = None
+) -> Saved:
     """All that a simulation needs to go on, the requests to come apart."""
     return {
         "number": position.number,
         "turn": position.turn,
         "later": [[key, place, [_request(r) for r in turns]] for key, (place, turns) in position.later.items()],
-        "coming": [[ready, number, _request(r)] for ready, number, r in position.coming],
+        "coming": _queued(position.coming),
         "replicas": [_replica(replica) for replica in replicas],
         "recorder": {name: _sums(getattr(recorder, name)) for name in _summed(recorder)},
+        "pools": None if pools is None else _pools(pools),
     }
 
 
-def restore(state: Saved, position: Position, replicas: Sequence[Replica], recorder: Recorder) -> None:
+def restore(
+    state: Saved, position: Position, replicas: Sequence[Replica], recorder: Recorder, pools: TwoPools | None = None
+) -> None:
     """Puts a state into a simulation that has not begun."""
     position.number, position.turn = state["number"], state["turn"]
     position.later.update((key, (place, deque(map(_requested, turns)))) for key, place, turns in state["later"])
-    position.coming.extend((ready, number, _requested(values)) for ready, number, values in state["coming"])
+    position.coming.extend(_unqueued(state["coming"]))
     for replica, was in zip(replicas, state["replicas"], strict=True):
         _restore_replica(replica, was)
     for name, value in state["recorder"].items():
-        part = getattr(recorder, name)
-        if isinstance(part, Sample):
-            vars(part).update(value, bins=dict(value["bins"]))
-        elif isinstance(part, (Means, OverTime)):
-            vars(part).update(value)
-        else:
+        if not _restored(getattr(recorder, name), value):
             setattr(recorder, name, value)
+    if pools is not None:
+        _restore_pools(pools, state["pools"])
+
+
+def _pools(pools: TwoPools) -> Saved:
+    """What two pools have beside the replicas that decode, and the position of the stream."""
+    return {
+        "prefills": [_replica(replica) for replica in pools.prefills],
+        "deliveries": _queued(pools.deliveries),
+        "placed": pools.placed.turn,
+        "follows": pools.follows,
+        "transfer": _sums(pools.transfer),
+        "parked": _sums(pools.parked),
+    }
+
+
+def _restore_pools(pools: TwoPools, state: Saved) -> None:
+    for replica, was in zip(pools.prefills, state["prefills"], strict=True):
+        _restore_replica(replica, was)
+    pools.deliveries.extend(_unqueued(state["deliveries"]))
+    pools.placed.turn, pools.follows = state["placed"], state["follows"]
+    _restored(pools.transfer, state["transfer"])
+    _restored(pools.parked, state["parked"])
+
+
+def _queued(heap: list[tuple[float, int, Request]]) -> list[list[Any]]:
+    return [[ready, number, _request(request)] for ready, number, request in heap]
+
+
+def _unqueued(state: list[list[Any]]) -> list[tuple[float, int, Request]]:
+    return [(ready, number, _requested(values)) for ready, number, values in state]
 
 
 def _request(request: Request) -> list[Any]:
@@ -93,8 +125,8 @@ def _requested(values: list[Any]) -> Request:
 
 
 def _replica(replica: Replica) -> Saved:
-    assert isinstance(replica.watcher, Watch)
-    cached = replica.prefixes
+    cached, watcher = replica.prefixes, replica.watcher
+    assert isinstance(watcher, (Watch, Handover))
     return {
         **{name: getattr(replica, name) for name in NUMBERS},
         "waiting": [_request(r) for r in replica.waiting],
@@ -104,12 +136,12 @@ def _replica(replica: Replica) -> Saved:
         "entries": [[key, entry.tokens, entry.pins, entry.used] for key, entry in cached.entries.items()],
         "pinned": cached.pinned,
         "loose": cached.loose,
-        "stalled": replica.watcher.stalled,
+        "joined": [request.order for request in replica.joined],
+        "watcher": {name: getattr(watcher, name) for name in watcher.SAVED},
     }
 
 
 def _restore_replica(replica: Replica, state: Saved) -> None:
-    assert isinstance(replica.watcher, Watch)
     for name in NUMBERS:
         setattr(replica, name, state[name])
     replica.waiting.extend(map(_requested, state["waiting"]))
@@ -122,11 +154,22 @@ def _restore_replica(replica: Replica, state: Saved) -> None:
         entry = cached.entries[key] = Entry()
         entry.tokens, entry.pins, entry.used = tokens, pins, used
     cached.pinned, cached.loose = state["pinned"], state["loose"]
-    replica.watcher.stalled = state["stalled"]
+    replica.joined.extend(decoding[order] for order in state["joined"])
+    for name, value in state["watcher"].items():
+        setattr(replica.watcher, name, value)
 
 
 def _summed(recorder: Recorder) -> list[str]:
     return [f.name for f in fields(recorder) if f.name not in ("first", "last", "objective", "written")]
+
+
+def _restored(part: Any, value: Any) -> bool:
+    """Puts saved sums back; false where the part is a plain number."""
+    if isinstance(part, Sample):
+        vars(part).update(value, bins=dict(value["bins"]))
+    elif isinstance(part, (Means, OverTime)):
+        vars(part).update(value)
+    return isinstance(part, (Sample, Means, OverTime))
 
 
 def _sums(part: Any) -> Any:

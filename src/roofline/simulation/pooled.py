@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
+from itertools import islice
 from math import inf, nextafter
-from typing import Any
+from typing import Any, ClassVar
 
 from roofline.estimates.deployment import deploy
 from roofline.estimates.settings import Setup
@@ -113,6 +114,8 @@ class Handover:
     for the whole prefill; the link does one cache's work after another's.
     """
 
+    SAVED: ClassVar[tuple[str, ...]] = ("busy", "sent")
+
     recorder: Recorder
     travel: Travel
     deliveries: list[tuple[float, int, Request]]
@@ -142,7 +145,11 @@ class Handover:
 
 @dataclass(eq=False)
 class TwoPools:
-    """Replicas of both pools, and what is under way: caches between them, and requests on their way from users."""
+    """Replicas of both pools, and what is under way: caches between them, and requests on their way from users.
+
+    `sent`: how far the stream has come, and `placed` how many caches have; `follows`: requests are sent when others are
+    done, so that all that happens is to be in order.
+    """
 
     first: Setup
     prefills: list[Replica]
@@ -150,7 +157,9 @@ class TwoPools:
     deliveries: list[tuple[float, int, Request]]
     recorder: Recorder
     router: str
-    coming: list[tuple[float, int, Request]] = field(default_factory=list)
+    sent: Position = field(default_factory=Position)
+    placed: Position = field(default_factory=Position)
+    follows: bool = False
     transfer: Sample = field(default_factory=Sample)
     parked: Sample = field(default_factory=Sample)
 
@@ -171,12 +180,13 @@ class TwoPools:
             self.parked.add(request.parked)
 
     # -- time ------------------------------------------------------------------------------------------------------
-    def until(self, time: float, follows: bool) -> None:
-        """All that happens before a time; where it `follows` that requests are sent when others are done, in order.
+    def until(self, time: float) -> None:
+        """All that happens before a time.
 
-        In order: always the replica that is behind all others takes a step, or a row of them until it is not.
+        In order, where that is needed: always the replica that is behind all others takes a step, or a row of them
+        until it is not.
         """
-        if not follows:
+        if not self.follows:
             _reach(self.prefills, time)
             while self.deliveries and self.deliveries[0][0] <= time:
                 self._place(heappop(self.deliveries)[2])
@@ -197,11 +207,11 @@ class TwoPools:
 
     def changed(self, time: float) -> bool:
         """Whether a user sent a request that comes before a time."""
-        return bool(self.coming) and self.coming[0][0] < time
+        return bool(self.sent.coming) and self.sent.coming[0][0] < time
 
     @cached_property
     def _choose(self) -> Callable[[Request], int]:
-        return router_of(self.router, self.decodes, Position())
+        return router_of(self.router, self.decodes, self.placed)
 
     def _place(self, request: Request) -> None:
         """A cache is there: a replica is chosen that decodes."""
@@ -235,7 +245,7 @@ def prompts_alone(requests: Iterator[Request]) -> Iterator[Request]:
 
 def run_pools_open(requests: Iterator[Request], pools: TwoPools, enough: Callable[[], bool]) -> None:
     """Requests that come when they come, as `run_open` has it for one pool."""
-    at = Position()
+    at = pools.sent
     sessions = Sessions(pools.prefills, at.later)
 
     def done(request: Request) -> None:
@@ -243,19 +253,20 @@ def run_pools_open(requests: Iterator[Request], pools: TwoPools, enough: Callabl
         sessions.done(request)
 
     _tell(pools.decodes, done)
-    choose, follows = router_of(pools.router, pools.prefills, at), False
-    for number, request in enumerate(by_readiness(prompts_alone(requests), pools.recorder)):
-        follows = follows or (request.prefix >= 0 and request.kept > request.shared)
-        pools.until(request.ready, follows)
+    choose = router_of(pools.router, pools.prefills, at)
+    for request in islice(by_readiness(prompts_alone(requests), pools.recorder), at.number, None):
+        at.number += 1
+        pools.follows = pools.follows or (request.prefix >= 0 and request.kept > request.shared)
+        pools.until(request.ready)
         if sessions.held_back(request):
             continue
         place = choose(request)
         sessions.begin(request, place)
         pools.prefills[place].receive(request)
-        if not number % CHECKED and enough():
+        if at.number % CHECKED == 1 and enough():
             return
     while pools.present:
-        pools.until(inf, follows)
+        pools.until(inf)
 
 
 def run_pools_closed(
@@ -266,34 +277,33 @@ def run_pools_closed(
 
     `before`: seconds from the arrival of a prompt of so many tokens until the scheduler sees it.
     """
-    coming, recorder, number = pools.coming, pools.recorder, 0
-    requests = prompts_alone(requests)
+    at, recorder, pools.follows = pools.sent, pools.recorder, True
+    coming, requests = at.coming, islice(prompts_alone(requests), at.number, None)
 
     def send(user: int, time: float) -> None:
-        nonlocal number
         request = next(requests, None)
         if request is None:
             return
         request.arrival, request.ready, request.source = time, time + float(before(request.input)), user
-        if number == recorder.first:
+        if at.number == recorder.first:
             recorder.start = time
-        if number + 1 == recorder.last:
+        if at.number + 1 == recorder.last:
             recorder.end = time
-        number += 1
-        heappush(coming, (request.ready, number, request))
+        at.number += 1
+        heappush(coming, (request.ready, at.number, request))
 
     def done(request: Request) -> None:
         pools.done(request)
         send(request.source, request.finished + clients.think)
 
     _tell(pools.decodes, done)
-    for user in range(clients.concurrency):
+    for user in range(0 if at.number else clients.concurrency):
         send(user, clients.ramp * user / clients.concurrency)
     while not enough():
         following = coming[0] if coming else None
         if following is None and not pools.present:
             break
-        pools.until(inf if following is None else following[0], True)
+        pools.until(inf if following is None else following[0])
         if coming and coming[0] is following:
             request = heappop(coming)[2]
             pools.prefills[request.source % len(pools.prefills)].receive(request)

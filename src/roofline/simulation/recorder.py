@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
+from typing import ClassVar
 
 from roofline.simulation.request import Request
 from roofline.simulation.statistics import Means, OverTime, Sample
@@ -111,6 +112,8 @@ class Recorder:
 @dataclass(eq=False)
 class Watch:
     """A replica's side of the recorder. `finished`: what else happens when a request is done."""
+
+    SAVED: ClassVar[tuple[str, ...]] = ("stalled",)
 
     recorder: Recorder
     replica: int

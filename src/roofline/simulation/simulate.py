@@ -180,10 +180,7 @@ class SimulationRun:
         recorder = Recorder(warmup, inf if requests is None else warmup + requests, self.objective, written)
         replicas, until, position = self._replicas(recorder), self.extent.until, Position()
         ledger = written if isinstance(written, Ledger) else None
-        if ledger is not None and self.pool is not None:
-            raise InputError(
-                "written", "a ledger", "a plain function where a pool prefills: it does not go on after a kill"
-            )
+        pools = None if self.pool is None else self._pools(self.pool, replicas, recorder, position)
         if ledger is not None:
             first = replicas[0]
             who = (
@@ -196,10 +193,11 @@ class SimulationRun:
                 self.seen,
                 self.extent,
                 self.drafting and self.drafting.chances,
+                *([] if pools is None else self._prefilling(pools)),
             )
             state = ledger.begin(digest_of(*who, self.router, self.objective))
             if state is not None:
-                restore(state, position, replicas, recorder)
+                restore(state, position, replicas, recorder, pools)
 
         def enough() -> bool:
             if progress is not None:
@@ -210,10 +208,9 @@ class SimulationRun:
                 sure = max(recorder.ttft_means.relative, recorder.latency_means.relative) <= until
                 over = sure or recorder.counted >= MOST
             if ledger is not None and not over and ledger.due(recorder.counted):
-                ledger.save(state_of(position, replicas, recorder))
+                ledger.save(state_of(position, replicas, recorder, pools))
             return over
 
-        pools = None if self.pool is None else self._pools(self.pool, replicas, recorder)
         left_out = self._send(replicas, pools, position, enough)
         return self._answer(recorder, replicas, left_out, pools)
 
@@ -275,7 +272,7 @@ class SimulationRun:
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
         return [Replica(times, policy, room, watch, steps_of, block) for watch in watches]
 
-    def _pools(self, travel: Travel, decodes: list[Replica], recorder: Recorder) -> TwoPools:
+    def _pools(self, travel: Travel, decodes: list[Replica], recorder: Recorder, position: Position) -> TwoPools:
         """Both pools; those that prefill hold prompts alone."""
         first = travel.first
         groups, block, deliveries = int(first.layout.pp), first.engine.block, list[tuple[float, int, Request]]()
@@ -287,7 +284,13 @@ class SimulationRun:
             watch = Handover(recorder, travel, deliveries)
             watch.replica = Replica(times, policy, room, watch, decodes_of, block)
             prefills.append(watch.replica)
-        return TwoPools(first, prefills, decodes, deliveries, recorder, self.router)
+        return TwoPools(first, prefills, decodes, deliveries, recorder, self.router, position)
+
+    def _prefilling(self, pools: TwoPools) -> tuple[object, ...]:
+        """What decides how the pool that prefills goes on, and how long caches travel."""
+        first, travel = pools.prefills[0], self.pool
+        link = () if travel is None else (travel.seconds(1), travel.seconds(UNBOUNDED), travel.layers)
+        return first.times, first.policy, first.room, len(pools.prefills), *link
 
     def _send(
         self, replicas: list[Replica], pools: TwoPools | None, position: Position, enough: Callable[[], bool]
