@@ -80,7 +80,8 @@ def score_case(case: Case, fitted: bool = True) -> Scored:
     with np.errstate(all="ignore"):  # sizes of nothing, which `one` leaves out
         predicted = np.asarray(law(**case.args, chip=machine, c=known.record), dtype=float)
     plain = np.maximum(case.flops / machine.peak, case.size / machine.bandwidth)
-    low, high = known.interval(predicted, fitted)
+    wide = known.of_ranks(case.args["remote"] > 0) if case.kind == "experts" else known
+    low, high = wide.interval(predicted, fitted)
     far = case.footprint > (4.0 if machine.keeps else 1.2) * last_level(case.system)
     own = fitted and known.grade == "A"
     apart = None if known.mape is None else 100 * known.mape

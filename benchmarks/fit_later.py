@@ -4,7 +4,7 @@
 
 Writes later_low and later_high, and those of short ops, beside the constants of a chip that measurements of a later
 release speak of: the factors that hold 80 % of them, 1 at least within. After fit_laws.py, which leaves them out. Of
-collectives, after fit_collectives.py, those that hold 80 % of all releases under an engine's name.
+collectives, after fit_collectives.py, those that hold 80 % of later releases under an engine's name.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +30,13 @@ from roofline.machine.links import FILE as LINKS
 
 FEWEST = 40
 """Rows without which nothing is said, and half of those of the short ops, or the long ones, alone."""
+PRIOR = 60
+"""Rows that the width of all rows counts as, beside those of a part of them."""
 ANOTHER = 3.0
 """A row that is further off than this ran another kernel (a fallback for its head size, one launched by the host),
 which says nothing of how a newer release of the same one falls."""
+OWN = ("later_", "release = ")
+"""What lines of a table that are written here begin with, but for the widths of experts."""
 Table = tuple[str, str]
 """Of which file which table."""
 
@@ -75,19 +80,48 @@ def ends(group: Iterable[Case]) -> dict[str, float]:
     return factors
 
 
-def written(text: str, table: str, values: Mapping[str, float | str]) -> str:
+def widths(group: Iterable[Case]) -> dict[str, list[float]]:
+    """Of experts, the powers of the interval's ends on ranks that hold all of them and on others.
+
+    The share of the logarithm of the end that 80 % of all rows have, drawn towards 1 as PRIOR rows of it would.
+    """
+    logs: list[Column] = []
+    remote: list[NDArray[np.bool_]] = []
+    for c in group:
+        s = score_case(c)
+        keep = np.isfinite(s.predicted) & (s.predicted > 0) & ~(s.far & (s.plain > c.seconds))
+        logs.append(np.log(c.seconds[keep] / s.predicted[keep]))
+        remote.append(np.broadcast_to(c.args["remote"], c.seconds.shape)[keep] > 0)
+    log, apart = np.concatenate(logs), np.concatenate(remote)
+    values: dict[str, list[float]] = {}
+    for name, part in (("alone", ~apart), ("shared", apart)):
+        n = int(part.sum())
+        if n >= FEWEST and n < len(log):
+            shares = [np.quantile(log[part], at) / np.quantile(log, at) for at in (0.1, 0.9)]
+            narrow, wide = (0.5, 1.0) if name == "alone" else (1.0, 3.0)
+            values[name] = [float((n * np.clip(x, narrow, wide) + PRIOR) / (n + PRIOR)) for x in shares]
+    return values
+
+
+def written(text: str, table: str, values: Mapping[str, Any], old: tuple[str, ...] = OWN) -> str:
     """The text of a file with these values at the end of a table, instead of those that stood there."""
     before, head, rest = text.partition(f"\n[{table}]\n")
     body, gap, after = rest.partition("\n\n[")
-    lines = [line for line in body.rstrip("\n").split("\n") if not line.startswith(("later_", "release = "))]
-    lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v:.3f}" for k, v in values.items()]
+    lines = [line for line in body.rstrip("\n").split("\n") if not line.startswith(old)]
+    lines += [f"{k} = {_toml(v)}" for k, v in values.items()]
     return before + head + "\n".join(lines) + (gap + after if gap else "\n")
 
 
-def all_releases(folder: Path, text: str) -> Mapping[str, dict[str, float | str]]:
-    """Table of a chip's collective under an engine's name → the factors over all releases, and the fitted one.
+def _toml(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    return f"[{', '.join(f'{v:.2f}' for v in value)}]" if isinstance(value, list) else f"{value:.3f}"
 
-    Releases count alike; rows of the fitted one are among them.
+
+def all_releases(folder: Path, text: str) -> Mapping[str, dict[str, float | str]]:
+    """Table of a chip's collective under an engine's name → the factors over later releases, and the fitted one.
+
+    Over earlier ones where none is later; releases count alike. What has no release: over all rows, where there are some that were not fitted.
     """
     every = [*measured_collectives.rows(folder), *measured_collectives.newer_rows(folder)]
     ours = [replace(r, system=r.cluster.chip) for r in every if r.single and r.routing is None]
@@ -106,13 +140,16 @@ def all_releases(folder: Path, text: str) -> Mapping[str, dict[str, float | str]
             fitted[name] = max(fitted.get(name, r.software), r.software, key=measured_collectives.version_key)
     values: dict[str, dict[str, float | str]] = {}
     for name, group in groups.items():
-        sources = {(r.software, r.file) for r in group}
-        if len(sources) < 2:
+        if " " in fitted.get(name, ""):
+            newest = measured_collectives.version_key(fitted[name])
+            after = [r for r in group if measured_collectives.version_key(r.software) > newest]
+            group = after or [r for r in group if r.software != fitted[name]]
+        elif len({r.file for r in group}) < 2:
+            continue
+        if not group or name not in fitted:
             continue
         ratios, shares, short = (np.concatenate(c) for c in zip(*(_of_release(r, group) for r in group), strict=True))
-        runs = {r.file for r in group if r.software == fitted.get(name)}
-        once = len(runs) == 1 and " " in fitted[name]  # of a release that was run twice, each differs from the other
-        each: dict[str, float | str] = {"release": fitted[name]} if once else {}
+        each: dict[str, float | str] = {"release": fitted[name]} if " " in fitted[name] else {}
         for suffix, part in (("_small", short), ("", ~short)):
             chosen = part if part.sum() >= FEWEST / 2 else np.ones(len(part), dtype=bool)
             each[f"later_low{suffix}"] = min(0.99, _quantile(ratios[chosen], shares[chosen], 0.1))
@@ -124,7 +161,7 @@ def all_releases(folder: Path, text: str) -> Mapping[str, dict[str, float | str]
 def _of_release(r: Rows, group: Iterable[Rows]) -> tuple[Column, Column, NDArray[np.bool_]]:
     """Measured over predicted, the weight of a row, and whether its latency rules."""
     t = measured_collectives.predict(r, r.engine)
-    rows = sum(len(other.size) for other in group if (other.software, other.file) == (r.software, r.file))
+    rows = sum(len(other.size) for other in group if other.software == r.software)
     expected = np.broadcast_to(t.expected, r.size.shape).astype(float)
     short = expected < 3 * np.broadcast_to(t.fixed, r.size.shape)
     return r.seconds / expected, np.full(len(expected), 1 / rows), short
@@ -149,6 +186,10 @@ def main(argv: Iterable[str]) -> None:
             path = FOLDER / f"{file}.toml"
             path.write_text(written(path.read_text(), table, values))
             number += 1
+    experts = [c for c in (*older, *later) if c.kind == "experts" and c.software != "aiter"]
+    for (file, table), group in tables(FOLDER, experts).items():
+        path = FOLDER / f"{file}.toml"
+        path.write_text(written(path.read_text(), table, widths(group), ("alone = ", "shared = ")))
     text = LINKS.read_text()
     releases = all_releases(options.folder, text)
     for table, both in releases.items():

@@ -16,7 +16,7 @@ from roofline.machine.chip import Chip
 from roofline.machine.deviation import COMMON, Deviation
 from roofline.machine.files import Tables, raw
 from roofline.machine.law import CHOSEN, RECORDS, ExpertsLaw, PrefillLaw
-from roofline.model.maths import Count, where
+from roofline.model.maths import Count, is_array, where
 
 FOLDER = Path(__file__).with_name("constants")
 UNKNOWN = (0.5, 2.0)
@@ -45,7 +45,9 @@ def worse(a: Grade, b: Grade) -> Grade:
 class Constants:
     """A law's record and what is known of it: the grade and the interval's factors for short and for long ops.
 
-    `later`: those two of releases later than the ones that were fitted, None where none was measured.
+    `later`: those two of releases after the ones that were fitted, None where none was measured. `alone`, `shared`:
+    of experts, how wide the interval is, as powers of its lower and upper factors, of a rank that holds all experts and
+    of one that holds some of them.
     """
 
     record: Any
@@ -55,6 +57,22 @@ class Constants:
     mape: float | None = None
     rows: int = 0
     later: tuple[tuple[float, float], tuple[float, float]] | None = None
+    alone: tuple[float, float] = (1.0, 1.0)
+    shared: tuple[float, float] = (1.0, 1.0)
+
+    def of_ranks(self, others: Count) -> Constants | Either:
+        """The same for experts of which others hold some, where `others` is true, element by element."""
+        if not is_array(others):
+            return self._as_wide(self.shared if others else self.alone)
+        return Either(others, self._as_wide(self.shared), self._as_wide(self.alone))
+
+    def _as_wide(self, powers: tuple[float, float]) -> Constants:
+        if powers == (1.0, 1.0):
+            return self
+        small, large, *later = (
+            (low ** powers[0], high ** powers[1]) for low, high in (self.small, self.large, *(self.later or ()))
+        )
+        return replace(self, small=small, large=large, later=(later[0], later[1]) if later else None)
 
     @cached_property
     def launch(self) -> float:
@@ -120,9 +138,9 @@ class Either:
         """How well they are known."""
         return where(self.first, self.one.grade, self.other.grade)
 
-    def interval(self, seconds: Count) -> tuple[Count, Count]:
+    def interval(self, seconds: Count, fitted: bool = False) -> tuple[Count, Count]:
         """Factors of the 80 % interval."""
-        one, other = self.one.interval(seconds), self.other.interval(seconds)
+        one, other = self.one.interval(seconds, fitted), self.other.interval(seconds, fitted)
         return where(self.first, one[0], other[0]), where(self.first, one[1], other[1])
 
     def deviation(self, seconds: Count) -> Deviation:
@@ -231,7 +249,7 @@ def _record(node: Mapping[str, Any], kind: str, software: str | None, grade: str
     return Constants(
         RECORDS[kind](**{k: float(v) for k, v in entry.items() if k in names}), grade,
         (entry["low_small"], entry["high_small"]), (entry["low"], entry["high"]),
-        entry.get("mape"), entry.get("rows", 0), _later(entry),
+        entry.get("mape"), entry.get("rows", 0), _later(entry), _pair(entry, "alone"), _pair(entry, "shared"),
     )  # fmt: skip
 
 
@@ -240,3 +258,8 @@ def _later(entry: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, 
         return None
     small, large = ((entry[f"later_low{k}"], entry[f"later_high{k}"]) for k in ("_small", ""))
     return small, large
+
+
+def _pair(entry: Mapping[str, Any], name: str) -> tuple[float, float]:
+    low, high = entry.get(name, (1.0, 1.0))
+    return float(low), float(high)

@@ -13,7 +13,7 @@ import numpy as np
 
 from roofline.distinct import on_distinct
 from roofline.machine import law
-from roofline.machine.constants import UNKNOWN, Constants
+from roofline.machine.constants import UNKNOWN, Constants, Either
 from roofline.machine.target import WIDE, Target, wide_key
 from roofline.model.maths import Count, is_array, least, most, some, where
 from roofline.model.table import KindTable
@@ -27,7 +27,7 @@ ATTENTION_BACKWARD = 2.5 / 0.85
 """Time of attention's gradient in that of its forward: five products for two (the scores are computed again), each at
 0.85 of the forward's rate. FlashAttention-2 (arXiv:2307.08691, figs. 5 and 6) and -3 (arXiv:2407.08608, figs. 5, 6)."""
 
-Seconds: TypeAlias = tuple[Count, Constants]
+Seconds: TypeAlias = tuple[Count, Constants | Either]
 """Seconds, and the constants that gave them."""
 WorkSort: TypeAlias = Literal["products", "wide", "experts", "attention", "streams"]
 Code: TypeAlias = Count
@@ -121,11 +121,12 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
     constants = target.constants(path.dtype, "experts")
     weight = _added(op, target) if op.phase == "weight" else path.weight
     entering = least(op.tokens, op.m)
+    remote = most(entering * op.top_k - op.m, 0.0)
     whole = law.experts_seconds(
         entering, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
-        target.roof(path.compute), constants.record, remote=most(entering * op.top_k - op.m, 0.0),
+        target.roof(path.compute), constants.record, remote=remote,
     )  # fmt: skip
-    return whole * share_of(op), constants
+    return whole * share_of(op), constants.of_ranks(remote > 0)
 
 
 def share_of(op: o.ExpertMatMul) -> Count:
@@ -133,7 +134,7 @@ def share_of(op: o.ExpertMatMul) -> Count:
     return op.k * op.n / ((2 + op.gated) * op.hidden * op.inner)
 
 
-def launch_of(op: o.Op, constants: Constants) -> Count:
+def launch_of(op: o.Op, constants: Constants | Either) -> Count:
     """Seconds of an op's time that its launch takes; the products of experts share one."""
     return constants.launch * share_of(op) if isinstance(op, o.ExpertMatMul) else constants.launch
 
@@ -232,10 +233,10 @@ def _score(op: o.Score, target: Target) -> Seconds:
 
     No engine's was fitted: what it takes from others is an assumption, whatever the grade of theirs.
     """
-    streamed, constants = one_pass(op, target)
+    streamed, _ = one_pass(op, target)
     many = target.constants("bf16", "prefill").record
     compute = STANDARD.flops(op) / target.chip.peak(matrix_format(op, target))
-    assumed = replace(constants, grade="C", small=UNKNOWN, large=UNKNOWN, later=None)
+    assumed = Constants(target.constants("bf16", "stream").record, "C", UNKNOWN, UNKNOWN)
     return streamed + compute / many.compute, assumed
 
 

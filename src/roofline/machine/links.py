@@ -79,7 +79,7 @@ def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link |
     """The fitted constants: the chip's, its generation's, those of the kind of link; None where none were fitted.
 
     An engine's release that was not measured, `vllm 0.15.0`, has the constants of the newest that was, and the interval
-    of all releases that were, as an engine without a release has.
+    of other releases, as an engine without a release has.
 
     Between the numbers of ranks measured, α, e and c follow log₂ n; above them α goes on rising as it did, e and c
     stay.
