@@ -137,19 +137,20 @@ def train(
         recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss, loss=loss,
         micro_batch=micro_batch, schedule=schedule, overlap=not no_overlap, offload=",".join(offload or ()),
     )  # fmt: skip
+    drawn = result.timeline if timeline or trace is not None else None
     run = None
     if run_tokens is not None:
         run = run_of(result, run_tokens, **asked)
     if not result.fits and sys.stderr.isatty():
         print("does not fit; looking for what would …", file=sys.stderr)
     ways = () if result.fits else fixes(result, on)
-    if trace is not None:
+    if trace is not None and drawn is not None:
         from json import dumps
 
         from roofline.show.timeline import chrome_trace
 
         name = f"{result.model.name}, {result.deployment.text}"
-        deliver(dumps(chrome_trace(result.timeline, name)), trace, force)
+        deliver(dumps(chrome_trace(drawn, name)), trace, force)
     if json:
         print_json(views.Trained(result, ways, run).to_dict())
     else:
@@ -159,12 +160,12 @@ def train(
         print_tables((views.memory_table(result), ""))
         print_line("")
         print_text(views.training_step_text(result))
-        if timeline:
+        if timeline and drawn is not None:
             from roofline.show.tables import window_width
             from roofline.show.timeline import timeline_text
 
             print_line("")
-            print_line(timeline_text(result.timeline, min(window_width(), 160)))
+            print_line(timeline_text(drawn, min(window_width(), 160)))
         if run is not None:
             print_line("")
             print_text(views.run_text(run))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from roofline.inert import each_text, inert_line
 from roofline.show.files import check_ending, check_file, whole_file
 from roofline.show.plots import data as d
 from roofline.show.plots.style import Style
@@ -39,7 +40,7 @@ def write(
     With a separate legend a roofline gets a second file, `…_legend`. `letters`: as in `canvas.settings`. Raises
     InputError where a file cannot be written, or is there and `force` is not given.
     """
-    style = style or Style()
+    style, plot = style or Style(), each_text(plot, inert_line)
     paths = check_output(output, style, isinstance(plot, d.RooflinePlot), force)
     if paths[0].suffix.lower() == ".html":
         from roofline.show.plots.web import page

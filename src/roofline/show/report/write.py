@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
 
 from roofline.estimates.deployment import Deployment
+from roofline.inert import inert_line, inert_markdown
 from roofline.machine.engine import Engine
 from roofline.model.errors import not_one_of
 from roofline.model.model import Model
@@ -52,7 +53,7 @@ class Finished(OfModel):
     @property
     def title(self) -> str:
         """What it is a report of."""
-        return f"{self.model.name} on {deployment_text(self.deployment)}"
+        return inert_line(f"{self.model.name} on {deployment_text(self.deployment)}")
 
     @property
     def model(self) -> Model:  # type: ignore[override]
@@ -148,9 +149,9 @@ def _inline(svg: str, prefix: str) -> str:
 # -- Markdown ------------------------------------------------------------------------------------------------------
 def as_markdown(f: Finished, folder: Path) -> str:
     """Markdown whose pictures (PNG) and tables (CSV) are written into a folder beside it; diagrams are Mermaid."""
-    lines = [f"# {f.title}"]
+    lines = [f"# {inert_markdown(f.title)}"]
     for part in f.sections:
-        lines += [f"## {part.title}", *part.text]
+        lines += [f"## {inert_markdown(part.title)}", *map(inert_markdown, part.text)]
         for table in part.tables:
             link = f"[{table.name}.csv]({folder.name}/{table.name}.csv)"
             lines += [link] if table.hidden else [markdown(table), link]
@@ -159,7 +160,7 @@ def as_markdown(f: Finished, folder: Path) -> str:
             write(plot, path, Style(dpi=110), force=True)
             if isinstance(plot, DiagramPlot):
                 lines.append(f"```mermaid\n{mermaid(plot)}\n```")
-            lines.append(f"![{name}]({folder.name}/{path.name})")
+            lines.append(f"![{inert_markdown(name)}]({folder.name}/{path.name})")
     return "\n\n".join(lines) + "\n"
 
 
