@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from html import escape
 from typing import Any, TypeVar
 
 Plot = TypeVar("Plot")
@@ -68,7 +67,8 @@ def inert_markdown(text: str) -> str:
     >>> inert_markdown("<b>[x](y)</b> *z*")
     '&lt;b>\\\\[x\\\\](y)&lt;/b> \\\\*z\\\\*'
     """
-    return re.sub(r"([\\*\[\]]|(?<=`)`)", r"\\\1", re.sub(r"&(?=[#\w])", "&amp;", inert_line(text)).replace("<", "&lt;"))
+    tagless = re.sub(r"&(?=[#\w])", "&amp;", inert_line(text)).replace("<", "&lt;")
+    return re.sub(r"([\\*\[\]]|(?<=`)`)", r"\\\1", tagless)
 
 
 def markdown_cell(text: str) -> str:
@@ -95,6 +95,8 @@ def inert_html(text: str) -> str:
     >>> inert_html("<b>${x}")
     '&lt;b&gt;&#36;&#123;x}'
     """
+    from html import escape  # a long table, for pages alone
+
     return escape(inert_line(text), quote=False).replace("$", "&#36;").replace("{", "&#123;")
 
 

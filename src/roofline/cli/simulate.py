@@ -26,6 +26,7 @@ from roofline.cli.common import (
     Whole,
     progress_bar,
     refuse,
+    say,
     warn,
 )
 from roofline.model.errors import InputError, not_one_of
@@ -235,9 +236,11 @@ def _resumable(file: RequestFile | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if file is not None and file.saved:
+        if file is not None and not file.saved:
+            file.discard()
+        elif file is not None:
             said = f"interrupted: {file.folder} keeps {file.saved:,} requests; the same command goes on from there"
-            print(said, file=sys.stderr)
+            say(said)
         raise
 
 

@@ -20,6 +20,7 @@ from roofline.cli.common import (
     Whole,
     deliver,
     refuse,
+    say,
     warn,
 )
 from roofline.model.errors import InputError
@@ -174,5 +175,5 @@ def train(
             print_text(views.fixes_text(ways))
     warn(result.model)
     for note in result.notes:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}")
     refuse(result.fits, misfit(result.memory) if json else "")

@@ -49,10 +49,12 @@ def page(plot: d.Plot, style: Style) -> str:
             align="left", xanchor="left", font={"size": 11, "color": theme.muted},
         )  # fmt: skip
     body = plotly.io.to_html(
-        figure, include_plotlyjs=True, full_html=False, div_id="roofline", config={"displaylogo": False, "responsive": True}
-    )
+        figure, include_plotlyjs=True, full_html=False, div_id="roofline",
+        config={"displaylogo": False, "responsive": True},
+    )  # fmt: skip
+    title = escape(inert_line(plot.title))
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(inert_line(plot.title))}</title>\n'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
         f"<style>html,body{{margin:0;height:100%;background:{theme.paper}}}body>div{{height:100%}}</style></head>\n"
         f"<body>{body}</body></html>\n"
     )

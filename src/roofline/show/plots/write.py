@@ -46,17 +46,17 @@ def write(
         from roofline.show.plots.web import page
 
         text = page(plot, style)
-        whole_file(paths[0], lambda beside: beside.write_text(text, encoding="utf-8"))
+        whole_file(paths[0], lambda beside: beside.write_text(text, encoding="utf-8"), force=force)
         return paths
     from roofline.show.plots import canvas
     from roofline.show.plots.draw_roofline import draw_legend
 
     with canvas.settings(letters):
         figure = renderers()[type(plot)](plot, style)
-        whole_file(paths[0], lambda beside: canvas.save(figure, beside, style))
+        whole_file(paths[0], lambda beside: canvas.save(figure, beside, style), force=force)
         if isinstance(plot, d.RooflinePlot) and len(paths) > 1:
             legend = draw_legend(plot, style)
-            whole_file(paths[1], lambda beside: canvas.save(legend, beside, style))
+            whole_file(paths[1], lambda beside: canvas.save(legend, beside, style), force=force)
     return paths
 
 

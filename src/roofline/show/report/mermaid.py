@@ -12,7 +12,8 @@ def mermaid(plot: DiagramPlot) -> str:
     """A flowchart: the whole model, and each kind of layer with its residual stream."""
     lines = ["flowchart TB"]
     for i, stack in enumerate((plot.model, *plot.layers)):
-        lines += [f'  subgraph s{i}["{inert_mermaid(stack.title)}"]', "    direction TB", *_stack(stack, f"s{i}n"), "  end"]
+        title = inert_mermaid(stack.title)
+        lines += [f'  subgraph s{i}["{title}"]', "    direction TB", *_stack(stack, f"s{i}n"), "  end"]
     return "\n".join(lines)
 
 
