@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -12,8 +13,10 @@ from roofline.estimates.schedule import (
     Timeline,
     closed_length,
     in_flight,
+    length,
     timeline,
 )
+from roofline.model.errors import InputError
 from roofline.work.training import SCHEDULES
 
 seconds = st.integers(1, 9).map(float)
@@ -131,3 +134,20 @@ def test_what_a_schedule_cannot_take_is_an_input_error(name: str, p: int, m: int
     with pytest.raises(rl.InputError) as caught:
         timeline(name, equal(p), m, v)
     assert caught.value.field == field
+
+
+def test_a_timeline_is_drawn_of_so_many_micro_batches() -> None:
+    assert len(timeline("1f1b", equal(4), 10_922).items) == 3 * 4 * 10_922
+    for micro_batches in (10_923, 10**6, 10**12, 10**30):
+        with pytest.raises(InputError, match="at most 10922 for a timeline of 4 stages, which draws every one"):
+            timeline("1f1b", equal(4), micro_batches)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_length_of_very_many_micro_batches_takes_no_longer(name: str) -> None:
+    """A further micro-batch takes as long as the slowest stage; of DualPipe as the mean of it and its mirror image."""
+    stages, v = [StageTimes(2, 3, 1), *equal(3)], 2 if name == "interleaved" else 1
+    start, seconds = time.process_time(), length(name, stages, 4 * 10**11, v)
+    assert time.process_time() - start < 5
+    each = (seconds - length(name, stages, 4 * 10**5, v)) / (4 * 10**11 - 4 * 10**5)
+    assert each == pytest.approx(6 * v if name != "dualpipe" else 4.5, rel=1e-9)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from roofline.cli.main import main
 from roofline.model.errors import InputError
-from roofline.show.files import check_ending, check_file, check_folder, check_new, whole_file
+from roofline.show.files import check_ending, check_file, check_folder, check_new, whole_file, whole_folder
+from roofline.show.plots.make import plot
 
 
 def refused(check: Callable[[], object]) -> tuple[str, str]:
@@ -80,3 +83,71 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     finally:
         os.close(reader)
     assert pipe.is_fifo()
+
+
+# -- several writers -----------------------------------------------------------------------------------------------
+def test_of_several_writers_without_force_one_succeeds(tmp_path: Path) -> None:
+    """All of them saw no file when they began; each has a name of its own for what it writes."""
+    path, all_written = tmp_path / "one.txt", Barrier(8)
+
+    def writer(number: int) -> str:
+        def fill(beside: Path) -> None:
+            beside.write_text(str(number))
+            all_written.wait()
+
+        try:
+            whole_file(path, fill, force=False)
+        except InputError as error:
+            return error.expected
+        return "written"
+
+    with ThreadPoolExecutor(8) as pool:
+        ended = list(pool.map(writer, range(8)))
+    assert sorted(ended) == 7 * ["a new file, or --force to overwrite it"] + ["written"]
+    assert path.read_text() == str(ended.index("written"))
+    assert [p.name for p in tmp_path.iterdir()] == ["one.txt"]
+
+
+def test_a_file_is_exclusive_without_hard_links_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*names: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "one.txt"
+    whole_file(path, lambda beside: beside.write_text("mine"), force=False)
+    with pytest.raises(InputError, match="a new file"):
+        whole_file(path, lambda beside: beside.write_text("other"), force=False)
+    assert path.read_text() == "mine"
+    assert [p.name for p in tmp_path.iterdir()] == ["one.txt"]
+
+
+def test_a_picture_goes_through_a_link_of_another_ending(tmp_path: Path) -> None:
+    (tmp_path / "plain.txt").write_text("mine")
+    (tmp_path / "link.svg").symlink_to("plain.txt")
+    plot("openai-community/gpt2", kind="parameters", output=tmp_path / "link.svg", force=True)
+    assert (tmp_path / "plain.txt").read_text().startswith("<?xml")
+    assert (tmp_path / "link.svg").is_symlink()
+
+
+def test_a_device_needs_no_force() -> None:
+    check_new(Path(os.devnull), force=False)
+    whole_file(Path(os.devnull), lambda beside: beside.write_text("lost"), force=False)
+    assert Path(os.devnull).is_char_device()
+
+
+def test_a_folder_is_all_there_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "page_files"
+
+    def breaks(beside: Path) -> None:
+        (beside / "half.csv").write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        whole_folder(folder, breaks, force=False)
+    assert list(tmp_path.iterdir()) == []
+    whole_folder(folder, lambda beside: (beside / "a.csv").write_text("a"), force=False)
+    with pytest.raises(InputError, match="an empty folder"):
+        whole_folder(folder, lambda beside: (beside / "b.csv").write_text("b"), force=False)
+    whole_folder(folder, lambda beside: (beside / "b.csv").write_text("b"), force=True)
+    assert sorted(p.name for p in folder.iterdir()) == ["a.csv", "b.csv"]
+    assert [p.name for p in tmp_path.iterdir()] == ["page_files"]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from roofline.cli.common import Switch, Whole, deliver
+from roofline.cli.common import Switch, Whole, deliver, say
 from roofline.model.checks import count
 
 
@@ -75,7 +75,7 @@ def calibrate(
         print("nothing written: --output FILE keeps the chip file", file=sys.stderr)
         return
     deliver(chip_toml(calibration), output, force)
-    print(f"wrote {output}; use it with --on {output}", file=sys.stderr)
+    say(f"wrote {output}; use it with --on {output}")
 
 
 def _progress(done: int, total: int, what: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, Token, validators
 
+from roofline.inert import inert_line, inert_lines, shortened
 from roofline.model.checks import count
 from roofline.model.errors import InputError
 from roofline.model.model import Model
@@ -39,6 +40,8 @@ TrafficName = Annotated[
 ModelArgument = Annotated[
     str, Parameter(help="A Hub id (`meta-llama/Llama-3.1-8B`), a catalog name, a config.json or its folder.")
 ]
+LONGEST_WARNING = 400
+"""Characters of a warning, which names what a config says."""
 DEFAULT_TOKENS = 1024
 """Prompt and context length of `analyze` where no step is given; printed with the result."""
 
@@ -156,12 +159,17 @@ class StepOptions:
         return chosen + ([("decode", decode(batch, then))] if then is not None else [])
 
 
+def say(text: str) -> None:
+    """Lines on stderr."""
+    print(inert_lines(text), file=sys.stderr)
+
+
 def warn(model: Model) -> None:
     """What the config says that was not understood, and what was left out, on stderr."""
     sys.stdout.flush()
     said = (*(f"warning: {text}" for text in model.warnings), *(f"not counted: {text}" for text in model.not_counted))
     for line in said:
-        print("".join(c if c.isprintable() else " " for c in line), file=sys.stderr)
+        say(shortened(inert_line(line), LONGEST_WARNING))
 
 
 def warn_beyond(model: Model, steps: list[tuple[str, Step]]) -> None:
@@ -169,7 +177,7 @@ def warn_beyond(model: Model, steps: list[tuple[str, Step]]) -> None:
     for name, step in steps:
         if model.context is not None and step.longest > model.context:
             text = f"{name} reaches {step.longest} tokens, the context of {model.name} is {model.context}"
-            print(f"warning: {text}", file=sys.stderr)
+            say(f"warning: {text}")
 
 
 @contextmanager
@@ -193,7 +201,7 @@ def refuse(fits: object, said: str = "") -> None:
     if not fits:
         sys.stdout.flush()
         if said:
-            print(said, file=sys.stderr)
+            say(said)
         raise SystemExit(1)
 
 
@@ -202,7 +210,7 @@ def warn_below(analyses: Iterable[tuple[str, Analysis]]) -> None:
     for name, a in analyses:
         if a.below_floor is not None:
             text = f"{name} moves {100 * float(a.below_floor):.0f} % of the bytes that must cross memory at least"
-            print(f"warning: traffic {a.traffic.name}: {text}", file=sys.stderr)
+            say(f"warning: traffic {a.traffic.name}: {text}")
 
 
 ENDINGS = {".json": "json", ".csv": "csv", ".parquet": "parquet", ".md": "md", ".txt": "md", "": "md"}
@@ -227,7 +235,7 @@ def form_of(output: Path | None, asked: Mapping[str, bool]) -> str:
 def deliver(text: str, output: Path | None, force: bool) -> None:
     """To stdout, or to a file as `keep` writes it."""
     if output is None:
-        sys.stdout.write(text)
+        sys.stdout.write(inert_lines(text))
     else:
         keep(text.encode("utf-8"), output, force)
 
@@ -237,4 +245,4 @@ def keep(content: bytes, output: Path, force: bool) -> None:
     from roofline.show.files import check_new, whole_file
 
     check_new(output, force, "--output")
-    whole_file(output, lambda beside: beside.write_bytes(content), "--output")
+    whole_file(output, lambda beside: beside.write_bytes(content), "--output", force=force)

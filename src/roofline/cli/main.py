@@ -9,15 +9,17 @@ import gc
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from roofline.model.errors import InputError
+from roofline.inert import WIDEST_LINE, inert_line, shortened
+from roofline.model.errors import InputError, error_line
 from roofline.show.stdout import printing
 from roofline.version import __version__
 
 if TYPE_CHECKING:
     from cyclopts import App
 
+PROGRAM = "roofline: "
 COMMANDS = {
     "analyze": "MODEL [OPTIONS]",
     "explain": "MODEL OP [OPTIONS]",
@@ -52,6 +54,7 @@ def app() -> App:
         """,
         version=__version__,
         result_action="return_value",
+        suppress_keyboard_interrupt=False,
     )
     for place, (name, usage) in enumerate(COMMANDS.items()):
         commands.command(f"roofline.cli.{name}:{name}", usage=f"Usage: roofline {name} {usage}", sort_key=place)
@@ -65,7 +68,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         try:
             _run(sys.argv[1:] if argv is None else argv)
         except InputError as error:
-            _fail(str(error))
+            _refuse(error)
+        except MemoryError:
+            _fail("memory: expected work that fits in the memory of this machine, got more")
 
 
 def _run(words: Sequence[str]) -> None:
@@ -79,14 +84,20 @@ def _run(words: Sequence[str]) -> None:
     try:
         commands(words, exit_on_error=False, print_error=False)
     except UnusedCliTokensError as error:
-        _fail(str(InputError("arguments", " ".join(error.unused_tokens or []), "nothing more")))
+        _refuse(InputError("arguments", " ".join(error.unused_tokens or []), "nothing more"))
     except CycloptsError as error:
-        _fail(str(error.__cause__ if isinstance(error.__cause__, InputError) else error))
+        if isinstance(error.__cause__, InputError):
+            _refuse(error.__cause__)
+        _fail(str(error))
 
 
-def _fail(message: str) -> None:
-    line = "".join(c if c.isprintable() else " " for c in message)
-    print(f"roofline: {' '.join(line.split())}", file=sys.stderr)
+def _refuse(error: InputError) -> NoReturn:
+    _fail(error_line(error, WIDEST_LINE - len(PROGRAM)))
+
+
+def _fail(message: str) -> NoReturn:
+    words = " ".join(inert_line(message).split())
+    print(shortened(f"{PROGRAM}{words}", WIDEST_LINE), file=sys.stderr)
     raise SystemExit(2)
 
 

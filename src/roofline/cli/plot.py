@@ -25,6 +25,7 @@ from roofline.cli.common import (
     TrafficName,
     Whole,
     refuse,
+    say,
     warn,
     warn_beyond,
 )
@@ -140,7 +141,7 @@ def plot(
     if train is not None:
         steps["training"] = training(size, train)
     if sys.stderr.isatty() and output is not None:
-        print(f"drawing {output} …", file=sys.stderr)
+        say(f"drawing {output} …")
     picture = run(
         built, steps, on=on or (), layout=layout, kind=kind, output=output, force=force, points=points, links=links,
         over=over, phase=phase, batch=size, context=step.prefill if phase == "prefill" else step.decode,

@@ -26,6 +26,7 @@ from roofline.cli.common import (
     Whole,
     progress_bar,
     refuse,
+    say,
     warn,
 )
 from roofline.cli.servers import DraftOptions, PrefillOptions
@@ -247,9 +248,11 @@ def _resumable(file: RequestFile | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if file is not None and file.saved:
+        if file is not None and not file.saved:
+            file.discard()
+        elif file is not None:
             said = f"interrupted: {file.folder} keeps {file.saved:,} requests; the same command goes on from there"
-            print(said, file=sys.stderr)
+            say(said)
         raise
 
 

@@ -20,6 +20,7 @@ from roofline.cli.common import (
     Whole,
     deliver,
     refuse,
+    say,
     warn,
 )
 from roofline.cli.run_options import RunChoices
@@ -179,11 +180,12 @@ def train(
     if emit is not None:
         _hand_over(result, emit, output, force)
         return
+    drawn = result.timeline if timeline or trace is not None else None
     run = None if whole.run_tokens is None else run_of(result, whole.run_tokens, **asked)
     if not result.fits and sys.stderr.isatty():
         print("does not fit; looking for what would …", file=sys.stderr)
     ways = () if result.fits else fixes(result, on)
-    if trace is not None:
+    if trace is not None and drawn is not None:
         from json import dumps
 
         from roofline.show.timeline import training_trace
@@ -202,12 +204,12 @@ def train(
         print_tables((views.memory_table(result), ""))
         print_line("")
         print_text(views.training_step_text(result))
-        if timeline:
+        if timeline and drawn is not None:
             from roofline.show.tables import window_width
             from roofline.show.timeline import timeline_text
 
             print_line("")
-            print_line(timeline_text(result.timeline, min(window_width(), 160)))
+            print_line(timeline_text(drawn, min(window_width(), 160)))
         if breakdown and parts is not None:
             print_line("")
             print_tables((views.breakdown_table(parts, breakdown), ""))
@@ -221,7 +223,7 @@ def train(
             print_text(views.fixes_text(ways))
     warn(result.model)
     for note in result.notes:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}")
     refuse(result.fits, misfit(result.memory) if json else "")
 
 

@@ -31,6 +31,8 @@ REACH = 3
 """Rounds of a stage's neighbours that an item may wait for, its own included."""
 MOST_ITEMS = 2**18
 """Items that are played out at most; beyond them a schedule goes on as in its last rounds."""
+MOST_DRAWN = 2**17
+"""Items of a timeline, which holds every one of them: the longest takes a second and 100 MB."""
 
 
 @dataclass(frozen=True)
@@ -440,9 +442,17 @@ def _repeat(schedule: str, stages: Sequence[StageTimes], m: int, v: int) -> tupl
 
 
 def timeline(schedule: str, stages: Sequence[StageTimes], micro_batches: int, chunks: int = 1) -> Timeline:
-    """Everything that happens to `micro_batches`. Raises InputError for what a schedule cannot take."""
+    """Everything that happens to `micro_batches`.
+
+    Raises InputError for what a schedule cannot take, and for more than `MOST_DRAWN` items: three for each micro-batch
+    on each chunk of each stage.
+    """
     check_micro_batches(schedule, len(stages), micro_batches, chunks)
     p = len(stages)
+    most_drawn = MOST_DRAWN // (3 * p * chunks)
+    if micro_batches > most_drawn:
+        expected = f"at most {most_drawn} for a timeline of {p} stages, which draws every one"
+        raise InputError("micro-batches", micro_batches, expected)
     _, times = play(schedule, stages, micro_batches, chunks, micro_batches)
     items = (
         Item(

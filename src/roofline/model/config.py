@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
+from roofline.inert import LONGEST_WORD, shortened
 from roofline.model.class_defaults import ClassDefaults, class_defaults
-from roofline.model.errors import InputError, nearest, not_one_of
+from roofline.model.errors import LONGEST_LIKENED, MOST_LIKENED, InputError, nearest, not_one_of
 from roofline.model.keys import HARMLESS, NEUTRAL, Checks
 
 _REQUIRED: Any = object()
@@ -20,6 +22,8 @@ _REQUIRED: Any = object()
 LARGEST_SIZE = 2**26
 LARGEST_CONTEXT = 2**40
 MOST_LAYERS = 8192
+MOST_UNKNOWN = 64
+"""Keys that are not understood and named, each with the known ones most like it; of the others their number is."""
 
 
 @dataclass(frozen=True)
@@ -285,7 +289,8 @@ class Config:
 
         A key that is null sets nothing, and is passed over.
         """
-        warnings = []
+        warnings: list[str] = []
+        unknown = 0
         for key, value in self.raw.items():
             if key in self.read or value is None or (key in neutral and _same(value, neutral[key])):
                 continue
@@ -295,9 +300,16 @@ class Config:
             if key in neutral:
                 warnings.append(f"{self.field(key)} was not counted; only {neutral[key]!r} is understood here")
                 continue
+            unknown += 1
+            if unknown > MOST_UNKNOWN:
+                continue
             near = _misspelt(key, [*self.read, *harmless, *neutral])
             hint = f"; nearest known: {', '.join(near)}" if near else ""
-            warnings.append(f"{self.field(key)} is not understood and was not counted{hint}")
+            name = shortened(self.field(key), LONGEST_WORD)
+            warnings.append(f"{name} is not understood and was not counted{hint}")
+        if unknown > MOST_UNKNOWN:
+            more = f"{unknown - MOST_UNKNOWN:,} more keys"
+            warnings.append(f"{more} of {self.path or 'the config'} are not understood and were not counted")
         return warnings
 
 
@@ -305,7 +317,10 @@ def _misspelt(key: str, known: Iterable[str]) -> list[str]:
     """The known keys so like `key` that one of the two is likely a slip of the other, best first."""
     import difflib  # loaded where a key is unknown
 
-    return difflib.get_close_matches(key, list(dict.fromkeys(known)), n=2, cutoff=0.8)
+    if len(key) > LONGEST_LIKENED:
+        return []
+    some = islice(dict.fromkeys(known), MOST_LIKENED)
+    return difflib.get_close_matches(key, [k for k in some if len(k) <= LONGEST_LIKENED], n=2, cutoff=0.8)
 
 
 def _same(value: object, other: object) -> bool:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
+
+from roofline.inert import WIDEST_LINE, inert_line, shortened
 
 LONGEST = 160
 """Characters of a value that an error repeats."""
+SHORTEST = 24
+"""Characters that each part of an error in one line keeps at least."""
+LONGEST_LIKENED = 80
+MOST_LIKENED = 4096
+"""Characters of a word, and known words, that are looked at for likeness: it takes as long as their product."""
 
 
 class InputError(ValueError):
@@ -53,6 +61,29 @@ def _short(value: object) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
+def error_line(error: InputError, most: int = WIDEST_LINE) -> str:
+    """The error in one line of at most `most` characters.
+
+    Where it is longer the value is shortened first, then what was expected, the nearest choices and the field, each to
+    what the others leave it but to no less than a few words.
+    """
+    if len(str(error)) <= most and str(error).isprintable():
+        return str(error)
+    shown = (error.field, error.expected, _short(error.value), ", ".join(error.nearest))
+    field, expected, value, near = (inert_line(shortened(text, 4 * most)) for text in shown)
+    signs = len(": expected , got ") + (len("; nearest: ") if near else 0)
+
+    def room(*others: str) -> int:
+        return most - signs - sum(map(len, others))
+
+    value = shortened(value, max(SHORTEST, room(field, expected, near)))
+    expected = shortened(expected, max(SHORTEST, room(field, value, near)))
+    near = shortened(near, max(SHORTEST, room(field, expected, value)))
+    field = shortened(field, max(SHORTEST, room(expected, value, near)))
+    hint = f"; nearest: {near}" if near else ""
+    return f"{field}: expected {expected}, got {value}{hint}"
+
+
 def nearest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
     """The known words that look most like `word`, best first.
 
@@ -61,5 +92,7 @@ def nearest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
     """
     import difflib  # loaded where something is wrong
 
-    by_lower = {k.lower(): k for k in known if isinstance(k, str)}
+    if len(word) > LONGEST_LIKENED:
+        return []
+    by_lower = {k.lower(): k for k in islice(known, MOST_LIKENED) if isinstance(k, str)}
     return [by_lower[name] for name in difflib.get_close_matches(word.lower(), by_lower, n=count, cutoff=0.4)]

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from secrets import token_hex
+from shutil import rmtree
 
 from roofline.model.errors import InputError, nearest
+
+NEW_FILE = "a new file, or --force to overwrite it"
 
 
 def check_ending(path: Path, endings: Sequence[str], field: str = "output") -> None:
@@ -16,12 +21,21 @@ def check_ending(path: Path, endings: Sequence[str], field: str = "output") -> N
         raise InputError(field, str(path), f"a file that ends in {', '.join(endings)}", nearest(ending, endings))
 
 
+def pours(path: Path) -> bool:
+    """Whether what is written to a path goes on elsewhere and replaces nothing: a terminal, a null device, a pipe."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
 def check_new(path: Path, force: bool, field: str = "output") -> None:
     """Raises InputError for a folder, and for a file that is there without `force`."""
     if path.is_dir():
         raise InputError(field, str(path), "a file, not a folder")
-    if path.exists() and not force:
-        raise InputError(field, str(path), "a new file, or --force to overwrite it")
+    if path.exists() and not force and not pours(path):
+        raise InputError(field, str(path), NEW_FILE)
 
 
 def check_file(path: Path, force: bool, field: str = "output") -> None:
@@ -41,20 +55,64 @@ def check_folder(path: Path, force: bool) -> None:
         raise InputError("folder", str(path), "an empty folder, or --force to write into it")
 
 
-def whole_file(path: Path, fill: Callable[[Path], object], field: str = "output") -> None:
+def whole_file(path: Path, fill: Callable[[Path], object], field: str = "output", *, force: bool = True) -> None:
     """All of the file or none of it: beside it first, then in its place; a device or a pipe is filled as it is.
 
+    Without `force` a file that came there in the meantime stays as it is: of several writers one succeeds.
     Raises InputError where it cannot be written.
     """
     device = path.exists() and not path.is_file()
     target = path if device else Path(os.path.realpath(path))
-    beside = path if device else target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+    beside = path if device else _beside(target, path.suffix)
     try:
         fill(beside)
         if not device:
-            beside.replace(target)
+            _place(beside, target, force)
+    except FileExistsError:
+        raise InputError(field, str(path), NEW_FILE) from None
     except OSError as error:
         raise InputError(field, str(path), f"a file that can be written ({error.strerror})") from None
     finally:
         if not device:
             beside.unlink(missing_ok=True)
+
+
+def _beside(target: Path, ending: str) -> Path:
+    """A new name in the same folder, of this process and thread alone."""
+    return target.with_name(f".{target.stem[:32]}.{token_hex(6)}{ending}")
+
+
+def _place(beside: Path, target: Path, force: bool) -> None:
+    """A file by its own name; without `force` FileExistsError where another has it."""
+    if force:
+        beside.replace(target)
+        return
+    try:
+        os.link(beside, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links: the name is taken first, by an empty file of ours
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        beside.replace(target)
+
+
+def whole_folder(folder: Path, fill: Callable[[Path], object], force: bool, field: str = "folder") -> None:
+    """All files of a folder or none of them: in one beside it first, then in its place.
+
+    Into a folder that has files they go one by one, each whole, with `force` alone. Raises InputError where it cannot
+    be written.
+    """
+    check_folder(folder, force)
+    beside = _beside(Path(os.path.realpath(folder)), "")
+    try:
+        beside.mkdir()
+        fill(beside)
+        if folder.is_dir() and force:
+            for file in sorted(beside.iterdir()):
+                file.replace(folder / file.name)
+        else:
+            beside.replace(os.path.realpath(folder))
+    except OSError as error:
+        raise InputError(field, str(folder), f"a folder that can be written ({error.strerror})") from None
+    finally:
+        rmtree(beside, ignore_errors=True)

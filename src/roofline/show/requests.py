@@ -70,8 +70,8 @@ class RequestFile(Ledger):
         self.parts += 1
         self.waiting.clear()
 
-    def _write(self, path: Path, fill: Callable[[Path], object]) -> None:
-        whole_file(path, fill, self.field)
+    def _write(self, path: Path, fill: Callable[[Path], object], force: bool = True) -> None:
+        whole_file(path, fill, self.field, force=force)
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
     def begin(self, fingerprint: str) -> Saved | None:
@@ -127,6 +127,11 @@ class RequestFile(Ledger):
         self._write(self.folder / CHECKPOINT, lambda path: path.write_text(f"{digest}\n{text}", encoding="utf-8"))
         self.saved, self.clock = self.rows, monotonic()
 
+    def discard(self) -> None:
+        """Removes what was written where no checkpoint goes with it."""
+        if self.folder.is_dir() and not self.saved and _ours(self.folder):
+            rmtree(self.folder, ignore_errors=True)
+
     # -- the end ---------------------------------------------------------------------------------------------------
     def finish(self) -> None:
         """Joins the parts into the file and removes them. Raises InputError where it cannot be written."""
@@ -136,9 +141,9 @@ class RequestFile(Ledger):
             self._write_part()
         frame = scan_ipc([self.folder / f"{part:06}.arrow" for part in range(self.parts)])
         if self.path.suffix.lower() == ".csv":
-            self._write(self.path, lambda path: frame.sink_csv(path))
+            self._write(self.path, lambda path: frame.sink_csv(path), self.force)
         else:
-            self._write(self.path, lambda path: frame.sink_parquet(path, row_group_size=GROUP))
+            self._write(self.path, lambda path: frame.sink_parquet(path, row_group_size=GROUP), self.force)
         rmtree(self.folder)
         self.lock.release()
 

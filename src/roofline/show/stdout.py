@@ -1,24 +1,41 @@
-"""What becomes of stdout: a reader that left, a full disk, an encoding without our signs, Ctrl-C."""
+"""What becomes of stdout: a reader that left, a full disk, an encoding without our signs, none at all; and signals."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
+from threading import current_thread, main_thread
+from types import FrameType
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals that end a command as Ctrl-C does: what is half-written is taken back."""
+
+
+class EndedError(KeyboardInterrupt):
+    """A signal asks the process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 @contextmanager
 def printing(program: str) -> Iterator[None]:
-    """Around everything a command does. Exits with 0 where the reader of a pipe left, 130 on Ctrl-C, 2 with one line
-    where stdout takes nothing; never with a traceback."""
+    """Around everything a command does. Exits with 0 where the reader of a pipe left, 2 with one line where stdout
+    takes nothing, and where a signal ends it with 128 and the signal's number (Ctrl-C 130, SIGTERM 143, SIGHUP 129);
+    never with a traceback."""
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # × and µ where the encoding has none
     try:
-        yield
-        sys.stdout.flush()
+        with _signals():
+            yield
+            sys.stdout.flush()
     except BrokenPipeError:
         _forget()
         raise SystemExit(0) from None
@@ -26,10 +43,48 @@ def printing(program: str) -> Iterator[None]:
         _forget()
         print(f"{program}: stdout: expected something that can be written to, got {error.strerror!r}", file=sys.stderr)
         raise SystemExit(2) from None
+    except EndedError as error:
+        raise SystemExit(128 + error.number) from None
     except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        raise SystemExit(128 + signal.SIGINT) from None
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Signals that end a process become exceptions, so that whoever writes can clean up; those ignored stay so."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del frame
+        raise EndedError(number)
+
+    ours = current_thread() is main_thread()
+    taken = [s for s in ENDING if signal.getsignal(s) is signal.SIG_DFL] if ours else []
+    try:
+        for number in taken:
+            signal.signal(number, end)
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _open_streams() -> None:
+    """Streams that the process began without: what is printed on stdout fails as on a full disk, on stderr is lost.
+
+    Their numbers are taken, so that no file that is opened later becomes one of them.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            taken = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+            if taken != number:
+                os.dup2(taken, number)
+                os.close(taken)
+            stream = os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False)
+            setattr(sys, name, stream)
 
 
 def _forget() -> None:
     """What is left to print goes nowhere, so that Python does not stumble over it on its way out."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from roofline.inert import csv_cell, inert_line, inert_lines, inert_markdown, markdown_cell
 from roofline.result import Figured, Units
 from roofline.units import written
 
@@ -69,7 +70,7 @@ class Table(Figured):
         return tuple(map(self._texts, self.total))
 
     def _texts(self, row: tuple[Any, ...]) -> tuple[str, ...]:
-        return tuple(written(v, c.unit) for v, c in zip(row, self.columns, strict=True))
+        return tuple(inert_line(written(v, c.unit)) for v, c in zip(row, self.columns, strict=True))
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -156,7 +157,7 @@ def plain_text(table: Table) -> str:
     lines = [line(heads), rule, *(line(row) for row in table.cells)]
     if table.total:
         lines += [rule, *(line(row) for row in table.total_cells)]
-    return "\n".join([table.title, *lines] if table.title else lines)
+    return "\n".join([inert_line(table.title), *lines] if table.title else lines)
 
 
 def _print_rich(table: Table, width: int) -> None:
@@ -179,7 +180,7 @@ def _print_rich(table: Table, width: int) -> None:
             drawn.add_section()
         drawn.add_row(*map(Text, row), style="bold")
     if table.title:
-        console.print(Text(table.title, style="bold"), width=width)
+        console.print(Text(inert_line(table.title), style="bold"), width=width)
     console.print(drawn)
 
 
@@ -188,11 +189,11 @@ def markdown(table: Table) -> str:
     heads = [c.name for c in table.columns]
     rule = ["--:" if c.right else ":--" for c in table.columns]
     lines = [_row(heads), _row(rule), *(_row(r) for r in (*table.cells, *table.total_cells))]
-    return "\n".join([f"**{table.title}**\n", *lines] if table.title else lines)
+    return "\n".join([f"**{inert_markdown(table.title)}**\n", *lines] if table.title else lines)
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(markdown_cell(cell) for cell in cells) + " |"
 
 
 def csv_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -201,8 +202,7 @@ def csv_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerows([csv_cell(cell) for cell in row] for row in (header, *rows))
     return out.getvalue()
 
 
@@ -225,11 +225,12 @@ def window_width() -> int:
 
 def print_line(text: str) -> None:
     """A line of plain text to stdout."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{inert_lines(text)}\n")
 
 
 def print_text(text: str) -> None:
     """Lines for people to stdout: in a window broken between words, in a file or pipe as they are."""
+    text = inert_lines(text)
     if sys.stdout.isatty():
         width = window_width()
         text = "\n".join(_broken(line, width) for line in text.split("\n"))

@@ -27,13 +27,10 @@ def timeline_text(t: Timeline, width: int = 100) -> str:
     columns = max(10, width - label)
     shortest = min((i.end - i.start for i in t.items if i.end > i.start), default=1.0)
     scale = max(columns / t.length, CELL / shortest)
-    rows = []
-    for stage in range(t.stages):
-        cells = ["·"] * columns
-        for item in t.items:
-            if item.stage == stage:
-                _draw(cells, item, scale)
-        rows.append(f"stage {stage:<{label - 6}}{''.join(cells)}".rstrip())
+    grid = [["·"] * columns for _ in range(t.stages)]
+    for item in t.items:
+        _draw(grid[item.stage], item, scale)
+    rows = [f"stage {stage:<{label - 6}}{''.join(cells)}".rstrip() for stage, cells in enumerate(grid)]
     kept = ", ".join(f"{n:g}" for n in t.in_flight)
     legend = "F forward, B backward, w weight gradients, · waiting; numbers are micro-batches"
     part = "" if scale * t.length <= columns + 1 else f"the first {seconds(columns / scale)} of "
@@ -42,7 +39,7 @@ def timeline_text(t: Timeline, width: int = 100) -> str:
 
 
 def _draw(cells: list[str], item: Item, scale: float) -> None:
-    start, end = int(item.start * scale), int(item.end * scale)
+    start, end = int(item.start * scale), min(int(item.end * scale), len(cells))
     text = f"{MARKS[item.kind]}{item.micro_batch}"
     room = end - start
     shown = text if len(text) <= room else MARKS[item.kind] * min(room, 1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass, replace
 from html import escape
 from math import log10
 from textwrap import wrap
 from typing import Any
 
+from roofline.inert import each_text, inert_html, inert_line
 from roofline.model.errors import InputError
 from roofline.model.maths import ceil_div
 from roofline.show.plots import data as d
@@ -32,7 +32,7 @@ def page(plot: d.Plot, style: Style) -> str:
         import plotly.io
     except ImportError:
         raise InputError("output", ".html", "Plotly, which `pip install 'roofline[web]'` brings") from None
-    figure = DRAWN[type(plot)](literal(plot), style)
+    figure = DRAWN[type(plot)](each_text(plot, inert_html), style)
     theme = style.colours
     figure.update_layout(
         title={"text": _lines(plot.title, TITLE), "x": 0.01, "font": {"size": 18}},
@@ -49,28 +49,19 @@ def page(plot: d.Plot, style: Style) -> str:
             align="left", xanchor="left", font={"size": 11, "color": theme.muted},
         )  # fmt: skip
     body = plotly.io.to_html(
-        figure, include_plotlyjs=True, full_html=False, config={"displaylogo": False, "responsive": True}
-    )
+        figure, include_plotlyjs=True, full_html=False, div_id="roofline",
+        config={"displaylogo": False, "responsive": True},
+    )  # fmt: skip
+    title = escape(inert_line(plot.title))
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(plot.title)}</title>\n'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
         f"<style>html,body{{margin:0;height:100%;background:{theme.paper}}}body>div{{height:100%}}</style></head>\n"
         f"<body>{body}</body></html>\n"
     )
 
 
-def literal(value: Any) -> Any:
-    """A plot, or a part of one, whose texts are shown letter by letter: no tags, entities, formulas or templates."""
-    if isinstance(value, str):
-        return escape(value, quote=False).replace("$", "&#36;").replace("{", "&#123;")
-    if isinstance(value, tuple):
-        return tuple(map(literal, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: literal(getattr(value, f.name)) for f in fields(value)})
-    return value
-
-
 def _lines(text: str, characters: int) -> str:
-    return "<br>".join(map(literal, wrap(text, characters)))
+    return "<br>".join(map(inert_html, wrap(text, characters)))
 
 
 def _folded(text: str, characters: int, most: int | None = None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from roofline.inert import each_text, inert_line
 from roofline.show.files import check_ending, check_file, whole_file
 from roofline.show.plots import data as d
 from roofline.show.plots.style import Style
@@ -39,23 +40,23 @@ def write(
     With a separate legend a roofline gets a second file, `…_legend`. `letters`: as in `canvas.settings`. Raises
     InputError where a file cannot be written, or is there and `force` is not given.
     """
-    style = style or Style()
+    style, plot = style or Style(), each_text(plot, inert_line)
     paths = check_output(output, style, isinstance(plot, d.RooflinePlot), force)
     if paths[0].suffix.lower() == ".html":
         from roofline.show.plots.web import page
 
         text = page(plot, style)
-        whole_file(paths[0], lambda beside: beside.write_text(text, encoding="utf-8"))
+        whole_file(paths[0], lambda beside: beside.write_text(text, encoding="utf-8"), force=force)
         return paths
     from roofline.show.plots import canvas
     from roofline.show.plots.draw_roofline import draw_legend
 
     with canvas.settings(letters):
         figure = renderers()[type(plot)](plot, style)
-        whole_file(paths[0], lambda beside: canvas.save(figure, beside, style))
+        whole_file(paths[0], lambda beside: canvas.save(figure, beside, style), force=force)
         if isinstance(plot, d.RooflinePlot) and len(paths) > 1:
             legend = draw_legend(plot, style)
-            whole_file(paths[1], lambda beside: canvas.save(legend, beside, style))
+            whole_file(paths[1], lambda beside: canvas.save(legend, beside, style), force=force)
     return paths
 
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from roofline.estimates.deployment import Machine, machines
 from roofline.model.errors import not_one_of
 from roofline.model.load import model_of
-from roofline.show.files import check_ending, check_file, check_folder, whole_file
+from roofline.show.files import check_ending, check_file, check_folder, whole_file, whole_folder
 from roofline.show.report.subject import report_on
 from roofline.show.report.write import (
     ENDINGS,
@@ -19,6 +19,7 @@ from roofline.show.report.write import (
     OnSection,
     TableForm,
     as_markdown,
+    fill_tables,
     finished,
     html,
     write_tables,
@@ -74,16 +75,27 @@ def report(
         check_folder(files, force)
     done = finished(subject, progress)
     if tables is not None:
-        write_tables(done.sections, Path(tables), tables_form, force=True)
+        write_tables(done.sections, Path(tables), tables_form, force)
     if page is not None:
         if files is not None:
-            write_tables(done.sections, files, "csv", force=True)
-            text = as_markdown(done, files)
+            text = _with_files(done, files, force)
         elif page.suffix.lower() == ".json":
             from roofline.show.tables import json_text
 
             text = json_text(done.to_dict()) + "\n"
         else:
             text = html(done)
-        whole_file(page, lambda beside: beside.write_text(text, encoding="utf-8"))
+        whole_file(page, lambda beside: beside.write_text(text, encoding="utf-8"), force=force)
     return done
+
+
+def _with_files(done: Finished, folder: Path, force: bool) -> str:
+    """The Markdown of a report, its pictures and tables in a folder."""
+    texts: list[str] = []
+
+    def fill(beside: Path) -> None:
+        fill_tables((table for part in done.sections for table in part.tables), beside)
+        texts.append(as_markdown(done, beside, folder.name))
+
+    whole_folder(folder, fill, force)
+    return texts[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from roofline.inert import inert_mermaid
 from roofline.show.plots.data import Box, DiagramPlot, Stack
 
 
@@ -11,7 +12,8 @@ def mermaid(plot: DiagramPlot) -> str:
     """A flowchart: the whole model, and each kind of layer with its residual stream."""
     lines = ["flowchart TB"]
     for i, stack in enumerate((plot.model, *plot.layers)):
-        lines += [f'  subgraph s{i}["{stack.title}"]', "    direction TB", *_stack(stack, f"s{i}n"), "  end"]
+        title = inert_mermaid(stack.title)
+        lines += [f'  subgraph s{i}["{title}"]', "    direction TB", *_stack(stack, f"s{i}n"), "  end"]
     return "\n".join(lines)
 
 
@@ -30,5 +32,5 @@ def _stack(stack: Stack, prefix: str) -> Iterator[str]:
 
 
 def _label(box: Box) -> str:
-    text = f"{box.label}<br/>{box.detail}"
+    text = f"{inert_mermaid(box.label)}<br/>{inert_mermaid(box.detail)}"
     return f'(["+ {text}"])' if box.adds else f'["{text}"]'

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
 
 from roofline.estimates.deployment import Deployment
+from roofline.inert import inert_line, inert_markdown
 from roofline.machine.engine import Engine
 from roofline.model.errors import not_one_of
 from roofline.model.model import Model
@@ -17,7 +18,7 @@ from roofline.model.precision import Precision
 from roofline.result import Units
 from roofline.show.analysis import OfModel
 from roofline.show.estimate import deployment_text
-from roofline.show.files import check_folder, whole_file
+from roofline.show.files import whole_folder
 from roofline.show.plots.data import DiagramPlot
 from roofline.show.plots.style import Style
 from roofline.show.plots.write import write
@@ -52,7 +53,7 @@ class Finished(OfModel):
     @property
     def title(self) -> str:
         """What it is a report of."""
-        return f"{self.model.name} on {deployment_text(self.deployment)}"
+        return inert_line(f"{self.model.name} on {deployment_text(self.deployment)}")
 
     @property
     def model(self) -> Model:  # type: ignore[override]
@@ -146,20 +147,23 @@ def _inline(svg: str, prefix: str) -> str:
 
 
 # -- Markdown ------------------------------------------------------------------------------------------------------
-def as_markdown(f: Finished, folder: Path) -> str:
-    """Markdown whose pictures (PNG) and tables (CSV) are written into a folder beside it; diagrams are Mermaid."""
-    lines = [f"# {f.title}"]
+def as_markdown(f: Finished, folder: Path, name: str) -> str:
+    """Markdown whose pictures (PNG) are written into a folder; diagrams are Mermaid.
+
+    It finds them, and its tables (CSV), in a folder beside it of that `name`.
+    """
+    lines = [f"# {inert_markdown(f.title)}"]
     for part in f.sections:
-        lines += [f"## {part.title}", *part.text]
+        lines += [f"## {inert_markdown(part.title)}", *map(inert_markdown, part.text)]
         for table in part.tables:
-            link = f"[{table.name}.csv]({folder.name}/{table.name}.csv)"
+            link = f"[{table.name}.csv]({name}/{table.name}.csv)"
             lines += [link] if table.hidden else [markdown(table), link]
-        for name, plot in part.pictures:
-            path = folder / f"{anchor(name)}.png"
+        for caption, plot in part.pictures:
+            path = folder / f"{anchor(caption)}.png"
             write(plot, path, Style(dpi=110), force=True)
             if isinstance(plot, DiagramPlot):
                 lines.append(f"```mermaid\n{mermaid(plot)}\n```")
-            lines.append(f"![{name}]({folder.name}/{path.name})")
+            lines.append(f"![{inert_markdown(caption)}]({name}/{path.name})")
     return "\n\n".join(lines) + "\n"
 
 
@@ -168,12 +172,13 @@ def write_tables(parts: Iterable[Section], folder: Path, form: TableForm = "csv"
     """Every table as a file of a folder, which is made where it is not there. Raises InputError where it cannot be."""
     if form not in FORMS:
         raise not_one_of("tables form", form, FORMS)
-    check_folder(folder, force)
-    folder.mkdir(exist_ok=True)
-    paths = []
-    for table in (table for part in parts for table in part.tables):
-        path = folder / f"{table.name}.{form}"
+    tables = [table for part in parts for table in part.tables]
+    whole_folder(folder, lambda beside: fill_tables(tables, beside, form), force, "tables")
+    return [folder / f"{table.name}.{form}" for table in tables]
+
+
+def fill_tables(tables: Iterable[Table], folder: Path, form: TableForm = "csv") -> None:
+    """Every table as a file of a folder that is there."""
+    for table in tables:
         content = table.csv().encode() if form == "csv" else table.parquet()
-        whole_file(path, lambda beside, content=content: beside.write_bytes(content), "tables")  # type: ignore[misc]
-        paths.append(path)
-    return paths
+        (folder / f"{table.name}.{form}").write_bytes(content)

@@ -1,0 +1,94 @@
+"""How a command ends: by a signal, without streams, on a full disk; nothing is left half-written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from roofline.cli.main import main
+from roofline.show.stdout import printing
+
+COMMAND = [sys.executable, "-m", "roofline.cli.main"]
+SIMULATE = (
+    "simulate openai-community/gpt2 --on h100-sxm --input 9 --output 9 --rate 1 --requests 1G --out r.csv".split()
+)
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_ends_a_command_by_its_number(name: str, code: int) -> None:
+    before = signal.getsignal(getattr(signal, name))
+
+    def signalled() -> None:
+        with printing("roofline"):
+            os.kill(os.getpid(), getattr(signal, name))
+            time.sleep(5)
+
+    with pytest.raises(SystemExit) as ended:
+        signalled()
+    assert ended.value.code == code
+    assert signal.getsignal(getattr(signal, name)) == before
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with printing("roofline"):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_simulation_that_is_told_to_end_says_what_is_kept(tmp_path: Path) -> None:
+    running = subprocess.Popen([*COMMAND, *SIMULATE], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    checkpoint, start = tmp_path / "r.csv.part" / "checkpoint.json", time.monotonic()
+    while not checkpoint.exists() and time.monotonic() - start < 60:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGTERM)
+    said = running.communicate(timeout=60)[1]
+    assert running.returncode == 143
+    assert said.startswith("interrupted: r.csv.part keeps ")
+    assert [p.name for p in tmp_path.iterdir()] == ["r.csv.part"]
+    assert not [p.name for p in (tmp_path / "r.csv.part").iterdir() if p.name.startswith(".")]
+
+
+def test_streams_that_are_closed(tmp_path: Path) -> None:
+    shell = f"{sys.executable} -m roofline.cli.main models openai-community/gpt2"
+    out = subprocess.run(["sh", "-c", f"{shell} >&-"], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert out.returncode == 2
+    said = "roofline: stdout: expected something that can be written to, got 'Bad file descriptor'"
+    assert said in out.stderr.splitlines()
+    err = subprocess.run(["sh", "-c", f"{shell} 2>&-"], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert err.returncode == 0
+    assert "warning" not in err.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("words", ["--help", "fit --help", "models"])
+def test_a_full_disk(words: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*COMMAND, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "No space left" in done.stderr
+
+
+def test_memory_that_does_not_suffice_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(words: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("roofline.cli.main._run", run)
+    with pytest.raises(SystemExit) as ended:
+        main(["analyze"])
+    assert ended.value.code == 2
+    assert (
+        capsys.readouterr().err == "roofline: memory: expected work that fits in the memory of this machine, got more\n"
+    )
