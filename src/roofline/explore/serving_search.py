@@ -127,8 +127,8 @@ def _server(model: Model, site: Site, degrees: Degrees, demand: Demand) -> Serve
 
 
 def _served(space: Space, site: Site, demand: Demand, degrees: Degrees, **load: Array) -> Any:
-    sizes = {"input": demand.input, "output": demand.output, "prefix": demand.prefix}
-    return serve(space.model, layout=degrees.layout(1), **sizes, **load, **site.settings)
+    asked: dict[str, Any] = {"input": demand.input, "output": demand.output, "prefix": demand.prefix, **load}
+    return serve(space.model, layout=degrees.layout(1), **asked, **site.settings)
 
 
 def _freely(
