@@ -69,7 +69,8 @@ def megatron(r: TableRow) -> Iterator[MeasuredRun]:
         "schedule": "interleaved" if chunks > 1 else "1f1b",
     }  # fmt: skip
     yield MeasuredRun(
-        quantity="training", seconds=r.number("iteration_s"), model=loaded(frozenset(config.items())), layout=layout,
+        quantity="training", seconds=r.number("iteration_s"), engine="megatron",
+        model=loaded(frozenset(config.items())), layout=layout,
         on=f"{8 * -(-layout.chips // 8)}xa100-sxm-80gb", batch=r.whole("global_batch"), input=r.whole("seq_len"),
         options=options, system="a100-sxm-80gb", slices=("iteration",),
         fitted=SLOWED if "175" in r.text("model") else "no",

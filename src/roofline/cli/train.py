@@ -44,6 +44,7 @@ def train(
     no_flash: Switch = False,
     loss: str | None = None,
     fused_loss: Switch = False,
+    overlap: str | None = None,
     no_overlap: Switch = False,
     engine: str = "megatron",
     law: LawName = "calibrated",
@@ -94,10 +95,15 @@ def train(
         the engine's own where not given.
     fused_loss:
         The same as `--loss fused`.
+    overlap:
+        Whose communication travels beside work: `dp` (gradients, gathered weights), `tp` (collectives in pieces beside
+        their products), `ep` (tokens beside another micro-batch), `cp` (a ring's keys and values), `pp`, a comma
+        between; the engine's own where not given.
     no_overlap:
-        Gradients and gathered weights travel before and after the passes, not beside them.
+        Nothing travels beside work.
     engine:
-        Whose slow-downs under lasting load: `megatron`, `fsdp`, or `none`.
+        Whose slow-downs and habits: `megatron` (containers 26.06 and later), `nemo` (before), `megatron-2025`, `fsdp`,
+        `torchtitan`, `deepspeed`, `maxtext`, or `none`.
     run_tokens:
         Tokens of the whole run, for its days, cost and energy (1e12 and the like).
     mtbf_hours:
@@ -131,11 +137,14 @@ def train(
         raise InputError(f"--{name.replace('_', '-')}", value, "--run-tokens beside it: it is of a whole run")
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
+    if no_overlap and overlap is not None:
+        raise InputError("--overlap", overlap, "nothing beside --no-overlap")
+    beside = False if no_overlap else True if overlap is None else overlap
     built = load(model, revision=revision, headers=headers)
     result = estimate(
         built, batch=batch, tokens=tokens, lora=lora, drafts=drafts, on=on, layout=layout, engine=engine, law=law,
         recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss, loss=loss,
-        micro_batch=micro_batch, schedule=schedule, overlap=not no_overlap, offload=",".join(offload or ()),
+        micro_batch=micro_batch, schedule=schedule, overlap=beside, offload=",".join(offload or ()),
     )  # fmt: skip
     run = None
     if run_tokens is not None:

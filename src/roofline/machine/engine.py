@@ -159,10 +159,17 @@ class Engine:
         return table.get(kind, table.get(OF_KIND.get(kind, kind), 1.0))
 
     def grade(self, generation: str, kind: str) -> str:
-        """How well that factor is known: A where there is none, B where it was fitted, on whole models, C elsewhere."""
+        """How well that factor is known: A where there is none, B where it was fitted, on whole models, C
+        elsewhere, and under an engine of training of which no run on the generation is known."""
+        if self.unfitted(generation):
+            return "C"
         if self.factor(generation, kind) == 1:
             return "A"
         return "B" if generation in self.slower else "C"
+
+    def unfitted(self, generation: str) -> bool:
+        """Whether it is an engine of training of which no run on a generation was fitted."""
+        return self.trains and self.scatter > 0 and generation not in {**self.slower, **self.spread}
 
     def ends(self, generation: str, sparse: bool) -> tuple[float, float] | None:
         """The interval of its steps of training on a generation, over what is expected; None where none were known."""
