@@ -23,6 +23,7 @@ MLPERF = "training_mlperf.csv"
 TITAN = "training_torchtitan_h100.csv"
 
 SLOWED = "the engine's slow-downs"
+SCALED = "scatter of ranks and seconds between steps"
 NODES = {"a100_80gb": "dgx-a100", "a100_40gb": "dgx-a100-40gb", "h100_80gb": "dgx-h100"}
 SHARDING = {"FULL_SHARD": 3, "SHARD_GRAD_OP": 2, "NO_SHARD": 0}
 LLAMA_70B = {
@@ -122,7 +123,7 @@ def foundry(r: TableRow) -> Iterator[MeasuredRun]:
         layout=rl.Layout(dp=chips, zero=SHARDING.get(r.text("sharding_strategy"), 3)), batch=sequences * chips,
         input=tokens, options={**options, "recipe": "fp8"} if fp8 else options, system=node,
         slices=("fp8 step" if fp8 else "bf16 step",),
-        fitted=SLOWED if node.startswith("dgx-a100") and not fp8 else "no",
+        fitted=SLOWED,
     )  # fmt: skip
 
 
@@ -233,7 +234,7 @@ def bridge(r: TableRow) -> Iterator[MeasuredRun]:
     yield MeasuredRun(
         quantity="training", seconds=batch * tokens / (rate * chips), engine=run.engine, model=name,
         on=_cluster(chip, chips),
-        layout=layout, batch=batch, input=tokens, system=chip, slices=("step", f"step,{plain}"),
+        layout=layout, batch=batch, input=tokens, system=chip, slices=("step", f"step,{plain}"), fitted=SLOWED if run.sparse else "no",
         options={**options, "micro_batch": r.whole("micro_batch"), "recipe": recipe, "schedule": schedule},
     )  # fmt: skip
 
@@ -288,7 +289,7 @@ def mlperf(r: TableRow) -> Iterator[MeasuredRun]:
     yield MeasuredRun(
         quantity="training", seconds=_step(r, batch), engine="nemo", model=model,
         on=_cluster(chip, chips), layout=layout, batch=batch,
-        input=tokens, options={**options, **lora}, system=chip, slices=(task, r.text("benchmark")),
+        input=tokens, options={**options, **lora}, system=chip, slices=(task, r.text("benchmark")), fitted=SCALED,
     )  # fmt: skip
 
 
@@ -333,7 +334,7 @@ def titan(r: TableRow) -> Iterator[MeasuredRun]:
         quantity="training", seconds=local * dp * tokens / (r.number("tokens_per_s_per_gpu") * chips),
         engine="torchtitan",
         model=_long(name), on=_cluster("h100-sxm", chips), layout=layout, batch=local * dp, input=tokens,
-        system="h100-sxm", slices=("step", r.text("parallelism")),
+        system="h100-sxm", slices=("step", r.text("parallelism")), fitted=SLOWED,
         options={"micro_batch": local if pp == 1 else 1, "recompute": again, "overlap": overlap,
                  "recipe": "fp8" if "fp8" in technique else "bf16"},
     )  # fmt: skip

@@ -77,7 +77,7 @@ def test_the_share_that_communication_takes() -> None:
 
 
 def step(**options: Any) -> Any:
-    given = {"batch": 64, "tokens": 4096, "on": "4xdgx-h100", "layout": "tp=4,pp=2,dp=4,sp,zero=1", **options}
+    given: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "4xdgx-h100", "layout": "tp=4,pp=2,dp=4,sp,zero=1", **options}
     return rl.train(LLAMA, **given)
 
 
@@ -94,7 +94,7 @@ def test_the_engine_says_what_overlaps() -> None:
 
 
 def test_tokens_on_their_way_beside_another_micro_batch() -> None:
-    given = {"batch": 64, "tokens": 4096, "on": "2xdgx-h100", "layout": "dp=16,ep=16,zero=1", "engine": "nemo"}
+    given: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "2xdgx-h100", "layout": "dp=16,ep=16,zero=1", "engine": "nemo"}
     alone, beside = (rl.train("Qwen/Qwen3-30B-A3B", overlap=o, **given) for o in ("dp", "dp,ep"))
     assert beside.time < alone.time
     assert beside.exposed["ep"] < alone.exposed["ep"] / 4
@@ -102,7 +102,7 @@ def test_tokens_on_their_way_beside_another_micro_batch() -> None:
 
 def test_an_all_to_all_sends_every_copy() -> None:
     """Eight copies of a token go to four nodes, to each once by DeepEP's kernels."""
-    given = {"batch": 256, "tokens": 4096, "on": "4xdgx-h100", "layout": "dp=32,ep=32,zero=1"}
+    given: dict[str, Any] = {"batch": 256, "tokens": 4096, "on": "4xdgx-h100", "layout": "dp=32,ep=32,zero=1"}
     once, each = (
         rl.train("Qwen/Qwen3-235B-A22B", engine=f"nemo(moe_token_dispatcher_type={d})", **given)
         for d in ("flex", "alltoall")
@@ -135,7 +135,7 @@ def test_more_ranks_are_never_faster_each() -> None:
 # -- adapters and engines ------------------------------------------------------------------------------------------
 def test_frozen_weights_are_not_gathered() -> None:
     """ZeRO-1 gathers what the optimizer has changed: adapters of rank 16, not the weights beside them."""
-    given = {"batch": 8, "tokens": 4096, "on": "dgx-h100", "layout": "dp=8,zero=1", "overlap": False, "engine": "none"}
+    given: dict[str, Any] = {"batch": 8, "tokens": 4096, "on": "dgx-h100", "layout": "dp=8,zero=1", "overlap": False, "engine": "none"}
     whole, adapters = rl.train(LLAMA, **given), rl.train(LLAMA, lora=16, **given)
     assert adapters.gathering.expected < whole.gathering.expected / 20
 
