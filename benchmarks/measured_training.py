@@ -234,7 +234,8 @@ def bridge(r: TableRow) -> Iterator[MeasuredRun]:
     yield MeasuredRun(
         quantity="training", seconds=batch * tokens / (rate * chips), engine=run.engine, model=name,
         on=_cluster(chip, chips),
-        layout=layout, batch=batch, input=tokens, system=chip, slices=("step", f"step,{plain}"), fitted=SLOWED if run.sparse else "no",
+        layout=layout, batch=batch, input=tokens, system=chip, slices=("step", f"step,{plain}"),
+        fitted=SLOWED if run.sparse else "no",
         options={**options, "micro_batch": r.whole("micro_batch"), "recipe": recipe, "schedule": schedule},
     )  # fmt: skip
 
@@ -324,7 +325,9 @@ def titan(r: TableRow) -> Iterator[MeasuredRun]:
     dp, tp, cp, pp = (int(words.get(name, 1)) for name in ("FSDP", "TP", "CP", "PP"))
     technique, local = r.text("technique"), r.whole("local_batch")
     again = {"full": "full", "selective": ("o_proj",)}.get(r.text("activation_ckpt"), "none")
-    layout = rl.Layout(dp=dp, tp=tp, cp=cp, pp=pp, zero=3 if pp == 1 else 1, sp=tp > 1)
+    layout = rl.Layout(
+        dp=dp, tp=tp, cp=cp, pp=pp, zero=3 if pp == 1 else 1, sp=tp > 1, exchange="all_gather" if cp > 1 else "ring"
+    )
     overlap = ("dp", "cp", "pp", *(("tp",) if "asyncTP" in technique else ()))
     name = TITAN_MODELS.get(r.text("model"))
     if name is None:

@@ -77,7 +77,8 @@ def test_the_share_that_communication_takes() -> None:
 
 
 def step(**options: Any) -> Any:
-    given: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "4xdgx-h100", "layout": "tp=4,pp=2,dp=4,sp,zero=1", **options}
+    given: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "4xdgx-h100", "layout": "tp=4,pp=2,dp=4,sp,zero=1"}
+    given |= options
     return rl.train(LLAMA, **given)
 
 
@@ -94,8 +95,8 @@ def test_the_engine_says_what_overlaps() -> None:
 
 
 def test_tokens_on_their_way_beside_another_micro_batch() -> None:
-    given: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "2xdgx-h100", "layout": "dp=16,ep=16,zero=1", "engine": "nemo"}
-    alone, beside = (rl.train("Qwen/Qwen3-30B-A3B", overlap=o, **given) for o in ("dp", "dp,ep"))
+    given: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "2xdgx-h100", "layout": "dp=16,ep=16,zero=1"}
+    alone, beside = (rl.train("Qwen/Qwen3-30B-A3B", overlap=o, engine="nemo", **given) for o in ("dp", "dp,ep"))
     assert beside.time < alone.time
     assert beside.exposed["ep"] < alone.exposed["ep"] / 4
 
@@ -135,7 +136,8 @@ def test_more_ranks_are_never_faster_each() -> None:
 # -- adapters and engines ------------------------------------------------------------------------------------------
 def test_frozen_weights_are_not_gathered() -> None:
     """ZeRO-1 gathers what the optimizer has changed: adapters of rank 16, not the weights beside them."""
-    given: dict[str, Any] = {"batch": 8, "tokens": 4096, "on": "dgx-h100", "layout": "dp=8,zero=1", "overlap": False, "engine": "none"}
+    given: dict[str, Any] = {"batch": 8, "tokens": 4096, "on": "dgx-h100", "layout": "dp=8,zero=1", "overlap": False}
+    given["engine"] = "none"
     whole, adapters = rl.train(LLAMA, **given), rl.train(LLAMA, lora=16, **given)
     assert adapters.gathering.expected < whole.gathering.expected / 20
 
