@@ -153,3 +153,5 @@ def test_what_nobody_ran_is_graded_so() -> None:
     engine = engine_named("megatron")
     assert (engine.grade("hopper", "experts"), engine.grade("hopper", "products")) == ("B", "A")
     assert engine.grade("cdna3", "products") == engine_named("maxtext").grade("hopper", "products") == "C"
+    assert engine_named("fsdp").grade("blackwell", "products") == "C"
+    assert engine_named("none").grade("blackwell", "products") == "A"

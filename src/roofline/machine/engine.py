@@ -169,7 +169,8 @@ class Engine:
 
     def unfitted(self, generation: str) -> bool:
         """Whether it is an engine of training of which no run on a generation was fitted."""
-        return self.trains and self.scatter > 0 and generation not in {**self.slower, **self.spread}
+        fitted = {**self.slower, **self.spread}
+        return self.trains and bool(fitted or self.scatter) and generation not in fitted
 
     def ends(self, generation: str, sparse: bool) -> tuple[float, float] | None:
         """The interval of its steps of training on a generation, over what is expected; None where none were known."""
