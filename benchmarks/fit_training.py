@@ -36,6 +36,7 @@ Values = NDArray[np.float64]
 FITTED = {
     ("nemo", "hopper"): ("experts", "exchanges"),
     ("nemo", "blackwell"): ("experts", "exchanges"),
+    ("megatron", "ampere"): ("wide",),
     ("megatron", "hopper"): ("experts",),
     ("megatron", "blackwell"): ("experts",),
     ("megatron-2025", "blackwell"): ("wide", "attention", "collectives"),

@@ -189,7 +189,6 @@ WHOLE_FILES: Mapping[str, str] = {
     "e2e_ep_published.csv": "ambiguous: published rates of a fleet whose experts are balanced by hand",
     "e2e_fp32_neusight.csv": "no engine runs so: eager attention in 32 bits (ops_fp32_neusight has its kernels)",
     "training_maxtext_tpu.csv": "ambiguous: a model by its size alone, neither batch nor recomputation given",
-    "training_torchtitan_h100.csv": "no such chip in the catalog: H100 with 2.4 TB/s",
 }
 OTHERS = (
     "allreduce_custom_engines_aic.csv", "allreduce_llmcompass.csv", "attention_encoder_engines_aic.csv",

@@ -23,6 +23,7 @@ MLPERF = "training_mlperf.csv"
 TITAN = "training_torchtitan_h100.csv"
 
 SLOWED = "the engine's slow-downs"
+SCALED = "scatter of ranks and seconds between steps"
 NODES = {"a100_80gb": "dgx-a100", "a100_40gb": "dgx-a100-40gb", "h100_80gb": "dgx-h100"}
 SHARDING = {"FULL_SHARD": 3, "SHARD_GRAD_OP": 2, "NO_SHARD": 0}
 LLAMA_70B = {
@@ -69,7 +70,8 @@ def megatron(r: TableRow) -> Iterator[MeasuredRun]:
         "schedule": "interleaved" if chunks > 1 else "1f1b",
     }  # fmt: skip
     yield MeasuredRun(
-        quantity="training", seconds=r.number("iteration_s"), model=loaded(frozenset(config.items())), layout=layout,
+        quantity="training", seconds=r.number("iteration_s"), engine="megatron",
+        model=loaded(frozenset(config.items())), layout=layout,
         on=f"{8 * -(-layout.chips // 8)}xa100-sxm-80gb", batch=r.whole("global_batch"), input=r.whole("seq_len"),
         options=options, system="a100-sxm-80gb", slices=("iteration",),
         fitted=SLOWED if "175" in r.text("model") else "no",
@@ -121,7 +123,7 @@ def foundry(r: TableRow) -> Iterator[MeasuredRun]:
         layout=rl.Layout(dp=chips, zero=SHARDING.get(r.text("sharding_strategy"), 3)), batch=sequences * chips,
         input=tokens, options={**options, "recipe": "fp8"} if fp8 else options, system=node,
         slices=("fp8 step" if fp8 else "bf16 step",),
-        fitted=SLOWED if node.startswith("dgx-a100") and not fp8 else "no",
+        fitted=SLOWED,
     )  # fmt: skip
 
 
@@ -233,6 +235,7 @@ def bridge(r: TableRow) -> Iterator[MeasuredRun]:
         quantity="training", seconds=batch * tokens / (rate * chips), engine=run.engine, model=name,
         on=_cluster(chip, chips),
         layout=layout, batch=batch, input=tokens, system=chip, slices=("step", f"step,{plain}"),
+        fitted=SLOWED if run.sparse else "no",
         options={**options, "micro_batch": r.whole("micro_batch"), "recipe": recipe, "schedule": schedule},
     )  # fmt: skip
 
@@ -287,7 +290,7 @@ def mlperf(r: TableRow) -> Iterator[MeasuredRun]:
     yield MeasuredRun(
         quantity="training", seconds=_step(r, batch), engine="nemo", model=model,
         on=_cluster(chip, chips), layout=layout, batch=batch,
-        input=tokens, options={**options, **lora}, system=chip, slices=(task, r.text("benchmark")),
+        input=tokens, options={**options, **lora}, system=chip, slices=(task, r.text("benchmark")), fitted=SCALED,
     )  # fmt: skip
 
 
@@ -322,7 +325,9 @@ def titan(r: TableRow) -> Iterator[MeasuredRun]:
     dp, tp, cp, pp = (int(words.get(name, 1)) for name in ("FSDP", "TP", "CP", "PP"))
     technique, local = r.text("technique"), r.whole("local_batch")
     again = {"full": "full", "selective": ("o_proj",)}.get(r.text("activation_ckpt"), "none")
-    layout = rl.Layout(dp=dp, tp=tp, cp=cp, pp=pp, zero=3 if pp == 1 else 1, sp=tp > 1)
+    layout = rl.Layout(
+        dp=dp, tp=tp, cp=cp, pp=pp, zero=3 if pp == 1 else 1, sp=tp > 1, exchange="all_gather" if cp > 1 else "ring"
+    )
     overlap = ("dp", "cp", "pp", *(("tp",) if "asyncTP" in technique else ()))
     name = TITAN_MODELS.get(r.text("model"))
     if name is None:
@@ -332,7 +337,7 @@ def titan(r: TableRow) -> Iterator[MeasuredRun]:
         quantity="training", seconds=local * dp * tokens / (r.number("tokens_per_s_per_gpu") * chips),
         engine="torchtitan",
         model=_long(name), on=_cluster("h100-sxm", chips), layout=layout, batch=local * dp, input=tokens,
-        system="h100-sxm", slices=("step", r.text("parallelism")),
+        system="h100-sxm", slices=("step", r.text("parallelism")), fitted=SLOWED,
         options={"micro_batch": local if pp == 1 else 1, "recompute": again, "overlap": overlap,
                  "recipe": "fp8" if "fp8" in technique else "bf16"},
     )  # fmt: skip

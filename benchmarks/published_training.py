@@ -6,11 +6,12 @@ Seconds of a step: as published, or from the TFLOP/s a chip and the paper's own 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import roofline as rl
+from roofline.machine.fabric import Cluster, cluster_named
 from roofline.model.load import catalog_config
 
 
@@ -56,7 +57,7 @@ KORTHIKANTI = (
     ("530B", 280, 20480, 105, 128, "tp=8,pp=35,vp=3", 280, 1, 49.05, 37.83),
     ("1T", 512, 25600, 128, 160, "tp=8,pp=64", 512, 1, 94.42, 71.49),
 )
-"""arXiv:2205.05198, tables 3 and 5: chips, hidden, layers, heads, layout, batch, micro-batch, seconds full and selective."""
+"""arXiv:2205.05198, tables 3, 5: chips, hidden, layers, heads, layout, batch, micro-batch, seconds full, selective."""
 MEGASCALE = ((256, 768, 40.0), (1024, 768, 11.9), (12288, 6144, 8.57))
 """arXiv:2402.15627, table 2, Megatron-LM: chips, batch, seconds."""
 LLAMA = (
@@ -98,8 +99,9 @@ def _megatron() -> Iterator[PublishedRun]:
             "MegaScale", f"Megatron-LM 175B on {chips}", seconds, gpt(12288, 96, 128, 64000), batch, 2048,
             {"engine": "megatron", "on": f"{chips // 8}xdgx-a100",
              "layout": f"tp=8,pp=8,dp={chips // 64},vp=6,zero=1,sp",
-             "micro_batch": 1, "schedule": "interleaved", "recompute": "none"},
-            "flash attention, nothing run again, micro-batch 1, sequence parallelism",
+             "micro_batch": 1, "schedule": "interleaved", "recompute": "none", "overlap": "pp"},
+            "flash attention, nothing run again, micro-batch 1, sequence parallelism; gradients beside nothing, as "
+            "Megatron-LM has it where --overlap-grad-reduce is not given",
         )  # fmt: skip
 
 
@@ -116,6 +118,13 @@ def _llama() -> Iterator[PublishedRun]:
         )  # fmt: skip
 
 
+def jean_zay(nodes: int) -> Cluster:
+    """Nodes of eight A100 with four Omni-Path links of 100 Gbit/s each (arXiv:2211.05100 §3.2.2)."""
+    usual = cluster_named(f"{nodes}xdgx-a100")
+    *inner, network = usual.levels
+    return replace(usual, levels=(*inner, replace(network, bandwidth=4 * 12.5e9 / 8)))
+
+
 def _others() -> Iterator[PublishedRun]:
     bloom = rl.load({
         "model_type": "bloom", "hidden_size": 14336, "n_layer": 70, "n_head": 112, "vocab_size": 250880,
@@ -123,9 +132,10 @@ def _others() -> Iterator[PublishedRun]:
     })  # fmt: skip
     yield PublishedRun(
         "BLOOM", "176B on 384", 104.5, bloom, 2048, 2048,
-        {"engine": "deepspeed", "on": "48xdgx-a100", "layout": "tp=4,pp=12,dp=8,zero=1", "micro_batch": 2,
+        {"engine": "deepspeed", "on": jean_zay(48), "overlap": False, "layout": "tp=4,pp=12,dp=8,zero=1",
+         "micro_batch": 2,
          "recompute": "full", "flash": False},
-        "arXiv:2211.05100 §3.2: recomputation of whole layers",
+        "arXiv:2211.05100 §3.2.2: four Omni-Path links of 100 Gbit/s a node; layers run again, nothing overlaps",
     )  # fmt: skip
     yield PublishedRun(
         "DeepSeek-V3", "2,048 H800", 2.664e6 * 3600 / 2048 / (14.8e12 / (15360 * 4096)),

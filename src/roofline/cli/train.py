@@ -51,6 +51,7 @@ def train(
     no_flash: Switch = False,
     loss: str | None = None,
     fused_loss: Switch = False,
+    overlap: str | None = None,
     no_overlap: Switch = False,
     recompute_layers: Whole = None,
     recompute_every: Whole = None,
@@ -113,8 +114,12 @@ def train(
         (4), `chunked` (2.25), `fused` (0); the engine's own where not given.
     fused_loss:
         The same as `--loss fused`.
+    overlap:
+        Whose communication travels beside work: `dp` (gradients, gathered weights), `tp` (collectives in pieces beside
+        their products), `ep` (tokens beside another micro-batch), `cp` (a ring's keys and values), `pp`, a comma
+        between; the engine's own where not given.
     no_overlap:
-        Gradients and gathered weights travel before and after the passes, not beside them.
+        Nothing travels beside work.
     recompute_layers:
         Layers of each stage that are run again, the others not.
     recompute_every:
@@ -132,7 +137,8 @@ def train(
     optimizer_in_backward:
         A gradient is used as soon as it is there, and gone; with one micro-batch a step.
     engine:
-        Whose slow-downs under lasting load: `megatron`, `fsdp`, or `none`.
+        Whose slow-downs and habits: `megatron` (containers 26.06 and later), `nemo` (before), `megatron-2025`, `fsdp`,
+        `torchtitan`, `deepspeed`, `maxtext`, or `none`.
     timeline:
         Draw the schedule.
     breakdown:
@@ -168,11 +174,14 @@ def train(
         raise InputError("--emit", emit, "nothing else to print or to draw beside it")
     if json and timeline:
         raise InputError("--timeline", "--json", "one of them; --trace writes the schedule to a file")
+    if no_overlap and overlap is not None:
+        raise InputError("--overlap", overlap, "nothing beside --no-overlap")
+    beside = False if no_overlap else True if overlap is None else overlap
     built = load(model, revision=revision, headers=headers)
     result = estimate(
         built, batch=batch, tokens=tokens, lora=lora, drafts=drafts, on=on, layout=layout, engine=engine, law=law,
         recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss, loss=loss,
-        micro_batch=micro_batch, schedule=schedule, overlap=not no_overlap, offload=",".join(offload or ()),
+        micro_batch=micro_batch, schedule=schedule, overlap=beside, offload=",".join(offload or ()),
         recompute_layers=recompute_layers, recompute_every=recompute_every, lengths=lengths, reshard=not no_reshard,
         no_sync=no_sync, gather_format=gather_format, reduce_format=reduce_format,
         optimizer_in_backward=optimizer_in_backward,

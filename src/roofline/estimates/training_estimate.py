@@ -155,10 +155,8 @@ class TrainingEstimate(Deployed):
     def span(self) -> Span:
         """Seconds of the step: floor, expected, and the interval."""
         whole = self.passes + self.reduction + self.gathering + self.update + self.waiting
-        if self.law == "calibrated":
-            sparse = any(isinstance(module, m.Experts) for module, _ in self.model.modules())
-            whole = known_interval(whole, self.engine.ends(self.deployment.chip.generation, sparse))
-        return whole.shaped(self.shape)
+        sparse = any(isinstance(module, m.Experts) for module, _ in self.model.modules())
+        return known_interval(whole, self.asked.target, sparse).shaped(self.shape)
 
     @property
     def time(self) -> Count:

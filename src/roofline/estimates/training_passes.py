@@ -120,6 +120,11 @@ class Sections:
         keys = (((section, number, what), n) for section, n in layers_of(rank))
         return total(span_of(self.totals[key]).times(n) for key, n in keys if key in self.totals)
 
+    @property
+    def longest_send(self) -> Span:
+        """Until a stream is at the next stage: the last one, which sends none, receives it."""
+        return reduce(Span.most, (span_of(t) for (_, _, what), t in self.totals.items() if what == "pp"), NOTHING)
+
 
 def layers_of(rank: Model) -> Iterable[tuple[str, int]]:
     """The sections of a rank, each with its number of layers."""
@@ -164,7 +169,7 @@ def passes_of(rank: Model, sections: Sections, micro: Training, layout: Layout, 
     send = sections.of(rank, 0, "pp")
     if "pp" in overlaps:
         return Passes(forward, backward, weight, exchange, send)
-    waited = send.times(layout.vp)
+    waited = sections.longest_send.times(layout.vp)
     return Passes(forward + waited, backward + waited, weight, {**exchange, "pp": waited.times(2)}, NOTHING)
 
 

@@ -17,6 +17,8 @@ from roofline.model.maths import Count, is_array, most
 
 NODE = 8
 """Ranks on which a step was timed that an engine's slow-downs are fitted on, at least."""
+UNFITTED = 1.1
+"""Factor on the interval of an engine of which no run on such a chip is known: an assumption."""
 MOST = 2.0
 """The upper end of the interval of waiting, over what is expected; the lower end is none."""
 
@@ -40,9 +42,15 @@ def late(ranks: Count) -> Count:
     return value if is_array(ranks) else float(value)
 
 
-def known_interval(step: Span, engine_ends: tuple[float, float] | None) -> Span:
-    """The span with the interval that an engine's own runs had about its predictions, never below the floor."""
-    if engine_ends is None:
+def known_interval(step: Span, target: Target, sparse: bool) -> Span:
+    """The span with the interval that an engine's own runs had about its predictions, never below the floor.
+
+    Where none were fitted, that of its ops, and UNFITTED wider on both sides.
+    """
+    engine, generation = target.engine, target.chip.generation
+    if target.mode.name != "calibrated":
         return step
-    low, high = engine_ends
-    return Span(step.floor, step.expected, most(low * step.expected, step.floor), high * step.expected)
+    ends = engine.ends(generation, sparse)
+    wider = UNFITTED if engine.unfitted(generation) else 1.0
+    low, high = (step.low / wider, step.high * wider) if ends is None else (x * step.expected for x in ends)
+    return Span(step.floor, step.expected, most(low, step.floor), high)

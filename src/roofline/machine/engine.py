@@ -167,10 +167,18 @@ class Engine:
         return table.get("within") if kind in table else None
 
     def grade(self, generation: str, kind: str) -> str:
-        """How well that factor is known: A where there is none, B where it was fitted, on whole models, C elsewhere."""
+        """How well that factor is known: A where there is none, B where it was fitted, on whole models, C
+        elsewhere, and under an engine of training of which no run on the generation is known."""
+        if self.unfitted(generation):
+            return "C"
         if self.factor(generation, kind) == 1:
             return "A"
         return "B" if generation in self.slower and generation not in self.assumes else "C"
+
+    def unfitted(self, generation: str) -> bool:
+        """Whether it is an engine of training of which no run on a generation was fitted."""
+        fitted = {**self.slower, **self.spread}
+        return self.trains and bool(fitted or self.scatter) and generation not in fitted
 
     def ends(self, generation: str, sparse: bool) -> tuple[float, float] | None:
         """The interval of its steps of training on a generation, over what is expected; None where none were known."""
