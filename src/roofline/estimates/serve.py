@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from roofline.estimates.course import Rules, Seen, StepTable, at_random, in_step
+from roofline.estimates.course import Answers, StepRules, StepTable, at_random, in_step
 from roofline.estimates.generate import changed_step, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
@@ -308,13 +308,13 @@ class Server:
         """Requests a second of all replicas that all have as many as they run: no server takes more."""
         return most_served(self.table, np.asarray(self.output - 1.0), self.table.decodes[-1]) * self.groups
 
-    def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[Rules, StepTable, int, float]]]:
+    def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
         """The shape of everything asked, and for each element the scheduler, its steps, the groups and the load."""
         t, engine = self.table, self.asked.engine
         numbers = (loads, self.groups, self.output, self.input - self.cached, self.places, engine.before(self.input))
         shape = np.broadcast_shapes(t.decodes.shape[1:], *map(np.shape, numbers))
 
-        def elements() -> Iterator[tuple[Rules, StepTable, int, float]]:
+        def elements() -> Iterator[tuple[StepRules, StepTable, int, float]]:
             flat = [np.broadcast_to(np.asarray(n), shape).reshape(-1).tolist() for n in numbers]
             tables = [_columns(values, shape) for values in (t.decodes, t.alone, t.prompts, t.mixed, t.partly)]
             for i, (load, groups, out, new, places, late) in enumerate(zip(*flat, strict=True)):
@@ -324,7 +324,7 @@ class Server:
                 table = StepTable(decodes, alone, [*PARTS, *prompts[1:]], [*partly, *mixed[1:]])
                 piece = min(new, engine.chunk)
                 scheduler = (engine.chunk, int(places), engine.mixes, engine.splits, engine.ahead)
-                yield Rules(new, piece, out - 1, late, *scheduler), table, int(groups), load
+                yield StepRules(new, piece, out - 1, late, *scheduler), table, int(groups), load
 
         return shape, elements()
 
@@ -338,7 +338,9 @@ class Server:
         ttft = everyone / rate - late - (self.output - 1) * tpot
         return self._serving(everyone, ttft, tpot, rate, percentiles)
 
-    def _told(self, seen: Sequence[tuple[Seen, Rules]], shape: tuple[int, ...]) -> tuple[Count, Count, Percentiles]:
+    def _told(
+        self, seen: Sequence[tuple[Answers, StepRules]], shape: tuple[int, ...]
+    ) -> tuple[Count, Count, Percentiles]:
         """Mean TTFT, from when the scheduler saw a request, mean TPOT, and percentiles, of what was seen in each."""
         steps = [max(1, rules.more) for _, rules in seen]
         ttft = _shaped([s.mean(s.first) for s, _ in seen], shape)
