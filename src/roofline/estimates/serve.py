@@ -38,7 +38,7 @@ DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
 SHARES = (0.5, 0.9, 0.95, 0.99)
 """Of requests, whose percentiles are told."""
-PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
+PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
 """Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
 LEAST = 3000
 """Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
@@ -296,7 +296,7 @@ class Server:
         tokens = np.maximum(np.ceil(np.where(chunks > 1, engine.chunk, fresh) * parts), 1.0)
         later = (fresh - tokens) / 2  # where it stands in its prompt: anywhere, or what is left over at the end
         if not engine.splits:
-            full = (np.floor(fresh / engine.chunk) - 1) / 2 * engine.chunk
+            full = (np.floor(fresh / engine.chunk + 1 / 4) - 1) / 2 * engine.chunk  # a nearly full rest is one of them
             later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
         some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
         partly = np.broadcast_to(mixed_seconds(plan, some, 1, context, beside[np.newaxis]), (len(PARTS), *nodes.shape))
