@@ -25,7 +25,7 @@ def test_no_curve_falls(model: str, chip: str, engine: str, new: int, out: int) 
 
 
 def test_a_step_of_many_short_prompts_takes_time() -> None:
-    """What a kernel costs once, found of long chunks, is more than a chunk of 53 tokens takes of linear attention; steps
+    """What a kernel costs once, found of long chunks, is more than 53 tokens of linear attention take; steps
     of many of these were negative."""
     given = {"on": "4xh200-sxm", "layout": "tp=4", "engine": "vllm", "input": 53, "output": 938}
     s = rl.serve("Qwen/Qwen3-Next-80B-A3B-Instruct", rate=13.6, **given)
