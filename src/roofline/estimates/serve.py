@@ -20,7 +20,7 @@ from roofline.estimates.course import Answers, StepRules, StepTable, at_random, 
 from roofline.estimates.generate import changed_step, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
-from roofline.estimates.queueing import Open, ReplicaTimes, closed, most_served
+from roofline.estimates.queueing import Open, ReplicaTimes, closed
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
 from roofline.estimates.span import Span, shaped
 from roofline.estimates.step import Estimate, check_context, step_estimate
@@ -306,7 +306,8 @@ class Server:
     @cached_property
     def fastest(self) -> Count:
         """Requests a second of all replicas that all have as many as they run: no server takes more."""
-        return most_served(self.table, np.asarray(self.output - 1.0), self.table.decodes[-1]) * self.groups
+        rate, _, _ = closed(self.table, self.table.decodes[-1], np.asarray(self.output - 1.0))
+        return rate * self.groups
 
     def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
         """The shape of everything asked, and for each element the scheduler, its steps, the groups and the load."""
@@ -365,8 +366,7 @@ class Server:
             middle = (low + high) / 2
             fits = middle * turns + closed(self.table, middle, more)[0] * late <= mine
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        _, _, tpot = closed(self.table, high, more)
-        rate = most_served(self.table, more, high)
+        rate, _, tpot = closed(self.table, high, more)
         latency = mine / rate
         return self._serving(everyone, latency - late - (self.output - 1) * tpot, tpot, everyone / latency, None)
 
@@ -381,7 +381,6 @@ class Server:
         tpot: Count
         ttft, tpot = Open(
             self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0), 1 / np.asarray(self.groups),
-            np.asarray(self.fastest / self.groups),
         ).answer()  # fmt: skip
         percentiles = None
         if not formula:
