@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roofline.estimates.course import Cohorts, Rules, Seen, StepTable, at_random, in_step, looped
+from roofline.estimates.course import Answers, Cohorts, StepRules, StepTable, at_random, in_step, looped
 
 TABLE = StepTable([0.0, 1.0, 100.0], [0.0, 1.0, 1.0], [1.0, 8.0], [[3.0, 3.0, 3.0], [10.0, 10.0, 10.0]])
 """A decode step takes 1 s, one with b prompts b + 2 s, whatever decodes beside it."""
 
 
-def rules(more: int, places: int = 100, tokens: int = 80, late: float = 0.0, mixes: bool = True) -> Rules:
+def rules(more: int, places: int = 100, tokens: int = 80, late: float = 0.0, mixes: bool = True) -> StepRules:
     """Prompts of 10 tokens; `tokens` to a step."""
-    return Rules(10, 10.0, more, late, tokens, places, mixes, True, False)
+    return StepRules(10, 10.0, more, late, tokens, places, mixes, True, False)
 
 
 def test_one_user() -> None:
@@ -69,5 +69,5 @@ def test_a_queue_with_a_known_answer() -> None:
 
 
 def test_quantiles_are_of_requests_not_rows() -> None:
-    seen = Seen(np.array([1.0, 98.0, 1.0]), np.arange(3.0), np.array([5.0, 1.0, 9.0]), np.zeros(3))
+    seen = Answers(np.array([1.0, 98.0, 1.0]), np.arange(3.0), np.array([5.0, 1.0, 9.0]), np.zeros(3))
     assert seen.quantiles(seen.first, (0.5, 0.98, 0.99, 1.0)).tolist() == [1.0, 1.0, 5.0, 9.0]

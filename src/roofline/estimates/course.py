@@ -79,7 +79,7 @@ def _between(points: Sequence[float], values: Sequence[float], at: float) -> flo
 
 
 @dataclass(frozen=True)
-class Rules:
+class StepRules:
     """A scheduler and what it is given.
 
     `prompt`: tokens to compute of each; `piece`: tokens of what the table counts; `more`:
@@ -99,7 +99,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Answers:
     """What requests saw, in seconds, in the order of their ends: each row stands for `number` of them, or a second.
 
     `ended`: when they were answered; `first`: from when the scheduler saw them to their first token; `after`: from
@@ -111,13 +111,13 @@ class Seen:
     first: Array
     after: Array
 
-    def since(self, served: int, most: int) -> Seen:
+    def since(self, served: int, most: int) -> Answers:
         """Those answered after so many, and up to so many."""
         upto = np.cumsum(self.number)
         kept = (upto > served) & (upto <= most)
-        return Seen(self.number[kept], self.ended[kept], self.first[kept], self.after[kept])
+        return Answers(self.number[kept], self.ended[kept], self.first[kept], self.after[kept])
 
-    def weighing(self, factor: float) -> Seen:
+    def weighing(self, factor: float) -> Answers:
         """Each row stands for so many times as many."""
         return replace(self, number=self.number * factor)
 
@@ -143,7 +143,7 @@ class Cohorts:
     `loops`: users send the next request where one is answered.
     """
 
-    rules: Rules
+    rules: StepRules
     table: StepTable
     coming: Iterable[tuple[float, int]]
     loops: bool
@@ -156,11 +156,11 @@ class Cohorts:
         self.decodes = self.decoded = self.begun = self.done = self.steps = 0
         self.rows: list[tuple[int, float, float, float]] = []
 
-    def seen(self, answers: int, most_steps: float) -> Seen:
+    def seen(self, answers: int, most_steps: float) -> Answers:
         """Goes on to so many answers, or steps."""
         while self.done < answers and self.steps < most_steps:
             self._go_on()
-        return Seen(*np.array(self.rows, dtype=float).reshape(-1, 4).T)
+        return Answers(*np.array(self.rows, dtype=float).reshape(-1, 4).T)
 
     def _go_on(self) -> None:
         """A step with prompts, or a row of steps without."""
@@ -263,7 +263,7 @@ class Cohorts:
             self.waiting.append((ready, together))
 
 
-def in_step(rules: Rules, table: StepTable, users: int, groups: int) -> Seen:
+def in_step(rules: StepRules, table: StepTable, users: int, groups: int) -> Answers:
     """What requests see of users who are dealt out to so many groups that share no step.
 
     Each row stands for so many requests a second, not for so many.
@@ -271,10 +271,10 @@ def in_step(rules: Rules, table: StepTable, users: int, groups: int) -> Seen:
     least, more = divmod(users, groups)
     parts = [(n, looped(rules, table, k)) for k, n in ((least, groups - more), (least + 1, more)) if k and n]
     every = [seen.weighing(n) for n, seen in parts]
-    return Seen(*(np.concatenate([getattr(s, f.name) for s in every]) for f in fields(Seen)))
+    return Answers(*(np.concatenate([getattr(s, f.name) for s in every]) for f in fields(Answers)))
 
 
-def looped(rules: Rules, table: StepTable, users: int) -> Seen:
+def looped(rules: StepRules, table: StepTable, users: int) -> Answers:
     """What requests of one group's users see, once the course repeats; each row stands for so many a second."""
     each = min(users, rules.places)
     wanted = (SETTLING + max(MEASURED, ceil(FEW / each))) * each
@@ -305,7 +305,7 @@ def _gaps(uneven: int) -> Array:
     return np.asarray((gaps / gaps.mean(axis=1, keepdims=True)).reshape(-1))
 
 
-def at_random(rules: Rules, table: StepTable, rate: float, groups: int, settling: int, counted: int) -> Seen:
+def at_random(rules: StepRules, table: StepTable, rate: float, groups: int, settling: int, counted: int) -> Answers:
     """What requests saw that came at a rate of this one of so many groups, after those during which it settles."""
     number = min(settling + counted, SAMPLE)
     times = np.cumsum(_gaps(groups)[:number]) / rate

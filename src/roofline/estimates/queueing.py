@@ -109,14 +109,6 @@ def closed(table: ReplicaTimes, population: Array, more: Array) -> tuple[Array, 
     return part * rate, number / rate - more * tpot, tpot
 
 
-def most_served(table: ReplicaTimes, more: Array, population: Array) -> Array:
-    """Requests a second that so many bring about at most, any number of whom may wait: never fewer than fewer do."""
-    rate, _, _ = closed(table, population, more)
-    for node in table.decodes[1:]:
-        rate = np.maximum(rate, closed(table, np.minimum(node, population), more)[0])
-    return np.asarray(rate)
-
-
 def _mixed_at(table: ReplicaTimes, batch: Array, decodes: Array) -> Array:
     """Seconds of a step of so many prompts and decodes, 0 of them allowed."""
     values = interpolated(table.prompts[:, np.newaxis], table.mixed, batch)
@@ -129,7 +121,7 @@ class Open:
     """A replica that requests reach at random, `rate` of them a second, of which at most the last node's number run.
 
     `uneven`: squared variation of the gaps between requests: 1 at random, 1/R where R replicas take turns, whose gaps
-    are sums of R at random. Waits shrink with it (Kingman). `fastest`: requests a second that it takes at most.
+    are sums of R at random. Waits shrink with it (Kingman).
 
     The time of a decode is the step and its share of the prompts that came meanwhile, X(k) = s(k)/(1 − λΔ): a queue
     whose speed hangs on the number k in it, symmetric but for those that wait for a place, so that the number's
@@ -142,7 +134,6 @@ class Open:
     rate: Array
     more: Array
     uneven: Array
-    fastest: Array
 
     @property
     def others(self) -> Array:
@@ -322,7 +313,7 @@ class Open:
         top = np.maximum(logs.max(axis=0), 0.0)
         shares, nobody = widths * np.exp(logs - top), np.exp(-top)
         last = np.exp(logs - top)[-1]
-        ratio = np.minimum(rate / self.fastest, NEARLY)
+        ratio = np.minimum(rate / closed(t, t.decodes[-1], more)[0], NEARLY)
         waiting = last * ratio / (1 - ratio)
         everything = nobody + shares.sum(axis=0) + waiting
         decoding = ((shares * points).sum(axis=0) + waiting * t.decodes[-1]) / everything

@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from roofline.estimates.course import Rules, Seen, StepTable, at_random, in_step
+from roofline.estimates.course import Answers, StepRules, StepTable, at_random, in_step
 from roofline.estimates.generate import changed_step, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
-from roofline.estimates.queueing import Open, ReplicaTimes, closed, most_served
+from roofline.estimates.queueing import Open, ReplicaTimes, closed
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
 from roofline.estimates.span import Span, shaped
 from roofline.estimates.step import Estimate, check_context, step_estimate
@@ -38,7 +38,7 @@ DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
 SHARES = (0.5, 0.9, 0.95, 0.99)
 """Of requests, whose percentiles are told."""
-PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
+PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
 """Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
 LEAST = 3000
 """Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
@@ -296,7 +296,7 @@ class Server:
         tokens = np.maximum(np.ceil(np.where(chunks > 1, engine.chunk, fresh) * parts), 1.0)
         later = (fresh - tokens) / 2  # where it stands in its prompt: anywhere, or what is left over at the end
         if not engine.splits:
-            full = (np.floor(fresh / engine.chunk) - 1) / 2 * engine.chunk
+            full = (np.floor(fresh / engine.chunk + 1 / 4) - 1) / 2 * engine.chunk  # a nearly full rest is one of them
             later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
         some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
         partly = np.broadcast_to(mixed_seconds(plan, some, 1, context, beside[np.newaxis]), (len(PARTS), *nodes.shape))
@@ -306,15 +306,16 @@ class Server:
     @cached_property
     def fastest(self) -> Count:
         """Requests a second of all replicas that all have as many as they run: no server takes more."""
-        return most_served(self.table, np.asarray(self.output - 1.0), self.table.decodes[-1]) * self.groups
+        rate, _, _ = closed(self.table, self.table.decodes[-1], np.asarray(self.output - 1.0))
+        return rate * self.groups
 
-    def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[Rules, StepTable, int, float]]]:
+    def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
         """The shape of everything asked, and for each element the scheduler, its steps, the groups and the load."""
         t, engine = self.table, self.asked.engine
         numbers = (loads, self.groups, self.output, self.input - self.cached, self.places, engine.before(self.input))
         shape = np.broadcast_shapes(t.decodes.shape[1:], *map(np.shape, numbers))
 
-        def elements() -> Iterator[tuple[Rules, StepTable, int, float]]:
+        def elements() -> Iterator[tuple[StepRules, StepTable, int, float]]:
             flat = [np.broadcast_to(np.asarray(n), shape).reshape(-1).tolist() for n in numbers]
             tables = [_columns(values, shape) for values in (t.decodes, t.alone, t.prompts, t.mixed, t.partly)]
             for i, (load, groups, out, new, places, late) in enumerate(zip(*flat, strict=True)):
@@ -324,7 +325,7 @@ class Server:
                 table = StepTable(decodes, alone, [*PARTS, *prompts[1:]], [*partly, *mixed[1:]])
                 piece = min(new, engine.chunk)
                 scheduler = (engine.chunk, int(places), engine.mixes, engine.splits, engine.ahead)
-                yield Rules(new, piece, out - 1, late, *scheduler), table, int(groups), load
+                yield StepRules(new, piece, out - 1, late, *scheduler), table, int(groups), load
 
         return shape, elements()
 
@@ -338,7 +339,9 @@ class Server:
         ttft = everyone / rate - late - (self.output - 1) * tpot
         return self._serving(everyone, ttft, tpot, rate, percentiles)
 
-    def _told(self, seen: Sequence[tuple[Seen, Rules]], shape: tuple[int, ...]) -> tuple[Count, Count, Percentiles]:
+    def _told(
+        self, seen: Sequence[tuple[Answers, StepRules]], shape: tuple[int, ...]
+    ) -> tuple[Count, Count, Percentiles]:
         """Mean TTFT, from when the scheduler saw a request, mean TPOT, and percentiles, of what was seen in each."""
         steps = [max(1, rules.more) for _, rules in seen]
         ttft = _shaped([s.mean(s.first) for s, _ in seen], shape)
@@ -363,8 +366,7 @@ class Server:
             middle = (low + high) / 2
             fits = middle * turns + closed(self.table, middle, more)[0] * late <= mine
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        _, _, tpot = closed(self.table, high, more)
-        rate = most_served(self.table, more, high)
+        rate, _, tpot = closed(self.table, high, more)
         latency = mine / rate
         return self._serving(everyone, latency - late - (self.output - 1) * tpot, tpot, everyone / latency, None)
 
@@ -379,7 +381,6 @@ class Server:
         tpot: Count
         ttft, tpot = Open(
             self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0), 1 / np.asarray(self.groups),
-            np.asarray(self.fastest / self.groups),
         ).answer()  # fmt: skip
         percentiles = None
         if not formula:

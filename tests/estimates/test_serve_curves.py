@@ -1,0 +1,34 @@
+"""A few drawn curves of `serve`: more users never get less, more requests never come sooner."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import roofline as rl
+
+CURVES = [
+    ("meta-llama/Llama-3.1-8B", "l40s", "vllm", 700, 6), ("Qwen/Qwen3-30B-A3B", "b200", "trtllm", 9000, 20),
+    ("openai/gpt-oss-20b", "h100-sxm", "sglang", 300, 40), ("meta-llama/Llama-3.2-1B", "l4", "vllm", 60, 300),
+    ("Qwen/Qwen3-32B", "h200-sxm", "sglang", 2000, 3), ("openai/gpt-oss-120b", "b200", "trtllm", 4000, 100),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "chip", "engine", "new", "out"), CURVES)
+def test_no_curve_falls(model: str, chip: str, engine: str, new: int, out: int) -> None:
+    given = {"on": chip, "engine": engine, "input": new, "output": out}
+    rates = rl.serve(model, concurrency=np.array([1, 2, 4, 8, 16, 48]), **given).requests_per_second
+    assert (rates[1:] > 0.999 * np.maximum.accumulate(rates)[:-1]).all()
+    most = rl.serve(model, concurrency=2**20, formula=True, **given).requests_per_second
+    waits = rl.serve(model, rate=most * np.array([0.05, 0.3, 0.6, 0.8]), **given).ttft.expected
+    assert (waits[1:] > 0.99 * np.maximum.accumulate(waits)[:-1]).all()
+
+
+def test_a_step_of_many_short_prompts_takes_time() -> None:
+    """What a kernel costs once, found of long chunks, is more than 53 tokens of linear attention take; steps
+    of many of these were negative."""
+    given = {"on": "4xh200-sxm", "layout": "tp=4", "engine": "vllm", "input": 53, "output": 938}
+    s = rl.serve("Qwen/Qwen3-Next-80B-A3B-Instruct", rate=13.6, **given)
+    assert 0 < s.tpot.expected < 1
+    seen = rl.simulate("Qwen/Qwen3-Next-80B-A3B-Instruct", rate=13.6, extent=rl.Extent(requests=300), **given)
+    assert s.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.1)
