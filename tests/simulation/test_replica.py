@@ -242,3 +242,36 @@ def _copied(request: Request) -> Request:
     copy = Request(request.number, request.arrival, request.ready, request.input, request.output)
     copy.prefix, copy.shared, copy.kept, copy.chain = request.prefix, request.shared, request.kept, request.chain
     return copy
+
+
+@pytest.mark.parametrize(("ahead", "begun"), [(True, [0.0, 2.125, 3.75]), (False, [0.0, 1.5, 3.125])])
+def test_an_idle_engine_that_schedules_ahead_puts_its_second_step_together_as_the_first_begins(
+    ahead: bool, begun: list[float]
+) -> None:
+    """vLLM fills its queue of two steps before it waits for one (vllm/v1/engine/core.py, step_with_batch_queue).
+
+    Steps of 0.5 + 0.25 a prompt token + 0.125 a decode: the first request alone until 1.5. Ahead, the next step is put
+    together at 0, without the request of 0.1, and lasts until 2.125; the one after at 1.5, without that of 1.6, until
+    3.75. Otherwise each request is in the step that follows.
+    """
+    witness = Witness()
+    replica = Replica(Rule(), Policy(64, 8, ahead=ahead), Room(0.0, 0.0), witness, lambda r: r.left)  # type: ignore[arg-type]
+    witness.replica = replica
+    requests = [Request(i, ready, ready, 4, 10) for i, ready in enumerate((0.0, 0.1, 1.6))]
+    for request in requests:
+        replica.advance(request.ready)
+        replica.receive(request)
+    replica.advance(inf)
+    assert [r.begun for r in requests] == begun
+
+
+def test_those_who_come_together_to_an_idle_engine_begin_together() -> None:
+    witness = Witness()
+    replica = Replica(Rule(), Policy(64, 8, ahead=True), Room(0.0, 0.0), witness, lambda r: r.left)  # type: ignore[arg-type]
+    witness.replica = replica
+    requests = [Request(i, 3.0, 3.0, 4, 10) for i in range(3)]
+    for request in requests:
+        replica.advance(request.ready)
+        replica.receive(request)
+    replica.advance(inf)
+    assert [r.begun for r in requests] == [3.0, 3.0, 3.0]
