@@ -2,9 +2,9 @@
 
     python benchmarks/common_error.py DIR
 
-Products of a step share their number of rows m and differ in width. Of each chip's own constants, the variance of the mean
-residual ln(measured / predicted) of a band of m (half powers of two), beyond that of a mean of independent rows, is what
-they have in common; its share of all variance is printed, the median over sets of constants last.
+Products of a step share their number of rows m and differ in width. Of each chip's own constants, the variance of the
+mean residual ln(measured / predicted) of a band of m (half powers of two), beyond that of a mean of as many independent
+rows, is what they have in common. Its share of all variance is printed, the median over sets of constants last.
 """
 
 import sys
