@@ -40,7 +40,7 @@ KERNELS = (
     ("gated delta net kernels", "gdn_linear_attention_aic.csv", "all", "all"),
     ("linear attention by engine", "linear_attention_engines_aic.csv", "all", "all"),
     ("NCCL on a node", "collectives_nccl_aic.csv", "all", "all"),
-    ("engines' own all-reduce", "allreduce_custom_aic.csv", "all", "engine,all"),
+    ("engines' own all-reduce", "allreduce_custom_aic.csv", "all", "all"),
 )
 MODELS = (
     ("static batch, A100 40 GB", serving.STATIC, "a100-sxm-40gb", "all"),

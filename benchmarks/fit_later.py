@@ -121,7 +121,8 @@ def _toml(value: Any) -> str:
 def all_releases(folder: Path, text: str) -> Mapping[str, dict[str, float | str]]:
     """Table of a chip's collective under an engine's name → the factors over later releases, and the fitted one.
 
-    Over earlier ones where none is later; releases count alike. What has no release: over all rows, where there are some that were not fitted.
+    Over earlier ones where none is later; releases count alike. What has no release: over all rows, where some were not
+    fitted.
     """
     every = [*measured_collectives.rows(folder), *measured_collectives.newer_rows(folder)]
     ours = [replace(r, system=r.cluster.chip) for r in every if r.single and r.routing is None]

@@ -311,19 +311,17 @@ def predict(r: Rows, software: str) -> laws.Transfer:
 
 
 def scored(r: Rows, fitted: str = "yes") -> Iterator[tuple[tuple[str, ...], Scored]]:
-    """The rows with their predictions, and the slices of each of these."""
-    own = r.file in (CUSTOM, CUSTOM_ENGINES)
-    modes = dict.fromkeys((("release", r.software), ("engine", r.engine)))
-    for mode, software in modes if own else [("", r.software)]:
-        t = predict(r, software)
-        ends = (
-            np.broadcast_to(end, r.size.shape).astype(float) for end in (t.expected, r.seconds, t.floor, t.low, t.high)
-        )
-        grade = "".join(sorted({str(g) for g in np.ravel(t.grade)}))
-        error = links.held_out_error(r.cluster.chip, r.cluster.levels[0].kind, r.op, software) if r.single else None
-        apart = None if error is None else 100 * error
-        whole = Scored(*ends, np.ones(r.size.shape, dtype=bool), grade, fitted, apart)
-        yield tuple(f"{mode},{name}" if own else name for name in r.slices), whole
+    """The rows with their predictions, and the slices of these.
+
+    A row is predicted for its own release: of one that was not fitted, by the engine's newest, which is a prediction of
+    a later release. What the newest says of an older one is no prediction that anybody asks for.
+    """
+    t = predict(r, r.software)
+    ends = (np.broadcast_to(end, r.size.shape).astype(float) for end in (t.expected, r.seconds, t.floor, t.low, t.high))
+    grade = "".join(sorted({str(g) for g in np.ravel(t.grade)}))
+    error = links.held_out_error(r.cluster.chip, r.cluster.levels[0].kind, r.op, r.software) if r.single else None
+    apart = None if error is None else 100 * error
+    yield r.slices, Scored(*ends, np.ones(r.size.shape, dtype=bool), grade, fitted, apart)
 
 
 def collectives(folder: Path, fold: int = -1) -> list[GroupScore]:

@@ -237,7 +237,7 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=engine, system=chip,
             precision=_precision(model, mode, engine),
             slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
-            fitted="the engine's slow-downs" if slowed else "no",
+            fitted="the engine's slow-downs" if slowed and what == "tpot" else "no",
         )  # fmt: skip
 
 

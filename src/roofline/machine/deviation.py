@@ -21,7 +21,7 @@ COMMON: Mapping[str, float] = {"A": 0.10, "B": 0.25, "C": 0.75, "-": 0.0}
 """Share of a deviation's variance that is common to a step's ops, by grade.
 
 A: what products of a step, of one number of rows and many widths, have in common of the variance of the fit's
-residuals (the median of 100 sets of constants; `benchmarks/common_error.py`). B and C: what the variance of a chip, or
+residuals (the median of 59 sets of constants; `benchmarks/common_error.py`). B and C: what the variance of a chip, or
 of a generation, that took no part in the fit has more than that of one which did; products, attention and experts.
 """
 
