@@ -16,7 +16,7 @@ from roofline.show.stdout import printing
 
 COMMAND = [sys.executable, "-m", "roofline.cli.main"]
 SIMULATE = (
-    "simulate openai-community/gpt2 --on h100-sxm --input 9 --output 9 --rate 1 --requests 1G --out r.csv".split()
+    "simulate openai-community/gpt2 --on h100-sxm --input 9 --output 9 --rate 1 --requests 1G --warmup 0 -o r.csv".split()
 )
 
 
