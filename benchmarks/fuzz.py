@@ -13,6 +13,7 @@ import io
 import json
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -227,16 +228,49 @@ def _splice(content: bytes, draw: random.Random) -> bytes:
 
 def _value(content: bytes, draw: random.Random) -> bytes:
     """Another value in the place of a number or a word."""
-    import re
+    return _replaced(content, rb'"[^"\n]*"|[\w.+-]+', lambda old: draw.choice(SPLICED), draw)
 
-    places = list(re.finditer(rb'"[^"\n]*"|[\w.+-]+', content[: 2**16]))
+
+NUMBERS = (
+    b"0", b"1", b"-1", b"2", b"3", b"7", b"1.5", b"0.001", b"1e300", b"1e-300", b"1e-320", b"65536", b"1000000007",
+    b"9007199254740993", b"9223372036854775808", b"1" + 30 * b"0", b"1" + 400 * b"0", b"nan", b"inf",
+)  # fmt: skip
+
+
+def _number(content: bytes, draw: random.Random) -> bytes:
+    """Another number in the place of one."""
+    return _replaced(content, rb"(?<![\w.])-?\d[\d.]*(e-?\d+)?", lambda old: draw.choice(NUMBERS), draw)
+
+
+def _quoted(content: bytes, draw: random.Random) -> bytes:
+    """Another text between quotes, hostile, empty, or one of the same file."""
+    texts = re.findall(rb'"[^"\n]*"', content[: 2**16]) or [b'""']
+    hostile = [b'"%s"' % t for t in (b"", b"<script>", b"=1+1", b"\\u001b[31m", b"\\u202e", 300 * b"x", b"..", b"a b")]
+    return _replaced(content, rb'"[^"\n]*"', lambda old: draw.choice(hostile + texts), draw)
+
+
+def _line(content: bytes, draw: random.Random) -> bytes:
+    """A line left out, twice, or at another place; of a file of one line a part between commas."""
+    sign = b"\n" if content.count(b"\n") > 3 else b","
+    lines = content.split(sign)
+    at, other = draw.randrange(len(lines)), draw.randrange(len(lines))
+    line = lines[at]
+    if draw.random() < 0.5:
+        del lines[at]
+    if draw.random() < 0.5:
+        lines.insert(other, line)
+    return sign.join(lines)
+
+
+def _replaced(content: bytes, pattern: bytes, new: Callable[[bytes], bytes], draw: random.Random) -> bytes:
+    places = list(re.finditer(pattern, content[: 2**16]))
     if not places:
         return content
     place = draw.choice(places)
-    return content[: place.start()] + draw.choice(SPLICED) + content[place.end() :]
+    return content[: place.start()] + new(place[0]) + content[place.end() :]
 
 
-CHANGES = (_flip, _cut, _repeat, _splice, _value, _value, _value)
+CHANGES = (_flip, _cut, _repeat, _splice, _value, _value, _number, _number, _number, _quoted, _quoted, _line, _line)
 
 
 # -- trials --------------------------------------------------------------------------------------------------------
@@ -281,6 +315,13 @@ def trials(count: int, seed: int) -> Iterator[FuzzTrial]:
                 yield _read(reader, number, root / "in", known[reader], lambda content, d=draw: changed(content, d))  # type: ignore[misc]
         finally:
             os.chdir(home)
+
+
+def tried(reader: str, place: Path, change: Callable[[bytes], bytes]) -> FuzzTrial:
+    """What a reader makes of its valid input changed in that way, in a new folder within `place`."""
+    folder = place / "work" / "in"
+    folder.mkdir(parents=True)
+    return _read(reader, 0, folder, readers()[reader], change)
 
 
 def _read(reader: str, number: int, folder: Path, fill: Fill, change: Callable[[bytes], bytes]) -> FuzzTrial:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.accuracy.measurements import QUANTITIES, MeasuredRun, checked
+from roofline.model.checks import names_a_file
 from roofline.model.errors import InputError, nearest
 from roofline.model.untrusted import printable
 
@@ -74,8 +76,8 @@ def cells(path: Path) -> Iterator[TableRow]:
     """The rows of a CSV file, numbered from 0. Raises InputError for what cannot be read as one."""
     name = printable(str(path))
     try:
-        if not path.is_file():
-            raise InputError(name, "no such file" if not path.exists() else "a folder or a device", "a CSV file")
+        if not names_a_file(path):
+            raise InputError(name, "a folder or a device" if os.path.lexists(path) else "no such file", "a CSV file")
         if path.stat().st_size > LARGEST_TABLE:
             raise InputError(name, f"{path.stat().st_size} bytes", f"at most {LARGEST_TABLE} bytes")
         text = path.read_text(encoding="utf-8-sig")

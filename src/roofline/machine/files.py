@@ -66,9 +66,11 @@ def one_table(noun: str, path: Path) -> tuple[str, Any]:
         if path.stat().st_size > LARGEST_FILE:
             raise InputError(noun, str(path), "a file of at most 1 MiB")
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(noun, str(path), f"a file that can be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(noun, str(path), f"a TOML file ({' '.join(str(error).split())})") from None
     if len(tables) != 1:
         raise InputError(noun, str(path), f"one {noun}, not {len(tables)}")
