@@ -15,9 +15,8 @@ from roofline.cli.main import main
 from roofline.show.stdout import printing
 
 COMMAND = [sys.executable, "-m", "roofline.cli.main"]
-SIMULATE = (
-    "simulate openai-community/gpt2 --on h100-sxm --input 9 --output 9 --rate 1 --requests 1G --out r.csv".split()
-)
+SIMULATE = ["simulate", "openai-community/gpt2", "--on", "h100-sxm", "--input", "9", "--output", "9", "--rate", "1"]
+ENDLESS = ["--requests", "1G", "--warmup", "0", "-o", "r.csv"]
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
@@ -46,7 +45,7 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
 
 
 def test_a_simulation_that_is_told_to_end_says_what_is_kept(tmp_path: Path) -> None:
-    running = subprocess.Popen([*COMMAND, *SIMULATE], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen([*COMMAND, *SIMULATE, *ENDLESS], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     checkpoint, start = tmp_path / "r.csv.part" / "checkpoint.json", time.monotonic()
     while not checkpoint.exists() and time.monotonic() - start < 60:
         time.sleep(0.1)

@@ -65,7 +65,7 @@ def brute(demand: Demand, limits: Limits, chips: int, layouts: list[str], object
     for layout in layouts:
         for replicas in range(1, chips // degree[layout] + 1):
             flight = every if demand.concurrency is None else np.array([-(-demand.concurrency // replicas)])
-            a = rl.serve(MODEL, layout=layout, concurrency=flight, **sizes)
+            a = rl.serve(MODEL, layout=layout, concurrency=flight, formula=True, **sizes)
             total = flight * replicas if demand.concurrency is None else demand.concurrency
             look(a, replicas * degree[layout], total / a.latency.expected, flight <= a.capacity)
     for first, then in itertools.product(layouts, layouts):

@@ -15,7 +15,6 @@ from roofline.accuracy.measurements import QUANTITIES, MeasuredRun, checked
 from roofline.model.errors import InputError, nearest
 from roofline.model.untrusted import LARGEST_TABLE, printable, read_text
 
-"""Bytes of a table; a larger one is refused."""
 COLUMNS: Mapping[str, str] = {
     "quantity": f"what was measured: {', '.join(f'`{q}`' for q in QUANTITIES)}",
     "model": "a name of the catalog, a Hub id, or the path of a config.json",

@@ -198,7 +198,7 @@ def _alike(measurements: Sequence[MeasuredRun]) -> Iterable[Span | InputError]:
     try:
         model = model_named(first.model) if isinstance(first.model, str) else first.model
         columns = {name: np.array([m.sizes()[name] for m in measurements]) for name in used(first)}
-        sizes = columns if len(measurements) > 1 else {name: c[0].item() for name, c in columns.items()}
+        sizes = columns if len(measurements) > 1 else {name: first.sizes()[name] for name in columns}
         span = quantity.predict(model, sizes, first.settings())
     except InputError as error:
         if len(measurements) == 1:

@@ -218,7 +218,7 @@ class ServingPlan(Figured):
         size: dict[str, Any] = {"input": d.input, "output": d.output, "prefix": d.prefix}
         if self.prefill is None:
             load = {"concurrency": self.batch} if d.rate is None else {"rate": d.rate / self.replicas}
-            return serve(self.model, layout=self.group.layout, **size, **load, **site.settings)
+            return serve(self.model, layout=self.group.layout, formula=True, **size, **load, **site.settings)
         load = {"concurrency": self.concurrency} if d.rate is None else {"rate": d.rate}
         first = self.prefill.site
         apart = {"prefill_on": first.on, "prefill_engine": first.engine} if first != site else {}

@@ -128,7 +128,7 @@ def _server(model: Model, site: Site, degrees: Degrees, demand: Demand) -> Serve
 
 def _served(space: Space, site: Site, demand: Demand, degrees: Degrees, **load: Array) -> Any:
     asked: dict[str, Any] = {"input": demand.input, "output": demand.output, "prefix": demand.prefix, **load}
-    return serve(space.model, layout=degrees.layout(1), **asked, **site.settings)
+    return serve(space.model, layout=degrees.layout(1), formula=True, **asked, **site.settings)
 
 
 def _freely(

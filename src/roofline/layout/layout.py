@@ -269,7 +269,7 @@ def _pair(word: str) -> tuple[str, Any]:
         return name, float(text)
     if name == "stages":
         parts = text.split("+")
-        if not all(p.isdigit() for p in parts):
+        if not all(re.fullmatch(r"\d{1,9}", p) for p in parts):
             raise InputError("layout.stages", text, "layers of each stage, as in 20+22+20")
         return name, tuple(int(p) for p in parts)
     if not re.fullmatch(r"\d{1,9}", text):

@@ -16,8 +16,11 @@ from typing import Any
 
 from roofline.frozen import frozen, frozen_tree
 from roofline.machine.files import Tables, one_table, only_known, plain_name
+from roofline.model.checks import names_a_file
 from roofline.model.errors import InputError, nearest, not_one_of
 
+SMALLEST, LARGEST_FIGURE = 1e-12, 1e24
+"""No figure of a machine, in any unit of its file, lies beyond these; products of them are finite."""
 CATALOG = Path(__file__).with_name("catalog")
 FORMATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "int8", "fp4", "int4")
 KINDS = ("gpu", "tpu", "npu", "cpu", "pim", "wafer")
@@ -250,9 +253,11 @@ def _entry(key: str, entry: Mapping[str, Any], names: Iterable[str]) -> dict[str
 
 
 def _positive(key: str, value: object, zero: bool = False) -> float:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or value < 0 or (value == 0 and not zero):  # type: ignore[operator]
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 <= value < math.inf or (value == 0 and not zero):  # type: ignore[operator]
         raise InputError(key, value, "a positive number")
+    if value and not SMALLEST <= value <= LARGEST_FIGURE:  # type: ignore[operator]
+        raise InputError(key, value, f"a positive number from {SMALLEST:g} to {LARGEST_FIGURE:g}")
     return float(value)  # type: ignore[arg-type]
 
 
@@ -296,7 +301,7 @@ def chip_named(spec: str | os.PathLike[str] | Chip) -> Chip:
         if "=" in spec:
             return _from_figures(spec)
     path = Path(spec)
-    if path.suffix == ".toml" or path.is_file():
+    if path.suffix == ".toml" or names_a_file(path):
         return chip_from(*one_table("chip", path))
     raise InputError(
         "chip", spec, "a chip of the catalog, a .toml file or peak=…,bw=…", nearest(plain_name(str(spec)), _names())

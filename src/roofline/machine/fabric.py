@@ -18,6 +18,7 @@ from typing import Any
 
 from roofline.machine.chip import Chip, chip_id, chip_named, chips
 from roofline.machine.files import Tables, one_table, only_known, plain_name
+from roofline.model.checks import names_a_file
 from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.maths import ceil_div
 
@@ -304,7 +305,7 @@ def is_cluster(spec: object) -> bool:
     if text in _names() or _counted(text):
         return True
     path = Path(spec)
-    if path.suffix != ".toml" or not path.is_file():
+    if path.suffix != ".toml" or not names_a_file(path):
         return False
     table = one_table("machine", path)[1]
     return isinstance(table, Mapping) and "levels" in table
@@ -324,7 +325,7 @@ def cluster_named(spec: str | os.PathLike[str] | Chip | Cluster) -> Cluster:
     if text in _names():
         return clusters()[_names()[text]]
     path = Path(spec)
-    if path.suffix == ".toml" or path.is_file():
+    if path.suffix == ".toml" or names_a_file(path):
         return cluster_from(*one_table("cluster", path))
     count, rest = _counted(text) or (1, text)
     if count < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from numbers import Real
 from operator import index
+from pathlib import Path
 from typing import overload
 
 import numpy as np
@@ -47,6 +48,14 @@ def count(field: str, value: Count, least: int = 0) -> Count:
             array = array.astype(np.int64)
         return array if array.ndim else int(array)
     raise InputError(field, value, f"a whole number from {least}")
+
+
+def names_a_file(path: Path) -> bool:
+    """Whether a regular file has that name; text that cannot be a name, too long or with a null byte, is none's."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def integer(value: object) -> int | None:

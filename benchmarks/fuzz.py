@@ -1,0 +1,372 @@
+"""What every reader makes of files that somebody changed: it reads them, or says why not in one line.
+
+`python benchmarks/fuzz.py [COUNT] [SEED]` changes small valid files of every kind at random, byte by byte and value by
+value, and reads them: configs, indexes and headers of checkpoints, chips, clusters, measurements, traces, lengths,
+tables, and the words that options take. Whatever ends otherwise than with a result or an InputError of one printable
+line of at most 160 characters, takes more than a second or 500 MB, or leaves a file anywhere, is a fault: listed, and
+exit 1.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import re
+import resource
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from time import process_time
+from types import FrameType
+from typing import Any
+
+from roofline.simulate.arrivals import arrivals_named
+from roofline.simulate.lengths import lengths_named
+from roofline.simulate.traces import Trace
+
+from roofline.accuracy.accuracy import SAMPLE, accuracy
+from roofline.compat.llm_para import read_csv
+from roofline.layout.layout import layout_named
+from roofline.machine.chip import chip_named
+from roofline.machine.engine import engine_named
+from roofline.machine.fabric import cluster_named
+from roofline.model.errors import InputError, error_line
+from roofline.model.load import catalog_config, load
+
+SLOWEST = 1.0
+"""Seconds of the processor that an input may take."""
+LARGEST = 500 * 10**6
+"""Bytes that it may take beyond what the readers take that are loaded."""
+STUCK = 20
+"""Seconds after which a reader is stopped."""
+WIDEST = 160
+Fill = Callable[[Path, Callable[[bytes], bytes]], Any]
+"""A folder, and what changes a file's bytes → what the reader makes of it."""
+
+
+@dataclass(frozen=True)
+class FuzzTrial:
+    """An input that was read. outcome: `read`, `refused`, or what went wrong; `said`: the line."""
+
+    reader: str
+    number: int
+    outcome: str
+    said: str
+    seconds: float
+
+
+# -- valid files ---------------------------------------------------------------------------------------------------
+CHIP = """[mine]
+name = "Mine"
+vendor = "acme"
+generation = "hopper"
+[mine.peak]
+bf16 = 989.4
+fp8 = 1978.9
+[mine.memory]
+bandwidth_gbs = 3350
+capacity_gb = 80
+"""
+CLUSTER = """[pod]
+name = "Pod"
+chip = "h100-sxm"
+levels = [
+    { name = "node", size = 8, kind = "switch" },
+    { name = "pod", size = 4, bandwidth_gbs = 50, kind = "network" },
+]
+source = "a data sheet"
+date = "2024-01"
+"""
+ROWS = "time,input,output,prefix,shared\n" + "".join(
+    f"{i / 4},{100 + i},{10 + i},p{i % 3},{i % 3 * 16}\n" for i in range(40)
+)
+LINES = "".join(f'{{"time": {i / 4}, "input": {100 + i}, "output": {10 + i}}}\n' for i in range(40))
+TABLE = "step,op,flops,bytes\n" + "".join(f"prefill,op{i},{1000 + i},{10 + i}\n" for i in range(20))
+CONFIGS = ("meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "openai-community/gpt2", "Qwen/Qwen3-0.6B")
+WORDS = (
+    "vllm(max_num_seqs=128)", "peak=1000T,bw=4.8T,mem=141G", "like=h100-sxm,bw=4.8T", "8xh100-sxm",
+    "tp=8,pp=4,dp=2,stages=20+22+22", "weights=fp8,o_proj=bf16,model.layers.0.*=int4-g32", "lognormal(1024,0.8)",
+    "uniform(100,2000)", "gamma(2.5,3)", "closed(32,1s,2s)", "sglang(mem_fraction_static=0.8)",
+)  # fmt: skip
+
+
+@cache
+def _parquet() -> bytes:
+    import polars
+
+    content = io.BytesIO()
+    columns = {"time": [i / 4 for i in range(40)], "input": list(range(100, 140)), "output": list(range(10, 50))}
+    polars.DataFrame(columns).write_parquet(content)
+    return content.getvalue()
+
+
+def _header() -> bytes:
+    shapes = {"model.embed_tokens.weight": [64, 8], "model.norm.weight": [8], "lm_head.weight": [64, 8]}
+    header, end = dict[str, Any](), 0
+    for name, shape in shapes.items():
+        size = 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [end, end + size]}
+        end += size
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(end)
+
+
+def _written(name: str, content: str | bytes, read: Callable[[Path], Any]) -> Fill:
+    """A reader of one file of that name."""
+    valid = content.encode() if isinstance(content, str) else content
+
+    def fill(folder: Path, change: Callable[[bytes], bytes]) -> Any:
+        (folder / name).write_bytes(change(valid))
+        return read(folder / name)
+
+    return fill
+
+
+def _checkpoint(changed: str) -> Fill:
+    """A checkpoint of a folder, one of whose files is changed."""
+    index = {"metadata": {}, "weight_map": {"model.norm.weight": "model-1.safetensors"}}
+    config = {**catalog_config("Qwen/Qwen3-0.6B"), "num_hidden_layers": 1}
+    files = {"config.json": json.dumps(config).encode()}
+    if changed == "model.safetensors":
+        files[changed] = _header()
+    else:
+        files["model.safetensors.index.json"] = json.dumps(index).encode()
+        files["model-1.safetensors"] = _header()
+
+    def fill(folder: Path, change: Callable[[bytes], bytes]) -> Any:
+        for name, content in files.items():
+            (folder / name).write_bytes(change(content) if name == changed else content)
+        return load(folder, headers=True)
+
+    return fill
+
+
+def _drained(path: Path) -> int:
+    return sum(len(block.input) for block in Trace(path).blocks())
+
+
+def _spelled(words: str) -> Fill:
+    """The words of an option, by everyone who may be meant."""
+
+    def fill(folder: Path, change: Callable[[bytes], bytes]) -> Any:
+        text = change(words.encode()).decode("utf-8", "surrogateescape")
+        refused: list[InputError] = []
+        for read in (engine_named, chip_named, cluster_named, layout_named, lengths_named, arrivals_named):
+            try:
+                read(text)
+            except InputError as error:
+                refused.append(error)
+        longest = max(refused, key=lambda e: len(str(e)), default=None)
+        if longest is not None and len(refused) == 6:
+            raise longest
+
+    return fill
+
+
+def readers() -> Mapping[str, Fill]:
+    """Every reader with a small valid input of its own."""
+    configs = {f"config {name}": _written("config.json", json.dumps(catalog_config(name)), load) for name in CONFIGS}
+    return {
+        **configs,
+        "index": _checkpoint("model.safetensors.index.json"), "header": _checkpoint("model.safetensors"),
+        "chip": _written("chip.toml", CHIP, chip_named), "cluster": _written("pod.toml", CLUSTER, cluster_named),
+        "accuracy": _written("measured.csv", Path(SAMPLE).read_bytes(), accuracy),
+        "trace csv": _written("trace.csv", ROWS, _drained), "trace jsonl": _written("trace.jsonl", LINES, _drained),
+        "trace parquet": _written("trace.parquet", _parquet(), _drained),
+        "lengths": _written("lengths.csv", ROWS, lambda path: lengths_named(f"file({path},input)")),
+        "table": _written("table.csv", TABLE, read_csv),
+        **{f"words {i}": _spelled(words) for i, words in enumerate(WORDS)},
+    }  # fmt: skip
+
+
+# -- changes -------------------------------------------------------------------------------------------------------
+SPLICED = (
+    b"-1", b"0", b"1e400", b"-1e-300", b"9" * 120, b"9" * 5000, b"NaN", b"-Infinity", b"null", b"true", b"[]", b"{}",
+    b"[" * 400, b"{\"a\":" * 400, b'""', b"\x00", b"\x1b[31m", b"\xff\xfe", b"\xef\xbb\xbf", b"\r\n", b"\n\n", b",",
+    b'"', b"'", b"=", b"\t", b"../../../etc/passwd", b"%s%n", b"a" * 3000, b"a." * 2000, "\u202e".encode(),
+    "\u0661".encode(), b"\xed\xa0\x80", b"1.5", b"(", b")" * 50, b"*", b"x" * 70000, b"(" * 3000, b"1_000", b"0x10",
+)  # fmt: skip
+"""Pieces that readers stumble over."""
+
+
+def changed(content: bytes, draw: random.Random) -> bytes:
+    """Some bytes with one to four changes."""
+    for _ in range(draw.choice((1, 1, 1, 2, 4))):
+        content = draw.choice(CHANGES)(content, draw)
+    return content
+
+
+def _flip(content: bytes, draw: random.Random) -> bytes:
+    if not content:
+        return content
+    at = draw.randrange(len(content))
+    return content[:at] + bytes([draw.randrange(256)]) + content[at + 1 :]
+
+
+def _cut(content: bytes, draw: random.Random) -> bytes:
+    start, end = sorted(draw.randrange(len(content) + 1) for _ in range(2))
+    return content[:start] if draw.random() < 0.3 else content[:start] + content[min(end, start + 40) :]
+
+
+def _repeat(content: bytes, draw: random.Random) -> bytes:
+    start = draw.randrange(len(content) + 1)
+    piece = content[start : start + draw.randrange(1, 60)]
+    return content[:start] + piece * draw.choice((2, 3, 200)) + content[start:]
+
+
+def _splice(content: bytes, draw: random.Random) -> bytes:
+    at = draw.randrange(len(content) + 1)
+    return content[:at] + draw.choice(SPLICED) + content[at:]
+
+
+def _value(content: bytes, draw: random.Random) -> bytes:
+    """Another value in the place of a number or a word."""
+    return _replaced(content, rb'"[^"\n]*"|[\w.+-]+', lambda old: draw.choice(SPLICED), draw)
+
+
+NUMBERS = (
+    b"0", b"1", b"-1", b"2", b"3", b"7", b"1.5", b"0.001", b"1e300", b"1e-300", b"1e-320", b"65536", b"1000000007",
+    b"9007199254740993", b"9223372036854775808", b"1" + 30 * b"0", b"1" + 400 * b"0", b"nan", b"inf",
+)  # fmt: skip
+
+
+def _number(content: bytes, draw: random.Random) -> bytes:
+    """Another number in the place of one."""
+    return _replaced(content, rb"(?<![\w.])-?\d[\d.]*(e-?\d+)?", lambda old: draw.choice(NUMBERS), draw)
+
+
+def _quoted(content: bytes, draw: random.Random) -> bytes:
+    """Another text between quotes, hostile, empty, or one of the same file."""
+    texts = re.findall(rb'"[^"\n]*"', content[: 2**16]) or [b'""']
+    hostile = [b'"%s"' % t for t in (b"", b"<script>", b"=1+1", b"\\u001b[31m", b"\\u202e", 300 * b"x", b"..", b"a b")]
+    return _replaced(content, rb'"[^"\n]*"', lambda old: draw.choice(hostile + texts), draw)
+
+
+def _line(content: bytes, draw: random.Random) -> bytes:
+    """A line left out, twice, or at another place; of a file of one line a part between commas."""
+    sign = b"\n" if content.count(b"\n") > 3 else b","
+    lines = content.split(sign)
+    at, other = draw.randrange(len(lines)), draw.randrange(len(lines))
+    line = lines[at]
+    if draw.random() < 0.5:
+        del lines[at]
+    if draw.random() < 0.5:
+        lines.insert(other, line)
+    return sign.join(lines)
+
+
+def _replaced(content: bytes, pattern: bytes, new: Callable[[bytes], bytes], draw: random.Random) -> bytes:
+    places = list(re.finditer(pattern, content[: 2**16]))
+    if not places:
+        return content
+    place = draw.choice(places)
+    return content[: place.start()] + new(place[0]) + content[place.end() :]
+
+
+CHANGES = (_flip, _cut, _repeat, _splice, _value, _value, _number, _number, _number, _quoted, _quoted, _line, _line)
+
+
+# -- trials --------------------------------------------------------------------------------------------------------
+class _StuckError(Exception):
+    pass
+
+
+@contextmanager
+def _stopped(seconds: int) -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _StuckError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _peak() -> int:
+    """The most bytes that this process had in memory so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def trials(count: int, seed: int) -> Iterator[FuzzTrial]:
+    """So many inputs, over all readers in turn, each in a folder of its own that is looked at afterwards."""
+    known = readers()
+    with tempfile.TemporaryDirectory() as place:
+        root, home = Path(place) / "work", os.getcwd()
+        (root / "in").mkdir(parents=True)
+        os.chdir(root)
+        try:
+            for reader, fill in known.items():  # loads what readers load, once
+                trial = _read(reader, -1, root / "in", fill, bytes)
+                if trial.outcome != "read" and not reader.startswith("words"):
+                    raise AssertionError(f"{reader}: {trial.outcome}: {trial.said}")
+            for number in range(count):
+                reader = list(known)[number % len(known)]
+                draw = random.Random(f"{seed} {number}")
+                yield _read(reader, number, root / "in", known[reader], lambda content, d=draw: changed(content, d))  # type: ignore[misc]
+        finally:
+            os.chdir(home)
+
+
+def tried(reader: str, place: Path, change: Callable[[bytes], bytes]) -> FuzzTrial:
+    """What a reader makes of its valid input changed in that way, in a new folder within `place`."""
+    folder = place / "work" / "in"
+    folder.mkdir(parents=True)
+    return _read(reader, 0, folder, readers()[reader], change)
+
+
+def _read(reader: str, number: int, folder: Path, fill: Fill, change: Callable[[bytes], bytes]) -> FuzzTrial:
+    before, start = _peak(), process_time()
+    try:
+        with _stopped(STUCK):
+            fill(folder, change)
+        outcome, said = "read", ""
+    except InputError as error:
+        outcome, said = "refused", error_line(error, WIDEST - len("roofline: "))
+        if not said.isprintable() or len(said) > WIDEST - len("roofline: "):
+            outcome = "no line"
+    except _StuckError:
+        outcome, said = "stuck", f"{STUCK} s"
+    except Exception as error:
+        outcome, said = f"{type(error).__name__}", str(error)[:200]
+    seconds = process_time() - start
+    if outcome in ("read", "refused"):
+        if seconds > SLOWEST:
+            outcome = "slow"
+        elif _peak() - before > LARGEST:
+            outcome = "large"
+        elif {p.name for p in folder.parent.iterdir()} != {"in"} or any(p.is_dir() for p in folder.iterdir()):
+            outcome = "files"
+    for path in folder.iterdir():
+        path.unlink()
+    return FuzzTrial(reader, number, outcome, said, seconds)
+
+
+def main(count: int = 10_000, seed: int = 1) -> int:
+    """Runs the trials, prints how they ended and lists the faults; 1 where there are any."""
+    ended, faults, slowest = Counter[tuple[str, str]](), list[FuzzTrial](), 0.0
+    for trial in trials(count, seed):
+        ended[trial.reader.split(" ", 1)[0], trial.outcome] += 1
+        slowest = max(slowest, trial.seconds)
+        if trial.outcome not in ("read", "refused"):
+            faults.append(trial)
+    for (reader, outcome), number in sorted(ended.items()):
+        print(f"{reader:10} {outcome:20} {number}")
+    print(f"slowest {slowest:.2f} s, most memory {_peak() / 1e6:.0f} MB")
+    for trial in faults[:40]:
+        print(f"{trial.reader} {trial.number}: {trial.outcome}: {trial.said} ({trial.seconds:.2f} s)")
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:3])))
