@@ -64,8 +64,8 @@ def _short(value: object) -> str:
 def error_line(error: InputError, most: int = WIDEST_LINE) -> str:
     """The error in one line of at most `most` characters.
 
-    Where it is longer the value is shortened first, then what was expected, the nearest choices and the field, each to
-    what the others leave it but to no less than a few words.
+    Where it is longer the value is shortened first, then the field, of which the end is kept, what was expected and the
+    nearest choices, each to what the others leave it but to no less than a few words.
     """
     if len(str(error)) <= most and str(error).isprintable():
         return str(error)
@@ -77,9 +77,10 @@ def error_line(error: InputError, most: int = WIDEST_LINE) -> str:
         return most - signs - sum(map(len, others))
 
     value = shortened(value, max(SHORTEST, room(field, expected, near)))
+    field = shortened(field[::-1], max(2 * SHORTEST, room(expected, value, near)))[::-1]
     expected = shortened(expected, max(SHORTEST, room(field, value, near)))
     near = shortened(near, max(SHORTEST, room(field, expected, value)))
-    field = shortened(field, max(SHORTEST, room(expected, value, near)))
+    field = shortened(field[::-1], max(SHORTEST, room(expected, value, near)))[::-1]
     hint = f"; nearest: {near}" if near else ""
     return f"{field}: expected {expected}, got {value}{hint}"
 
