@@ -151,11 +151,24 @@ def at_concurrency(r: TableRow) -> tuple[float, Simulation]:
     most = out if drawn else 6 * out // 5
     prompts, answers = f"uniform({-(-4 * new // 5)},{new})" if drawn else new, f"uniform({-(-4 * out // 5)},{most})"
     requests = min(max(ROUNDS * run.concurrency, FEWEST), MOST)
+    settings = run.settings()
+    if drawn and settings["engine"] == "trtllm":
+        settings["engine"] = f"trtllm(max_num_tokens={step_tokens(r.text('model'), new, run.concurrency)})"
     s = simulate(
         run.model, input=prompts, output=answers, concurrency=run.concurrency,
-        extent=Extent(requests=requests, warmup=0), **run.settings(),
+        extent=Extent(requests=requests, warmup=0), **settings,
     )  # fmt: skip
     return run.seconds, s
+
+
+def step_tokens(model: str, prompt: int, concurrency: int) -> int:
+    """`max_num_tokens` of InferenceMAX's servers of TensorRT-LLM: a prompt beside all decodes.
+
+    Of gpt-oss 20,000, else prompt + concurrency + 64 in whole 64s, at least the default (InferenceMAX/InferenceMAX,
+    benchmarks/gptoss_fp4_b200_trt_slurm.sh, dsr1_fp8_h200_trt_slurm.sh). With the default, 8,192, no prompt of 8,192
+    would begin before all decodes have ended.
+    """
+    return 20_000 if "gpt-oss" in model else max(8192, (prompt + concurrency + 127) // 64 * 64)
 
 
 def ttft(folder: Path, everything: bool) -> Part:

@@ -22,6 +22,7 @@ TRAFFIC = {"input": "uniform(20,200)", "output": "uniform(1,60)", "concurrency":
 STREAMS: dict[str, dict[str, Any]] = {
     "one pool": {**SMALL, **TRAFFIC},
     "two pools": {**SMALL, **TRAFFIC, "prefill": rl.PrefillPool("2xh100-sxm", layout="dp=2")},
+    "shared experts": {**SMALL, **TRAFFIC, "model": "Qwen/Qwen3-30B-A3B", "on": "2xh100-sxm", "layout": "dp=2,ep=2"},
 }
 WHEN = ("before", "half", "after")
 
@@ -59,7 +60,7 @@ def simulated(path: Path, stream: str) -> dict[str, Any]:
     """A run from its start, or from what a killed one kept, to its end."""
     file = RequestFile(path)
     try:
-        answer = rl.simulate(LLAMA, written=file, **STREAMS[stream])
+        answer = rl.simulate(**{"model": LLAMA, **STREAMS[stream]}, written=file)
         file.finish()
     finally:
         if file.lock.file is not None:

@@ -52,7 +52,7 @@ class Replica:
     running sequences hold, `rate` what a step adds to it. `bending`: sequences that reach the length from which they
     take less a token, by the step. `finals`: the tokens that those that decode will have in the end, `expected` the
     share of those to come for which room is kept. `joined`: those whose caches came from elsewhere and that decode for
-    the first time in the next step.
+    the first time in the next step. `together`: advances all replicas that step together with this one.
     """
 
     times: StepTimes
@@ -76,6 +76,7 @@ class Replica:
         self.bending: list[tuple[int, int, Request]] = []
         self.joined: list[Request] = []
         self.finals, self.expected = 0, self.policy.expects
+        self.together: Callable[[float], None] | None = None
 
     # -- from outside ----------------------------------------------------------------------------------------------
     @property
@@ -96,16 +97,37 @@ class Replica:
         self.waiting.append(request)
 
     def advance(self, until: float) -> None:
-        """All steps that begin before a time, or before the `horizon` that those told of an end have set."""
+        """All steps that begin before a time, or before the `horizon` that those told of an end have set.
+
+        Of a replica that steps together with others, theirs too.
+        """
         self.horizon = until
+        if self.together is not None:
+            self.together(until)
+            return
         while self.clock < self.horizon and (self.filling or self.ending or self.waiting):
-            chunks = self._chosen()
+            chunks = self.chunks()
             if chunks:
-                self._compute(chunks)
-            else:
-                self._decode(self.horizon)
+                self.compute(chunks, self.mixed_seconds(chunks))
+                continue
+            number, seconds = self.alone(self.horizon)
+            if number:
+                self.decode(number, seconds)
 
     # -- a step with prompts ---------------------------------------------------------------------------------------
+    def chunks(self) -> list[tuple[Request, int]]:
+        """The chunks of the next step, for which the memory has room; none where it is one of decodes alone.
+
+        Some of those that run may lose their places for them.
+        """
+        while chunks := self._chosen():
+            while self.running > 1 and self.policy.mixes and self.full + self._adding(chunks) > 1.0 + ROUNDING:
+                last = self._preempt()
+                chunks = [(r, n) for r, n in chunks if r is not last]
+            if chunks:
+                break
+        return chunks
+
     def _chosen(self) -> list[tuple[Request, int]]:
         """The chunks of the next step: of prompts begun, then of those that wait, while tokens and memory last."""
         policy, width = self.policy, self.policy.width
@@ -198,17 +220,18 @@ class Replica:
         own = self.room.held(tokens)
         return own - self.prefixes.share(request.pinned) if request.pinned else own
 
-    def _compute(self, chunks: list[tuple[Request, int]]) -> None:
-        policy = self.policy
-        while self.running > 1 and policy.mixes and self.full + self._adding(chunks) > 1.0 + ROUNDING:
-            last = self._preempt()
-            chunks = [(r, n) for r, n in chunks if r is not last]
-        if not chunks:
-            return
-        decodes = len(self.ending) if policy.mixes else 0
+    def mixed_seconds(self, chunks: list[tuple[Request, int]]) -> float:
+        """Seconds of a step of these chunks, and of all decodes where they share it."""
+        decodes = len(self.ending) if self.policy.mixes else 0
         context = self.tokens / decodes if decodes else 0.0
+        return self.times.mixed([(r.computed, n) for r, n in chunks], decodes, context)
+
+    def compute(self, chunks: list[tuple[Request, int]], seconds: float) -> None:
+        """A step of these chunks that lasts so long."""
+        policy = self.policy
+        decodes = len(self.ending) if policy.mixes else 0
         start, state = self.clock, self._state()
-        self.clock += self.times.mixed([(r.computed, n) for r, n in chunks], decodes, context)
+        self.clock += seconds
         self.scheduled = start if policy.ahead else self.clock
         self.watcher.prompts(start, self.clock, max(0, decodes - len(self.joined)), bool(self.ending), state)
         for request, tokens in chunks:
@@ -275,8 +298,11 @@ class Replica:
         return request.input + request.output - 1 - (request.ends - self.decoded) * request.growth
 
     # -- steps of decodes alone ------------------------------------------------------------------------------------
-    def _decode(self, until: float) -> None:
-        """A row of decode steps: to the next end, to the first that begins at `until` or later, or to a full memory."""
+    def alone(self, until: float) -> tuple[int, float]:
+        """How many steps of decodes alone follow, and their seconds; none where one loses its place instead.
+
+        They end at the next end of a request, before the first that begins at a time or later, and at a full memory.
+        """
         decodes = len(self.ending)
         if not decodes:
             raise AssertionError("a request that no memory holds")  # `room_of` refuses those
@@ -291,15 +317,27 @@ class Replica:
             if number <= 0:
                 if self.running > 1:
                     self._preempt()
-                    return
+                    return 0, 0.0
                 number = 1
         seconds = row.steps(context, number, growth)
         if self.clock + seconds > until:
             number = min(number, row.number(context, until - self.clock, growth))
             seconds = row.steps(context, number, growth)
-        start = self.clock
+        return number, seconds
+
+    def row_seconds(self, number: int) -> tuple[float, float]:
+        """Seconds of so many steps of decodes alone, and of the last of them."""
+        decodes = len(self.ending)
+        row, growth, context = self.times.row(decodes), self.growing / decodes, self.tokens / decodes
+        return row.steps(context, number, growth), row.step(context + growth * (number - 1))
+
+    def decode(self, number: int, seconds: float, last: float | None = None) -> None:
+        """So many steps of decodes alone, which last so long together; `last`: the last one, its own where None."""
+        decodes, start = len(self.ending), self.clock
         self.clock += seconds
-        self.scheduled = self.clock - row.step(context + growth * (number - 1)) if self.policy.ahead else self.clock
+        self.scheduled = self.clock
+        if self.policy.ahead:
+            self.scheduled -= self.row_seconds(number)[1] if last is None else last
         self.watcher.steps(start, self.clock, number, decodes - len(self.joined), self._state())
         self._pass(number)
         self._evict()

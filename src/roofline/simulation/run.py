@@ -210,6 +210,8 @@ def run_closed(
             break
         for replica in replicas:
             replica.advance(inf if following is None else following[0])
+            if replica.together is not None and coming and coming[0] is not following:
+                break  # to go on with the others would take this one beyond what it has brought about
         if coming and coming[0] is following:
             request = heappop(coming)[2]
             replicas[request.source % len(replicas)].receive(request)

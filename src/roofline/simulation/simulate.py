@@ -18,6 +18,7 @@ from roofline.model.load import model_of
 from roofline.simulation.arrivals import Closed, arrivals_named
 from roofline.simulation.checkpoint import Ledger, digest_of, restore, state_of
 from roofline.simulation.lengths import lengths_named
+from roofline.simulation.lockstep import join, sharing
 from roofline.simulation.policy import Room, policy_of, room_of
 from roofline.simulation.pooled import (
     Handover,
@@ -111,10 +112,8 @@ def simulate(
     for each request that counts, in the order in which they are done; where it is a `Ledger`, a simulation that was
     killed goes on from what it kept. `progress` is given the number of those done.
     The same seed gives the same answer.
-    Each replica steps by itself, also where the experts of several (`ep` over `dp`) are shared and an exchange makes
-    them step together: its steps are then those of a deployment whose other replicas hold as much as it does, which is
-    so on average, and which a router that evens out loads comes near to. A step of the busiest replica is none of the
-    others'.
+    Replicas that share experts (`ep` over `dp`) step together, as long as the slowest of them takes; others each step
+    by themselves.
     Raises InputError for what is not understood, lengths beyond the model's context, and a memory that does not hold
     one request, then a `NoRoomError`.
     """
@@ -270,7 +269,9 @@ class SimulationRun:
         times = step_times(asked.plan, policy.tokens, policy.running, self.longest, width, draft)
         steps_of = decodes_of if drafting is None else drafting.steps_of(self.extent.seed)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
-        return [Replica(times, policy, room, watch, steps_of, block) for watch in watches]
+        replicas = [Replica(times, policy, room, watch, steps_of, block) for watch in watches]
+        join(replicas, sharing(asked.layout), groups)
+        return replicas
 
     def _pools(self, travel: Travel, decodes: list[Replica], recorder: Recorder, position: Position) -> TwoPools:
         """Both pools; those that prefill hold prompts alone."""
@@ -284,6 +285,7 @@ class SimulationRun:
             watch = Handover(recorder, travel, deliveries)
             watch.replica = Replica(times, policy, room, watch, decodes_of, block)
             prefills.append(watch.replica)
+        join(prefills, sharing(first.layout), groups)
         return TwoPools(first, prefills, decodes, deliveries, recorder, self.router, position)
 
     def _prefilling(self, pools: TwoPools) -> tuple[object, ...]:

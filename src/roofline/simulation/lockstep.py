@@ -1,0 +1,89 @@
+"""Replicas that step together, because they share experts.
+
+Where attention is data-parallel and the experts of several replicas lie on all of their chips, each layer's exchange
+needs every rank. So they begin a step together, and it lasts as long as that of the slowest: engines give all ranks as
+many tokens as the fullest has, and a rank without requests runs a step of nothing (vllm/v1/worker/dp_utils.py and
+DPEngineCoreProc.run_busy_loop of vllm/v1/engine/core.py; SGLang, python/sglang/srt/managers/scheduler_dp_attn_mixin.py;
+TensorRT-LLM's attention data parallelism). A replica's step is that of a deployment whose others do the same as it
+does, which the slowest one's is once they are filled up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roofline.layout.layout import Layout
+from roofline.simulation.replica import Replica
+
+
+def sharing(layout: Layout) -> int:
+    """Of the replicas of a layout, how many share experts, and so step together; 1 where each has its own.
+
+    ep · etp chips hold each expert once, tp · cp are a replica's.
+    """
+    if layout.ep == 1:
+        return 1
+    return max(1, int(layout.ep * layout.expert_tp) // int(layout.tp * layout.cp))
+
+
+def join(replicas: Sequence[Replica], size: int, groups: int) -> None:
+    """Lets so many replicas after one another step together, each with those that take the same turn of a pipeline."""
+    if size == 1:
+        return
+    for turn in range(groups):
+        ranks = replicas[turn::groups]
+        for first in range(0, len(ranks), size):
+            together = LockStep(ranks[first : first + size])
+            for replica in together.replicas:
+                replica.together = together.advance
+
+
+@dataclass(frozen=True, eq=False)
+class LockStep:
+    """Replicas that step together. Their clocks are alike after every step."""
+
+    replicas: Sequence[Replica]
+
+    def advance(self, until: float) -> None:
+        """All steps that begin before a time, or before the `horizon` that those told of an end have set of any."""
+        for replica in self.replicas:
+            replica.horizon = until
+        while True:
+            busy = [r for r in self.replicas if r.present]
+            if not busy:
+                return
+            running = [r for r in busy if r.running]
+            clock = max(r.clock for r in running) if running else min(max(r.clock, r.waiting[0].ready) for r in busy)
+            if clock >= min(r.horizon for r in self.replicas):
+                return
+            for replica in self.replicas:
+                replica.clock = clock
+            self._step([r for r in busy if r.running or r.waiting[0].ready <= clock], clock)
+
+    def _step(self, busy: list[Replica], clock: float) -> None:
+        """A step with prompts of any, or a row of steps of decodes alone."""
+        chunks = {i: chosen for i, replica in enumerate(busy) if (chosen := replica.chunks())}
+        if chunks:
+            decoding = [i for i, r in enumerate(busy) if i not in chunks and r.ending]
+            alone = {i: busy[i].alone(clock) for i in decoding}  # one step, where memory has room for it
+            seconds = max(
+                *(busy[i].mixed_seconds(chosen) for i, chosen in chunks.items()), 0.0,
+                *(busy[i].row_seconds(1)[0] for i, (number, _) in alone.items() if number),
+            )  # fmt: skip
+            for i, chosen in chunks.items():
+                busy[i].compute(chosen, seconds)
+            for i, (number, _) in alone.items():
+                if number:
+                    busy[i].decode(1, seconds, seconds)
+        else:
+            horizon = min(r.horizon for r in self.replicas)
+            number = min(replica.alone(horizon)[0] for replica in busy)
+            if not number:
+                return
+            rows = [replica.row_seconds(number) for replica in busy]
+            seconds, last = (max(values) for values in zip(*rows, strict=True))
+            for replica in busy:
+                replica.decode(number, seconds, last)
+        for replica in self.replicas:  # those that did nothing were there all the same
+            replica.clock = max(replica.clock, clock + seconds)

@@ -1,0 +1,137 @@
+"""Replicas that share experts: they step together, as long as the slowest takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.layout.layout import layout_named
+from roofline.simulation.lockstep import join, sharing
+from roofline.simulation.policy import Policy, Room
+from roofline.simulation.recorder import Objective, Recorder, Watch
+from roofline.simulation.replica import Replica
+from roofline.simulation.request import Request
+from roofline.simulation.steps import Decodes
+
+
+class Rule:
+    """Steps of 0.5 s + 0.25 a prompt token + 0.125 a decode, whatever the contexts."""
+
+    def mixed(self, chunks: Sequence[tuple[int, int]], decodes: int, context: float) -> float:
+        return 0.5 + 0.25 * sum(n for _, n in chunks) + 0.125 * decodes
+
+    def row(self, decodes: int) -> Decodes:
+        seconds = 0.5 + 0.125 * decodes
+        return Decodes([0.0, 1e9], [seconds, seconds], [0.0, seconds * 1e9])
+
+
+def ranks(number: int, policy: Policy, room: Room) -> tuple[list[Replica], Recorder]:
+    recorder = Recorder(0, inf, Objective(), start=0.0)
+    times: Any = Rule()
+    return [Replica(times, policy, room, Watch(recorder, i), lambda r: r.left) for i in range(number)], recorder
+
+
+@pytest.mark.parametrize(
+    ("layout", "size"),
+    [
+        ("dp=8,ep=8", 8),
+        ("tp=2,dp=8,ep=16", 8),
+        ("tp=2,dp=8,ep=4", 2),
+        ("tp=8,ep=8", 1),
+        ("dp=8", 1),
+        ("tp=8,dp=2", 1),
+    ],
+)
+def test_who_shares_experts(layout: str, size: int) -> None:
+    assert sharing(layout_named(layout)) == size
+
+
+def test_two_ranks_by_hand() -> None:
+    """A: 4 tokens in, 4 out, at 0. B: 8 in, 2 out, at 1.
+
+    0 to 1.5: A's prompt, B idle. 1.5 to 4: B's prompt of 2.5 s, with it A's second token. 4 to 4.625: both decode, and
+    B ends. 4.625 to 5.25: A's last token. Alone A would end at 1.5 + 3 · 0.625 = 3.375, B at 1 + 2.5 + 0.625 = 4.125.
+    """
+    for together, ends in ((True, (5.25, 4.625)), (False, (3.375, 4.125))):
+        both, recorder = ranks(2, Policy(64, 8), Room(0.0, 0.0))
+        join(both, 2 if together else 1, 1)
+        a, b = Request(0, 0.0, 0.0, 4, 4), Request(1, 1.0, 1.0, 8, 2)
+        both[0].receive(a)
+        both[1].advance(1.0)
+        both[1].receive(b)
+        for replica in both:
+            replica.advance(inf)
+        assert (a.finished, b.finished) == ends
+        assert recorder.counted == 2
+        assert not together or b.begun == 1.5
+
+
+def test_ranks_that_have_the_same_step_as_one() -> None:
+    """Two ranks with the same requests: all times are those of each alone."""
+    times = []
+    for together in (True, False):
+        both, _ = ranks(2, Policy(16, 4), Room(0.0, 1 / 60))
+        join(both, 2 if together else 1, 1)
+        requests = [Request(i, t := 1.7 * (i // 2), t, 9 + i // 2 % 5, 1 + 3 * (i // 2) % 11) for i in range(40)]
+        for request in requests:
+            for replica in both:
+                replica.advance(request.ready)
+            both[request.number % 2].receive(request)
+        while any(replica.present for replica in both):
+            for replica in both:
+                replica.advance(inf)
+        times.append([(r.begun, r.first, r.finished, r.preempted) for r in requests])
+    assert times[0] == [pytest.approx(t) for t in times[1]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.1, 3.0, 20.0]), st.integers(1, 60), st.integers(1, 30)), min_size=1),
+    st.builds(
+        Policy, tokens=st.integers(1, 80), running=st.integers(1, 6), mixes=st.booleans(), splits=st.booleans(),
+        reserves=st.booleans(), ahead=st.booleans(),
+    ),
+    st.integers(2, 4),
+)  # fmt: skip
+def test_all_requests_are_done_and_none_sooner_than_alone(
+    sent: list[tuple[float, int, int]], policy: Policy, number: int
+) -> None:
+    replicas, recorder = ranks(number, policy, Room(0.0, 1 / 200))
+    join(replicas, number, 1)
+    time, requests = 0.0, []
+    for i, (gap, new, out) in enumerate(sent):
+        time += gap
+        requests.append(Request(i, time, time, new, out))
+        replica = replicas[i * i % number]
+        replica.advance(time)
+        replica.receive(requests[-1])
+    while any(replica.present for replica in replicas):
+        for replica in replicas:
+            replica.advance(inf)
+    assert recorder.counted == len(requests)
+    assert all(r.finished >= r.begun >= r.ready for r in requests)
+    for r in requests:
+        assert r.finished - r.begun >= 0.5 * r.output + 0.25 * r.input - 1e-6
+
+
+def test_a_layout_with_shared_experts_steps_together() -> None:
+    """Prompts to one rank hold up the others' decodes: p99 of the time between tokens has a prefill in it."""
+    options: dict[str, Any] = {
+        "on": "8xh200-sxm", "input": 4000, "output": 200, "rate": 6.0, "extent": rl.Extent(requests=300),
+    }  # fmt: skip
+    shared = rl.simulate("deepseek-ai/DeepSeek-V3", layout="dp=8,ep=8", **options)
+    assert shared.requests == 300
+    assert not shared.overloaded
+    again = rl.simulate("deepseek-ai/DeepSeek-V3", layout="dp=8,ep=8", **options)
+    assert again.to_dict() == shared.to_dict()
+    users = rl.simulate(
+        "deepseek-ai/DeepSeek-V3", layout="dp=8,ep=8", on="8xh200-sxm", input=1000, output=50, concurrency=16,
+        extent=rl.Extent(requests=100),
+    )  # fmt: skip
+    assert users.requests == 100
