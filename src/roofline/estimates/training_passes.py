@@ -257,10 +257,11 @@ def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping
         *(getattr(micro, name) for name in names),
         *((v.shape, v.astype(float).tobytes()) if is_array(v) else v for v in sizes),
     )  # fmt: skip
-    if key not in _KNOWN:
+    known = _KNOWN.get(key)
+    if known is None:
         if len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.clear()
         layers, _ = pipeline(asked.model, layout)
         kept = [layer_bytes(b.modules, micro) for b, _ in layers.blocks]
-        _KNOWN[key] = Plan(layers, asked.target).totals(micro, by_pass), kept
-    return _KNOWN[key]
+        known = _KNOWN[key] = Plan(layers, asked.target).totals(micro, by_pass), kept
+    return known

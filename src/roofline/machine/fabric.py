@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from roofline.machine.chip import Chip, chip_id, chip_named, chips
+from roofline.machine.chip import LARGEST_FIGURE, Chip, chip_id, chip_named, chips
 from roofline.machine.files import Tables, one_table, only_known, plain_name
 from roofline.model.checks import names_a_file
 from roofline.model.errors import InputError, nearest, not_one_of
@@ -253,6 +253,8 @@ def _level(where: str, row: object, chip: Chip | None) -> Level:
             value = row[key]
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise InputError(f"{where}.{key}", value, "a number")
+            if abs(value) > LARGEST_FIGURE:
+                raise InputError(f"{where}.{key}", value, f"a number up to {LARGEST_FIGURE:g}")
             given[field] = value * factor
     if "bandwidth" not in given:
         if chip is None or chip.link is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from math import isclose, log10
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, cast
 
 from roofline.show.plots.labels import extent, text_box
@@ -34,15 +36,31 @@ METADATA: dict[str, dict[str, Any]] = {
 """No dates, so that the same picture is the same file."""
 
 
+class _Drawing:
+    """Who draws; a process that was forked while somebody did may draw, too."""
+
+    def __init__(self) -> None:
+        self.renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        self.lock = RLock()
+
+
+_drawing = _Drawing()
+
+
 @contextmanager
 def settings(letters: bool = False) -> Iterator[None]:
     """Our own fonts and sizes whatever the user's Matplotlib is set to; without a window in any case.
 
-    `letters`: text of an SVG stays text, in the reader's font, instead of shapes.
+    `letters`: text of an SVG stays text, in the reader's font, instead of shapes. Matplotlib has one set of settings
+    for all threads, and draws in one at a time.
     """
     import matplotlib
 
-    with matplotlib.rc_context():
+    with _drawing.lock, matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(cast(Any, {**FONT, "svg.fonttype": "none"} if letters else FONT))
         yield
