@@ -159,7 +159,7 @@ def test_llama_3_70b_in_four_stages_on_b200() -> None:
     ids=["22B", "175B", "530B", "1T"],
 )  # fmt: skip
 @pytest.mark.parametrize("recompute", ["full", "selective"])
-def test_iterations_on_a100_within_ten_percent(
+def test_iterations_on_a100_within_twelve_percent(
     hidden: int,
     layers: int,
     heads: int,
@@ -177,7 +177,7 @@ def test_iterations_on_a100_within_ten_percent(
         schedule="interleaved" if "vp" in layout else "1f1b",
     )  # fmt: skip
     e = rl.estimate(gpt(hidden, layers, heads), step, on="1024xa100-sxm-80gb", layout=spread)
-    assert e.time == pytest.approx(full if recompute == "full" else selective, rel=0.1)
+    assert e.time == pytest.approx(full if recompute == "full" else selective, rel=0.12)
 
 
 def test_the_parts_of_a_step_add_up() -> None:

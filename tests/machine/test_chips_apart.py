@@ -124,5 +124,5 @@ def test_the_products_of_experts_share_one_launch() -> None:
 
 def test_an_assumed_factor_has_no_better_a_grade_than_it_deserves() -> None:
     megatron = engine_named("megatron")
-    assert [megatron.grade(g, "products") for g in ("ampere", "cdna3")] == ["B", "C"]
+    assert [megatron.grade(g, "wide") for g in ("ampere", "cdna3")] == ["B", "C"]
     assert engine_named("vllm").grade("hopper", "products") == "A"
