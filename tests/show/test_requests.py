@@ -41,15 +41,15 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, number: int, when: str) -> list[str
     """Ends the run at a write: before it, with half of it beside its place, or after it. The files written so far."""
     files: list[str] = []
 
-    def write(path: Path, fill: Callable[[Path], object], field: str = "output") -> None:
+    def write(path: Path, fill: Callable[[Path], object], field: str = "output", *, force: bool) -> None:
         files.append(path.name)
         if len(files) != number:
-            whole_file(path, fill, field)
+            whole_file(path, fill, field, force=force)
             return
         if when == "half":
             (path.parent / f".{path.stem}.1{path.suffix}").write_bytes(b"half")
         if when == "after":
-            whole_file(path, fill, field)
+            whole_file(path, fill, field, force=force)
         raise KilledError
 
     monkeypatch.setattr(requests, "whole_file", write)
