@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.layout.layout import layout_named
-from roofline.simulation.lockstep import join, sharing
+from roofline.simulation.lockstep import in_step, join_steps
 from roofline.simulation.policy import Policy, Room
 from roofline.simulation.recorder import Objective, Recorder, Watch
 from roofline.simulation.replica import Replica
@@ -49,7 +49,7 @@ def ranks(number: int, policy: Policy, room: Room) -> tuple[list[Replica], Recor
     ],
 )
 def test_who_shares_experts(layout: str, size: int) -> None:
-    assert sharing(layout_named(layout)) == size
+    assert in_step(layout_named(layout)) == size
 
 
 def test_two_ranks_by_hand() -> None:
@@ -60,7 +60,7 @@ def test_two_ranks_by_hand() -> None:
     """
     for together, ends in ((True, (5.25, 4.625)), (False, (3.375, 4.125))):
         both, recorder = ranks(2, Policy(64, 8), Room(0.0, 0.0))
-        join(both, 2 if together else 1, 1)
+        join_steps(both, 2 if together else 1, 1)
         a, b = Request(0, 0.0, 0.0, 4, 4), Request(1, 1.0, 1.0, 8, 2)
         both[0].receive(a)
         both[1].advance(1.0)
@@ -77,7 +77,7 @@ def test_ranks_that_have_the_same_step_as_one() -> None:
     times = []
     for together in (True, False):
         both, _ = ranks(2, Policy(16, 4), Room(0.0, 1 / 60))
-        join(both, 2 if together else 1, 1)
+        join_steps(both, 2 if together else 1, 1)
         requests = [Request(i, t := 1.7 * (i // 2), t, 9 + i // 2 % 5, 1 + 3 * (i // 2) % 11) for i in range(40)]
         for request in requests:
             for replica in both:
@@ -103,7 +103,7 @@ def test_all_requests_are_done_and_none_sooner_than_alone(
     sent: list[tuple[float, int, int]], policy: Policy, number: int
 ) -> None:
     replicas, recorder = ranks(number, policy, Room(0.0, 1 / 200))
-    join(replicas, number, 1)
+    join_steps(replicas, number, 1)
     time, requests = 0.0, []
     for i, (gap, new, out) in enumerate(sent):
         time += gap

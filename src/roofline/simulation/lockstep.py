@@ -17,7 +17,7 @@ from roofline.layout.layout import Layout
 from roofline.simulation.replica import Replica
 
 
-def sharing(layout: Layout) -> int:
+def in_step(layout: Layout) -> int:
     """Of the replicas of a layout, how many share experts, and so step together; 1 where each has its own.
 
     ep · etp chips hold each expert once, tp · cp are a replica's.
@@ -27,7 +27,7 @@ def sharing(layout: Layout) -> int:
     return max(1, int(layout.ep * layout.expert_tp) // int(layout.tp * layout.cp))
 
 
-def join(replicas: Sequence[Replica], size: int, groups: int) -> None:
+def join_steps(replicas: Sequence[Replica], size: int, groups: int) -> None:
     """Lets so many replicas after one another step together, each with those that take the same turn of a pipeline."""
     if size == 1:
         return
