@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from roofline.machine.chip import Chip
 from roofline.machine.files import Tables, raw
 from roofline.machine.law import CHOSEN, RECORDS, ExpertsLaw, PrefillLaw
+from roofline.model.checks import names_a_file
 from roofline.model.maths import Count, where
 
 FOLDER = Path(__file__).with_name("constants")
@@ -103,7 +104,7 @@ class Either:
 @cache
 def _table(name: str) -> Mapping[str, Any]:
     path = FOLDER / f"{name}.toml"
-    return Tables(raw, path) if path.exists() else {}
+    return Tables(raw, path) if names_a_file(path) else {}
 
 
 def places(chip: Chip) -> tuple[tuple[str, str], ...]:
