@@ -40,6 +40,8 @@ TrafficName = Annotated[
 ModelArgument = Annotated[
     str, Parameter(help="A Hub id (`meta-llama/Llama-3.1-8B`), a catalog name, a config.json or its folder.")
 ]
+MOST_QUERIES = 4096
+"""Queries of a step that are listed one by one."""
 LONGEST_WARNING = 400
 """Characters of a warning, which names what a config says."""
 DEFAULT_TOKENS = 1024
@@ -145,6 +147,10 @@ class StepOptions:
                 if values is not None:
                     count(option, values, least)
             size = len(self.cached or self.new or [])
+            if size > MOST_QUERIES:
+                raise InputError(
+                    "--new" if self.cached is None else "--cached", f"{size} queries", f"at most {MOST_QUERIES}"
+                )
             cached, new = self.cached or [0] * size, self.new or [1] * size
             if len(cached) != len(new):
                 raise InputError("--new", new, f"{len(cached)} values, as many as --cached")

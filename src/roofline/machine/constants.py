@@ -16,6 +16,7 @@ from roofline.machine.chip import Chip
 from roofline.machine.deviation import COMMON, Deviation
 from roofline.machine.files import Tables, raw
 from roofline.machine.law import CHOSEN, RECORDS, ExpertsLaw, PrefillLaw
+from roofline.model.checks import names_a_file
 from roofline.model.maths import Count, is_array, where
 
 FOLDER = Path(__file__).with_name("constants")
@@ -151,7 +152,7 @@ class Either:
 @cache
 def _table(name: str) -> Mapping[str, Any]:
     path = FOLDER / f"{name}.toml"
-    return Tables(raw, path) if path.exists() else {}
+    return Tables(raw, path) if names_a_file(path) else {}
 
 
 def places(chip: Chip) -> tuple[tuple[str, str], ...]:

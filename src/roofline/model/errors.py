@@ -56,7 +56,7 @@ def not_one_of(field: str, value: object, known: Iterable[str]) -> InputError:
 def _short(value: object) -> str:
     try:
         text = " ".join(repr(value).split())
-    except ValueError:  # an int of thousands of digits
+    except (ValueError, RecursionError):  # an int of thousands of digits, a table in a thousand tables
         text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 

@@ -15,7 +15,8 @@ from roofline.simulation.spelling import number_above, seconds_named, spelled
 FASTEST = 1e9
 """Requests a second; a higher rate is a slip of the keyboard."""
 LARGEST_CV = 100.0
-MOST_USERS = 2**24
+MOST_USERS = 2**20
+"""Users at once: they take 0.6 kB each."""
 PROCESSES = ("constant", "poisson", "gamma", "closed")
 
 

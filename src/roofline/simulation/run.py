@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from roofline.machine.engine import Engine
+from roofline.model.errors import InputError
 from roofline.simulation.arrivals import Closed
 from roofline.simulation.recorder import Recorder, Watch
 from roofline.simulation.replica import Replica
@@ -19,6 +20,8 @@ from roofline.simulation.request import Request
 if TYPE_CHECKING:
     from roofline.simulation.workload import Requests
 
+MOST_PRESENT = 2**20
+"""Requests at once in a server: they take 0.6 kB each."""
 CHECKED = 256
 """After so many requests of an open stream it is asked whether they are enough."""
 ROUTERS = ("round-robin", "least-loaded", "prefix-aware")
@@ -139,13 +142,21 @@ def run_open(
         replica.advance(request.ready)
         sessions.begin(request, place)
         replica.receive(request)
-        if not at.number % CHECKED and enough():
-            return
+        if not at.number % CHECKED:
+            _check_waiting(replicas)
+            if enough():
+                return
     for replica in replicas:
         replica.advance(inf)
     while any(replica.present for replica in replicas):
         for replica in replicas:
             replica.advance(inf)
+
+
+def _check_waiting(replicas: Sequence[Replica]) -> None:
+    present = sum(replica.present for replica in replicas)
+    if present > MOST_PRESENT:
+        raise InputError("traffic", f"{present} at once", f"at most {MOST_PRESENT} requests that wait or run")
 
 
 def router_of(name: str, replicas: Sequence[Replica], at: Position) -> Callable[[Request], int]:

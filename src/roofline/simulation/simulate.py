@@ -12,7 +12,7 @@ from roofline.estimates.generate import Speculation
 from roofline.estimates.settings import LISTED, Settings, Setup, each, setup
 from roofline.estimates.step import check_context
 from roofline.model.adapters import with_lora
-from roofline.model.checks import count, real
+from roofline.model.checks import integer, real
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
 from roofline.simulation.arrivals import Closed, arrivals_named
@@ -44,6 +44,8 @@ REQUESTS = 10_000
 """Requests that count where no number is given."""
 WARMUP = 0.1
 """Requests before those that count, in these, of traffic that is drawn: at the start the server is empty."""
+MOST_REQUESTS = 10**10
+"""Requests of a simulation: so many take a week."""
 MOST = 20_000_000
 """Requests at most, where a run goes on until it is sure."""
 UNBOUNDED = 2**20
@@ -71,6 +73,13 @@ class Requested(TypedDict, total=False):
     prefixes: Prefixes | None
     trace: Any
     speed: float
+
+
+def _extent(field: str, value: object, least: int) -> int:
+    number = integer(value)
+    if number is None or not least <= number <= MOST_REQUESTS:
+        raise InputError(field, value, f"a whole number from {least} to {MOST_REQUESTS}")
+    return number
 
 
 @dataclass(frozen=True)
@@ -224,7 +233,7 @@ class SimulationRun:
     def _numbers(self) -> tuple[int | None, int]:
         """Requests that count, None for all, and those before."""
         extent, drawn = self.extent, isinstance(self.stream, Workload)
-        requests = None if extent.requests is None else count("requests", extent.requests, 1)
+        requests = None if extent.requests is None else _extent("requests", extent.requests, 1)
         if extent.until is not None:
             until = real(extent.until)
             if until is None or not 0 < until < 1:
@@ -235,7 +244,7 @@ class SimulationRun:
         elif drawn and requests is None:
             requests = REQUESTS
         if extent.warmup is not None:
-            return requests, count("warmup", extent.warmup)
+            return requests, _extent("warmup", extent.warmup, 0)
         return requests, round(WARMUP * (requests or REQUESTS)) if drawn else 0
 
     @property

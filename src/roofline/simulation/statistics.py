@@ -120,7 +120,8 @@ class OverTime:
     sums: list[list[float]] = field(default_factory=list)
 
     def add(self, start: float, end: float, values: tuple[float, ...]) -> None:
-        """They had these values from a time to a time."""
+        """They had these values from a time to a time; what was before the first request is left out."""
+        start = max(start, 0.0)
         if end <= start:
             return
         self.end = max(self.end, end)

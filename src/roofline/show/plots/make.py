@@ -31,6 +31,8 @@ from roofline.work.step import PHASES, Phase, Step, decode, prefill
 from roofline.work.training import Training
 
 PictureKind: TypeAlias = Literal["roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram"]
+MOST_DRAWN_MACHINES, MOST_DRAWN_STEPS = 32, 32
+"""What has room in a picture, and its marks on a page."""
 TOKENS = 1024
 """Prompt and context length where none is given and the model's context allows it."""
 
@@ -136,6 +138,9 @@ def plot(
     for name, value, known in (("kind", kind, KINDS), ("over", o.over, AXES), ("phase", o.phase, PHASES)):
         if value not in known:
             raise not_one_of(name, value, known)
+    if len(machines(on)) > MOST_DRAWN_MACHINES or len(steps or ()) > MOST_DRAWN_STEPS:
+        asked = f"{len(machines(on))} machines and {len(steps or ())} steps"
+        raise InputError("on", asked, f"at most {MOST_DRAWN_MACHINES} machines and {MOST_DRAWN_STEPS} steps")
     built, style = model_of(model), Style(o.theme, o.legend, o.broken, o.dpi)
     if output is not None:
         check_output(output, style, kind == "roofline", force)

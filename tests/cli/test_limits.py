@@ -1,0 +1,90 @@
+"""What a command is asked has a size, and beyond the limits of docs/limits.md it is refused before the work begins."""
+
+from __future__ import annotations
+
+import re
+import time
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import roofline as rl
+from roofline.cli.main import main
+
+SIMULATE = "simulate gpt2 --on h100-sxm --input 9 --output 9"
+TRAIN = "train gpt2 --on dgx-h100 --tokens 512 --layout pp=4,dp=2"
+
+
+@pytest.mark.parametrize("size", [10**13, 10**18, 10**30])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "analyze gpt2 --batch N", "analyze gpt2 --prefill N", "analyze gpt2 --decode N", "analyze gpt2 --new N",
+        "generate gpt2 --on h100-sxm --input N --output 9", "generate gpt2 --on h100-sxm --input 9 --output N",
+        "serve gpt2 --on h100-sxm --input 9 --output 9 --concurrency N", "fit gpt2 --on h100-sxm --batch N",
+        "fit gpt2 --on h100-sxm --context N", f"{TRAIN} --batch N", f"{SIMULATE} --concurrency N",
+        f"{SIMULATE} --rate 1 --requests N", f"{SIMULATE} --rate 1 --warmup N", f"{SIMULATE} --rate N",
+        f"{SIMULATE} --rate 1 --prefixes NxN", "plot gpt2 --on h100-sxm --kind sweep --most-batch N --output a.svg",
+        "plot gpt2 --on h100-sxm --kind map --most-context N --output a.svg",
+        "report gpt2 --on h100-sxm --batch N --json",
+    ],
+)  # fmt: skip
+def test_absurd_sizes_are_refused_at_once(capsys: pytest.CaptureFixture[str], words: str, size: int) -> None:
+    start = time.process_time()
+    with pytest.raises(SystemExit) as ended:
+        main(words.replace("N", str(size)).split())
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert len(err) <= 161
+    assert time.process_time() - start < 5
+
+
+def test_a_million_and_a_trillion_micro_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    start = time.process_time()
+    for batch in (10**6, 10**12):
+        for schedule in ("1f1b", "zb-h1", "gpipe"):
+            rl.train(
+                "openai-community/gpt2", batch=batch, tokens=512, on="dgx-h100", layout="pp=4,dp=2", schedule=schedule
+            )
+    assert time.process_time() - start < 10
+    for option in ("--timeline", "--trace"):
+        with pytest.raises(SystemExit):
+            main([*TRAIN.split(), "--batch", str(10**12), option, *(["t.json"] if option == "--trace" else [])])
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "expected at most 10922 for a timeline of 4 stages, which draws every one, got 500000000000" in err
+    assert not Path("t.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("analyze gpt2 --new " + 4097 * "1 ", "--new: expected at most 4096, got '4097 queries'"),
+        ("plot gpt2 --output a.svg --on " + 33 * "l4 ", "on: expected at most 32 machines and 32 steps"),
+    ],
+)
+def test_what_is_too_many(capsys: pytest.CaptureFixture[str], words: str, says: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_server_with_too_many_requests_at_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roofline.simulation.run.MOST_PRESENT", 4096)
+    with pytest.raises(SystemExit) as ended:
+        main(f"{SIMULATE} --rate 1e6 --requests 1G --warmup 0".split())
+    assert ended.value.code == 2
+    assert "at once" in capsys.readouterr().err
+
+
+def test_the_page_has_the_limits_of_the_code() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
+    rows = re.findall(r"\| ([\d,]+) \| `([\w.]+)\.(\w+)` \|", page)
+    assert len(rows) == 14
+    for number, module, name in rows:
+        assert int(number.replace(",", "")) == getattr(import_module(f"roofline.{module}"), name)
