@@ -17,7 +17,7 @@ from roofline.layout.layout import Layout
 from roofline.simulation.replica import Replica
 
 
-def in_step(layout: Layout) -> int:
+def locked_steps(layout: Layout) -> int:
     """Of the replicas of a layout, how many share experts, and so step together; 1 where each has its own.
 
     ep · etp chips hold each expert once, tp · cp are a replica's.

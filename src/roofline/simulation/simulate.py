@@ -18,7 +18,7 @@ from roofline.model.load import model_of
 from roofline.simulation.arrivals import Closed, arrivals_named
 from roofline.simulation.checkpoint import Ledger, digest_of, restore, state_of
 from roofline.simulation.lengths import lengths_named
-from roofline.simulation.lockstep import in_step, join_steps
+from roofline.simulation.lockstep import locked_steps, join_steps
 from roofline.simulation.policy import Room, policy_of, room_of
 from roofline.simulation.pooled import (
     Handover,
@@ -279,7 +279,7 @@ class SimulationRun:
         steps_of = decodes_of if drafting is None else drafting.steps_of(self.extent.seed)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
         replicas = [Replica(times, policy, room, watch, steps_of, block) for watch in watches]
-        join_steps(replicas, in_step(asked.layout), groups)
+        join_steps(replicas, locked_steps(asked.layout), groups)
         return replicas
 
     def _pools(self, travel: Travel, decodes: list[Replica], recorder: Recorder, position: Position) -> TwoPools:
@@ -294,7 +294,7 @@ class SimulationRun:
             watch = Handover(recorder, travel, deliveries)
             watch.replica = Replica(times, policy, room, watch, decodes_of, block)
             prefills.append(watch.replica)
-        join_steps(prefills, in_step(first.layout), groups)
+        join_steps(prefills, locked_steps(first.layout), groups)
         return TwoPools(first, prefills, decodes, deliveries, recorder, self.router, position)
 
     def _prefilling(self, pools: TwoPools) -> tuple[object, ...]:
