@@ -17,8 +17,9 @@ CURVES = [
 @pytest.mark.parametrize(("model", "chip", "engine", "new", "out"), CURVES)
 def test_no_curve_falls(model: str, chip: str, engine: str, new: int, out: int) -> None:
     given = {"on": chip, "engine": engine, "input": new, "output": out}
-    rates = rl.serve(model, concurrency=np.array([1, 2, 4, 8, 16, 48]), **given).requests_per_second
-    assert (rates[1:] > 0.999 * np.maximum.accumulate(rates)[:-1]).all()
+    for formula, users in ((False, [1, 2, 4, 8, 16, 48]), (True, list(range(1, 65)))):
+        rates = rl.serve(model, concurrency=np.array(users), formula=formula, **given).requests_per_second
+        assert (rates[1:] > (0.995 if formula else 0.999) * np.maximum.accumulate(rates)[:-1]).all()
     most = rl.serve(model, concurrency=2**20, formula=True, **given).requests_per_second
     waits = rl.serve(model, rate=most * np.array([0.05, 0.3, 0.6, 0.8]), **given).ttft.expected
     assert (waits[1:] > 0.99 * np.maximum.accumulate(waits)[:-1]).all()

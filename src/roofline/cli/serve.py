@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from roofline.cli.common import (
     ChipName,
@@ -39,7 +41,7 @@ def serve(
     concurrency: Whole = None,
     rate: float | None = None,
     prefix: float = 0.0,
-    formula: Switch = False,
+    formula: Annotated[bool | None, Parameter(negative="--no-formula")] = None,
     engine: EngineName = None,
     precision: Formats = None,
     law: LawName = "calibrated",
@@ -72,7 +74,8 @@ def serve(
     prefix:
         Share of each prompt found in the prefix cache.
     formula:
-        Requests in no order, as where lengths vary, by a formula of means; else equally long ones, from step to step.
+        Requests in no order, as where lengths vary, by a formula of means; so it is at a concurrency. --no-formula follows
+        equally long ones from step to step, as at a rate, with percentiles: at a concurrency all begin together.
     prefill_layout:
         Layout of replicas that only prefill, beside those of --layout that only decode, on --chips chips.
     prefill_on:

@@ -72,8 +72,8 @@ def closed(table: ReplicaTimes, population: Array, more: Array) -> tuple[Array, 
     """Requests a second, TTFT and TPOT of a replica where so many requests that all run are always in flight.
 
     A request goes through its prompt's `chunks` and `more` steps, in no order with others, so that each of n begins in
-    a step with the chance p = chunks / (chunks + more): 1 − (1 − p)ⁿ of the steps have prompts, n·p in the mean. Where
-    these do not fit into a step, all steps are full and the rest waits. A prompt of several chunks waits for half of
+    a step with the chance p = chunks / (chunks + more): 1 − (1 − p)ⁿ of the steps have prompts, n·p in the mean, and
+    more steps have some where these do not fit. Where n·p do not fit into a step, all are full and the rest waits. A prompt of several chunks waits for half of
     another's where one is under way. A part of one request is that part of a time.
     """
     turns = table.chunks + more
@@ -85,7 +85,7 @@ def closed(table: ReplicaTimes, population: Array, more: Array) -> tuple[Array, 
     some = 1 - (1 - np.minimum(table.chunks / turns, 1.0)) ** number
     plain = table.at(table.alone, nodes)
     if table.mixes:
-        share = np.where(table.chunks > 1, np.minimum(load, 1.0), some)
+        share = np.minimum(np.where(table.chunks > 1, load, np.maximum(some, load / room)), 1.0)
         batch = np.clip(load / share, 1.0, room)
         beside = np.maximum(number - batch, 0.0)
         fewer = np.minimum(beside, more * table.at(table.per_step, nodes))

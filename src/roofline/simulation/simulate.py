@@ -18,7 +18,7 @@ from roofline.model.load import model_of
 from roofline.simulation.arrivals import Closed, arrivals_named
 from roofline.simulation.checkpoint import Ledger, digest_of, restore, state_of
 from roofline.simulation.lengths import lengths_named
-from roofline.simulation.lockstep import locked_steps, join_steps
+from roofline.simulation.lockstep import join_steps, locked_steps
 from roofline.simulation.policy import Room, policy_of, room_of
 from roofline.simulation.pooled import (
     Handover,
