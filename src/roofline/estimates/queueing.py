@@ -73,8 +73,9 @@ def closed(table: ReplicaTimes, population: Array, more: Array) -> tuple[Array, 
 
     A request goes through its prompt's `chunks` and `more` steps, in no order with others, so that each of n begins in
     a step with the chance p = chunks / (chunks + more): 1 − (1 − p)ⁿ of the steps have prompts, n·p in the mean, and
-    more steps have some where these do not fit. Where n·p do not fit into a step, all are full and the rest waits. A prompt of several chunks waits for half of
-    another's where one is under way. A part of one request is that part of a time.
+    more steps have some where these do not fit. Where n·p do not fit into a step, all are full and the rest waits. A
+    prompt of several chunks waits for half of another's where one is under way. A part of one request is that part of a
+    time.
     """
     turns = table.chunks + more
     part = np.minimum(population, 1.0)
