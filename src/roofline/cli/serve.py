@@ -75,7 +75,7 @@ def serve(
         Share of each prompt found in the prefix cache.
     formula:
         Requests in no order, as where lengths vary, by a formula of means; so it is at a concurrency. --no-formula
-        follows equally long ones from step to step, as at a rate, with percentiles: at a concurrency all begin together.
+        follows equally long ones from step to step, as at a rate, with percentiles; of a concurrency all begin at once.
     prefill_layout:
         Layout of replicas that only prefill, beside those of --layout that only decode, on --chips chips.
     prefill_on:
