@@ -61,7 +61,7 @@ def train(
     gather_format: str | None = None,
     reduce_format: str | None = None,
     optimizer_in_backward: Switch = False,
-    engine: str = "megatron",
+    engine: str | None = None,
     law: LawName = "calibrated",
     whole: RunChoices = RunChoices(),  # noqa: B008
     revision: Revision = None,
@@ -138,7 +138,8 @@ def train(
         A gradient is used as soon as it is there, and gone; with one micro-batch a step.
     engine:
         Whose slow-downs and habits: `megatron` (containers 26.06 and later), `nemo` (before), `megatron-2025`, `fsdp`,
-        `torchtitan`, `deepspeed`, `maxtext`, or `none`.
+        `torchtitan`, `deepspeed`, `maxtext`, or `none`. Where not given `megatron`; with --schedule dualpipe, which
+        none of them has, `none`.
     timeline:
         Draw the schedule.
     breakdown:

@@ -56,7 +56,8 @@ def train(
     `drafts`: multi-token-prediction layers that learn too. Options are those of `training` (recompute, recipe,
     optimizer, flash, loss, fused_loss, micro_batch, schedule, overlap, offload, recompute_layers, recompute_every,
     lengths, reshard, no_sync, gather_format, reduce_format, optimizer_in_backward) and the settings of `Settings`,
-    the engine Megatron-LM where not given. Without a layout a machine of several chips is used whole: ZeRO-1
+    the engine Megatron-LM where not given, with DualPipe kernels alone.
+    Without a layout a machine of several chips is used whole: ZeRO-1
     replicas, then tensor parallelism in a node, then stages, the first that fits. Numbers may be arrays, which
     broadcast; of lists of settings, or of recompute, recipe, optimizer, schedule, offload and loss, a `Grid`. A
     list of names to run again, or to offload, is one setting.
@@ -92,7 +93,7 @@ def _estimate(
     model: Model, step: Training, *, on: Machine, layout: object = None, law: Any = "calibrated",
     engine: str | Engine | None = None, precision: object = None,
 ) -> TrainingEstimate:  # fmt: skip
-    software = trainer_named(engine)
+    software = trainer_named(engine, step.schedule)
     if step.overlap is None:
         step = with_options(step, overlap=software.overlaps)
     if step.loss is None:

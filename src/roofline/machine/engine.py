@@ -19,6 +19,8 @@ FILE = Path(__file__).with_name("engines.toml")
 SERVER = "vllm"
 """The engine of inference where none is given, on the chips that it serves."""
 TRAINER = "megatron"
+OWN_SCHEDULES = ("dualpipe",)
+"""Schedules of frameworks that are no engine here."""
 """The engine of a training step where none is given."""
 OF_KIND: Mapping[str, str] = {"experts": "products", "wide": "products", "exchanges": "collectives"}
 """Kinds of work that were not fitted apart → the kind that they are of; `wide`: products in 16 bits or more."""
@@ -257,9 +259,14 @@ def trainers() -> tuple[str, ...]:
     return tuple(name for name, engine in engines().items() if engine.trains)
 
 
-def trainer_named(name: str | Engine | None) -> Engine:
-    """An engine of training by name, Megatron-LM where none is given. Raises InputError for one of inference."""
-    engine = engine_named(TRAINER if name is None else name)
+def trainer_named(name: str | Engine | None, schedule: str = "") -> Engine:
+    """An engine of training by name. Raises InputError for one of inference.
+
+    Where none is given Megatron-LM; kernels alone for DualPipe, a schedule that none of the engines has but DeepSeek's
+    own framework (arXiv:2412.19437 §3.2), of which nothing is measured.
+    """
+    usual = "none" if schedule in OWN_SCHEDULES else TRAINER
+    engine = engine_named(usual if name is None else name)
     if not engine.trains:
         raise not_one_of("engine", engine.id, trainers())
     return engine
