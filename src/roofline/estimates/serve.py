@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.course import Rules, Seen, StepTable, at_random, in_step
 from roofline.estimates.generate import changed_step, launched
 from roofline.estimates.memory import Memory
@@ -23,6 +24,7 @@ from roofline.estimates.mixed import Prompts, mixed_seconds
 from roofline.estimates.queueing import Open, ReplicaTimes, closed, most_served
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
 from roofline.estimates.span import Span, shaped
+from roofline.estimates.spending import SteadyLoad, server_spending
 from roofline.estimates.step import Estimate, check_context, step_estimate
 from roofline.model.checks import count, numbers
 from roofline.model.errors import InputError
@@ -41,7 +43,7 @@ SHARES = (0.5, 0.9, 0.95, 0.99)
 PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
 """Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
 LEAST = 3000
-"""Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
+"""SteadyLoad that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
 ROUNDS = 30
 """Times that the number of requests in the steps of a closed loop is sought between too few and too many."""
 
@@ -76,7 +78,7 @@ class Percentiles(Figured):
 
 
 @dataclass(frozen=True, repr=False)
-class Serving(Deployed):
+class Serving(Spent, Deployed):
     """Steady state. Spans are in seconds; numbers or arrays.
 
     ttft: from arrival to the first token: the wait for the step under way, for prompts that came before or for a place,
@@ -87,14 +89,14 @@ class Serving(Deployed):
     formula has none.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.serve/3"
+    SCHEMA: ClassVar[str] = "roofline.serve/4"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "input": "", "output": "",
         "cached_prefix": "", "in_flight": "", "in_flight_per_replica": "", "capacity": "", "idle_replicas": "",
         "ttft": "s", "tpot": "s", "latency": "s", "percentiles": "s", "requests_per_second": "requests/s",
         "tokens_per_second": "tokens/s",
         "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
-        "decode_shares": "share", "memory": "B", "grade": "",
+        "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "",
     }  # fmt: skip
 
     asked: Setup
@@ -117,7 +119,7 @@ class Serving(Deployed):
 
     @property
     def in_flight_per_replica(self) -> Count:
-        """Requests of the busiest replica."""
+        """SteadyLoad of the busiest replica."""
         return self.deployment.share(self.in_flight)
 
     @property
@@ -133,7 +135,7 @@ class Serving(Deployed):
     # -- figures ---------------------------------------------------------------------------------------------------
     @cached_property
     def running(self) -> Count:
-        """Requests of the busiest replica that its memory holds; all of them where it holds not one."""
+        """SteadyLoad of the busiest replica that its memory holds; all of them where it holds not one."""
         share = self.deployment.share(self.in_flight)
         return where(self.capacity < 1, share, least(share, self.capacity // self.asked.layout.dp))
 
@@ -174,6 +176,12 @@ class Serving(Deployed):
         """1 / TPOT."""
         return 1 / self.tpot.expected
 
+    @cached_property
+    def spending(self) -> Spending:
+        """What it takes in a second."""
+        load = SteadyLoad(self.requests_per_second, self.input, self.output, self.cached_prefix)
+        return server_spending(self.asked, load, self.tpot.expected)
+
     @property
     def grade(self) -> Word:
         """The grade of the decode step."""
@@ -188,7 +196,7 @@ def serve(
 
     It always has `concurrency` requests, or receives `rate` requests a second, at random; those of all replicas
     together. Each has a prompt of `input` tokens and generates `output` tokens. `prefix`: share of a prompt found in
-    the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the queue.
+    the prefix cache, which is attended to but not computed again. SteadyLoad beyond what memory holds wait in the queue.
     All are equally long and are followed from step to step: those that are always as many begin together, and go on in
     step; at a rate, a fixed sample of some thousands, which takes about a tenth of a second for each rate. `formula`: a
     formula of means instead, of requests in no order, as they are where lengths vary; for many points at once. It knows
@@ -241,7 +249,7 @@ class Server:
 
     @cached_property
     def capacity(self) -> Count:
-        """Requests that all replicas hold in memory and run at once, 0 where not one; kernels alone have no rule."""
+        """SteadyLoad that all replicas hold in memory and run at once, 0 where not one; kernels alone have no rule."""
         if self.asked.engine.id == "none":
             return MOST_IN_FLIGHT * self.asked.layout.dp
         return self.asked.holding.most_sequences(self.input + self.output, MOST_IN_FLIGHT) * self.asked.layout.dp
@@ -253,7 +261,7 @@ class Server:
 
     @cached_property
     def places(self) -> Count:
-        """Requests of a group that run at once: as many as the engine runs and memory holds, if it holds one."""
+        """SteadyLoad of a group that run at once: as many as the engine runs and memory holds, if it holds one."""
         running = most(1, self.asked.engine.most_running // self.asked.layout.pp)
         return where(self.capacity < 1, running, most(1, least(running, self.capacity // self.groups)))
 
@@ -305,7 +313,7 @@ class Server:
 
     @cached_property
     def fastest(self) -> Count:
-        """Requests a second of all replicas that all have as many as they run: no server takes more."""
+        """SteadyLoad a second of all replicas that all have as many as they run: no server takes more."""
         return most_served(self.table, np.asarray(self.output - 1.0), self.table.decodes[-1]) * self.groups
 
     def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[Rules, StepTable, int, float]]]:

@@ -15,7 +15,7 @@ from typing import Any, Unpack
 
 from roofline.estimates.contention import contention_on
 from roofline.estimates.deployment import Machine, deploy, is_several
-from roofline.estimates.settings import LISTED, Settings, Setup, each
+from roofline.estimates.settings import LISTED, Settings, Setup, bill_of, each
 from roofline.estimates.training_estimate import Stage as Stage
 from roofline.estimates.training_estimate import TrainingEstimate as TrainingEstimate
 from roofline.estimates.training_passes import offloaded, passes_of, run_passes, timed_sections
@@ -90,7 +90,7 @@ def train_step(model: Any, step: Training, **settings: Unpack[Settings]) -> Any:
 
 def _estimate(
     model: Model, step: Training, *, on: Machine, layout: object = None, law: Any = "calibrated",
-    engine: str | Engine | None = None, precision: object = None,
+    engine: str | Engine | None = None, precision: object = None, bill: Bill | None = None,
 ) -> TrainingEstimate:  # fmt: skip
     software = trainer_named(engine)
     if step.overlap is None:
@@ -106,7 +106,7 @@ def _estimate(
             raise InputError(f"layout.{name}", getattr(spread, name), "nothing in training: it is of inference")
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, precision, step.precision)
-    asked = Setup(model, deployment, formats, software, mode_named(law))
+    asked = Setup(model, deployment, formats, software, mode_named(law), bill_of(bill))
     layers, ranks = pipeline(model, spread)
     sections, known = timed_sections(asked, micro, layers)
     contention = contention_on(asked.target)
