@@ -40,16 +40,18 @@ class RunChoices:
     "Steps from one evaluation to the next."
     dataset_tokens: float | None = None
     "Tokens of one epoch."
-    price: float | None = None
-    "USD an hour of one chip; where not given the catalog's assumption."
+    price: str | None = None
+    "USD an hour of one chip (the catalog's), or `own(30000,rest=12000,years=4,electricity=0.08)`: bought."
+    utilisation: float | None = None
+    "Share of the hours paid for in which chips work (1); in the others they idle."
     power: float | None = None
-    "Mean watts of one chip with its part of the host; where not given its TDP, idle power in the bubbles."
+    "Mean watts of one chip with its part of the host; where not given by the energy roofline."
     power_share: float | None = None
     "Instead: the mean as a share of the TDP."
     pue: float | None = None
     "Power usage effectiveness of the site (1: the chips alone)."
-    grid: float | None = None
-    "Kilograms of CO2 equivalent a kWh."
+    grid: str | None = None
+    "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."
 
     def given(self) -> dict[str, Any]:
         """What was given besides the tokens, as the library takes it. Raises InputError for any without tokens."""

@@ -131,27 +131,27 @@ class Pools(Spent, Deployed):
 
     @property
     def prefill_requests_per_second(self) -> Count:
-        """SteadyLoad per second that the replicas which prefill hold together, in full batches."""
+        """Requests per second that the replicas which prefill hold together, in full batches."""
         return self.prefills * self.prefill_rate
 
     @property
     def decode_requests_per_second(self) -> Count:
-        """SteadyLoad per second that the replicas which decode hold together, every place taken."""
+        """Requests per second that the replicas which decode hold together, every place taken."""
         return self.decodes * self.decode_rate
 
     @property
     def prefill_utilisation(self) -> Count:
-        """SteadyLoad per second over those that the replicas which prefill hold."""
+        """Requests per second over those that the replicas which prefill hold."""
         return self.requests_per_second / self.prefill_requests_per_second
 
     @property
     def transfer_utilisation(self) -> Count:
-        """SteadyLoad per second over those that the links hold."""
+        """Requests per second over those that the links hold."""
         return self.requests_per_second / self.transfer_requests_per_second
 
     @property
     def decode_utilisation(self) -> Count:
-        """SteadyLoad per second over those that the replicas which decode hold."""
+        """Requests per second over those that the replicas which decode hold."""
         return self.requests_per_second / self.decode_requests_per_second
 
     @property

@@ -43,7 +43,7 @@ SHARES = (0.5, 0.9, 0.95, 0.99)
 PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
 """Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
 LEAST = 3000
-"""SteadyLoad that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
+"""Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
 ROUNDS = 30
 """Times that the number of requests in the steps of a closed loop is sought between too few and too many."""
 
@@ -119,7 +119,7 @@ class Serving(Spent, Deployed):
 
     @property
     def in_flight_per_replica(self) -> Count:
-        """SteadyLoad of the busiest replica."""
+        """Requests of the busiest replica."""
         return self.deployment.share(self.in_flight)
 
     @property
@@ -135,7 +135,7 @@ class Serving(Spent, Deployed):
     # -- figures ---------------------------------------------------------------------------------------------------
     @cached_property
     def running(self) -> Count:
-        """SteadyLoad of the busiest replica that its memory holds; all of them where it holds not one."""
+        """Requests of the busiest replica that its memory holds; all of them where it holds not one."""
         share = self.deployment.share(self.in_flight)
         return where(self.capacity < 1, share, least(share, self.capacity // self.asked.layout.dp))
 
@@ -196,7 +196,7 @@ def serve(
 
     It always has `concurrency` requests, or receives `rate` requests a second, at random; those of all replicas
     together. Each has a prompt of `input` tokens and generates `output` tokens. `prefix`: share of a prompt found in
-    the prefix cache, which is attended to but not computed again. SteadyLoad beyond what memory holds wait in the queue.
+    the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the queue.
     All are equally long and are followed from step to step: those that are always as many begin together, and go on in
     step; at a rate, a fixed sample of some thousands, which takes about a tenth of a second for each rate. `formula`: a
     formula of means instead, of requests in no order, as they are where lengths vary; for many points at once. It knows
@@ -249,7 +249,7 @@ class Server:
 
     @cached_property
     def capacity(self) -> Count:
-        """SteadyLoad that all replicas hold in memory and run at once, 0 where not one; kernels alone have no rule."""
+        """Requests that all replicas hold in memory and run at once, 0 where not one; kernels alone have no rule."""
         if self.asked.engine.id == "none":
             return MOST_IN_FLIGHT * self.asked.layout.dp
         return self.asked.holding.most_sequences(self.input + self.output, MOST_IN_FLIGHT) * self.asked.layout.dp
@@ -261,7 +261,7 @@ class Server:
 
     @cached_property
     def places(self) -> Count:
-        """SteadyLoad of a group that run at once: as many as the engine runs and memory holds, if it holds one."""
+        """Requests of a group that run at once: as many as the engine runs and memory holds, if it holds one."""
         running = most(1, self.asked.engine.most_running // self.asked.layout.pp)
         return where(self.capacity < 1, running, most(1, least(running, self.capacity // self.groups)))
 
@@ -313,7 +313,7 @@ class Server:
 
     @cached_property
     def fastest(self) -> Count:
-        """SteadyLoad a second of all replicas that all have as many as they run: no server takes more."""
+        """Requests a second of all replicas that all have as many as they run: no server takes more."""
         return most_served(self.table, np.asarray(self.output - 1.0), self.table.decodes[-1]) * self.groups
 
     def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[Rules, StepTable, int, float]]]:

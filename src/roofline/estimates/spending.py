@@ -102,14 +102,16 @@ def pools_spending(first: PhasePool, then: PhasePool, load: SteadyLoad) -> Spend
     new, context = load.input - load.cached, load.input + load.output // 2
     batch = step_busy(first.asked.plan, Queries(load.cached, new, first.sequences))
     step = step_busy(then.asked.plan, Queries(context, 1, then.sequences))
-    costs = []
-    for pool, work, times in (
-        (first, batch, load.rate / first.sequences),
-        (then, step, load.rate * load.output / then.sequences),
-    ):
-        paid, chips = tariff(pool.asked.deployment.chip, pool.asked.bill), pool.asked.layout.chips * pool.replicas
-        costs.append(Cost(chips, 1.0, paid, busy=work.times(times * ranks_of(pool.asked))))
-    return Spending(*costs, 1.0, load.rate * load.input, load.rate * load.output)
+    prompts = _pool_cost(first, batch.times(load.rate / first.sequences))
+    answers = _pool_cost(then, step.times(load.rate * load.output / then.sequences))
+    return Spending(prompts, answers, 1.0, load.rate * load.input, load.rate * load.output)
+
+
+def _pool_cost(pool: PhasePool, work: Busy) -> Cost:
+    """A second of a pool that does so much work on each rank."""
+    asked = pool.asked
+    paid = tariff(asked.deployment.chip, asked.bill)
+    return Cost(asked.layout.chips * pool.replicas, 1.0, paid, busy=work.times(ranks_of(asked)))
 
 
 def rounded(value: Count) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Unpack
 
+from roofline.estimates.bill import Bill
 from roofline.estimates.contention import contention_on
 from roofline.estimates.deployment import Machine, deploy, is_several
 from roofline.estimates.settings import LISTED, Settings, Setup, bill_of, each

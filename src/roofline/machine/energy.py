@@ -2,8 +2,8 @@
 
     J = idle·t + awake·t_kernels + compute·t_compute + memory·t_memory + link·t_link, at most TDP·t
 
-where t_compute, t_memory and t_link are the seconds that the work takes each unit at its peak, so that compute·t_compute
-is the energy of the FLOPs, and so on. The watts are shares of the TDP (`energy.toml` says whose).
+where t_compute, t_memory and t_link are the seconds that the work takes each unit at its peak: compute·t_compute is the
+energy of the FLOPs, and so on. The watts are shares of the TDP (`energy.toml` says whose).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def draw_of(chip: Chip) -> Draw | None:
     if chip.tdp is None:
         return None
     tables = _shares()
-    s: dict[str, Any] = {**tables["default"], **(tables[chip.generation] if chip.generation in tables else {})}
+    s: dict[str, Any] = {**tables["default"], **tables.get(chip.generation, {})}
     idle = chip.idle if chip.idle is not None else IDLE_SHARE * chip.tdp
     kernel = max(idle, s["running"] * chip.tdp)
     return Draw(

@@ -24,7 +24,7 @@ class Trained(Result):
     `breakdown` and `modules`: its time and the memory of a rank in parts, where they are asked for.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.train/3"
+    SCHEMA: ClassVar[str] = "roofline.train/4"
     FIGURES: ClassVar[Units] = {
         **TrainingEstimate.FIGURES,
         "fits": "",
