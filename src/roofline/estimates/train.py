@@ -69,7 +69,7 @@ def train(
         built = model_of(model)
         built = built if drafts is None else with_drafts(built, drafts)
         built = built if lora is None else with_lora(built, lora)
-        settings = {name: chosen.pop(name) for name in LISTED if name in chosen}
+        settings = {name: chosen.pop(name) for name in (*LISTED, "bill") if name in chosen}
         return _estimate(built, training(batch, tokens, **chosen), **settings)
 
     several = tuple(name for name in (*LISTED, *CHOICES) if not is_one(name, options.get(name)))

@@ -181,8 +181,9 @@ class ServingPlan(Spent, Figured):
         parts = [part for part in (self.group, self.prefill) if part is not None]
         hours = [Cost(part.chips, HOUR, tariff(part.site.chip, bill_of(part.site.bill))) for part in parts]
         if any(hour.tariff.own is not None for hour in hours):
-            return self.spending.usd_per_hour
-        known = [hour.usd for hour in hours if hour.usd is not None]
+            usd = self.spending.usd_per_hour
+            return None if usd is None else float(usd)
+        known = [float(hour.usd) for hour in hours if hour.usd is not None]
         return sum(known) if len(known) == len(hours) else None
 
     @property

@@ -5,19 +5,20 @@ from __future__ import annotations
 from roofline.estimates.cost import Spent
 
 
-def cost_lines(result: Spent, width: int = 9) -> list[str]:
-    """A line of money and one of energy, as far as they are known, then what they assume; names padded to a width."""
+def cost_lines(result: Spent, width: int = 9, *, assumed: bool = True) -> list[str]:
+    """A line of money and one of energy, as far as they are known, and what they assume; names padded to a width."""
     lines = []
     hour, each = result.usd_per_hour, result.usd_per_million_tokens
-    apart = result.usd_per_million_input, result.usd_per_million_output
+    read, written = result.usd_per_million_input, result.usd_per_million_output
     if hour is not None and each is not None:
-        parts = "" if None in apart else f"; {apart[0]:,.3g} of input, {apart[1]:,.3g} of output by the time each takes"
+        known = read is not None and written is not None and result.spending.read
+        parts = f"; {read:,.3g} of input, {written:,.3g} of output by the time each takes" if known else ""
         lines.append(f"{'cost':<{width}}{hour:,.2f} USD/h, {each:,.3g} USD per million tokens{parts}")
     if result.power is not None and result.joules_per_token is not None:
         carbon = result.co2_per_million_tokens
         grams = "" if carbon is None else f", {carbon:,.3g} g CO2e per million tokens"
         lines.append(f"{'energy':<{width}}{result.power:,.0f} W, {result.joules_per_token:.3g} J per token{grams}")
-    return lines + assumed_lines(result, width) if lines else []
+    return [*lines, *(assumed_lines(result, width) if lines and assumed else [])]
 
 
 def assumed_lines(result: Spent, width: int = 9) -> list[str]:
