@@ -238,7 +238,7 @@ class Spending:
     def usd_per_million_input(self) -> Count | None:
         """USD per 10⁶ tokens of prompts, by the time that prefill takes."""
         value = self.prompts.usd
-        return None if value is None or isinstance(self.read, int) and not self.read else value / self.read * MILLION
+        return None if value is None or (isinstance(self.read, int) and not self.read) else value / self.read * MILLION
 
     @property
     def usd_per_million_output(self) -> Count | None:

@@ -250,19 +250,17 @@ class Generation(Spent, Deployed):
 
         Replicas without sequences idle.
         """
-        whole, last = self._whole, self._last
-        prompts, answers = (part.times(self.batch_per_replica // self.first_wave) for part in self._work(whole))
+        full, whole, last = self.batch_per_replica // self.first_wave, self._whole, self._last
+        prompts, answers = (part.times(full) for part in self._work(whole))
         if last is not None:
-            more = self._work(last)
-            prompts, answers = (
-                part + after.times(where(last.sequences > 0, 1.0, 0.0))
-                for part, after in zip((prompts, answers), more, strict=True)
-            )
+            there = where(last.sequences > 0, 1.0, 0.0)
+            first, rest = self._work(last)
+            prompts, answers = prompts + first.times(there), answers + rest.times(there)
         costs = shared(self.asked, self.asked.layout.chips, self.latency.expected, prompts, answers)
         return Spending(*costs, self.latency.expected, self.batch * self.input, self.batch * self.output)
 
     def _work(self, wave: Wave) -> tuple[Busy, Busy]:
-        """What a wave's prompts and answers do to the units of all chips."""
+        """What a wave's prompts and answers do to the units of all chips, which are awake until its last token."""
         layout, size = self.asked.layout, most(1, wave.sequences)
         groups = most(1, least(layout.pp, size))
         group = ceil_div(size, groups)
@@ -279,7 +277,11 @@ class Generation(Spent, Deployed):
             proposed = busy_of(draft.total(decode_of(size, context, 1))).times(steps * self.speculation.length)
             drafting = 1 if self.speculation.draft is not None else ranks_of(self.asked)
             answers = answers + proposed.times(active * drafting)
-        return prompts.times(ranks), answers
+        awake = active * ranks_of(self.asked) * layout.pp
+        return (
+            changed_model(prompts.times(ranks), running=wave.first.expected * awake),
+            changed_model(answers, running=wave.rest.expected * awake),
+        )
 
     @property
     def tokens_per_second_per_user(self) -> Count | None:

@@ -30,7 +30,7 @@ from roofline.machine.fabric import MOST, cluster_named
 from roofline.model.checks import count, numbers
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.model.maths import Count, most
+from roofline.model.maths import Count, least, most
 from roofline.model.model import Model
 from roofline.result import Flag, Units, Word
 from roofline.work.step import prefill
@@ -169,8 +169,10 @@ class Pools(Spent, Deployed):
         """What both take in a second."""
         running = rounded(most(1, self.running / (self.asked.layout.dp * self.asked.layout.pp)))
         load = SteadyLoad(self.requests_per_second, self.input, self.output, self.cached_prefix)
-        first = PhasePool(self.first, self.prefills, self.prompts)
-        return pools_spending(first, PhasePool(self.asked, self.decodes, running), load)
+        places = self.decodes * self.asked.layout.dp * self.asked.layout.pp
+        awake = least(1.0, self.requests_per_second * self.output * self.tpot.expected / places)
+        first = PhasePool(self.first, self.prefills, self.prompts, least(1.0, self.prefill_utilisation))
+        return pools_spending(first, PhasePool(self.asked, self.decodes, running, awake), load)
 
     @property
     def bottleneck(self) -> Word:

@@ -8,6 +8,7 @@ chips over its stages do the work of a step together.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from roofline.estimates.cost import Cost, Spending, tariff
 from roofline.estimates.plan import Plan, Total
 from roofline.estimates.settings import Setup
 from roofline.machine.energy import Busy
-from roofline.model.maths import Count, is_array, most
+from roofline.model.maths import Count, is_array, least, most
 from roofline.work.step import Queries, decode, replace
 
 
@@ -42,10 +43,9 @@ def ranks_of(asked: Setup) -> Count:
 
 
 def shared(asked: Setup, chips: Count, seconds: Count, prompts: Busy, answers: Busy) -> tuple[Cost, Cost]:
-    """Chips that do both phases for so long, shared out by the time that each has kernels under way."""
+    """Chips that do both phases for so long, shared out by the time that each has steps under way."""
     paid = tariff(asked.deployment.chip, asked.bill)
-    whole = prompts.running + answers.running
-    part = prompts.running / whole
+    part = prompts.running / (prompts.running + answers.running)
     return (
         Cost(chips, seconds * part, paid, busy=prompts),
         Cost(chips, seconds * (1 - part), paid, busy=answers),
@@ -65,6 +65,7 @@ class SteadyLoad:
 def server_spending(asked: Setup, load: SteadyLoad, tpot: Count, replicas: Count = 1) -> Spending:
     """What so many deployments that do both phases spend in a second; `tpot`: seconds between a request's tokens.
 
+    Each phase has the time that its kernels take; what is between kernels is the answers', as there are many steps.
     A group decodes b = rate·(output − 1)·tpot requests at once, in 1 / tpot steps a second, at the mean context. A
     prompt adds to a step with these what the step takes with it beyond without; it has one of its own where the
     engine does not mix phases.
@@ -80,17 +81,23 @@ def server_spending(asked: Setup, load: SteadyLoad, tpot: Count, replicas: Count
     ranks = groups * ranks_of(asked)
     prompts = least_busy(mixed).times(each * ranks)
     answers = step.times(each * (load.output - 1) / running * ranks)
+    awake = least(1.0, each * (load.output - 1) * tpot) * ranks
+    answers = dataclass_replace(answers, running=most(answers.running, awake - prompts.running))
     costs = shared(asked, chips, 1.0, prompts, answers)
     return Spending(*costs, 1.0, load.rate * load.input, load.rate * load.output)
 
 
 @dataclass(frozen=True)
 class PhasePool:
-    """So many deployments of one phase, whose steps hold so many sequences of a group."""
+    """So many deployments of one phase, whose steps hold so many sequences of a group.
+
+    `awake`: the share of the time in which one has a step under way.
+    """
 
     asked: Setup
     replicas: Count
     sequences: Count
+    awake: Count
 
 
 def pools_spending(first: PhasePool, then: PhasePool, load: SteadyLoad) -> Spending:
@@ -109,9 +116,9 @@ def pools_spending(first: PhasePool, then: PhasePool, load: SteadyLoad) -> Spend
 
 def _pool_cost(pool: PhasePool, work: Busy) -> Cost:
     """A second of a pool that does so much work on each rank."""
-    asked = pool.asked
-    paid = tariff(asked.deployment.chip, asked.bill)
-    return Cost(asked.layout.chips * pool.replicas, 1.0, paid, busy=work.times(ranks_of(asked)))
+    asked, chips = pool.asked, pool.asked.layout.chips * pool.replicas
+    paid, busy = tariff(asked.deployment.chip, asked.bill), work.times(ranks_of(asked))
+    return Cost(chips, 1.0, paid, busy=dataclass_replace(busy, running=most(busy.running, pool.awake * chips)))
 
 
 def rounded(value: Count) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, ClassVar
 
@@ -309,16 +309,19 @@ class TrainingEstimate(Spent, Deployed):
 
     @cached_property
     def busy(self) -> Busy:
-        """What a step does to the units of all chips: every stage's micro-batches, and the optimizer at its floor."""
+        """What a step does to the units of all chips: every stage's micro-batches, and the optimizer at its floor.
+
+        Chips that wait for others are in a collective, and awake.
+        """
         ranks = self.chips / len(self.stages)
-        work = Busy(self.update.expected, 0.0, self.update.floor).times(self.chips)
+        work = Busy(memory=self.update.floor).times(self.chips)
         for stage in self.stages:
             work = work + busy_of(self.micro(stage).total).times(self.micro_batches * ranks)
-        return work
+        return replace(work, running=self.chips * self.time)
 
     @cached_property
     def spending(self) -> Spending:
-        """What a step takes, per token of it; chips idle in the bubbles and while they wait for the network."""
+        """What a step takes, per token of it."""
         paid = tariff(self.deployment.chip, self.asked.bill)
         return Spending(Cost(self.chips, 0.0, paid, busy=Busy()), Cost(self.chips, self.time, paid, busy=self.busy),
                         self.time, 0, self.tokens)  # fmt: skip

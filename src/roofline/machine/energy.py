@@ -1,9 +1,10 @@
 """The energy roofline of a chip: what its board draws while its units work, and while they wait.
 
-    J = idle·t + awake·t_kernels + compute·t_compute + memory·t_memory + link·t_link, at most TDP·t
+    J = idle·t + awake·t_steps + compute·t_compute + memory·t_memory + link·t_link, at most TDP·t
 
-where t_compute, t_memory and t_link are the seconds that the work takes each unit at its peak: compute·t_compute is the
-energy of the FLOPs, and so on. The watts are shares of the TDP (`energy.toml` says whose).
+where t_steps is the time that steps are under way, gaps between kernels included, as clocks stay up in them; t_compute,
+t_memory and t_link are the seconds that the work takes each unit at its peak: compute·t_compute is the energy of the
+FLOPs, and so on. The watts are shares of the TDP (`energy.toml` says whose).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ IDLE_SHARE = 0.12
 
 @dataclass(frozen=True)
 class Busy:
-    """Seconds of chips: with a kernel under way, and of each unit at its peak. Numbers or arrays."""
+    """Seconds of chips: with a step under way, and of each unit at its peak. Numbers or arrays."""
 
     running: Count = 0.0
     compute: Count = 0.0
@@ -45,8 +46,8 @@ class Busy:
 
 @dataclass(frozen=True)
 class Draw(Figured):
-    """Watts of one board: `idle`; `awake` more while a kernel runs; `compute`, `memory` and `link` more of each unit at
-    its peak; never above `most`. `low` and `high`: factors between which four fifths of boards are taken to be.
+    """Watts of one board: `idle`; `awake` more while a step is under way; `compute`, `memory` and `link` more of each
+    unit at its peak; never above `most`. `low` and `high`: factors between which four fifths of boards are taken to be.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -81,8 +82,8 @@ class Draw(Figured):
 def draw_of(chip: Chip) -> Draw | None:
     """What the board of a chip draws, by the shares of its generation; None where its TDP is not known.
 
-    running·TDP is drawn while a kernel runs; a matrix product at `matrix` of peak draws the TDP, and reading memory at
-    `streaming` of its bandwidth `streaming_draws` of it.
+    running·TDP is drawn while a step is under way; a matrix product at `matrix` of peak draws the TDP, and reading
+    memory at `streaming` of its bandwidth `streaming_draws` of it.
     """
     if chip.tdp is None:
         return None
