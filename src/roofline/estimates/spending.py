@@ -21,6 +21,9 @@ from roofline.model.maths import Count, is_array, least, most
 from roofline.work.step import Queries, decode, replace
 
 
+HALF = 0.5 - 1e-6
+
+
 def busy_of(t: Total) -> Busy:
     """What a step's ops do to the units of one chip."""
     return Busy(t.expected, t.compute, t.memory, t.network)
@@ -122,7 +125,7 @@ def _pool_cost(pool: PhasePool, work: Busy) -> Cost:
 
 
 def rounded(value: Count) -> Any:
-    """The nearest whole number, at least one."""
+    """The nearest whole number, at least one; of one that is halfway to within an error of rounding the lower."""
     if is_array(value):
-        return np.maximum(1, np.rint(value)).astype(np.int64)
-    return max(1, round(float(value)))
+        return np.maximum(1, np.floor(value + HALF)).astype(np.int64)
+    return max(1, int(value + HALF))
