@@ -196,6 +196,16 @@ def test_training_takes_the_same_bill() -> None:
     assert run.energy <= 1.1 * 8 * 700 * run.seconds
 
 
+def test_a_simulation_spends_what_the_server_does() -> None:
+    """Request by request, at the means: as the server in steady state to a few percent."""
+    bill = rl.Bill(pue=1.2)
+    s: Any = rl.simulate(LLAMA, rate=4, extent=rl.Extent(requests=500), bill=bill, **SIZE)
+    r = rl.serve(LLAMA, rate=4, bill=bill, **SIZE)
+    assert s.power == pytest.approx(r.power, rel=0.05)
+    assert s.joules_per_token == pytest.approx(1.2 * s.power / s.tokens_per_second, rel=0.01)
+    assert s.usd_per_hour == pytest.approx(r.usd_per_hour)
+
+
 def test_a_search_for_the_least_energy() -> None:
     demand, limits = rl.Demand(1000, 100), rl.Limits(tpot=0.02)
     asked: dict[str, Any] = {"on": "h100-sxm", "chips": 4, "kinds": "aggregated", "bill": rl.Bill(pue=1.2)}

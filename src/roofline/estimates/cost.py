@@ -279,46 +279,46 @@ class Spent:
     }  # fmt: skip
 
     @property
-    def spending(self) -> Spending:
-        """What its prompts and answers take."""
+    def spending(self) -> Spending | None:
+        """What its prompts and answers take; None where that is not known."""
         raise NotImplementedError
 
     @property
     def usd_per_hour(self) -> Count | None:
         """USD of an hour in which it works; None where nobody named a price."""
-        return self.spending.usd_per_hour
+        return None if self.spending is None else self.spending.usd_per_hour
 
     @property
     def usd_per_million_tokens(self) -> Count | None:
         """USD per 10⁶ generated tokens, of a step per 10⁶ of its new ones: of an hour / tokens of an hour · 10⁶."""
-        return self.spending.usd_per_million_tokens
+        return None if self.spending is None else self.spending.usd_per_million_tokens
 
     @property
     def usd_per_million_input(self) -> Count | None:
         """USD per 10⁶ tokens of prompts, by the time that prefill takes."""
-        return self.spending.usd_per_million_input
+        return None if self.spending is None else self.spending.usd_per_million_input
 
     @property
     def usd_per_million_output(self) -> Count | None:
         """USD per 10⁶ generated tokens, by the time that decoding takes."""
-        return self.spending.usd_per_million_output
+        return None if self.spending is None else self.spending.usd_per_million_output
 
     @property
     def power(self) -> Count | None:
         """Mean watts of all chips while they work, the site's overhead apart; None where power is not known."""
-        return self.spending.power
+        return None if self.spending is None else self.spending.power
 
     @property
     def joules_per_token(self) -> Count | None:
         """Joules of the site per generated token, prompts included; of a step per new token."""
-        return self.spending.joules_per_token
+        return None if self.spending is None else self.spending.joules_per_token
 
     @property
     def co2_per_million_tokens(self) -> Count | None:
         """Grams of CO₂ equivalent per 10⁶ generated tokens, of a step per 10⁶ new ones; None without a grid."""
-        return self.spending.co2_per_million_tokens
+        return None if self.spending is None else self.spending.co2_per_million_tokens
 
     @property
     def cost_assumptions(self) -> tuple[str, ...]:
         """What stands behind these figures, each with the setting that changes it."""
-        return self.spending.assumptions
+        return () if self.spending is None else self.spending.assumptions

@@ -20,7 +20,6 @@ from roofline.machine.energy import Busy
 from roofline.model.maths import Count, is_array, least, most
 from roofline.work.step import Queries, decode, replace
 
-
 HALF = 0.5 - 1e-6
 
 

@@ -9,7 +9,9 @@ from itertools import product
 from math import inf
 from typing import Any, ClassVar, TypedDict, Unpack
 
+from roofline.estimates.cost import Cost, tariff
 from roofline.estimates.deployment import is_several, machines
+from roofline.estimates.settings import bill_of
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.serving_plans import ServingPlan, Site
 from roofline.explore.serving_search import Looked, Space, aggregated, all_looked, disaggregated
@@ -228,7 +230,8 @@ def _chips(options: SearchOptions, sites: Sequence[Site]) -> int:
     chips = max(_machine_chips(site) for site in sites) if given is None else count("chips", given, 1)
     if chips > MOST:
         raise InputError("chips", chips, f"at most {MOST}")
-    prices = [None if site.chip.price is None else site.chip.price.usd_per_hour for site in sites]
+    hours = [Cost(1, 3600.0, tariff(site.chip, bill_of(site.bill))).usd for site in sites]
+    prices = [None if usd is None else float(usd) for usd in hours]
     for name, each in (("budget", prices), ("power", [site.chip.tdp for site in sites])):
         if options.get(name) is not None:
             chips = min(chips, _paid(name, options.get(name), sites, each))

@@ -11,7 +11,7 @@ def cost_lines(result: Spent, width: int = 9, *, assumed: bool = True) -> list[s
     hour, each = result.usd_per_hour, result.usd_per_million_tokens
     read, written = result.usd_per_million_input, result.usd_per_million_output
     if hour is not None and each is not None:
-        known = read is not None and written is not None and result.spending.read
+        known = read is not None and written is not None
         parts = f"; {read:,.3g} of input, {written:,.3g} of output by the time each takes" if known else ""
         lines.append(f"{'cost':<{width}}{hour:,.2f} USD/h, {each:,.3g} USD per million tokens{parts}")
     if result.power is not None and result.joules_per_token is not None:
