@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from roofline.emit.make import Emitted as Emitted
     from roofline.emit.make import hand_over as hand_over
+    from roofline.estimates.bill import Bill as Bill
+    from roofline.estimates.bill import Own as Own
     from roofline.estimates.deployment import Deployment as Deployment
     from roofline.estimates.estimate import estimate as estimate
     from roofline.estimates.fit import Fit as Fit
@@ -102,6 +104,7 @@ _PLACES = {
     "machine.engine": "Engine engines",
     "machine.calibrate": "Calibration calibrate",
     "estimates.span": "Span",
+    "estimates.bill": "Bill Own",
     "estimates.deployment": "Deployment",
     "estimates.memory": "Memory",
     "estimates.estimate": "estimate",

@@ -50,7 +50,7 @@ def test_nothing_is_cut_where_stdout_is_not_a_terminal() -> None:
 def test_json_says_what_the_library_says(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = run(capsys, "analyze", LLAMA, "--decode", "4096", "--batch", "32", "--traffic", "unfused", "--json")
     data = json.loads(out)
-    assert data["schema"] == "roofline.analyze/2"
+    assert data["schema"] == "roofline.analyze/3"
     assert data["model"]["parameters"] == 8_030_261_248
     (step,) = data["steps"]
     analysis = rl.analyze(rl.load(LLAMA), rl.decode(batch=32, context=4096), traffic="unfused")
@@ -394,7 +394,7 @@ def test_pools_of_unlike_chips_at_a_rate(capsys: pytest.CaptureFixture[str]) -> 
         "2 × prefill on NVIDIA H100 SXM5 80GB by SGLang, 1 × decode on 2 × NVIDIA H200 SXM 141GB (tp=2) by vLLM" in text
     )
     data = json.loads(run(capsys, *words, "--rate", "5", "--json")[0])
-    assert (data["schema"], data["requests_per_second"], data["prefill_engine"]) == ("roofline.pools/3", 5, "sglang")
+    assert (data["schema"], data["requests_per_second"], data["prefill_engine"]) == ("roofline.pools/4", 5, "sglang")
     assert data["prefill_utilisation"] == 5 / data["prefill_requests_per_second"]
 
 

@@ -46,7 +46,7 @@ def test_train_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, *TRAIN, "--layout", "tp=2,pp=2,dp=2,zero=1", "--json")
     data = json.loads(out)
     assert code == 0
-    assert (data["schema"], data["deployment"]["chips"], data["micro_batches"]) == ("roofline.train/3", 8, 8)
+    assert (data["schema"], data["deployment"]["chips"], data["micro_batches"]) == ("roofline.train/4", 8, 8)
     assert [s["layers"] for s in data["stages"]] == [16, 16]
     memory = data["stages"][0]["memory"]
     terms = ("weights", "gradients", "optimizer", "activations", "working")

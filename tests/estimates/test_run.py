@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
+from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Cost, Tariff, tariff
 from roofline.estimates.failures import LLAMA, RECORDS, best_interval, kept_share
 from roofline.estimates.run import forward_seconds
@@ -200,4 +201,4 @@ def test_nobody_knows_the_price() -> None:
     bill = Cost(1, 10.0, known)
     assert (bill.usd, bill.joules, bill.carbon, bill.usd_per(1), bill.joules_per(1)) == (None,) * 5
     with pytest.raises(rl.InputError, match="power_share"):
-        tariff(chip, power_share=0.5)
+        tariff(chip, Bill(power_share=0.5))

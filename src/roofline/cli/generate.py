@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.cli.billing import BillOptions
 from roofline.cli.common import (
     ChipName,
     EngineName,
@@ -32,6 +33,7 @@ def generate(
     precision: Formats = None,
     law: LawName = "calibrated",
     drafts: DraftOptions = DraftOptions(),  # noqa: B008
+    bill: BillOptions = BillOptions(),  # noqa: B008
     revision: Revision = None,
     headers: Headers = False,
     json: Switch = False,
@@ -63,7 +65,7 @@ def generate(
     built = load(model, revision=revision, headers=headers)
     result = run(
         built, on=on, layout=layout, batch=batch, input=input, output=output, engine=engine, precision=precision,
-        law=law, speculation=drafts.speculation(),
+        law=law, speculation=drafts.speculation(), bill=bill.bill(),
     )  # fmt: skip
     if json:
         print_json(result.to_dict())

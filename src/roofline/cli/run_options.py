@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
 from roofline.cli.common import Switch, Whole
 from roofline.model.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.estimates.bill import Bill
+
+PAID = ("price", "years", "utilisation", "power", "power_share", "pue", "grid")
+"""Options of the step's bill and the run's."""
 
 
 @Parameter(name="*")
@@ -40,20 +46,36 @@ class RunChoices:
     "Steps from one evaluation to the next."
     dataset_tokens: float | None = None
     "Tokens of one epoch."
-    price: float | None = None
-    "USD an hour of one chip; where not given the catalog's assumption."
+    price: str | None = None
+    "USD an hour of one chip (the catalog's), or `own(30000,rest=12000,years=4,electricity=0.08)`: bought."
+    years: float | None = None
+    "Years that a chip which is bought is paid off in (4)."
+    utilisation: float | None = None
+    "Share of the hours paid for in which chips work (1); in the others they idle."
     power: float | None = None
-    "Mean watts of one chip with its part of the host; where not given its TDP, idle power in the bubbles."
+    "Mean watts of one chip with its part of the host; where not given by the energy roofline."
     power_share: float | None = None
     "Instead: the mean as a share of the TDP."
     pue: float | None = None
     "Power usage effectiveness of the site (1: the chips alone)."
-    grid: float | None = None
-    "Kilograms of CO2 equivalent a kWh."
+    grid: str | None = None
+    "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."
+
+    def bill(self) -> Bill:
+        """Who pays what. Raises InputError for what cannot be."""
+        from roofline.estimates.bill import Bill, price_named
+
+        known = {name: getattr(self, name) for name in PAID if name not in ("price", "years")}
+        given = {name: value for name, value in known.items() if value is not None}
+        return Bill(price=price_named(self.price, self.years), **given)
 
     def given(self) -> dict[str, Any]:
-        """What was given besides the tokens, as the library takes it. Raises InputError for any without tokens."""
-        known = {name: v for name, v in vars(self).items() if name != "run_tokens" and v is not None and v is not False}
+        """What was given besides the tokens and the bill, as the library takes it.
+
+        Raises InputError for any without tokens.
+        """
+        others = {name: v for name, v in vars(self).items() if name not in ("run_tokens", *PAID)}
+        known = {name: v for name, v in others.items() if v is not None and v is not False}
         if known and self.run_tokens is None:
             name, value = next(iter(known.items()))
             raise InputError(f"--{name.replace('_', '-')}", value, "--run-tokens beside it: it is of a whole run")

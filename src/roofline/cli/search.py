@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from roofline.cli.billing import BillOptions
 from roofline.cli.common import Headers, ModelArgument, Needed, Revision, Switch, Whole, deliver, refuse, warn
 from roofline.model.errors import InputError
 
@@ -31,9 +32,10 @@ def search(
     engine: Several = None,
     layout: Several = None,
     kind: Literal["aggregated", "disaggregated"] | None = None,
-    objective: Literal["throughput", "cost", "latency", "chips"] | None = None,
+    objective: Literal["throughput", "cost", "energy", "latency", "chips"] | None = None,
     budget: float | None = None,
     power: float | None = None,
+    bill: BillOptions = BillOptions(),  # noqa: B008
     strict: Switch = False,
     confirm: Whole = 0,
     top: Whole = 10,
@@ -82,12 +84,12 @@ def search(
     kind:
         Replicas that do both phases, or a pool for each alone; where not given both.
     objective:
-        What is best: most tokens per second and chip (where no load is given), least USD per token, least time, fewest
-        chips (under a load).
+        What is best: most tokens per second and chip (where no load is given), least USD or joules per token, least
+        time, fewest chips (under a load).
     budget:
         The most USD an hour.
     power:
-        The most watts of all chips' boards.
+        The most watts of all chips' boards, each at its TDP.
     strict:
         Limits hold at the far end of the 80 % interval.
     confirm:
@@ -104,6 +106,7 @@ def search(
     from roofline.explore.demand import Demand, Limits
     from roofline.explore.search import search as run
     from roofline.model.load import load
+    from roofline.show.cost import assumed_lines
     from roofline.show.search import confirmed_text, search_table, search_text
     from roofline.show.tables import json_text, print_json, print_tables, print_text
     from roofline.simulation.spelling import seconds_named
@@ -116,7 +119,7 @@ def search(
     result = run(
         built, Demand(input, output_tokens, prefix, concurrency, rate), limits, on=on, precision=precision,
         engine=engine, chips=chips, layouts=layout, kinds=kind, budget=budget, power=power, objective=objective,
-        top=top, confirm=confirm,
+        top=top, confirm=confirm, bill=bill.bill(),
     )  # fmt: skip
     if out is not None:
         if out.suffix != ".json":
@@ -127,6 +130,7 @@ def search(
     else:
         print_text(f"{search_text(result)}\n")
         if result.plans:
-            print_tables((search_table(result), confirmed_text(result)))
+            notes = confirmed_text(result), *assumed_lines(result.plans[0])
+            print_tables((search_table(result), "\n".join(filter(None, notes))))
     warn(built)
     refuse(result.plans, "" if result.plans else "nothing keeps these limits")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from roofline.cli.billing import BillOptions
 from roofline.cli.common import (
     ChipName,
     EngineName,
@@ -51,6 +52,7 @@ def serve(
     chips: Whole = None,
     prefills: Whole = None,
     decodes: Whole = None,
+    bill: BillOptions = BillOptions(),  # noqa: B008
     revision: Revision = None,
     headers: Headers = False,
     json: Switch = False,
@@ -114,13 +116,13 @@ def serve(
         both = pools(
             built, on=on, chips=chips, prefill_layout=prefill_layout, decode_layout=layout, input=input, output=output,
             concurrency=concurrency, rate=rate, prefix=prefix, engine=engine, precision=precision, law=law,
-            prefill_on=prefill_on, prefill_engine=prefill_engine, prefills=prefills, decodes=decodes,
+            prefill_on=prefill_on, prefill_engine=prefill_engine, prefills=prefills, decodes=decodes, bill=bill.bill(),
         )  # fmt: skip
         _print(both, both.limiting, pools_text(both), json)
         return
     result = run(
         built, on=on, layout=layout, input=input, output=output, concurrency=concurrency, rate=rate, prefix=prefix,
-        formula=formula, engine=engine, precision=precision, law=law,
+        formula=formula, engine=engine, precision=precision, law=law, bill=bill.bill(),
     )  # fmt: skip
     _print(result, (result.asked, result.memory), serving_text(result), json)
 

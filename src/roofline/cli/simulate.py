@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 
+from roofline.cli.billing import BillOptions
 from roofline.cli.common import (
     ChipName,
     EngineName,
@@ -129,6 +130,7 @@ def simulate(
     engine: EngineName = None,
     precision: Formats = None,
     law: LawName = "calibrated",
+    bill: BillOptions = BillOptions(),  # noqa: B008
     revision: Revision = None,
     headers: Headers = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
@@ -182,7 +184,7 @@ def simulate(
                 result = run(
                     built, extent=Extent(**vars(extent)), router=router, objective=aim, written=file, progress=progress,
                     on=on, layout=layout, engine=engine, precision=precision, law=law, speculation=speculation,
-                    prefill=pool.pool(on), lora=lora, **given,
+                    prefill=pool.pool(on), lora=lora, bill=bill.bill(), **given,
                 )  # fmt: skip
         except NoRoomError as error:
             refuse(False, f"roofline: {error}")

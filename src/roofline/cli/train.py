@@ -185,7 +185,7 @@ def train(
         micro_batch=micro_batch, schedule=schedule, overlap=beside, offload=",".join(offload or ()),
         recompute_layers=recompute_layers, recompute_every=recompute_every, lengths=lengths, reshard=not no_reshard,
         no_sync=no_sync, gather_format=gather_format, reduce_format=reduce_format,
-        optimizer_in_backward=optimizer_in_backward,
+        optimizer_in_backward=optimizer_in_backward, bill=whole.bill(),
     )  # fmt: skip
     if emit is not None:
         _hand_over(result, emit, output, force)

@@ -1,36 +1,39 @@
 """What chips for so long take: chip hours, money, energy, carbon; and of each of so many tokens or requests.
 
-Price, power and grid are the caller's. Where no price or power is given, those of the chip stand in, and say whose they
+Who pays what is the caller's `Bill`. Where it names no price or power, those of the chip stand in, and say whose they
 are. Numbers may be arrays.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from roofline.estimates.bill import PLAIN_BILL, Bill, Own
 from roofline.machine.chip import Chip
-from roofline.model.checks import numbers
+from roofline.machine.energy import Busy, Draw, draw_of
+from roofline.machine.grids import grid_named
 from roofline.model.errors import InputError
 from roofline.model.maths import Count
 from roofline.result import Figured, Units
 
-IDLE_SHARE = 0.12
-"""Of a chip's power, where its idle power is not known: an assumption."""
 JOULES_PER_KWH = 3.6e6
+MILLION = 1e6
 
 
 @dataclass(frozen=True)
 class Tariff(Figured):
-    """What one chip costs and draws: `price` in USD an hour, `power` in watts while it works and `idle` while it waits.
+    """What one chip costs and draws: a bill on that chip.
 
-    `pue`: power usage effectiveness, the site's energy over that of what computes. `grid`: kg of CO₂ equivalent a kWh.
-    None is what nobody said. `price_source` and `power_source` say whose figures they are.
+    `price` in USD an hour of a rented chip, `own` of one that is bought. `power`: given watts of a chip that works,
+    `draw` its energy roofline where none are, `idle` watts of one that waits. `utilisation`: the share of the hours
+    paid for in which it works. `pue`: power usage effectiveness, the site's energy over that of what computes. `grid`:
+    kg of CO₂ equivalent a kWh. None is what nobody knows. The sources say whose figures they are.
     """
 
     FIGURES: ClassVar[Units] = {
-        "price": "USD", "power": "", "idle": "", "pue": "", "grid": "", "price_source": "", "power_source": "",
+        "price": "USD", "power": "W", "idle": "W", "pue": "", "grid": "", "price_source": "", "power_source": "",
+        "grid_source": "", "utilisation": "share", "own": "", "draw": "",
     }  # fmt: skip
 
     price: float | None
@@ -40,41 +43,68 @@ class Tariff(Figured):
     grid: float | None = None
     price_source: str = ""
     power_source: str = ""
+    grid_source: str = ""
+    utilisation: float = 1.0
+    own: Own | None = None
+    draw: Draw | None = None
+
+    @property
+    def wasted(self) -> float:
+        """Hours that a chip idles for each in which it works."""
+        return 1 / self.utilisation - 1
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What stands behind the figures, each with the setting that changes it."""
+        o = self.own
+        if o is not None:
+            price = (
+                f"{o.price:,.0f} USD a chip and {o.rest:,.0f} USD for the rest of its server over {o.years:g} years, "
+                f"electricity at {o.electricity:g} USD/kWh"
+            )
+        else:
+            price = "none" if self.price is None else f"{self.price:g} $/h a chip, {self.price_source}"
+        idles = (
+            "" if self.utilisation == 1 else f", {100 * self.utilisation:g} % of the hours; chips idle in the others"
+        )
+        said = [
+            f"price: {price} [price]",
+            f"utilisation: chips work {'all the time' if not idles else idles[2:]} [utilisation]",
+            f"power: {self.power_source or 'not known'}; PUE {self.pue:g} [power, power_share, pue]",
+        ]
+        if self.grid is not None:
+            said.append(f"grid: {self.grid:g} kg CO2e/kWh, {self.grid_source} [grid]")
+        return tuple(said)
 
 
-def tariff(
-    chip: Chip, *, price: float | None = None, power: float | None = None, power_share: float | None = None,
-    pue: float = 1.0, grid: float | None = None,
-) -> Tariff:  # fmt: skip
-    """The tariff of a chip.
+def tariff(chip: Chip, bill: Bill = PLAIN_BILL) -> Tariff:
+    """The tariff of a chip: what the bill names, else the chip's own price and energy roofline.
 
-    `price`: USD a chip hour. `power`: mean watts of one chip with its part of the host, working or waiting;
-    `power_share`: the mean as a share of the chip's TDP instead. Without either the chip draws its TDP while it works
-    and its idle power while it waits. `pue` ≥ 1. `grid`: kg of CO₂ equivalent a kWh.
-    Raises InputError for what is not positive, for both of power and its share, and a share of a TDP nobody knows.
+    Raises InputError for a share of a TDP nobody knows.
     """
-    for field, value in (("price", price), ("power", power), ("power_share", power_share), ("grid", grid)):
-        if value is not None:
-            numbers(field, value, 0.0, math.inf, "a number, zero or more")
-    numbers("pue", pue, 1.0, math.inf, "energy of the site over that of what computes, 1 or more")
-    if power is not None and power_share is not None:
-        raise InputError("power_share", power_share, "power or power_share, not both")
-    if power_share is not None and chip.tdp is None:
-        raise InputError("power_share", power_share, f"power in watts: the TDP of {chip.id} is not known")
-    price_source, whose = "as given", "as given"
-    if price is None and chip.price is not None:
+    power, draw = bill.power, None
+    idle, power_source = power, "as given" if power is not None else ""
+    if bill.power_share is not None:
+        if chip.tdp is None:
+            raise InputError("power_share", bill.power_share, f"power in watts: the TDP of {chip.id} is not known")
+        power = idle = bill.power_share * chip.tdp
+        power_source = f"{bill.power_share:g} of the TDP, as given"
+    elif power is None:
+        draw = draw_of(chip)
+    if draw is not None:
+        idle = draw.idle
+        power_source = (
+            f"energy roofline of a {draw.most:g} W board, grade {draw.grade}, × {draw.low:g} to {draw.high:g}"
+        )
+    own = bill.price if isinstance(bill.price, Own) else None
+    price, price_source = None if isinstance(bill.price, Own) else bill.price, "as given"
+    if bill.price is None and chip.price is not None:
         price, price_source = chip.price.usd_per_hour, f"assumed {chip.price.date}".strip()
-    idle = power
-    if power_share is not None and chip.tdp is not None:
-        power = idle = power_share * chip.tdp
-        whose = f"{power_share:g} of the TDP, as given"
-    elif power is None and chip.tdp is not None:
-        power = chip.tdp
-        idle = chip.idle if chip.idle is not None else IDLE_SHARE * chip.tdp
-        whose = "the TDP of the chip alone while it works, idle power while it waits"
+    grid = None if bill.grid is None else grid_named(bill.grid)
     return Tariff(
-        price, power, idle, float(pue), grid, price_source if price is not None else "",
-        whose if power is not None else "",
+        price, power, idle, float(bill.pue), None if grid is None else grid.kg,
+        price_source if price is not None else "", power_source, "" if grid is None else grid.source,
+        bill.utilisation, own, draw,
     )  # fmt: skip
 
 
@@ -82,22 +112,27 @@ def tariff(
 class Cost(Figured):
     """What `chips` for `seconds` take at a tariff; `waiting`: the share of the time in which a chip is idle.
 
-    USD = chips · hours · price; joules = chips · seconds · (power·(1 − waiting) + idle·waiting) · PUE;
-    kg CO₂e = kWh · grid.
+    `busy`: what their units do, in seconds of all chips together; where nothing is said of it a chip that works draws
+    the most it may. Of owned chips USD are those of the hours and of the joules. For every hour that a chip works it
+    idles 1/utilisation − 1 hours, which are paid for and draw idle power.
 
-    >>> bill = Cost(8, 3600.0, Tariff(price=2.0, power=500.0, idle=500.0, pue=1.25, grid=0.4))
-    >>> bill.usd, bill.joules / 3.6e6, bill.carbon, bill.usd_per(2e6) * 1e6
+    USD = chips · hours · price / utilisation; joules = (J of the energy roofline, or chips · seconds ·
+    (power·(1 − waiting) + idle·waiting), + idle of the hours that it does not work) · PUE; kg CO₂e = kWh · grid.
+
+    >>> spent = Cost(8, 3600.0, Tariff(price=2.0, power=500.0, idle=500.0, pue=1.25, grid=0.4))
+    >>> spent.usd, spent.joules / 3.6e6, spent.carbon, spent.usd_per(2e6) * 1e6
     (16.0, 5.0, 2.0, 8.0)
     """
 
     FIGURES: ClassVar[Units] = {
-        "tariff": "", "chip_hours": "", "usd": "USD", "joules": "J", "carbon": "", "mean_power": "",
+        "tariff": "", "chip_hours": "", "usd": "USD", "joules": "J", "carbon": "", "mean_power": "W",
     }  # fmt: skip
 
     chips: Count
     seconds: Count
     tariff: Tariff
     waiting: Count = 0.0
+    busy: Busy | None = None
 
     @property
     def chip_hours(self) -> Count:
@@ -105,21 +140,39 @@ class Cost(Figured):
         return self.chips * self.seconds / 3600
 
     @property
-    def usd(self) -> Count | None:
-        """USD; None where nobody named a price."""
-        return None if self.tariff.price is None else self.chip_hours * self.tariff.price
+    def working_joules(self) -> Count | None:
+        """Joules of the chips alone, in the hours that they work; None where power is not known."""
+        t, seconds = self.tariff, self.chips * self.seconds
+        if t.draw is not None and self.busy is not None:
+            return t.draw.joules(seconds, self.busy)
+        most = t.power if t.draw is None else t.draw.most
+        if most is None or t.idle is None:
+            return None
+        return seconds * (most * (1 - self.waiting) + t.idle * self.waiting)
 
     @property
     def mean_power(self) -> Count | None:
         """Watts of one chip over the time, PUE apart; None where power is not known."""
-        if self.tariff.power is None or self.tariff.idle is None:
-            return None
-        return self.tariff.power * (1 - self.waiting) + self.tariff.idle * self.waiting
+        return None if self.working_joules is None else self.working_joules / (self.chips * self.seconds)
 
     @property
     def joules(self) -> Count | None:
         """Joules of the site; None where power is not known."""
-        return None if self.mean_power is None else self.chips * self.seconds * self.mean_power * self.tariff.pue
+        t = self.tariff
+        if self.working_joules is None or t.idle is None:
+            return None
+        return (self.working_joules + self.chips * self.seconds * t.idle * t.wasted) * t.pue
+
+    @property
+    def usd(self) -> Count | None:
+        """USD; None where nobody named a price, or of owned chips where power is not known."""
+        t = self.tariff
+        if t.own is None:
+            return None if t.price is None else self.chip_hours * t.price / t.utilisation
+        if self.joules is None:
+            return None
+        bought = self.chip_hours * t.own.usd_per_hour / t.utilisation
+        return bought + self.joules / JOULES_PER_KWH * t.own.electricity
 
     @property
     def carbon(self) -> Count | None:
@@ -135,3 +188,137 @@ class Cost(Figured):
     def joules_per(self, number: Count) -> Count | None:
         """Joules of each of them."""
         return None if self.joules is None else self.joules / number
+
+
+def _sum(values: tuple[Count | None, ...]) -> Count | None:
+    """The sum of what is known, None where one is not."""
+    total: Count = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total = total + value
+    return total
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What it takes to read `read` tokens of prompts and to write `written` tokens of answers, in `seconds`.
+
+    `prompts` and `answers`: the chips of either phase for as long as it has them. One server's chips are shared by the
+    time that each phase takes, of which the rest of the time has as much; pools have chips of their own all the time.
+    """
+
+    prompts: Cost
+    answers: Cost
+    seconds: Count
+    read: Count
+    written: Count
+
+    @property
+    def usd(self) -> Count | None:
+        """USD of both."""
+        return _sum((self.prompts.usd, self.answers.usd))
+
+    @property
+    def joules(self) -> Count | None:
+        """Joules of both, those of the site."""
+        return _sum((self.prompts.joules, self.answers.joules))
+
+    @property
+    def usd_per_hour(self) -> Count | None:
+        """USD of an hour in which it works."""
+        return None if self.usd is None else self.usd / self.seconds * 3600
+
+    @property
+    def usd_per_million_tokens(self) -> Count | None:
+        """USD per 10⁶ generated tokens, prompts included."""
+        return None if self.usd is None else self.usd / self.written * MILLION
+
+    @property
+    def usd_per_million_input(self) -> Count | None:
+        """USD per 10⁶ tokens of prompts, by the time that prefill takes."""
+        value = self.prompts.usd
+        return None if value is None or (isinstance(self.read, int) and not self.read) else value / self.read * MILLION
+
+    @property
+    def usd_per_million_output(self) -> Count | None:
+        """USD per 10⁶ generated tokens, by the time that decoding takes."""
+        value = self.answers.usd
+        return None if value is None else value / self.written * MILLION
+
+    @property
+    def power(self) -> Count | None:
+        """Mean watts of all chips while they work, the site's overhead apart."""
+        joules = _sum((self.prompts.working_joules, self.answers.working_joules))
+        return None if joules is None else joules / self.seconds
+
+    @property
+    def joules_per_token(self) -> Count | None:
+        """Joules of the site per generated token, prompts included."""
+        return None if self.joules is None else self.joules / self.written
+
+    @property
+    def co2_per_million_tokens(self) -> Count | None:
+        """Grams of CO₂ equivalent per 10⁶ generated tokens; None without a grid."""
+        carbon = _sum((self.prompts.carbon, self.answers.carbon))
+        return None if carbon is None else 1000 * carbon / self.written * MILLION
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What stands behind the figures, each with the setting that changes it; of two kinds of chips for both."""
+        return tuple(dict.fromkeys((*self.prompts.tariff.assumptions, *self.answers.tariff.assumptions)))
+
+
+class Spent:
+    """A result that says what it takes: figures of its `spending`."""
+
+    BILLED: ClassVar[Units] = {
+        "usd_per_hour": "USD", "usd_per_million_tokens": "USD", "usd_per_million_input": "USD",
+        "usd_per_million_output": "USD", "power": "W", "joules_per_token": "J", "co2_per_million_tokens": "",
+        "cost_assumptions": "",
+    }  # fmt: skip
+
+    @property
+    def spending(self) -> Spending | None:
+        """What its prompts and answers take; None where that is not known."""
+        raise NotImplementedError
+
+    @property
+    def usd_per_hour(self) -> Count | None:
+        """USD of an hour in which it works; None where nobody named a price."""
+        return None if self.spending is None else self.spending.usd_per_hour
+
+    @property
+    def usd_per_million_tokens(self) -> Count | None:
+        """USD per 10⁶ generated tokens, of a step per 10⁶ of its new ones: of an hour / tokens of an hour · 10⁶."""
+        return None if self.spending is None else self.spending.usd_per_million_tokens
+
+    @property
+    def usd_per_million_input(self) -> Count | None:
+        """USD per 10⁶ tokens of prompts, by the time that prefill takes."""
+        return None if self.spending is None else self.spending.usd_per_million_input
+
+    @property
+    def usd_per_million_output(self) -> Count | None:
+        """USD per 10⁶ generated tokens, by the time that decoding takes."""
+        return None if self.spending is None else self.spending.usd_per_million_output
+
+    @property
+    def power(self) -> Count | None:
+        """Mean watts of all chips while they work, the site's overhead apart; None where power is not known."""
+        return None if self.spending is None else self.spending.power
+
+    @property
+    def joules_per_token(self) -> Count | None:
+        """Joules of the site per generated token, prompts included; of a step per new token."""
+        return None if self.spending is None else self.spending.joules_per_token
+
+    @property
+    def co2_per_million_tokens(self) -> Count | None:
+        """Grams of CO₂ equivalent per 10⁶ generated tokens, of a step per 10⁶ new ones; None without a grid."""
+        return None if self.spending is None else self.spending.co2_per_million_tokens
+
+    @property
+    def cost_assumptions(self) -> tuple[str, ...]:
+        """What stands behind these figures, each with the setting that changes it."""
+        return () if self.spending is None else self.spending.assumptions

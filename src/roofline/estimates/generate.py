@@ -11,12 +11,15 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.deployment import deploy
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan, Total, grade_of
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, plan_of, setup
 from roofline.estimates.span import NOTHING, Span, exactly
+from roofline.estimates.spending import busy_of, ranks_of, shared
 from roofline.estimates.step import Estimate, check_context, check_formats, step_estimate
+from roofline.machine.energy import Busy
 from roofline.model.checks import count, real
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
@@ -68,19 +71,19 @@ class Wave:
 
 
 @dataclass(frozen=True, repr=False)
-class Generation(Deployed):
+class Generation(Spent, Deployed):
     """A static batch of `batch` prompts, of all replicas, of `input` tokens that each generate `output` tokens.
 
     ttft: until the first token of the first wave, prefill and host. tpot: (latency − ttft) / (output − 1) of a wave,
     the time between tokens. latency: until the last token of the last wave. All spans of seconds.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.generate/2"
+    SCHEMA: ClassVar[str] = "roofline.generate/3"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "batch": "", "input": "", "output": "",
         "batch_per_replica": "", "idle_replicas": "", "waves": "", "first_wave": "", "ttft": "s", "tpot": "s",
         "latency": "s", "memory": "B", "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "tokens/s",
-        "tokens_per_second_per_chip": "tokens/s", "usd_per_million_tokens": "USD", "grade": "",
+        "tokens_per_second_per_chip": "tokens/s", **Spent.BILLED, "grade": "",
         "prefill_shares": "share", "decode_shares": "share", "speculation": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"tpot": "between_tokens"}
@@ -241,13 +244,44 @@ class Generation(Deployed):
         """Generated tokens of all sequences per expected second, over the chips of the layout."""
         return self.tokens_per_second / self.asked.layout.chips
 
-    @property
-    def usd_per_million_tokens(self) -> Count | None:
-        """USD per 10⁶ generated tokens: chips · price of a second / tokens per second · 10⁶; None without a price."""
-        price = self.chip.price
-        if price is None:
-            return None
-        return self.asked.layout.chips * price.usd_per_hour / 3600 / self.tokens_per_second * 1e6
+    @cached_property
+    def spending(self) -> Spending:
+        """What the batch takes from the first prompt to the last token, decode steps at their mean context.
+
+        Replicas without sequences idle.
+        """
+        full, whole, last = self.batch_per_replica // self.first_wave, self._whole, self._last
+        prompts, answers = (part.times(full) for part in self._work(whole))
+        if last is not None:
+            there = where(last.sequences > 0, 1.0, 0.0)
+            first, rest = self._work(last)
+            prompts, answers = prompts + first.times(there), answers + rest.times(there)
+        costs = shared(self.asked, self.asked.layout.chips, self.latency.expected, prompts, answers)
+        return Spending(*costs, self.latency.expected, self.batch * self.input, self.batch * self.output)
+
+    def _work(self, wave: Wave) -> tuple[Busy, Busy]:
+        """What a wave's prompts and answers do to the units of all chips, which are awake until its last token."""
+        layout, size = self.asked.layout, most(1, wave.sequences)
+        groups = most(1, least(layout.pp, size))
+        group = ceil_div(size, groups)
+        active = least(self.batch, layout.dp)
+        ranks = groups * active * ranks_of(self.asked)
+        yields, new = 1.0, 1
+        if self.speculation is not None:
+            yields, new = self.speculation.tokens_per_step, self.speculation.length + 1
+        steps, context = np.ceil((self.output - 1) / yields), self.input + most(0, self.output - 2) // 2
+        prompts = busy_of(self.asked.plan.total(changed_step(prefill(1, 1), 0, self.input, group)))
+        answers = busy_of(self.asked.plan.total(decode_of(group, context, new))).times(steps * ranks)
+        draft = None if self.speculation is None else draft_plan(self.asked, self.speculation)
+        if self.speculation is not None and draft is not None:
+            proposed = busy_of(draft.total(decode_of(size, context, 1))).times(steps * self.speculation.length)
+            drafting = 1 if self.speculation.draft is not None else ranks_of(self.asked)
+            answers = answers + proposed.times(active * drafting)
+        awake = active * ranks_of(self.asked) * layout.pp
+        return (
+            changed_model(prompts.times(ranks), running=wave.first.expected * awake),
+            changed_model(answers, running=wave.rest.expected * awake),
+        )
 
     @property
     def tokens_per_second_per_user(self) -> Count | None:

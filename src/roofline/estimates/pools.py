@@ -15,12 +15,14 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from roofline.distinct import Array
+from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.deployment import Deployment, Machine, is_several
 from roofline.estimates.memory import Memory
 from roofline.estimates.pool_replicas import Load, Pair, Replicas, settled_pools
 from roofline.estimates.serve import rounded_down
 from roofline.estimates.settings import LISTED, Deployed, Settings, Setup, broadcast, each, setup
 from roofline.estimates.span import Span, shaped
+from roofline.estimates.spending import PhasePool, SteadyLoad, pools_spending, rounded
 from roofline.estimates.step import check_context
 from roofline.estimates.transfer import moved_bytes, networks
 from roofline.machine.engine import Engine
@@ -28,7 +30,7 @@ from roofline.machine.fabric import MOST, cluster_named
 from roofline.model.checks import count, numbers
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.model.maths import Count
+from roofline.model.maths import Count, least, most
 from roofline.model.model import Model
 from roofline.result import Flag, Units, Word
 from roofline.work.step import prefill
@@ -52,7 +54,7 @@ class PoolSettings(Settings, total=False):
 
 
 @dataclass(frozen=True, repr=False)
-class Pools(Deployed):
+class Pools(Spent, Deployed):
     """`prefills` replicas of one layout and `decodes` of another, in steady state.
 
     `in_flight`: requests that wait, are prefilled or decode, in both pools, on average. `prompts`: those of a full
@@ -64,7 +66,7 @@ class Pools(Deployed):
     `transfer_requests_per_second`: those whose caches the links between the pools hold.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.pools/3"
+    SCHEMA: ClassVar[str] = "roofline.pools/4"
     FIGURES: ClassVar[Units] = {
         "model": "", "prefill": "", "decode": "", "prefill_engine": "", "engine": "", "formats": "", "chips": "",
         "prefills": "", "decodes": "", "input": "", "output": "", "cached_prefix": "", "in_flight": "", "prompts": "",
@@ -72,7 +74,7 @@ class Pools(Deployed):
         "latency": "s", "prefill_requests_per_second": "requests/s", "transfer_requests_per_second": "requests/s",
         "decode_requests_per_second": "requests/s", "requests_per_second": "requests/s",
         "prefill_utilisation": "share", "transfer_utilisation": "share", "decode_utilisation": "share",
-        "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "bottleneck": "",
+        "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", **Spent.BILLED, "bottleneck": "",
         "prefill_memory": "B", "memory": "B",
     }  # fmt: skip
 
@@ -161,6 +163,16 @@ class Pools(Deployed):
     def tokens_per_second_per_chip(self) -> Count:
         """Generated tokens of all users per second, over the chips of both pools."""
         return self.tokens_per_second / self.chips
+
+    @cached_property
+    def spending(self) -> Spending:
+        """What both take in a second."""
+        running = rounded(most(1, self.running / (self.asked.layout.dp * self.asked.layout.pp)))
+        load = SteadyLoad(self.requests_per_second, self.input, self.output, self.cached_prefix)
+        places = self.decodes * self.asked.layout.dp * self.asked.layout.pp
+        awake = least(1.0, self.requests_per_second * self.output * self.tpot.expected / places)
+        first = PhasePool(self.first, self.prefills, self.prompts, least(1.0, self.prefill_utilisation))
+        return pools_spending(first, PhasePool(self.asked, self.decodes, running, awake), load)
 
     @property
     def bottleneck(self) -> Word:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
 
+from roofline.estimates.bill import price_named
 from roofline.estimates.cost import Cost, Tariff, tariff
 from roofline.estimates.failures import FailureRecord, best_interval, kept_share, record_named
 from roofline.estimates.saving import Saving, saving
@@ -25,6 +26,10 @@ RESTART_SECONDS = 600.0
 within ten minutes)."""
 
 
+BILLED = ("price", "utilisation", "power", "power_share", "pue", "grid")
+"""Options that are of the bill."""
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """How a run goes, with what holds where nothing is said.
@@ -33,8 +38,8 @@ class RunOptions:
     between failures of one chip instead. save_seconds: that a checkpoint holds the run up; or `storage`, bytes/s of all
     ranks together, and `asynchronous` where it is written beside the run. save_every: seconds of work between two,
     those that lose least where None. restart_seconds: from a failure until the run goes on. stall_seconds: that a step
-    waits for its data. evaluation_tokens every evaluation_every steps. dataset_tokens: of one epoch. price: USD a chip
-    hour; power: mean watts a chip, or power_share of its TDP; pue; grid: kg of CO₂ equivalent a kWh.
+    waits for its data. evaluation_tokens every evaluation_every steps. dataset_tokens: of one epoch. price,
+    utilisation, power, power_share, pue, grid: as in `Bill`, each that of the step where None.
     """
 
     failures: str = "llama-3"
@@ -48,11 +53,12 @@ class RunOptions:
     evaluation_tokens: float = 0
     evaluation_every: int | None = None
     dataset_tokens: float | None = None
-    price: float | None = None
+    price: Any = None
+    utilisation: float | None = None
     power: float | None = None
     power_share: float | None = None
-    pue: float = 1.0
-    grid: float | None = None
+    pue: float | None = None
+    grid: float | str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +70,7 @@ class Run(Result):
     saved, τ / (M·e^{R/M}·(e^{(τ+δ)/M} − 1)) (Young 1974, Daly 2006).
     """
 
-    SCHEMA: ClassVar[str] = "roofline.run/3"
+    SCHEMA: ClassVar[str] = "roofline.run/4"
     FIGURES: ClassVar[Units] = {
         "run_tokens": "", "steps": "", "epochs": "", "time": "s", "chip_hours": "", "cost": "USD", "energy": "J",
         "carbon": "", "failures_apart": "s", "failures": "", "failures_by": "", "checkpoint_interval": "s",
@@ -192,9 +198,12 @@ class Run(Result):
     # -- money and energy ------------------------------------------------------------------------------------------
     @property
     def bill(self) -> Cost:
-        """What the chips take, idle in the bubbles."""
-        e = self.estimate
-        return Cost(e.chips, self.seconds, self.tariff, e.bubble * e.passes.expected / e.time)
+        """What the chips take: they work in steps, evaluations and what is done twice, and idle in all else."""
+        e, parts = self.estimate, self.parts
+        again = most(0.0, parts["failures"] - self.failures * self.options.restart_seconds)
+        working = self.ideal_seconds + self._evaluating + again
+        waiting = e.bubble * e.passes.expected / e.time
+        return Cost(e.chips, self.seconds, self.tariff, waiting, e.busy.times(working / e.time))
 
     @property
     def chip_hours(self) -> Count:
@@ -234,11 +243,7 @@ class Run(Result):
             else f"evaluation: forward passes of {o.evaluation_tokens:,.0f} tokens every {every:,} steps "
             "[evaluation_tokens, evaluation_every]"
         )  # fmt: skip
-        said.append(f"price: {f'{t.price:g} $/h a chip, {t.price_source}' if t.price is not None else 'none'} [price]")
-        said.append(f"power: {t.power_source or 'not known'}; PUE {t.pue:g} [power, power_share, pue]")
-        if t.grid is not None:
-            said.append(f"grid: {t.grid:g} kg CO2e/kWh, as given [grid]")
-        return tuple(said)
+        return (*said, *t.assumptions)
 
 
 def forward_seconds(e: TrainingEstimate) -> Count:
@@ -274,9 +279,13 @@ def run(estimate: TrainingEstimate, tokens: Count, **options: Any) -> Run:
     flag("asynchronous", o.asynchronous)
     if (o.evaluation_every is None) != (o.evaluation_tokens == 0):
         raise InputError("evaluation_every", o.evaluation_every, "evaluation_tokens beside it, and the other way round")
-    billed = tariff(
-        estimate.deployment.chip, price=o.price, power=o.power, power_share=o.power_share, pue=o.pue, grid=o.grid
-    )
+    asked = {name: getattr(o, name) for name in BILLED if getattr(o, name) is not None}
+    if "price" in asked:
+        asked["price"] = price_named(o.price)
+    known = estimate.asked.bill
+    if "power" in asked or "power_share" in asked:
+        known = replace(known, power=None, power_share=None)
+    billed = tariff(estimate.deployment.chip, replace(known, **asked))
     record = None if o.mtbf_hours is not None else record_named(o.failures)
     return Run(estimate, tokens, o, record, saving(estimate, o.save_seconds, o.storage, o.asynchronous), billed)
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from roofline.distinct import Array
+from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.course import Answers, StepRules, StepTable, at_random, in_step
 from roofline.estimates.generate import changed_step, launched
 from roofline.estimates.memory import Memory
@@ -24,6 +25,7 @@ from roofline.estimates.mixed import Prompts, mixed_seconds
 from roofline.estimates.queueing import Open, ReplicaTimes, closed
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
 from roofline.estimates.span import Span, shaped
+from roofline.estimates.spending import SteadyLoad, server_spending
 from roofline.estimates.step import Estimate, check_context, step_estimate
 from roofline.model.checks import count, numbers
 from roofline.model.errors import InputError
@@ -77,7 +79,7 @@ class Percentiles(Figured):
 
 
 @dataclass(frozen=True, repr=False)
-class Serving(Deployed):
+class Serving(Spent, Deployed):
     """Steady state. Spans are in seconds; numbers or arrays.
 
     ttft: from arrival to the first token: the wait for the step under way, for prompts that came before or for a place,
@@ -88,14 +90,14 @@ class Serving(Deployed):
     formula has none.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.serve/3"
+    SCHEMA: ClassVar[str] = "roofline.serve/4"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "input": "", "output": "",
         "cached_prefix": "", "in_flight": "", "in_flight_per_replica": "", "capacity": "", "idle_replicas": "",
         "ttft": "s", "tpot": "s", "latency": "s", "percentiles": "s", "requests_per_second": "requests/s",
         "tokens_per_second": "tokens/s",
         "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
-        "decode_shares": "share", "memory": "B", "grade": "",
+        "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "",
     }  # fmt: skip
 
     asked: Setup
@@ -174,6 +176,12 @@ class Serving(Deployed):
     def tokens_per_second_per_user(self) -> Count:
         """1 / TPOT."""
         return 1 / self.tpot.expected
+
+    @cached_property
+    def spending(self) -> Spending:
+        """What it takes in a second."""
+        load = SteadyLoad(self.requests_per_second, self.input, self.output, self.cached_prefix)
+        return server_spending(self.asked, load, self.tpot.expected)
 
     @property
     def grade(self) -> Word:

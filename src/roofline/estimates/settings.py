@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from roofline.estimates.bill import PLAIN_BILL, Bill
 from roofline.estimates.deployment import (
     Deployment,
     Machine,
@@ -53,6 +54,7 @@ class Settings(TypedDict, total=False):
     own words may follow in brackets: `vllm(gpu_memory_utilization=0.95,max_num_seqs=128)`; the others are its defaults
     on the chip.
     law: `calibrated` on measurements, `ideal` (the speed of light) or `fixed(mfu,mbu)`.
+    bill: a `Bill`: what chips and electricity cost, how much of the time they work, the grid. Changes no time.
     """
 
     on: Any
@@ -60,6 +62,7 @@ class Settings(TypedDict, total=False):
     precision: Any
     engine: Any
     law: Any
+    bill: Any
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Setup:
     formats: Precision
     engine: Engine
     law: Mode
+    bill: Bill = PLAIN_BILL
 
     @cached_property
     def plan(self) -> Plan:
@@ -154,7 +158,7 @@ def setup(model: Model, **settings: Any) -> Setup:
 
 def _setup(
     model: Model, *, on: Machine, layout: object = None, precision: object = None,
-    engine: str | Engine | None = None, law: str | Mode = "calibrated",
+    engine: str | Engine | None = None, law: str | Mode = "calibrated", bill: Bill | None = None,
 ) -> Setup:  # fmt: skip
     chip = machine_chip(on)
     how = (default_engine(chip) if engine is None else engine_named(engine)).on(chip)
@@ -163,7 +167,14 @@ def _setup(
     deployment = deployment_of(model, on, layout, formats, how)
     if some(deployment.layout.ep > 1):
         formats = how.dispatching(formats)
-    return Setup(model, deployment, formats, how, mode)
+    return Setup(model, deployment, formats, how, mode, bill_of(bill))
+
+
+def bill_of(bill: object) -> Bill:
+    """The bill given, else the plain one. Raises InputError for anything else."""
+    if bill is not None and not isinstance(bill, Bill):
+        raise InputError("bill", bill, "a Bill(price=…, utilisation=…, pue=…, grid=…)")
+    return bill or PLAIN_BILL
 
 
 _known_setup = remembered(256)(_setup)

@@ -9,16 +9,19 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan, Total, grade_of
 from roofline.estimates.settings import Deployed, Setup, broadcast
 from roofline.estimates.span import Span, shaped
+from roofline.estimates.spending import busy_of, ranks_of, shared
+from roofline.machine.energy import Busy
 from roofline.machine.kernels import is_matrix, matrix_format
 from roofline.machine.target import Target
 from roofline.machine.timing import Timing, time_op, time_quantise
 from roofline.model.checks import flag
 from roofline.model.errors import InputError
-from roofline.model.maths import Count, is_array, most
+from roofline.model.maths import Count, is_array, least, most
 from roofline.model.model import Model
 from roofline.result import Figured, Flag, Units, Word
 from roofline.work import ops as o
@@ -114,8 +117,12 @@ def bound(compute: Count, memory: Count, fixed: Count, expected: Count, network:
 _BOUNDS = np.array(["compute", "memory", "network", "latency"])
 
 
+STEP_BILLED: Units = {name: unit for name, unit in Spent.BILLED.items() if name[-5:] not in ("input", "utput")}
+"""Figures of what a step spends: it is of no request."""
+
+
 @dataclass(frozen=True, repr=False)
-class Estimate(Deployed):
+class Estimate(Spent, Deployed):
     """A step on a deployment. Times in seconds, numbers or arrays of the shape of the step's and the layout's.
 
     `step`: that of all replicas together; the busiest replica's share of it is timed. `time`: kernels one after another
@@ -124,12 +131,12 @@ class Estimate(Deployed):
     another, and the floor of `span`. `grade`: the worst that is needed for nine tenths of the time.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.estimate/2"
+    SCHEMA: ClassVar[str] = "roofline.estimate/3"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "batch": "", "batch_per_replica": "",
         "idle_replicas": "", "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "time": "s", "overlap_floor": "s",
         "compute_time": "s", "memory_time": "s", "network_time": "s", "communication_time": "s", "bound": "",
-        "memory": "B", "mfu": "share", "tokens_per_second": "tokens/s", "grade": "", "ops": "",
+        "memory": "B", "mfu": "share", "tokens_per_second": "tokens/s", **STEP_BILLED, "grade": "", "ops": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"time": "span", "overlap_floor": "floor"}
 
@@ -275,6 +282,14 @@ class Estimate(Deployed):
     def tokens_per_second(self) -> Count:
         """New tokens of the step, of all replicas, over its expected seconds."""
         return self.step.new_tokens / self.time
+
+    @cached_property
+    def spending(self) -> Spending:
+        """What the step takes, per new token of it; replicas without sequences idle."""
+        layout = self.asked.layout
+        ranks = least(self.batch, layout.dp) * ranks_of(self.asked)
+        costs = shared(self.asked, layout.chips, self.time, Busy(), busy_of(self.total).times(ranks))
+        return Spending(*costs, self.time, 0, self.step.new_tokens)
 
     @cached_property
     def mfu(self) -> Count:

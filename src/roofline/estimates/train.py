@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Unpack
 
+from roofline.estimates.bill import Bill
 from roofline.estimates.contention import contention_on
 from roofline.estimates.deployment import Machine, deploy, is_several
-from roofline.estimates.settings import LISTED, Settings, Setup, each
+from roofline.estimates.settings import LISTED, Settings, Setup, bill_of, each
 from roofline.estimates.training_estimate import Stage as Stage
 from roofline.estimates.training_estimate import TrainingEstimate as TrainingEstimate
 from roofline.estimates.training_passes import offloaded, passes_of, run_passes, timed_sections
@@ -69,7 +70,7 @@ def train(
         built = model_of(model)
         built = built if drafts is None else with_drafts(built, drafts)
         built = built if lora is None else with_lora(built, lora)
-        settings = {name: chosen.pop(name) for name in LISTED if name in chosen}
+        settings = {name: chosen.pop(name) for name in (*LISTED, "bill") if name in chosen}
         return _estimate(built, training(batch, tokens, **chosen), **settings)
 
     several = tuple(name for name in (*LISTED, *CHOICES) if not is_one(name, options.get(name)))
@@ -91,7 +92,7 @@ def train_step(model: Any, step: Training, **settings: Unpack[Settings]) -> Any:
 
 def _estimate(
     model: Model, step: Training, *, on: Machine, layout: object = None, law: Any = "calibrated",
-    engine: str | Engine | None = None, precision: object = None,
+    engine: str | Engine | None = None, precision: object = None, bill: Bill | None = None,
 ) -> TrainingEstimate:  # fmt: skip
     software = trainer_named(engine, step.schedule)
     if step.overlap is None:
@@ -107,7 +108,7 @@ def _estimate(
             raise InputError(f"layout.{name}", getattr(spread, name), "nothing in training: it is of inference")
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, precision, step.precision)
-    asked = Setup(model, deployment, formats, software, mode_named(law))
+    asked = Setup(model, deployment, formats, software, mode_named(law), bill_of(bill))
     layers, ranks = pipeline(model, spread)
     sections, known = timed_sections(asked, micro, layers)
     contention = contention_on(asked.target)

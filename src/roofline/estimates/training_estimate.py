@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, ClassVar
 
 import numpy as np
 
+from roofline.estimates.cost import Cost, Spending, Spent, tariff
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan
 from roofline.estimates.schedule import (
@@ -17,7 +18,8 @@ from roofline.estimates.schedule import (
 )
 from roofline.estimates.settings import Deployed, Setup
 from roofline.estimates.span import Span, shaped
-from roofline.estimates.step import Estimate
+from roofline.estimates.spending import busy_of
+from roofline.estimates.step import STEP_BILLED, Estimate
 from roofline.estimates.training_memory import (
     TrainingMemory,
     layer_bytes,
@@ -27,6 +29,7 @@ from roofline.estimates.training_scale import known_interval
 from roofline.estimates.training_shapes import stage_kind
 from roofline.layout.shard import PIPELINE
 from roofline.machine.constants import worse
+from roofline.machine.energy import Busy
 from roofline.model import modules as m
 from roofline.model.errors import InputError
 from roofline.model.maths import Count
@@ -66,7 +69,7 @@ class Stage(Figured):
 
 
 @dataclass(frozen=True, repr=False)
-class TrainingEstimate(Deployed):
+class TrainingEstimate(Spent, Deployed):
     """One optimizer step of `batch` sequences on a deployment: numbers, or arrays of batches, lengths and degrees.
 
     `time` expected, `floor` and `interval` in seconds. `passes`: the pipeline's schedule; `reduction` and `gathering`:
@@ -75,7 +78,7 @@ class TrainingEstimate(Deployed):
     and backward, nothing run again; `hardware_flops` with it.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.training/2"
+    SCHEMA: ClassVar[str] = "roofline.training/3"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "recipe": "", "optimizer": "",
         "recompute": "", "loss": "", "schedule": "", "batch": "", "batch_per_replica": "", "tokens_each": "",
@@ -83,7 +86,7 @@ class TrainingEstimate(Deployed):
         "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "waiting": "s", "bubble": "share",
         "model_flops": "FLOP", "hardware_flops": "FLOP", "mfu": "share", "mfu_palm": "share", "hfu": "share",
         "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s",
-        "grade": "", "notes": "", "stages": "",
+        **STEP_BILLED, "grade": "", "notes": "", "stages": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"time": "span"}
 
@@ -301,6 +304,25 @@ class TrainingEstimate(Deployed):
         flash = self.step.recompute == "selective" and self.step.flash
         why = ": flash attention keeps no scores" if flash else ""
         return (f"recompute {self.recompute} costs time and frees {100 * freed:.1f} % of the activations{why}",)
+
+    @cached_property
+    def busy(self) -> Busy:
+        """What a step does to the units of all chips: every stage's micro-batches, and the optimizer at its floor.
+
+        Chips that wait for others are in a collective, and awake.
+        """
+        ranks = self.chips / len(self.stages)
+        work = Busy(memory=self.update.floor).times(self.chips)
+        for stage in self.stages:
+            work = work + busy_of(self.micro(stage).total).times(self.micro_batches * ranks)
+        return replace(work, running=self.chips * self.time)
+
+    @cached_property
+    def spending(self) -> Spending:
+        """What a step takes, per token of it."""
+        paid = tariff(self.deployment.chip, self.asked.bill)
+        return Spending(Cost(self.chips, 0.0, paid, busy=Busy()), Cost(self.chips, self.time, paid, busy=self.busy),
+                        self.time, 0, self.tokens)  # fmt: skip
 
     def micro(self, stage: Stage) -> Estimate:
         """One micro-batch on a stage, op by op."""

@@ -9,7 +9,9 @@ from itertools import product
 from math import inf
 from typing import Any, ClassVar, TypedDict, Unpack
 
+from roofline.estimates.cost import Cost, tariff
 from roofline.estimates.deployment import is_several, machines
+from roofline.estimates.settings import bill_of
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.serving_plans import ServingPlan, Site
 from roofline.explore.serving_search import Looked, Space, aggregated, all_looked, disaggregated
@@ -33,7 +35,8 @@ class SearchOptions(TypedDict, total=False):
 
     on, precision, engine: one or several. chips: in all. layouts: of a replica; every legal one where not given.
     kinds: `aggregated`, `disaggregated` or both. budget: USD an hour, of chips with a price; power: watts of their
-    boards. objective: one of `OBJECTIVES`. top: how many ways are listed, confirm: how many of them are simulated.
+    boards at their TDP. bill: as in `Settings`. objective: one of `OBJECTIVES`. top: how many ways are listed, confirm:
+    how many of them are simulated.
     """
 
     on: Any
@@ -44,6 +47,7 @@ class SearchOptions(TypedDict, total=False):
     kinds: Any
     budget: Any
     power: Any
+    bill: Any
     objective: Any
     top: Any
     confirm: Any
@@ -54,14 +58,20 @@ def _price(plan: ServingPlan) -> float:
     return inf if price is None else price
 
 
+def _energy(plan: ServingPlan) -> float:
+    joules = plan.joules_per_token
+    return inf if joules is None else float(joules)
+
+
 OBJECTIVES: Mapping[str, Callable[[ServingPlan], tuple[float, ...]]] = {
     "throughput": lambda p: (-p.tokens_per_second_per_chip, p.chips),
     "cost": lambda p: (_price(p), p.chips),
+    "energy": lambda p: (_energy(p), p.chips),
     "latency": lambda p: (float(p.latency.expected), p.chips),
     "chips": lambda p: (p.chips, -p.tokens_per_second_per_chip),
 }
 """Objective → what is least of the best way: generated tokens per second and chip (most of them), USD for a million
-of them, end-to-end seconds, chips."""
+of them, J for each, end-to-end seconds, chips."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +82,7 @@ class Search(Result):
     flight, or the rate, at which its times were worked out; `left_out`: how many deployments were not, by reason.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.search/1"
+    SCHEMA: ClassVar[str] = "roofline.search/2"
     FIGURES: ClassVar[Units] = {
         "model": "", "input": "", "output": "", "chips": "", "objective": "", "ttft_limit": "s", "tpot_limit": "s",
         "latency_limit": "s", "strict": "", "deployments": "", "considered": "", "left_out": "", "plans": "",
@@ -160,6 +170,8 @@ def search(model: Any, demand: Demand, limits: Limits | None = None, **options: 
     ranked = sorted(looked.plans, key=OBJECTIVES[objective])
     if objective == "cost" and ranked and _price(ranked[0]) == inf:
         raise InputError("objective", objective, "chips with a price")
+    if objective == "energy" and ranked and _energy(ranked[0]) == inf:
+        raise InputError("objective", objective, "chips whose power is known")
     plans = tuple(replace(p, why=_why(p, ranked[0], objective)) for p in ranked[:top])
     number = count("confirm", options.get("confirm") or 0)
     if number:
@@ -185,7 +197,7 @@ def _options(model: Any, options: SearchOptions) -> tuple[Space, tuple[str, ...]
     if options.get("on") is None:
         raise InputError("on", None, "a chip or a cluster, or several")
     sites = [
-        Site(on, precision, engine)
+        Site(on, precision, engine, options.get("bill"))
         for on, precision, engine in product(
             machines(options["on"]), _several(options.get("precision")), _several(options.get("engine"))
         )
@@ -218,7 +230,8 @@ def _chips(options: SearchOptions, sites: Sequence[Site]) -> int:
     chips = max(_machine_chips(site) for site in sites) if given is None else count("chips", given, 1)
     if chips > MOST:
         raise InputError("chips", chips, f"at most {MOST}")
-    prices = [None if site.chip.price is None else site.chip.price.usd_per_hour for site in sites]
+    hours = [Cost(1, 3600.0, tariff(site.chip, bill_of(site.bill))).usd for site in sites]
+    prices = [None if usd is None else float(usd) for usd in hours]
     for name, each in (("budget", prices), ("power", [site.chip.tdp for site in sites])):
         if options.get(name) is not None:
             chips = min(chips, _paid(name, options.get(name), sites, each))
@@ -251,6 +264,7 @@ def _why(plan: ServingPlan, best: ServingPlan, objective: str) -> str:
     more = abs(ours / theirs - 1) * 100 if theirs else 0.0
     words = {
         "throughput": f"{more:.1f} % fewer tokens/s per chip", "cost": f"{more:.1f} % dearer",
+        "energy": f"{more:.1f} % more energy a token",
         "latency": f"{more:.1f} % slower", "chips": f"{plan.chips - best.chips} more chips",
     }[objective]  # fmt: skip
     if ours == theirs:

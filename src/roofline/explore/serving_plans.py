@@ -9,10 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from roofline.estimates.cost import Cost, Spending, Spent, tariff
 from roofline.estimates.deployment import Machine, machine_chip
 from roofline.estimates.pools import pools
-from roofline.estimates.serve import serve
+from roofline.estimates.serve import rounded_down, serve
+from roofline.estimates.settings import bill_of, setup
 from roofline.estimates.span import Span
+from roofline.estimates.spending import SteadyLoad, server_spending
 from roofline.explore.demand import NAMES, Demand, Limits
 from roofline.layout.layout import Layout
 from roofline.machine.chip import Chip
@@ -25,11 +28,12 @@ HOUR, MILLION = 3600.0, 1e6
 
 @dataclass(frozen=True)
 class Site:
-    """Where and how replicas may run: a machine, formats, an engine; None for those of checkpoint and chip."""
+    """Where and how replicas may run: a machine, formats, an engine, a bill; None for those of checkpoint and chip."""
 
     on: Machine
     precision: Any = None
     engine: Any = None
+    bill: Any = None
 
     @cached_property
     def chip(self) -> Chip:
@@ -44,7 +48,7 @@ class Site:
     @property
     def settings(self) -> dict[str, Any]:
         """What estimates take."""
-        return {"on": self.on, "precision": self.precision, "engine": self.engine}
+        return {"on": self.on, "precision": self.precision, "engine": self.engine, "bill": self.bill}
 
 
 @dataclass(frozen=True)
@@ -62,22 +66,21 @@ class Group:
 
 
 @dataclass(frozen=True)
-class ServingPlan(Figured):
+class ServingPlan(Spent, Figured):
     """One way to serve, at a load.
 
     `group`: replicas that serve, or that decode what those of `prefill` have computed. `concurrency`: requests in
     flight in all, of a rate their mean; `capacity`: requests that replicas which serve hold and
     run at once, 0 where each phase has its own. `limit`: what more load would
-    exceed first, `used`: how much of it is. `chance`: that all limits hold. `usd_per_million_tokens`: of generated
-    tokens.
+    exceed first, `used`: how much of it is. `chance`: that all limits hold. USD and J are of generated tokens.
     """
 
     FIGURES: ClassVar[Units] = {
         "kind": "", "on": "", "engine": "", "precision": "", "layout": "", "replicas": "", "prefill_on": "",
         "prefill_layout": "", "prefills": "", "chips": "", "concurrency": "", "batch": "", "ttft": "s", "tpot": "s",
         "latency": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
-        "tokens_per_second_per_chip": "tokens/s", "tokens_per_second_per_user": "tokens/s", "usd_per_hour": "USD",
-        "usd_per_million_tokens": "USD", "limit": "", "used": "share", "chance": "share", "why": "", "confirmation": "",
+        "tokens_per_second_per_chip": "tokens/s", "tokens_per_second_per_user": "tokens/s",
+        **Spent.BILLED, "limit": "", "used": "share", "chance": "share", "why": "", "confirmation": "",
     }  # fmt: skip
 
     model: Model
@@ -174,20 +177,31 @@ class ServingPlan(Figured):
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Price of all chips, None where one has none."""
-        total = 0.0
-        for part in (self.group, self.prefill):
-            if part is not None:
-                if part.site.chip.price is None:
-                    return None
-                total += part.chips * part.site.chip.price.usd_per_hour
-        return total
+        """USD of an hour of all chips, None where one has no price."""
+        parts = [part for part in (self.group, self.prefill) if part is not None]
+        hours = [Cost(part.chips, HOUR, tariff(part.site.chip, bill_of(part.site.bill))) for part in parts]
+        if any(hour.tariff.own is not None for hour in hours):
+            usd = self.spending.usd_per_hour
+            return None if usd is None else float(usd)
+        known = [float(hour.usd) for hour in hours if hour.usd is not None]
+        return sum(known) if len(known) == len(hours) else None
 
     @property
     def usd_per_million_tokens(self) -> float | None:
-        """Price per hour / 3600 / generated tokens a second · 10⁶."""
+        """USD of an hour / generated tokens of an hour · 10⁶."""
         price = self.usd_per_hour
         return None if price is None else price / HOUR / self.tokens_per_second * MILLION
+
+    @cached_property
+    def spending(self) -> Spending:
+        """What all of it spends in a second."""
+        if self.prefill is not None:
+            both: Spending = self.evaluated().spending
+            return both
+        d = self.demand
+        asked = setup(self.model, layout=self.group.layout, **self.group.site.settings)
+        load = SteadyLoad(self.requests_per_second, d.input, d.output, rounded_down(d.input * d.prefix))
+        return server_spending(asked, load, float(self.tpot.expected), self.replicas)
 
     @cached_property
     def _shares(self) -> Mapping[str, float]:

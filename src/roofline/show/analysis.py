@@ -138,7 +138,7 @@ class NamedStep(Figured):
 class Steps(OfModel):
     """The answer of `analyze`: a model, and the steps that were asked for."""
 
-    SCHEMA: ClassVar[str] = "roofline.analyze/2"
+    SCHEMA: ClassVar[str] = "roofline.analyze/3"
     FIGURES: ClassVar[Units] = dict.fromkeys(("model", "fits", "steps", "warnings", "not_counted"), "")
 
     model: Model

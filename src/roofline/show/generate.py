@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from roofline.estimates.generate import Generation, Speculation
+from roofline.show.cost import cost_lines
 from roofline.show.estimate import GRADES, chips_text, memory_text, share_text, shares_text, span_text
 
 
@@ -34,6 +35,7 @@ def generation_text(g: Generation) -> str:
         *([f"         decode: {shares_text(g.middle)}"] if g.output > 1 else []),
         f"memory   {memory_text(g.memory)}",
         f"grade    {g.grade}: {GRADES[g.grade]}",
+        *cost_lines(g),
     ]
     return "\n".join(lines)
 

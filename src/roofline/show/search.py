@@ -10,7 +10,8 @@ from roofline.units import seconds
 COLUMNS = (
     Column("#"), Column("plan", wrap=True), Column("chips", "count"), Column("in flight", "count"), Column("TTFT", "s"),
     Column("TPOT", "s"), Column("tokens/s/chip", "tokens/s"), Column("tokens/s/user", "tokens/s", drop=2),
-    Column("$/Mtok", "USD", drop=1), Column("chance", "share", drop=3), Column("why not first", wrap=True, drop=4),
+    Column("$/Mtok", "USD", drop=1), Column("J/token", drop=2), Column("chance", "share", drop=3),
+    Column("why not first", wrap=True, drop=4),
 )  # fmt: skip
 
 
@@ -55,8 +56,14 @@ def plan_text(p: ServingPlan) -> str:
 def _row(number: int, p: ServingPlan) -> tuple[object, ...]:
     return (
         str(number), plan_text(p), p.chips, p.concurrency, p.ttft.expected, p.tpot.expected,
-        p.tokens_per_second_per_chip, p.tokens_per_second_per_user, p.usd_per_million_tokens, p.chance, p.why,
+        p.tokens_per_second_per_chip, p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p), p.chance,
+        p.why,
     )  # fmt: skip
+
+
+def _joules(p: ServingPlan) -> str:
+    joules = p.joules_per_token
+    return "" if joules is None else f"{float(joules):.3g}"
 
 
 def _limits(s: Search) -> str:

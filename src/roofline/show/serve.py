@@ -6,6 +6,7 @@ from typing import Any
 
 from roofline.estimates.pools import Pools
 from roofline.estimates.serve import Serving
+from roofline.show.cost import cost_lines
 from roofline.show.estimate import GRADES, chips_text, deployment_text, memory_text, share_text, shares_text, span_text
 from roofline.units import seconds, si
 
@@ -31,6 +32,7 @@ def serving_text(s: Serving) -> str:
         f"kernels  decode: {shares_text(s.decode)}; prompts take {100 * s.prefill_share:.0f} % of the time",
         f"memory   {memory_text(s.memory)}",
         f"grade    {s.grade}: {GRADES[s.grade]}",
+        *cost_lines(s),
     ]
     return "\n".join(lines)
 
@@ -86,6 +88,7 @@ def pools_text(p: Pools) -> str:
         f"decode    {_used(p.decode_utilisation, p.decode_requests_per_second)}, every place taken",
         f"memory    {memory_text(p.memory)} of a chip that decodes,",
         f"          {memory_text(p.prefill_memory)} of one that prefills",
+        *cost_lines(p, 10),
     ]
     return "\n".join(lines)
 

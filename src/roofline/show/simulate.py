@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.show.cost import cost_lines
 from roofline.show.estimate import chips_text, deployment_text
 from roofline.show.generate import drafts_text
 from roofline.show.tables import Column, Table
@@ -74,6 +75,7 @@ def simulation_text(s: Simulation) -> str:
         f"cache    {percent(s.cached_share)} of prompt tokens from the prefix cache; "
         f"{counted(s.preemptions, 'preemption')}",
         *left,
+        *cost_lines(s),
     ])  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from roofline.estimates.training_changes import Fix
 from roofline.explore.training_breakdown import PHASES, Breakdown
 from roofline.explore.training_bytes import RankBytes
 from roofline.result import Result, Units
+from roofline.show.cost import cost_lines
 from roofline.show.estimate import GRADES, span_text
 from roofline.show.tables import Column, Table
 from roofline.units import percent, seconds, share, si
@@ -24,7 +25,7 @@ class Trained(Result):
     `breakdown` and `modules`: its time and the memory of a rank in parts, where they are asked for.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.train/3"
+    SCHEMA: ClassVar[str] = "roofline.train/4"
     FIGURES: ClassVar[Units] = {
         **TrainingEstimate.FIGURES,
         "fits": "",
@@ -183,6 +184,7 @@ def training_step_text(e: TrainingEstimate) -> str:
         f"{percent(e.mfu_palm)} with attention's masked half (PaLM)",
         f"HFU         {percent(e.hfu)}: with what is run again, {si(e.hardware_flops, 'FLOP')}",
         f"grade       {e.grade}: {GRADES[e.grade]}",
+        *cost_lines(e, 12, assumed=False),
     ]
     return "\n".join(lines)
 

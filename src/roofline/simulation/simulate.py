@@ -8,8 +8,10 @@ from functools import cached_property
 from math import inf, nan
 from typing import Any, TypedDict, Unpack
 
+from roofline.estimates.cost import Spending
 from roofline.estimates.generate import Speculation
 from roofline.estimates.settings import LISTED, Settings, Setup, each, setup
+from roofline.estimates.spending import PhasePool, SteadyLoad, pools_spending, server_spending
 from roofline.estimates.step import check_context
 from roofline.model.adapters import with_lora
 from roofline.model.checks import integer, real
@@ -368,13 +370,32 @@ class SimulationRun:
             timeline=time_course(recorder.timeline, len(replicas)),
             prefill=None if pools is None else pools.answer(seconds),
             speculation=None if self.drafting is None else self.drafting.speculation, lora=self.lora,
+            spent=self._spent(recorder, seconds, replicas, pools),
             quantiles=Quantiles(*(sample.quantiles() for sample in (recorder.ttft, recorder.tpot, recorder.latency))),
         )  # fmt: skip
+
+    def _spent(
+        self, recorder: Recorder, seconds: float, replicas: list[Replica], pools: TwoPools | None
+    ) -> Spending | None:
+        """What it spends in a second, at mean lengths of requests; None where none counts, and of drafted tokens."""
+        done = recorder.finished
+        if not done or not seconds > 0 or not recorder.tokens or self.drafting is not None:
+            return None
+        prompt = max(1, round(recorder.prompts_done / done))
+        known = min(prompt - 1, round(recorder.cached / done))
+        load = SteadyLoad(done / seconds, prompt, max(1, round(recorder.tokens / done)), known)
+        if self.pool is None or pools is None:
+            tpot = recorder.tpot.mean
+            return server_spending(self.asked, load, tpot if tpot == tpot else 0.0)
+        busy = recorder.busy / seconds / len(replicas)
+        running = max(1, round(recorder.decoding / recorder.busy)) if recorder.busy else 1
+        first = PhasePool(self.pool.first, 1, 1, min(1.0, pools.answer(seconds).utilization))
+        return pools_spending(first, PhasePool(self.asked, 1, running, min(1.0, busy)), load)
 
 
 def prefilling_setup(then: Setup, pool: PrefillPool, settings: dict[str, Any]) -> Travel:
     """What prefills, in the formats and by the law of the server that decodes, and how caches come from there."""
-    given = {name: settings[name] for name in ("precision", "law") if name in settings}
+    given = {name: settings[name] for name in ("precision", "law", "bill") if name in settings}
     engine = settings.get("engine") if pool.engine is None else pool.engine
     first = setup(then.model, on=pool.on, layout=pool.layout, engine=engine, **given)
     return Travel(first, then, pool.bandwidth)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.generate import Speculation
 from roofline.estimates.settings import Deployed, Setup
@@ -100,7 +101,7 @@ class Prefilling(Figured):
 
 
 @dataclass(frozen=True, repr=False)
-class Simulation(Deployed):
+class Simulation(Spent, Deployed):
     """A server under traffic, request by request.
 
     `requests`: those that count, after the first `warmup`. `ttft`: arrival to first token; `tpot`: of each request,
@@ -115,14 +116,14 @@ class Simulation(Deployed):
     tokens for decode steps to verify, `lora`: the rank of the adapter that requests use; null where there is none.
     """
 
-    SCHEMA: ClassVar[str] = "roofline.simulate/2"
+    SCHEMA: ClassVar[str] = "roofline.simulate/3"
     FIGURES: ClassVar[Units] = {
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "traffic": "", "router": "", "seed": "",
         "warmup": "", "requests": "", "seconds": "s", "offered": "requests/s", "ttft": "s", "tpot": "s",
         "inter_token": "s", "latency": "s", "queue": "s", "requests_per_second": "requests/s",
         "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "objective": "", "attained": "share",
         "goodput": "requests/s", "utilization": "share", "running": "", "preemptions": "", "cached_share": "share",
-        "steps": "", "overloaded": "", "left_out": "", "timeline": "", "prefill": "",
+        "steps": "", **Spent.BILLED, "overloaded": "", "left_out": "", "timeline": "", "prefill": "",
         "speculation": "", "lora": "",
     }  # fmt: skip
 
@@ -155,6 +156,12 @@ class Simulation(Deployed):
     prefill: Prefilling | None = None
     speculation: Speculation | None = None
     lora: int | None = None
+    spent: Spending | None = None
+
+    @property
+    def spending(self) -> Spending | None:
+        """What it takes in a second, at the mean lengths; None where no request counts, and of drafted tokens."""
+        return self.spent
 
     @property
     def tokens_per_second_per_chip(self) -> float:

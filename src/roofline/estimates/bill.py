@@ -1,0 +1,133 @@
+"""Who pays what: chips rented or owned, how much of the time they work, the site, its electricity and its grid."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from roofline.machine.grids import grid_named
+from roofline.model.checks import numbers, real
+from roofline.model.errors import InputError, nearest
+from roofline.result import Figured, Units
+
+HOURS_A_YEAR = 8766.0
+"""Of 365.25 days."""
+YEARS, ELECTRICITY = 4.0, 0.10
+"""Years that owned chips are paid off in, and USD a kWh, where nothing is said: assumptions, told with every answer."""
+
+
+@dataclass(frozen=True)
+class Own(Figured):
+    """A chip that is bought: `price` in USD, with `rest` for its part of the server and the network, paid off in
+    `years`; `electricity` in USD a kWh.
+
+    An hour costs (price + rest) / (years · 8766) / utilisation, and its electricity. Raises InputError out of range.
+    """
+
+    FIGURES: ClassVar[Units] = {"price": "USD", "rest": "USD", "years": "", "electricity": "USD"}
+
+    price: float
+    rest: float = 0.0
+    years: float = YEARS
+    electricity: float = ELECTRICITY
+
+    def __post_init__(self) -> None:
+        for name in ("price", "rest", "electricity"):
+            _one(name, getattr(self, name), 0.0, "USD, zero or more")
+        _one("years", self.years, 0.0, "a number of years, more than 0", above=True)
+
+    @property
+    def usd_per_hour(self) -> float:
+        """USD of every hour of its years, electricity apart."""
+        return (self.price + self.rest) / (self.years * HOURS_A_YEAR)
+
+
+@dataclass(frozen=True)
+class Bill(Figured):
+    """What is paid for, and by whom.
+
+    price: USD an hour of one rented chip, or `Own`, or its text (`own(30000,rest=12000)`); the catalog's where None.
+    utilisation: the share of the hours paid for in which chips work as estimated; in the others they idle. pue: power
+    usage effectiveness, the site's energy over the chips'. grid: a country's code, or kg of CO₂ equivalent a kWh.
+    power: mean watts of one chip with its part of the host, working or waiting; power_share: the same as a share of the
+    TDP; by the energy roofline of the chip where neither is given. Raises InputError for what cannot be.
+    """
+
+    FIGURES: ClassVar[Units] = {
+        "price": "USD", "utilisation": "share", "pue": "", "grid": "", "power": "W", "power_share": "share",
+    }  # fmt: skip
+
+    price: float | Own | None = None
+    utilisation: float = 1.0
+    pue: float = 1.0
+    grid: float | str | None = None
+    power: float | None = None
+    power_share: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.price is not None and not isinstance(self.price, Own):
+            _one("price", self.price, 0.0, "USD an hour of a chip, zero or more, or own(USD,…)")
+        share = real(self.utilisation)
+        if share is None or not 0 < share <= 1:
+            raise InputError("utilisation", self.utilisation, "a share above 0, at most 1")
+        _one("pue", self.pue, 1.0, "energy of the site over that of what computes, 1 or more")
+        for name in ("power", "power_share"):
+            if getattr(self, name) is not None:
+                _one(name, getattr(self, name), 0.0, "a number, zero or more")
+        if self.power is not None and self.power_share is not None:
+            raise InputError("power_share", self.power_share, "power or power_share, not both")
+        if self.grid is not None:
+            grid_named(self.grid)
+
+
+def price_named(text: object, years: float | None = None) -> float | Own | None:
+    """A price as it is written: `2.5`, USD an hour, or `own(30000,years=4,rest=12000,electricity=0.08)`.
+
+    `years` stands for those in brackets. Raises InputError for anything else, and for years of a chip that is rented.
+    """
+    price = text if isinstance(text, Own) or text is None else _read(str(text))
+    if years is None:
+        return price
+    if not isinstance(price, Own):
+        raise InputError("years", years, "a price of own(USD), which is paid off in them")
+    return Own(price.price, price.rest, years, price.electricity)
+
+
+def _read(text: str) -> float | Own:
+    match = re.fullmatch(r"\s*own\s*\((.*)\)\s*", text, re.ASCII | re.DOTALL)
+    if match is None:
+        return _number("price", text, "USD an hour of a chip, or own(USD,years=4,rest=0,electricity=0.1)")
+    names = [f.name for f in fields(Own)]
+    given: dict[str, Any] = {}
+    for i, part in enumerate(match[1].split(",")):
+        key, equals, value = (piece.strip() for piece in part.rpartition("="))
+        key = key if equals else names[0] if i == 0 else ""
+        if key not in names or key in given:
+            raise InputError("price", part.strip(), f"one of {', '.join(names)}, each once", nearest(key, names))
+        given[key] = _number(f"price {key}", value, "a number")
+    if "price" not in given:
+        raise InputError("price", text, "what a chip costs first: own(30000,…)")
+    return Own(**given)
+
+
+def _number(field: str, text: str, expected: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(field, text, expected) from None
+    if not math.isfinite(value):
+        raise InputError(field, text, expected)
+    return value
+
+
+def _one(field: str, value: object, low: float, expected: str, above: bool = False) -> None:
+    """Raises InputError for what is no number from `low`."""
+    if real(value) is None:
+        raise InputError(field, value, expected)
+    numbers(field, value, low, math.inf, expected, above=above)
+
+
+PLAIN_BILL = Bill()
+"""The catalog's prices, chips that always work, the chips' own energy."""

@@ -1,0 +1,130 @@
+"""What steps, static batches, servers and pools spend: the work of their units, by phase.
+
+The joules of a phase follow from the sums that its steps have already: seconds of every unit at its peak. A step is one
+group's of a replica, on each of its ranks; with pipeline stages a group is in one stage at a time, so that a replica's
+chips over its stages do the work of a step together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
+from typing import Any
+
+import numpy as np
+
+from roofline.estimates.cost import Cost, Spending, tariff
+from roofline.estimates.plan import Plan, Total
+from roofline.estimates.settings import Setup
+from roofline.machine.energy import Busy
+from roofline.model.maths import Count, is_array, least, most
+from roofline.work.step import Queries, decode, replace
+
+HALF = 0.5 - 1e-6
+
+
+def busy_of(t: Total) -> Busy:
+    """What a step's ops do to the units of one chip."""
+    return Busy(t.expected, t.compute, t.memory, t.network)
+
+
+def least_busy(work: Busy) -> Busy:
+    """The same, never below nothing."""
+    return Busy(*(most(0.0, v) for v in (work.running, work.compute, work.memory, work.link)))
+
+
+def step_busy(plan: Plan, *queries: Queries) -> Busy:
+    """What a step of a group's queries does to the units of each of its chips, all stages one after another."""
+    return busy_of(plan.total(replace(decode(1, 1), queries)))
+
+
+def ranks_of(asked: Setup) -> Count:
+    """Chips that run a step of one group together, in each stage."""
+    layout = asked.layout
+    return layout.chips // (layout.dp * layout.pp)
+
+
+def shared(asked: Setup, chips: Count, seconds: Count, prompts: Busy, answers: Busy) -> tuple[Cost, Cost]:
+    """Chips that do both phases for so long, shared out by the time that each has steps under way."""
+    paid = tariff(asked.deployment.chip, asked.bill)
+    part = prompts.running / (prompts.running + answers.running)
+    return (
+        Cost(chips, seconds * part, paid, busy=prompts),
+        Cost(chips, seconds * (1 - part), paid, busy=answers),
+    )
+
+
+@dataclass(frozen=True)
+class SteadyLoad:
+    """Requests a second in all, of `input` tokens of which `cached` are known, with answers of `output` tokens."""
+
+    rate: Count
+    input: Count
+    output: Count
+    cached: Count = 0
+
+
+def server_spending(asked: Setup, load: SteadyLoad, tpot: Count, replicas: Count = 1) -> Spending:
+    """What so many deployments that do both phases spend in a second; `tpot`: seconds between a request's tokens.
+
+    Each phase has the time that its kernels take; what is between kernels is the answers', as there are many steps.
+    A group decodes b = rate·(output − 1)·tpot requests at once, in 1 / tpot steps a second, at the mean context. A
+    prompt adds to a step with these what the step takes with it beyond without; it has one of its own where the
+    engine does not mix phases.
+    """
+    layout, plan = asked.layout, asked.plan
+    chips, groups = layout.chips * replicas, layout.dp * layout.pp * replicas
+    each = load.rate / groups
+    running = most(1.0, each * (load.output - 1) * tpot)
+    decodes, context = rounded(running), load.input + load.output // 2
+    queries = Queries(load.cached, load.input - load.cached, 1), Queries(context, 1, decodes)
+    step = step_busy(plan, queries[1])
+    mixed = step_busy(plan, *queries) + step.times(-1.0) if asked.engine.mixes else step_busy(plan, queries[0])
+    ranks = groups * ranks_of(asked)
+    prompts = least_busy(mixed).times(each * ranks)
+    answers = step.times(each * (load.output - 1) / running * ranks)
+    awake = least(1.0, each * (load.output - 1) * tpot) * ranks
+    answers = dataclass_replace(answers, running=most(answers.running, awake - prompts.running))
+    costs = shared(asked, chips, 1.0, prompts, answers)
+    return Spending(*costs, 1.0, load.rate * load.input, load.rate * load.output)
+
+
+@dataclass(frozen=True)
+class PhasePool:
+    """So many deployments of one phase, whose steps hold so many sequences of a group.
+
+    `awake`: the share of the time in which one has a step under way.
+    """
+
+    asked: Setup
+    replicas: Count
+    sequences: Count
+    awake: Count
+
+
+def pools_spending(first: PhasePool, then: PhasePool, load: SteadyLoad) -> Spending:
+    """What a pool that prefills and one that decodes spend in a second.
+
+    A batch of prompts is a step of its own; every token but a request's first is one of a decode step's sequences, and
+    so is its first, which the pool that decodes computes once more.
+    """
+    new, context = load.input - load.cached, load.input + load.output // 2
+    batch = step_busy(first.asked.plan, Queries(load.cached, new, first.sequences))
+    step = step_busy(then.asked.plan, Queries(context, 1, then.sequences))
+    prompts = _pool_cost(first, batch.times(load.rate / first.sequences))
+    answers = _pool_cost(then, step.times(load.rate * load.output / then.sequences))
+    return Spending(prompts, answers, 1.0, load.rate * load.input, load.rate * load.output)
+
+
+def _pool_cost(pool: PhasePool, work: Busy) -> Cost:
+    """A second of a pool that does so much work on each rank."""
+    asked, chips = pool.asked, pool.asked.layout.chips * pool.replicas
+    paid, busy = tariff(asked.deployment.chip, asked.bill), work.times(ranks_of(asked))
+    return Cost(chips, 1.0, paid, busy=dataclass_replace(busy, running=most(busy.running, pool.awake * chips)))
+
+
+def rounded(value: Count) -> Any:
+    """The nearest whole number, at least one; of one that is halfway to within an error of rounding the lower."""
+    if is_array(value):
+        return np.maximum(1, np.floor(value + HALF)).astype(np.int64)
+    return max(1, int(value + HALF))
