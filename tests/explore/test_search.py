@@ -53,6 +53,7 @@ def brute(demand: Demand, limits: Limits, chips: int, layouts: list[str], object
     degree = {layout: int(layout.removeprefix("tp=")) for layout in layouts}
     sizes: dict[str, Any] = {"input": demand.input, "output": demand.output, "on": ON}
     every, best = np.arange(1, 513), np.inf
+    few = every[:160]  # each of them is followed
 
     def look(answer: Any, used: int, rate: Any, holds: Any = True) -> None:
         nonlocal best
@@ -63,9 +64,11 @@ def brute(demand: Demand, limits: Limits, chips: int, layouts: list[str], object
         best = min(best, float(np.min(np.where(kept, value[objective], np.inf))))
 
     for layout in layouts:
+        freely = None
         for replicas in range(1, chips // degree[layout] + 1):
-            flight = every if demand.concurrency is None else np.array([-(-demand.concurrency // replicas)])
-            a = rl.serve(MODEL, layout=layout, concurrency=flight, formula=True, **sizes)
+            flight = few if demand.concurrency is None else np.array([-(-demand.concurrency // replicas)])
+            a = freely or rl.serve(MODEL, layout=layout, concurrency=flight, **sizes)
+            freely = a if demand.concurrency is None else None
             total = flight * replicas if demand.concurrency is None else demand.concurrency
             look(a, replicas * degree[layout], total / a.latency.expected, flight <= a.capacity)
     for first, then in itertools.product(layouts, layouts):

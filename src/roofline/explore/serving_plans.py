@@ -68,7 +68,8 @@ class ServingPlan(Figured):
     `group`: replicas that serve, or that decode what those of `prefill` have computed. `concurrency`: requests in
     flight in all, of a rate their mean; `capacity`: requests that replicas which serve hold and
     run at once, 0 where each phase has its own. `limit`: what more load would
-    exceed first, `used`: how much of it is. `chance`: that all limits hold. `usd_per_million_tokens`: of generated
+    exceed first, `used`: how much of it is. `formula`: its times are means in closed form; where not, requests are
+    followed from step to step. `chance`: that all limits hold. `usd_per_million_tokens`: of generated
     tokens.
     """
 
@@ -77,7 +78,8 @@ class ServingPlan(Figured):
         "prefill_layout": "", "prefills": "", "chips": "", "concurrency": "", "batch": "", "ttft": "s", "tpot": "s",
         "latency": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_chip": "tokens/s", "tokens_per_second_per_user": "tokens/s", "usd_per_hour": "USD",
-        "usd_per_million_tokens": "USD", "limit": "", "used": "share", "chance": "share", "why": "", "confirmation": "",
+        "usd_per_million_tokens": "USD", "limit": "", "used": "share", "chance": "share", "formula": "", "why": "",
+        "confirmation": "",
     }  # fmt: skip
 
     model: Model
@@ -90,6 +92,7 @@ class ServingPlan(Figured):
     ttft: Span
     tpot: Span
     requests_per_second: float
+    formula: bool = True
     why: str = ""
     """Why it is not the first of those that were looked for."""
     confirmation: Any = None
@@ -218,7 +221,7 @@ class ServingPlan(Figured):
         size: dict[str, Any] = {"input": d.input, "output": d.output, "prefix": d.prefix}
         if self.prefill is None:
             load = {"concurrency": self.batch} if d.rate is None else {"rate": d.rate / self.replicas}
-            return serve(self.model, layout=self.group.layout, formula=True, **size, **load, **site.settings)
+            return serve(self.model, layout=self.group.layout, formula=self.formula, **size, **load, **site.settings)
         load = {"concurrency": self.concurrency} if d.rate is None else {"rate": d.rate}
         first = self.prefill.site
         apart = {"prefill_on": first.on, "prefill_engine": first.engine} if first != site else {}
