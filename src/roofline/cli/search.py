@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from roofline.cli.common import Headers, ModelArgument, Needed, Revision, Switch, Whole, deliver, refuse, warn
+from roofline.cli.common import Headers, ModelArgument, Needed, Revision, Switch, Whole, deliver, refuse, say, warn
 from roofline.model.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.explore.search import Search
 
 Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 
@@ -37,6 +40,9 @@ def search(
     strict: Switch = False,
     confirm: Whole = 0,
     top: Whole = 10,
+    front: Switch = False,
+    plan: str | None = None,
+    plot: Path | None = None,
     out: Annotated[Path | None, Parameter(name=("-o", "--out"))] = None,
     force: Switch = False,
     revision: Revision = None,
@@ -94,6 +100,13 @@ def search(
         So many of the best are simulated, request by request.
     top:
         Ways that are listed.
+    front:
+        The Pareto front of tokens/s for a user and per chip instead: --tpot is no limit then.
+    plan:
+        Says too where a way to serve stands or what rejects it, as in
+        `prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192`.
+    plot:
+        A file for a picture of the front: `.png`, `.svg`, `.pdf` or `.html`.
     out:
         A file for the JSON.
     force:
@@ -102,9 +115,10 @@ def search(
         JSON, as docs/json.md has it.
     """
     from roofline.explore.demand import Demand, Limits
+    from roofline.explore.plan_place import placed
     from roofline.explore.search import search as run
     from roofline.model.load import load
-    from roofline.show.search import confirmed_text, search_table, search_text
+    from roofline.show.search import confirmed_text, place_text, search_table, search_text
     from roofline.show.tables import json_text, print_json, print_tables, print_text
     from roofline.simulation.spelling import seconds_named
 
@@ -112,12 +126,19 @@ def search(
     limits = Limits(
         **{name: seconds_named(f"--{name}", text) for name, text in times.items() if text is not None}, strict=strict
     )
+    if plot is not None:
+        _check_picture(plot, force)
     built = load(model, revision=revision, headers=headers)
     result = run(
         built, Demand(input, output_tokens, prefix, concurrency, rate), limits, on=on, precision=precision,
         engine=engine, chips=chips, layouts=layout, kinds=kind, budget=budget, power=power, objective=objective,
         top=top, confirm=confirm,
     )  # fmt: skip
+    place = None if plan is None else placed(result, plan)
+    if plot is not None:
+        _draw(result, plot, force)
+    if front:
+        result = result.front
     if out is not None:
         if out.suffix != ".json":
             raise InputError("--out", str(out), "a file that ends in .json")
@@ -128,5 +149,26 @@ def search(
         print_text(f"{search_text(result)}\n")
         if result.plans:
             print_tables((search_table(result), confirmed_text(result)))
+        if plot is not None:
+            print_text(f"{plot}\n")
+    if place is not None:
+        say(place_text(place))
     warn(built)
     refuse(result.plans, "" if result.plans else "nothing keeps these limits")
+
+
+def _check_picture(path: Path, force: bool) -> None:
+    """Before the search, which takes longer."""
+    from roofline.show.files import check_ending, check_file
+    from roofline.show.plots.write import ENDINGS
+
+    check_ending(path, ENDINGS, "--plot")
+    check_file(path, force, "--plot")
+
+
+def _draw(result: Search, path: Path, force: bool) -> None:
+    from roofline.show.plots.build_front import front_plot
+    from roofline.show.plots.style import Style
+    from roofline.show.plots.write import write
+
+    write(front_plot(result.front), path, Style(), force)

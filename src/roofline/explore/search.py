@@ -82,13 +82,23 @@ class Search(Result):
         "latency_limit": "s", "strict": "", "deployments": "", "considered": "", "left_out": "", "plans": "",
     }  # fmt: skip
 
-    model: Model
+    space: Space
+    kinds: tuple[str, ...]
     demand: Demand
     limits: Limits
-    chips: int
     objective: str
     looked: Looked
     plans: tuple[ServingPlan, ...]
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self.space.model
+
+    @property
+    def chips(self) -> int:
+        """The most chips."""
+        return self.space.chips
 
     @property
     def input(self) -> int:
@@ -135,6 +145,13 @@ class Search(Result):
         """Reason → layouts of a replica, or splits of two pools, that are no plan for it."""
         return dict(self.looked.left_out)
 
+    @cached_property
+    def front(self) -> Search:
+        """Its Pareto front of tokens per second for a user and for a chip, which takes several times as long."""
+        from roofline.explore.front import pareto_front  # which searches
+
+        return pareto_front(self)
+
     @property
     def best(self) -> ServingPlan:
         """The first. Raises InputError where nothing keeps the limits."""
@@ -161,8 +178,7 @@ def search(model: Any, demand: Demand, limits: Limits | None = None, **options: 
     space, kinds, objective, top = chosen
     if objective is None:
         objective = "chips" if demand.load else "throughput"
-    looked = all_looked(list(_looked(space, demand, bounds, kinds)))
-    ranked = _followed(sorted(looked.plans, key=OBJECTIVES[objective]), space, OBJECTIVES[objective])
+    ranked, looked = ranked_plans(space, demand, bounds, kinds, OBJECTIVES[objective])
     if objective == "cost" and ranked and _price(ranked[0]) == inf:
         raise InputError("objective", objective, "chips with a price")
     plans = tuple(replace(p, why=_why(p, ranked[0], objective)) for p in ranked[:top])
@@ -171,7 +187,15 @@ def search(model: Any, demand: Demand, limits: Limits | None = None, **options: 
         from roofline.explore.confirm import confirmed  # simulations load what a search does not need
 
         plans = (*map(confirmed, plans[:number]), *plans[number:])
-    return Search(space.model, demand, bounds, space.chips, objective, looked, plans)
+    return Search(space, kinds, demand, bounds, objective, looked, plans)
+
+
+def ranked_plans(
+    space: Space, demand: Demand, limits: Limits, kinds: Sequence[str], aim: Callable[[ServingPlan], tuple[float, ...]]
+) -> tuple[list[ServingPlan], Looked]:
+    """What keeps the limits, the least of an aim first, and all that was looked at."""
+    looked = all_looked(list(_looked(space, demand, limits, kinds)))
+    return _followed(sorted(looked.plans, key=aim), space, aim), looked
 
 
 def _followed(

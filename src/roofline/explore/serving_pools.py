@@ -23,7 +23,7 @@ from roofline.estimates.transfer import moved_bytes, networks
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.serving_layouts import Degrees
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
-from roofline.explore.serving_space import Looked, Space
+from roofline.explore.serving_space import Looked, ReplicaKinds, Space
 from roofline.model.errors import InputError
 
 HALVINGS = 14
@@ -49,7 +49,7 @@ def disaggregated(space: Space, prefill: Site, decode: Site, demand: Demand, lim
     except InputError:
         return Looked((), 0, 0, ((f"no network known between {prefill.chip.id} and {decode.chip.id}", 1),))
     legal = [space.replicas(site, demand).kinds for site in sites]
-    pairs = [_PoolPair(space, sites, demand, limits, (first.degrees, then.degrees)) for first, then in product(*legal)]
+    pairs = [_PoolPair(space, sites, demand, limits, (first, then)) for first, then in product(*legal)]
     scores = [pair.score for pair in pairs if len(pair.splits)]
     if not scores:
         return Looked((), 0, 0)
@@ -68,7 +68,12 @@ class _PoolPair:
     sites: tuple[Site, Site]
     demand: Demand
     limits: Limits
-    degrees: tuple[Degrees, Degrees]
+    kinds: tuple[ReplicaKinds, ReplicaKinds]
+
+    @cached_property
+    def degrees(self) -> tuple[Degrees, Degrees]:
+        """The layouts of both."""
+        return self.kinds[0].degrees, self.kinds[1].degrees
 
     @cached_property
     def splits(self) -> Splits:
@@ -77,8 +82,11 @@ class _PoolPair:
     @cached_property
     def columns(self) -> Columns:
         """Step times of both kinds of replicas."""
-        pair = _pair(self.space, self.sites, self.demand, self.degrees)
-        return Columns(pair, Load(1, None), (len(self.degrees[0]), len(self.degrees[1])))
+        known, key = self.space.columns, (id(self.kinds[0]), id(self.kinds[1]))
+        if key not in known:
+            pair = _pair(self.space, self.sites, self.demand, self.degrees)
+            known[key] = Columns(pair, Load(1, None), (len(self.degrees[0]), len(self.degrees[1])))
+        return known[key]
 
     def tandem(self, splits: Splits) -> Tandem:
         """Pools of so many replicas."""

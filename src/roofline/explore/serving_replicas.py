@@ -123,7 +123,7 @@ class _Loads:
         if limits.strict:
             s = self._alone.together(number)
             return limits.spans(s.ttft, s.tpot, s.latency)
-        ttft, tpot = self.kinds.server.looped(self.i, number)
+        ttft, tpot = self.kinds.looped(self.i, number)
         return limits.shares(ttft, tpot, ttft + more * tpot)
 
     @cached_property

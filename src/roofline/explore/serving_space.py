@@ -9,6 +9,7 @@ import numpy as np
 
 from roofline.distinct import Array
 from roofline.estimates.deployment import is_several
+from roofline.estimates.pool_replicas import Columns
 from roofline.estimates.serve import Server, rounded_down
 from roofline.estimates.settings import setup
 from roofline.estimates.step import check_context
@@ -21,13 +22,20 @@ from roofline.model.model import Model
 from roofline.work.step import prefill
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ReplicaKinds:
     """Layouts of a replica that fit, side by side along the first axis: their server, and the requests each holds."""
 
     degrees: Degrees
     server: Server
     capacity: Array
+    _seen: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
+
+    def looped(self, i: int, users: int) -> tuple[float, float]:
+        """Expected TTFT and TPOT of the i-th with always so many requests; each is followed once."""
+        if (i, users) not in self._seen:
+            self._seen[i, users] = self.server.looped(i, users)
+        return self._seen[i, users]
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class FittingReplicas:
     unfit: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Space:
     """What may be chosen: sites, at most `chips` in all, and `layouts` of replicas, all that divide where None."""
 
@@ -47,6 +55,8 @@ class Space:
     chips: int
     layouts: Sequence[Layout] | None = None
     _known: dict[tuple[int, Demand], FittingReplicas] = field(default_factory=dict, init=False, repr=False)
+    columns: dict[tuple[int, int], Columns] = field(default_factory=dict, init=False, repr=False)
+    """Step times of pools of two kinds of replicas, by which kinds these are."""
 
     def replicas(self, site: Site, demand: Demand) -> FittingReplicas:
         """The replicas that the memory there has room for."""
