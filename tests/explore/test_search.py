@@ -205,7 +205,7 @@ def test_where_a_plan_stands() -> None:
         place = placed(s, text)
         assert (place.rank, place.rejected) == (i, "")
         assert place.plan.tokens_per_second_per_chip == pytest.approx(p.tokens_per_second_per_chip, rel=1e-9)
-    assert "ttft" in placed(s, "replicas=4,concurrency=400").rejected
+    assert "of its limit" in placed(s, "replicas=1,concurrency=1000").rejected
     assert placed(s, "replicas=8,concurrency=8").rejected == "8 chips of 4"
     for wrong in ("replicas=4", "replicas=x,concurrency=1", "copies=4,concurrency=1", "replicas=1,replicas=2"):
         with pytest.raises(rl.InputError):
