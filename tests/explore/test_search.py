@@ -249,7 +249,7 @@ def test_command(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     main([*words, "--kind", "aggregated", "--front", "--plot", str(picture), "--plan", "replicas=4,concurrency=4"])
     captured = capsys.readouterr()
     assert "Pareto front" in captured.out
-    assert "4 × tp=1 on" in captured.err
+    assert "4 × one chip on" in captured.err
     assert picture.stat().st_size > 1000
     with pytest.raises(SystemExit) as left:
         main([*words, "--latency", "1us"])

@@ -43,6 +43,7 @@ def search(
     front: Switch = False,
     plan: str | None = None,
     plot: Path | None = None,
+    emit: Literal["vllm", "sglang", "trtllm", "dynamo", "k8s"] | None = None,
     out: Annotated[Path | None, Parameter(name=("-o", "--out"))] = None,
     force: Switch = False,
     revision: Revision = None,
@@ -107,8 +108,11 @@ def search(
         `prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192`.
     plot:
         A file for a picture of the front: `.png`, `.svg`, `.pdf` or `.html`.
+    emit:
+        Launch commands or manifests of the best plan instead, each option with its assumption; what they do not
+        express is said on stderr.
     out:
-        A file for the JSON.
+        A file for the JSON; with --emit a folder for its files.
     force:
         Overwrite it.
     json:
@@ -128,6 +132,8 @@ def search(
     )
     if plot is not None:
         _check_picture(plot, force)
+    if emit is not None and (json or front):
+        raise InputError("--emit", emit, "nothing else to print beside it")
     built = load(model, revision=revision, headers=headers)
     result = run(
         built, Demand(input, output_tokens, prefix, concurrency, rate), limits, on=on, precision=precision,
@@ -139,7 +145,10 @@ def search(
         _draw(result, plot, force)
     if front:
         result = result.front
-    if out is not None:
+    if emit is not None:
+        if result.plans:
+            _hand_over(result, emit, out, force)
+    elif out is not None:
         if out.suffix != ".json":
             raise InputError("--out", str(out), "a file that ends in .json")
         deliver(json_text(result.to_dict()), out, force)
@@ -172,3 +181,30 @@ def _draw(result: Search, path: Path, force: bool) -> None:
     from roofline.show.plots.write import write
 
     write(front_plot(result.front), path, Style(), force)
+
+
+def _hand_over(result: Search, launcher: str, folder: Path | None, force: bool) -> None:
+    """Launch files of the best plan to stdout or into a folder, and what they do not express to stderr."""
+    from roofline.emit.serving import launch_files
+    from roofline.show.files import check_file, check_folder, whole_file
+
+    emitted = launch_files(result.best, launcher)
+    if folder is None:
+        for file in emitted.files:
+            deliver(file.text, None, force)
+    else:
+        check_folder(folder, True)
+        folder.mkdir(exist_ok=True)
+        for file in emitted.files:
+            check_file(folder / file.name, force, "--out")
+        for file in emitted.files:
+            text = file.text
+            whole_file(
+                folder / file.name,
+                lambda beside, text=text: beside.write_text(text, encoding="utf-8"),
+                "--out",
+                force=force,
+            )
+            deliver(f"{folder / file.name}\n", None, force)
+    for what in emitted.missing:
+        say(f"not expressed: {what}")

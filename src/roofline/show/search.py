@@ -50,9 +50,9 @@ def place_text(place: PlanPlace) -> str:
     told = f"{plan_text(p)}, {p.concurrency:,} in flight"
     if place.rejected:
         return f"{told}: rejected, {place.rejected}"
-    behind = ", behind all that were worked out" if place.rank == place.of + 1 else ""
+    rank = f"#{place.rank} of {place.of}" if place.rank != place.of + 1 else f"behind the best {place.of}"
     return (
-        f"{told}: #{place.rank} of {place.of}{behind}; TTFT {seconds(float(p.ttft.expected))}, "
+        f"{told}: {rank}; TTFT {seconds(float(p.ttft.expected))}, "
         f"TPOT {seconds(float(p.tpot.expected))}, {p.tokens_per_second_per_chip:,.0f} tokens/s per chip"
     )
 
