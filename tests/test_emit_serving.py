@@ -166,7 +166,7 @@ def test_every_line_says_what_it_assumes() -> None:
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "launch"
     words = ["search", "Qwen/Qwen3-8B", "--on", "h100-sxm", "--chips", "2", "--input", "1000", "--output-tokens", "100",
-             "--kind", "aggregated", "--emit", "vllm", "-o", str(folder)]  # fmt: skip
+             "--kind", "aggregated", "--layout", "tp=1", "--emit", "vllm", "-o", str(folder)]  # fmt: skip
     main(words)
     assert (folder / "server.sh").read_text().startswith("#!/bin/sh\n")
     assert "not expressed" in capsys.readouterr().err

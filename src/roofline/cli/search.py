@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -198,13 +199,12 @@ def _hand_over(result: Search, launcher: str, folder: Path | None, force: bool) 
         for file in emitted.files:
             check_file(folder / file.name, force, "--out")
         for file in emitted.files:
-            text = file.text
-            whole_file(
-                folder / file.name,
-                lambda beside, text=text: beside.write_text(text, encoding="utf-8"),
-                "--out",
-                force=force,
-            )
-            deliver(f"{folder / file.name}\n", None, force)
+            path, content = folder / file.name, file.text.encode("utf-8")
+            whole_file(path, partial(_fill, content), "--out", force=force)
+            deliver(f"{path}\n", None, force)
     for what in emitted.missing:
         say(f"not expressed: {what}")
+
+
+def _fill(content: bytes, path: Path) -> None:
+    path.write_bytes(content)
