@@ -11,7 +11,7 @@ import pytest
 import roofline as rl
 from roofline.estimates.span import Span
 from roofline.explore.demand import Demand, Limits
-from roofline.explore.plan_place import placed
+from roofline.explore.plan_place import rank_plan
 from roofline.explore.search import OBJECTIVES, Search, search
 from roofline.explore.serving_plans import ServingPlan
 
@@ -202,14 +202,14 @@ def test_where_a_plan_stands() -> None:
         text = f"replicas={p.replicas},layout={p.layout},concurrency={p.concurrency}"
         if p.prefill is not None:
             text += f",prefills={p.prefills},prefill_layout={p.prefill_layout}"
-        place = placed(s, text)
+        place = rank_plan(s, text)
         assert (place.rank, place.rejected) == (i, "")
         assert place.plan.tokens_per_second_per_chip == pytest.approx(p.tokens_per_second_per_chip, rel=1e-9)
-    assert "of its limit" in placed(s, "replicas=1,concurrency=1000").rejected
-    assert placed(s, "replicas=8,concurrency=8").rejected == "8 chips of 4"
+    assert "of its limit" in rank_plan(s, "replicas=1,concurrency=1000").rejected
+    assert rank_plan(s, "replicas=8,concurrency=8").rejected == "8 chips of 4"
     for wrong in ("replicas=4", "replicas=x,concurrency=1", "copies=4,concurrency=1", "replicas=1,replicas=2"):
         with pytest.raises(rl.InputError):
-            placed(s, wrong)
+            rank_plan(s, wrong)
 
 
 def test_plans_of_another_tool_are_in_the_space() -> None:
@@ -217,9 +217,9 @@ def test_plans_of_another_tool_are_in_the_space() -> None:
     limits = Limits(ttft=0.3, tpot=0.010)
     s = search("Qwen/Qwen3-32B", Demand(4000, 500), limits, on="h200-sxm", chips=32, precision="weights=fp8")
     assert s.considered >= 10_000
-    pooled = placed(s, "prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192")
+    pooled = rank_plan(s, "prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192")
     assert pooled.rejected.startswith("tpot at 11")
-    together = placed(s, "replicas=8,layout=tp=4,concurrency=128")
+    together = rank_plan(s, "replicas=8,layout=tp=4,concurrency=128")
     assert together.rejected.startswith("ttft")  # 16 prompts of 4,000 begin together
 
 

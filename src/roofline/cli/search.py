@@ -120,7 +120,7 @@ def search(
         JSON, as docs/json.md has it.
     """
     from roofline.explore.demand import Demand, Limits
-    from roofline.explore.plan_place import placed
+    from roofline.explore.plan_place import rank_plan
     from roofline.explore.search import search as run
     from roofline.model.load import load
     from roofline.show.search import confirmed_text, place_text, search_table, search_text
@@ -141,7 +141,7 @@ def search(
         engine=engine, chips=chips, layouts=layout, kinds=kind, budget=budget, power=power, objective=objective,
         top=top, confirm=confirm,
     )  # fmt: skip
-    place = None if plan is None else placed(result, plan)
+    place = None if plan is None else rank_plan(result, plan)
     if plot is not None:
         _draw(result, plot, force)
     if front:

@@ -31,7 +31,7 @@ class Unsaid(NamedTuple):
     what: str
 
 
-Lines: TypeAlias = Iterator[Option | Unsaid]
+ToldOptions: TypeAlias = Iterator[Option | Unsaid]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _role(plan: ServingPlan, name: str, group: Group, requests: int) -> Role:
     )  # fmt: skip
 
 
-def _common(role: Role) -> Lines:
+def _common(role: Role) -> ToldOptions:
     """What no engine says."""
     if role.chips > role.node:
         yield Unsaid(
@@ -115,7 +115,7 @@ def _common(role: Role) -> Lines:
         yield Unsaid("the balancer that shares requests out evenly")
 
 
-def _vllm(role: Role) -> Lines:
+def _vllm(role: Role) -> ToldOptions:
     yield Option("--tensor-parallel-size", role.tp, "ranks that share each layer")
     yield Option("--pipeline-parallel-size", role.pp, "stages of layers")
     if role.dp > 1:
@@ -137,7 +137,7 @@ def _vllm(role: Role) -> Lines:
     yield from _common(role)
 
 
-def _sglang(role: Role) -> Lines:
+def _sglang(role: Role) -> ToldOptions:
     yield Option("--tp-size", role.tp * role.dp, "all ranks of a stage, those of data-parallel attention included")
     yield Option("--pp-size", role.pp, "stages of layers")
     if role.dp > 1:
@@ -159,7 +159,7 @@ def _sglang(role: Role) -> Lines:
     yield from _common(role)
 
 
-def _trtllm(role: Role) -> Lines:
+def _trtllm(role: Role) -> ToldOptions:
     yield Option("--tensor_parallel_size", role.tp * role.dp, "all ranks of a stage")
     yield Option("--pipeline_parallel_size", role.pp, "stages of layers")
     if role.ep > 1:
@@ -186,7 +186,7 @@ class ServingSoftware:
     """How an engine is started: its `command` for a model, and what it is `told`."""
 
     command: Callable[[str], tuple[str, ...]]
-    told: Callable[[Role], Lines]
+    told: Callable[[Role], ToldOptions]
 
 
 ENGINES: Mapping[str, ServingSoftware] = {

@@ -39,7 +39,7 @@ class PlanPlace(Figured):
     rejected: str
 
 
-def placed(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:
+def rank_plan(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:
     """A plan such as `prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192`, in a search's own space.
 
     It serves the demand's load; where there is none, `concurrency` requests in all. Raises InputError for what is not
