@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roofline.estimates.course import Answers, Cohorts, StepRules, StepTable, at_random, in_step, looped
+from roofline.estimates.course import Answers, Cohorts, Loop, StepRules, StepTable, at_random, looped
 
 TABLE = StepTable([0.0, 1.0, 100.0], [0.0, 1.0, 1.0], [1.0, 8.0], [[3.0, 3.0, 3.0], [10.0, 10.0, 10.0]])
 """A decode step takes 1 s, one with b prompts b + 2 s, whatever decodes beside it."""
@@ -50,7 +50,7 @@ def test_places_bound_those_that_run() -> None:
 
 def test_groups_share_no_step() -> None:
     """Five users of two groups: 2 every 4 + 4 s and 3 every 5 + 4 s."""
-    seen = in_step(rules(4), TABLE, 5, 2)
+    seen = Loop(rules(4), TABLE, 2).seen(5)
     assert seen.number.sum() == pytest.approx(2 / 8 + 3 / 9)
 
 

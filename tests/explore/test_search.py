@@ -11,6 +11,7 @@ import pytest
 import roofline as rl
 from roofline.estimates.span import Span
 from roofline.explore.demand import Demand, Limits
+from roofline.explore.plan_place import rank_plan
 from roofline.explore.search import OBJECTIVES, Search, search
 from roofline.explore.serving_plans import ServingPlan
 
@@ -53,6 +54,7 @@ def brute(demand: Demand, limits: Limits, chips: int, layouts: list[str], object
     degree = {layout: int(layout.removeprefix("tp=")) for layout in layouts}
     sizes: dict[str, Any] = {"input": demand.input, "output": demand.output, "on": ON}
     every, best = np.arange(1, 513), np.inf
+    few = every[:160]  # each of them is followed
 
     def look(answer: Any, used: int, rate: Any, holds: Any = True) -> None:
         nonlocal best
@@ -63,9 +65,11 @@ def brute(demand: Demand, limits: Limits, chips: int, layouts: list[str], object
         best = min(best, float(np.min(np.where(kept, value[objective], np.inf))))
 
     for layout in layouts:
+        freely = None
         for replicas in range(1, chips // degree[layout] + 1):
-            flight = every if demand.concurrency is None else np.array([-(-demand.concurrency // replicas)])
-            a = rl.serve(MODEL, layout=layout, concurrency=flight, formula=True, **sizes)
+            flight = few if demand.concurrency is None else np.array([-(-demand.concurrency // replicas)])
+            a = freely or rl.serve(MODEL, layout=layout, concurrency=flight, **sizes)
+            freely = a if demand.concurrency is None else None
             total = flight * replicas if demand.concurrency is None else demand.concurrency
             look(a, replicas * degree[layout], total / a.latency.expected, flight <= a.capacity)
     for first, then in itertools.product(layouts, layouts):
@@ -170,6 +174,55 @@ def test_chance_by_hand() -> None:
     assert Limits(ttft=1.0).chance(span, anything, anything) == pytest.approx(0.1)
 
 
+def test_no_plan_dominates_one_of_the_front() -> None:
+    demand, limits, chips = Demand(1000, 20), Limits(ttft=0.1, tpot=0.004), 3
+    front = search(MODEL, demand, limits, on=ON, chips=chips, layouts=["tp=1"]).front
+    assert len(front.plans) > 3
+    users = [p.tokens_per_second_per_user for p in front.plans]
+    assert users == sorted(users)
+    sizes: dict[str, Any] = {"input": 1000, "output": 20, "on": ON}
+    flight = np.arange(1, 201)
+    answers = [(rl.serve(MODEL, layout="tp=1", concurrency=flight, **sizes), 1)]
+    for x, y in [(1, 1), (2, 1), (1, 2)]:
+        pooled = rl.pools(
+            MODEL, prefills=x, decodes=y, prefill_layout="tp=1", decode_layout="tp=1", concurrency=flight, **sizes
+        )
+        answers.append((pooled, x + y))
+    for a, used in answers:
+        kept = a.ttft.expected <= limits.ttft
+        each = np.broadcast_to(a.requests_per_second * demand.output / used, kept.shape)
+        for p in front.plans:
+            sooner = a.tpot.expected <= p.tpot.expected * (1 + 1e-9)
+            assert not np.any(kept & sooner & (each > p.tokens_per_second_per_chip * (1 + 1e-9)))
+
+
+def test_where_a_plan_stands() -> None:
+    s = search(MODEL, Demand(1000, 100), Limits(ttft=0.2, tpot=0.006), on=ON, chips=4, top=100)
+    for i, p in enumerate(s.plans[:3], 1):
+        text = f"replicas={p.replicas},layout={p.layout},concurrency={p.concurrency}"
+        if p.prefill is not None:
+            text += f",prefills={p.prefills},prefill_layout={p.prefill_layout}"
+        place = rank_plan(s, text)
+        assert (place.rank, place.rejected) == (i, "")
+        assert place.plan.tokens_per_second_per_chip == pytest.approx(p.tokens_per_second_per_chip, rel=1e-9)
+    assert "of its limit" in rank_plan(s, "replicas=1,concurrency=1000").rejected
+    assert rank_plan(s, "replicas=8,concurrency=8").rejected == "8 chips of 4"
+    for wrong in ("replicas=4", "replicas=x,concurrency=1", "copies=4,concurrency=1", "replicas=1,replicas=2"):
+        with pytest.raises(rl.InputError):
+            rank_plan(s, wrong)
+
+
+def test_plans_of_another_tool_are_in_the_space() -> None:
+    """aiconfigurator's best for its README's case: pools of 5 and 3 with 64 in flight each, and 8 replicas with 16."""
+    limits = Limits(ttft=0.3, tpot=0.010)
+    s = search("Qwen/Qwen3-32B", Demand(4000, 500), limits, on="h200-sxm", chips=32, precision="weights=fp8")
+    assert s.considered >= 10_000
+    pooled = rank_plan(s, "prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192")
+    assert pooled.rejected.startswith("tpot at 11")
+    together = rank_plan(s, "replicas=8,layout=tp=4,concurrency=128")
+    assert together.rejected.startswith("ttft")  # 16 prompts of 4,000 begin together
+
+
 def test_a_simulation_confirms_the_best() -> None:
     limits = Limits(ttft=0.2, tpot=0.006)
     for kind in ("aggregated", "disaggregated"):
@@ -192,6 +245,12 @@ def test_command(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     assert json.loads((tmp_path / "plans.json").read_text())["plans"]
     main(words)
     assert "tokens/s/chip" in capsys.readouterr().out
+    picture = tmp_path / "front.svg"
+    main([*words, "--kind", "aggregated", "--front", "--plot", str(picture), "--plan", "replicas=4,concurrency=4"])
+    captured = capsys.readouterr()
+    assert "Pareto front" in captured.out
+    assert "4 × one chip on" in captured.err
+    assert picture.stat().st_size > 1000
     with pytest.raises(SystemExit) as left:
         main([*words, "--latency", "1us"])
     assert left.value.code == 1

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from roofline.cli.billing import BillOptions
-from roofline.cli.common import Headers, ModelArgument, Needed, Revision, Switch, Whole, deliver, refuse, warn
+from roofline.cli.common import Headers, ModelArgument, Needed, Revision, Switch, Whole, deliver, refuse, say, warn
 from roofline.model.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.explore.search import Search
 
 Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 
@@ -39,6 +43,10 @@ def search(
     strict: Switch = False,
     confirm: Whole = 0,
     top: Whole = 10,
+    front: Switch = False,
+    plan: str | None = None,
+    plot: Path | None = None,
+    emit: Literal["vllm", "sglang", "trtllm", "dynamo", "k8s"] | None = None,
     out: Annotated[Path | None, Parameter(name=("-o", "--out"))] = None,
     force: Switch = False,
     revision: Revision = None,
@@ -96,18 +104,29 @@ def search(
         So many of the best are simulated, request by request.
     top:
         Ways that are listed.
+    front:
+        The Pareto front of tokens/s for a user and per chip instead: --tpot is no limit then.
+    plan:
+        Says too where a way to serve stands or what rejects it, as in
+        `prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192`.
+    plot:
+        A file for a picture of the front: `.png`, `.svg`, `.pdf` or `.html`.
+    emit:
+        Launch commands or manifests of the best plan instead, each option with its assumption; what they do not
+        express is said on stderr.
     out:
-        A file for the JSON.
+        A file for the JSON; with --emit a folder for its files.
     force:
         Overwrite it.
     json:
         JSON, as docs/json.md has it.
     """
     from roofline.explore.demand import Demand, Limits
+    from roofline.explore.plan_place import rank_plan
     from roofline.explore.search import search as run
     from roofline.model.load import load
     from roofline.show.cost import assumed_lines
-    from roofline.show.search import confirmed_text, search_table, search_text
+    from roofline.show.search import confirmed_text, place_text, search_table, search_text
     from roofline.show.tables import json_text, print_json, print_tables, print_text
     from roofline.simulation.spelling import seconds_named
 
@@ -115,13 +134,25 @@ def search(
     limits = Limits(
         **{name: seconds_named(f"--{name}", text) for name, text in times.items() if text is not None}, strict=strict
     )
+    if plot is not None:
+        _check_picture(plot, force)
+    if emit is not None and (json or front):
+        raise InputError("--emit", emit, "nothing else to print beside it")
     built = load(model, revision=revision, headers=headers)
     result = run(
         built, Demand(input, output_tokens, prefix, concurrency, rate), limits, on=on, precision=precision,
         engine=engine, chips=chips, layouts=layout, kinds=kind, budget=budget, power=power, objective=objective,
         top=top, confirm=confirm, bill=bill.bill(),
     )  # fmt: skip
-    if out is not None:
+    place = None if plan is None else rank_plan(result, plan)
+    if plot is not None:
+        _draw(result, plot, force)
+    if front:
+        result = result.front
+    if emit is not None:
+        if result.plans:
+            _hand_over(result, emit, out, force)
+    elif out is not None:
         if out.suffix != ".json":
             raise InputError("--out", str(out), "a file that ends in .json")
         deliver(json_text(result.to_dict()), out, force)
@@ -132,5 +163,52 @@ def search(
         if result.plans:
             notes = confirmed_text(result), *assumed_lines(result.plans[0])
             print_tables((search_table(result), "\n".join(filter(None, notes))))
+        if plot is not None:
+            print_text(f"{plot}\n")
+    if place is not None:
+        say(place_text(place))
     warn(built)
     refuse(result.plans, "" if result.plans else "nothing keeps these limits")
+
+
+def _check_picture(path: Path, force: bool) -> None:
+    """Before the search, which takes longer."""
+    from roofline.show.files import check_ending, check_file
+    from roofline.show.plots.write import ENDINGS
+
+    check_ending(path, ENDINGS, "--plot")
+    check_file(path, force, "--plot")
+
+
+def _draw(result: Search, path: Path, force: bool) -> None:
+    from roofline.show.plots.build_front import front_plot
+    from roofline.show.plots.style import Style
+    from roofline.show.plots.write import write
+
+    write(front_plot(result.front), path, Style(), force)
+
+
+def _hand_over(result: Search, launcher: str, folder: Path | None, force: bool) -> None:
+    """Launch files of the best plan to stdout or into a folder, and what they do not express to stderr."""
+    from roofline.emit.serving import launch_files
+    from roofline.show.files import check_file, check_folder, whole_file
+
+    emitted = launch_files(result.best, launcher)
+    if folder is None:
+        for file in emitted.files:
+            deliver(file.text, None, force)
+    else:
+        check_folder(folder, True)
+        folder.mkdir(exist_ok=True)
+        for file in emitted.files:
+            check_file(folder / file.name, force, "--out")
+        for file in emitted.files:
+            path, content = folder / file.name, file.text.encode("utf-8")
+            whole_file(path, partial(_fill, content), "--out", force=force)
+            deliver(f"{path}\n", None, force)
+    for what in emitted.missing:
+        say(f"not expressed: {what}")
+
+
+def _fill(content: bytes, path: Path) -> None:
+    path.write_bytes(content)

@@ -263,15 +263,24 @@ class Cohorts:
             self.waiting.append((ready, together))
 
 
-def in_step(rules: StepRules, table: StepTable, users: int, groups: int) -> Answers:
-    """What requests see of users who are dealt out to so many groups that share no step.
+@dataclass(frozen=True)
+class Loop:
+    """A server of so many groups that share no step, whose users send the next request when one is answered."""
 
-    Each row stands for so many requests a second, not for so many.
-    """
-    least, more = divmod(users, groups)
-    parts = [(n, looped(rules, table, k)) for k, n in ((least, groups - more), (least + 1, more)) if k and n]
-    every = [seen.weighing(n) for n, seen in parts]
-    return Answers(*(np.concatenate([getattr(s, f.name) for s in every]) for f in fields(Answers)))
+    rules: StepRules
+    table: StepTable
+    groups: int
+
+    def seen(self, users: int) -> Answers:
+        """What requests see of users who are dealt out to the groups.
+
+        Each row stands for so many requests a second, not for so many.
+        """
+        least, more = divmod(users, self.groups)
+        dealt = ((least, self.groups - more), (least + 1, more))
+        parts = [(n, looped(self.rules, self.table, k)) for k, n in dealt if k and n]
+        every = [seen.weighing(n) for n, seen in parts]
+        return Answers(*(np.concatenate([getattr(s, f.name) for s in every]) for f in fields(Answers)))
 
 
 def looped(rules: StepRules, table: StepTable, users: int) -> Answers:

@@ -6,6 +6,7 @@ numbers of decodes that a table of step times stands at, and the others are thos
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,14 +19,28 @@ NEARLY = 0.9999
 EXACT, SPACED = 32, 96
 """Numbers in the system that are summed one by one, and points that stand for those beyond."""
 
+TOGETHER = 2**12
+"""Numbers between neighbouring points that are worked out together."""
+
 
 def interpolated(grid: Array, values: Array, at: Array) -> Array:
     """The values at places between the points of a grid, both along the first axis, linear between, flat beyond."""
     result = values[0]
-    for left, right, low, high in zip(grid[:-1], grid[1:], values[:-1], values[1:], strict=True):
-        width = right - left
-        result = result + (high - low) * np.clip((at - left) / np.where(width > 0, width, 1.0), 0.0, 1.0)
+    axes = max(at.ndim, grid.ndim - 1, values.ndim - 1)
+    grid, values = (x.reshape(len(x), *(1,) * (axes + 1 - x.ndim), *x.shape[1:]) for x in (grid, values))
+    for left, right in neighbours(len(grid), max(grid[0].size, values[0].size, at.size)):
+        start, width = grid[left], grid[right] - grid[left]
+        part = np.minimum(np.maximum((at - start) / np.where(width > 0, width, 1.0), 0.0), 1.0)
+        result = result + ((values[right] - values[left]) * part).sum(axis=0)
     return np.asarray(result)
+
+
+def neighbours(points: int, size: int) -> Iterator[tuple[slice, slice]]:
+    """Where neighbouring points begin and end, as many of them together as stay in a processor's cache."""
+    step = max(1, TOGETHER // max(1, size))
+    for i in range(0, points - 1, step):
+        end = min(i + step, points - 1)
+        yield slice(i, end), slice(i + 1, end + 1)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from roofline.distinct import Array
 from roofline.estimates.cost import Spending, Spent
-from roofline.estimates.course import Answers, StepRules, StepTable, at_random, in_step
+from roofline.estimates.course import Answers, Loop, StepRules, StepTable, at_random
 from roofline.estimates.generate import changed_step, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
@@ -342,12 +342,27 @@ class Server:
     def together(self, everyone: Count) -> Serving:
         """Always so many requests, which all began together and are equally long."""
         shape, elements = self._rules(everyone)
-        seen = [(in_step(rules, table, int(users), n), rules) for rules, table, n, users in elements]
+        seen = [(Loop(rules, table, n).seen(int(users)), rules) for rules, table, n, users in elements]
         rate = _shaped([s.number.sum() for s, _ in seen], shape)
         _, tpot, percentiles = self._told(seen, shape)
-        late = self.asked.engine.before(self.input)
-        ttft = everyone / rate - late - (self.output - 1) * tpot
-        return self._serving(everyone, ttft, tpot, rate, percentiles)
+        return self._serving(everyone, self._first(everyone / rate, tpot), tpot, rate, percentiles)
+
+    def _first(self, latency: Count, tpot: Count) -> Count:
+        """TTFT, from when the scheduler sees a request, of what is left of a request's time."""
+        return latency - self.asked.engine.before(self.input) - (self.output - 1) * tpot
+
+    @cached_property
+    def loops(self) -> Sequence[Loop]:
+        """Of each element of what was asked a closed loop, whatever the number in flight."""
+        return tuple(Loop(rules, table, groups) for rules, table, groups, _ in self._rules(1)[1])
+
+    def looped(self, i: int, users: int) -> tuple[float, float]:
+        """Expected TTFT, host included, and TPOT of `together` for the i-th element, without their intervals."""
+        loop = self.loops[i]
+        seen = loop.seen(users)
+        tpot = seen.mean(seen.after) / loop.rules.more if loop.rules.more else float(self.table.alone[1].reshape(-1)[i])
+        latency = users / float(seen.number.sum())
+        return latency - (int(self.output) - 1) * tpot, tpot
 
     def _told(
         self, seen: Sequence[tuple[Answers, StepRules]], shape: tuple[int, ...]
@@ -378,7 +393,7 @@ class Server:
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
         rate, _, tpot = self._most(high, more)
         latency = mine / rate
-        return self._serving(everyone, latency - late - (self.output - 1) * tpot, tpot, everyone / latency, None)
+        return self._serving(everyone, self._first(latency, tpot), tpot, everyone / latency, None)
 
     def _most(self, number: Count, more: Array) -> tuple[Array, Array, Array]:
         """Requests a second, TTFT and TPOT of so many in the steps, or of fewer where these are answered sooner.

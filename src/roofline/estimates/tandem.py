@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from roofline.distinct import Array
-from roofline.estimates.queueing import interpolated
+from roofline.estimates.queueing import interpolated, neighbours
 
 NEARLY = 1 - 1e-6
 """Load at which a queue that would grow without end is cut off."""
@@ -24,12 +24,14 @@ SINGLE, FARTHER = 32, 160
 
 def balance(nodes: Array, excess: Array) -> Array:
     """Where an excess that begins below 0 reaches it, linear between the nodes; the first or last one otherwise."""
-    nodes, excess = np.broadcast_arrays(nodes, excess)
-    result, below = nodes[0], np.ones(nodes.shape[1:], dtype=bool)
-    for left, right, low, high in zip(nodes[:-1], nodes[1:], excess[:-1], excess[1:], strict=True):
-        below = below & (low < 0)
+    result, below = nodes[0] + 0.0 * excess[0], np.ones(1, dtype=bool)
+    for left, right in neighbours(len(nodes), result.size):
+        low, high = excess[left], excess[right]
+        runs = np.logical_and.accumulate(low < 0, axis=0) & below
         part = np.where(high > low, -low / np.where(high > low, high - low, 1.0), 1.0)
-        result = np.where(below, left + (right - left) * np.clip(part, 0.0, 1.0), result)
+        part = np.minimum(np.maximum(part, 0.0), 1.0)
+        result = result + np.where(runs, (nodes[right] - nodes[left]) * part, 0.0).sum(axis=0)
+        below = runs[-1]
     return np.asarray(result)
 
 

@@ -14,7 +14,9 @@ from roofline.estimates.deployment import is_several, machines
 from roofline.estimates.settings import bill_of
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.serving_plans import ServingPlan, Site
-from roofline.explore.serving_search import Looked, Space, aggregated, all_looked, disaggregated
+from roofline.explore.serving_pools import disaggregated
+from roofline.explore.serving_replicas import aggregated, followed
+from roofline.explore.serving_space import Looked, Space, all_looked
 from roofline.layout.layout import layout_named
 from roofline.machine.fabric import MOST, cluster_named
 from roofline.model.checks import count, real
@@ -26,6 +28,8 @@ from roofline.result import Result, Units
 KINDS = ("aggregated", "disaggregated")
 TOP = 10
 """Ways that are listed, where no number is given."""
+FOLLOWED, MOST_FOLLOWED = 5, 8
+"""Ways at the top of the list at a rate whose requests are followed, and how many are tried for that."""
 MOST_SITES = 64
 """Machines × formats × engines that a search takes."""
 
@@ -88,13 +92,23 @@ class Search(Result):
         "latency_limit": "s", "strict": "", "deployments": "", "considered": "", "left_out": "", "plans": "",
     }  # fmt: skip
 
-    model: Model
+    space: Space
+    kinds: tuple[str, ...]
     demand: Demand
     limits: Limits
-    chips: int
     objective: str
     looked: Looked
     plans: tuple[ServingPlan, ...]
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self.space.model
+
+    @property
+    def chips(self) -> int:
+        """The most chips."""
+        return self.space.chips
 
     @property
     def input(self) -> int:
@@ -141,6 +155,13 @@ class Search(Result):
         """Reason → layouts of a replica, or splits of two pools, that are no plan for it."""
         return dict(self.looked.left_out)
 
+    @cached_property
+    def front(self) -> Search:
+        """Its Pareto front of tokens per second for a user and for a chip, which takes several times as long."""
+        from roofline.explore.front import pareto_front  # which searches
+
+        return pareto_front(self)
+
     @property
     def best(self) -> ServingPlan:
         """The first. Raises InputError where nothing keeps the limits."""
@@ -158,16 +179,16 @@ def search(model: Any, demand: Demand, limits: Limits | None = None, **options: 
 
     Replicas × layouts (tensor, pipeline, data-parallel attention, expert parallelism) × machines × formats × engines;
     of two pools every split of the chips. Without a load each has the most requests in flight that keep the limits, in
-    a closed loop, as `serve` and `pools` have it. With one, each has as few replicas as keep them. What is worked out
-    side by side here equals `serve` and `pools` for each alone. The options are those of `SearchOptions`.
+    a closed loop, as `serve` and `pools` have it. With one, each has as few replicas as keep them. The figures equal
+    those of `serve` and `pools` for each alone; at a rate the first few follow requests, the rest is the closed form.
+    The options are those of `SearchOptions`.
     Raises InputError for what is not understood; where nothing keeps the limits, `plans` is empty.
     """
     chosen, bounds = _options(model, options), limits or Limits()
     space, kinds, objective, top = chosen
     if objective is None:
         objective = "chips" if demand.load else "throughput"
-    looked = all_looked(list(_looked(space, demand, bounds, kinds)))
-    ranked = sorted(looked.plans, key=OBJECTIVES[objective])
+    ranked, looked = ranked_plans(space, demand, bounds, kinds, OBJECTIVES[objective])
     if objective == "cost" and ranked and _price(ranked[0]) == inf:
         raise InputError("objective", objective, "chips with a price")
     if objective == "energy" and ranked and _energy(ranked[0]) == inf:
@@ -178,7 +199,29 @@ def search(model: Any, demand: Demand, limits: Limits | None = None, **options: 
         from roofline.explore.confirm import confirmed  # simulations load what a search does not need
 
         plans = (*map(confirmed, plans[:number]), *plans[number:])
-    return Search(space.model, demand, bounds, space.chips, objective, looked, plans)
+    return Search(space, kinds, demand, bounds, objective, looked, plans)
+
+
+def ranked_plans(
+    space: Space, demand: Demand, limits: Limits, kinds: Sequence[str], aim: Callable[[ServingPlan], tuple[float, ...]]
+) -> tuple[list[ServingPlan], Looked]:
+    """What keeps the limits, the least of an aim first, and all that was looked at."""
+    looked = all_looked(list(_looked(space, demand, limits, kinds)))
+    return _followed(sorted(looked.plans, key=aim), space, aim), looked
+
+
+def _followed(
+    ranked: list[ServingPlan], space: Space, aim: Callable[[ServingPlan], tuple[float, ...]]
+) -> list[ServingPlan]:
+    """The ranking, with requests of the best few followed, of which some then need more replicas or are no plan."""
+    for _ in range(MOST_FOLLOWED):
+        first = next((p for p in ranked[:FOLLOWED] if p.formula and p.prefill is None), None)
+        if first is None:
+            break
+        better = followed(first, space.room(first.group.site))
+        others = [p for p in ranked if p is not first]
+        ranked = sorted(others if better is None else [*others, better], key=aim)
+    return ranked
 
 
 def _looked(space: Space, demand: Demand, limits: Limits, kinds: Sequence[str]) -> Any:

@@ -72,7 +72,8 @@ class ServingPlan(Spent, Figured):
     `group`: replicas that serve, or that decode what those of `prefill` have computed. `concurrency`: requests in
     flight in all, of a rate their mean; `capacity`: requests that replicas which serve hold and
     run at once, 0 where each phase has its own. `limit`: what more load would
-    exceed first, `used`: how much of it is. `chance`: that all limits hold. USD and J are of generated tokens.
+    exceed first, `used`: how much of it is. `formula`: its times are means in closed form; where not, requests are
+    followed from step to step. `chance`: that all limits hold. USD and J are of generated tokens.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -80,7 +81,7 @@ class ServingPlan(Spent, Figured):
         "prefill_layout": "", "prefills": "", "chips": "", "concurrency": "", "batch": "", "ttft": "s", "tpot": "s",
         "latency": "s", "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_chip": "tokens/s", "tokens_per_second_per_user": "tokens/s",
-        **Spent.BILLED, "limit": "", "used": "share", "chance": "share", "why": "", "confirmation": "",
+        **Spent.BILLED, "limit": "", "used": "share", "chance": "share", "formula": "", "why": "", "confirmation": "",
     }  # fmt: skip
 
     model: Model
@@ -93,6 +94,7 @@ class ServingPlan(Spent, Figured):
     ttft: Span
     tpot: Span
     requests_per_second: float
+    formula: bool = True
     why: str = ""
     """Why it is not the first of those that were looked for."""
     confirmation: Any = None
@@ -232,7 +234,7 @@ class ServingPlan(Spent, Figured):
         size: dict[str, Any] = {"input": d.input, "output": d.output, "prefix": d.prefix}
         if self.prefill is None:
             load = {"concurrency": self.batch} if d.rate is None else {"rate": d.rate / self.replicas}
-            return serve(self.model, layout=self.group.layout, formula=True, **size, **load, **site.settings)
+            return serve(self.model, layout=self.group.layout, formula=self.formula, **size, **load, **site.settings)
         load = {"concurrency": self.concurrency} if d.rate is None else {"rate": d.rate}
         first = self.prefill.site
         apart = {"prefill_on": first.on, "prefill_engine": first.engine} if first != site else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.explore.plan_place import PlanPlace
 from roofline.explore.search import Search
 from roofline.explore.serving_plans import ServingPlan
 from roofline.show.tables import Column, Table
@@ -18,8 +19,8 @@ COLUMNS = (
 def search_text(s: Search) -> str:
     """The question, and how much was looked at."""
     lines = [
-        f"{s.model.name}: {s.input} in, {s.output} out, at most {s.chips} chips{_limits(s)}",
-        f"{s.considered:,} legal plans of {s.deployments:,} deployments; best by {s.objective}{_left_out(s)}",
+        f"{s.model.name}: {s.input} in, {s.output} out, at most {s.chips} chips{limits_text(s)}",
+        f"{s.considered:,} legal plans of {s.deployments:,} deployments; {_best_by(s)}{_left_out(s)}",
     ]
     return "\n".join(lines)
 
@@ -44,6 +45,19 @@ def search_table(s: Search) -> Table:
     return Table(COLUMNS, tuple(_row(i, plan) for i, plan in enumerate(s.plans, 1)), name="plans")
 
 
+def place_text(place: PlanPlace) -> str:
+    """Where a plan that was asked about stands."""
+    p = place.plan
+    told = f"{plan_text(p)}, {p.concurrency:,} in flight"
+    if place.rejected:
+        return f"{told}: rejected, {place.rejected}"
+    rank = f"#{place.rank} of {place.of}" if place.rank != place.of + 1 else f"behind the best {place.of}"
+    return (
+        f"{told}: {rank}; TTFT {seconds(float(p.ttft.expected))}, "
+        f"TPOT {seconds(float(p.tpot.expected))}, {p.tokens_per_second_per_chip:,.0f} tokens/s per chip"
+    )
+
+
 def plan_text(p: ServingPlan) -> str:
     """One way in words: `8 × tp=4 on h200-sxm`, or `5 × tp=4 prefill, 3 × tp=4 decode on h200-sxm`."""
     formats = f", {p.precision}" if p.precision else ""
@@ -66,10 +80,15 @@ def _joules(p: ServingPlan) -> str:
     return "" if joules is None else f"{float(joules):.3g}"
 
 
-def _limits(s: Search) -> str:
+def limits_text(s: Search) -> str:
+    """The limits asked for, after a semicolon; nothing where there are none."""
     named = (("TTFT", s.ttft_limit), ("TPOT", s.tpot_limit), ("latency", s.latency_limit))
     said = [f"{name} ≤ {seconds(limit)}" for name, limit in named if limit is not None]
     return f"; {', '.join(said)}{' at the far end of intervals' if s.strict else ''}" if said else ""
+
+
+def _best_by(s: Search) -> str:
+    return "their Pareto front" if s.objective == "front" else f"best by {s.objective}"
 
 
 def _left_out(s: Search) -> str:

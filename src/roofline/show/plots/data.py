@@ -405,7 +405,30 @@ class StepMemoryPlot(Picture):
     fits: bool = True
 
 
+@dataclass(frozen=True)
+class FrontPoint:
+    """A way to serve: what it is, and tokens per second for a user and of a chip."""
+
+    label: str
+    kind: str
+    user: float
+    chip: float
+
+
+@dataclass(frozen=True, repr=False)
+class FrontPlot(Picture):
+    """Ways to serve of which none beats another both for a user and for a chip."""
+
+    kind: ClassVar[Literal["front"]] = "front"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "plans", "note", "fits"), "")
+
+    title: str
+    plans: tuple[FrontPoint, ...]
+    note: str = ""
+    fits: bool = True
+
+
 Plot: TypeAlias = (
     RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot
-    | SimulationPlot | StepMemoryPlot
+    | SimulationPlot | StepMemoryPlot | FrontPlot
 )  # fmt: skip

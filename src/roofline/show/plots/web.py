@@ -431,9 +431,24 @@ def step_memory_page(plot: d.StepMemoryPlot, style: Style) -> Figure:
     return figure
 
 
+def front_page(plot: d.FrontPlot, style: Style) -> Figure:
+    """Tokens per second of a chip over those of a user."""
+    figure = _grid(1, 1)
+    for i, kind in enumerate(dict.fromkeys(p.kind for p in plot.plans)):
+        of_kind = [p for p in plot.plans if p.kind == kind]
+        figure.add_scatter(
+            x=[p.user for p in of_kind], y=[p.chip for p in of_kind], name=kind, text=[p.label for p in of_kind],
+            mode="markers", marker={"color": style.colours.palette[i], "size": 9},
+            hovertemplate="%{text}<br>%{x:.4g} tokens/s for a user<br>%{y:.4g} per chip<extra></extra>",
+        )  # fmt: skip
+    figure.update_xaxes(title="Tokens/s for a user (1 / TPOT)", type="log")
+    figure.update_yaxes(title="Tokens/s per chip", rangemode="tozero")
+    return figure
+
+
 DRAWN: Mapping[type, Callable[[Any, Style], Figure]] = {
     d.RooflinePlot: roofline_page, d.SharesPlot: shares_page, d.SweepPlot: sweep_page, d.MemoryPlot: memory_page,
     d.ParametersPlot: parameters_page, d.MapPlot: decode_map_page, d.BarsPlot: bars, d.TornadoPlot: tornado_page,
     d.DiagramPlot: diagram_page, d.SimulationPlot: simulation_page,
-    d.StepMemoryPlot: step_memory_page,
+    d.StepMemoryPlot: step_memory_page, d.FrontPlot: front_page,
 }  # fmt: skip

@@ -65,6 +65,7 @@ def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
     from roofline.show.plots import draw_charts as charts
     from roofline.show.plots import (
         draw_diagram,
+        draw_front,
         draw_roofline,
         draw_simulation,
         draw_step_memory,
@@ -77,5 +78,5 @@ def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
         d.SweepPlot: draw_sweep.draw_sweep, d.MemoryPlot: charts.draw_memory, d.ParametersPlot: charts.draw_parameters,
         d.MapPlot: draw_sweep.draw_map, d.BarsPlot: charts.draw_bars, d.TornadoPlot: draw_tornado.draw_tornado,
         d.DiagramPlot: draw_diagram.draw_diagram, d.SimulationPlot: draw_simulation.draw_simulation,
-        d.StepMemoryPlot: draw_step_memory.draw_step_memory,
+        d.StepMemoryPlot: draw_step_memory.draw_step_memory, d.FrontPlot: draw_front.draw_front,
     }  # fmt: skip

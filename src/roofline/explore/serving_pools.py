@@ -1,210 +1,37 @@
-"""All ways to serve on so many chips, side by side in arrays: the most that each takes within its limits.
+"""Pools for both phases, side by side in arrays: the most that every pair of layouts and split of the chips takes.
 
-What a replica's layout gives is worked out once for each load, what two pools give by their step tables; of those that
-come out best the public functions `serve` and `pools` give the figures.
+What replicas of a layout give is worked out once, for every number of prompts and of sequences in a table; of the
+splits that come out best the figures are those of `pools`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from roofline.distinct import Array
-from roofline.estimates.deployment import is_several
 from roofline.estimates.pool_replicas import Columns, Load, Pair, Replicas
 from roofline.estimates.pools import Pools, pools
-from roofline.estimates.serve import Server, rounded_down, serve
+from roofline.estimates.serve import rounded_down
 from roofline.estimates.settings import Setup, setup
 from roofline.estimates.span import Span
 from roofline.estimates.tandem import Passage, Tandem
 from roofline.estimates.transfer import moved_bytes, networks
 from roofline.explore.demand import Demand, Limits
-from roofline.explore.serving_layouts import Degrees, by_stages, serving_layouts
+from roofline.explore.serving_layouts import Degrees
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
-from roofline.layout.layout import Layout
-from roofline.machine.fabric import cluster_named
+from roofline.explore.serving_space import Looked, ReplicaKinds, Space
 from roofline.model.errors import InputError
-from roofline.model.model import Model
 
-LOADS = 24
-"""Numbers of requests in flight at which a layout is looked at first."""
-FINER = 16
-"""Numbers between two of these at which those that come out best are looked at again."""
 HALVINGS = 14
 """Times that the rate of two pools is sought between too little and too much."""
 NEAR = np.arange(-3, 3).reshape(-1, 1)
 """Numbers in flight beside that which the search comes to, of which the last that keeps the limits is taken."""
 EXACT = 24
 """Ways of each kind whose figures are worked out to the last digit, of those that come out best."""
-
-
-@dataclass(frozen=True)
-class Space:
-    """What may be chosen: sites, at most `chips` in all, and `layouts` of replicas, all that divide where None."""
-
-    model: Model
-    sites: Sequence[Site]
-    chips: int
-    layouts: Sequence[Layout] | None = None
-
-    def degrees(self, site: Site, demand: Demand) -> tuple[Degrees, ...]:
-        """The layouts that a replica can have there, in groups of equal pipelines."""
-
-        def holds(layout: Layout) -> bool:
-            server = Server(setup(self.model, layout=layout, **site.settings), demand.input, demand.output, 0, 0)
-            return bool(server.capacity >= 1)
-
-        if self.layouts is None:
-            return by_stages(serving_layouts(self.model, site.on, self.room(site), holds))
-        return by_stages(x for x in self.layouts if x.chips <= self.room(site))
-
-    def room(self, site: Site) -> int:
-        """Chips that there are."""
-        return min(self.chips, cluster_named(site.on).chips) if is_several(site.on) else self.chips
-
-
-@dataclass(frozen=True)
-class Looked:
-    """What was looked at.
-
-    `plans`: those that keep all limits, of two pools the best of them. `deployments`: replicas and their layouts that
-    fit; `considered`: these, each with the numbers in flight or rates at which its times were worked out.
-    """
-
-    plans: tuple[ServingPlan, ...]
-    deployments: int
-    considered: int
-    left_out: tuple[tuple[str, int], ...] = ()
-
-
-# -- replicas that do both phases ----------------------------------------------------------------------------------
-def aggregated(space: Space, site: Site, demand: Demand, limits: Limits) -> Looked:
-    """Every layout of a replica, as many replicas as there is room for or as the load needs.
-
-    Without a load: the most requests in flight within the limits, on all chips. With one: the fewest replicas that keep
-    the limits.
-    """
-    every = [_aggregated(space, site, demand, limits, degrees) for degrees in space.degrees(site, demand)]
-    return all_looked(every)
-
-
-def all_looked(every: Sequence[Looked]) -> Looked:
-    """All that was looked at."""
-    left_out: dict[str, int] = {}
-    for reason, number in (pair for looked in every for pair in looked.left_out):
-        left_out[reason] = left_out.get(reason, 0) + number
-    plans = tuple(plan for looked in every for plan in looked.plans)
-    deployments, considered = (sum(getattr(x, name) for x in every) for name in ("deployments", "considered"))
-    return Looked(plans, deployments, considered, tuple(left_out.items()))
-
-
-def _aggregated(space: Space, site: Site, demand: Demand, limits: Limits, degrees: Degrees) -> Looked:
-    server = _server(space.model, site, degrees, demand)
-    capacity = np.broadcast_to(np.asarray(server.capacity), (len(degrees), 1))[:, 0]
-    fits = capacity >= 1
-    unfit = (("memory", int(np.sum(~fits))),) if not fits.all() else ()
-    degrees, capacity = degrees.where(fits), capacity[fits]
-    if not len(degrees):
-        return Looked((), 0, 0, unfit)
-    most = space.room(site) // degrees.chips
-    if demand.concurrency is None and demand.rate is None:
-        looked = _freely(space, site, demand, limits, degrees, capacity, most)
-    else:
-        looked = _loaded(space, site, demand, limits, degrees, capacity, most)
-    kept = {plan.group.layout for plan in looked.plans}
-    missed = (("limits", len(degrees) - len(kept)),) if len(kept) < len(degrees) else ()
-    return replace(looked, left_out=(*unfit, *missed))
-
-
-def _server(model: Model, site: Site, degrees: Degrees, demand: Demand) -> Server:
-    asked = setup(model, layout=degrees.layout(1), **site.settings)
-    return Server(asked, demand.input, demand.output, rounded_down(demand.input * demand.prefix), 2)
-
-
-def _served(space: Space, site: Site, demand: Demand, degrees: Degrees, **load: Array) -> Any:
-    asked: dict[str, Any] = {"input": demand.input, "output": demand.output, "prefix": demand.prefix, **load}
-    return serve(space.model, layout=degrees.layout(1), formula=True, **asked, **site.settings)
-
-
-def _freely(
-    space: Space, site: Site, demand: Demand, limits: Limits, degrees: Degrees, capacity: Array, most: Array
-) -> Looked:
-    powers = np.linspace(0, 1, LOADS)
-    numbers = np.rint(capacity[:, np.newaxis] ** powers).astype(np.int64)
-    used, considered = _used(space, site, demand, limits, degrees, numbers), int(np.sum(_distinct(numbers)))
-    last = np.max(np.where(used <= 1, np.arange(LOADS), -1), axis=1)
-    possible = last >= 0
-    legal = int(np.sum(most))
-    if not possible.any():
-        return Looked((), legal, considered)
-    degrees, most, numbers, last = degrees.where(possible), most[possible], numbers[possible], last[possible]
-    capacity, rows = capacity[possible], np.arange(len(last))
-    low, high = numbers[rows, last], numbers[rows, np.minimum(last + 1, LOADS - 1)]
-    while np.any(high > low):
-        finer = np.rint(low[:, np.newaxis] + (high - low)[:, np.newaxis] * np.linspace(0, 1, FINER)).astype(np.int64)
-        keeps = _used(space, site, demand, limits, degrees, finer) <= 1
-        keeps[:, 0] = True
-        last = np.max(np.where(keeps, np.arange(FINER), -1), axis=1)
-        considered += int(np.sum(_distinct(finer)))
-        low, high = finer[rows, last], finer[rows, np.minimum(last + 1, FINER - 1)]
-        high = np.where(high <= low + 1, low, high)
-    answer = _served(space, site, demand, degrees, concurrency=low[:, np.newaxis])
-    plans = tuple(
-        ServingPlan(
-            space.model, demand, limits, Group(site, degrees.one(i), int(most[i])), None, int(low[i] * most[i]),
-            int(capacity[i] * most[i]), part(answer.ttft, i), part(answer.tpot, i),
-            part(answer.requests_per_second, i) * int(most[i]),
-        )
-        for i in range(len(low))
-    )  # fmt: skip
-    return Looked(plans, legal, considered)
-
-
-def _distinct(numbers: Array) -> Array:
-    """Whether each differs from the one before it."""
-    return np.concatenate([np.ones_like(numbers[:, :1], dtype=bool), np.diff(numbers, axis=1) > 0], axis=1)
-
-
-def _used(space: Space, site: Site, demand: Demand, limits: Limits, degrees: Degrees, numbers: Array) -> Array:
-    """The most that is used of any limit."""
-    s = _served(space, site, demand, degrees, concurrency=numbers)
-    return np.asarray(limits.spans(s.ttft, s.tpot, s.latency).max(axis=0))
-
-
-def _loaded(
-    space: Space, site: Site, demand: Demand, limits: Limits, degrees: Degrees, capacity: Array, most: Array
-) -> Looked:
-    replicas = np.minimum(np.arange(1, int(most.max()) + 1), most[:, np.newaxis])
-    if demand.concurrency is not None:
-        numbers = -(-demand.concurrency // replicas)
-        s = _served(space, site, demand, degrees, concurrency=numbers)
-        total = np.asarray(demand.concurrency / s.latency.expected)
-        holds = numbers <= capacity[:, np.newaxis]
-    else:
-        rates = np.asarray(demand.rate) / replicas
-        fastest = np.broadcast_to(np.asarray(_server(space.model, site, degrees, demand).fastest), (len(degrees), 1))
-        holds = rates < fastest
-        s = _served(space, site, demand, degrees, rate=np.minimum(rates, fastest * (1 - 1e-9)))
-        numbers, total = np.asarray(s.in_flight), np.full(replicas.shape, demand.rate)
-    keeps = (limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1) & holds
-    considered = int(np.sum(_distinct(replicas)))
-    plans = []
-    for i in map(int, np.flatnonzero(keeps.any(axis=1))):
-        j = int(np.argmax(keeps[i]))
-        at = i * replicas.shape[1] + j
-        flight = demand.concurrency or int(numbers[i, j] * replicas[i, j])
-        plans.append(
-            ServingPlan(
-                space.model, demand, limits, Group(site, degrees.one(i), int(replicas[i, j])), None, flight,
-                int(capacity[i] * replicas[i, j]), part(s.ttft, at), part(s.tpot, at), float(total[i, j]),
-            )
-        )  # fmt: skip
-    return Looked(tuple(plans), considered, considered)
 
 
 # -- a pool for each phase -----------------------------------------------------------------------------------------
@@ -221,10 +48,8 @@ def disaggregated(space: Space, prefill: Site, decode: Site, demand: Demand, lim
         networks(decode.on, prefill.on, min(space.chips, space.room(decode)))
     except InputError:
         return Looked((), 0, 0, ((f"no network known between {prefill.chip.id} and {decode.chip.id}", 1),))
-    legal = [[_fitting(space, site, group, demand) for group in space.degrees(site, demand)] for site in sites]
-    pairs = [
-        _PoolPair(space, sites, demand, limits, (f, t)) for f, t in product(legal[0], legal[1]) if len(f) and len(t)
-    ]
+    legal = [space.replicas(site, demand).kinds for site in sites]
+    pairs = [_PoolPair(space, sites, demand, limits, (first, then)) for first, then in product(*legal)]
     scores = [pair.score for pair in pairs if len(pair.splits)]
     if not scores:
         return Looked((), 0, 0)
@@ -235,12 +60,6 @@ def disaggregated(space: Space, prefill: Site, decode: Site, demand: Demand, lim
     return Looked(plans, considered, considered * (1 if demand.load else HALVINGS), missed)
 
 
-def _fitting(space: Space, site: Site, degrees: Degrees, demand: Demand) -> Degrees:
-    """Those whose memory holds a request."""
-    capacity = np.asarray(_server(space.model, site, degrees, demand).capacity)
-    return degrees.where(np.broadcast_to(capacity, (len(degrees), 1))[:, 0] >= 1)
-
-
 @dataclass(frozen=True)
 class _PoolPair:
     """Pools whose replicas have as many pipeline stages each."""
@@ -249,7 +68,12 @@ class _PoolPair:
     sites: tuple[Site, Site]
     demand: Demand
     limits: Limits
-    degrees: tuple[Degrees, Degrees]
+    kinds: tuple[ReplicaKinds, ReplicaKinds]
+
+    @cached_property
+    def degrees(self) -> tuple[Degrees, Degrees]:
+        """The layouts of both."""
+        return self.kinds[0].degrees, self.kinds[1].degrees
 
     @cached_property
     def splits(self) -> Splits:
@@ -258,8 +82,11 @@ class _PoolPair:
     @cached_property
     def columns(self) -> Columns:
         """Step times of both kinds of replicas."""
-        pair = _pair(self.space, self.sites, self.demand, self.degrees)
-        return Columns(pair, Load(1, None), (len(self.degrees[0]), len(self.degrees[1])))
+        known, key = self.space.columns, (id(self.kinds[0]), id(self.kinds[1]))
+        if key not in known:
+            pair = _pair(self.space, self.sites, self.demand, self.degrees)
+            known[key] = Columns(pair, Load(1, None), (len(self.degrees[0]), len(self.degrees[1])))
+        return known[key]
 
     def tandem(self, splits: Splits) -> Tandem:
         """Pools of so many replicas."""

@@ -1,0 +1,128 @@
+"""Where a given way to serve stands in a search: at which rank, or what rejects it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from roofline.estimates.span import Span
+from roofline.explore.demand import NAMES
+from roofline.explore.search import OBJECTIVES, Search
+from roofline.explore.serving_plans import Group, ServingPlan, Site
+from roofline.layout.layout import Layout, layout_named
+from roofline.model.checks import count
+from roofline.model.errors import InputError, not_one_of
+from roofline.result import Figured, Units
+
+KEYS = ("replicas", "layout", "prefills", "prefill_layout", "concurrency")
+"""What a plan is given by; without prefills replicas do both phases."""
+ALONE = Layout().text()
+UNKNOWN = Span(1.0, 1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class PlanPlace(Figured):
+    """A plan that was asked about. `rejected`: what it exceeds and by how much, "" where nothing.
+
+    `rank`: among the `of` plans that were worked out to the last digit and itself, by the search's objective; behind
+    all of these others may come before it. None where it is rejected.
+    """
+
+    FIGURES: ClassVar[Units] = {"plan": "", "rank": "", "of": "", "rejected": ""}
+
+    plan: ServingPlan
+    rank: int | None
+    of: int
+    rejected: str
+
+
+def rank_plan(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:
+    """A plan such as `prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192`, in a search's own space.
+
+    It serves the demand's load; where there is none, `concurrency` requests in all. Raises InputError for what is not
+    understood, for a load where there is one already, and for a search of several machines, formats or engines.
+    """
+    if len(s.space.sites) > 1:
+        raise InputError("plan", str(given), "a search of one machine, precision and engine")
+    asked = _asked(given) if isinstance(given, str) else dict(given)
+    for name in asked:
+        if name not in KEYS:
+            raise not_one_of("plan", name, KEYS)
+    flight = s.demand.concurrency
+    if s.demand.load:
+        if "concurrency" in asked:
+            raise InputError("plan", f"concurrency={asked['concurrency']}", "none, as the demand has a load")
+    else:
+        flight = count("plan concurrency", _number(asked, "concurrency"), 1)
+    site = s.space.sites[0]
+    group = _group(site, asked, "replicas", "layout")
+    first = _group(site, asked, "prefills", "prefill_layout") if {"prefills", "prefill_layout"} & set(asked) else None
+    blank = ServingPlan(s.space.model, s.demand, s.limits, group, first, flight or 1, 0, UNKNOWN, UNKNOWN, 1.0)
+    blank = replace(blank, formula=first is not None)
+    return _judged(s, blank)
+
+
+def _judged(s: Search, blank: ServingPlan) -> PlanPlace:
+    if blank.chips > s.space.chips:
+        return PlanPlace(blank, None, len(s.looked.plans), f"{blank.chips} chips of {s.space.chips}")
+    try:
+        answer = blank.evaluated()
+    except InputError as error:
+        if error.field != "rate":
+            raise
+        return PlanPlace(blank, None, len(s.looked.plans), f"a rate beyond {error.expected}")
+    latency = float(answer.latency.expected)
+    rate = s.demand.rate if s.demand.rate is not None else blank.concurrency / latency
+    flight = blank.concurrency if s.demand.rate is None else round(rate * latency)
+    capacity = int(answer.capacity) * blank.replicas if blank.prefill is None else 0
+    plan = replace(
+        blank, concurrency=max(1, flight), capacity=capacity, ttft=answer.ttft, tpot=answer.tpot,
+        requests_per_second=rate,
+    )  # fmt: skip
+    over = [] if np.all(answer.fits) else ["memory, which holds not one request"]
+    if blank.prefill is None and flight > capacity >= 1:
+        over.append(f"{flight} in flight with {capacity} places")
+    used = s.limits.spans(plan.ttft, plan.tpot, plan.latency)
+    over += [
+        f"{name} at {100 * share:.0f} % of its limit" for name, share in zip(NAMES, used, strict=True) if share > 1
+    ]
+    if over:
+        return PlanPlace(plan, None, len(s.looked.plans), "; ".join(over))
+    aim = OBJECTIVES[s.objective]
+    mine = aim(plan)[0]
+    better = sum(aim(p)[0] < mine - 1e-9 * abs(mine) for p in s.looked.plans)
+    return PlanPlace(plan, 1 + better, len(s.looked.plans), "")
+
+
+def _group(site: Site, asked: Mapping[str, Any], number: str, layout: str) -> Group:
+    spelled = asked.get(layout, ALONE)
+    replicas = count(f"plan {number}", _number(asked, number), 1)
+    return Group(site, Layout() if spelled == ALONE else layout_named(spelled), replicas)
+
+
+def _number(asked: Mapping[str, Any], name: str) -> int:
+    value = asked.get(name)
+    if value is None:
+        raise InputError("plan", ", ".join(asked) or "nothing", f"a plan with {name}")
+    try:
+        return int(value)
+    except ValueError:
+        raise InputError(f"plan {name}", value, "a whole number") from None
+
+
+def _asked(text: str) -> dict[str, str]:
+    """The plan's own words; words between them belong to the layout before."""
+    asked: dict[str, str] = {}
+    last = ""
+    for word in text.split(","):
+        name, _, value = (part.strip() for part in word.partition("="))
+        if last in ("layout", "prefill_layout") and name not in KEYS:
+            asked[last] += f",{word.strip()}"
+            continue
+        if name in asked:
+            raise InputError("plan", name, "each word once")
+        asked[name], last = value, name
+    return asked
