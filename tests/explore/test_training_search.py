@@ -54,7 +54,9 @@ def test_objectives_and_reasons() -> None:
     assert few.left_out["memory"] > 0
     cheap = search_training(MODEL, batch=8, tokens=2048, on=ON, objective="cost")
     assert [p.chip_seconds for p in cheap.plans] == sorted(p.chip_seconds for p in cheap.plans)
-    mixture = search_training("Qwen/Qwen3-30B-A3B", batch=16, tokens=1024, on="8xh200-sxm", recipe=["bf16", "fp8"], top=3)
+    mixture = search_training(
+        "Qwen/Qwen3-30B-A3B", batch=16, tokens=1024, on="8xh200-sxm", recipe=["bf16", "fp8"], top=3
+    )
     assert mixture.plans[0].spread.ep > 1
     assert mixture.plans[0].recipe == "fp8"
 
