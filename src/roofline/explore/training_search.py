@@ -146,7 +146,7 @@ def search_training(
             steps = {"batch": batch, "tokens": tokens, "on": on, "recipe": kind, "recompute": recompute, **options}
             for some, e in _timed(built, points, (pp, vp, zero), {**steps, "schedule": schedule}, left_out):
                 considered += len(some)
-                seconds, held, fits = (
+                seconds, fullest, fits = (
                     np.broadcast_to(np.asarray(v), (len(some),)) for v in (e.time, e.memory.total, e.fits)
                 )
                 left_out["memory"] += int(np.sum(~fits))
@@ -154,7 +154,7 @@ def search_training(
                 plans += [
                     TrainingPlan(
                         some.one(i, pp, vp, zero), int(some.micro[i]), recompute, schedule, kind, float(seconds[i]),
-                        float(held[i]),
+                        float(fullest[i]),
                     )
                     for i in map(int, order[:top] if objective == "time" else order)
                 ]  # fmt: skip
