@@ -52,7 +52,7 @@ def main(words: list[str]) -> int:
         try:
             s = rl.search_training(run.model, batch=run.batch, tokens=run.input, **where, **same, top=EVERY)
         except rl.InputError as error:
-            print(f"{run.model.name}, {run.on}: {error}")
+            print(f"{run.system}, {run.on}: {error}")
             continue
         spent, timed, number = spent + process_time() - start, timed + s.considered, number + 1
         seconds = float(theirs.time)
@@ -61,7 +61,7 @@ def main(words: list[str]) -> int:
         slower += best > seconds * (1 + 1e-9)
         outside += faster > TOP_SHARE * len(s.plans)
         print(
-            f"{run.model.name}, {run.on}, batch {run.batch} × {run.input}: published {seconds:.3f} s"
+            f"{s.model.name}, {run.on}, batch {run.batch} × {run.input}: published {seconds:.3f} s"
             f"{'' if theirs.fits else ' (does not fit)'}, best {best:.3f} s, {faster} of {len(s.plans):,} faster",
             flush=True,
         )

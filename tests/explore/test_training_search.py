@@ -72,7 +72,7 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
 
     words = ["search", "Qwen/Qwen3-0.6B", "--train", "--batch", "8", "--tokens", "2048", "--on", ON, "--top", "3"]
     main([*words, "--json"])
-    assert json.loads(capsys.readouterr().out)["schema"] == "roofline.search-training/1"
+    assert json.loads(capsys.readouterr().out)["schema"] == "roofline.search_training/1"
     main(words)
     assert "micro-batch" in capsys.readouterr().out
     for refused in (["--ttft", "1s"], ["--input", "10"], ["--on", "l4"]):

@@ -77,7 +77,7 @@ class TrainingSearch(Result):
     """Ways to train, the best first. `considered`: legal layouts that were timed; `left_out`: how many were no plan, by
     reason: degrees that do not divide, a format or schedule that is not legal there, or memory."""
 
-    SCHEMA: ClassVar[str] = "roofline.search-training/1"
+    SCHEMA: ClassVar[str] = "roofline.search_training/1"
     FIGURES: ClassVar[Units] = {
         "model": "", "batch": "", "tokens": "", "objective": "", "considered": "", "left_out": "", "plans": "",
     }  # fmt: skip
