@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from roofline.explore.search import search as search
     from roofline.explore.training_breakdown import Breakdown as Breakdown
     from roofline.explore.training_breakdown import breakdown as breakdown
+    from roofline.explore.training_search import TrainingSearch as TrainingSearch
+    from roofline.explore.training_search import search_training as search_training
     from roofline.layout.layout import Layout as Layout
     from roofline.layout.shard import shard as shard
     from roofline.layout.shard import stages as stages
@@ -124,6 +126,7 @@ _PLACES = {
     "explore.difference": "Difference diff",
     "explore.demand": "Demand Limits",
     "explore.search": "Search search",
+    "explore.training_search": "TrainingSearch search_training",
     "explore.training_breakdown": "Breakdown breakdown",
     "emit.make": "Emitted hand_over",
     "show.plots.make": "plot",

@@ -39,6 +39,7 @@ RESULTS = {
     "show.training": "Trained",
     "explore.difference": "Difference",
     "explore.search": "Search",
+    "explore.training_search": "TrainingSearch",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
     "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot",
     "show.report.write": "Finished",

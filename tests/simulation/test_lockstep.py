@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.layout.layout import layout_named
-from roofline.simulation.lockstep import in_step, join_steps
+from roofline.simulation.lockstep import join_steps, locked_steps
 from roofline.simulation.policy import Policy, Room
 from roofline.simulation.recorder import Objective, Recorder, Watch
 from roofline.simulation.replica import Replica
@@ -49,7 +49,7 @@ def ranks(number: int, policy: Policy, room: Room) -> tuple[list[Replica], Recor
     ],
 )
 def test_who_shares_experts(layout: str, size: int) -> None:
-    assert in_step(layout_named(layout)) == size
+    assert locked_steps(layout_named(layout)) == size
 
 
 def test_two_ranks_by_hand() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from roofline.cli.billing import BillOptions
-from roofline.cli.common import Headers, ModelArgument, Needed, Revision, Switch, Whole, deliver, refuse, say, warn
+from roofline.cli.common import Headers, ModelArgument, Revision, Switch, Whole, deliver, refuse, say, warn
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ def search(
     *,
     on: Annotated[list[str], Parameter(consume_multiple=True, negative="")],
     chips: Whole = None,
-    input: Needed,
-    output_tokens: Annotated[int, Parameter(name=("--output-tokens", "--output"))],
+    input: Whole = None,
+    output_tokens: Annotated[int | None, Parameter(name=("--output-tokens", "--output"))] = None,
     ttft: str | None = None,
     tpot: str | None = None,
     latency: str | None = None,
@@ -36,7 +37,7 @@ def search(
     engine: Several = None,
     layout: Several = None,
     kind: Literal["aggregated", "disaggregated"] | None = None,
-    objective: Literal["throughput", "cost", "energy", "latency", "chips"] | None = None,
+    objective: Literal["throughput", "cost", "energy", "latency", "chips", "time"] | None = None,
     budget: float | None = None,
     power: float | None = None,
     bill: BillOptions = BillOptions(),  # noqa: B008
@@ -46,6 +47,10 @@ def search(
     front: Switch = False,
     plan: str | None = None,
     plot: Path | None = None,
+    train: Switch = False,
+    batch: Whole = None,
+    tokens: Whole = None,
+    recipe: Several = None,
     emit: Literal["vllm", "sglang", "trtllm", "dynamo", "k8s"] | None = None,
     out: Annotated[Path | None, Parameter(name=("-o", "--out"))] = None,
     force: Switch = False,
@@ -53,7 +58,7 @@ def search(
     headers: Headers = False,
     json: Switch = False,
 ) -> None:
-    """The best ways to serve a model within limits: layouts, replicas, pools, machines, formats, engines.
+    """The best ways to serve a model within limits: layouts, replicas, pools, machines, formats, engines; or to train.
 
     Without --concurrency or --rate each way has the most requests in flight that keep the limits; with one of them, as
     few replicas as keep them. Exits with 1 where nothing does.
@@ -93,7 +98,7 @@ def search(
         Replicas that do both phases, or a pool for each alone; where not given both.
     objective:
         What is best: most tokens per second and chip (where no load is given), least USD or joules per token, least
-        time, fewest chips (under a load).
+        time, fewest chips (under a load); of training least `time`.
     budget:
         The most USD an hour.
     power:
@@ -111,6 +116,15 @@ def search(
         `prefills=5,prefill_layout=tp=4,replicas=3,layout=tp=4,concurrency=192`.
     plot:
         A file for a picture of the front: `.png`, `.svg`, `.pdf` or `.html`.
+    train:
+        Layouts of a training step instead, of --batch sequences of --tokens on one machine: every one that divides and
+        fits; best by `time`, `cost` (chip-seconds) or `chips`.
+    batch:
+        Sequences of a training step.
+    tokens:
+        Tokens of each.
+    recipe:
+        Formats of training to choose from (bf16).
     emit:
         Launch commands or manifests of the best plan instead, each option with its assumption; what they do not
         express is said on stderr.
@@ -121,6 +135,13 @@ def search(
     json:
         JSON, as docs/json.md has it.
     """
+    given = dict(locals())
+    _refuse_the_rest(train, given)
+    if train:
+        _train(given)
+        return
+    if input is None or output_tokens is None:
+        raise InputError("--input" if input is None else "--output-tokens", "nothing", "tokens of a request")
     from roofline.explore.demand import Demand, Limits
     from roofline.explore.plan_place import rank_plan
     from roofline.explore.search import search as run
@@ -212,3 +233,50 @@ def _hand_over(result: Search, launcher: str, folder: Path | None, force: bool) 
 
 def _fill(content: bytes, path: Path) -> None:
     path.write_bytes(content)
+
+
+OF_TRAINING = frozenset({"train", "batch", "tokens", "recipe"})
+OF_BOTH = frozenset({"model", "on", "objective", "top", "out", "force", "revision", "headers", "json"})
+
+
+def _refuse_the_rest(train: bool, given: Mapping[str, Any]) -> None:
+    """Raises InputError for an option of serving in a search of training, and the other way round."""
+    from inspect import signature
+
+    for name, parameter in signature(search).parameters.items():
+        wrong = name not in OF_TRAINING | OF_BOTH if train else name in OF_TRAINING
+        if wrong and given[name] != parameter.default:
+            expected = "no such option with --train" if train else "--train beside it"
+            raise InputError(f"--{name.replace('_', '-')}", given[name], expected)
+
+
+def _train(given: Mapping[str, Any]) -> None:
+    """The search of layouts of training."""
+    from roofline.explore.training_search import search_training
+    from roofline.model.load import load
+    from roofline.show.tables import json_text, print_json, print_tables, print_text
+    from roofline.show.training_search import training_search_table, training_search_text
+
+    for name in ("batch", "tokens"):
+        if given[name] is None:
+            raise InputError(f"--{name}", "nothing", "a whole number, with --train")
+    if len(given["on"]) != 1:
+        raise InputError("--on", " ".join(given["on"]), "one machine, with --train")
+    built = load(given["model"], revision=given["revision"], headers=given["headers"])
+    result = search_training(
+        built, batch=given["batch"], tokens=given["tokens"], on=given["on"][0], recipe=given["recipe"] or "bf16",
+        objective=given["objective"] or "time", top=given["top"],
+    )  # fmt: skip
+    out = given["out"]
+    if out is not None:
+        if out.suffix != ".json":
+            raise InputError("--out", str(out), "a file that ends in .json")
+        deliver(json_text(result.to_dict()), out, given["force"])
+    elif given["json"]:
+        print_json(result.to_dict())
+    else:
+        print_text(f"{training_search_text(result)}\n")
+        if result.plans:
+            print_tables((training_search_table(result), ""))
+    warn(built)
+    refuse(result.plans, "" if result.plans else "no layout fits")

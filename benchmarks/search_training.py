@@ -1,0 +1,76 @@
+"""Whether published layouts of training are among the best that a search knows.
+
+    python benchmarks/search_training.py FOLDER [ROWS]
+
+For each MLPerf and Bridge row that is scored: the predicted step of the published layout, that of the best layout of
+the search with the same recipe, engine and overlap, and the share of all fitting layouts that are predicted faster than
+the published one. At most so many rows of each table (8), spread over it evenly. Prints layouts a second too; exits
+with 1 where a target is missed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import process_time
+
+import roofline as rl
+from measured_serving import LeftOutError
+from measured_training import BRIDGE, MLPERF, bridge, mlperf
+from roofline.accuracy.csvs import CellError, cells
+from roofline.accuracy.measurements import MeasuredRun
+
+TOP_SHARE = 0.10
+"""Share of layouts of which the published one is to be."""
+SAME = ("recipe", "overlap", "optimizer", "lora", "drafts", "fused_loss", "flash")
+"""What a run's options have that the search does not choose."""
+EVERY = 10**6
+
+
+def published(folder: Path, rows: int) -> Iterator[MeasuredRun]:
+    """Some runs of both tables."""
+    for file, reader in ((MLPERF, mlperf), (BRIDGE, bridge)):
+        runs = []
+        for row in cells(folder / file):
+            try:
+                runs += [run for run in reader(row) if run.quantity == "training"]
+            except (LeftOutError, CellError):
+                continue
+        yield from runs[:: max(1, len(runs) // rows)][:rows]
+
+
+def main(words: list[str]) -> int:
+    """Prints a line for each run and the shares."""
+    slower, outside, number, timed, spent = 0, 0, 0, 0, 0.0
+    for run in published(Path(words[0]), int(words[1]) if len(words) > 1 else 8):
+        options = dict(run.options)
+        where = {"on": run.on, "engine": run.engine}
+        theirs = rl.train(run.model, batch=run.batch, tokens=run.input, layout=run.layout, **where, **options)
+        same = {name: options[name] for name in SAME if name in options}
+        start = process_time()
+        try:
+            s = rl.search_training(run.model, batch=run.batch, tokens=run.input, **where, **same, top=EVERY)
+        except rl.InputError as error:
+            print(f"{run.system}, {run.on}: {error}")
+            continue
+        spent, timed, number = spent + process_time() - start, timed + s.considered, number + 1
+        seconds = float(theirs.time)
+        faster = sum(p.seconds < seconds * (1 - 1e-9) for p in s.plans)
+        best = s.plans[0].seconds if s.plans else float("inf")
+        slower += best > seconds * (1 + 1e-9)
+        outside += faster > TOP_SHARE * len(s.plans)
+        print(
+            f"{s.model.name}, {run.on}, batch {run.batch} × {run.input}: published {seconds:.3f} s"
+            f"{'' if theirs.fits else ' (does not fit)'}, best {best:.3f} s, {faster} of {len(s.plans):,} faster",
+            flush=True,
+        )
+    print(
+        f"{number} runs: the best is slower than the published one in {slower}; that is not in the top "
+        f"{100 * TOP_SHARE:.0f} % in {outside}; {timed / max(spent, 1e-9):,.0f} layouts/s"
+    )
+    return 1 if slower or outside else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

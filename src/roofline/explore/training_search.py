@@ -1,0 +1,228 @@
+"""`search_training`: every legal layout of a training step on a machine, and the best of them.
+
+Degrees and micro-batches are worked out side by side in arrays, one call of `train` for each choice of stages, chunks,
+ZeRO, recomputation and recipe.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+
+from roofline.distinct import Array
+from roofline.estimates.deployment import Machine, is_several, node_size, tensor_degrees
+from roofline.estimates.train import TrainingEstimate, train
+from roofline.layout.layout import Layout
+from roofline.machine.fabric import cluster_named
+from roofline.model.checks import count
+from roofline.model.errors import InputError, not_one_of
+from roofline.model.load import model_of
+from roofline.model.model import Model
+from roofline.model.modules import Experts
+from roofline.result import Figured, Result, Units
+
+ZEROS = (0, 1, 2, 3)
+RECOMPUTED = ("none", "selective", "full")
+MOST_MICRO, MOST_CHUNKS = 8, 8
+"""Sequences of a micro-batch, and chunks of a stage, at most."""
+
+
+@dataclass(frozen=True)
+class TrainingPlan(Figured):
+    """A legal way to train that fits: seconds of a step, bytes of the fullest rank, and what tells it from others."""
+
+    FIGURES: ClassVar[Units] = {
+        "layout": "", "micro_batch": "", "recompute": "", "schedule": "", "recipe": "", "chips": "", "seconds": "s",
+        "bytes": "B", "chip_seconds": "s",
+    }  # fmt: skip
+
+    spread: Layout
+    micro_batch: int
+    recompute: str
+    schedule: str
+    recipe: str
+    seconds: float
+    bytes: float
+
+    @property
+    def layout(self) -> str:
+        """The layout."""
+        return self.spread.text()
+
+    @property
+    def chips(self) -> int:
+        """Its chips."""
+        return int(self.spread.chips)
+
+    @property
+    def chip_seconds(self) -> float:
+        """Chips times seconds: what a step costs, whatever a chip does."""
+        return self.chips * self.seconds
+
+
+TRAINING_AIMS: Mapping[str, Callable[[TrainingPlan], tuple[float, ...]]] = {
+    "time": lambda p: (p.seconds, p.chips), "cost": lambda p: (p.chip_seconds, p.chips),
+    "chips": lambda p: (p.chips, p.seconds),
+}  # fmt: skip
+"""Objective → what is least of the best: seconds of a step, chip-seconds, chips."""
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingSearch(Result):
+    """Ways to train, the best first. `considered`: legal layouts that were timed; `left_out`: how many were no plan, by
+    reason: degrees that do not divide, a format or schedule that is not legal there, or memory."""
+
+    SCHEMA: ClassVar[str] = "roofline.search_training/1"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "batch": "", "tokens": "", "objective": "", "considered": "", "left_out": "", "plans": "",
+    }  # fmt: skip
+
+    model: Model
+    batch: int
+    tokens: int
+    objective: str
+    considered: int
+    left_out: Mapping[str, int]
+    plans: tuple[TrainingPlan, ...]
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Degrees and micro-batches side by side."""
+
+    tp: Array
+    cp: Array
+    dp: Array
+    ep: Array
+    micro: Array
+
+    def __len__(self) -> int:
+        return len(self.tp)
+
+    def layout(self, pp: int, vp: int, zero: int) -> Layout:
+        return Layout(tp=self.tp, cp=self.cp, dp=self.dp, ep=self.ep, pp=pp, vp=vp, zero=zero, sp=True)
+
+    def one(self, i: int, pp: int, vp: int, zero: int) -> Layout:
+        tp, cp, dp, ep = (int(v[i]) for v in (self.tp, self.cp, self.dp, self.ep))
+        return Layout(tp=tp, cp=cp, dp=dp, ep=ep, pp=pp, vp=vp, zero=zero, sp=tp > 1)
+
+    def where(self, kept: Array | slice) -> _Points:
+        return _Points(*(v[kept] for v in (self.tp, self.cp, self.dp, self.ep, self.micro)))
+
+
+def search_training(
+    model: Any, *, batch: int, tokens: int, on: Machine, recipe: str | Sequence[str] = "bf16", objective: str = "time",
+    top: int = 10, **options: Any,
+) -> TrainingSearch:  # fmt: skip
+    """The best layouts to train on a machine, of all: tp within a node, pp, cp, ep, dp, ZeRO, chunks, micro-batches of
+    1 to 8, recomputation and recipes; sequence parallelism with tp.
+
+    By `time` and on the whole machine; by `cost` (chip-seconds of a step) or `chips` on halves of it too. `options`:
+    what else `train` takes. Raises InputError for what is not understood, and for a machine of one chip.
+    """
+    built = model_of(model)
+    batch, tokens, top = (count(n, v, 1) for n, v in (("batch", batch), ("tokens", tokens), ("top", top)))
+    if objective not in TRAINING_AIMS:
+        raise not_one_of("objective", objective, TRAINING_AIMS)
+    if not is_several(on):
+        raise InputError("on", str(on), "a machine of several chips")
+    recipes = (recipe,) if isinstance(recipe, str) else tuple(recipe)
+    left_out, considered, plans = Counter[str](), 0, list[TrainingPlan]()
+    sizes = _machine_sizes(on, objective)
+    for pp, vp in _pipelines(built, max(sizes)):
+        points = _points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens), vp)
+        schedule = "interleaved" if vp > 1 else "1f1b"
+        if pp > 1 and vp > 1:
+            points, uneven = _of_whole_rounds(points, batch, pp)
+            left_out["micro-batches"] += uneven * len(ZEROS) * len(RECOMPUTED) * len(recipes)
+        for zero, recompute, kind in product(ZEROS, RECOMPUTED, recipes):
+            if not len(points):
+                continue
+            steps = {"batch": batch, "tokens": tokens, "on": on, "recipe": kind, "recompute": recompute, **options}
+            for some, e in _timed(built, points, (pp, vp, zero), {**steps, "schedule": schedule}, left_out):
+                considered += len(some)
+                seconds, fullest, fits = (
+                    np.broadcast_to(np.asarray(v), (len(some),)) for v in (e.time, e.memory.total, e.fits)
+                )
+                left_out["memory"] += int(np.sum(~fits))
+                order = np.flatnonzero(fits)[np.argsort(seconds[fits], kind="stable")]
+                plans += [
+                    TrainingPlan(
+                        some.one(i, pp, vp, zero), int(some.micro[i]), recompute, schedule, kind, float(seconds[i]),
+                        float(fullest[i]),
+                    )
+                    for i in map(int, order[:top] if objective == "time" else order)
+                ]  # fmt: skip
+    ranked = sorted(plans, key=TRAINING_AIMS[objective])[:top]
+    reasons = {reason: n for reason, n in left_out.items() if n}
+    return TrainingSearch(built, batch, tokens, objective, considered, reasons, tuple(ranked))
+
+
+def _timed(
+    model: Model, points: _Points, discrete: tuple[int, int, int], options: Mapping[str, Any], left_out: Counter[str]
+) -> Iterator[tuple[_Points, TrainingEstimate]]:
+    """The estimates of points that are legal, in halves around those that are not."""
+    try:
+        yield points, train(model, layout=points.layout(*discrete), micro_batch=points.micro, **options)
+    except InputError as error:
+        if len(points) == 1:
+            left_out[error.field] += 1
+            return
+        half = len(points) // 2
+        for part in (slice(half), slice(half, None)):
+            yield from _timed(model, points.where(part), discrete, options, left_out)
+
+
+def _machine_sizes(on: Machine, objective: str) -> list[int]:
+    """Chips to train on."""
+    whole = cluster_named(on).chips
+    sizes = [whole]
+    while objective != "time" and sizes[-1] % 2 == 0:
+        sizes.append(sizes[-1] // 2)
+    return sizes
+
+
+def _pipelines(model: Model, chips: int) -> Iterator[tuple[int, int]]:
+    """Stages and chunks that the layers divide into."""
+    layers = len(model.layers)
+    for pp in _divisors(chips):
+        if layers % pp == 0:
+            for vp in _divisors(layers // pp if pp > 1 else 1):
+                if vp <= MOST_CHUNKS:
+                    yield pp, vp
+
+
+def _points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int], vp: int) -> _Points:
+    """Every tp, cp, dp, ep and micro-batch of so many ranks of a stage that divide."""
+    batch, tokens = work
+    experts = [x.experts for x, _ in model.modules() if isinstance(x, Experts)]
+    degrees = sorted(tensor_degrees(model, node_size(cluster_named(on))))
+    rows = []
+    for n in ranks:
+        for tp in (d for d in degrees if n % d == 0):
+            for cp in (d for d in _powers(n // tp) if n // tp % d == 0 and tokens % d == 0):
+                dp = n // tp // cp
+                eps = [e for e in _divisors(n) if all(x % e == 0 for x in experts)] if experts else [1]
+                micros = [m for m in _powers(MOST_MICRO) if batch % (dp * m) == 0]
+                rows += [(tp, cp, dp, ep, m) for ep in eps for m in micros]
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    return _Points(*columns)
+
+
+def _of_whole_rounds(points: _Points, batch: int, pp: int) -> tuple[_Points, int]:
+    """Those whose micro-batches an interleaved schedule takes in rounds of as many as stages, and how many are not."""
+    kept = batch // (points.dp * points.micro) % pp == 0
+    return points.where(kept), int(np.sum(~kept))
+
+
+def _divisors(number: int) -> list[int]:
+    return [d for d in range(1, number + 1) if number % d == 0]
+
+
+def _powers(most: int) -> list[int]:
+    return [2**k for k in range(most.bit_length()) if 2**k <= most]

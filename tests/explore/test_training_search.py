@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+import roofline as rl
+from roofline.explore.training_search import search_training
+
+SMALL = {
+    "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096, "vocab_size": 32000,
+    "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4, "dtype": "bfloat16",
+    "max_position_embeddings": 4096,
+}  # fmt: skip
+MODEL = rl.load(SMALL)
+ON = "4xh100-sxm"
+
+
+def test_brute_force_finds_nothing_better_and_each_equals_itself_alone() -> None:
+    s = search_training(MODEL, batch=8, tokens=2048, on=ON, top=5)
+    best, legal = float("inf"), 0
+    degrees, micros = (1, 2, 4), (1, 2, 4, 8)
+    for tp, pp, cp, vp, zero, micro in itertools.product(degrees, degrees, degrees, degrees, range(4), micros):
+        dp = 4 // (tp * pp * cp)
+        if tp * pp * cp * dp != 4 or 8 % (dp * micro) or 4 % (pp * vp) or (vp > 1 and pp == 1):
+            continue
+        for recompute in ("none", "selective", "full"):
+            layout = rl.Layout(tp=tp, pp=pp, cp=cp, dp=dp, vp=vp, zero=zero, sp=tp > 1)
+            try:
+                e = rl.train(
+                    MODEL, batch=8, tokens=2048, on=ON, layout=layout, micro_batch=micro, recompute=recompute,
+                    schedule="interleaved" if vp > 1 else "1f1b",
+                )  # fmt: skip
+            except rl.InputError:
+                continue
+            legal += 1
+            best = min(best, float(e.time) if e.fits else best)
+    assert s.considered == legal
+    assert s.plans[0].seconds == pytest.approx(best, rel=1e-9)
+    for p in s.plans:
+        alone = rl.train(
+            MODEL, batch=8, tokens=2048, on=ON, layout=p.spread, micro_batch=p.micro_batch, recompute=p.recompute,
+            schedule=p.schedule, recipe=p.recipe,
+        )  # fmt: skip
+        assert alone.fits
+        assert float(alone.time) == pytest.approx(p.seconds, rel=1e-9)
+        assert float(alone.memory.total) == pytest.approx(p.bytes, rel=1e-9)
+
+
+def test_objectives_and_reasons() -> None:
+    few = search_training("meta-llama/Llama-3.1-8B", batch=8, tokens=4096, on="8xh100-sxm", objective="chips", top=3)
+    assert few.plans[0].chips < 8
+    assert few.left_out["memory"] > 0
+    cheap = search_training(MODEL, batch=8, tokens=2048, on=ON, objective="cost")
+    assert [p.chip_seconds for p in cheap.plans] == sorted(p.chip_seconds for p in cheap.plans)
+    mixture = search_training(
+        "Qwen/Qwen3-30B-A3B", batch=16, tokens=1024, on="8xh200-sxm", recipe=["bf16", "fp8"], top=3
+    )
+    assert mixture.plans[0].spread.ep > 1
+    assert mixture.plans[0].recipe == "fp8"
+
+
+@pytest.mark.parametrize("wrong", [{"batch": 0}, {"objective": "joy"}, {"on": "h100-sxm"}, {"top": 0}])
+def test_bad_questions(wrong: dict[str, object]) -> None:
+    with pytest.raises(rl.InputError):
+        search_training(MODEL, **{"batch": 8, "tokens": 2048, "on": ON, **wrong})  # type: ignore[arg-type]
+
+
+def test_command(capsys: pytest.CaptureFixture[str]) -> None:
+    from roofline.cli.main import main
+
+    words = ["search", "Qwen/Qwen3-0.6B", "--train", "--batch", "8", "--tokens", "2048", "--on", ON, "--top", "3"]
+    main([*words, "--json"])
+    assert json.loads(capsys.readouterr().out)["schema"] == "roofline.search_training/1"
+    main(words)
+    assert "micro-batch" in capsys.readouterr().out
+    for refused in (["--ttft", "1s"], ["--input", "10"], ["--on", "l4"]):
+        with pytest.raises(SystemExit) as left:
+            main([*words, *refused])
+        assert left.value.code == 2
