@@ -50,7 +50,9 @@ def main(words: list[str]) -> int:
         same = {name: options[name] for name in SAME if name in options}
         start = process_time()
         try:
-            s = rl.search_training(run.model, batch=run.batch, tokens=run.input, **where, **same, top=EVERY)
+            s = rl.search_training(
+                run.model, batch=run.batch, tokens=run.input, **where, **same, chips=run.layout.chips, top=EVERY
+            )
         except rl.InputError as error:
             print(f"{run.system}, {run.on}: {error}")
             continue
@@ -58,7 +60,7 @@ def main(words: list[str]) -> int:
         seconds = float(theirs.time)
         faster = sum(p.seconds < seconds * (1 - 1e-9) for p in s.plans)
         best = s.plans[0].seconds if s.plans else float("inf")
-        slower += best > seconds * (1 + 1e-9)
+        slower += bool(theirs.fits) and best > seconds * (1 + 1e-9)
         outside += faster > TOP_SHARE * len(s.plans)
         print(
             f"{s.model.name}, {run.on}, batch {run.batch} × {run.input}: published {seconds:.3f} s"
@@ -66,7 +68,7 @@ def main(words: list[str]) -> int:
             flush=True,
         )
     print(
-        f"{number} runs: the best is slower than the published one in {slower}; that is not in the top "
+        f"{number} runs: the best is slower than a published one that fits in {slower}; that is not in the top "
         f"{100 * TOP_SHARE:.0f} % in {outside}; {timed / max(spent, 1e-9):,.0f} layouts/s"
     )
     return 1 if slower or outside else 0

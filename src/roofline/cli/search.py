@@ -236,7 +236,7 @@ def _fill(content: bytes, path: Path) -> None:
 
 
 OF_TRAINING = frozenset({"train", "batch", "tokens", "recipe"})
-OF_BOTH = frozenset({"model", "on", "objective", "top", "out", "force", "revision", "headers", "json"})
+OF_BOTH = frozenset({"model", "on", "chips", "objective", "top", "out", "force", "revision", "headers", "json"})
 
 
 def _refuse_the_rest(train: bool, given: Mapping[str, Any]) -> None:
@@ -265,7 +265,7 @@ def _train(given: Mapping[str, Any]) -> None:
     built = load(given["model"], revision=given["revision"], headers=given["headers"])
     result = search_training(
         built, batch=given["batch"], tokens=given["tokens"], on=given["on"][0], recipe=given["recipe"] or "bf16",
-        objective=given["objective"] or "time", top=given["top"],
+        objective=given["objective"] or "time", chips=given["chips"], top=given["top"],
     )  # fmt: skip
     out = given["out"]
     if out is not None:

@@ -117,12 +117,13 @@ class _Points:
 
 def search_training(
     model: Any, *, batch: int, tokens: int, on: Machine, recipe: str | Sequence[str] = "bf16", objective: str = "time",
-    top: int = 10, **options: Any,
+    chips: int | None = None, top: int = 10, **options: Any,
 ) -> TrainingSearch:  # fmt: skip
     """The best layouts to train on a machine, of all: tp within a node, pp, cp, ep, dp, ZeRO, chunks, micro-batches of
     1 to 8, recomputation and recipes; sequence parallelism with tp.
 
-    By `time` and on the whole machine; by `cost` (chip-seconds of a step) or `chips` on halves of it too. `options`:
+    By `time` on `chips`, the whole machine where not given; by `cost` (chip-seconds of a step) or `chips` on halves of
+    them too. `options`:
     what else `train` takes. Raises InputError for what is not understood, and for a machine of one chip.
     """
     built = model_of(model)
@@ -133,7 +134,7 @@ def search_training(
         raise InputError("on", str(on), "a machine of several chips")
     recipes = (recipe,) if isinstance(recipe, str) else tuple(recipe)
     left_out, considered, plans = Counter[str](), 0, list[TrainingPlan]()
-    sizes = _machine_sizes(on, objective)
+    sizes = _machine_sizes(on, objective, chips)
     for pp, vp in _pipelines(built, max(sizes)):
         points = _points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens), vp)
         schedule = "interleaved" if vp > 1 else "1f1b"
@@ -178,10 +179,12 @@ def _timed(
             yield from _timed(model, points.where(part), discrete, options, left_out)
 
 
-def _machine_sizes(on: Machine, objective: str) -> list[int]:
+def _machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
     """Chips to train on."""
     whole = cluster_named(on).chips
-    sizes = [whole]
+    sizes = [whole if chips is None else count("chips", chips, 1)]
+    if sizes[0] > whole:
+        raise InputError("chips", sizes[0], f"at most the {whole} that there are")
     while objective != "time" and sizes[-1] % 2 == 0:
         sizes.append(sizes[-1] // 2)
     return sizes
