@@ -32,6 +32,7 @@ from roofline.show.chips import ChipFacts, Chips, ClusterFacts, Clusters
 from roofline.show.explain import Explanations, NamedExplanation
 from roofline.show.models import Catalog, ConfigChecks, ModelAnswer, ModelTypes, StoredTensors
 from roofline.show.plots.build import simulation_plot
+from roofline.show.plots.build_front import front_plot
 from roofline.show.plots.build_training import step_memory_plot
 from roofline.show.plots.data import BarPanel, BarsPlot
 from roofline.show.training import Trained
@@ -90,6 +91,8 @@ ONE: dict[str, Callable[[], Any]] = {
     "training in stages": lambda: rl.train(GPT2, batch=8, tokens=256, on=NODE, layout="tp=2,pp=2,dp=2,zero=1"),
     "run": lambda: rl.run(trained(), 1e10),
     "diff": lambda: rl.diff(f"{QWEN}@l4", f"{QWEN}@{ON}:batch=8"),
+    "search of training": lambda: rl.search_training(GPT2, batch=8, tokens=64, on=NODE),
+    "picture of a front": lambda: front_plot(rl.search(QWEN, rl.Demand(64, 8), rl.Limits(ttft=1.0), on=ON, chips=2).front),
     "search": lambda: rl.search(QWEN, rl.Demand(64, 8), rl.Limits(tpot=1.0), on=ON, chips=2),
     "report": lambda: rl.report(GPT2, on=ON, input=64, output_tokens=8),
     **{f"picture of {kind}": lambda kind=kind: rl.plot(GPT2, on=ON, kind=kind, context=64) for kind in KINDS},

@@ -68,7 +68,7 @@ def brute(demand: Demand, limits: Limits, chips: int, layouts: list[str], object
         freely = None
         for replicas in range(1, chips // degree[layout] + 1):
             flight = few if demand.concurrency is None else np.array([-(-demand.concurrency // replicas)])
-            a = freely or rl.serve(MODEL, layout=layout, concurrency=flight, **sizes)
+            a = freely or rl.serve(MODEL, layout=layout, concurrency=flight, formula=False, **sizes)
             freely = a if demand.concurrency is None else None
             total = flight * replicas if demand.concurrency is None else demand.concurrency
             look(a, replicas * degree[layout], total / a.latency.expected, flight <= a.capacity)

@@ -1,6 +1,7 @@
 """Own errors of ops as the root of their squares, common ones as their sum."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -83,6 +84,12 @@ def test_a_fitted_factor_has_the_interval_of_the_models_it_was_fitted_on() -> No
     assert engine_named("trtllm").within("hopper", "latency") is None
 
 
+ASSUMED = replace(
+    engine_named("none"), id="assumed", slower={"hopper": {"products": 1.3, "wide": 1.3}}, assumes=("hopper",)
+)
+"""An engine whose products take 1.3 times as long as alone on Hopper, by assumption."""
+
+
 def test_no_grade_a_where_an_assumed_or_fitted_factor_decides() -> None:
     """TensorRT-LLM on Hopper: that of the latency of collectives, which one chip lacks, was fitted on whole models."""
     step = rl.decode(4, 1000)
@@ -90,16 +97,16 @@ def test_no_grade_a_where_an_assumed_or_fitted_factor_decides() -> None:
     eight = rl.estimate(LLAMA, step, on="8xh100-sxm", layout="tp=8", engine="trtllm")
     assert eight.communication_time > 0.1 * eight.time
     assert (alone.grade, eight.grade) == ("A", "B")
-    assumed = rl.estimate(LLAMA, step, on="h100-sxm", engine="megatron")
-    fitted = rl.estimate(LLAMA, step, on="b200", engine="megatron")
-    assert (assumed.grade, fitted.grade) == ("C", "B")  # Hopper's factors were set between those of two others
+    assumed = rl.estimate(LLAMA, step, on="h100-sxm", engine=ASSUMED)
+    fitted = rl.estimate(LLAMA, step, on="b200", engine="megatron-2025")
+    assert (assumed.grade, fitted.grade) == ("C", "B")
 
 
 def test_an_assumed_factor_widens_what_it_decides() -> None:
     """Products 1.3 times as long as alone, by assumption: e^(±ln 1.3) beside the kernel's own interval."""
     chip, model = chip_named("h100-sxm"), rl.load(LLAMA)
     (op,) = (x for _, m, _ in model.placed() if m.name == "qkv_proj" for x in lower(m, rl.decode(8192, 100)))
-    t = time_op(op, Target(chip, model.precision, engine_named("megatron"), CALIBRATED))
+    t = time_op(op, Target(chip, model.precision, ASSUMED, CALIBRATED))
     _, high = constants_for(chip, "bf16", "matmul").interval(t.expected)
     assert t.high / t.expected - 1 == pytest.approx(math.hypot(high - 1, 0.3))
 

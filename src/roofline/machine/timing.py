@@ -31,7 +31,7 @@ from roofline.machine.target import WIDE, Target, wide_key
 from roofline.model.maths import Count, is_array, least, most, where
 from roofline.work import ops as o
 from roofline.work.counting import STANDARD
-from roofline.work.traffic import FLOOR, UNFUSED
+from roofline.work.traffic import FLOOR, FUSED, UNFUSED
 
 
 @dataclass(frozen=True)
@@ -126,13 +126,16 @@ def _time(op: o.Op, target: Target) -> Timing:
     if work == "products" and matrix_format(op.origin, target) in WIDE:
         work = "wide"
     grade = worse(constants.grade, target.engine.grade(generation, work))
-    seconds = where(runs, seconds * target.engine.factor(generation, work), 0.0)
+    factor = target.engine.factor(generation, work)
+    seconds = where(runs, seconds * factor, 0.0)
     expected = most(seconds, floor)
+    if factor < 1:  # no engine is faster than what its ops move
+        expected = most(expected, runs * FUSED.bytes(op, target.precision).total / target.chip.bandwidth)
     fixed = 0.0 if op.rides else launch_of(op, constants) * (seconds > 0)
     within = target.engine.within(generation, work)
     error = constants.deviation(expected) if within is None else deviation_within(expected, within)
     if target.engine.grade(generation, work) == "C":  # an assumed factor may as well be none, or its square
-        error = error.beside(deviation_within(expected, abs(math.log(target.engine.factor(generation, work)))))
+        error = error.beside(deviation_within(expected, abs(math.log(factor))))
     if isinstance(op, o.ExpertMatMul):
         error = error.of_a_part(share_of(op))
     return Timing(compute, memory, expected, error, fixed, grade, launches=launches)
