@@ -39,6 +39,7 @@ RESULTS = {
     "show.training": "Trained",
     "explore.difference": "Difference",
     "explore.search": "Search",
+    "explore.solution": "Solution",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
     "DiagramPlot SimulationPlot StepMemoryPlot",
     "show.report.write": "Finished",
