@@ -143,6 +143,6 @@ def solve(
         print_json(result.to_dict())
     else:
         print_text(f"{solution_text(result)}\n")
-        print_tables((solution_table(result),))
+        print_tables((solution_table(result), ""))
     warn(built)
     refuse(result.value is not None, f"no {find}: {result.why}" if result.value is None else "")

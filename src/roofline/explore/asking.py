@@ -9,7 +9,7 @@ import numpy as np
 
 from roofline.estimates.deployment import deploy, is_several
 from roofline.estimates.settings import Setup, setup
-from roofline.explore.knobs import HARDWARE
+from roofline.explore.open_numbers import HARDWARE
 from roofline.explore.question import ALL_SIZES, Question, Sizing
 from roofline.explore.requirements import Requirement
 from roofline.machine.engine import trainer_named
@@ -92,7 +92,7 @@ def side_named(against: object) -> dict[str, Any]:
     return sides
 
 
-def describe(against: object) -> str:
+def side_text(against: object) -> str:
     """The other side in words."""
     if against is None or isinstance(against, str):
         return against or ""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from math import inf
 
 from roofline.estimates.cost import Tariff, tariff
-from roofline.explore.asking import describe, other_side
+from roofline.explore.asking import other_side, side_text
 from roofline.explore.ends import TOLERANCE
 from roofline.explore.question import Question
 from roofline.explore.requirements import all_in_memory, usd_per_million
-from roofline.explore.solution import Kept, Solution
+from roofline.explore.solution import Met, Solution
 from roofline.model.checks import numbers
 from roofline.model.errors import InputError
 from roofline.simulation.spelling import spelled
@@ -97,7 +97,7 @@ def break_even(q: Question, find: str, against: object, utilisation: float | Non
     """
     own = owned_named(against)
     if own is not None:
-        return _owning(q, find, own, (describe(against), utilisation))
+        return _owning(q, find, own, (side_text(against), utilisation))
     if utilisation is not None:
         raise InputError("utilisation", utilisation, "owning to compare with: " + _OWNED)
     limits = [r for r in q.requirements if r.metric == "usd_per_million_tokens" and r.upper]
@@ -119,9 +119,9 @@ def break_even(q: Question, find: str, against: object, utilisation: float | Non
         value, extreme = full / target, "least"
         beyond = value * (1 - TOLERANCE)
         again = [full / value, full / beyond]
-    row = Kept("usd_per_million_tokens", sign, target, again[0], again[1], "USD", again[0] / target)
+    row = Met("usd_per_million_tokens", sign, target, again[0], again[1], "USD", again[0] / target)
     why = "" if find == "price" or value <= 1 else f"even at full use it is {value:.4g} times as dear"
-    return _solution(q, (find, extreme, describe(against)), None if why else value, beyond, row, why)
+    return _solution(q, (find, extreme, side_text(against)), None if why else value, beyond, row, why)
 
 
 def _owning(q: Question, find: str, own: Owned, words: tuple[str, float | None]) -> Solution:
@@ -134,7 +134,7 @@ def _owning(q: Question, find: str, own: Owned, words: tuple[str, float | None])
         hour = own.usd_per_hour(drawn, float(share))
         value = hour / float(share)
         beyond = value * (1 + TOLERANCE)
-        row = Kept("usd_per_hour", "=", hour, value * float(share), beyond * float(share), "USD", 1.0)
+        row = Met("usd_per_hour", "=", hour, value * float(share), beyond * float(share), "USD", 1.0)
         return _solution(q, (find, "greatest", against), value, beyond, row, "")
     if utilisation is not None:
         raise InputError("utilisation", utilisation, "nothing: it is what is looked for")
@@ -149,7 +149,7 @@ def _owning(q: Question, find: str, own: Owned, words: tuple[str, float | None])
     if value > 1:
         why = f"even at full use owning takes {own.usd_per_hour(drawn, 1.0):.4g} USD an hour, renting {drawn.price:.4g}"
     at = 1.0 if why else value
-    row = Kept(
+    row = Met(
         "usd_per_hour", "<=", drawn.price * at, own.usd_per_hour(drawn, at), None if why else
         own.usd_per_hour(drawn, beyond), "USD", own.usd_per_hour(drawn, at) / (drawn.price * at),
     )  # fmt: skip
@@ -157,7 +157,7 @@ def _owning(q: Question, find: str, own: Owned, words: tuple[str, float | None])
 
 
 def _solution(
-    q: Question, words: tuple[str, str, str], value: float | None, beyond: float, row: Kept, why: str
+    q: Question, words: tuple[str, str, str], value: float | None, beyond: float, row: Met, why: str
 ) -> Solution:
     find, extreme, against = words
     owning = row.metric == "usd_per_hour"

@@ -24,7 +24,7 @@ HALVINGS_OF_WHOLE = 64
 
 
 @dataclass(frozen=True)
-class End:
+class Reached:
     """What was looked for. `value`: None where there is none; `beyond`: the next value, where the limits hold no more,
     None where the range ends. `evaluations`: values that were worked out. `single`: of the values looked at, those at
     which the limits hold lie side by side up to the range's end.
@@ -36,7 +36,7 @@ class End:
     single: bool = True
 
 
-def whole_end(low: int, high: int, use: Callable[[Array], Array], greatest: bool, block: int) -> End:
+def whole_end(low: int, high: int, use: Callable[[Array], Array], greatest: bool, block: int) -> Reached:
     """The greatest, or the least, whole number from `low` to `high` at which the limits hold.
 
     Looked for between points four to a doubling, then between the points of at most `block` numbers a time, in the end
@@ -46,13 +46,14 @@ def whole_end(low: int, high: int, use: Callable[[Array], Array], greatest: bool
     holding = use(values) <= 1
     looked = len(values)
     if not holding.any():
-        return End(None, None, looked)
+        return Reached(None, None, looked)
     places = np.flatnonzero(holding)
     i = int(places[-1] if greatest else places[0])
     single = bool(np.all(holding[: i + 1] if greatest else holding[i:]))
-    inner, outer = int(values[i]), int(values[i + 1] if greatest else values[i - 1])
+    inner = int(values[i])
     if i == (len(values) - 1 if greatest else 0):
-        return End(inner, None, looked, single)
+        return Reached(inner, None, looked, single)
+    outer = int(values[i + 1 if greatest else i - 1])
     for _ in range(HALVINGS_OF_WHOLE):
         if abs(outer - inner) == 1:
             break
@@ -66,10 +67,10 @@ def whole_end(low: int, high: int, use: Callable[[Array], Array], greatest: bool
         if last + 1 < len(ordered):
             outer = int(ordered[last + 1])
         inner = int(ordered[last]) if last >= 0 else inner
-    return End(inner, outer, looked, single)
+    return Reached(inner, outer, looked, single)
 
 
-def real_end(low: float, high: float, use: Callable[[float], float], greatest: bool, tolerance: float) -> End:
+def real_end(low: float, high: float, use: Callable[[float], float], greatest: bool, tolerance: float) -> Reached:
     """The greatest, or the least, real number from `low` to `high` at which the limits hold, to a relative tolerance.
 
     Points one to a doubling find where that changes, SciPy's `brentq` (Brent 1973) the place on logarithms: of the use
@@ -87,14 +88,14 @@ def real_end(low: float, high: float, use: Callable[[float], float], greatest: b
     values[0], values[-1] = low, high
     holding = [used(v) <= 1 for v in values]
     if not any(holding):
-        return End(None, None, len(known))
+        return Reached(None, None, len(known))
     places = [i for i, holds in enumerate(holding) if holds]
     i = places[-1] if greatest else places[0]
     single = all(holding[: i + 1] if greatest else holding[i:])
     if i == (len(values) - 1 if greatest else 0):
-        return End(values[i], None, len(known), single)
+        return Reached(values[i], None, len(known), single)
     inner, outer = _narrowed(values[i], values[i + 1 if greatest else i - 1], used, tolerance)
-    return End(inner, outer, len(known), single)
+    return Reached(inner, outer, len(known), single)
 
 
 def _narrowed(inner: float, outer: float, used: Callable[[float], float], tolerance: float) -> tuple[float, float]:

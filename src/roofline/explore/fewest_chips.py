@@ -13,7 +13,7 @@ from roofline.estimates.settings import setup
 from roofline.explore.question import Question, figures_of
 from roofline.explore.requirements import all_in_memory
 from roofline.explore.serving_layouts import serving_layouts
-from roofline.explore.solution import Solution, binding_of, kept
+from roofline.explore.solution import Solution, binding_of, met
 from roofline.explore.sweep import spread
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
@@ -55,7 +55,7 @@ def fewest_chips(q: Question, on: Machine, most: int) -> Solution:
     now = figures_of(there, None)
     outside = None if next_to is None or best is None else figures_of(_under(q, on, next_to.layout), None)
     rows = tuple(
-        kept(r, figures, None if outside is None else outside[i])
+        met(r, figures, None if outside is None else outside[i])
         for i, (r, figures) in enumerate(zip(q.requirements, now, strict=True))
     )
     why = "" if best else f"even the best of {len(every)} layouts of at most {room} chips, {at.layout.text()}, does not"
@@ -100,17 +100,17 @@ def _looked(q: Question, on: Machine, room: int) -> tuple[Candidate, ...]:
             if n * int(layout.chips) > fewest() or (n == 1 and look(layout).use <= 1):
                 break
             if look(replace(layout, dp=n)).use <= 1:
-                _between(fails, n, lambda dp, layout=layout: look(replace(layout, dp=dp)).use <= 1)
+                _between(fails, n, lambda layout: look(layout).use <= 1, layout)
                 break
             fails = n
     return tuple(known.values())
 
 
-def _between(fails: int, does: int, holds: Callable[[int], bool]) -> None:
-    """Looks at numbers between one that fails and one that does, until they are neighbours."""
+def _between(fails: int, does: int, holds: Callable[[Layout], bool], layout: Layout) -> None:
+    """Looks at numbers of replicas between one that fails and one that does, until they are neighbours."""
     while does - fails > 1:
         middle = (fails + does) // 2
-        fails, does = (fails, middle) if holds(middle) else (middle, does)
+        fails, does = (fails, middle) if holds(replace(layout, dp=middle)) else (middle, does)
 
 
 def _use(q: Question) -> float:

@@ -17,6 +17,7 @@ from roofline.estimates.step import check_context, step_estimate
 from roofline.estimates.train import train
 from roofline.explore.requirements import Requirement, figure_of
 from roofline.machine.chip import Chip, Price
+from roofline.machine.engine import default_engine, engine_named
 from roofline.machine.fabric import Cluster
 from roofline.model.checks import count, flag, numbers, real
 from roofline.model.errors import InputError
@@ -130,7 +131,12 @@ class Question:
     def on(self, chip: Chip) -> Question:
         """The same on another chip, like the one given."""
         other = replace(chip, like=chip.like or chip.id, aliases=())
-        return replace(self.under(self._where(chip=other)), machine=other)
+        asked = self._where(chip=other)
+        if self.subject != "train":
+            named = self.others.get("engine")
+            how = default_engine(other) if named is None else engine_named(named)
+            asked = replace(asked, engine=how.on(other))  # its defaults may hang on the chip's memory
+        return replace(self.under(asked), machine=other)
 
     def joined(self, cluster: Cluster) -> Question:
         """The same with other links between the chips."""

@@ -79,6 +79,8 @@ class Requirement:
         if self.metric == "fits":
             return "fits"
         limit = self.limit if isinstance(self.limit, str) else f"{self.limit:.10g} {self.unit}".strip()
+        if self.unit == "s" and not isinstance(self.limit, str) and self.limit < 1:
+            limit = f"{1000 * self.limit:.10g} ms"
         return f"{self.metric} {self.sign} {limit}"
 
 

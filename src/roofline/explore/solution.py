@@ -15,7 +15,7 @@ from roofline.result import Figured, Units
 
 
 @dataclass(frozen=True)
-class Kept(Figured):
+class Met(Figured):
     """A requirement: its limit, the figure at the answer and one step beyond it, null where there is none.
 
     `use`: how much of the limit the answer takes, null of a word.
@@ -62,7 +62,7 @@ class Solution(Deployed):
     beyond: float | int | None
     step: int
     binding: str | None
-    requirements: tuple[Kept, ...]
+    requirements: tuple[Met, ...]
     fits: bool | None
     single: bool
     method: str
@@ -70,11 +70,11 @@ class Solution(Deployed):
     why: str = ""
 
 
-def kept(r: Requirement, now: tuple[Any, Any], beyond: tuple[Any, Any] | None) -> Kept:
+def met(r: Requirement, now: tuple[Any, Any], beyond: tuple[Any, Any] | None) -> Met:
     """A requirement with its figures at the answer and beyond."""
     value, limit = (_plain(v) for v in now)
     use = float(r.use(value, limit))
-    return Kept(
+    return Met(
         r.metric, r.sign, limit, value, None if beyond is None else _plain(beyond[0]), r.unit,
         None if r.of_words else use,
     )  # fmt: skip
@@ -85,7 +85,7 @@ def _plain(value: Any) -> Any:
     return str(value.item()) if value.dtype.kind in "US" else float(value.item())
 
 
-def binding_of(rows: Sequence[Kept]) -> str:
+def binding_of(rows: Sequence[Met]) -> str:
     """What fails beyond the answer: of several that do the one that is exceeded most."""
     beyond = [Requirement(k.metric, k.sign, k.limit).use(k.beyond, k.limit) if k.beyond is not None else inf
               for k in rows]  # fmt: skip

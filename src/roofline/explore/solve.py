@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.explore.asking import describe, other_side, question_of
+from roofline.explore.asking import other_side, question_of, side_text
 from roofline.explore.break_even import break_even
 from roofline.explore.fewest_chips import MOST_CHIPS, fewest_chips
-from roofline.explore.knobs import HARDWARE, WORK, knob_named
+from roofline.explore.open_numbers import HARDWARE, WORK, number_named
 from roofline.explore.question import ALL_SIZES
 from roofline.explore.requirements import AGAINST, Requirement, requirements_named
 from roofline.explore.seeking import searched
@@ -68,7 +68,7 @@ def solve(
         if end == "greatest" or other is not None:
             raise InputError("find", find, "the least of it, without against")
         return fewest_chips(q, settings["on"], most)
-    return searched(q, other, knob_named(find, q), end, describe(against))
+    return searched(q, other, number_named(find, q), end, side_text(against))
 
 
 def _usual(find: str, requirements: Sequence[Requirement]) -> str:

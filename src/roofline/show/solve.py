@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.explore.knobs import SAYS
-from roofline.explore.solution import Kept, Solution
+from roofline.explore.open_numbers import SAYS
+from roofline.explore.solution import Met, Solution
 from roofline.show.tables import Column, Table
-from roofline.units import si, written
+from roofline.units import counted, si, written
 
 COLUMNS = (Column("figure"), Column("limit"), Column("at the answer"), Column("beyond it"), Column(""))
 
@@ -17,7 +17,7 @@ def solution_text(s: Solution) -> str:
     where = f" where {' and '.join(s.where)}" if s.where else ""
     against = f" against {s.against}" if s.against else ""
     place = f"{s.model.name} on {s.deployment.chips} × {s.chip.id}, {s.deployment.layout.text()}, {s.engine.id}"
-    asked = f"{place}\n{s.extreme} {s.find} ({s.subject}){where}{against}"
+    asked = f"{place}\n{_extreme(s)} {s.find} ({s.subject}){where}{against}"
     if s.value is None:
         return f"{asked}\n\nno {s.find}: {s.why}"
     says = f", {SAYS[s.find]}" if s.find in SAYS else ""
@@ -42,13 +42,17 @@ def solution_table(s: Solution) -> Table:
 def number_text(value: float, unit: str) -> str:
     """A number with its unit, whole ones in full."""
     if isinstance(value, int):
-        return f"{value:,} {unit}"
+        return counted(value, unit.removesuffix("s"))
     if unit == "share":
         return f"{value:.4f} ({100 * value:.1f} %)"
     return si(value, unit) if unit in ("B", "B/s", "FLOP/s") else f"{value:,.6g} {unit}"
 
 
-def _row(k: Kept) -> tuple[Any, ...]:
+def _extreme(s: Solution) -> str:
+    return "fewest" if s.find == "chips" else {"greatest": "largest", "least": "smallest"}[s.extreme]
+
+
+def _row(k: Met) -> tuple[Any, ...]:
     limit = f"{k.sign} {_text(k.limit, k.unit)}"
     return k.metric, limit, _text(k.value, k.unit), _text(k.beyond, k.unit), "" if k.use is None else f"{k.use:.4%}"
 

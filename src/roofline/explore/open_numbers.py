@@ -18,7 +18,7 @@ SLOWEST = 2.0**-10
 
 
 @dataclass(frozen=True)
-class Knob:
+class OpenNumber:
     """A number of a question. `low` and `high`: what is looked at; `at`: the question with another number.
 
     `whole`: of whole numbers, of which arrays are asked at once. `ends`: why there is no more than `high`, nothing
@@ -42,44 +42,44 @@ HARDWARE = ("bandwidth", "peak", "memory", "link")
 """Figures of a chip like the one given, of which the least is looked for."""
 
 
-def knob_named(name: str, q: Question) -> Knob:
+def number_named(name: str, q: Question) -> OpenNumber:
     """The number of that name, of a question. Raises InputError where the question has none."""
     return _of_work(name, q) if name in WORK else _of_chip(name, q)
 
 
-def _of_work(name: str, q: Question) -> Knob:
+def _of_work(name: str, q: Question) -> OpenNumber:
     longest = LONGEST_UNLIMITED if q.model.context is None else q.model.context
     model = "" if q.model.context is None else "the context of the model"
     s = q.sizing
     match name:
         case "batch" if q.subject == "train":
             each = int(q.asked.layout.dp) * int(q.others.get("micro_batch") or 1)
-            return Knob(name, "sequences", 1, LARGEST_BATCH, lambda n: q.sized(batch=n * each), True, step=each)
+            return OpenNumber(name, "sequences", 1, LARGEST_BATCH, lambda n: q.sized(batch=n * each), True, step=each)
         case "batch":
-            return Knob(name, "sequences", 1, LARGEST_BATCH, lambda n: q.sized(batch=n), True)
+            return OpenNumber(name, "sequences", 1, LARGEST_BATCH, lambda n: q.sized(batch=n), True)
         case "concurrency":
-            return Knob(name, "requests", 1, LARGEST_BATCH, lambda n: q.sized(concurrency=n), True)
+            return OpenNumber(name, "requests", 1, LARGEST_BATCH, lambda n: q.sized(concurrency=n), True)
         case "rate":
             most = float(q.sized(rate=1.0).server.fastest)
             ends = "what the server takes"
-            return Knob(
+            return OpenNumber(
                 name, "requests/s", most * SLOWEST, most * (1 - 1e-6), lambda r: q.sized(rate=r), ends=ends,
                 tolerance=1e-4,
             )  # fmt: skip
         case "context":
-            return Knob(name, "tokens", 1, longest - 1, lambda n: q.sized(context=n), True, model)
+            return OpenNumber(name, "tokens", 1, longest - 1, lambda n: q.sized(context=n), True, model)
         case "tokens":
             each = int(q.asked.layout.cp) * 2 if int(q.asked.layout.cp) > 1 else 1
-            return Knob(name, "tokens", 1, longest // each, lambda n: q.sized(tokens=n * each), True, model, each)
+            return OpenNumber(name, "tokens", 1, longest // each, lambda n: q.sized(tokens=n * each), True, model, each)
         case "input":
             last = longest if s.output is None else longest - s.output + 1
-            return Knob(name, "tokens", 1, max(1, last), lambda n: q.sized(input=n), True, model)
+            return OpenNumber(name, "tokens", 1, max(1, last), lambda n: q.sized(input=n), True, model)
         case _:
             last = longest - s.input + 1
-            return Knob(name, "tokens", 1, max(1, last), lambda n: q.sized(output=n), True, model)
+            return OpenNumber(name, "tokens", 1, max(1, last), lambda n: q.sized(output=n), True, model)
 
 
-def _of_chip(name: str, q: Question) -> Knob:
+def _of_chip(name: str, q: Question) -> OpenNumber:
     chip, cluster = q.asked.deployment.chip, q.asked.deployment.cluster
 
     def peaked(value: float) -> Question:
@@ -101,7 +101,7 @@ def _of_chip(name: str, q: Question) -> Knob:
         "memory": (chip.capacity, "B", held_by),
         "link": (cluster.levels[0].bandwidth, "B/s", linked),
     }[name]
-    return Knob(name, unit, now * NARROWER, now * WIDER, at)
+    return OpenNumber(name, unit, now * NARROWER, now * WIDER, at)
 
 
 SAYS: Mapping[str, str] = MappingProxyType({
