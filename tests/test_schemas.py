@@ -45,6 +45,7 @@ COMMANDS = [
     ["solve", *ON, *LENGTHS, "--find", "batch", "--where", "tpot <= 99ms and fits"],
     ["solve", *ON, *LENGTHS, "--find", "price", "--against", "on=h100-sxm"],
     ["solve", *ON, "--context", "9", "--find", "bandwidth", "--where", "time <= 1us"],
+    ["sensitivity", *ON, *LENGTHS, "--map"],
     ["accuracy"], ["report", *ON, "--output-tokens", "4"], ["fit", *ON, "--batch", "400"],
 ]  # fmt: skip
 ARRAYS = {

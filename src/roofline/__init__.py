@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from roofline.explore.demand import Limits as Limits
     from roofline.explore.difference import Difference as Difference
     from roofline.explore.difference import diff as diff
+    from roofline.explore.elasticity import Sensitivity as Sensitivity
+    from roofline.explore.elasticity import sensitivity as sensitivity
     from roofline.explore.search import Search as Search
     from roofline.explore.search import search as search
     from roofline.explore.solution import Solution as Solution
@@ -125,6 +127,7 @@ _PLACES = {
     "explore.demand": "Demand Limits",
     "explore.search": "Search search",
     "explore.break_even": "Owned",
+    "explore.elasticity": "Sensitivity sensitivity",
     "explore.solution": "Solution",
     "explore.solve": "solve",
     "explore.training_breakdown": "Breakdown breakdown",

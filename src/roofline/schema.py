@@ -40,6 +40,7 @@ RESULTS = {
     "explore.difference": "Difference",
     "explore.search": "Search",
     "explore.solution": "Solution",
+    "explore.elasticity": "Sensitivity",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
     "DiagramPlot SimulationPlot StepMemoryPlot",
     "show.report.write": "Finished",
