@@ -42,6 +42,10 @@ COMMANDS = [
      *"--prefill-on h100-sxm --prefill-bandwidth 10GB/s".split()],
     ["train", LLAMA, *"--on 8xh100-sxm --batch 8 --tokens 8192 --layout dp=8 --run-tokens 1e9".split()],
     *(["plot", *ON, "--kind", kind, *SHORT.get(kind, [])] for kind in KINDS),
+    ["solve", *ON, *LENGTHS, "--find", "batch", "--where", "tpot <= 99ms and fits"],
+    ["solve", *ON, *LENGTHS, "--find", "price", "--against", "on=h100-sxm"],
+    ["solve", *ON, "--context", "9", "--find", "bandwidth", "--where", "time <= 1us"],
+    ["sensitivity", *ON, *LENGTHS, "--map"],
     ["accuracy"], ["report", *ON, "--output-tokens", "4"], ["fit", *ON, "--batch", "400"],
 ]  # fmt: skip
 ARRAYS = {

@@ -37,12 +37,17 @@ if TYPE_CHECKING:
     from roofline.estimates.step import Estimate as Estimate
     from roofline.estimates.train import TrainingEstimate as TrainingEstimate
     from roofline.estimates.train import train as train
+    from roofline.explore.break_even import Owned as Owned
     from roofline.explore.demand import Demand as Demand
     from roofline.explore.demand import Limits as Limits
     from roofline.explore.difference import Difference as Difference
     from roofline.explore.difference import diff as diff
+    from roofline.explore.elasticity import Sensitivity as Sensitivity
+    from roofline.explore.elasticity import sensitivity as sensitivity
     from roofline.explore.search import Search as Search
     from roofline.explore.search import search as search
+    from roofline.explore.solution import Solution as Solution
+    from roofline.explore.solve import solve as solve
     from roofline.explore.training_breakdown import Breakdown as Breakdown
     from roofline.explore.training_breakdown import breakdown as breakdown
     from roofline.explore.training_search import TrainingSearch as TrainingSearch
@@ -127,6 +132,10 @@ _PLACES = {
     "explore.demand": "Demand Limits",
     "explore.search": "Search search",
     "explore.training_search": "TrainingSearch search_training",
+    "explore.break_even": "Owned",
+    "explore.elasticity": "Sensitivity sensitivity",
+    "explore.solution": "Solution",
+    "explore.solve": "solve",
     "explore.training_breakdown": "Breakdown breakdown",
     "emit.make": "Emitted hand_over",
     "show.plots.make": "plot",

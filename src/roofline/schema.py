@@ -40,6 +40,8 @@ RESULTS = {
     "explore.difference": "Difference",
     "explore.search": "Search",
     "explore.training_search": "TrainingSearch",
+    "explore.solution": "Solution",
+    "explore.elasticity": "Sensitivity",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
     "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot",
     "show.report.write": "Finished",

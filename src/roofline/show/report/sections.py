@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from roofline.show.report.first_page import chips_section, guidance, summary_section
 from roofline.show.report.model_part import about_model, assumptions
 from roofline.show.report.section import Section
-from roofline.show.report.sensitivity_part import sensitivity
+from roofline.show.report.sensitivity_part import sensitivity_section
 from roofline.show.report.subject import Report
 from roofline.show.report.work_part import (
     communication,
@@ -21,7 +21,7 @@ from roofline.show.report.work_part import (
 
 MAKERS: tuple[Callable[[Report], Section | None], ...] = (
     summary_section, guidance, chips_section, about_model, assumptions, memory_section, terms, regimes,
-    critical_section, communication, heaviest, formulas, sensitivity,
+    critical_section, communication, heaviest, formulas, sensitivity_section,
 )  # fmt: skip
 """The sections in their order."""
 

@@ -10,7 +10,7 @@ from roofline.show.tables import Column, Table
 from roofline.units import seconds
 
 
-def sensitivity(r: Report) -> Section:
+def sensitivity_section(r: Report) -> Section:
     """Elasticities and swings, deployment apart from architecture, and the grid as a file."""
     every = r.answers
     fields = (

@@ -1,0 +1,169 @@
+"""The price or the utilisation at which two ways cost the same, in closed form, worked out again with it put in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from roofline.estimates.cost import Tariff, tariff
+from roofline.explore.asking import other_side, side_text
+from roofline.explore.ends import TOLERANCE
+from roofline.explore.question import Question
+from roofline.explore.requirements import all_in_memory, usd_per_million
+from roofline.explore.solution import Met, Solution
+from roofline.model.checks import numbers
+from roofline.model.errors import InputError
+from roofline.simulation.spelling import spelled
+
+HOURS = 8760.0
+"""Of a year of 365 days."""
+UNIT = {"price": "USD/h", "utilisation": "share"}
+_OWNED = "owned(capital=USD,years=YEARS,kwh=USD), perhaps with pue, power and idle"
+
+
+@dataclass(frozen=True)
+class Owned:
+    """A chip that is one's own: `capital` in USD with its part of the server, gone after `years`; `kwh`: USD a kWh.
+
+    `pue`: the site's energy over that of what computes. `power` and `idle`: watts while it works and waits; None: the
+    chip's TDP and idle power. Raises InputError for what is not positive.
+    """
+
+    capital: float
+    years: float
+    kwh: float
+    pue: float = 1.0
+    power: float | None = None
+    idle: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("capital", "years"):
+            numbers(f"owned {name}", getattr(self, name), 0.0, inf, "a number above 0", above=True)
+        for name in ("kwh", "power", "idle"):
+            if getattr(self, name) is not None:
+                numbers(f"owned {name}", getattr(self, name), 0.0, inf, "a number, zero or more")
+        numbers("owned pue", self.pue, 1.0, inf, "1 or more")
+        if self.idle is not None and self.power is None:
+            raise InputError("owned idle", self.idle, "power beside it")
+
+    @property
+    def fixed(self) -> float:
+        """USD of an hour, used or not: capital / (years · 8760)."""
+        return self.capital / (self.years * HOURS)
+
+    def usd_per_hour(self, drawn: Tariff, utilisation: float) -> float:
+        """USD of an hour in which so much is used: fixed + (u·power + (1 − u)·idle)·PUE·kWh price."""
+        power, idle = self.watts(drawn)
+        watts = utilisation * power + (1 - utilisation) * idle
+        return self.fixed + watts * self.pue * self.kwh / 1000
+
+    def watts(self, drawn: Tariff) -> tuple[float, float]:
+        """Watts while it works and while it waits. Raises InputError where nobody knows them."""
+        power = drawn.power if self.power is None else self.power
+        idle = self.idle if self.power is not None else drawn.idle
+        if power is None:
+            raise InputError("owned power", None, "watts: the TDP of the chip is not known")
+        return power, power if idle is None else idle
+
+
+def owned_named(text: object) -> Owned | None:
+    """What owning costs, from `owned(capital=30000,years=4,kwh=0.1,pue=1.2,power=900)`; None where it is not that.
+
+    Raises InputError for an argument that it does not have, or lacks.
+    """
+    if isinstance(text, Owned) or not isinstance(text, str):
+        return text if isinstance(text, Owned) else None
+    call = spelled(text)
+    if call is None or call.name != "owned":
+        return None
+    values = call.numbers("capital", "years", "kwh", optional=("pue", "power", "idle"))
+    if values is None:
+        raise InputError("against", text, _OWNED)
+    capital, years, kwh, pue, power, idle = values
+    assert capital is not None
+    assert years is not None
+    assert kwh is not None
+    return Owned(capital, years, kwh, 1.0 if pue is None else pue, power, idle)
+
+
+def break_even(q: Question, find: str, against: object, utilisation: float | None) -> Solution:
+    """The price of a chip hour, or the utilisation, at which costs are equal or a limit of them is reached.
+
+    Against other settings: price = their USD per token / ours at 1 USD an hour; utilisation = ours / theirs, how busy
+    ours must be to be no dearer than theirs at full use. Of a limit the same with it in place of theirs. Against
+    owning: price = USD an hour of owning / utilisation, utilisation of the equation
+    fixed + (u·power + (1 − u)·idle)·k = u·price, k = PUE · USD a kWh / 1000.
+    Raises InputError where prices are not known, or nothing is compared with.
+    """
+    own = owned_named(against)
+    if own is not None:
+        return _owning(q, find, own, (side_text(against), utilisation))
+    if utilisation is not None:
+        raise InputError("utilisation", utilisation, "owning to compare with: " + _OWNED)
+    limits = [r for r in q.requirements if r.metric == "usd_per_million_tokens" and r.upper]
+    if len(limits) < len(q.requirements) or len(limits) + (against is not None) != 1:
+        raise InputError("against", against, "settings of the other side, or `usd_per_million_tokens <= 0.5` alone")
+    if against is not None:
+        target, sign = float(usd_per_million(other_side(q, against).answer)), "="
+    else:
+        (limit,) = limits
+        if isinstance(limit.limit, str):
+            raise InputError("against", against, "settings of the other side")
+        target, sign = limit.limit, limit.sign
+    if find == "price":
+        value, extreme = target / float(usd_per_million(q.priced(1.0).answer)), "greatest"
+        beyond = value * (1 + TOLERANCE)
+        again = [float(usd_per_million(q.priced(price).answer)) for price in (value, beyond)]
+    else:
+        full = float(usd_per_million(q.answer))
+        value, extreme = full / target, "least"
+        beyond = value * (1 - TOLERANCE)
+        again = [full / value, full / beyond]
+    row = Met("usd_per_million_tokens", sign, target, again[0], again[1], "USD", again[0] / target)
+    why = "" if find == "price" or value <= 1 else f"even at full use it is {value:.4g} times as dear"
+    return _solution(q, (find, extreme, side_text(against)), None if why else value, beyond, row, why)
+
+
+def _owning(q: Question, find: str, own: Owned, words: tuple[str, float | None]) -> Solution:
+    against, utilisation = words
+    drawn = tariff(q.asked.deployment.chip)
+    if q.requirements:
+        raise InputError("where", q.requirements[0].plain(), "nothing: owning and renting the same chip are compared")
+    if find == "price":
+        share = numbers("utilisation", utilisation, 0.0, 1.0 + 1e-12, "a share above 0, at most 1", above=True)
+        hour = own.usd_per_hour(drawn, float(share))
+        value = hour / float(share)
+        beyond = value * (1 + TOLERANCE)
+        row = Met("usd_per_hour", "=", hour, value * float(share), beyond * float(share), "USD", 1.0)
+        return _solution(q, (find, "greatest", against), value, beyond, row, "")
+    if utilisation is not None:
+        raise InputError("utilisation", utilisation, "nothing: it is what is looked for")
+    if drawn.price is None:
+        raise InputError("on", q.asked.deployment.chip.id, "a chip with a price, as in `like=h100-sxm,price=2`")
+    power, idle = own.watts(drawn)
+    per_watt = own.pue * own.kwh / 1000
+    saved = drawn.price - (power - idle) * per_watt
+    value = (own.fixed + idle * per_watt) / saved if saved > 0 else inf
+    beyond = value * (1 - TOLERANCE)
+    why = ""
+    if value > 1:
+        why = f"even at full use owning takes {own.usd_per_hour(drawn, 1.0):.4g} USD an hour, renting {drawn.price:.4g}"
+    at = 1.0 if why else value
+    row = Met(
+        "usd_per_hour", "<=", drawn.price * at, own.usd_per_hour(drawn, at), None if why else
+        own.usd_per_hour(drawn, beyond), "USD", own.usd_per_hour(drawn, at) / (drawn.price * at),
+    )  # fmt: skip
+    return _solution(q, (find, "least", against), None if why else value, beyond, row, why)
+
+
+def _solution(
+    q: Question, words: tuple[str, str, str], value: float | None, beyond: float, row: Met, why: str
+) -> Solution:
+    find, extreme, against = words
+    owning = row.metric == "usd_per_hour"
+    fits = None if owning or value is None else bool(all_in_memory(q.answer))
+    return Solution(
+        q.asked, q.subject, find, extreme, tuple(r.plain() for r in q.requirements), against, value, UNIT[find],
+        None if value is None else beyond, 1, None if value is None else row.metric, (row,), fits, True,
+        "closed form", 2, why,
+    )  # fmt: skip

@@ -1,0 +1,126 @@
+"""The fewest chips whose best legal layout keeps the requirements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+
+from roofline.estimates.deployment import Machine, is_several
+from roofline.estimates.settings import setup
+from roofline.explore.question import Question, figures_of
+from roofline.explore.requirements import all_in_memory
+from roofline.explore.serving_layouts import serving_layouts
+from roofline.explore.solution import Solution, binding_of, met
+from roofline.explore.sweep import spread
+from roofline.layout.layout import Layout
+from roofline.machine.fabric import cluster_named
+from roofline.model.errors import InputError
+
+MOST_CHIPS = 512
+"""Chips that are looked at where no number is given."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A layout that was worked out: its chips, and how much of the limits it uses."""
+
+    layout: Layout
+    chips: int
+    use: float
+
+
+def fewest_chips(q: Question, on: Machine, most: int) -> Solution:
+    """The fewest chips, over the layouts of `serving_layouts` and replicas of those without expert parallelism.
+
+    Of layouts of as many chips the one that uses least of the limits. `beyond` is the best of those of fewer chips.
+    Raises InputError of training, and where a layout is given.
+    """
+    if q.subject == "train":
+        raise InputError("find", "chips", "inference: of training every layout is another question")
+    if not q.asked.deployment.chosen and q.asked.layout.chips != 1:
+        raise InputError("layout", q.asked.layout.text(), "nothing: every legal one is looked at")
+    room = min(most, cluster_named(on).chips) if is_several(on) else most
+    every = _looked(q, on, room)
+    enough = [c for c in every if c.use <= 1]
+    best = min(enough, key=lambda c: (c.chips, c.use), default=None)
+    fewer = [c for c in every if best is None or c.chips < best.chips]
+    next_to = min(fewer, key=lambda c: c.use, default=None)
+    at = best or next_to
+    if at is None:
+        raise InputError("chips", most, "enough for one layout that divides")
+    there = _under(q, on, at.layout)
+    now = figures_of(there, None)
+    outside = None if next_to is None or best is None else figures_of(_under(q, on, next_to.layout), None)
+    rows = tuple(
+        met(r, figures, None if outside is None else outside[i])
+        for i, (r, figures) in enumerate(zip(q.requirements, now, strict=True))
+    )
+    why = "" if best else f"even the best of {len(every)} layouts of at most {room} chips, {at.layout.text()}, does not"
+    return Solution(
+        there.asked, q.subject, "chips", "least", tuple(r.plain() for r in q.requirements), "",
+        None if best is None else best.chips, "chips", None if outside is None or next_to is None else next_to.chips,
+        1, binding_of(rows) if outside is not None else None, rows,
+        None if best is None else bool(all_in_memory(there.answer)), True, "legal layouts", len(every), why,
+    )  # fmt: skip
+
+
+def _layouts(q: Question, on: Machine, room: int) -> tuple[Layout, ...]:
+    def holds(layout: Layout) -> bool:
+        s = q.sizing
+        tokens = s.context + 1 if s.context is not None else s.input + (s.output or 0)
+        return bool(_under(q, on, layout).asked.holding.fits(1, tokens))
+
+    return serving_layouts(q.model, on, room, holds)
+
+
+def _looked(q: Question, on: Machine, room: int) -> tuple[Candidate, ...]:
+    """Every layout alone, those of the fewest chips first, then as many replicas as there is need and room for.
+
+    Replicas are tried four numbers to a doubling, then to the exact number, up to as many chips as are known to do.
+    """
+    known: dict[Layout, Candidate] = {}
+
+    def look(layout: Layout) -> Candidate:
+        if layout not in known:
+            known[layout] = Candidate(layout, int(layout.chips), _use(_under(q, on, layout)))
+        return known[layout]
+
+    def fewest() -> int:
+        return min((c.chips for c in known.values() if c.use <= 1), default=room)
+
+    legal = sorted(_layouts(q, on, room), key=lambda x: int(x.chips))
+    for layout in legal:
+        look(layout)
+    for layout in (x for x in legal if x.ep == 1 and x.dp == 1):
+        fails = 1
+        for n in spread(1, max(1, room // int(layout.chips))).tolist():
+            if n * int(layout.chips) > fewest() or (n == 1 and look(layout).use <= 1):
+                break
+            if look(replace(layout, dp=n)).use <= 1:
+                _between(fails, n, lambda layout: look(layout).use <= 1, layout)
+                break
+            fails = n
+    return tuple(known.values())
+
+
+def _between(fails: int, does: int, holds: Callable[[Layout], bool], layout: Layout) -> None:
+    """Looks at numbers of replicas between one that fails and one that does, until they are neighbours."""
+    while does - fails > 1:
+        middle = (fails + does) // 2
+        fails, does = (fails, middle) if holds(replace(layout, dp=middle)) else (middle, does)
+
+
+def _use(q: Question) -> float:
+    """How much of all limits a layout uses; infinite where it gives no answer."""
+    try:
+        pairs = zip(q.requirements, figures_of(q, None), strict=True)
+        return float(reduce(np.maximum, [r.use(*figures) for r, figures in pairs]))
+    except InputError:  # a rate beyond what it takes, a number of chips that makes no machine
+        return float("inf")
+
+
+def _under(q: Question, on: Machine, layout: Layout) -> Question:
+    return q.under(setup(q.model, **{**q.others, "on": on, "layout": layout}))

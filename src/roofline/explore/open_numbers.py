@@ -1,0 +1,111 @@
+"""The numbers that can be looked for: over which values, how a question is asked at one, and whether most or least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from roofline.explore.question import LARGEST_BATCH, LONGEST_UNLIMITED, Question
+from roofline.frozen import frozen
+from roofline.model.errors import InputError
+
+WIDER, NARROWER = 2.0**12, 2.0**-12
+"""How far from the chip's own figures others are looked at."""
+SLOWEST = 2.0**-10
+"""The lowest rate that is looked at, of what the server takes."""
+
+
+@dataclass(frozen=True)
+class OpenNumber:
+    """A number of a question. `low` and `high`: what is looked at; `at`: the question with another number.
+
+    `whole`: of whole numbers, of which arrays are asked at once. `ends`: why there is no more than `high`, nothing
+    where that is only as far as is looked. `step`: whole numbers are multiples of it. `tolerance`: of real ones.
+    """
+
+    name: str
+    unit: str
+    low: float
+    high: float
+    at: Callable[[Any], Question]
+    whole: bool = False
+    ends: str = ""
+    step: int = 1
+    tolerance: float = 1e-9
+
+
+WORK = ("batch", "context", "input", "output", "concurrency", "rate", "tokens")
+"""Numbers of the work, of which the greatest is looked for where limits are upper ones."""
+HARDWARE = ("bandwidth", "peak", "memory", "link")
+"""Figures of a chip like the one given, of which the least is looked for."""
+
+
+def number_named(name: str, q: Question) -> OpenNumber:
+    """The number of that name, of a question. Raises InputError where the question has none."""
+    return _of_work(name, q) if name in WORK else _of_chip(name, q)
+
+
+def _of_work(name: str, q: Question) -> OpenNumber:
+    longest = LONGEST_UNLIMITED if q.model.context is None else q.model.context
+    model = "" if q.model.context is None else "the context of the model"
+    s = q.sizing
+    match name:
+        case "batch" if q.subject == "train":
+            each = int(q.asked.layout.dp) * int(q.others.get("micro_batch") or 1)
+            return OpenNumber(name, "sequences", 1, LARGEST_BATCH, lambda n: q.sized(batch=n * each), True, step=each)
+        case "batch":
+            return OpenNumber(name, "sequences", 1, LARGEST_BATCH, lambda n: q.sized(batch=n), True)
+        case "concurrency":
+            return OpenNumber(name, "requests", 1, LARGEST_BATCH, lambda n: q.sized(concurrency=n), True)
+        case "rate":
+            most = float(q.sized(rate=1.0).server.fastest)
+            ends = "what the server takes"
+            return OpenNumber(
+                name, "requests/s", most * SLOWEST, most * (1 - 1e-6), lambda r: q.sized(rate=r), ends=ends,
+                tolerance=1e-4,
+            )  # fmt: skip
+        case "context":
+            return OpenNumber(name, "tokens", 1, longest - 1, lambda n: q.sized(context=n), True, model)
+        case "tokens":
+            each = int(q.asked.layout.cp) * 2 if int(q.asked.layout.cp) > 1 else 1
+            return OpenNumber(name, "tokens", 1, longest // each, lambda n: q.sized(tokens=n * each), True, model, each)
+        case "input":
+            last = longest if s.output is None else longest - s.output + 1
+            return OpenNumber(name, "tokens", 1, max(1, last), lambda n: q.sized(input=n), True, model)
+        case _:
+            last = longest - s.input + 1
+            return OpenNumber(name, "tokens", 1, max(1, last), lambda n: q.sized(output=n), True, model)
+
+
+def _of_chip(name: str, q: Question) -> OpenNumber:
+    chip, cluster = q.asked.deployment.chip, q.asked.deployment.cluster
+
+    def peaked(value: float) -> Question:
+        factor = value / chip.peak(chip.main_format)
+        return q.on(replace(chip, peaks=frozen({f: factor * v for f, v in chip.peaks.items()})))
+
+    def linked(value: float) -> Question:
+        first, *others = cluster.levels
+        return q.joined(replace(cluster, levels=(replace(first, bandwidth=value), *others)))
+
+    def held_by(value: float) -> Question:
+        return q.on(replace(chip, capacity=value, nominal_capacity=None))
+
+    if name == "link" and q.asked.deployment.chips == 1:
+        raise InputError("find", name, "a layout of several chips")
+    now, unit, at = {
+        "bandwidth": (chip.bandwidth, "B/s", lambda v: q.on(replace(chip, bandwidth=v))),
+        "peak": (chip.peak(chip.main_format), "FLOP/s", peaked),
+        "memory": (chip.capacity, "B", held_by),
+        "link": (cluster.levels[0].bandwidth, "B/s", linked),
+    }[name]
+    return OpenNumber(name, unit, now * NARROWER, now * WIDER, at)
+
+
+SAYS: Mapping[str, str] = MappingProxyType({
+    "bandwidth": "of memory", "peak": "dense, in the chip's main format; the others in proportion",
+    "memory": "that programs can use", "link": "in one direction, of a chip to those beside it",
+})  # fmt: skip
+"""What figures of a chip are."""
