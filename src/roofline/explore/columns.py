@@ -1,0 +1,72 @@
+"""Columns of rows: arrays of numbers and flags, and words by number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Words:
+    """A word for each row: `codes` [rows], each the place of its word in `names`."""
+
+    codes: NDArray[np.uint32]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def text(self) -> NDArray[Any]:
+        """The words themselves."""
+        return np.array(self.names, dtype=object)[self.codes]
+
+    def equal(self, word: str) -> NDArray[np.bool_]:
+        """Where it is that word."""
+        return self.codes == (self.names.index(word) if word in self.names else len(self.names))
+
+    def at(self, rows: Any) -> Words:
+        """The words of some rows."""
+        return Words(self.codes[rows], self.names)
+
+
+ColumnValues: TypeAlias = "NDArray[Any] | Words"
+Rows: TypeAlias = Mapping[str, ColumnValues]
+"""Name of a column → its values, all equally many."""
+
+
+def words_of(value: Any, size: int) -> Words:
+    """A word for all of so many rows, or an array of one for each."""
+    if isinstance(value, str):
+        return Words(np.zeros(size, dtype=np.uint32), (value,))
+    flat = np.asarray(value).reshape(-1)
+    codes, names = np.zeros(flat.size, dtype=np.uint32), list[str]()
+    left = np.ones(flat.size, dtype=bool)
+    while left.any():
+        name = str(flat[int(np.argmax(left))])
+        same = flat == name
+        codes[same] = len(names)
+        names.append(name)
+        left &= ~same
+    return Words(codes, tuple(names))
+
+
+def joined(parts: Sequence[ColumnValues]) -> ColumnValues:
+    """The values of several parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    words = [part for part in parts if isinstance(part, Words)]
+    if not words:
+        return np.concatenate(parts)  # type: ignore[arg-type]
+    names = tuple(dict.fromkeys(name for part in words for name in part.names))
+    place = {name: i for i, name in enumerate(names)}
+    maps = (np.array([place[name] for name in part.names], dtype=np.uint32)[part.codes] for part in words)
+    return Words(np.concatenate(list(maps)), names)
+
+
+def at_rows(values: ColumnValues, rows: Any) -> ColumnValues:
+    """The values of some rows."""
+    return values.at(rows) if isinstance(values, Words) else values[rows]
