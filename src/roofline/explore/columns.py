@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from polars import DataFrame
 
 
 @dataclass(frozen=True)
@@ -70,3 +73,16 @@ def joined(parts: Sequence[ColumnValues]) -> ColumnValues:
 def at_rows(values: ColumnValues, rows: Any) -> ColumnValues:
     """The values of some rows."""
     return values.at(rows) if isinstance(values, Words) else values[rows]
+
+
+def frame_of(rows: Rows) -> DataFrame:
+    """A Polars frame: numbers, flags, and words as text."""
+    import polars
+
+    def series(name: str, values: ColumnValues) -> Any:
+        if isinstance(values, Words):
+            names = polars.Series(name, values.names, dtype=polars.String)
+            return names.gather(polars.Series(values.codes)) if len(values) else names.clear()
+        return polars.Series(name, values)
+
+    return polars.DataFrame([series(name, values) for name, values in rows.items()])
