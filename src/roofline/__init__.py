@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from roofline.estimates.train import train as train
     from roofline.explore.difference import Difference as Difference
     from roofline.explore.difference import diff as diff
+    from roofline.explore.swept import Sweep as Sweep
+    from roofline.explore.swept import sweep as sweep
     from roofline.layout.layout import Layout as Layout
     from roofline.layout.shard import shard as shard
     from roofline.layout.shard import stages as stages
@@ -111,6 +113,7 @@ _PLACES = {
     "simulate.workload": "Prefixes",
     "simulate.traces": "Trace",
     "explore.difference": "Difference diff",
+    "explore.swept": "Sweep sweep",
     "show.plots.make": "plot",
     "show.report.make": "report",
 }

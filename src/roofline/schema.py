@@ -38,6 +38,7 @@ RESULTS = {
     "accuracy.accuracy": "Accuracy",
     "show.training": "Trained",
     "explore.difference": "Difference",
+    "explore.swept": "Sweep",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
     "DiagramPlot SimulationPlot",
     "show.report.write": "Finished",

@@ -27,6 +27,7 @@ COMMANDS = {
     "serve": "MODEL --on CHIP --input TOKENS --output TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",
     "simulate": "MODEL --on CHIP (--input TOKENS --output TOKENS (--rate RATE | --concurrency USERS) | --trace FILE) "
     "[OPTIONS]",
+    "sweep": "MODEL... --on CHIP... [OPTIONS]",
     "report": "MODEL --on CHIP --output FILE [OPTIONS]",
     "diff": "A B [OPTIONS]",
     "plot": "MODEL [--on CHIP ...] --output FILE [OPTIONS]",

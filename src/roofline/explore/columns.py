@@ -31,10 +31,6 @@ class Words:
         """Where it is that word."""
         return self.codes == (self.names.index(word) if word in self.names else len(self.names))
 
-    def at(self, rows: Any) -> Words:
-        """The words of some rows."""
-        return Words(self.codes[rows], self.names)
-
 
 ColumnValues: TypeAlias = "NDArray[Any] | Words"
 Rows: TypeAlias = Mapping[str, ColumnValues]
@@ -68,11 +64,6 @@ def joined(parts: Sequence[ColumnValues]) -> ColumnValues:
     place = {name: i for i, name in enumerate(names)}
     maps = (np.array([place[name] for name in part.names], dtype=np.uint32)[part.codes] for part in words)
     return Words(np.concatenate(list(maps)), names)
-
-
-def at_rows(values: ColumnValues, rows: Any) -> ColumnValues:
-    """The values of some rows."""
-    return values.at(rows) if isinstance(values, Words) else values[rows]
 
 
 def frame_of(rows: Rows) -> DataFrame:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from roofline.estimates.settings import LISTED, Setup, setup
-from roofline.explore.columns import ColumnValues, Rows, at_rows, joined, words_of
+from roofline.explore.columns import ColumnValues, Rows, joined, words_of
 from roofline.explore.condition import Clause, Condition, condition_of
 from roofline.explore.questions import Compiled, Point
 from roofline.explore.space import Segment, Space
@@ -105,11 +105,12 @@ class Sweeper:
         dropped: Counter[str] = Counter()
         parts = [part for s in self.space.piece(number) for part in self.evaluate(s, dropped)]
         if not parts:
-            return PieceRows(self._nothing(), 0, dict(dropped))
+            return PieceRows(self.no_rows(), 0, dict(dropped))
         rows = {c.name: joined([part[c.name] for part in parts]) for c in self.columns}
         return PieceRows(rows, len(next(iter(rows.values()))), dict(dropped))
 
-    def _nothing(self) -> Rows:
+    def no_rows(self) -> Rows:
+        """The columns without a row."""
         return {c.name: _typed(c, np.zeros(0), 0) for c in self.columns}
 
     def evaluate(self, segment: Segment, dropped: Counter[str]) -> Iterator[Rows]:
@@ -360,8 +361,3 @@ def trimmed(point: Mapping[str, Any], rows: Any) -> tuple[dict[str, Any], Any]:
 def reason_of(error: InputError) -> str:
     """Why a point or a plan cannot be, without the value."""
     return f"{error.field}: expected {error.expected}"
-
-
-def at_points(rows: Rows, places: Any) -> Rows:
-    """Some of the rows."""
-    return {name: at_rows(values, places) for name, values in rows.items()}

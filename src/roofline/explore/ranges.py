@@ -124,6 +124,8 @@ def values_of(field: str, value: object) -> NDArray[Any]:
 
 # -- layouts -------------------------------------------------------------------------------------------------------
 MOST_LAYOUTS = 2**20
+JOINT = ("ep", "etp", "shard", "redundant", "overlap", "stages", "vp")
+"""Keys whose values hang on those of others."""
 
 
 def layouts_named(field: str, text: str) -> tuple[Layout | InputError, ...]:
@@ -150,9 +152,8 @@ def layouts_named(field: str, text: str) -> tuple[Layout | InputError, ...]:
         else:
             raise InputError(field, word, "degrees such as tp=1,2,4,pp=1,2")
     choices = [[f"{key}={value}" for part in parts for value in _degrees(part)] for key, parts in keys.items()]
-    for chosen in choices:
-        for word in chosen:
-            layout_named(word) if word.partition("=")[0] in ("tp", "pp", "dp", "cp", "sp") else _known(word)
+    for word in (word for chosen in choices for word in chosen):
+        _check_alone(word)
     size = int(np.prod([len(c) for c in choices], dtype=float))
     if size > MOST_LAYOUTS:
         raise InputError(field, text, f"at most {MOST_LAYOUTS:,} layouts")
@@ -164,15 +165,12 @@ def _degrees(text: str) -> list[str]:
     return [str(v) for v in numbers_named("layout", text).tolist()] if ".." in text else [text]
 
 
-def _known(word: str) -> None:
-    """Raises InputError for a key that no layout has, and a value that no key takes."""
+def _check_alone(word: str) -> None:
+    """Raises InputError for a key that no layout has, and for a value that it takes beside no other key."""
     try:
         layout_named(word)
     except InputError as error:
-        if error.field == "layout" or "." not in error.field:
-            raise
-        key = word.partition("=")[0]
-        if error.field == f"layout.{key}" and not isinstance(error.value, int):
+        if word.partition("=")[0] not in JOINT or not isinstance(error.value, (int, bool, list)):
             raise
 
 

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.explore.questions import Question, question_named
-from roofline.layout.layout import Layout
 from roofline.model.errors import InputError
 
 PIECE_POINTS = 2**17
@@ -166,8 +165,3 @@ class Space:
     def given(self) -> frozenset[str]:
         """The names of its axes."""
         return frozenset(axis.name for axis in (*self.choices, *self.numbers))
-
-
-def plain_layout(layout: Layout | None) -> str:
-    """What a layout is called in a label; of none given the whole machine."""
-    return "whole machine" if layout is None else layout.text()
