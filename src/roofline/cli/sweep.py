@@ -203,11 +203,11 @@ class _Shown:
 
 def _in_memory(sweeper: Sweeper, order: Order, cluster: str | None, shown: _Shown) -> None:
     from roofline.explore.swept import collected
-    from roofline.explore.workers import in_order
+    from roofline.explore.workers import each_in_order
     from roofline.show.tables import print_json
 
     with _progress(sweeper.space.pieces) as done:
-        pieces = in_order(sweeper.piece, range(sweeper.space.pieces), cluster)
+        pieces = each_in_order(sweeper.piece, range(sweeper.space.pieces), cluster)
         result = collected(sweeper, (done(i, piece) for i, piece in enumerate(pieces)))
     if shown.json:
         print_json(result.to_dict())
@@ -222,13 +222,13 @@ def _to_file(sweeper: Sweeper, order: Order, to: _Target) -> None:
     import polars
 
     from roofline.explore.columns import frame_of
-    from roofline.explore.swept import fingerprint
-    from roofline.explore.workers import in_order
+    from roofline.explore.swept import sweep_digest
+    from roofline.explore.workers import each_in_order
     from roofline.show.sweep import PieceTask
     from roofline.show.sweep_file import SweepFile
 
     empty = sweeper.no_rows()
-    file = SweepFile(to.out, empty, fingerprint(sweeper) + repr(order), resume=to.resume, force=to.force)
+    file = SweepFile(to.out, empty, sweep_digest(sweeper) + repr(order), resume=to.resume, force=to.force)
     best, dropped = frame_of(empty), Counter[str](file.kept.get("dropped", {}))
     best = polars.DataFrame(file.kept.get("best", []), schema=best.schema)
     first, last = file.pieces, sweeper.space.pieces
@@ -237,7 +237,7 @@ def _to_file(sweeper: Sweeper, order: Order, to: _Target) -> None:
     try:
         with _progress(last) as done:
             task = PieceTask(sweeper, file.ending, order)
-            for number, piece in enumerate(in_order(task, range(first, last), to.cluster), first):
+            for number, piece in enumerate(each_in_order(task, range(first, last), to.cluster), first):
                 best = order.best(polars.concat([best, piece.best]))
                 dropped.update(piece.dropped)
                 file.add(piece.content, piece.rows, {"dropped": dict(dropped), "best": best.to_dicts()})

@@ -142,8 +142,10 @@ class Generation(Deployed):
     def _wave(self, size: Count) -> Wave:
         """A wave of so many sequences, in as many groups as there are pipeline stages, one behind the other."""
         engine, plan = self.engine, self.asked.plan
-        group = group_of(size, self.asked.layout.pp)
-        first = prompts_span(self.asked, size, self.input, plan.total(changed_step(prefill(1, 1), 0, self.input, group)))
+        group = pipeline_group(size, self.asked.layout.pp)
+        first = prompts_span(
+            self.asked, size, self.input, plan.total(changed_step(prefill(1, 1), 0, self.input, group))
+        )
         rest = self._decoded(plan, group, engine.host(size))
         speculation = self.speculation
         draft = None if speculation is None else draft_plan(self.asked, speculation)
@@ -220,7 +222,7 @@ class Generation(Deployed):
     @cached_property
     def grade(self) -> Word:
         """The worse of the two phases' grades."""
-        plan, group = self.asked.plan, group_of(self.first_wave, self.asked.layout.pp)
+        plan, group = self.asked.plan, pipeline_group(self.first_wave, self.asked.layout.pp)
         steps = (changed_step(prefill(1, 1), 0, self.input, group), changed_step(decode(1, 1), self.input, 1, group))
         grades = [grade_of(t.graded, t.expected) for t in (plan.total(step) for step in steps)]
         worst = np.where(np.asarray(self.output) > 1, np.maximum(*map(_rank, grades)), _rank(grades[0]))
@@ -278,7 +280,7 @@ def draft_plan(asked: Setup, speculation: Speculation) -> Plan | None:
     return plan_of(own, whole, asked.formats, asked.engine, asked.law)
 
 
-def group_of(size: Count, depth: int) -> Count:
+def pipeline_group(size: Count, depth: int) -> Count:
     """Sequences that share a step: of `size` in as many groups as there are pipeline stages, one behind the other."""
     return ceil_div(size, most(1, least(depth, size)))
 

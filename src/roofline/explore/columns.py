@@ -29,7 +29,8 @@ class Words:
 
     def equal(self, word: str) -> NDArray[np.bool_]:
         """Where it is that word."""
-        return self.codes == (self.names.index(word) if word in self.names else len(self.names))
+        code = self.names.index(word) if word in self.names else len(self.names)
+        return np.equal(self.codes, code)
 
 
 ColumnValues: TypeAlias = "NDArray[Any] | Words"
@@ -53,7 +54,7 @@ def words_of(value: Any, size: int) -> Words:
     return Words(codes, tuple(names))
 
 
-def joined(parts: Sequence[ColumnValues]) -> ColumnValues:
+def joined_values(parts: Sequence[ColumnValues]) -> ColumnValues:
     """The values of several parts, one after the other."""
     if len(parts) == 1:
         return parts[0]

@@ -36,7 +36,7 @@ NUMBER_UNITS: Mapping[str, tuple[float, Dimension]] = {
     "B": (1.0, (0, 1)), "kB": (1e3, (0, 1)), "MB": (1e6, (0, 1)), "GB": (1e9, (0, 1)), "TB": (1e12, (0, 1)),
     "KiB": (2.0**10, (0, 1)), "MiB": (2.0**20, (0, 1)), "GiB": (2.0**30, (0, 1)), "TiB": (2.0**40, (0, 1)),
 }  # fmt: skip
-Lookup: TypeAlias = Callable[[str], Any]
+ColumnLookup: TypeAlias = Callable[[str], Any]
 """The name of a column → its numbers, flags or `Words`."""
 
 
@@ -47,7 +47,7 @@ class Clause:
     kind: str
     dimension: Dimension
     names: frozenset[str]
-    value: Callable[[Lookup], Any]
+    value: Callable[[ColumnLookup], Any]
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,10 @@ def condition_of(text: str, units: Mapping[str, str], field: str = "where") -> C
     return Condition(text, tuple(parts))
 
 
+_UNIT = "|".join(sorted(filter(str.isalpha, NUMBER_UNITS), key=len, reverse=True))
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?P<unit>%|[A-Za-zµ]*)"
+    r"\s*(?:(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    rf"(?P<unit>\s*(?:%|(?:{_UNIT})(?![A-Za-z_0-9]))|[A-Za-zµ]*)"
     r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*)|(?P<word>\"[^\"]*\"|'[^']*')|(?P<sign><=|>=|==|!=|[-+*/<>()]))"
 )
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -105,7 +107,7 @@ class _Parser:
                 raise self._wrong(self.text[place:].split()[0], "a column, a number with its unit, or a sign")
             place = match.end()
             kind = next(k for k in ("number", "name", "word", "sign") if match[k] is not None)
-            yield kind, match[kind], match["unit"] or ""
+            yield kind, match[kind], (match["unit"] or "").strip()
 
     def _wrong(self, got: str, expected: str, close: list[str] | None = None) -> InputError:
         return InputError(self.field, got, expected, close or ())
@@ -251,7 +253,7 @@ class _Parser:
         self._needs_numbers(left, right)
         run = _ARITHMETIC[sign]
 
-        def value(look: Lookup) -> Any:
+        def value(look: ColumnLookup) -> Any:
             with np.errstate(all="ignore"):
                 return run(left.value(look), right.value(look))
 
@@ -280,7 +282,7 @@ class _Parser:
         if len(terms) == 1:
             return terms[0]
 
-        def value(look: Lookup) -> Any:
+        def value(look: ColumnLookup) -> Any:
             answer = terms[0].value(look)
             for term in terms[1:]:
                 answer = join(answer, term.value(look))

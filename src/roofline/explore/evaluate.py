@@ -12,9 +12,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from roofline.estimates.settings import LISTED, Setup, setup
-from roofline.explore.columns import ColumnValues, Rows, joined, words_of
+from roofline.estimates.step import check_formats
+from roofline.explore.columns import ColumnValues, Rows, joined_values, words_of
 from roofline.explore.condition import Clause, Condition, condition_of
-from roofline.explore.questions import Compiled, Point
+from roofline.explore.questions import Compiled, Coordinates
 from roofline.explore.space import Segment, Space
 from roofline.machine.chip import chip_named
 from roofline.model.errors import InputError, nearest
@@ -106,7 +107,7 @@ class Sweeper:
         parts = [part for s in self.space.piece(number) for part in self.evaluate(s, dropped)]
         if not parts:
             return PieceRows(self.no_rows(), 0, dict(dropped))
-        rows = {c.name: joined([part[c.name] for part in parts]) for c in self.columns}
+        rows = {c.name: joined_values([part[c.name] for part in parts]) for c in self.columns}
         return PieceRows(rows, len(next(iter(rows.values()))), dict(dropped))
 
     def no_rows(self) -> Rows:
@@ -162,13 +163,18 @@ class Sweeper:
         dropped.update(+counts)
         return columns
 
-    def _answer(self, plan: Compiled, number: int, point: Point, rows: Any) -> _Answer:
+    def _answer(self, plan: Compiled, number: int, point: Coordinates, rows: Any) -> _Answer:
         return _Answer(self, plan, self.space.labels(number), point, rows.shape)
 
     def _met(self, parts: Sequence[Clause], answer: _Answer, rows: Any) -> Any:
         """The rows that meet some parts of the condition."""
+
+        def look(name: str) -> ColumnValues:
+            return answer.column(self._by_name[name], None, size)
+
+        size = rows.size
         for part in parts:
-            met = part.value(lambda name: answer.column(self._by_name[name], None, rows.size))
+            met = part.value(look)
             rows = rows & np.broadcast_to(np.asarray(met), rows.size).reshape(rows.shape)
             if not rows.any():
                 break
@@ -182,7 +188,7 @@ class _Answer:
     sweeper: Sweeper
     plan: Compiled
     labels: Mapping[str, str]
-    point: Point
+    point: Coordinates
     shape: tuple[int, ...]
 
     @cached_property
@@ -228,7 +234,9 @@ def compiled(space: Space, plan: int) -> Compiled:
     if space.phase == "train":
         return Compiled(model, settings)
     where = {name: settings[name] for name in LISTED if name in settings}
-    return Compiled(model, settings, _asked(model, **where))
+    asked = _asked(model, **where)
+    check_formats(asked.plan)
+    return Compiled(model, settings, asked)
 
 
 @remembered(KEPT_PLANS)

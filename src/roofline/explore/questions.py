@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from roofline.estimates.generate import Generation, changed_step, group_of, of_total, prompts_span
+from roofline.estimates.generate import Generation, changed_step, of_total, pipeline_group, prompts_span
 from roofline.estimates.serve import Server, rounded_down
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
-from roofline.estimates.step import Estimate, check_formats, step_estimate
+from roofline.estimates.step import Estimate, step_estimate
 from roofline.estimates.train import train
 from roofline.model.errors import not_one_of
 from roofline.model.maths import Count, where
@@ -24,7 +24,7 @@ from roofline.model.model import Model
 from roofline.result import Result
 from roofline.work.step import decode, prefill
 
-Point: TypeAlias = Mapping[str, Count]
+Coordinates: TypeAlias = Mapping[str, Count]
 """Numeric axis → its numbers: one, or arrays that broadcast."""
 
 
@@ -50,9 +50,9 @@ class Question:
     axes: tuple[str, ...]
     given: Mapping[str, float | None]
     columns: tuple[str, ...]
-    longest: Callable[[Point], Count]
-    answer: Callable[[Compiled, Point], Result]
-    allowed: Callable[[Compiled, Point], Any] = lambda plan, point: np.True_
+    longest: Callable[[Coordinates], Count]
+    answer: Callable[[Compiled, Coordinates], Result]
+    allowed: Callable[[Compiled, Coordinates], Any] = lambda plan, point: np.True_
     more: Mapping[str, tuple[str, Callable[[Any], Any]]] = field(default_factory=dict)
     options: tuple[str, ...] = ()
 
@@ -63,12 +63,12 @@ def _setup(plan: Compiled) -> Setup:
     return plan.asked
 
 
-def _decode(plan: Compiled, point: Point) -> Estimate:
+def _decode(plan: Compiled, point: Coordinates) -> Estimate:
     step = changed_step(decode(1, 1), point["context"], 1, point["batch"])
     return step_estimate(_setup(plan), step, within=False)
 
 
-def _prefill(plan: Compiled, point: Point) -> Estimate:
+def _prefill(plan: Compiled, point: Coordinates) -> Estimate:
     step = changed_step(prefill(1, 1), 0, point["input"], point["batch"])
     return step_estimate(_setup(plan), step, within=False)
 
@@ -81,7 +81,7 @@ def step_tpot(e: Estimate) -> Span:
     size, layout, (query,) = e.batch_per_replica, e.deployment.layout, e.step.queries
     total = e.total
     if layout.pp > 1:
-        total = e.plan.total(changed_step(decode(1, 1), query.cached, 1, group_of(size, layout.pp)))
+        total = e.plan.total(changed_step(decode(1, 1), query.cached, 1, pipeline_group(size, layout.pp)))
     return of_total(total, e.plan, e.engine.host(size)).shaped(e.shape)
 
 
@@ -90,7 +90,7 @@ def step_ttft(e: Estimate) -> Span:
     size, layout, (query,) = e.batch_per_replica, e.deployment.layout, e.step.queries
     total = e.total
     if layout.pp > 1:
-        total = e.plan.total(changed_step(prefill(1, 1), 0, query.new, group_of(size, layout.pp)))
+        total = e.plan.total(changed_step(prefill(1, 1), 0, query.new, pipeline_group(size, layout.pp)))
     return prompts_span(e.asked, size, query.new, total).shaped(e.shape)
 
 
@@ -99,19 +99,17 @@ def _per_chip(e: Estimate) -> Count:
 
 
 # -- many steps ----------------------------------------------------------------------------------------------------
-def _generate(plan: Compiled, point: Point) -> Generation:
-    check_formats(_setup(plan).plan)
+def _generate(plan: Compiled, point: Coordinates) -> Generation:
     return Generation(_setup(plan), point["batch"], point["input"], point["output"])
 
 
-def _server(plan: Compiled, point: Point) -> Server:
+def _server(plan: Compiled, point: Coordinates) -> Server:
     axes = max(np.ndim(value) for value in point.values())
     known = rounded_down(point["input"] * point.get("prefix", 0.0))
-    check_formats(_setup(plan).plan)
     return Server(_setup(plan), point["input"], point["output"], known, axes)
 
 
-def _serve(plan: Compiled, point: Point) -> Result:
+def _serve(plan: Compiled, point: Coordinates) -> Result:
     server = _server(plan, point)
     if "concurrency" in point:
         return server.at(point["concurrency"])
@@ -119,14 +117,14 @@ def _serve(plan: Compiled, point: Point) -> Result:
     return server.at_rate(where(point["rate"] <= fastest, point["rate"], fastest / 2))
 
 
-def _served(plan: Compiled, point: Point) -> Any:
+def _served(plan: Compiled, point: Coordinates) -> Any:
     """Whether the server takes the rate."""
     return np.True_ if "rate" not in point else point["rate"] <= np.asarray(_server(plan, point).fastest)
 
 
-def _train(plan: Compiled, point: Point) -> Result:
-    options = {name: v for name, v in point.items() if name not in ("batch", "tokens")}
-    result: Result = train(plan.model, batch=point["batch"], tokens=point["tokens"], **plan.settings, **options)
+def _train(plan: Compiled, point: Coordinates) -> Result:
+    options: dict[str, Any] = {**plan.settings, **point}
+    result: Result = train(plan.model, **options)
     return result
 
 

@@ -57,11 +57,12 @@ class Segment:
 
 @dataclass(frozen=True)
 class Space:
-    """Axes of settings and of numbers, and what is asked at every point."""
+    """Axes of settings and of numbers, and what is asked at every point. `most`: points of a piece."""
 
     phase: str
     choices: tuple[Choice, ...]
     numbers: tuple[Numbers, ...]
+    most: int = PIECE_POINTS
 
     @property
     def question(self) -> Question:
@@ -113,8 +114,8 @@ class Space:
         """The axis along which a plan's points are cut, and how many of its numbers a box has."""
         behind = 1
         for axis in range(len(self.shape) - 1, -1, -1):
-            if behind * self.shape[axis] > PIECE_POINTS:
-                return axis, max(1, PIECE_POINTS // behind)
+            if behind * self.shape[axis] > self.most:
+                return axis, max(1, self.most // behind)
             behind *= self.shape[axis]
         return 0, self.shape[0] if self.shape else 1
 
@@ -127,7 +128,7 @@ class Space:
     @cached_property
     def _plans_together(self) -> int:
         """Plans of a piece, where a plan is one box."""
-        return 1 if self._boxes > 1 else max(1, min(PIECE_PLANS, PIECE_POINTS // max(1, self.each)))
+        return 1 if self._boxes > 1 else max(1, min(PIECE_PLANS, self.most // max(1, self.each)))
 
     @property
     def pieces(self) -> int:
@@ -164,4 +165,4 @@ class Space:
     @property
     def given(self) -> frozenset[str]:
         """The names of its axes."""
-        return frozenset(axis.name for axis in (*self.choices, *self.numbers))
+        return frozenset((*(choice.name for choice in self.choices), *(axis.name for axis in self.numbers)))

@@ -13,12 +13,12 @@ import numpy as np
 
 from roofline.estimates.deployment import machine_chip
 from roofline.estimates.settings import setting_labels
-from roofline.explore.columns import ColumnValues, Rows, Words, frame_of, joined
+from roofline.explore.columns import ColumnValues, Rows, Words, frame_of, joined_values
 from roofline.explore.evaluate import PieceRows, Sweeper, sweeper_of
 from roofline.explore.questions import Question, question_named
 from roofline.explore.ranges import LONGEST_TEXT, layouts_named, values_of
 from roofline.explore.space import Choice, Numbers, Space
-from roofline.explore.workers import in_order
+from roofline.explore.workers import each_in_order
 from roofline.layout.layout import DEGREES, Layout, layout_named
 from roofline.machine.chip import Chip
 from roofline.machine.engine import engine_named
@@ -124,7 +124,8 @@ class Sweep(Result):
 
 
 def _listed(values: ColumnValues) -> list[Any]:
-    return (values.text() if isinstance(values, Words) else values).tolist()
+    plain: list[Any] = (values.text() if isinstance(values, Words) else values).tolist()
+    return plain
 
 
 def axis_sizes(space: Space) -> Mapping[str, int]:
@@ -154,7 +155,7 @@ def sweep(
     """
     sweeper = sweeper_of(space_of(model, phase, axes), split_names(columns), where)
     check_size(sweeper.space, MOST_IN_MEMORY)
-    return collected(sweeper, in_order(sweeper.piece, range(sweeper.space.pieces), cluster))
+    return collected(sweeper, each_in_order(sweeper.piece, range(sweeper.space.pieces), cluster))
 
 
 def split_names(columns: object) -> list[str] | None:
@@ -170,16 +171,16 @@ def split_names(columns: object) -> list[str] | None:
 def collected(sweeper: Sweeper, pieces: Iterable[PieceRows]) -> Sweep:
     """The rows of all pieces in memory."""
     dropped: Counter[str] = Counter()
-    parts = []
+    parts: list[Rows] = []
     for piece in pieces:
         dropped.update(piece.dropped)
         if piece.size or not parts:
             parts.append(piece.rows)
-    values = {column.name: joined([part[column.name] for part in parts]) for column in sweeper.columns}
+    values = {column.name: joined_values([part[column.name] for part in parts]) for column in sweeper.columns}
     return Sweep(sweeper, values, dict(dropped))
 
 
-def fingerprint(sweeper: Sweeper) -> str:
+def sweep_digest(sweeper: Sweeper) -> str:
     """The SHA-256 of all that decides the rows: the axes, what machines are by now, columns, condition, version."""
     space = sweeper.space
     chips = [machine_chip(on) for choice in space.choices if choice.name == "on" for on in choice.settings]

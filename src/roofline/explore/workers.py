@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, TypeVar
 
 from roofline.model.errors import InputError
@@ -16,7 +17,7 @@ RETRIES = 5
 """Times that a piece is begun again where its worker is lost."""
 
 
-def in_order(task: Callable[[int], Done], numbers: Iterable[int], cluster: Any = None) -> Iterator[Done]:
+def each_in_order(task: Callable[[int], Done], numbers: Iterable[int], cluster: Any = None) -> Iterator[Done]:
     """`task(number)` for each of the numbers, in their order.
 
     `cluster`: None for this process, `local` for workers on this machine, the address of a Dask scheduler, or what a
@@ -49,14 +50,14 @@ def _call(task: Callable[[int], Done], number: int) -> Done:
 def _client(cluster: Any) -> Iterator[Any]:
     """A client of the cluster; of `local` with workers of its own, one for each core."""
     try:
-        from distributed import Client, LocalCluster
+        dask: Any = import_module("distributed")
     except ImportError:
         raise InputError("cluster", cluster, "Dask beside this package: pip install 'roofline[cluster]'") from None
     own = None
     try:
         if cluster == "local":
-            own = LocalCluster(threads_per_worker=1, dashboard_address=None, silence_logs=40)
-        with Client(own or cluster, timeout=10) as client:
+            own = dask.LocalCluster(threads_per_worker=1, dashboard_address=None, silence_logs=40)
+        with dask.Client(own or cluster, timeout=10) as client:
             yield client
     except (OSError, TimeoutError, ValueError) as error:
         if isinstance(error, InputError):

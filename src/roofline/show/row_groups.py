@@ -69,7 +69,7 @@ def _value(kind: int, value: Any) -> bytes:
         case 7:
             return bytes(value)
         case _ if kind == BINARY:
-            return _varint(len(value)) + value
+            return _varint(len(value)) + bytes(value)
         case _ if kind == STRUCT:
             return written_fields(value)
         case _:

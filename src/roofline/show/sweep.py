@@ -48,7 +48,7 @@ def order_named(text: str | None, most: int, sweeper: Sweeper) -> Order:
 
 @dataclass(frozen=True)
 class PieceFile:
-    """A piece as it goes to a file: its bytes, its rows' number, what was left out, and those of them that are shown."""
+    """A piece as it goes to a file: its bytes, how many rows, what was left out, and the rows that are shown."""
 
     content: bytes
     rows: int

@@ -20,7 +20,8 @@ from polars import CompatLevel, DataFrame
 from roofline.explore.columns import Rows, frame_of
 from roofline.model.errors import InputError
 from roofline.show.files import check_ending, check_file
-from roofline.show.row_groups import MAGIC, group_part, whole_footer
+from roofline.show.row_groups import group_part, whole_footer
+from roofline.simulate.parquet import MAGIC
 
 ENDINGS = (".parquet", ".csv", ".arrow")
 LARGEST_LOG = 2**31
