@@ -40,7 +40,7 @@ RESULTS = {
     "explore.difference": "Difference",
     "explore.swept": "Sweep",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
-    "DiagramPlot SimulationPlot",
+    "DiagramPlot SimulationPlot RowsPlot",
     "show.report.write": "Finished",
     "show.models": "Catalog ModelTypes ModelAnswer StoredTensors ConfigChecks",
     "show.chips": "Chips Clusters",

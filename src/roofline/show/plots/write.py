@@ -62,11 +62,12 @@ def write(
 def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
     """Kind of plot → what draws it with Matplotlib."""
     from roofline.show.plots import draw_charts as charts
-    from roofline.show.plots import draw_diagram, draw_roofline, draw_simulation, draw_sweep, draw_tornado
+    from roofline.show.plots import draw_diagram, draw_roofline, draw_rows, draw_simulation, draw_sweep, draw_tornado
 
     return {
         d.RooflinePlot: draw_roofline.draw_roofline, d.SharesPlot: charts.draw_shares,
         d.SweepPlot: draw_sweep.draw_sweep, d.MemoryPlot: charts.draw_memory, d.ParametersPlot: charts.draw_parameters,
         d.MapPlot: draw_sweep.draw_map, d.BarsPlot: charts.draw_bars, d.TornadoPlot: draw_tornado.draw_tornado,
         d.DiagramPlot: draw_diagram.draw_diagram, d.SimulationPlot: draw_simulation.draw_simulation,
+        d.RowsPlot: draw_rows.draw_rows,
     }  # fmt: skip
