@@ -8,6 +8,7 @@ from typing import Any
 import roofline as rl
 from roofline.show.plots.build import simulation_plot
 from roofline.show.plots.data import BarPanel, BarsPlot, Plot
+from roofline.show.plots.rows import rows_plot
 
 LLAMA, V3, QWEN = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-30B-A3B"
 STEPS = {"prefill": rl.prefill(batch=1, tokens=2048), "decode": rl.decode(batch=8, context=2048)}
@@ -34,6 +35,14 @@ def simulated(rate: float) -> Callable[[], Plot]:
         )  # fmt: skip
 
     return drawn
+
+
+def rows() -> Plot:
+    """A sweep over two chips, three layouts and a batch, of which some do not fit."""
+    swept = rl.sweep(
+        LLAMA, on=["h100-sxm", "l40s"], layout="tp=1,2,4", batch="1..256:x2", context=8192, where="fits", columns="tpot"
+    )
+    return rows_plot(swept)
 
 
 def made(name: str, **options: object) -> Callable[[], Plot]:
@@ -73,6 +82,7 @@ PICTURES: Mapping[str, Callable[[], Plot]] = {
     "diagram": made(V3, kind="diagram"),
     "diagram-mamba": made("ai21labs/Jamba-v0.1", kind="diagram"),
     "bars": bars,
+    "rows": rows,
     "simulation": simulated(10),
     "simulation-overloaded": simulated(80),
 }

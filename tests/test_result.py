@@ -92,7 +92,9 @@ ONE: dict[str, Callable[[], Any]] = {
     "run": lambda: rl.run(trained(), 1e10),
     "diff": lambda: rl.diff(f"{QWEN}@l4", f"{QWEN}@{ON}:batch=8"),
     "search of training": lambda: rl.search_training(GPT2, batch=8, tokens=64, on=NODE),
-    "picture of a front": lambda: front_plot(rl.search(QWEN, rl.Demand(64, 8), rl.Limits(ttft=1.0), on=ON, chips=2).front),
+    "picture of a front": lambda: front_plot(
+        rl.search(QWEN, rl.Demand(64, 8), rl.Limits(ttft=1.0), on=ON, chips=2).front
+    ),
     "search": lambda: rl.search(QWEN, rl.Demand(64, 8), rl.Limits(tpot=1.0), on=ON, chips=2),
     "report": lambda: rl.report(GPT2, on=ON, input=64, output_tokens=8),
     **{f"picture of {kind}": lambda kind=kind: rl.plot(GPT2, on=ON, kind=kind, context=64) for kind in KINDS},

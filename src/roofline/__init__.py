@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from roofline.explore.search import search as search
     from roofline.explore.solution import Solution as Solution
     from roofline.explore.solve import solve as solve
+    from roofline.explore.swept import Sweep as Sweep
+    from roofline.explore.swept import sweep as sweep
     from roofline.explore.training_breakdown import Breakdown as Breakdown
     from roofline.explore.training_breakdown import breakdown as breakdown
     from roofline.explore.training_search import TrainingSearch as TrainingSearch
@@ -138,6 +140,7 @@ _PLACES = {
     "explore.solve": "solve",
     "explore.training_breakdown": "Breakdown breakdown",
     "emit.make": "Emitted hand_over",
+    "explore.swept": "Sweep sweep",
     "show.plots.make": "plot",
     "show.report.make": "report",
 }

@@ -66,7 +66,7 @@ class Result(Figured):
 
     def leaves(self) -> Iterator[Leaf]:
         """The numbers and words of all figures, each name once."""
-        every = (leaf for name, unit in self.FIGURES.items() for leaf in _leaves(name, self.figure(name), unit))
+        every = (leaf for name, unit in self.FIGURES.items() for leaf in leaves_of(name, self.figure(name), unit))
         return iter({leaf[0]: leaf for leaf in every}.values())
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Result(Figured):
         return f"<table><caption>{escape(type(self).__name__)}</caption>{rows}</table>"
 
 
-def _leaves(name: str, value: Any, unit: str) -> Iterator[Leaf]:
+def leaves_of(name: str, value: Any, unit: str) -> Iterator[Leaf]:
     """The numbers and words of a figure, of a result within a result under its name; lists of things have none."""
     if isinstance(value, Result):
         yield from ((f"{name}_{leaf}", number, unit) for leaf, number, unit in value.leaves())

@@ -43,7 +43,8 @@ RESULTS = {
     "explore.solution": "Solution",
     "explore.elasticity": "Sensitivity",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
-    "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot",
+    "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot RowsPlot",
+    "explore.swept": "Sweep",
     "show.report.write": "Finished",
     "show.models": "Catalog ModelTypes ModelAnswer StoredTensors ConfigChecks",
     "show.chips": "Chips Clusters",

@@ -188,11 +188,11 @@ def warn_beyond(model: Model, steps: list[tuple[str, Step]]) -> None:
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int | None, str], None]]:
-    """A bar on stderr that says which part of how many was done last; gone in the end."""
+    """A bar on stderr that says which part of how many was done last, and the time left; gone in the end."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
 

@@ -144,13 +144,11 @@ class Generation(Spent, Deployed):
 
     def _wave(self, size: Count) -> Wave:
         """A wave of so many sequences, in as many groups as there are pipeline stages, one behind the other."""
-        engine, depth, new = self.engine, self.asked.layout.pp, self.input
-        groups = most(1, least(depth, size))
-        group, plan = ceil_div(size, groups), self.asked.plan
-        chunks, longest = ceil_div(size * new, engine.chunk), least(size * new, engine.chunk)
-        host = engine.prefill_s + chunks * engine.host(size, longest)
-        first = launched(plan, changed_step(prefill(1, 1), 0, new, group), 0.0)
-        first = first.times((depth + groups - 1) / depth) + Span(0.0, host, host, host)
+        engine, plan = self.engine, self.asked.plan
+        group = pipeline_group(size, self.asked.layout.pp)
+        first = prompts_span(
+            self.asked, size, self.input, plan.total(changed_step(prefill(1, 1), 0, self.input, group))
+        )
         rest = self._decoded(plan, group, engine.host(size))
         speculation = self.speculation
         draft = None if speculation is None else draft_plan(self.asked, speculation)
@@ -227,7 +225,7 @@ class Generation(Spent, Deployed):
     @cached_property
     def grade(self) -> Word:
         """The worse of the two phases' grades."""
-        plan, group = self.asked.plan, ceil_div(self.first_wave, most(1, least(self.asked.layout.pp, self.first_wave)))
+        plan, group = self.asked.plan, pipeline_group(self.first_wave, self.asked.layout.pp)
         steps = (changed_step(prefill(1, 1), 0, self.input, group), changed_step(decode(1, 1), self.input, 1, group))
         grades = [grade_of(t.graded, t.expected) for t in (plan.total(step) for step in steps)]
         worst = np.where(np.asarray(self.output) > 1, np.maximum(*map(_rank, grades)), _rank(grades[0]))
@@ -314,6 +312,20 @@ def draft_plan(asked: Setup, speculation: Speculation) -> Plan | None:
     own = changed_model(model, layers=model.drafts[:1], drafts=())
     whole = changed_model(deployment, layout=changed_model(deployment.layout, pp=1, stages=()))
     return plan_of(own, whole, asked.formats, asked.engine, asked.law)
+
+
+def pipeline_group(size: Count, depth: int) -> Count:
+    """Sequences that share a step: of `size` in as many groups as there are pipeline stages, one behind the other."""
+    return ceil_div(size, most(1, least(depth, size)))
+
+
+def prompts_span(asked: Setup, size: Count, new: Count, group: Total) -> Span:
+    """Until the first token of `size` prompts of `new` tokens; `group`: the sums of one group's prefill."""
+    engine, depth, groups = asked.engine, asked.layout.pp, most(1, least(asked.layout.pp, size))
+    chunks, longest = ceil_div(size * new, engine.chunk), least(size * new, engine.chunk)
+    host = engine.prefill_s + chunks * engine.host(size, longest)
+    first = of_total(group, asked.plan, 0.0)
+    return first.times((depth + groups - 1) / depth) + Span(0.0, host, host, host)
 
 
 def changed_step(step: Step, cached: Count, new: Count, batch: Count) -> Step:

@@ -225,7 +225,7 @@ def each(run: Callable[..., Any], options: Mapping[str, Any], names: Sequence[st
     if not axes:
         return one(())
     results = tuple(one(choice) for choice in product(*axes.values()))
-    return Grid(tuple(Axis(name, _labels(name, values)) for name, values in axes.items()), results)
+    return Grid(tuple(Axis(name, setting_labels(name, values)) for name, values in axes.items()), results)
 
 
 def _is_list_of(name: str, value: object) -> bool:
@@ -235,7 +235,7 @@ def _is_list_of(name: str, value: object) -> bool:
     return name != "stages" or any(isinstance(v, (list, tuple)) for v in value)
 
 
-def _labels(name: str, values: Sequence[Any]) -> tuple[str, ...]:
+def setting_labels(name: str, values: Sequence[Any]) -> tuple[str, ...]:
     """What each of a list is called, each name once; of an engine that is not given `default`."""
     names = ["default" if name == "engine" and v is None else _label(v) for v in values]
     return tuple(n if names.count(n) == 1 else f"{n} ({i + 1})" for i, n in enumerate(names))

@@ -199,7 +199,11 @@ def chip_rates(q: Question) -> Iterator[tuple[str, Callable[[float], Question]]]
 def _hardware(q: Question, name: str, figure: Callable[[Question], float]) -> Iterator[Elasticity]:
     known = []
     for knob, turned in chip_rates(q):
-        value, error = slope(lambda x, turned=turned: log(figure(turned(np.exp(x)))))
+
+        def at(x: float, turned: Callable[[float], Question] = turned) -> float:
+            return log(figure(turned(np.exp(x))))
+
+        value, error = slope(at)
         known.append(Elasticity(knob, "hardware", value, np.exp(-STEP), np.exp(STEP), error, "difference"))
     yield from known
     if q.sizing.rate is None:

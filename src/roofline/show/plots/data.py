@@ -5,6 +5,7 @@ SI units. A renderer only places these on paper.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import ClassVar, Literal, TypeAlias
@@ -428,7 +429,43 @@ class FrontPlot(Picture):
     fits: bool = True
 
 
+@dataclass(frozen=True)
+class RowsLine:
+    """The values of a column over those of another."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class RowsPlot(Picture):
+    """A column of a sweep over an axis, a line for each combination of the other axes. `unit`: of the column."""
+
+    kind: ClassVar[Literal["rows"]] = "rows"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "x_label", "y_label", "unit", "lines", "note"), "")
+    NAMES: ClassVar[Mapping[str, str]] = {"lines": "curves"}
+
+    title: str
+    x_label: str
+    y_label: str
+    unit: str
+    curves: tuple[RowsLine, ...]
+    note: str = ""
+    fits: bool = True
+
+    def logarithmic(self, axis: Literal["x", "y"]) -> bool:
+        """Whether all values along it are positive, and far enough apart."""
+        values = [v for line in self.curves for v in getattr(line, axis)]
+        return bool(min(values) > 0 and max(values) >= 2 * min(values))
+
+    @property
+    def ticks(self) -> str:
+        """The unit that stands at the ticks."""
+        return self.unit if self.unit in ("s", "B", "FLOP", "J") else ""
+
+
 Plot: TypeAlias = (
     RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot
-    | SimulationPlot | StepMemoryPlot | FrontPlot
+    | SimulationPlot | StepMemoryPlot | FrontPlot | RowsPlot
 )  # fmt: skip

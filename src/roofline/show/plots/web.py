@@ -443,6 +443,28 @@ def front_page(plot: d.FrontPlot, style: Style) -> Figure:
         )  # fmt: skip
     figure.update_xaxes(title="Tokens/s for a user (1 / TPOT)", type="log")
     figure.update_yaxes(title="Tokens/s per chip", rangemode="tozero")
+
+
+def rows_page(plot: d.RowsPlot, style: Style) -> Figure:
+    """A line for each combination, both axes logarithmic where all values are positive."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    factor, unit = 1.0, plot.ticks
+    if unit == "s":
+        most = max(v for line in plot.curves for v in line.y)
+        factor, unit = next((many, name) for many, name in TIMES if most * many >= 1 or name == "µs")
+    for i, line in enumerate(plot.curves):
+        figure.add_scatter(
+            x=list(line.x), y=[factor * v for v in line.y], name=line.label, mode="lines",
+            line={"color": style.colours.palette[i % len(style.colours.palette)], "width": 2.5},
+            hovertemplate=f"%{{x}}: %{{y:.4g}} {unit}<extra>{line.label}</extra>",
+        )  # fmt: skip
+    across, up = ([v for line in plot.curves for v in getattr(line, axis)] for axis in ("x", "y"))
+    figure.update_xaxes(title=plot.x_label, **(_log_axis(across, 12) if plot.logarithmic("x") else {}))
+    label = f"{plot.y_label} ({unit})" if unit else plot.y_label
+    scaled = [factor * v for v in up]
+    figure.update_yaxes(title=label, **(_log_axis(scaled, 12, PLAIN) if plot.logarithmic("y") else {}))
     return figure
 
 
@@ -450,5 +472,5 @@ DRAWN: Mapping[type, Callable[[Any, Style], Figure]] = {
     d.RooflinePlot: roofline_page, d.SharesPlot: shares_page, d.SweepPlot: sweep_page, d.MemoryPlot: memory_page,
     d.ParametersPlot: parameters_page, d.MapPlot: decode_map_page, d.BarsPlot: bars, d.TornadoPlot: tornado_page,
     d.DiagramPlot: diagram_page, d.SimulationPlot: simulation_page,
-    d.StepMemoryPlot: step_memory_page, d.FrontPlot: front_page,
+    d.StepMemoryPlot: step_memory_page, d.FrontPlot: front_page, d.RowsPlot: rows_page,
 }  # fmt: skip

@@ -67,6 +67,7 @@ def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
         draw_diagram,
         draw_front,
         draw_roofline,
+        draw_rows,
         draw_simulation,
         draw_step_memory,
         draw_sweep,
@@ -79,4 +80,5 @@ def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
         d.MapPlot: draw_sweep.draw_map, d.BarsPlot: charts.draw_bars, d.TornadoPlot: draw_tornado.draw_tornado,
         d.DiagramPlot: draw_diagram.draw_diagram, d.SimulationPlot: draw_simulation.draw_simulation,
         d.StepMemoryPlot: draw_step_memory.draw_step_memory, d.FrontPlot: draw_front.draw_front,
+        d.RowsPlot: draw_rows.draw_rows,
     }  # fmt: skip

@@ -1,0 +1,80 @@
+"""Columns of rows: arrays of numbers and flags, and words by number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+
+@dataclass(frozen=True)
+class Words:
+    """A word for each row: `codes` [rows], each the place of its word in `names`."""
+
+    codes: NDArray[np.uint32]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def text(self) -> NDArray[Any]:
+        """The words themselves."""
+        return np.array(self.names, dtype=object)[self.codes]
+
+    def equal(self, word: str) -> NDArray[np.bool_]:
+        """Where it is that word."""
+        code = self.names.index(word) if word in self.names else len(self.names)
+        return np.equal(self.codes, code)
+
+
+ColumnValues: TypeAlias = NDArray[Any] | Words
+Rows: TypeAlias = Mapping[str, ColumnValues]
+"""Name of a column → its values, all equally many."""
+
+
+def words_of(value: Any, size: int) -> Words:
+    """A word for all of so many rows, or an array of one for each."""
+    if isinstance(value, str):
+        return Words(np.zeros(size, dtype=np.uint32), (value,))
+    flat = np.asarray(value).reshape(-1)
+    codes, names = np.zeros(flat.size, dtype=np.uint32), list[str]()
+    left = np.ones(flat.size, dtype=bool)
+    while left.any():
+        name = str(flat[int(np.argmax(left))])
+        same = flat == name
+        codes[same] = len(names)
+        names.append(name)
+        left &= ~same
+    return Words(codes, tuple(names))
+
+
+def joined_values(parts: Sequence[ColumnValues]) -> ColumnValues:
+    """The values of several parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    words = [part for part in parts if isinstance(part, Words)]
+    if not words:
+        return np.concatenate(parts)  # type: ignore[arg-type]
+    names = tuple(dict.fromkeys(name for part in words for name in part.names))
+    place = {name: i for i, name in enumerate(names)}
+    maps = (np.array([place[name] for name in part.names], dtype=np.uint32)[part.codes] for part in words)
+    return Words(np.concatenate(list(maps)), names)
+
+
+def frame_of(rows: Rows) -> DataFrame:
+    """A Polars frame: numbers, flags, and words as text."""
+    import polars
+
+    def series(name: str, values: ColumnValues) -> Any:
+        if isinstance(values, Words):
+            names = polars.Series(name, values.names, dtype=polars.String)
+            return names.gather(polars.Series(values.codes)) if len(values) else names.clear()
+        return polars.Series(name, values)
+
+    return polars.DataFrame([series(name, values) for name, values in rows.items()])

@@ -1,0 +1,371 @@
+"""A space evaluated piece by piece: every plan compiled once, its points as arrays, columns of those that count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice, product
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from roofline.estimates.settings import LISTED, Setup, setup
+from roofline.estimates.step import check_formats
+from roofline.explore.columns import ColumnValues, Rows, joined_values, words_of
+from roofline.explore.condition import Clause, Condition, condition_of
+from roofline.explore.questions import Compiled, Coordinates
+from roofline.explore.space import Segment, Space
+from roofline.machine.chip import chip_named
+from roofline.model.errors import InputError, nearest
+from roofline.model.model import Model
+from roofline.remember import remembered
+from roofline.result import Leaf, Result, leaves_of
+
+Kind: TypeAlias = Literal["float", "int", "flag", "word"]
+MEMORY = "memory"
+TRIED_POINTS = 16
+"""Points of a plan at which a first answer is looked for."""
+KEPT_PLANS = 64
+"""Plans that stay compiled."""
+BEYOND = "longer than the context of the model"
+OVERLOADED = "rate: more requests a second than the server takes"
+
+
+@dataclass(frozen=True)
+class ColumnKind:
+    """A column: its unit, what its values are, and the figure that it is of, "" of an axis."""
+
+    name: str
+    unit: str
+    kind: Kind
+    figure: str = ""
+
+    @property
+    def spelled(self) -> str:
+        """How a condition sees it: its unit, `flag` or `word`."""
+        return self.kind if self.kind in ("flag", "word") else self.unit
+
+
+@dataclass(frozen=True)
+class PieceRows:
+    """The rows of a piece: its columns, and how many points were left out for which reason."""
+
+    rows: Rows
+    size: int
+    dropped: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Sweeper:
+    """A space with the columns that are wanted of it and the condition that its rows meet."""
+
+    space: Space
+    known: tuple[ColumnKind, ...]
+    columns: tuple[ColumnKind, ...]
+    condition: Condition
+    _compiled: dict[int, Compiled | InputError] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what is compiled, which each process does by itself."""
+        return Sweeper, (self.space, self.known, self.columns, self.condition.text)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.condition, str):
+            object.__setattr__(self, "condition", condition_of(self.condition, {c.name: c.spelled for c in self.known}))
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, ColumnKind]:
+        return {column.name: column for column in self.known}
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[Clause, ...], tuple[Clause, ...]]:
+        """The condition's parts that need no time, and the others."""
+        early = [p for p in self.condition.parts if all(self._by_name[n].figure in ("", MEMORY) for n in p.names)]
+        return tuple(early), tuple(p for p in self.condition.parts if p not in early)
+
+    # -- plans -----------------------------------------------------------------------------------------------------
+    def compiled(self, plan: int) -> Compiled:
+        """A plan of the space. Raises InputError where it cannot be."""
+        if plan not in self._compiled:
+            while len(self._compiled) >= KEPT_PLANS:
+                del self._compiled[next(iter(self._compiled))]
+            try:
+                self._compiled[plan] = compiled(self.space, plan)
+            except InputError as error:
+                self._compiled[plan] = error
+        known = self._compiled[plan]
+        if isinstance(known, InputError):
+            raise known
+        return known
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+    def piece(self, number: int) -> PieceRows:
+        """The rows of a piece, in order."""
+        dropped: Counter[str] = Counter()
+        parts = [part for s in self.space.piece(number) for part in self.evaluate(s, dropped)]
+        if not parts:
+            return PieceRows(self.no_rows(), 0, dict(dropped))
+        rows = {c.name: joined_values([part[c.name] for part in parts]) for c in self.columns}
+        return PieceRows(rows, len(next(iter(rows.values()))), dict(dropped))
+
+    def no_rows(self) -> Rows:
+        """The columns without a row."""
+        return {c.name: _typed(c, np.zeros(0), 0) for c in self.columns}
+
+    def evaluate(self, segment: Segment, dropped: Counter[str]) -> Iterator[Rows]:
+        """The columns of the rows of a segment, in parts; `dropped` counts the points left out.
+
+        A segment of which some points cannot be is halved until they are alone.
+        """
+        try:
+            plan = self.compiled(segment.plan)
+            rows = self._box(plan, segment, dropped)
+        except InputError as error:
+            if segment.points == 1 or isinstance(self._compiled.get(segment.plan), InputError):
+                dropped[reason_of(error)] += segment.points
+                return
+            for half in halves(segment):
+                yield from self.evaluate(half, dropped)
+            return
+        if rows is not None:
+            yield rows
+
+    def _box(self, plan: Compiled, segment: Segment, dropped: Counter[str]) -> Rows | None:
+        """The columns of a box of points; None where there is no row."""
+        question, point = self.space.question, self.space.point(segment)
+        shape = tuple(stop - start for start, stop in segment.box)
+        counts: Counter[str] = Counter()
+        rows = np.ones(shape, dtype=bool)
+        longest = plan.model.context
+        if longest is not None:
+            within = np.broadcast_to(question.longest(point) <= longest, shape)
+            counts[BEYOND] += int(np.count_nonzero(~within))
+            rows = rows & within
+            point, rows = trimmed(point, rows)
+        if rows.any():
+            allowed = np.broadcast_to(question.allowed(plan, point), rows.shape)
+            counts[OVERLOADED] += int(np.count_nonzero(rows & ~allowed))
+            rows = rows & allowed
+        early, late = self._parts
+        answer = self._answer(plan, segment.plan, point, rows)
+        if early and rows.any():
+            rows = self._met(early, answer, rows)
+            smaller, rows = trimmed(point, rows)
+            if any(len(smaller[name].reshape(-1)) < point[name].size for name in point):
+                point = smaller
+                answer = self._answer(plan, segment.plan, point, rows)
+        if late and rows.any():
+            rows = self._met(late, answer, rows)
+        size = int(np.count_nonzero(rows))
+        columns = {c.name: answer.column(c, rows, size) for c in self.columns} if size else None
+        dropped.update(+counts)
+        return columns
+
+    def _answer(self, plan: Compiled, number: int, point: Coordinates, rows: Any) -> _Answer:
+        return _Answer(self, plan, self.space.labels(number), point, rows.shape)
+
+    def _met(self, parts: Sequence[Clause], answer: _Answer, rows: Any) -> Any:
+        """The rows that meet some parts of the condition."""
+
+        def look(name: str) -> ColumnValues:
+            return answer.column(self._by_name[name], None, size)
+
+        size = rows.size
+        for part in parts:
+            met = part.value(look)
+            rows = rows & np.broadcast_to(np.asarray(met), rows.size).reshape(rows.shape)
+            if not rows.any():
+                break
+        return rows
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A plan's answer at a box of points, worked out as far as it is looked at."""
+
+    sweeper: Sweeper
+    plan: Compiled
+    labels: Mapping[str, str]
+    point: Coordinates
+    shape: tuple[int, ...]
+
+    @cached_property
+    def result(self) -> Result:
+        """All figures."""
+        return self.sweeper.space.question.answer(self.plan, self.point)
+
+    @cached_property
+    def _figures(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+    def column(self, column: ColumnKind, rows: Any, size: int) -> ColumnValues:
+        """A column at some rows of the box, or at all of it."""
+        value = self._value(column)
+        if column.kind == "word" and isinstance(value, str):
+            return words_of(value, size)
+        whole = np.broadcast_to(np.nan if value is None else value, self.shape)
+        return _typed(column, whole.reshape(-1) if rows is None else whole[rows], size)
+
+    def _value(self, column: ColumnKind) -> Any:
+        if not column.figure:
+            return self.point[column.name] if column.name in self.point else self._label(column.name)
+        if column.figure not in self._figures:
+            leaves = figure_leaves(self.sweeper.space, self.result, column.figure)
+            self._figures[column.figure] = {name: value for name, value, _ in leaves}
+        return self._figures[column.figure].get(column.name)
+
+    def _label(self, name: str) -> Any:
+        if name == "layout":
+            return self.result.deployment.text  # type: ignore[attr-defined]
+        return self.labels[name]
+
+
+# -- plans ---------------------------------------------------------------------------------------------------------
+def compiled(space: Space, plan: int) -> Compiled:
+    """A plan of a space, understood. Raises InputError where it cannot be."""
+    settings = dict(space.settings(plan))
+    model: Model = settings.pop("model")
+    figures = settings.pop("figures", None)
+    if figures is not None:
+        settings["on"] = turned_chip(settings["on"], figures)
+    settings = {name: value for name, value in settings.items() if value is not None}
+    if space.phase == "train":
+        return Compiled(model, settings)
+    where = {name: settings[name] for name in LISTED if name in settings}
+    asked = _asked(model, **where)
+    check_formats(asked.plan)
+    return Compiled(model, settings, asked)
+
+
+@remembered(KEPT_PLANS)
+def _asked(model: Model, **where: Any) -> Setup:
+    return setup(model, **where)
+
+
+def turned_chip(on: Any, figures: str) -> Any:
+    """A chip with some figures changed, as in `like=h100-sxm,bw=4.8T`. Raises InputError where it is no chip."""
+    if not isinstance(on, str):
+        raise InputError("figures", figures, "chips by name or by figures, whose figures then change")
+    return chip_named(f"{on},{figures}" if "=" in on else f"like={on},{figures}")
+
+
+# -- columns -------------------------------------------------------------------------------------------------------
+def sweeper_of(space: Space, wanted: Sequence[str] | None, where: str) -> Sweeper:
+    """The space with some columns (None: the question's own; `all` of them) and a condition.
+
+    Raises InputError for a column or a condition that is not understood, and where no plan can be.
+    """
+    known = column_kinds(space)
+    by_name = {column.name: column for column in known}
+    condition = condition_of(where, {c.name: c.spelled for c in known})
+    axes = tuple(column for column in known if not column.figure)
+    names = [c.name for c in known if c.figure] if wanted == ["all"] else list(wanted or space.question.columns)
+    for name in names:
+        if name not in by_name:
+            raise InputError("columns", name, "the name of a column, or all", nearest(name, by_name))
+    chosen = dict.fromkeys([*(c.name for c in axes), *names])
+    return Sweeper(space, known, tuple(by_name[name] for name in chosen), condition)
+
+
+def column_kinds(space: Space) -> tuple[ColumnKind, ...]:
+    """Every column that the space has: its axes, then the figures of what is answered.
+
+    Raises InputError, that of the first plan, where none can be asked.
+    """
+    result = first_answer(space)
+    given = {*space.given, "model", "on", "layout"}
+    words = [name for name in ("model", "on", *(c.name for c in space.choices), "layout") if name in given]
+    axes = [ColumnKind(name, "", "word") for name in dict.fromkeys(words)]
+    axes += [ColumnKind(n.name, "", "int" if n.values.dtype.kind == "i" else "float") for n in space.numbers]
+    names = {axis.name for axis in axes}
+    figures = []
+    for figure in dict.fromkeys((*result.FIGURES, *space.question.more)):
+        for name, value, unit in figure_leaves(space, result, figure):
+            kind = _kind_of(value, unit)
+            if kind is not None and name not in names:
+                names.add(name)
+                figures.append(ColumnKind(name, unit, kind, figure))
+    return (*axes, *figures)
+
+
+def figure_leaves(space: Space, result: Any, figure: str) -> Iterable[Leaf]:
+    """The numbers and words of a figure of a result, or of one that the question adds."""
+    more = space.question.more.get(figure)
+    if more is not None:
+        return leaves_of(figure, more[1](result), more[0])
+    return leaves_of(figure, result.figure(figure), result.FIGURES[figure])
+
+
+def first_answer(space: Space) -> Result:
+    """The answer at the first point that can be asked. Raises the first point's InputError where there is none."""
+    first: InputError | None = None
+    question = space.question
+    for number in range(space.plans):
+        try:
+            plan = compiled(space, number)
+            for places in islice(product(*map(range, space.shape)), TRIED_POINTS):
+                segment = Segment(number, tuple((i, i + 1) for i in places))
+                try:
+                    return question.answer(plan, space.point(segment))
+                except InputError as error:
+                    first = first or error
+        except InputError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def _kind_of(value: Any, unit: str) -> Kind | None:
+    """What the values of a column are; None of what is there for some plans alone."""
+    if value is None:
+        return "float" if unit else None
+    array = np.asarray(value)
+    if array.dtype.kind == "b":
+        return "flag"
+    if array.dtype.kind in "iu" and not unit:
+        return "int"
+    if array.dtype.kind in "iuf":
+        return "float"
+    return "word" if array.dtype.kind == "U" else None
+
+
+def _typed(column: ColumnKind, values: Any, size: int) -> ColumnValues:
+    """Values as the column has them."""
+    match column.kind:
+        case "word":
+            return words_of(values, size)
+        case "flag":
+            return np.asarray(values).astype(bool)
+        case "int":
+            return np.asarray(values).astype(np.int64)
+        case _:
+            return np.asarray(values).astype(np.float64)
+
+
+# -- boxes ---------------------------------------------------------------------------------------------------------
+def halves(segment: Segment) -> tuple[Segment, Segment]:
+    """A box in two, along its first axis of more than one number, so that the order of its points stays."""
+    axis = next(i for i, (start, stop) in enumerate(segment.box) if stop - start > 1)
+    start, stop = segment.box[axis]
+    middle = (start + stop) // 2
+    low, high = ((*segment.box[:axis], part, *segment.box[axis + 1 :]) for part in ((start, middle), (middle, stop)))
+    return replace(segment, box=low), replace(segment, box=high)
+
+
+def trimmed(point: Mapping[str, Any], rows: Any) -> tuple[dict[str, Any], Any]:
+    """A box without what holds no row at its sides: numbers of an axis at which there is none."""
+    numbers, left = dict(point), rows
+    if rows.all() or not rows.any():
+        return numbers, rows
+    for axis, name in enumerate(point):
+        others = tuple(i for i in range(rows.ndim) if i != axis)
+        kept = np.flatnonzero(rows.any(axis=others))
+        numbers[name], left = np.take(numbers[name], kept, axis=axis), np.take(left, kept, axis=axis)
+    return numbers, left
+
+
+def reason_of(error: InputError) -> str:
+    """Why a point or a plan cannot be, without the value."""
+    return f"{error.field}: expected {error.expected}"

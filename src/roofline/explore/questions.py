@@ -1,0 +1,169 @@
+"""What a space is asked at each of its points: a decode step, a prefill, a generation, a server, a training step.
+
+A question has numbers that may vary within a plan, in the order of its axes, and answers with a `Result` whose figures
+are columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from roofline.estimates.generate import Generation, changed_step, of_total, pipeline_group, prompts_span
+from roofline.estimates.serve import Server, rounded_down
+from roofline.estimates.settings import Setup
+from roofline.estimates.span import Span
+from roofline.estimates.step import Estimate, step_estimate
+from roofline.estimates.train import train
+from roofline.model.errors import not_one_of
+from roofline.model.maths import Count, where
+from roofline.model.model import Model
+from roofline.result import Result
+from roofline.work.step import decode, prefill
+
+Coordinates: TypeAlias = Mapping[str, Count]
+"""Numeric axis → its numbers: one, or arrays that broadcast."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A plan of a space: the model and the settings of `Settings`; `asked`: these understood, None in training."""
+
+    model: Model
+    settings: Mapping[str, Any]
+    asked: Setup | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked. `axes`: its numbers; `given`: what those are that need not be given, None of those left out.
+
+    `columns`: what is answered where nothing is said. `longest`: tokens of the longest sequence at a point. `answer`: a
+    plan at a point; `allowed`: whether a plan can be asked that at all. `more`: figures beside those of the result.
+    `options`: settings of its own that are axes too.
+    """
+
+    name: str
+    axes: tuple[str, ...]
+    given: Mapping[str, float | None]
+    columns: tuple[str, ...]
+    longest: Callable[[Coordinates], Count]
+    answer: Callable[[Compiled, Coordinates], Result]
+    allowed: Callable[[Compiled, Coordinates], Any] = lambda plan, point: np.True_
+    more: Mapping[str, tuple[str, Callable[[Any], Any]]] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+
+
+# -- steps ---------------------------------------------------------------------------------------------------------
+def _setup(plan: Compiled) -> Setup:
+    assert plan.asked is not None
+    return plan.asked
+
+
+def _decode(plan: Compiled, point: Coordinates) -> Estimate:
+    step = changed_step(decode(1, 1), point["context"], 1, point["batch"])
+    return step_estimate(_setup(plan), step, within=False)
+
+
+def _prefill(plan: Compiled, point: Coordinates) -> Estimate:
+    step = changed_step(prefill(1, 1), 0, point["input"], point["batch"])
+    return step_estimate(_setup(plan), step, within=False)
+
+
+def step_tpot(e: Estimate) -> Span:
+    """Time per output token of a decode step as a server runs it: the host's seconds and pipeline groups included.
+
+    The TPOT of `generate` whose second token is this step's.
+    """
+    size, layout, (query,) = e.batch_per_replica, e.deployment.layout, e.step.queries
+    total = e.total
+    if layout.pp > 1:
+        total = e.plan.total(changed_step(decode(1, 1), query.cached, 1, pipeline_group(size, layout.pp)))
+    return of_total(total, e.plan, e.engine.host(size)).shaped(e.shape)
+
+
+def step_ttft(e: Estimate) -> Span:
+    """Time to first token of prompts that come together: the TTFT of `generate` where all of them run at once."""
+    size, layout, (query,) = e.batch_per_replica, e.deployment.layout, e.step.queries
+    total = e.total
+    if layout.pp > 1:
+        total = e.plan.total(changed_step(prefill(1, 1), 0, query.new, pipeline_group(size, layout.pp)))
+    return prompts_span(e.asked, size, query.new, total).shaped(e.shape)
+
+
+def _per_chip(e: Estimate) -> Count:
+    return e.tokens_per_second / e.deployment.chips
+
+
+# -- many steps ----------------------------------------------------------------------------------------------------
+def _generate(plan: Compiled, point: Coordinates) -> Generation:
+    return Generation(_setup(plan), point["batch"], point["input"], point["output"])
+
+
+def _server(plan: Compiled, point: Coordinates) -> Server:
+    axes = max(np.ndim(value) for value in point.values())
+    known = rounded_down(point["input"] * point.get("prefix", 0.0))
+    return Server(_setup(plan), point["input"], point["output"], known, axes)
+
+
+def _serve(plan: Compiled, point: Coordinates) -> Result:
+    server = _server(plan, point)
+    if "concurrency" in point:
+        return server.at(point["concurrency"])
+    fastest = server.fastest
+    return server.at_rate(where(point["rate"] <= fastest, point["rate"], fastest / 2), formula=True)
+
+
+def _served(plan: Compiled, point: Coordinates) -> Any:
+    """Whether the server takes the rate."""
+    return np.True_ if "rate" not in point else point["rate"] <= np.asarray(_server(plan, point).fastest)
+
+
+def _train(plan: Compiled, point: Coordinates) -> Result:
+    options: dict[str, Any] = {**plan.settings, **point}
+    result: Result = train(plan.model, **options)
+    return result
+
+
+_STEP = ("time", "time_floor", "time_low", "time_high")
+_RATES = ("bound", "tokens_per_second", "tokens_per_second_per_chip", "memory_total", "fits")
+_CHIPS = {"tokens_per_second_per_chip": ("tokens/s", _per_chip)}
+QUESTIONS: Mapping[str, Question] = {
+    q.name: q
+    for q in (
+        Question(
+            "decode", ("batch", "context"), {"batch": 1}, (*_STEP, "tpot", *_RATES), lambda p: p["context"] + 1,
+            _decode, more={"tpot": ("s", step_tpot), **_CHIPS},
+        ),
+        Question(
+            "prefill", ("batch", "input"), {"batch": 1}, (*_STEP, "ttft", *_RATES), lambda p: p["input"], _prefill,
+            more={"ttft": ("s", step_ttft), **_CHIPS},
+        ),
+        Question(
+            "generate", ("batch", "input", "output"), {"batch": 1},
+            ("ttft", "tpot", "latency", "waves", *_RATES[1:]), lambda p: p["input"] + p["output"] - 1, _generate,
+        ),
+        Question(
+            "serve", ("input", "output", "prefix", "concurrency", "rate"),
+            {"prefix": 0.0, "concurrency": None, "rate": None},
+            ("ttft", "tpot", "latency", "requests_per_second", "in_flight", "capacity", *_RATES[1:]),
+            lambda p: p["input"] + p["output"] - 1, _serve, _served,
+        ),
+        Question(
+            "train", ("batch", "tokens", "micro_batch"), {"micro_batch": None},
+            (*_STEP, "tokens_per_second", "tokens_per_second_per_chip", "mfu", "bubble", "memory_total", "fits"),
+            lambda p: p["tokens"], _train, options=("recompute", "recipe", "optimizer", "schedule", "loss"),
+        ),
+    )
+}  # fmt: skip
+"""The questions by name."""
+
+
+def question_named(name: str) -> Question:
+    """A question by its name. Raises InputError for a name that none has."""
+    if name not in QUESTIONS:
+        raise not_one_of("phase", name, QUESTIONS)
+    return QUESTIONS[name]

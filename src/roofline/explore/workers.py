@@ -1,0 +1,68 @@
+"""The same task for numbered pieces, one after the other here or on the workers of a Dask cluster; in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, TypeVar
+
+from roofline.model.errors import InputError
+
+Done = TypeVar("Done")
+AHEAD = 3
+"""Pieces for each worker that are under way at once: what is done waits in memory for its turn."""
+RETRIES = 5
+"""Times that a piece is begun again where its worker is lost."""
+
+
+def each_in_order(task: Callable[[int], Done], numbers: Iterable[int], cluster: Any = None) -> Iterator[Done]:
+    """`task(number)` for each of the numbers, in their order.
+
+    `cluster`: None for this process, `local` for workers on this machine, the address of a Dask scheduler, or what a
+    Dask client takes. A worker that is lost loses nothing: its pieces are worked out by others. Raises InputError
+    where Dask is not installed or the scheduler does not answer.
+    """
+    if cluster is None:
+        return map(task, numbers)
+    return _on_workers(task, numbers, cluster)
+
+
+def _on_workers(task: Callable[[int], Done], numbers: Iterable[int], cluster: Any) -> Iterator[Done]:
+    with _client(cluster) as client:
+        shared = client.scatter(task, broadcast=True, hash=False)
+        waiting: deque[Any] = deque()
+        limit = AHEAD * max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
+        for number in numbers:
+            waiting.append(client.submit(_call, shared, number, pure=False, retries=RETRIES))
+            if len(waiting) >= limit:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _call(task: Callable[[int], Done], number: int) -> Done:
+    return task(number)
+
+
+@contextmanager
+def _client(cluster: Any) -> Iterator[Any]:
+    """A client of the cluster; of `local` with workers of its own, one for each core."""
+    try:
+        dask: Any = import_module("distributed")
+    except ImportError:
+        raise InputError("cluster", cluster, "Dask beside this package: pip install 'roofline[cluster]'") from None
+    own = None
+    try:
+        if cluster == "local":
+            own = dask.LocalCluster(threads_per_worker=1, dashboard_address=None, silence_logs=40)
+        with dask.Client(own or cluster, timeout=10) as client:
+            yield client
+    except (OSError, TimeoutError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("cluster", cluster, "local, or the address of a Dask scheduler that answers") from None
+    finally:
+        if own is not None:
+            own.close()
