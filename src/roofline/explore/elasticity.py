@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -199,7 +200,7 @@ def chip_rates(q: Question) -> Iterator[tuple[str, Callable[[float], Question]]]
 def _hardware(q: Question, name: str, figure: Callable[[Question], float]) -> Iterator[Elasticity]:
     known = []
     for knob, turned in chip_rates(q):
-        value, error = slope(lambda x, turned=turned: log(figure(turned(np.exp(x)))))
+        value, error = slope(partial(_logarithm, figure, turned))
         known.append(Elasticity(knob, "hardware", value, np.exp(-STEP), np.exp(STEP), error, "difference"))
     yield from known
     if q.sizing.rate is None:
@@ -209,6 +210,11 @@ def _hardware(q: Question, name: str, figure: Callable[[Question], float]) -> It
             yield Elasticity("fixed seconds", "hardware", left, 1.0, 1.0, error, "homogeneous")
     if METRICS[name] == "USD":
         yield Elasticity("price", "hardware", 1.0, 1.0, 1.0, 0.0, "closed form")
+
+
+def _logarithm(figure: Callable[[Question], float], turned: Callable[[float], Question], x: float) -> float:
+    """ln of a figure where the logarithm of a rate is moved by x."""
+    return log(figure(turned(float(np.exp(x)))))
 
 
 def slope(y: Callable[[float], float]) -> tuple[float, float]:
