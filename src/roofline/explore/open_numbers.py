@@ -13,6 +13,8 @@ from roofline.model.errors import InputError
 
 WIDER, NARROWER = 2.0**12, 2.0**-12
 """How far from the chip's own figures others are looked at."""
+LONGEST_ANSWER = 2**18
+"""Tokens of an answer that are looked at: each of them is a step."""
 SLOWEST = 2.0**-10
 """The lowest rate that is looked at, of what the server takes."""
 
@@ -76,7 +78,10 @@ def _of_work(name: str, q: Question) -> OpenNumber:
             return OpenNumber(name, "tokens", 1, max(1, last), lambda n: q.sized(input=n), True, model)
         case _:
             last = longest - s.input + 1
-            return OpenNumber(name, "tokens", 1, max(1, last), lambda n: q.sized(output=n), True, model)
+            ends = model if last <= LONGEST_ANSWER else ""
+            return OpenNumber(
+                name, "tokens", 1, max(1, min(last, LONGEST_ANSWER)), lambda n: q.sized(output=n), True, ends
+            )
 
 
 def _of_chip(name: str, q: Question) -> OpenNumber:
