@@ -41,6 +41,7 @@ RESULTS = {
     "explore.search": "Search",
     "explore.solution": "Solution",
     "explore.elasticity": "Sensitivity",
+    "explore.codesign": "Codesign",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
     "DiagramPlot SimulationPlot StepMemoryPlot",
     "show.report.write": "Finished",
