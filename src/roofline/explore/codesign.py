@@ -73,11 +73,13 @@ class Process(Figured):
 
     def __post_init__(self) -> None:
         for f in fields(self):
-            numbers(f"process {f.name}", getattr(self, f.name), 0.0, np.inf, "a number, zero or more")
+            above = f.name in ("reticle", "diameter", "clustering")
+            expected = f"a number{' above 0' if above else ', zero or more'}"
+            numbers(f"process {f.name}", getattr(self, f.name), 0.0, np.inf, expected, above)
 
     def yielded(self, area: float) -> float:
         """The share of dies that work: (1 + A·D/α)^−α, A in cm²."""
-        return (1 + area / 100 * self.defects / self.clustering) ** -self.clustering
+        return float((1 + area / 100 * self.defects / self.clustering) ** -self.clustering)
 
     def dies(self, area: float) -> float:
         """Dies of a wafer: π·(d/2)²/A − π·d/√(2A) (de Vries 2005)."""
@@ -218,13 +220,8 @@ def codesign(
             out["F"] = [value, getattr(d, against)] if fits else [1e30, 1e30]
             out["G"] = [d.area - made_by.reticle, min(d.power - within.power, 1e30), 0.0 if fits or not ok else 1.0]
 
-    minimize(
-        Chips(),
-        NSGA2(pop_size=POPULATION),
-        ("n_gen", count("generations", generations, 1)),
-        seed=count("seed", seed),
-        verbose=False,
-    )
+    ends = ("n_gen", count("generations", generations, 1))
+    minimize(Chips(), NSGA2(pop_size=POPULATION), ends, seed=count("seed", seed), verbose=False)
     front = front_of([d for d in known.values() if np.isfinite(d.value)], against)
     if not front:
         raise InputError("bounds", str(within), "some in which a chip holds what is asked for")
