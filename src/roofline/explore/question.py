@@ -77,7 +77,8 @@ class Sizing:
         if extra:
             raise InputError(extra[0], getattr(self, extra[0]), f"nothing: {kind} has {', '.join(SIZES[kind])}")
         if kind == "serve" and len(given & {"concurrency", "rate"}) == 2:
-            raise InputError("concurrency", self.concurrency, "either a concurrency or a rate")
+            both = (self.concurrency or "open", self.rate or "open")
+            raise InputError("concurrency and rate", both, "one of them alone")
         return kind
 
 
