@@ -16,7 +16,7 @@ import numpy as np
 from roofline.estimates.settings import Deployed, Setup
 from roofline.explore.asking import question_of
 from roofline.explore.elasticity import USUAL
-from roofline.explore.question import Question
+from roofline.explore.open_question import OpenQuestion
 from roofline.explore.requirements import METRICS, all_in_memory, figure_of
 from roofline.frozen import frozen
 from roofline.machine.chip import Chip
@@ -228,7 +228,7 @@ def codesign(
     return Codesign(q.asked, name, against, seed, len(known), made_by, front)
 
 
-def drawing_board(model: Any, of: str | None, against: str, settings: Any) -> tuple[Question, str]:
+def drawing_board(model: Any, of: str | None, against: str, settings: Any) -> tuple[OpenQuestion, str]:
     """The question that every chip is asked, and its figure."""
     q = question_of(model_of(model), "", (), False, settings)
     name = USUAL[q.subject] if of is None else of
@@ -247,7 +247,7 @@ def designed(x: Sequence[float] | Any, process: Process) -> Design:
     return Design(peak, max(1, round(stacks)), cache, link, process)
 
 
-def worked_out(q: Question, of: str, design: Design) -> Design:
+def worked_out(q: OpenQuestion, of: str, design: Design) -> Design:
     """The design with its figure; infinite where what is asked for is not in memory at once."""
     base, cluster = q.asked.deployment.chip, q.asked.deployment.cluster
     first, *others = cluster.levels
