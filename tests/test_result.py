@@ -16,6 +16,8 @@ import roofline as rl
 from roofline import schema
 from roofline.accuracy.accuracy import SAMPLE, accuracy
 from roofline.compat.model_info import RULES, account
+from roofline.estimates.settings import setup
+from roofline.explore.codesign import Codesign, Design, Process
 from roofline.explore.training_breakdown import breakdown
 from roofline.explore.training_bytes import module_bytes
 from roofline.machine.calibrate import Calibration, Case, MeasuredMachine, Measurement, Measurements, fit_laws
@@ -96,6 +98,12 @@ ONE: dict[str, Callable[[], Any]] = {
         rl.search(QWEN, rl.Demand(64, 8), rl.Limits(ttft=1.0), on=ON, chips=2).front
     ),
     "search": lambda: rl.search(QWEN, rl.Demand(64, 8), rl.Limits(tpot=1.0), on=ON, chips=2),
+    "solve": lambda: rl.solve(QWEN, find="batch", where="tpot <= 9ms and fits", on=ON, input=64, output=8),
+    "no solution": lambda: rl.solve(QWEN, find="bandwidth", where="time <= 1us", on=ON, context=64),
+    "sensitivity": lambda: rl.sensitivity(QWEN, on=ON, batch=2, input=64, output=8, map=True),
+    "codesign": lambda: Codesign(
+        setup(rl.load(QWEN), on=ON), "tpot", "usd", 1, 1, Process(), (Design(1e14, 2, 2.0**25, 1e11, Process(), 0.01),)
+    ),
     "report": lambda: rl.report(GPT2, on=ON, input=64, output_tokens=8),
     **{f"picture of {kind}": lambda kind=kind: rl.plot(GPT2, on=ON, kind=kind, context=64) for kind in KINDS},
     "picture of bars": lambda: BarsPlot(

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from roofline.estimates.train import TrainingEstimate as TrainingEstimate
     from roofline.estimates.train import train as train
     from roofline.explore.break_even import Owned as Owned
+    from roofline.explore.codesign import Bounds as Bounds
+    from roofline.explore.codesign import Codesign as Codesign
+    from roofline.explore.codesign import Process as Process
+    from roofline.explore.codesign import codesign as codesign
     from roofline.explore.demand import Demand as Demand
     from roofline.explore.demand import Limits as Limits
     from roofline.explore.difference import Difference as Difference
@@ -135,6 +139,7 @@ _PLACES = {
     "explore.search": "Search search",
     "explore.training_search": "TrainingSearch search_training",
     "explore.break_even": "Owned",
+    "explore.codesign": "Bounds Codesign Process codesign",
     "explore.elasticity": "Sensitivity sensitivity",
     "explore.solution": "Solution",
     "explore.solve": "solve",

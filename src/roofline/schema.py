@@ -42,6 +42,7 @@ RESULTS = {
     "explore.training_search": "TrainingSearch",
     "explore.solution": "Solution",
     "explore.elasticity": "Sensitivity",
+    "explore.codesign": "Codesign",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
     "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot RowsPlot",
     "explore.swept": "Sweep",

@@ -13,7 +13,7 @@ import roofline as rl
 from roofline.cli.main import main
 from roofline.estimates.settings import setup
 from roofline.explore.elasticity import chip_rates, ideal_elasticities, slope
-from roofline.explore.question import Question, Sizing
+from roofline.explore.open_question import OpenQuestion, Sizing
 from roofline.explore.sensitivity import OperatingPoint, answers
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
@@ -51,9 +51,9 @@ def test_differences_are_the_closed_form(model: rl.Model, layout: str, sizes: di
 def test_what_all_rates_leave_is_fixed() -> None:
     """All rates together by λ: d ln T / d ln λ = −(1 − fixed share), in one difference instead of four."""
     s = rl.sensitivity(LLAMA, batch=1, input=300, output=10, layout="tp=2", **ON)
-    q = Question("generate", setup(LLAMA, layout="tp=2", **ON), Sizing(batch=1, input=300, output=10))
+    q = OpenQuestion("generate", setup(LLAMA, layout="tp=2", **ON), Sizing(batch=1, input=300, output=10))
 
-    def everything(factor: float) -> Question:
+    def everything(factor: float) -> OpenQuestion:
         turned = q
         for knob in range(4):
             turned = list(chip_rates(turned))[knob][1](factor)
@@ -143,6 +143,6 @@ def test_errors_and_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_chip_that_is_turned_keeps_its_name() -> None:
-    q = Question("decode", setup(LLAMA, **ON), Sizing(batch=1, context=5))
+    q = OpenQuestion("decode", setup(LLAMA, **ON), Sizing(batch=1, context=5))
     chip = q.asked.deployment.chip
     assert q.on(replace(chip, bandwidth=1e12)).asked.deployment.chip.like == "h100-sxm"

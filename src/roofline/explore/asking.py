@@ -10,7 +10,7 @@ import numpy as np
 from roofline.estimates.deployment import deploy, is_several
 from roofline.estimates.settings import Setup, setup
 from roofline.explore.open_numbers import HARDWARE
-from roofline.explore.question import ALL_SIZES, Question, Sizing
+from roofline.explore.open_question import ALL_SIZES, OpenQuestion, Sizing
 from roofline.explore.requirements import Requirement
 from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
@@ -23,7 +23,7 @@ SIDES = ("on", "layout", "precision", "engine", "law")
 
 def question_of(
     model: Any, find: str, requirements: tuple[Requirement, ...], strict: bool, settings: Mapping[str, Any]
-) -> Question:
+) -> OpenQuestion:
     """The question of settings and numbers. Raises InputError for what is unknown, missing or does not go together."""
     sizes = {name: settings[name] for name in (*ALL_SIZES, "prefix", "formula") if settings.get(name) is not None}
     sizing = Sizing(**sizes)
@@ -39,7 +39,7 @@ def question_of(
         if unknown is not None:
             raise not_one_of("setting", unknown, (*SIDES, *ALL_SIZES, "prefix", "formula"))
         asked = setup(model, **others)
-        return Question(subject, asked, sizing, requirements, others["on"], strict, others)
+        return OpenQuestion(subject, asked, sizing, requirements, others["on"], strict, others)
     on, layout = others.pop("on"), others.pop("layout", None)
     if layout is None and is_several(on):
         raise InputError("layout", None, "degrees such as `tp=2,dp=4,zero=1`: of training they are not chosen")
@@ -49,12 +49,12 @@ def question_of(
     deployment = deploy(on, layout)
     if find in HARDWARE and deploy(deployment.chip, layout).cluster.levels != deployment.cluster.levels:
         raise InputError("on", deployment.cluster.name, "a chip and a layout")
-    return Question(
+    return OpenQuestion(
         subject, Setup(model, deployment, formats, engine, law), sizing, requirements, on, strict, others
     )  # fmt: skip
 
 
-def other_side(q: Question, against: object) -> Question:
+def other_side(q: OpenQuestion, against: object) -> OpenQuestion:
     """The question of the other side."""
     changes = side_named(against)
     if q.subject == "train":

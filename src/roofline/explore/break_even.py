@@ -8,7 +8,7 @@ from math import inf
 from roofline.estimates.cost import Tariff, tariff
 from roofline.explore.asking import other_side, side_text
 from roofline.explore.ends import TOLERANCE
-from roofline.explore.question import Question
+from roofline.explore.open_question import OpenQuestion
 from roofline.explore.requirements import all_in_memory, usd_per_million
 from roofline.explore.solution import Met, Solution
 from roofline.model.checks import numbers
@@ -86,7 +86,7 @@ def owned_named(text: object) -> Owned | None:
     return Owned(capital, years, kwh, 1.0 if pue is None else pue, power, idle)
 
 
-def break_even(q: Question, find: str, against: object, utilisation: float | None) -> Solution:
+def break_even(q: OpenQuestion, find: str, against: object, utilisation: float | None) -> Solution:
     """The price of a chip hour, or the utilisation, at which costs are equal or a limit of them is reached.
 
     Against other settings: price = their USD per token / ours at 1 USD an hour; utilisation = ours / theirs, how busy
@@ -124,7 +124,7 @@ def break_even(q: Question, find: str, against: object, utilisation: float | Non
     return _solution(q, (find, extreme, side_text(against)), None if why else value, beyond, row, why)
 
 
-def _owning(q: Question, find: str, own: Owned, words: tuple[str, float | None]) -> Solution:
+def _owning(q: OpenQuestion, find: str, own: Owned, words: tuple[str, float | None]) -> Solution:
     against, utilisation = words
     drawn = tariff(q.asked.deployment.chip)
     if q.requirements:
@@ -157,7 +157,7 @@ def _owning(q: Question, find: str, own: Owned, words: tuple[str, float | None])
 
 
 def _solution(
-    q: Question, words: tuple[str, str, str], value: float | None, beyond: float, row: Met, why: str
+    q: OpenQuestion, words: tuple[str, str, str], value: float | None, beyond: float, row: Met, why: str
 ) -> Solution:
     find, extreme, against = words
     owning = row.metric == "usd_per_hour"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -18,7 +19,7 @@ import numpy as np
 from roofline.estimates.settings import Deployed, Setup
 from roofline.estimates.step import Estimate
 from roofline.explore.asking import question_of
-from roofline.explore.question import SIZES, Question
+from roofline.explore.open_question import SIZES, OpenQuestion
 from roofline.explore.requirements import METRICS, figure_of
 from roofline.explore.sensitivity import OperatingPoint, knobs
 from roofline.explore.sweep import map_decode
@@ -163,7 +164,7 @@ def sensitivity(model: Any, *, of: str | None = None, map: bool = False, **setti
     if METRICS.get(name) not in DEGREE:
         raise not_one_of("of", name, (m for m, unit in METRICS.items() if unit))
 
-    def figure(other: Question) -> float:
+    def figure(other: OpenQuestion) -> float:
         return float(np.asarray(figure_of(other.answer, name, False)))
 
     value = figure(q)
@@ -176,7 +177,7 @@ def sensitivity(model: Any, *, of: str | None = None, map: bool = False, **setti
 
 
 # -- hardware ------------------------------------------------------------------------------------------------------
-def chip_rates(q: Question) -> Iterator[tuple[str, Callable[[float], Question]]]:
+def chip_rates(q: OpenQuestion) -> Iterator[tuple[str, Callable[[float], OpenQuestion]]]:
     """The rates of a chip and its links, each a factor turned into the question with it."""
     chip, cluster = q.asked.deployment.chip, q.asked.deployment.cluster
 
@@ -196,14 +197,10 @@ def chip_rates(q: Question) -> Iterator[tuple[str, Callable[[float], Question]]]
         )
 
 
-def _hardware(q: Question, name: str, figure: Callable[[Question], float]) -> Iterator[Elasticity]:
+def _hardware(q: OpenQuestion, name: str, figure: Callable[[OpenQuestion], float]) -> Iterator[Elasticity]:
     known = []
     for knob, turned in chip_rates(q):
-
-        def at(x: float, turned: Callable[[float], Question] = turned) -> float:
-            return log(figure(turned(np.exp(x))))
-
-        value, error = slope(at)
+        value, error = slope(partial(_logarithm, figure, turned))
         known.append(Elasticity(knob, "hardware", value, np.exp(-STEP), np.exp(STEP), error, "difference"))
     yield from known
     if q.sizing.rate is None:
@@ -213,6 +210,11 @@ def _hardware(q: Question, name: str, figure: Callable[[Question], float]) -> It
             yield Elasticity("fixed seconds", "hardware", left, 1.0, 1.0, error, "homogeneous")
     if METRICS[name] == "USD":
         yield Elasticity("price", "hardware", 1.0, 1.0, 1.0, 0.0, "closed form")
+
+
+def _logarithm(figure: Callable[[OpenQuestion], float], turned: Callable[[float], OpenQuestion], x: float) -> float:
+    """ln of a figure where the logarithm of a rate is moved by x."""
+    return log(figure(turned(float(np.exp(x)))))
 
 
 def slope(y: Callable[[float], float]) -> tuple[float, float]:
@@ -243,7 +245,7 @@ def ideal_elasticities(e: Estimate) -> dict[str, float]:
 
 
 # -- work and model ------------------------------------------------------------------------------------------------
-def _work(q: Question, figure: Callable[[Question], float]) -> Iterator[Elasticity]:
+def _work(q: OpenQuestion, figure: Callable[[OpenQuestion], float]) -> Iterator[Elasticity]:
     for name in SIZES[q.subject]:
         now = getattr(q.sizing, name)
         now = 1 if now is None and name == "batch" else now
@@ -264,13 +266,13 @@ def _work(q: Question, figure: Callable[[Question], float]) -> Iterator[Elastici
             yield Elasticity(name, "work", value, low / now, high / now, 0.0, "between")
 
 
-def _unit(q: Question, name: str) -> int:
+def _unit(q: OpenQuestion, name: str) -> int:
     """What a number of training is a multiple of."""
     degrees = q.asked.layout
     return int(degrees.dp) * int(q.others.get("micro_batch") or 1) if name == "batch" else 2 * int(degrees.cp)
 
 
-def _model(q: Question, figure: Callable[[Question], float]) -> Iterator[Elasticity]:
+def _model(q: OpenQuestion, figure: Callable[[OpenQuestion], float]) -> Iterator[Elasticity]:
     """The knobs of the architecture that `knobs` of a step has, turned there and asked of this figure."""
     point = OperatingPoint(q.asked, 1, 1)
     now = figure(q)
@@ -290,7 +292,7 @@ def _model(q: Question, figure: Callable[[Question], float]) -> Iterator[Elastic
 
 
 # -- regimes -------------------------------------------------------------------------------------------------------
-def _steps(q: Question) -> Iterator[tuple[str, Estimate]]:
+def _steps(q: OpenQuestion) -> Iterator[tuple[str, Estimate]]:
     """The steps that an estimate is made of: itself, those in the middle of a batch, a server's decode."""
     answer = q.answer
     match q.subject:
@@ -313,7 +315,7 @@ def regime(phase: str, e: Estimate) -> Regime:
     return Regime(phase, str(e.bound), ops)
 
 
-def regime_map(q: Question) -> RegimeMap:
+def regime_map(q: OpenQuestion) -> RegimeMap:
     """What limits decodes of a model in a place, over batch and context. Raises InputError of training."""
     if q.subject == "train":
         raise InputError("map", True, "inference: it is of decode steps")

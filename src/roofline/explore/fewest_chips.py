@@ -10,7 +10,7 @@ import numpy as np
 
 from roofline.estimates.deployment import Machine, is_several
 from roofline.estimates.settings import setup
-from roofline.explore.question import Question, figures_of
+from roofline.explore.open_question import OpenQuestion, figures_of
 from roofline.explore.requirements import all_in_memory
 from roofline.explore.serving_layouts import serving_layouts
 from roofline.explore.solution import Solution, binding_of, met
@@ -32,7 +32,7 @@ class Candidate:
     use: float
 
 
-def fewest_chips(q: Question, on: Machine, most: int) -> Solution:
+def fewest_chips(q: OpenQuestion, on: Machine, most: int) -> Solution:
     """The fewest chips, over the layouts of `serving_layouts` and replicas of those without expert parallelism.
 
     Of layouts of as many chips the one that uses least of the limits. `beyond` is the best of those of fewer chips.
@@ -67,7 +67,7 @@ def fewest_chips(q: Question, on: Machine, most: int) -> Solution:
     )  # fmt: skip
 
 
-def _layouts(q: Question, on: Machine, room: int) -> tuple[Layout, ...]:
+def _layouts(q: OpenQuestion, on: Machine, room: int) -> tuple[Layout, ...]:
     def holds(layout: Layout) -> bool:
         s = q.sizing
         tokens = s.context + 1 if s.context is not None else s.input + (s.output or 0)
@@ -76,7 +76,7 @@ def _layouts(q: Question, on: Machine, room: int) -> tuple[Layout, ...]:
     return serving_layouts(q.model, on, room, holds)
 
 
-def _looked(q: Question, on: Machine, room: int) -> tuple[Candidate, ...]:
+def _looked(q: OpenQuestion, on: Machine, room: int) -> tuple[Candidate, ...]:
     """Every layout alone, those of the fewest chips first, then as many replicas as there is need and room for.
 
     Replicas are tried four numbers to a doubling, then to the exact number, up to as many chips as are known to do.
@@ -113,7 +113,7 @@ def _between(fails: int, does: int, holds: Callable[[Layout], bool], layout: Lay
         fails, does = (fails, middle) if holds(replace(layout, dp=middle)) else (middle, does)
 
 
-def _use(q: Question) -> float:
+def _use(q: OpenQuestion) -> float:
     """How much of all limits a layout uses; infinite where it gives no answer."""
     try:
         pairs = zip(q.requirements, figures_of(q, None), strict=True)
@@ -122,5 +122,5 @@ def _use(q: Question) -> float:
         return float("inf")
 
 
-def _under(q: Question, on: Machine, layout: Layout) -> Question:
+def _under(q: OpenQuestion, on: Machine, layout: Layout) -> OpenQuestion:
     return q.under(setup(q.model, **{**q.others, "on": on, "layout": layout}))

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from roofline.explore.question import LARGEST_BATCH, LONGEST_UNLIMITED, Question
+from roofline.explore.open_question import LARGEST_BATCH, LONGEST_UNLIMITED, OpenQuestion
 from roofline.frozen import frozen
 from roofline.model.errors import InputError
 
 WIDER, NARROWER = 2.0**12, 2.0**-12
 """How far from the chip's own figures others are looked at."""
+LONGEST_ANSWER = 2**18
+"""Tokens of an answer that are looked at: each of them is a step."""
 SLOWEST = 2.0**-10
 """The lowest rate that is looked at, of what the server takes."""
 
@@ -29,7 +31,7 @@ class OpenNumber:
     unit: str
     low: float
     high: float
-    at: Callable[[Any], Question]
+    at: Callable[[Any], OpenQuestion]
     whole: bool = False
     ends: str = ""
     step: int = 1
@@ -42,12 +44,12 @@ HARDWARE = ("bandwidth", "peak", "memory", "link")
 """Figures of a chip like the one given, of which the least is looked for."""
 
 
-def number_named(name: str, q: Question) -> OpenNumber:
+def number_named(name: str, q: OpenQuestion) -> OpenNumber:
     """The number of that name, of a question. Raises InputError where the question has none."""
     return _of_work(name, q) if name in WORK else _of_chip(name, q)
 
 
-def _of_work(name: str, q: Question) -> OpenNumber:
+def _of_work(name: str, q: OpenQuestion) -> OpenNumber:
     longest = LONGEST_UNLIMITED if q.model.context is None else q.model.context
     model = "" if q.model.context is None else "the context of the model"
     s = q.sizing
@@ -76,21 +78,24 @@ def _of_work(name: str, q: Question) -> OpenNumber:
             return OpenNumber(name, "tokens", 1, max(1, last), lambda n: q.sized(input=n), True, model)
         case _:
             last = longest - s.input + 1
-            return OpenNumber(name, "tokens", 1, max(1, last), lambda n: q.sized(output=n), True, model)
+            ends = model if last <= LONGEST_ANSWER else ""
+            return OpenNumber(
+                name, "tokens", 1, max(1, min(last, LONGEST_ANSWER)), lambda n: q.sized(output=n), True, ends
+            )
 
 
-def _of_chip(name: str, q: Question) -> OpenNumber:
+def _of_chip(name: str, q: OpenQuestion) -> OpenNumber:
     chip, cluster = q.asked.deployment.chip, q.asked.deployment.cluster
 
-    def peaked(value: float) -> Question:
+    def peaked(value: float) -> OpenQuestion:
         factor = value / chip.peak(chip.main_format)
         return q.on(replace(chip, peaks=frozen({f: factor * v for f, v in chip.peaks.items()})))
 
-    def linked(value: float) -> Question:
+    def linked(value: float) -> OpenQuestion:
         first, *others = cluster.levels
         return q.joined(replace(cluster, levels=(replace(first, bandwidth=value), *others)))
 
-    def held_by(value: float) -> Question:
+    def held_by(value: float) -> OpenQuestion:
         return q.on(replace(chip, capacity=value, nominal_capacity=None))
 
     if name == "link" and q.asked.deployment.chips == 1:

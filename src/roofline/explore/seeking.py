@@ -12,20 +12,20 @@ import numpy as np
 from roofline.distinct import Array
 from roofline.explore.ends import real_end, whole_end
 from roofline.explore.open_numbers import OpenNumber, number_named
-from roofline.explore.question import Question, figures_of
+from roofline.explore.open_question import OpenQuestion, figures_of
 from roofline.explore.requirements import Requirement, all_in_memory
 from roofline.explore.solution import Met, Solution, binding_of, met
 from roofline.model.errors import InputError
 from roofline.units import counted
 
 
-def all_used(q: Question, other: Question | None) -> Array:
+def all_used(q: OpenQuestion, other: OpenQuestion | None) -> Array:
     """How much of all limits is used, the most of them."""
     pairs = zip(q.requirements, figures_of(q, other), strict=True)
     return reduce(np.maximum, [r.use(*figures) for r, figures in pairs])
 
 
-def searched(q: Question, other: Question | None, knob: OpenNumber, extreme: str, against: str) -> Solution:
+def searched(q: OpenQuestion, other: OpenQuestion | None, knob: OpenNumber, extreme: str, against: str) -> Solution:
     """The greatest or least value at which all holds; the `other` side is asked at the same value."""
     greatest = extreme == "greatest"
     apart = None if other is None else number_named(knob.name, other)
@@ -79,7 +79,7 @@ def _as(knob: OpenNumber, value: float) -> float | int:
     return int(value) if knob.whole else float(value)
 
 
-def _rows(knob: OpenNumber, other: Question | None, value: float, beyond: float | None) -> tuple[Met, ...]:
+def _rows(knob: OpenNumber, other: OpenQuestion | None, value: float, beyond: float | None) -> tuple[Met, ...]:
     """The requirements worked out again, each value alone."""
     apart = None if other is None else number_named(knob.name, other)
 

@@ -9,7 +9,7 @@ from roofline.explore.asking import other_side, question_of, side_text
 from roofline.explore.break_even import break_even
 from roofline.explore.fewest_chips import MOST_CHIPS, fewest_chips
 from roofline.explore.open_numbers import HARDWARE, WORK, number_named
-from roofline.explore.question import ALL_SIZES
+from roofline.explore.open_question import ALL_SIZES
 from roofline.explore.requirements import AGAINST, Requirement, requirements_named
 from roofline.explore.seeking import searched
 from roofline.explore.solution import Solution

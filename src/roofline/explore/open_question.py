@@ -77,7 +77,8 @@ class Sizing:
         if extra:
             raise InputError(extra[0], getattr(self, extra[0]), f"nothing: {kind} has {', '.join(SIZES[kind])}")
         if kind == "serve" and len(given & {"concurrency", "rate"}) == 2:
-            raise InputError("concurrency", self.concurrency, "either a concurrency or a rate")
+            both = (self.concurrency or "open", self.rate or "open")
+            raise InputError("concurrency and rate", both, "one of them alone")
         return kind
 
 
@@ -95,7 +96,7 @@ def _subject(given: set[str]) -> Subject:
 
 
 @dataclass(frozen=True)
-class Question:
+class OpenQuestion:
     """An estimate of `subject` with its settings understood, its numbers, and what must be kept.
 
     `machine`: where training is told to run; `others`: its options. `strict`: times count at the far end of their
@@ -120,15 +121,15 @@ class Question:
         """Whole numbers that are worked out together."""
         return FOLLOWED if self.subject == "serve" and not self.sizing.formula else BLOCK
 
-    def sized(self, **numbers: Any) -> Question:
+    def sized(self, **numbers: Any) -> OpenQuestion:
         """The same with other numbers."""
         return replace(self, sizing=replace(self.sizing, **numbers))
 
-    def under(self, asked: Setup) -> Question:
+    def under(self, asked: Setup) -> OpenQuestion:
         """The same in another place."""
         return replace(self, asked=asked)
 
-    def on(self, chip: Chip) -> Question:
+    def on(self, chip: Chip) -> OpenQuestion:
         """The same on another chip, like the one given."""
         other = replace(chip, like=chip.like or chip.id, aliases=())
         asked = self._where(chip=other)
@@ -138,11 +139,11 @@ class Question:
             asked = replace(asked, engine=how.on(other))  # its defaults may hang on the chip's memory
         return replace(self.under(asked), machine=other)
 
-    def joined(self, cluster: Cluster) -> Question:
+    def joined(self, cluster: Cluster) -> OpenQuestion:
         """The same with other links between the chips."""
         return replace(self.under(self._where(cluster=cluster)), machine=cluster)
 
-    def priced(self, usd_per_hour: float) -> Question:
+    def priced(self, usd_per_hour: float) -> OpenQuestion:
         """The same at another price of a chip hour."""
         return self.under(self._where(chip=replace(self.asked.deployment.chip, price=Price(usd_per_hour))))
 
@@ -185,7 +186,7 @@ class Question:
         )  # fmt: skip
 
 
-def figures_of(question: Question, against: Question | None) -> tuple[tuple[Any, Any], ...]:
+def figures_of(question: OpenQuestion, against: OpenQuestion | None) -> tuple[tuple[Any, Any], ...]:
     """Of each requirement the figure and its limit."""
     answer, rows = question.answer, []
     other = None if against is None else against.answer

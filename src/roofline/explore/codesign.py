@@ -1,0 +1,267 @@
+"""Co-design: hypothetical chips under a model of area, power and price, and the front of those that are best.
+
+A chip is its peak, its stacks of memory, its last-level cache and its link. The models are one line each; their
+constants are a `Process`, whose defaults are public figures or what these leave of one chip's, all of them rough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from math import pi, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+
+from roofline.estimates.settings import Deployed, Setup
+from roofline.explore.asking import question_of
+from roofline.explore.elasticity import USUAL
+from roofline.explore.open_question import OpenQuestion
+from roofline.explore.requirements import METRICS, all_in_memory, figure_of
+from roofline.frozen import frozen
+from roofline.machine.chip import Chip
+from roofline.model.checks import count, numbers
+from roofline.model.errors import InputError, not_one_of
+from roofline.model.load import model_of
+from roofline.result import Figured, Units
+
+TERA, GIGA, MIB, GIB = 1e12, 1e9, 2.0**20, 2.0**30
+POPULATION, GENERATIONS = 32, 40
+PER_LINK = 25e9
+"""Bytes/s in one direction of an NVLink 4 link (NVIDIA H100 whitepaper: 18 links, 900 GB/s in both)."""
+
+
+@dataclass(frozen=True)
+class Process(Figured):
+    """Constants of area (mm²), power and price, those of a 5 nm class die with HBM3 where not given.
+
+    `reticle`: 26 × 33 mm. `cache_mm2` a MiB: bit cells of 0.125 µm² of which 0.602 is array; `stack_mm2`: PHY 10.45 and
+    controller 5.62; `link_mm2` for each 25 GB/s: 0.965 and 0.88 (all of LLMCompass's cost model, arXiv:2312.03134,
+    controllers at the 98.3 M transistors a mm² of GH100). `peak_mm2` a TFLOP/s of bf16: what GH100's 814 mm² (NVIDIA
+    H100 whitepaper) leave after 50 MiB, 6 stacks' and 18 links' worth, over 989.4. `stack_bandwidth`, `stack_bytes`: a
+    fifth of H100 SXM's. `stack_joules` a byte: 3.9 pJ a bit (O'Connor et al., MICRO 2017); `idle` watts: H100's in the
+    catalog; `peak_joules` a FLOP: what its 700 W leave. `wafer` USD of 300 mm (CSET, AI Chips, 2020, 5 nm); `defects` a
+    cm² and `clustering`: of the negative binomial yield (Stapper 1983), assumed; `memory_usd` a GB (LLMCompass, spot
+    price of 2023); `rest_usd`: of package and board, assumed.
+    """
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(
+        (
+            "reticle", "peak_mm2", "cache_mm2", "stack_mm2", "link_mm2", "stack_bandwidth", "stack_bytes",
+            "peak_joules", "stack_joules", "idle", "wafer", "diameter", "defects", "clustering", "memory_usd",
+            "rest_usd",
+        ),
+        "",
+    )  # fmt: skip
+
+    reticle: float = 858.0
+    peak_mm2: float = 0.6036
+    cache_mm2: float = 1.742
+    stack_mm2: float = 16.07
+    link_mm2: float = 1.846
+    stack_bandwidth: float = 670e9
+    stack_bytes: float = 16 * GIB
+    peak_joules: float = 0.531e-12
+    stack_joules: float = 31.2e-12
+    idle: float = 70.0
+    wafer: float = 16988.0
+    diameter: float = 300.0
+    defects: float = 0.1
+    clustering: float = 3.0
+    memory_usd: float = 7.0
+    rest_usd: float = 1000.0
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            above = f.name in ("reticle", "diameter", "clustering")
+            expected = f"a number{' above 0' if above else ', zero or more'}"
+            numbers(f"process {f.name}", getattr(self, f.name), 0.0, np.inf, expected, above)
+
+    def yielded(self, area: float) -> float:
+        """The share of dies that work: (1 + A·D/α)^−α, A in cm²."""
+        return float((1 + area / 100 * self.defects / self.clustering) ** -self.clustering)
+
+    def dies(self, area: float) -> float:
+        """Dies of a wafer: π·(d/2)²/A − π·d/√(2A) (de Vries 2005)."""
+        return pi * (self.diameter / 2) ** 2 / area - pi * self.diameter / sqrt(2 * area)
+
+
+@dataclass(frozen=True)
+class Design(Figured):
+    """A chip that may be: `peak` FLOP/s of bf16, `stacks` of memory, `cache` bytes, `link` bytes/s; and what it is.
+
+    `area` mm² of one die, `power` watts with everything busy, `usd` to make it, `value`: the figure that was asked.
+    """
+
+    FIGURES: ClassVar[Units] = {
+        "peak": "FLOP/s", "stacks": "", "cache": "B", "link": "B/s", "bandwidth": "B/s", "capacity": "B", "area": "",
+        "power": "W", "usd": "USD", "value": "",
+    }  # fmt: skip
+
+    peak: float
+    stacks: int
+    cache: float
+    link: float
+    process: Process
+    value: float = np.inf
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes/s of all stacks."""
+        return self.stacks * self.process.stack_bandwidth
+
+    @property
+    def capacity(self) -> float:
+        """Bytes of all stacks."""
+        return self.stacks * self.process.stack_bytes
+
+    @property
+    def area(self) -> float:
+        """mm²: arithmetic with its cores, cache, memory's and links' interfaces."""
+        p = self.process
+        arithmetic, links = self.peak / TERA * p.peak_mm2, self.link / PER_LINK * p.link_mm2
+        return arithmetic + self.cache / MIB * p.cache_mm2 + self.stacks * p.stack_mm2 + links
+
+    @property
+    def power(self) -> float:
+        """Watts: idle, arithmetic and memory at their full rates."""
+        return self.process.idle + self.peak * self.process.peak_joules + self.bandwidth * self.process.stack_joules
+
+    @property
+    def usd(self) -> float:
+        """USD to make one that works: its part of a wafer over the yield, memory, and the rest."""
+        p = self.process
+        die = p.wafer / p.dies(self.area) / p.yielded(self.area)
+        return die + self.capacity / GIGA * p.memory_usd + p.rest_usd
+
+    def chip(self, base: Chip) -> Chip:
+        """As a chip like another, whose other peaks go with that of bf16."""
+        factor = self.peak / base.peak(base.main_format)
+        return replace(
+            base, peaks=frozen({f: factor * v for f, v in base.peaks.items()}), bandwidth=self.bandwidth,
+            capacity=self.capacity, nominal_capacity=None, cache=self.cache, link=self.link, tdp=self.power,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Between which chips are looked for: each pair the least and the most; `power` watts at most."""
+
+    peak: tuple[float, float] = (50e12, 1300e12)
+    stacks: tuple[int, int] = (1, 8)
+    cache: tuple[float, float] = (8 * MIB, 256 * MIB)
+    link: tuple[float, float] = (25e9, 900e9)
+    power: float = np.inf
+
+    def __post_init__(self) -> None:
+        for name in ("peak", "stacks", "cache", "link"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high < np.inf:
+                raise InputError(name, [low, high], "two numbers above 0, the least first")
+        if not self.power > 0:
+            raise InputError("power", self.power, "watts above 0")
+
+
+@dataclass(frozen=True, repr=False)
+class Codesign(Deployed):
+    """The chips of which none is better in both objectives: the figure `of` and `against` (`usd`, `power`, `area`).
+
+    `designs`: by the figure, least first. `looked`: chips that were worked out.
+    """
+
+    SCHEMA: ClassVar[str] = "roofline.codesign/1"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "of": "", "against": "", "seed": "",
+        "looked": "", "process": "", "designs": "",
+    }  # fmt: skip
+
+    asked: Setup
+    of: str
+    against: str
+    seed: int
+    looked: int
+    process: Process
+    designs: tuple[Design, ...]
+
+
+def codesign(
+    model: Any, *, bounds: Bounds | None = None, process: Process | None = None, of: str | None = None,
+    against: str = "usd", seed: int = 1, generations: int = GENERATIONS, **settings: Any,
+) -> Codesign:  # fmt: skip
+    """The front of hypothetical chips: a time (`of`) against what a chip takes (`usd`, `power` or `area`), by NSGA-II.
+
+    The settings are those of `solve`; chips are like the one given, its law included. A chip counts where its die fits
+    the reticle, its power the bounds and all that is asked for its memory. The same seed gives the same front; of 32
+    chips a generation.
+    Needs pymoo (the extra `codesign`). Raises InputError where no chip does, and for what is not understood.
+    """
+    from pymoo.algorithms.moo.nsga2 import NSGA2
+    from pymoo.core.problem import ElementwiseProblem
+    from pymoo.optimize import minimize
+
+    within, made_by = bounds or Bounds(), process or Process()
+    q, name = drawing_board(model, of, against, settings)
+    low = [within.peak[0], within.stacks[0], within.cache[0], within.link[0]]
+    high = [within.peak[1], within.stacks[1], within.cache[1], within.link[1]]
+    known: dict[tuple[float, ...], Design] = {}
+
+    class Chips(ElementwiseProblem):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(n_var=4, n_obj=2, n_ieq_constr=3, xl=np.log(low), xu=np.log(high))
+
+        def _evaluate(self, x: Any, out: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+            d = designed(np.exp(x), made_by)
+            ok = d.area <= made_by.reticle and d.power <= within.power
+            key = (d.peak, d.stacks, d.cache, d.link)
+            if ok and key not in known:
+                known[key] = worked_out(q, name, d)
+            value = known[key].value if ok else np.inf
+            fits = np.isfinite(value)
+            out["F"] = [value, getattr(d, against)] if fits else [1e30, 1e30]
+            out["G"] = [d.area - made_by.reticle, min(d.power - within.power, 1e30), 0.0 if fits or not ok else 1.0]
+
+    ends = ("n_gen", count("generations", generations, 1))
+    minimize(Chips(), NSGA2(pop_size=POPULATION), ends, seed=count("seed", seed), verbose=False)
+    front = front_of([d for d in known.values() if np.isfinite(d.value)], against)
+    if not front:
+        raise InputError("bounds", str(within), "some in which a chip holds what is asked for")
+    return Codesign(q.asked, name, against, seed, len(known), made_by, front)
+
+
+def drawing_board(model: Any, of: str | None, against: str, settings: Any) -> tuple[OpenQuestion, str]:
+    """The question that every chip is asked, and its figure."""
+    q = question_of(model_of(model), "", (), False, settings)
+    name = USUAL[q.subject] if of is None else of
+    if METRICS.get(name) != "s":
+        raise not_one_of("of", name, (metric for metric, unit in METRICS.items() if unit == "s"))
+    if against not in ("usd", "power", "area"):
+        raise not_one_of("against", against, ("usd", "power", "area"))
+    if q.subject == "train":
+        raise InputError("tokens", q.sizing.tokens, "nothing: it is of inference")
+    return q, name
+
+
+def designed(x: Sequence[float] | Any, process: Process) -> Design:
+    """A design of four numbers; stacks are whole."""
+    peak, stacks, cache, link = (float(v) for v in x)
+    return Design(peak, max(1, round(stacks)), cache, link, process)
+
+
+def worked_out(q: OpenQuestion, of: str, design: Design) -> Design:
+    """The design with its figure; infinite where what is asked for is not in memory at once."""
+    base, cluster = q.asked.deployment.chip, q.asked.deployment.cluster
+    first, *others = cluster.levels
+    joined = replace(cluster, levels=(replace(first, bandwidth=design.link), *others))
+    answer = q.on(design.chip(base)).joined(joined).answer
+    value = float(np.asarray(figure_of(answer, of, False))) if bool(all_in_memory(answer)) else np.inf
+    return replace(design, value=value)
+
+
+def front_of(designs: Sequence[Design], against: str) -> tuple[Design, ...]:
+    """Those that no other is at least as good as in both and better in one, by their figure, least first."""
+    ordered = sorted(designs, key=lambda d: (d.value, getattr(d, against)))
+    front: list[Design] = []
+    for d in ordered:
+        if not front or getattr(d, against) < getattr(front[-1], against):
+            front.append(d)
+    return tuple(front)
