@@ -40,12 +40,20 @@ def formulas() -> str:
 def gallery(folder: Path) -> str:
     """Draws the pictures into a folder, and names them."""
     import roofline as rl
+    from roofline.show.plots.rows import rows_plot
+    from roofline.show.plots.write import write
 
     lines = ["# Gallery", "", "Drawn by `roofline plot` when this site was built."]
     for title, name, model, on, options in PICTURES:
         steps = {"prefill": rl.prefill(1, 1024), "decode": rl.decode(16, 1024)}
         rl.plot(rl.load(model), steps, on=on, output=folder / f"{name}.svg", force=True, **options)
         lines += ["", f"## {title}", "", f"![{title}](gallery/{name}.svg)"]
+    swept = rl.sweep(
+        LLAMA, on=["h100-sxm", "b200"], tp=[1, 2, 4], batch="1..512:x2", context=8192, where="fits", columns="tpot"
+    )
+    write(rows_plot(swept), folder / "rows.svg", force=True)
+    title = "Time per output token over batch, by `roofline sweep`"
+    lines += ["", f"## {title}", "", f"![{title}](gallery/rows.svg)"]
     return "\n".join(lines) + "\n"
 
 

@@ -33,7 +33,7 @@ class Words:
         return np.equal(self.codes, code)
 
 
-ColumnValues: TypeAlias = "NDArray[Any] | Words"
+ColumnValues: TypeAlias = NDArray[Any] | Words
 Rows: TypeAlias = Mapping[str, ColumnValues]
 """Name of a column → its values, all equally many."""
 
