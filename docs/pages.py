@@ -40,6 +40,8 @@ def formulas() -> str:
 def gallery(folder: Path) -> str:
     """Draws the pictures into a folder, and names them."""
     import roofline as rl
+    from roofline.show.plots.rows import rows_plot
+    from roofline.show.plots.write import write
 
     lines = ["# Gallery", "", "Drawn by `roofline plot` when this site was built."]
     for title, name, model, on, options in PICTURES:
@@ -48,6 +50,12 @@ def gallery(folder: Path) -> str:
         lines += ["", f"## {title}", "", f"![{title}](gallery/{name}.svg)"]
     lines += ["", f"## {STEP_MEMORY}", "", f"![{STEP_MEMORY}](gallery/step-memory.svg)"]
     step_memory(folder / "step-memory.svg")
+    swept = rl.sweep(
+        LLAMA, on=["h100-sxm", "b200"], tp=[1, 2, 4], batch="1..512:x2", context=8192, where="fits", columns="tpot"
+    )
+    write(rows_plot(swept), folder / "rows.svg", force=True)
+    title = "Time per output token over batch, by `roofline sweep`"
+    lines += ["", f"## {title}", "", f"![{title}](gallery/rows.svg)"]
     return "\n".join(lines) + "\n"
 
 

@@ -66,6 +66,8 @@ Needed = Annotated[int, Parameter(converter=_one)]
 Wholes = Annotated[list[int] | None, Parameter(converter=_whole, consume_multiple=True, negative="")]
 
 Switch = Annotated[bool, Parameter(negative="", show_default=False)]
+Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
+"""Words of their own, one or several."""
 Form = Annotated[
     bool,
     Parameter(

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from roofline.cli.billing import BillOptions
-from roofline.cli.common import Headers, ModelArgument, Revision, Switch, Whole, deliver, refuse, say, warn
+from roofline.cli.common import Headers, ModelArgument, Revision, Several, Switch, Whole, deliver, refuse, say, warn
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
     from roofline.explore.search import Search
-
-Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 
 
 def search(

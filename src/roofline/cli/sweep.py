@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from roofline.cli.common import CLUSTER, Headers, Needed, Revision, Switch, progress_bar, refuse, warn
+from roofline.cli.common import CLUSTER, Headers, Needed, Revision, Several, Switch, progress_bar, refuse, warn
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ PATIENCE = 1.0
 """Seconds before a bar is shown."""
 MOST_SHOWN = 1000
 NUMBERS = "`8`, `1,2,4`, `1..512` (each), `1..512:x2`, `16..256:+16`; k is 1,000 and Ki 1,024"
-Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 
 
 @Parameter(name="*")

@@ -16,7 +16,7 @@ from roofline.explore.demand import Demand, Limits
 from roofline.explore.serving_plans import ServingPlan, Site
 from roofline.explore.serving_pools import disaggregated
 from roofline.explore.serving_replicas import aggregated, followed
-from roofline.explore.serving_space import Looked, Space, all_looked
+from roofline.explore.serving_space import Looked, SiteSpace, all_looked
 from roofline.layout.layout import layout_named
 from roofline.machine.fabric import MOST, cluster_named
 from roofline.model.checks import count, real
@@ -92,7 +92,7 @@ class Search(Result):
         "latency_limit": "s", "strict": "", "deployments": "", "considered": "", "left_out": "", "plans": "",
     }  # fmt: skip
 
-    space: Space
+    space: SiteSpace
     kinds: tuple[str, ...]
     demand: Demand
     limits: Limits
@@ -203,7 +203,11 @@ def search(model: Any, demand: Demand, limits: Limits | None = None, **options: 
 
 
 def ranked_plans(
-    space: Space, demand: Demand, limits: Limits, kinds: Sequence[str], aim: Callable[[ServingPlan], tuple[float, ...]]
+    space: SiteSpace,
+    demand: Demand,
+    limits: Limits,
+    kinds: Sequence[str],
+    aim: Callable[[ServingPlan], tuple[float, ...]],
 ) -> tuple[list[ServingPlan], Looked]:
     """What keeps the limits, the least of an aim first, and all that was looked at."""
     looked = all_looked(list(_looked(space, demand, limits, kinds)))
@@ -211,7 +215,7 @@ def ranked_plans(
 
 
 def _followed(
-    ranked: list[ServingPlan], space: Space, aim: Callable[[ServingPlan], tuple[float, ...]]
+    ranked: list[ServingPlan], space: SiteSpace, aim: Callable[[ServingPlan], tuple[float, ...]]
 ) -> list[ServingPlan]:
     """The ranking, with requests of the best few followed, of which some then need more replicas or are no plan."""
     for _ in range(MOST_FOLLOWED):
@@ -224,7 +228,7 @@ def _followed(
     return ranked
 
 
-def _looked(space: Space, demand: Demand, limits: Limits, kinds: Sequence[str]) -> Any:
+def _looked(space: SiteSpace, demand: Demand, limits: Limits, kinds: Sequence[str]) -> Any:
     for site in space.sites:
         if "aggregated" in kinds:
             yield aggregated(space, site, demand, limits)
@@ -233,7 +237,7 @@ def _looked(space: Space, demand: Demand, limits: Limits, kinds: Sequence[str]) 
                 yield disaggregated(space, prefill, site, demand, limits)
 
 
-def _options(model: Any, options: SearchOptions) -> tuple[Space, tuple[str, ...], str | None, int]:
+def _options(model: Any, options: SearchOptions) -> tuple[SiteSpace, tuple[str, ...], str | None, int]:
     unknown = next((name for name in options if name not in SearchOptions.__annotations__), None)
     if unknown is not None:
         raise not_one_of("option", unknown, SearchOptions.__annotations__)
@@ -260,7 +264,7 @@ def _options(model: Any, options: SearchOptions) -> tuple[Space, tuple[str, ...]
         layouts = tuple(layout_named(x) for x in (layouts if isinstance(layouts, (list, tuple)) else (layouts,)))
     chips = _chips(options, sites)
     top = count("top", options.get("top", TOP), 1)
-    return Space(model_of(model), tuple(sites), chips, layouts), kinds, objective, top
+    return SiteSpace(model_of(model), tuple(sites), chips, layouts), kinds, objective, top
 
 
 def _several(value: Any) -> tuple[Any, ...]:

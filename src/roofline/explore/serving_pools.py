@@ -23,7 +23,7 @@ from roofline.estimates.transfer import moved_bytes, networks
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.serving_layouts import Degrees
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
-from roofline.explore.serving_space import Looked, ReplicaKinds, Space
+from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
 from roofline.model.errors import InputError
 
 HALVINGS = 14
@@ -35,7 +35,7 @@ EXACT = 24
 
 
 # -- a pool for each phase -----------------------------------------------------------------------------------------
-def disaggregated(space: Space, prefill: Site, decode: Site, demand: Demand, limits: Limits) -> Looked:
+def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Demand, limits: Limits) -> Looked:
     """Every pair of layouts, one of replicas that prefill and one of those that decode, and every number of either.
 
     Without a load: the most requests in flight within the limits; with one: every split that keeps them. Both pools
@@ -64,7 +64,7 @@ def disaggregated(space: Space, prefill: Site, decode: Site, demand: Demand, lim
 class _PoolPair:
     """Pools whose replicas have as many pipeline stages each."""
 
-    space: Space
+    space: SiteSpace
     sites: tuple[Site, Site]
     demand: Demand
     limits: Limits
@@ -153,7 +153,7 @@ class Splits:
         return Splits(*(values[kept] for values in (self.first, self.then, self.prefills, self.decodes, self.chips)))
 
 
-def _splits(space: Space, sites: tuple[Site, Site], degrees: tuple[Degrees, Degrees]) -> Splits:
+def _splits(space: SiteSpace, sites: tuple[Site, Site], degrees: tuple[Degrees, Degrees]) -> Splits:
     """Every number of replicas of every pair that the chips have room for."""
     rooms = [space.room(site) for site in sites]
     apart = sites[0].on != sites[1].on
@@ -170,7 +170,7 @@ def _splits(space: Space, sites: tuple[Site, Site], degrees: tuple[Degrees, Degr
     return Splits(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
 
 
-def _pair(space: Space, sites: tuple[Site, Site], demand: Demand, degrees: tuple[Degrees, Degrees]) -> Pair:
+def _pair(space: SiteSpace, sites: tuple[Site, Site], demand: Demand, degrees: tuple[Degrees, Degrees]) -> Pair:
     """Pools of every pair of layouts, [first, then]."""
     first: Setup = setup(space.model, layout=degrees[0].layout(1), **sites[0].settings)
     then: Setup = setup(space.model, layout=degrees[1].layout(0), **sites[1].settings)
@@ -183,7 +183,7 @@ def _pair(space: Space, sites: tuple[Site, Site], demand: Demand, degrees: tuple
 
 
 def _exactly(
-    space: Space, sites: tuple[Site, Site], demand: Demand, limits: Limits, degrees: tuple[Degrees, Degrees],
+    space: SiteSpace, sites: tuple[Site, Site], demand: Demand, limits: Limits, degrees: tuple[Degrees, Degrees],
     splits: Splits, flights: Array,
 ) -> tuple[ServingPlan, ...]:  # fmt: skip
     """The figures of `pools`, of those that keep the limits: where these are strict, with as few requests as that

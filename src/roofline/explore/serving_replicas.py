@@ -18,7 +18,7 @@ from roofline.estimates.settings import setup
 from roofline.estimates.span import Span
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
-from roofline.explore.serving_space import Looked, ReplicaKinds, Space
+from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
 
 LOADS = 8
 """Numbers of requests in flight at which a layout is looked at first; then between the last that keeps the limits and
@@ -32,7 +32,7 @@ then come in other groups."""
 class _Question:
     """Replicas of one site under a demand."""
 
-    space: Space
+    space: SiteSpace
     site: Site
     demand: Demand
     limits: Limits
@@ -50,7 +50,7 @@ class _Question:
         )  # fmt: skip
 
 
-def aggregated(space: Space, site: Site, demand: Demand, limits: Limits) -> Looked:
+def aggregated(space: SiteSpace, site: Site, demand: Demand, limits: Limits) -> Looked:
     """Every layout of a replica, as many replicas as there is room for or as the load needs.
 
     Without a load: the most requests in flight within the limits, on all chips. With one: the fewest replicas that keep

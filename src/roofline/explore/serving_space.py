@@ -47,7 +47,7 @@ class FittingReplicas:
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class SiteSpace:
     """What may be chosen: sites, at most `chips` in all, and `layouts` of replicas, all that divide where None."""
 
     model: Model
