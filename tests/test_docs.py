@@ -153,4 +153,4 @@ def test_the_site_builds(tmp_path: Path) -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "formulas" / "index.html").exists()
-    assert len(list((tmp_path / "site" / "gallery").glob("*.svg"))) == 11
+    assert len(list((tmp_path / "site" / "gallery").glob("*.svg"))) == 12

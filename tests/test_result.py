@@ -37,6 +37,7 @@ from roofline.show.plots.build import simulation_plot
 from roofline.show.plots.build_front import front_plot
 from roofline.show.plots.build_training import step_memory_plot
 from roofline.show.plots.data import BarPanel, BarsPlot
+from roofline.show.plots.rows import rows_plot
 from roofline.show.training import Trained
 
 GPT2 = "openai-community/gpt2"
@@ -93,6 +94,8 @@ ONE: dict[str, Callable[[], Any]] = {
     "training in stages": lambda: rl.train(GPT2, batch=8, tokens=256, on=NODE, layout="tp=2,pp=2,dp=2,zero=1"),
     "run": lambda: rl.run(trained(), 1e10),
     "diff": lambda: rl.diff(f"{QWEN}@l4", f"{QWEN}@{ON}:batch=8"),
+    "sweep": lambda: rl.sweep(QWEN, on=ON, batch=[1, 2], context=64),
+    "picture of rows": lambda: rows_plot(rl.sweep(QWEN, on=ON, batch=[1, 2], context=64)),
     "search of training": lambda: rl.search_training(GPT2, batch=8, tokens=64, on=NODE),
     "picture of a front": lambda: front_plot(
         rl.search(QWEN, rl.Demand(64, 8), rl.Limits(ttft=1.0), on=ON, chips=2).front

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -321,7 +322,7 @@ def test_help_has_an_example_that_works(
         words = example.replace("│", " ").split()
         wanted = words[: next((i for i, w in enumerate(words) if w in ("╭─", "Usage:", "Parameters")), len(words))]
         assert wanted[0] == "roofline"
-        run(capsys, *[w.strip("`") for w in wanted[1:] if set(w) - set("─╭╮")])
+        run(capsys, *shlex.split(" ".join(w.strip("`") for w in wanted[1:] if set(w) - set("─╭╮"))))
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

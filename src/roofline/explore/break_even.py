@@ -59,7 +59,8 @@ class Owned:
 
     def watts(self, drawn: Tariff) -> tuple[float, float]:
         """Watts while it works and while it waits. Raises InputError where nobody knows them."""
-        power = drawn.power if self.power is None else self.power
+        most = drawn.power if drawn.draw is None else drawn.draw.most
+        power = most if self.power is None else self.power
         idle = self.idle if self.power is not None else drawn.idle
         if power is None:
             raise InputError("owned power", None, "watts: the TDP of the chip is not known")

@@ -50,7 +50,7 @@ class Sizing:
     rate: Any = None
     tokens: Any = None
     prefix: float = 0.0
-    formula: bool = False
+    formula: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("batch", "context", "input", "output", "concurrency", "tokens"):
@@ -61,7 +61,8 @@ class Sizing:
         share = real(self.prefix)
         if share is None or not 0 <= share < 1:
             raise InputError("prefix", self.prefix, "a share from 0 up to, but not including, 1")
-        flag("formula", self.formula)
+        if self.formula is not None:
+            flag("formula", self.formula)
 
     def subject(self, find: str) -> Subject:
         """The estimate that the numbers are of, one of them left open.
@@ -119,7 +120,9 @@ class OpenQuestion:
     @property
     def block(self) -> int:
         """Whole numbers that are worked out together."""
-        return FOLLOWED if self.subject == "serve" and not self.sizing.formula else BLOCK
+        s = self.sizing
+        followed = s.formula is False if s.concurrency is not None else not s.formula
+        return FOLLOWED if self.subject == "serve" and followed else BLOCK
 
     def sized(self, **numbers: Any) -> OpenQuestion:
         """The same with other numbers."""
@@ -162,13 +165,13 @@ class OpenQuestion:
             case "generate":
                 return generation(self.asked, batch, s.input, s.output)
             case "serve":
-                return self.server.at_rate(s.rate, s.formula) if s.rate is not None else self._closed()
+                return self.server.at_rate(s.rate, bool(s.formula)) if s.rate is not None else self._closed()
             case "train":
                 return self._trained(batch)
 
     def _closed(self) -> Any:
         one = self.sizing.concurrency
-        return self.server.at(one) if self.sizing.formula else self.server.together(one)
+        return self.server.together(one) if self.sizing.formula is False else self.server.at(one)
 
     @property
     def server(self) -> Server:

@@ -82,7 +82,7 @@ def step_tpot(e: Estimate) -> Span:
     total = e.total
     if layout.pp > 1:
         total = e.plan.total(changed_step(decode(1, 1), query.cached, 1, pipeline_group(size, layout.pp)))
-    return of_total(total, e.plan, e.engine.host(size)).shaped(e.shape)
+    return of_total(total, e.plan, e.engine.host(size)).wider(e.plan.unexplained).shaped(e.shape)
 
 
 def step_ttft(e: Estimate) -> Span:
