@@ -129,12 +129,12 @@ class Holding:
         step = most(self.chunk if engine.profiled else least(self.chunk, tokens), new)
         active = self.activations(rank, step, least(engine.most_running if engine.profiled else sequences, step))
         overhead = engine.overhead(self.together)
-        pages = self.pages(rank)
-        if pages is None:
-            cache = sum(cache_bytes(rank, self.formats, engine, n, length) for n, length in groups)
-            state = sequences * rank.state_bytes(self.formats)
-        else:
-            cache, state = (sum(pages.bytes(n, length, kind) for n, length in groups) for kind in (False, True))
+        pages, parts = self._paged(rank), self.deployment.layout.cp > 1
+        cache = sum(cache_bytes(rank, self.formats, engine, n, length) for n, length in groups)
+        state = sequences * rank.state_bytes(self.formats)
+        if pages is not None:
+            paged = (sum(pages.bytes(n, length, kind) for n, length in groups) for kind in (False, True))
+            cache, state = (where(parts, a, b) for a, b in zip((cache, state), paged, strict=True))
         return Memory(
             chip.capacity, weights=weights, cache=cache, state=state, activations=active, overhead=overhead,
             budget=engine.cache_budget(engine.seen(chip), weights, active, overhead),
@@ -162,15 +162,23 @@ class Holding:
 
     def pages(self, rank: Model) -> CachePages | None:
         """The pages of a rank's cache, where the engine allocates such and every rank holds all tokens."""
+        return self._paged(rank) if self._all_tokens else None
+
+    def _paged(self, rank: Model) -> CachePages | None:
+        """The same where some of several layouts have ranks that hold all tokens."""
         key = id(rank)
         if key not in self._pages:
-            layers = cached_layers(rank, self.formats) if self.engine.paged and self._all_tokens else None
+            layers = cached_layers(rank, self.formats) if self.engine.paged and self._some_tokens else None
             self._pages[key] = cache_pages(layers, self.engine.block) if layers else None
         return self._pages[key]
 
     @cached_property
     def _all_tokens(self) -> bool:
         return not some(self.deployment.layout.cp > 1)
+
+    @cached_property
+    def _some_tokens(self) -> bool:
+        return some(self.deployment.layout.cp == 1)
 
     def cache_concurrency(self, tokens: Count) -> Count | None:
         """Sequences of so many tokens that the cache holds, each at its most; None where there are no pages."""
