@@ -11,24 +11,20 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from roofline.estimates.settings import LISTED, Setup, setup
-from roofline.estimates.step import check_formats
-from roofline.explore.columns import ColumnValues, Rows, joined_values, words_of
+from roofline.explore.columns import ColumnValues, Rows, Words, at_rows, joined_values, words_of
 from roofline.explore.condition import Clause, Condition, condition_of
+from roofline.explore.families import KEPT_PLANS, Family, compiled, grouped, reason_of
 from roofline.explore.questions import Compiled, Coordinates
 from roofline.explore.space import Segment, Space
-from roofline.machine.chip import chip_named
 from roofline.model.errors import InputError, nearest
-from roofline.model.model import Model
-from roofline.remember import remembered
 from roofline.result import Leaf, Result, leaves_of
 
 Kind: TypeAlias = Literal["float", "int", "flag", "word"]
 MEMORY = "memory"
+ALONE = {"deployment"}
+"""Figures that have no arrays."""
 TRIED_POINTS = 16
 """Points of a plan at which a first answer is looked for."""
-KEPT_PLANS = 64
-"""Plans that stay compiled."""
 BEYOND = "longer than the context of the model"
 OVERLOADED = "rate: more requests a second than the server takes"
 
@@ -80,6 +76,12 @@ class Sweeper:
         return {column.name: column for column in self.known}
 
     @cached_property
+    def _together(self) -> bool:
+        """Whether plans may be answered together: where no column says of each what only it has by itself."""
+        wanted = {c.figure for c in self.columns} | {self._by_name[name].figure for name in self.condition.names}
+        return self.space.question.together and not wanted & ALONE
+
+    @cached_property
     def _parts(self) -> tuple[tuple[Clause, ...], tuple[Clause, ...]]:
         """The condition's parts that need no time, and the others."""
         early = [p for p in self.condition.parts if all(self._by_name[n].figure in ("", MEMORY) for n in p.names)]
@@ -104,11 +106,38 @@ class Sweeper:
     def piece(self, number: int) -> PieceRows:
         """The rows of a piece, in order."""
         dropped: Counter[str] = Counter()
-        parts = [part for s in self.space.piece(number) for part in self.evaluate(s, dropped)]
-        if not parts:
+        segments = self.space.piece(number)
+        alone, families = grouped(self.space, segments, self.compiled, dropped) if self._together else (segments, ())
+        parts = [(part, s.plan) for s in alone for part in self.evaluate(s, dropped)]
+        together = [part for family in families for part in self.all_of(family, dropped)]
+        if not parts and not together:
             return PieceRows(self.no_rows(), 0, dict(dropped))
-        rows = {c.name: joined_values([part[c.name] for part in parts]) for c in self.columns}
-        return PieceRows(rows, len(next(iter(rows.values()))), dict(dropped))
+        every = [part for part, _ in (*parts, *together)]
+        rows = {c.name: joined_values([part[c.name] for part in every]) for c in self.columns}
+        size = len(next(iter(rows.values())))
+        if together:
+            plans = [np.full(len(next(iter(part.values()))), plan) for part, plan in parts]
+            order = np.argsort(np.concatenate([*plans, *(plan for _, plan in together)]), kind="stable")
+            rows = {name: at_rows(values, order) for name, values in rows.items()}
+        return PieceRows(rows, size, dict(dropped))
+
+    def all_of(self, family: Family, dropped: Counter[str]) -> Iterator[tuple[Rows, Any]]:
+        """The columns of the rows of plans that differ in their degrees alone, and the plan of each row."""
+        counts: Counter[str] = Counter()
+        try:
+            rows = self._box(family, counts)
+        except InputError:
+            if len(family.plans) > 1:
+                for half in family.halves():
+                    yield from self.all_of(half, dropped)
+                return
+            segment = Segment(family.plans[0], family.box)
+            for part in self.evaluate(segment, dropped):
+                yield part, np.full(len(next(iter(part.values()))), segment.plan)
+            return
+        dropped.update(counts)
+        if rows is not None:
+            yield rows
 
     def no_rows(self) -> Rows:
         """The columns without a row."""
@@ -120,8 +149,8 @@ class Sweeper:
         A segment of which some points cannot be is halved until they are alone.
         """
         try:
-            plan = self.compiled(segment.plan)
-            rows = self._box(plan, segment, dropped)
+            family = Family((segment.plan,), segment.box, self.compiled(segment.plan))
+            rows = self._box(family, dropped)
         except InputError as error:
             if segment.points == 1 or isinstance(self._compiled.get(segment.plan), InputError):
                 dropped[reason_of(error)] += segment.points
@@ -130,12 +159,12 @@ class Sweeper:
                 yield from self.evaluate(half, dropped)
             return
         if rows is not None:
-            yield rows
+            yield rows[0]
 
-    def _box(self, plan: Compiled, segment: Segment, dropped: Counter[str]) -> Rows | None:
-        """The columns of a box of points; None where there is no row."""
-        question, point = self.space.question, self.space.point(segment)
-        shape = tuple(stop - start for start, stop in segment.box)
+    def _box(self, family: Family, dropped: Counter[str]) -> tuple[Rows, Any] | None:
+        """The columns of a box of points of each plan, and the plans of the rows; None where there is no row."""
+        question, plan, point = self.space.question, family.compiled, family.point(self.space)
+        shape = (len(family.plans), *(stop - start for start, stop in family.box))
         counts: Counter[str] = Counter()
         rows = np.ones(shape, dtype=bool)
         longest = plan.model.context
@@ -149,22 +178,25 @@ class Sweeper:
             counts[OVERLOADED] += int(np.count_nonzero(rows & ~allowed))
             rows = rows & allowed
         early, late = self._parts
-        answer = self._answer(plan, segment.plan, point, rows)
+        answer = self._answer(family, point, rows)
         if early and rows.any():
             rows = self._met(early, answer, rows)
             smaller, rows = trimmed(point, rows)
             if any(len(smaller[name].reshape(-1)) < point[name].size for name in point):
                 point = smaller
-                answer = self._answer(plan, segment.plan, point, rows)
+                answer = self._answer(family, point, rows)
         if late and rows.any():
             rows = self._met(late, answer, rows)
         size = int(np.count_nonzero(rows))
-        columns = {c.name: answer.column(c, rows, size) for c in self.columns} if size else None
         dropped.update(+counts)
-        return columns
+        if not size:
+            return None
+        columns = {c.name: answer.column(c, rows, size) for c in self.columns}
+        plans = np.broadcast_to(np.reshape(family.plans, (-1, *(1,) * (rows.ndim - 1))), rows.shape)
+        return columns, plans[rows]
 
-    def _answer(self, plan: Compiled, number: int, point: Coordinates, rows: Any) -> _Answer:
-        return _Answer(self, plan, self.space.labels(number), point, rows.shape)
+    def _answer(self, family: Family, point: Coordinates, rows: Any) -> _Answer:
+        return _Answer(self, family, self.space.labels(family.plans[0]), point, rows.shape)
 
     def _met(self, parts: Sequence[Clause], answer: _Answer, rows: Any) -> Any:
         """The rows that meet some parts of the condition."""
@@ -186,7 +218,7 @@ class _Answer:
     """A plan's answer at a box of points, worked out as far as it is looked at."""
 
     sweeper: Sweeper
-    plan: Compiled
+    family: Family
     labels: Mapping[str, str]
     point: Coordinates
     shape: tuple[int, ...]
@@ -194,7 +226,7 @@ class _Answer:
     @cached_property
     def result(self) -> Result:
         """All figures."""
-        return self.sweeper.space.question.answer(self.plan, self.point)
+        return self.sweeper.space.question.answer(self.family.compiled, self.point)
 
     @cached_property
     def _figures(self) -> dict[str, dict[str, Any]]:
@@ -202,6 +234,10 @@ class _Answer:
 
     def column(self, column: ColumnKind, rows: Any, size: int) -> ColumnValues:
         """A column at some rows of the box, or at all of it."""
+        if column.name == "layout" and self.family.layouts:
+            codes = np.arange(len(self.family.layouts), dtype=np.uint32).reshape(-1, *(1,) * (len(self.shape) - 1))
+            whole = np.broadcast_to(codes, self.shape)
+            return Words(whole.reshape(-1) if rows is None else whole[rows], self.family.layouts)
         value = self._value(column)
         if column.kind == "word" and isinstance(value, str):
             return words_of(value, size)
@@ -220,35 +256,6 @@ class _Answer:
         if name == "layout":
             return self.result.deployment.text  # type: ignore[attr-defined]
         return self.labels[name]
-
-
-# -- plans ---------------------------------------------------------------------------------------------------------
-def compiled(space: Space, plan: int) -> Compiled:
-    """A plan of a space, understood. Raises InputError where it cannot be."""
-    settings = dict(space.settings(plan))
-    model: Model = settings.pop("model")
-    figures = settings.pop("figures", None)
-    if figures is not None:
-        settings["on"] = turned_chip(settings["on"], figures)
-    settings = {name: value for name, value in settings.items() if value is not None}
-    if space.phase == "train":
-        return Compiled(model, settings)
-    where = {name: settings[name] for name in LISTED if name in settings}
-    asked = _asked(model, **where)
-    check_formats(asked.plan)
-    return Compiled(model, settings, asked)
-
-
-@remembered(KEPT_PLANS)
-def _asked(model: Model, **where: Any) -> Setup:
-    return setup(model, **where)
-
-
-def turned_chip(on: Any, figures: str) -> Any:
-    """A chip with some figures changed, as in `like=h100-sxm,bw=4.8T`. Raises InputError where it is no chip."""
-    if not isinstance(on, str):
-        raise InputError("figures", figures, "chips by name or by figures, whose figures then change")
-    return chip_named(f"{on},{figures}" if "=" in on else f"like={on},{figures}")
 
 
 # -- columns -------------------------------------------------------------------------------------------------------
@@ -355,17 +362,12 @@ def halves(segment: Segment) -> tuple[Segment, Segment]:
 
 
 def trimmed(point: Mapping[str, Any], rows: Any) -> tuple[dict[str, Any], Any]:
-    """A box without what holds no row at its sides: numbers of an axis at which there is none."""
+    """A box without the numbers of an axis at which there is no row; the first axis of `rows` is that of plans."""
     numbers, left = dict(point), rows
     if rows.all() or not rows.any():
         return numbers, rows
-    for axis, name in enumerate(point):
+    for axis, name in enumerate(point, 1):  # behind that of the plans
         others = tuple(i for i in range(rows.ndim) if i != axis)
         kept = np.flatnonzero(rows.any(axis=others))
         numbers[name], left = np.take(numbers[name], kept, axis=axis), np.take(left, kept, axis=axis)
     return numbers, left
-
-
-def reason_of(error: InputError) -> str:
-    """Why a point or a plan cannot be, without the value."""
-    return f"{error.field}: expected {error.expected}"

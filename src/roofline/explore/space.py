@@ -21,7 +21,7 @@ from roofline.model.errors import InputError
 
 PIECE_POINTS = 2**17
 """Points of a piece at most: a row group of a file."""
-PIECE_PLANS = 2**10
+PIECE_PLANS = 2**12
 """Plans of a piece at most."""
 
 
