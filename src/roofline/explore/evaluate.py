@@ -13,7 +13,7 @@ import numpy as np
 
 from roofline.explore.columns import ColumnValues, Rows, Words, at_rows, joined_values, words_of
 from roofline.explore.condition import Clause, Condition, condition_of
-from roofline.explore.families import KEPT_PLANS, Family, compiled, grouped, reason_of
+from roofline.explore.families import KEPT_PLANS, PlanFamily, compiled, plan_families, reason_of
 from roofline.explore.questions import Compiled, Coordinates
 from roofline.explore.space import Segment, Space
 from roofline.model.errors import InputError, nearest
@@ -107,7 +107,9 @@ class Sweeper:
         """The rows of a piece, in order."""
         dropped: Counter[str] = Counter()
         segments = self.space.piece(number)
-        alone, families = grouped(self.space, segments, self.compiled, dropped) if self._together else (segments, ())
+        alone, families = (
+            plan_families(self.space, segments, self.compiled, dropped) if self._together else (segments, ())
+        )
         parts = [(part, s.plan) for s in alone for part in self.evaluate(s, dropped)]
         together = [part for family in families for part in self.all_of(family, dropped)]
         if not parts and not together:
@@ -121,7 +123,7 @@ class Sweeper:
             rows = {name: at_rows(values, order) for name, values in rows.items()}
         return PieceRows(rows, size, dict(dropped))
 
-    def all_of(self, family: Family, dropped: Counter[str]) -> Iterator[tuple[Rows, Any]]:
+    def all_of(self, family: PlanFamily, dropped: Counter[str]) -> Iterator[tuple[Rows, Any]]:
         """The columns of the rows of plans that differ in their degrees alone, and the plan of each row."""
         counts: Counter[str] = Counter()
         try:
@@ -149,7 +151,7 @@ class Sweeper:
         A segment of which some points cannot be is halved until they are alone.
         """
         try:
-            family = Family((segment.plan,), segment.box, self.compiled(segment.plan))
+            family = PlanFamily((segment.plan,), segment.box, self.compiled(segment.plan))
             rows = self._box(family, dropped)
         except InputError as error:
             if segment.points == 1 or isinstance(self._compiled.get(segment.plan), InputError):
@@ -161,7 +163,7 @@ class Sweeper:
         if rows is not None:
             yield rows[0]
 
-    def _box(self, family: Family, dropped: Counter[str]) -> tuple[Rows, Any] | None:
+    def _box(self, family: PlanFamily, dropped: Counter[str]) -> tuple[Rows, Any] | None:
         """The columns of a box of points of each plan, and the plans of the rows; None where there is no row."""
         question, plan, point = self.space.question, family.compiled, family.point(self.space)
         shape = (len(family.plans), *(stop - start for start, stop in family.box))
@@ -195,7 +197,7 @@ class Sweeper:
         plans = np.broadcast_to(np.reshape(family.plans, (-1, *(1,) * (rows.ndim - 1))), rows.shape)
         return columns, plans[rows]
 
-    def _answer(self, family: Family, point: Coordinates, rows: Any) -> _Answer:
+    def _answer(self, family: PlanFamily, point: Coordinates, rows: Any) -> _Answer:
         return _Answer(self, family, self.space.labels(family.plans[0]), point, rows.shape)
 
     def _met(self, parts: Sequence[Clause], answer: _Answer, rows: Any) -> Any:
@@ -218,7 +220,7 @@ class _Answer:
     """A plan's answer at a box of points, worked out as far as it is looked at."""
 
     sweeper: Sweeper
-    family: Family
+    family: PlanFamily
     labels: Mapping[str, str]
     point: Coordinates
     shape: tuple[int, ...]

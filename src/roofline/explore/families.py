@@ -34,6 +34,8 @@ FEWEST_TOGETHER = 4
 """Plans that are worth an array."""
 VARIED = ("tp", "dp", "cp", "ep")
 """Degrees that are arrays where plans are answered together."""
+ALIKE = tuple(f.name for f in fields(Layout) if f.name not in VARIED)
+"""What is the same of them."""
 Compile: TypeAlias = Callable[[int], Compiled]
 
 
@@ -79,7 +81,7 @@ def reason_of(error: InputError) -> str:
 
 # -- many plans ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Family:
+class PlanFamily:
     """Plans that differ in degrees of their layouts alone, as one whose degrees are arrays [plans, 1, …].
 
     `box`: the points of each; `layouts`: what theirs are called, nothing of a plan alone.
@@ -94,7 +96,7 @@ class Family:
         """The numbers of the box, each array along an axis of its own behind that of the plans."""
         return {name: v[np.newaxis] for name, v in space.point(Segment(self.plans[0], self.box)).items()}
 
-    def halves(self) -> Iterator[Family]:
+    def halves(self) -> Iterator[PlanFamily]:
         """The plans in two."""
         middle, layout = len(self.plans) // 2, self.setup.layout
         for part in (slice(None, middle), slice(middle, None)):
@@ -115,9 +117,9 @@ def with_layout(plan: Compiled, layout: Layout) -> Compiled:
     return replace(plan, asked=replace(plan.asked, deployment=replace(plan.asked.deployment, layout=layout)))
 
 
-def grouped(
+def plan_families(
     space: Space, segments: Sequence[Segment], compile_plan: Compile, dropped: Counter[str]
-) -> tuple[Sequence[Segment], Sequence[Family]]:
+) -> tuple[Sequence[Segment], Sequence[PlanFamily]]:
     """The plans of a piece that are answered alone, and those that are answered together.
 
     Together are plans on the same chips that differ in tp, dp, cp and ep alone. Those that cannot be are counted.
@@ -125,12 +127,13 @@ def grouped(
     places = [i for i, choice in enumerate(space.choices) if choice.name != "layout"]
     if len(segments) < FEWEST_TOGETHER or len(places) == len(space.choices):
         return segments, ()
-    alone, families = list[Segment](), list[Family]()
+    alone, families = list[Segment](), list[PlanFamily]()
     keyed: dict[Any, list[Segment]] = {}
     possible = _Possible({}, {})
     for segment in segments:
         try:
-            rest = tuple(space.places(segment.plan)[i] for i in places)
+            each = space.places(segment.plan)
+            rest = tuple(each[i] for i in places)
             key = possible.key(space.settings(segment.plan), rest)
         except InputError as error:
             dropped[reason_of(error)] += segment.points
@@ -162,13 +165,13 @@ class _Possible:
         layout = settings["layout"]
         if layout is None:
             return None
-        like = tuple(getattr(layout, f.name) for f in fields(layout) if f.name not in VARIED)
+        like = tuple(getattr(layout, name) for name in ALIKE)
         return (
             rest,
             like,
             layout.ep > 1,
             self._cut(settings["model"], layout, rest, like),
-            self._cluster(settings, rest),
+            self._cluster(settings),
         )
 
     def _cut(self, model: Model, layout: Layout, rest: tuple[int, ...], like: tuple[Any, ...]) -> None:
@@ -183,9 +186,9 @@ class _Possible:
         if wrong is not None:
             raise wrong
 
-    def _cluster(self, settings: Mapping[str, Any], rest: tuple[int, ...]) -> Cluster:
+    def _cluster(self, settings: Mapping[str, Any]) -> Cluster:
         """The chips that it runs on, of so many."""
-        key = rest[1:], settings["layout"].chips
+        key = id(settings["on"]), settings.get("figures"), settings["layout"].chips
         if key not in self.clusters:
             on, figures = settings["on"], settings.get("figures")
             try:
@@ -199,7 +202,7 @@ class _Possible:
         return cluster
 
 
-def _family(space: Space, members: Sequence[Segment], compile_plan: Compile) -> Family:
+def _family(space: Space, members: Sequence[Segment], compile_plan: Compile) -> PlanFamily:
     """Plans as one, that of the first under all their layouts. Raises InputError where the first cannot be."""
     first = compile_plan(members[0].plan)
     layouts = [space.settings(segment.plan)["layout"] for segment in members]
@@ -208,4 +211,4 @@ def _family(space: Space, members: Sequence[Segment], compile_plan: Compile) -> 
     arrays = {name: np.reshape(v, shape) for name, v in degrees.items() if len(set(v)) > 1}
     spread = with_layout(first, replace(layouts[0], **arrays))
     plans = tuple(segment.plan for segment in members)
-    return Family(plans, members[0].box, spread, tuple(layout.text() for layout in layouts))
+    return PlanFamily(plans, members[0].box, spread, tuple(layout.text() for layout in layouts))
