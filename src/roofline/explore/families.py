@@ -100,7 +100,7 @@ class PlanFamily:
         """The plans in two."""
         middle, layout = len(self.plans) // 2, self.setup.layout
         for part in (slice(None, middle), slice(middle, None)):
-            degrees = {name: v[part] for name in VARIED if is_array(v := getattr(layout, name))}
+            degrees: dict[str, Any] = {name: v[part] for name in VARIED if is_array(v := getattr(layout, name))}
             spread = with_layout(self.compiled, replace(layout, **degrees))
             yield replace(self, plans=self.plans[part], layouts=self.layouts[part], compiled=spread)
 
@@ -166,16 +166,12 @@ class _Possible:
         if layout is None:
             return None
         like = tuple(getattr(layout, name) for name in ALIKE)
-        return (
-            rest,
-            like,
-            layout.ep > 1,
-            self._cut(settings["model"], layout, rest, like),
-            self._cluster(settings),
-        )
+        self._check_cut(settings["model"], layout, (rest[0], like))
+        return rest, like, layout.ep > 1, self._cluster(settings)
 
-    def _cut(self, model: Model, layout: Layout, rest: tuple[int, ...], like: tuple[Any, ...]) -> None:
-        cut = rest[0], like, layout.tp, layout.cp, layout.ep, layout.expert_tp
+    def _check_cut(self, model: Model, layout: Layout, like: Any) -> None:
+        """Raises InputError where the degrees do not divide the model; replicas never decide that."""
+        cut = like, layout.tp, layout.cp, layout.ep, layout.expert_tp
         if cut not in self.cuts:
             try:
                 shard(model, layout)

@@ -405,7 +405,7 @@ class RowsPlot(Picture):
     def logarithmic(self, axis: Literal["x", "y"]) -> bool:
         """Whether all values along it are positive, and far enough apart."""
         values = [v for line in self.curves for v in getattr(line, axis)]
-        return min(values) > 0 and max(values) >= 2 * min(values)
+        return bool(min(values) > 0 and max(values) >= 2 * min(values))
 
     @property
     def ticks(self) -> str:
