@@ -166,8 +166,9 @@ class _Possible:
         if layout is None:
             return None
         like = tuple(getattr(layout, name) for name in ALIKE)
+        cluster = self._cluster(settings)
         self._check_cut(settings["model"], layout, (rest[0], like))
-        return rest, like, layout.ep > 1, self._cluster(settings)
+        return rest, like, layout.ep > 1, cluster
 
     def _check_cut(self, model: Model, layout: Layout, like: Any) -> None:
         """Raises InputError where the degrees do not divide the model; replicas never decide that."""
