@@ -243,6 +243,8 @@ class _Answer:
         value = self._value(column)
         if column.kind == "word" and isinstance(value, str):
             return words_of(value, size)
+        if value is None and column.kind != "float":
+            raise InputError(column.name, None, "a value at every point: columns without it")
         whole = np.broadcast_to(np.nan if value is None else value, self.shape)
         return _typed(column, whole.reshape(-1) if rows is None else whole[rows], size)
 
@@ -348,7 +350,10 @@ def _typed(column: ColumnKind, values: Any, size: int) -> ColumnValues:
         case "flag":
             return np.asarray(values).astype(bool)
         case "int":
-            return np.asarray(values).astype(np.int64)
+            whole = np.asarray(values)
+            if whole.dtype.kind == "f" and not (whole == np.floor(whole)).all():
+                raise InputError(column.name, whole[whole != np.floor(whole)][0].item(), "whole numbers")
+            return whole.astype(np.int64)
         case _:
             return np.asarray(values).astype(np.float64)
 
