@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from machine_description import describe, peak_megabytes, wall
+from roofline.explore.axes import space_of
 from roofline.explore.evaluate import Sweeper, sweeper_of
-from roofline.explore.swept import space_of
 
 MODEL, DENSE = "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-32B"
 POINTS_A_SECOND, MOST_MEGABYTES = 1e6, 2000.0

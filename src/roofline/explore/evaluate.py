@@ -3,45 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, product
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from roofline.explore.columns import ColumnValues, Rows, Words, at_rows, joined_values, words_of
 from roofline.explore.condition import Clause, Condition, condition_of
 from roofline.explore.families import KEPT_PLANS, PlanFamily, compiled, plan_families, reason_of
+from roofline.explore.kinds import ColumnKind, column_kinds, figure_leaves, typed_values
 from roofline.explore.questions import Compiled, Coordinates
 from roofline.explore.space import Segment, Space
 from roofline.model.errors import InputError, nearest
-from roofline.result import Leaf, Result, leaves_of
+from roofline.result import Result
 
-Kind: TypeAlias = Literal["float", "int", "flag", "word"]
 MEMORY = "memory"
 ALONE = {"deployment"}
 """Figures that have no arrays."""
-TRIED_POINTS = 16
-"""Points of a plan at which a first answer is looked for."""
 BEYOND = "longer than the context of the model"
 OVERLOADED = "rate: more requests a second than the server takes"
-
-
-@dataclass(frozen=True)
-class ColumnKind:
-    """A column: its unit, what its values are, and the figure that it is of, "" of an axis."""
-
-    name: str
-    unit: str
-    kind: Kind
-    figure: str = ""
-
-    @property
-    def spelled(self) -> str:
-        """How a condition sees it: its unit, `flag` or `word`."""
-        return self.kind if self.kind in ("flag", "word") else self.unit
 
 
 @dataclass(frozen=True)
@@ -143,7 +125,7 @@ class Sweeper:
 
     def no_rows(self) -> Rows:
         """The columns without a row."""
-        return {c.name: _typed(c, np.zeros(0), 0) for c in self.columns}
+        return {c.name: typed_values(c, np.zeros(0), 0) for c in self.columns}
 
     def evaluate(self, segment: Segment, dropped: Counter[str]) -> Iterator[Rows]:
         """The columns of the rows of a segment, in parts; `dropped` counts the points left out.
@@ -246,7 +228,7 @@ class _Answer:
         if value is None and column.kind != "float":
             raise InputError(column.name, None, "a value at every point: columns without it")
         whole = np.broadcast_to(np.nan if value is None else value, self.shape)
-        return _typed(column, whole.reshape(-1) if rows is None else whole[rows], size)
+        return typed_values(column, whole.reshape(-1) if rows is None else whole[rows], size)
 
     def _value(self, column: ColumnKind) -> Any:
         if not column.figure:
@@ -278,84 +260,6 @@ def sweeper_of(space: Space, wanted: Sequence[str] | None, where: str) -> Sweepe
             raise InputError("columns", name, "the name of a column, or all", nearest(name, by_name))
     chosen = dict.fromkeys([*(c.name for c in axes), *names])
     return Sweeper(space, known, tuple(by_name[name] for name in chosen), condition)
-
-
-def column_kinds(space: Space) -> tuple[ColumnKind, ...]:
-    """Every column that the space has: its axes, then the figures of what is answered.
-
-    Raises InputError, that of the first plan, where none can be asked.
-    """
-    result = first_answer(space)
-    given = {*space.given, "model", "on", "layout"}
-    words = [name for name in ("model", "on", *(c.name for c in space.choices), "layout") if name in given]
-    axes = [ColumnKind(name, "", "word") for name in dict.fromkeys(words)]
-    axes += [ColumnKind(n.name, "", "int" if n.values.dtype.kind == "i" else "float") for n in space.numbers]
-    names = {axis.name for axis in axes}
-    figures = []
-    for figure in dict.fromkeys((*result.FIGURES, *space.question.more)):
-        for name, value, unit in figure_leaves(space, result, figure):
-            kind = _kind_of(value, unit)
-            if kind is not None and name not in names:
-                names.add(name)
-                figures.append(ColumnKind(name, unit, kind, figure))
-    return (*axes, *figures)
-
-
-def figure_leaves(space: Space, result: Any, figure: str) -> Iterable[Leaf]:
-    """The numbers and words of a figure of a result, or of one that the question adds."""
-    more = space.question.more.get(figure)
-    if more is not None:
-        return leaves_of(figure, more[1](result), more[0])
-    return leaves_of(figure, result.figure(figure), result.FIGURES[figure])
-
-
-def first_answer(space: Space) -> Result:
-    """The answer at the first point that can be asked. Raises the first point's InputError where there is none."""
-    first: InputError | None = None
-    question = space.question
-    for number in range(space.plans):
-        try:
-            plan = compiled(space, number)
-            for places in islice(product(*map(range, space.shape)), TRIED_POINTS):
-                segment = Segment(number, tuple((i, i + 1) for i in places))
-                try:
-                    return question.answer(plan, space.point(segment))
-                except InputError as error:
-                    first = first or error
-        except InputError as error:
-            first = first or error
-    assert first is not None
-    raise first
-
-
-def _kind_of(value: Any, unit: str) -> Kind | None:
-    """What the values of a column are; None of what is there for some plans alone."""
-    if value is None:
-        return "float" if unit else None
-    array = np.asarray(value)
-    if array.dtype.kind == "b":
-        return "flag"
-    if array.dtype.kind in "iu" and not unit:
-        return "int"
-    if array.dtype.kind in "iuf":
-        return "float"
-    return "word" if array.dtype.kind == "U" else None
-
-
-def _typed(column: ColumnKind, values: Any, size: int) -> ColumnValues:
-    """Values as the column has them."""
-    match column.kind:
-        case "word":
-            return words_of(values, size)
-        case "flag":
-            return np.asarray(values).astype(bool)
-        case "int":
-            whole = np.asarray(values)
-            if whole.dtype.kind == "f" and not (whole == np.floor(whole)).all():
-                raise InputError(column.name, whole[whole != np.floor(whole)][0].item(), "whole numbers")
-            return whole.astype(np.int64)
-        case _:
-            return np.asarray(values).astype(np.float64)
 
 
 # -- boxes ---------------------------------------------------------------------------------------------------------
