@@ -31,6 +31,7 @@ from roofline.show.explain import Explanations, NamedExplanation
 from roofline.show.models import Catalog, ConfigChecks, ModelAnswer, ModelTypes, StoredTensors
 from roofline.show.plots.build import simulation_plot
 from roofline.show.plots.data import BarPanel, BarsPlot
+from roofline.show.plots.rows import rows_plot
 from roofline.show.training import Trained
 
 GPT2 = "openai-community/gpt2"
@@ -48,6 +49,11 @@ def trained() -> Any:
 @cache
 def simulated() -> Any:
     return rl.simulate(QWEN, on=ON, input=64, output=8, rate=5.0, extent=rl.Extent(requests=50))
+
+
+@cache
+def swept() -> Any:
+    return rl.sweep(QWEN, on=["l4", ON], batch=[1, 8, 64], context=512, columns=["tpot", "bound", "fits"])
 
 
 def calibration() -> Calibration:
@@ -80,6 +86,7 @@ ONE: dict[str, Callable[[], Any]] = {
     ),
     "simulation": simulated,
     "picture of a simulation": lambda: simulation_plot(simulated()),
+    "picture of a sweep": lambda: rows_plot(swept()),
     "fit": lambda: rl.fit(QWEN, on="l4", batch=4, context=1024),
     "what does not fit": lambda: rl.fit("meta-llama/Llama-3.1-405B", on=ON, batch=4),
     "training": trained,
@@ -126,7 +133,7 @@ GRIDS: dict[str, Callable[[], Grid]] = {
 }
 EVERY: dict[str, Callable[[], Any]] = {
     **ONE, **{f"{name} of arrays": build for name, (build, _) in MANY.items()},
-    **{f"{name} grid": build for name, build in GRIDS.items()},
+    **{f"{name} grid": build for name, build in GRIDS.items()}, "sweep": swept,
 }  # fmt: skip
 
 
@@ -367,3 +374,10 @@ LISTS: dict[str, Callable[[], Any]] = {
 def test_a_list_where_none_may_be_is_bad_input(name: str) -> None:
     with pytest.raises(rl.InputError):
         LISTS[name]()
+
+
+def test_a_sweep_is_the_frame_of_its_rows() -> None:
+    result = swept()
+    assert result.shape == (6,)
+    assert result.to_frame().columns == list(result.columns_of) == list(result.table)
+    assert result.to_frame().height == result.rows == 6
