@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from machine_description import describe, peak_megabytes, wall
+from roofline.explore.axes import space_of
 from roofline.explore.evaluate import Sweeper, sweeper_of
-from roofline.explore.swept import space_of
 
 MODEL, DENSE = "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-32B"
 POINTS_A_SECOND, MOST_MEGABYTES = 1e6, 2000.0
 ROUNDS = 5
 PLANS: dict[str, Any] = {
-    "on": "32xh200-sxm", "layout": "tp=1,2,4,8,pp=1,2,4,8,dp=1..32,cp=1,2", "precision": [None, "fp8", "weights=fp8"],
-    "batch": [1, 4, 16, 64], "context": 4250,
+    "on": "1024xh200-sxm", "layout": "tp=1,2,4,8,pp=1,2,4,8,dp=1..128,cp=1,2",
+    "precision": [None, "fp8", "weights=fp8"], "batch": [1, 4, 16, 64], "context": 4250,
 }  # fmt: skip
 
 

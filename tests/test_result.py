@@ -57,6 +57,11 @@ def simulated() -> Any:
     return rl.simulate(QWEN, on=ON, input=64, output=8, rate=5.0, extent=rl.Extent(requests=50))
 
 
+@cache
+def swept() -> Any:
+    return rl.sweep(QWEN, on=["l4", ON], batch=[1, 8, 64], context=512, columns=["tpot", "bound", "fits"])
+
+
 def calibration() -> Calibration:
     """That of a machine that was timed in a few cases."""
     machine = MeasuredMachine("cpu", "A CPU", "amd", 4, 32e9, 32 * 2.0**20, "NumPy 2", date="2025-01-01")
@@ -88,14 +93,13 @@ ONE: dict[str, Callable[[], Any]] = {
     "simulation": simulated,
     "picture of a simulation": lambda: simulation_plot(simulated()),
     "picture of a step's memory": lambda: step_memory_plot(trained()),
+    "picture of a sweep": lambda: rows_plot(swept()),
     "fit": lambda: rl.fit(QWEN, on="l4", batch=4, context=1024),
     "what does not fit": lambda: rl.fit("meta-llama/Llama-3.1-405B", on=ON, batch=4),
     "training": trained,
     "training in stages": lambda: rl.train(GPT2, batch=8, tokens=256, on=NODE, layout="tp=2,pp=2,dp=2,zero=1"),
     "run": lambda: rl.run(trained(), 1e10),
     "diff": lambda: rl.diff(f"{QWEN}@l4", f"{QWEN}@{ON}:batch=8"),
-    "sweep": lambda: rl.sweep(QWEN, on=ON, batch=[1, 2], context=64),
-    "picture of rows": lambda: rows_plot(rl.sweep(QWEN, on=ON, batch=[1, 2], context=64)),
     "search of training": lambda: rl.search_training(GPT2, batch=8, tokens=64, on=NODE),
     "picture of a front": lambda: front_plot(
         rl.search(QWEN, rl.Demand(64, 8), rl.Limits(ttft=1.0), on=ON, chips=2).front
@@ -147,7 +151,7 @@ GRIDS: dict[str, Callable[[], Grid]] = {
 }
 EVERY: dict[str, Callable[[], Any]] = {
     **ONE, **{f"{name} of arrays": build for name, (build, _) in MANY.items()},
-    **{f"{name} grid": build for name, build in GRIDS.items()},
+    **{f"{name} grid": build for name, build in GRIDS.items()}, "sweep": swept,
 }  # fmt: skip
 
 
@@ -388,3 +392,10 @@ LISTS: dict[str, Callable[[], Any]] = {
 def test_a_list_where_none_may_be_is_bad_input(name: str) -> None:
     with pytest.raises(rl.InputError):
         LISTS[name]()
+
+
+def test_a_sweep_is_the_frame_of_its_rows() -> None:
+    result = swept()
+    assert result.shape == (6,)
+    assert result.to_frame().columns == list(result.columns_of) == list(result.table)
+    assert result.to_frame().height == result.rows == 6

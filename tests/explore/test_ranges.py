@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline import InputError, Layout
+from roofline.explore.axes import figures_named
 from roofline.explore.ranges import layouts_named, numbers_named, values_of
-from roofline.explore.swept import figures_named
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,9 @@ def test_halves_are_the_whole(ranges: list[tuple[int, int]]) -> None:
 
 
 def test_a_box_without_its_empty_sides() -> None:
-    rows = np.zeros((3, 4), dtype=bool)
-    rows[1, 1] = rows[1, 3] = True
-    point, left = trimmed({"a": np.arange(3).reshape(3, 1), "b": np.arange(4).reshape(1, 4)}, rows)
-    assert point["a"].tolist() == [[1]]
-    assert point["b"].tolist() == [[1, 3]]
-    assert left.tolist() == [[True, True]]
+    rows = np.zeros((2, 3, 4), dtype=bool)
+    rows[0, 1, 1] = rows[1, 1, 3] = True
+    point, left = trimmed({"a": np.arange(3).reshape(1, 3, 1), "b": np.arange(4).reshape(1, 1, 4)}, rows)
+    assert point["a"].tolist() == [[[1]]]
+    assert point["b"].tolist() == [[[1, 3]]]
+    assert left.tolist() == [[[True, False]], [[False, True]]]

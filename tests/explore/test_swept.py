@@ -12,11 +12,13 @@ import pytest
 
 import roofline as rl
 from hub import CONFIG
+from roofline.explore import families, workers
 from roofline.explore.swept import MOST_IN_MEMORY, sweep, sweep_digest
 from roofline.explore.workers import each_in_order
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 MOE = "Qwen/Qwen3-30B-A3B"
+V3, NEXT = "deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-Next-80B-A3B-Instruct"
 CLOSE = 1e-9
 
 
@@ -172,13 +174,19 @@ def test_axes_in_memory_are_bounded() -> None:
         ({"context": 1, "layout": "tp=3"}, "a divisor of attention heads"), ({"context": []}, "context"),
         ({"context": 1, "figures": "bw=2T,bww=3"}, "nearest: bw"), ({"context": 1, "on": []}, "at least one"),
         ({"phase": "serve", "input": 1, "output": 1}, "either a concurrency or a rate"),
-        ({"context": 1, "cluster": "tcp://127.0.0.1:1"}, "cluster"), ({"context": 2.5}, "context"),
+        ({"context": 2.5}, "context"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood(axes: dict[str, Any], says: str) -> None:
     with pytest.raises(rl.InputError) as error:
         sweep(LLAMA, **{"on": "h100-sxm", **axes})
     assert says in str(error.value)
+
+
+def test_a_scheduler_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "CONNECT_S", 0.5)
+    with pytest.raises(rl.InputError, match="cluster: expected"):
+        sweep(LLAMA, on="h100-sxm", context=1, cluster="tcp://127.0.0.1:1")
 
 
 def test_figures_of_a_chip() -> None:
@@ -206,3 +214,37 @@ def test_a_result_like_others() -> None:
     assert result["bound"].tolist() == result.table["bound"]
     assert "Sweep, 2 points" in repr(result)
     assert result.to_dict()["schema"] == "roofline.sweep/1"
+
+
+TOGETHER: list[tuple[str, str, dict[str, Any]]] = [
+    (LLAMA, "decode", {"on": "16xh100-sxm", "layout": "tp=1..8,pp=1,2,dp=1..4,cp=1,2", "context": [9, 5000]}),
+    (MOE, "decode", {"on": "16xh200-sxm", "layout": "tp=1,2,4,dp=1..4,ep=1,2,4,8,sp", "context": [900]}),
+    (V3, "decode", {"on": "32xh200-sxm", "layout": "tp=1,4,8,dp=1..4,ep=1,8,32", "context": 900}),
+    (NEXT, "decode", {"on": "8xh200-sxm", "layout": "tp=1,2,4,dp=1,2,ep=1,2", "context": 9}),
+    ("openai/gpt-oss-120b", "prefill", {"on": "8xb200", "layout": "tp=1,2,4,dp=1,2,ep=1,2", "input": [5, 3000]}),
+    (MOE, "generate", {"on": "8xh200-sxm", "layout": "tp=1,2,4,dp=1,2,ep=1,2", "input": 300, "output": 20}),
+    (LLAMA, "generate", {"on": "h100-sxm", "layout": "tp=1,2,dp=1..4,cp=1,2", "input": 300, "output": 20}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "phase", "axes"), TOGETHER, ids=lambda v: v if isinstance(v, str) else "")
+def test_plans_together_are_those_alone(
+    model: str, phase: str, axes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = ["tpot"] if phase in ("decode", "generate") else ["ttft"]
+    columns = [*wanted, "memory_total", "memory_cache", "fits", "tokens_per_second_per_chip", "grade"]
+    columns += ["time_low", "bound", "mfu", "network_time"] if phase in ("decode", "prefill") else ["latency", "waves"]
+    batch = [1, 33, 700] if phase != "generate" else [33, 700]
+    asked: dict[str, Any] = {"precision": [None, "kv=fp8"], "batch": batch, "columns": columns, **axes}
+    together = sweep(model, phase=phase, where="memory_weights > 0GB and layout != 'tp=2, dp=2'", **asked)
+    monkeypatch.setattr(families, "FEWEST_TOGETHER", 10**9)
+    alone = sweep(model, phase=phase, where="memory_weights > 0GB and layout != 'tp=2, dp=2'", **asked)
+    assert together.rows > 0
+    assert together.dropped == alone.dropped
+    assert "tp=2, dp=2" not in set(together["layout"])
+    one, other = together.to_frame(), alone.to_frame()
+    for name in one.columns:
+        if one[name].dtype.is_float():
+            assert np.allclose(one[name], other[name], rtol=CLOSE, atol=0), name
+        else:
+            assert one[name].equals(other[name]), name

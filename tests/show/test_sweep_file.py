@@ -12,8 +12,9 @@ import pytest
 
 import roofline as rl
 from hub import CONFIG
+from roofline.explore.axes import space_of
 from roofline.explore.evaluate import Sweeper, sweeper_of
-from roofline.explore.swept import collected, space_of, sweep_digest
+from roofline.explore.swept import collected, sweep_digest
 from roofline.explore.workers import each_in_order
 from roofline.model.errors import InputError
 from roofline.show.row_groups import Typed, footer_of, written_fields

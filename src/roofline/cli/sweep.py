@@ -149,8 +149,9 @@ def sweep(
     json:
         JSON, as docs/json.md has it.
     """
+    from roofline.explore.axes import space_of
     from roofline.explore.evaluate import sweeper_of
-    from roofline.explore.swept import MOST_IN_MEMORY, MOST_POINTS, check_size, space_of, split_names
+    from roofline.explore.swept import MOST_IN_MEMORY, MOST_POINTS, check_size, split_names
     from roofline.model.load import load
     from roofline.show.sweep import order_named, size_text
 

@@ -67,6 +67,11 @@ def joined_values(parts: Sequence[ColumnValues]) -> ColumnValues:
     return Words(np.concatenate(list(maps)), names)
 
 
+def at_rows(values: ColumnValues, rows: Any) -> ColumnValues:
+    """The values of some rows."""
+    return Words(values.codes[rows], values.names) if isinstance(values, Words) else values[rows]
+
+
 def frame_of(rows: Rows) -> DataFrame:
     """A Polars frame: numbers, flags, and words as text."""
     import polars

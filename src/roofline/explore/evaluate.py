@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, product
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from roofline.estimates.settings import LISTED, Setup, setup
-from roofline.estimates.step import check_formats
-from roofline.explore.columns import ColumnValues, Rows, joined_values, words_of
+from roofline.explore.columns import ColumnValues, Rows, Words, at_rows, joined_values, words_of
 from roofline.explore.condition import Clause, Condition, condition_of
+from roofline.explore.families import KEPT_PLANS, PlanFamily, compiled, plan_families, reason_of
+from roofline.explore.kinds import ColumnKind, column_kinds, figure_leaves, typed_values
 from roofline.explore.questions import Compiled, Coordinates
 from roofline.explore.space import Segment, Space
-from roofline.machine.chip import chip_named
 from roofline.model.errors import InputError, nearest
-from roofline.model.model import Model
-from roofline.remember import remembered
-from roofline.result import Leaf, Result, leaves_of
+from roofline.result import Result
 
-Kind: TypeAlias = Literal["float", "int", "flag", "word"]
 MEMORY = "memory"
-TRIED_POINTS = 16
-"""Points of a plan at which a first answer is looked for."""
-KEPT_PLANS = 64
-"""Plans that stay compiled."""
+ALONE = {"deployment"}
+"""Figures that have no arrays."""
 BEYOND = "longer than the context of the model"
 OVERLOADED = "rate: more requests a second than the server takes"
-
-
-@dataclass(frozen=True)
-class ColumnKind:
-    """A column: its unit, what its values are, and the figure that it is of, "" of an axis."""
-
-    name: str
-    unit: str
-    kind: Kind
-    figure: str = ""
-
-    @property
-    def spelled(self) -> str:
-        """How a condition sees it: its unit, `flag` or `word`."""
-        return self.kind if self.kind in ("flag", "word") else self.unit
 
 
 @dataclass(frozen=True)
@@ -80,6 +58,12 @@ class Sweeper:
         return {column.name: column for column in self.known}
 
     @cached_property
+    def _together(self) -> bool:
+        """Whether plans may be answered together: where no column says of each what only it has by itself."""
+        wanted = {c.figure for c in self.columns} | {self._by_name[name].figure for name in self.condition.names}
+        return self.space.question.together and not wanted & ALONE
+
+    @cached_property
     def _parts(self) -> tuple[tuple[Clause, ...], tuple[Clause, ...]]:
         """The condition's parts that need no time, and the others."""
         early = [p for p in self.condition.parts if all(self._by_name[n].figure in ("", MEMORY) for n in p.names)]
@@ -104,15 +88,44 @@ class Sweeper:
     def piece(self, number: int) -> PieceRows:
         """The rows of a piece, in order."""
         dropped: Counter[str] = Counter()
-        parts = [part for s in self.space.piece(number) for part in self.evaluate(s, dropped)]
-        if not parts:
+        segments = self.space.piece(number)
+        alone, families = (
+            plan_families(self.space, segments, self.compiled, dropped) if self._together else (segments, ())
+        )
+        parts = [(part, s.plan) for s in alone for part in self.evaluate(s, dropped)]
+        together = [part for family in families for part in self.all_of(family, dropped)]
+        if not parts and not together:
             return PieceRows(self.no_rows(), 0, dict(dropped))
-        rows = {c.name: joined_values([part[c.name] for part in parts]) for c in self.columns}
-        return PieceRows(rows, len(next(iter(rows.values()))), dict(dropped))
+        every = [part for part, _ in (*parts, *together)]
+        rows = {c.name: joined_values([part[c.name] for part in every]) for c in self.columns}
+        size = len(next(iter(rows.values())))
+        if together:
+            plans = [np.full(len(next(iter(part.values()))), plan) for part, plan in parts]
+            order = np.argsort(np.concatenate([*plans, *(plan for _, plan in together)]), kind="stable")
+            rows = {name: at_rows(values, order) for name, values in rows.items()}
+        return PieceRows(rows, size, dict(dropped))
+
+    def all_of(self, family: PlanFamily, dropped: Counter[str]) -> Iterator[tuple[Rows, Any]]:
+        """The columns of the rows of plans that differ in their degrees alone, and the plan of each row."""
+        counts: Counter[str] = Counter()
+        try:
+            rows = self._box(family, counts)
+        except InputError:
+            if len(family.plans) > 1:
+                for half in family.halves():
+                    yield from self.all_of(half, dropped)
+                return
+            segment = Segment(family.plans[0], family.box)
+            for part in self.evaluate(segment, dropped):
+                yield part, np.full(len(next(iter(part.values()))), segment.plan)
+            return
+        dropped.update(counts)
+        if rows is not None:
+            yield rows
 
     def no_rows(self) -> Rows:
         """The columns without a row."""
-        return {c.name: _typed(c, np.zeros(0), 0) for c in self.columns}
+        return {c.name: typed_values(c, np.zeros(0), 0) for c in self.columns}
 
     def evaluate(self, segment: Segment, dropped: Counter[str]) -> Iterator[Rows]:
         """The columns of the rows of a segment, in parts; `dropped` counts the points left out.
@@ -120,8 +133,8 @@ class Sweeper:
         A segment of which some points cannot be is halved until they are alone.
         """
         try:
-            plan = self.compiled(segment.plan)
-            rows = self._box(plan, segment, dropped)
+            family = PlanFamily((segment.plan,), segment.box, self.compiled(segment.plan))
+            rows = self._box(family, dropped)
         except InputError as error:
             if segment.points == 1 or isinstance(self._compiled.get(segment.plan), InputError):
                 dropped[reason_of(error)] += segment.points
@@ -130,12 +143,12 @@ class Sweeper:
                 yield from self.evaluate(half, dropped)
             return
         if rows is not None:
-            yield rows
+            yield rows[0]
 
-    def _box(self, plan: Compiled, segment: Segment, dropped: Counter[str]) -> Rows | None:
-        """The columns of a box of points; None where there is no row."""
-        question, point = self.space.question, self.space.point(segment)
-        shape = tuple(stop - start for start, stop in segment.box)
+    def _box(self, family: PlanFamily, dropped: Counter[str]) -> tuple[Rows, Any] | None:
+        """The columns of a box of points of each plan, and the plans of the rows; None where there is no row."""
+        question, plan, point = self.space.question, family.compiled, family.point(self.space)
+        shape = (len(family.plans), *(stop - start for start, stop in family.box))
         counts: Counter[str] = Counter()
         rows = np.ones(shape, dtype=bool)
         longest = plan.model.context
@@ -149,22 +162,25 @@ class Sweeper:
             counts[OVERLOADED] += int(np.count_nonzero(rows & ~allowed))
             rows = rows & allowed
         early, late = self._parts
-        answer = self._answer(plan, segment.plan, point, rows)
+        answer = self._answer(family, point, rows)
         if early and rows.any():
             rows = self._met(early, answer, rows)
             smaller, rows = trimmed(point, rows)
             if any(len(smaller[name].reshape(-1)) < point[name].size for name in point):
                 point = smaller
-                answer = self._answer(plan, segment.plan, point, rows)
+                answer = self._answer(family, point, rows)
         if late and rows.any():
             rows = self._met(late, answer, rows)
         size = int(np.count_nonzero(rows))
-        columns = {c.name: answer.column(c, rows, size) for c in self.columns} if size else None
         dropped.update(+counts)
-        return columns
+        if not size:
+            return None
+        columns = {c.name: answer.column(c, rows, size) for c in self.columns}
+        plans = np.broadcast_to(np.reshape(family.plans, (-1, *(1,) * (rows.ndim - 1))), rows.shape)
+        return columns, plans[rows]
 
-    def _answer(self, plan: Compiled, number: int, point: Coordinates, rows: Any) -> _Answer:
-        return _Answer(self, plan, self.space.labels(number), point, rows.shape)
+    def _answer(self, family: PlanFamily, point: Coordinates, rows: Any) -> _Answer:
+        return _Answer(self, family, self.space.labels(family.plans[0]), point, rows.shape)
 
     def _met(self, parts: Sequence[Clause], answer: _Answer, rows: Any) -> Any:
         """The rows that meet some parts of the condition."""
@@ -186,7 +202,7 @@ class _Answer:
     """A plan's answer at a box of points, worked out as far as it is looked at."""
 
     sweeper: Sweeper
-    plan: Compiled
+    family: PlanFamily
     labels: Mapping[str, str]
     point: Coordinates
     shape: tuple[int, ...]
@@ -194,7 +210,7 @@ class _Answer:
     @cached_property
     def result(self) -> Result:
         """All figures."""
-        return self.sweeper.space.question.answer(self.plan, self.point)
+        return self.sweeper.space.question.answer(self.family.compiled, self.point)
 
     @cached_property
     def _figures(self) -> dict[str, dict[str, Any]]:
@@ -202,11 +218,17 @@ class _Answer:
 
     def column(self, column: ColumnKind, rows: Any, size: int) -> ColumnValues:
         """A column at some rows of the box, or at all of it."""
+        if column.name == "layout" and self.family.layouts:
+            codes = np.arange(len(self.family.layouts), dtype=np.uint32).reshape(-1, *(1,) * (len(self.shape) - 1))
+            whole = np.broadcast_to(codes, self.shape)
+            return Words(whole.reshape(-1) if rows is None else whole[rows], self.family.layouts)
         value = self._value(column)
         if column.kind == "word" and isinstance(value, str):
             return words_of(value, size)
+        if value is None and column.kind != "float":
+            raise InputError(column.name, None, "a value at every point: columns without it")
         whole = np.broadcast_to(np.nan if value is None else value, self.shape)
-        return _typed(column, whole.reshape(-1) if rows is None else whole[rows], size)
+        return typed_values(column, whole.reshape(-1) if rows is None else whole[rows], size)
 
     def _value(self, column: ColumnKind) -> Any:
         if not column.figure:
@@ -220,35 +242,6 @@ class _Answer:
         if name == "layout":
             return self.result.deployment.text  # type: ignore[attr-defined]
         return self.labels[name]
-
-
-# -- plans ---------------------------------------------------------------------------------------------------------
-def compiled(space: Space, plan: int) -> Compiled:
-    """A plan of a space, understood. Raises InputError where it cannot be."""
-    settings = dict(space.settings(plan))
-    model: Model = settings.pop("model")
-    figures = settings.pop("figures", None)
-    if figures is not None:
-        settings["on"] = turned_chip(settings["on"], figures)
-    settings = {name: value for name, value in settings.items() if value is not None}
-    if space.phase == "train":
-        return Compiled(model, settings)
-    where = {name: settings[name] for name in LISTED if name in settings}
-    asked = _asked(model, **where)
-    check_formats(asked.plan)
-    return Compiled(model, settings, asked)
-
-
-@remembered(KEPT_PLANS)
-def _asked(model: Model, **where: Any) -> Setup:
-    return setup(model, **where)
-
-
-def turned_chip(on: Any, figures: str) -> Any:
-    """A chip with some figures changed, as in `like=h100-sxm,bw=4.8T`. Raises InputError where it is no chip."""
-    if not isinstance(on, str):
-        raise InputError("figures", figures, "chips by name or by figures, whose figures then change")
-    return chip_named(f"{on},{figures}" if "=" in on else f"like={on},{figures}")
 
 
 # -- columns -------------------------------------------------------------------------------------------------------
@@ -269,81 +262,6 @@ def sweeper_of(space: Space, wanted: Sequence[str] | None, where: str) -> Sweepe
     return Sweeper(space, known, tuple(by_name[name] for name in chosen), condition)
 
 
-def column_kinds(space: Space) -> tuple[ColumnKind, ...]:
-    """Every column that the space has: its axes, then the figures of what is answered.
-
-    Raises InputError, that of the first plan, where none can be asked.
-    """
-    result = first_answer(space)
-    given = {*space.given, "model", "on", "layout"}
-    words = [name for name in ("model", "on", *(c.name for c in space.choices), "layout") if name in given]
-    axes = [ColumnKind(name, "", "word") for name in dict.fromkeys(words)]
-    axes += [ColumnKind(n.name, "", "int" if n.values.dtype.kind == "i" else "float") for n in space.numbers]
-    names = {axis.name for axis in axes}
-    figures = []
-    for figure in dict.fromkeys((*result.FIGURES, *space.question.more)):
-        for name, value, unit in figure_leaves(space, result, figure):
-            kind = _kind_of(value, unit)
-            if kind is not None and name not in names:
-                names.add(name)
-                figures.append(ColumnKind(name, unit, kind, figure))
-    return (*axes, *figures)
-
-
-def figure_leaves(space: Space, result: Any, figure: str) -> Iterable[Leaf]:
-    """The numbers and words of a figure of a result, or of one that the question adds."""
-    more = space.question.more.get(figure)
-    if more is not None:
-        return leaves_of(figure, more[1](result), more[0])
-    return leaves_of(figure, result.figure(figure), result.FIGURES[figure])
-
-
-def first_answer(space: Space) -> Result:
-    """The answer at the first point that can be asked. Raises the first point's InputError where there is none."""
-    first: InputError | None = None
-    question = space.question
-    for number in range(space.plans):
-        try:
-            plan = compiled(space, number)
-            for places in islice(product(*map(range, space.shape)), TRIED_POINTS):
-                segment = Segment(number, tuple((i, i + 1) for i in places))
-                try:
-                    return question.answer(plan, space.point(segment))
-                except InputError as error:
-                    first = first or error
-        except InputError as error:
-            first = first or error
-    assert first is not None
-    raise first
-
-
-def _kind_of(value: Any, unit: str) -> Kind | None:
-    """What the values of a column are; None of what is there for some plans alone."""
-    if value is None:
-        return "float" if unit else None
-    array = np.asarray(value)
-    if array.dtype.kind == "b":
-        return "flag"
-    if array.dtype.kind in "iu" and not unit:
-        return "int"
-    if array.dtype.kind in "iuf":
-        return "float"
-    return "word" if array.dtype.kind == "U" else None
-
-
-def _typed(column: ColumnKind, values: Any, size: int) -> ColumnValues:
-    """Values as the column has them."""
-    match column.kind:
-        case "word":
-            return words_of(values, size)
-        case "flag":
-            return np.asarray(values).astype(bool)
-        case "int":
-            return np.asarray(values).astype(np.int64)
-        case _:
-            return np.asarray(values).astype(np.float64)
-
-
 # -- boxes ---------------------------------------------------------------------------------------------------------
 def halves(segment: Segment) -> tuple[Segment, Segment]:
     """A box in two, along its first axis of more than one number, so that the order of its points stays."""
@@ -355,17 +273,12 @@ def halves(segment: Segment) -> tuple[Segment, Segment]:
 
 
 def trimmed(point: Mapping[str, Any], rows: Any) -> tuple[dict[str, Any], Any]:
-    """A box without what holds no row at its sides: numbers of an axis at which there is none."""
+    """A box without the numbers of an axis at which there is no row; the first axis of `rows` is that of plans."""
     numbers, left = dict(point), rows
     if rows.all() or not rows.any():
         return numbers, rows
-    for axis, name in enumerate(point):
+    for axis, name in enumerate(point, 1):  # behind that of the plans
         others = tuple(i for i in range(rows.ndim) if i != axis)
         kept = np.flatnonzero(rows.any(axis=others))
         numbers[name], left = np.take(numbers[name], kept, axis=axis), np.take(left, kept, axis=axis)
     return numbers, left
-
-
-def reason_of(error: InputError) -> str:
-    """Why a point or a plan cannot be, without the value."""
-    return f"{error.field}: expected {error.expected}"

@@ -43,7 +43,7 @@ class Question:
 
     `columns`: what is answered where nothing is said. `longest`: tokens of the longest sequence at a point. `answer`: a
     plan at a point; `allowed`: whether a plan can be asked that at all. `more`: figures beside those of the result.
-    `options`: settings of its own that are axes too.
+    `options`: settings of its own that are axes too. `together`: a layout's degrees may be arrays.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Question:
     allowed: Callable[[Compiled, Coordinates], Any] = lambda plan, point: np.True_
     more: Mapping[str, tuple[str, Callable[[Any], Any]]] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    together: bool = True
 
 
 # -- steps ---------------------------------------------------------------------------------------------------------
@@ -95,7 +96,7 @@ def step_ttft(e: Estimate) -> Span:
 
 
 def _per_chip(e: Estimate) -> Count:
-    return e.tokens_per_second / e.deployment.chips
+    return e.tokens_per_second / e.deployment.layout.chips
 
 
 # -- many steps ----------------------------------------------------------------------------------------------------
@@ -156,6 +157,7 @@ QUESTIONS: Mapping[str, Question] = {
             "train", ("batch", "tokens", "micro_batch"), {"micro_batch": None},
             (*_STEP, "tokens_per_second", "tokens_per_second_per_chip", "mfu", "bubble", "memory_total", "fits"),
             lambda p: p["tokens"], _train, options=("recompute", "recipe", "optimizer", "schedule", "loss"),
+            together=False,
         ),
     )
 }  # fmt: skip

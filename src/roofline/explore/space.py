@@ -21,7 +21,7 @@ from roofline.model.errors import InputError
 
 PIECE_POINTS = 2**17
 """Points of a piece at most: a row group of a file."""
-PIECE_PLANS = 2**10
+PIECE_PLANS = 2**14
 """Plans of a piece at most."""
 
 
@@ -92,7 +92,11 @@ class Space:
     # -- plans -----------------------------------------------------------------------------------------------------
     def places(self, plan: int) -> tuple[int, ...]:
         """Which of each choice's settings a plan has."""
-        return tuple(map(int, np.unravel_index(plan, tuple(len(choice.labels) for choice in self.choices))))
+        places = []
+        for choice in reversed(self.choices):
+            plan, place = divmod(plan, len(choice.labels))
+            places.append(place)
+        return tuple(reversed(places))
 
     def settings(self, plan: int) -> Mapping[str, Any]:
         """The settings of a plan. Raises InputError where one of them cannot be."""

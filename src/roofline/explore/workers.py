@@ -13,6 +13,8 @@ from roofline.model.errors import InputError
 Done = TypeVar("Done")
 AHEAD = 3
 """Pieces for each worker that are under way at once: what is done waits in memory for its turn."""
+CONNECT_S = 10.0
+"""Seconds within which a scheduler has to answer."""
 RETRIES = 5
 """Times that a piece is begun again where its worker is lost."""
 
@@ -57,7 +59,7 @@ def _client(cluster: Any) -> Iterator[Any]:
     try:
         if cluster == "local":
             own = dask.LocalCluster(threads_per_worker=1, dashboard_address=None, silence_logs=40)
-        with dask.Client(own or cluster, timeout=10) as client:
+        with dask.Client(own or cluster, timeout=CONNECT_S) as client:
             yield client
     except (OSError, TimeoutError, ValueError) as error:
         if isinstance(error, InputError):

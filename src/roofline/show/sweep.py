@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline.explore.columns import frame_of
-from roofline.explore.evaluate import ColumnKind, Sweeper
+from roofline.explore.evaluate import Sweeper
+from roofline.explore.kinds import ColumnKind
 from roofline.explore.space import Space
 from roofline.explore.swept import axis_sizes
 from roofline.model.errors import not_one_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from roofline.explore.columns import Words
-from roofline.explore.evaluate import ColumnKind
+from roofline.explore.kinds import ColumnKind
 from roofline.explore.swept import Sweep, axis_sizes
 from roofline.model.errors import InputError, not_one_of
 from roofline.show.plots.data import RowsLine, RowsPlot

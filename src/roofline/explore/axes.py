@@ -1,0 +1,177 @@
+"""The axes of a sweep as a person gives them, and the space that they span."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from roofline.estimates.deployment import machine_chip
+from roofline.estimates.settings import setting_labels
+from roofline.explore.questions import Question, question_named
+from roofline.explore.ranges import LONGEST_TEXT, layouts_named, values_of
+from roofline.explore.space import Choice, Numbers, Space
+from roofline.layout.layout import DEGREES, Layout, layout_named
+from roofline.machine.chip import Chip
+from roofline.machine.engine import engine_named
+from roofline.machine.fabric import Cluster
+from roofline.machine.target import mode_named
+from roofline.model.checks import numbers as checked_numbers
+from roofline.model.errors import InputError, not_one_of
+from roofline.model.load import model_of
+from roofline.model.model import Model
+from roofline.model.precision import Precision
+from roofline.model.quantization.asked import formats_of
+from roofline.work.training import training
+
+SETTINGS = ("layout", "precision", "engine", "law", "figures")
+"""Axes of settings beside the model and the machine."""
+CHECKPOINT = "checkpoint"
+"""What the formats of the checkpoint itself are called."""
+
+
+def space_of(model: Any, phase: str, axes: Mapping[str, Any]) -> Space:
+    """The space of axes as `sweep` takes them. Raises InputError for what is not understood."""
+    question = question_named(phase)
+    known = ("on", *SETTINGS, *DEGREES, *question.axes, *question.options)
+    given = {name: value for name, value in axes.items() if value is not None}
+    for name in given:
+        if name not in known:
+            raise not_one_of("axis", name, known)
+    if "on" not in given:
+        raise InputError("on", None, "a chip or a cluster, or a list of them")
+    models = [model_of(m) for m in several(model, (str, os.PathLike, Mapping, Model))]
+    settings = [_choice("model", models), _choice("on", several(given["on"], (str, os.PathLike, Chip, Cluster)))]
+    for machine in settings[1].settings:
+        machine_chip(machine)
+    layouts = _layouts(given)
+    settings += [] if layouts is None else [Choice("layout", *_named(layouts))]
+    for name in (*SETTINGS[1:], *question.options):
+        if name in given:
+            settings.append(_choice(name, _checked(name, given[name], models)))
+    return Space(phase, tuple(settings), _numbers(question, given))
+
+
+def several(value: Any, one: tuple[type, ...]) -> list[Any]:
+    """One value or a list of them as a list. Raises InputError for an empty one."""
+    values = [value] if value is None or isinstance(value, one) else list(value)
+    if not values:
+        raise InputError("axis", value, "at least one value")
+    return values
+
+
+def _choice(name: str, values: Sequence[Any]) -> Choice:
+    names = [CHECKPOINT if name == "precision" and value is None else value for value in values]
+    return Choice(name, tuple(values), setting_labels(name, names))
+
+
+def _checked(name: str, value: Any, models: Sequence[Model]) -> list[Any]:
+    """The settings of an axis, each of which is one. Raises InputError for one that is none."""
+    if name == "figures":
+        return [text for word in several(value, (str,)) for text in figures_named(word)]
+    kinds: Mapping[str, Callable[[Any], object]] = {
+        "precision": lambda v: any(_has_formats(m, v, m is models[-1]) for m in models),
+        "engine": lambda v: engine_named(v) if v is not None else None, "law": mode_named,
+    }  # fmt: skip
+    check = kinds.get(name, lambda v: training(1, 1, **{name: v}))
+    values = several(value, (str, Precision, Mapping))
+    for each in values:
+        check(each)
+    return values
+
+
+def _has_formats(model: Model, spec: Any, last: bool) -> bool:
+    """Whether a model can be had in these formats. Raises InputError where the last one cannot either."""
+    try:
+        formats_of(model, spec)
+    except InputError:
+        if last:
+            raise
+        return False
+    return True
+
+
+def figures_named(text: str) -> list[str]:
+    """Every combination of figures of a chip: of `bw=2T,4T,mem=80G` two. A bare number continues the key before it.
+
+    >>> figures_named("bw=2T,4T,mem=80G")
+    ['bw=2T,mem=80G', 'bw=4T,mem=80G']
+    """
+    if len(text) > LONGEST_TEXT:
+        raise InputError("figures", text, f"at most {LONGEST_TEXT} characters")
+    keys: list[list[str]] = []
+    for word in (part.strip() for part in text.split(",")):
+        if "=" in word:
+            keys.append([word])
+        elif word and keys:
+            keys[-1].append(f"{keys[-1][0].partition('=')[0]}={word}")
+        else:
+            raise InputError("figures", word, "figures such as bw=2T,4T")
+    return [",".join(words) for words in product(*keys)]
+
+
+def _layouts(given: Mapping[str, Any]) -> list[Any] | None:
+    """Every layout asked for, each once; None where there is none."""
+    degrees = {name: given[name] for name in DEGREES if name in given}
+    if degrees and "layout" in given:
+        raise InputError("layout", given["layout"], f"either layouts or {' and '.join(degrees)}")
+    if degrees:
+        texts = (f"{name}={','.join(map(str, values_of(name, v).tolist()))}" for name, v in degrees.items())
+        return list(layouts_named("layout", ",".join(texts)))
+    if "layout" not in given:
+        return None
+    layouts: list[Any] = []
+    for spec in several(given["layout"], (str, Mapping, Layout)):
+        if isinstance(spec, str):
+            layouts += layouts_named("layout", spec)
+        elif isinstance(spec, Mapping):
+            names, lists = list(spec), [several(v, (int, str, float, np.integer)) for v in spec.values()]
+            layouts += [layout_named(dict(zip(names, chosen, strict=True))) for chosen in product(*lists)]
+        else:
+            layouts.append(None if spec is None else layout_named(spec))
+    for layout in layouts:
+        if isinstance(layout, Layout) and layout.shape:
+            raise InputError("layout", layout.text(), "one layout, or a list of them")
+    return layouts
+
+
+def _named(layouts: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+    """Layouts and their names, each once; one that cannot be is its error."""
+    by_name: dict[str, Any] = {}
+    for layout in layouts:
+        text = "whole machine" if layout is None else layout.text() if isinstance(layout, Layout) else str(layout)
+        while isinstance(layout, InputError) and text in by_name:
+            text += " "  # each layout that cannot be counts
+        by_name.setdefault(text, layout)
+    return tuple(by_name.values()), tuple(by_name)
+
+
+def _numbers(question: Question, given: Mapping[str, Any]) -> tuple[Numbers, ...]:
+    """The numeric axes of a question, in its order."""
+    if question.name == "serve" and ("concurrency" in given) == ("rate" in given):
+        got = "both" if "rate" in given else "neither"
+        raise InputError("concurrency", got, "either a concurrency or a rate")
+    axes = []
+    for name in question.axes:
+        value = given.get(name, question.given.get(name))
+        if value is None:
+            if name not in question.given:
+                raise InputError(name, None, f"numbers: {question.name} is asked over {', '.join(question.axes)}")
+            continue
+        axes.append(Numbers(name, _in_range(name, values_of(name, value))))
+    return tuple(axes)
+
+
+def _in_range(name: str, values: Any) -> Any:
+    """The numbers of an axis. Raises InputError for those that it cannot have."""
+    if name == "prefix":
+        return checked_numbers(name, values, 0.0, 1.0, "shares from 0 up to, but not including, 1")
+    if name == "rate":
+        return checked_numbers(name, values, 0.0, np.inf, "requests a second, more than 0", above=True)
+    least = 0 if name == "context" else 1
+    if values.dtype.kind == "f" or values.min() < least or values.max() > 2**40:
+        raise InputError(name, values.tolist() if values.size < 9 else values.min(), f"whole numbers from {least}")
+    return values
