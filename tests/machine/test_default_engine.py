@@ -24,7 +24,8 @@ VENDORS = {"nvidia", "amd", "intel", "google", "aws", "huawei"}
         ("h100-sxm", "vllm"), ("t4", "vllm"), ("rtx-4090", "vllm"), ("mi250", "vllm"), ("mi355x", "vllm"),
         ("rx-7900-xtx", "vllm"), ("arc-b60", "vllm"), ("max-1550", "vllm"), ("gaudi-3", "vllm"), ("tpu-v6e", "vllm"),
         ("trainium2", "vllm"), ("ascend-910b", "vllm"), ("xeon-8480", "vllm"), ("v100-sxm2-32gb", "none"),
-        ("m4-max", "none"), ("groq-lpu", "none"), ("snapdragon-x-elite", "none"), ("peak=1P,bw=4T,mem=100G", "none"),
+        ("m4-max", "none"), ("p40", "none"), ("rtx-2080", "vllm"),
+        ("groq-lpu", "none"), ("snapdragon-x-elite", "none"), ("peak=1P,bw=4T,mem=100G", "none"),
         ("like=h100-sxm,bw=4T", "vllm"),
     ],
 )  # fmt: skip
@@ -37,7 +38,7 @@ def test_whatever_it_serves_is_a_generation_or_a_kind_of_the_catalog() -> None:
     known = {c.generation for c in every} | {c.kind for c in every}
     assert set(engine_named("vllm").serves) <= known
     left = {c.generation for c in every if c.vendor.lower() in VENDORS and default_engine(c).id == "none"}
-    assert left == {"volta"}
+    assert left == {"pascal", "volta", "gcn5", "cdna1", "rdna2"}
 
 
 @pytest.mark.parametrize("on", ["h100-sxm", "8xh100-sxm", "m4-max", "xeon-8480"])

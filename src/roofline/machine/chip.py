@@ -16,6 +16,7 @@ from typing import Any
 
 from roofline.frozen import frozen, frozen_tree
 from roofline.machine.files import Tables, one_table, only_known, plain_name
+from roofline.machine.series import ChipRows
 from roofline.model.checks import names_a_file
 from roofline.model.errors import InputError, nearest, not_one_of
 
@@ -268,10 +269,41 @@ def _word(key: str, value: object) -> str:
 
 
 # -- finding -------------------------------------------------------------------------------------------------------
+class ChipCatalog(Mapping[str, Chip]):
+    """id → chip: those with a table of their own in a folder's files, then the rows of its series; each is read when
+    it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tables = Tables(chip_from, *sorted(folder.glob("*.toml")))
+        self._rows = ChipRows(folder / "series")
+        self._from_rows: dict[str, Chip] = {}
+
+    def __getitem__(self, id: str) -> Chip:
+        if id in self._tables:
+            return self._tables[id]
+        if id not in self._from_rows:
+            self._from_rows[id] = chip_from(id, self._rows[id])
+        return self._from_rows[id]
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._tables or id in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._tables
+        yield from (id for id in self._rows if id not in self._tables)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def head(self, id: str) -> Mapping[str, Any]:
+        """The name and the aliases of a chip, without its figures."""
+        return self._tables.head(id) if id in self._tables else self._rows.head(id)
+
+
 @cache
-def chips() -> Tables[Chip]:
+def chips() -> ChipCatalog:
     """The catalog: id → chip in SI units, in the order of the files."""
-    return Tables(chip_from, *sorted(CATALOG.glob("*.toml")))
+    return ChipCatalog(CATALOG)
 
 
 @cache
