@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -18,11 +19,14 @@ from roofline.accuracy.accuracy import SAMPLE, accuracy
 from roofline.compat.model_info import RULES, account
 from roofline.estimates.settings import setup
 from roofline.explore.codesign import Codesign, Design, Process
+from roofline.explore.running import what_runs
 from roofline.explore.training_breakdown import breakdown
 from roofline.explore.training_bytes import module_bytes
 from roofline.machine.calibrate import Calibration, Case, MeasuredMachine, Measurement, Measurements, fit_laws
 from roofline.machine.chip import chip_named
 from roofline.machine.fabric import clusters
+from roofline.machine.here.probe import recorded_outputs
+from roofline.machine.here.recognise import machine_of
 from roofline.model.families import FAMILIES
 from roofline.model.headers import Tensor
 from roofline.model.load import CATALOG, catalog
@@ -32,6 +36,7 @@ from roofline.result import LINES, NONE, Axis, Grid, Result
 from roofline.show.analysis import NamedStep, Steps
 from roofline.show.chips import ChipFacts, Chips, ClusterFacts, Clusters
 from roofline.show.explain import Explanations, NamedExplanation
+from roofline.show.here import Here
 from roofline.show.models import Catalog, ConfigChecks, ModelAnswer, ModelTypes, StoredTensors
 from roofline.show.plots.build import simulation_plot
 from roofline.show.plots.build_front import front_plot
@@ -126,6 +131,8 @@ ONE: dict[str, Callable[[], Any]] = {
     "a model": lambda: ModelAnswer(rl.load("deepseek-ai/DeepSeek-V3")),
     "tensors": lambda: StoredTensors(placed_tensors(rl.load(QWEN), [Tensor("norm.weight", "F32", (1024,), 4096)])),
     "checked configs": lambda: ConfigChecks("openai", checked_configs(CATALOG / "openai")),
+    "here": lambda: Here(machine_of(recorded_outputs(Path(__file__).parent / "machine/recorded/laptop"))),
+    "running": lambda: what_runs([QWEN], ON, 4096),
     "chips": lambda: Chips(tuple(ChipFacts(chip_named(name)) for name in (ON, "l4"))),
     "clusters": lambda: Clusters(tuple(map(ClusterFacts, clusters().values()))),
     "calibration": calibration,

@@ -34,6 +34,7 @@ COMMANDS = [
     ["models"], ["models", "openai-community/gpt2"], ["models", "--types"],
     ["models", "--check", str(Path(__file__).parents[1] / "src" / "roofline" / "model" / "catalog" / "openai")],
     ["diff", ON[0], "openai-community/gpt2"], ["diff", f"{LLAMA}@l4", "Qwen/Qwen3-32B@l4"], ["chips"],
+    ["models", "openai-community/gpt2", "--on", "l4", "--context", "512"], ["here"],
     ["chips", "--clusters"], ["generate", *ON, *LENGTHS, "--draft", "openai-community/gpt2"],
     ["generate", *ON, "--input", "9", "--output", "1"], ["serve", *ON, *LENGTHS, "--concurrency", "2"],
     ["serve", LLAMA, *"--on 8xh100-sxm --input 9 --output 9 --concurrency 2 --prefill-layout tp=2 --chips 4".split()],

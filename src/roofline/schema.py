@@ -45,10 +45,12 @@ RESULTS = {
     "explore.codesign": "Codesign",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
     "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot RowsPlot",
+    "explore.running": "WhatRuns",
     "explore.swept": "Sweep",
     "show.report.write": "Finished",
     "show.models": "Catalog ModelTypes ModelAnswer StoredTensors ConfigChecks",
     "show.chips": "Chips Clusters",
+    "show.here": "Here",
     "machine.calibrate.cases": "Calibration",
     "compat.model_info.account": "Account",
     "result": "Grid",

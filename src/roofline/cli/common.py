@@ -49,12 +49,18 @@ DEFAULT_TOKENS = 1024
 
 
 def _whole(type_: Any, tokens: Sequence[Token]) -> Any:
-    """The whole numbers of an option; anything else is an error rather than rounded."""
+    """The whole numbers of an option, with k for 1,000 and Ki for 1,024; anything else is an error, not rounded."""
     del type_
+    numbers = []
     for token in tokens:
-        if not re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*", token.value) or len(token.value) > 100:
+        number = re.fullmatch(r"([+-]?[0-9]+(?:_[0-9]+)*)(k|Ki|M|Mi)?", token.value)
+        if not number or len(token.value) > 100:
             raise InputError(token.keyword or "value", token.value, "a whole number")
-    return [int(token.value) for token in tokens]
+        numbers.append(int(number[1]) * _THOUSANDS[number[2] or ""])
+    return numbers
+
+
+_THOUSANDS = {"": 1, "k": 10**3, "Ki": 2**10, "M": 10**6, "Mi": 2**20}
 
 
 def _one(type_: Any, tokens: Sequence[Token]) -> Any:

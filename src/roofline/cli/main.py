@@ -38,6 +38,7 @@ COMMANDS = {
     "plot": "MODEL [--on CHIP ...] --output FILE [OPTIONS]",
     "models": "[NAME] [OPTIONS]",
     "chips": "[NAME] [OPTIONS]",
+    "here": "[OPTIONS]",
     "calibrate": "[OPTIONS]",
     "accuracy": "[FILE] [OPTIONS]",
 }

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import Form, Headers, Revision, Switch, refuse, warn
+from roofline.cli.common import EngineName, Form, Headers, Needed, Revision, Switch, progress_bar, refuse, warn
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
+    from roofline.explore.running import WhatRuns
     from roofline.result import Result
     from roofline.show.models import StoredTensors
     from roofline.show.tables import Table
+
+CONTEXT = 4096
+"""Tokens that must fit where `--on` is asked without a context."""
 
 
 def models(
@@ -25,6 +32,9 @@ def models(
     family: str | None = None,
     size: str | None = None,
     find: str | None = None,
+    on: str | None = None,
+    context: Needed = CONTEXT,
+    engine: EngineName = None,
     types: Switch = False,
     tensors: Switch = False,
     check: Path | None = None,
@@ -35,7 +45,9 @@ def models(
 ) -> None:
     """The catalog of published models, one model's modules, tensors and parameters, or a check of many configs.
 
-    Example: `roofline models meta-llama/Llama-3.1-8B`
+    With `--on`, what runs there: each model in the widest format that fits, or one model in every format.
+
+    Example: `roofline models --on rtx-4090 --context 8k --size -40B`
 
     Parameters
     ----------
@@ -45,6 +57,10 @@ def models(
         Only those with so many parameters: `7B-80B`, `70B-`, `-500M`, or `8B` for what is within a tenth of it.
     find:
         Only those with this text in their id, scope or source.
+    on:
+        A chip, a cluster, or `here`: what runs on it, how much memory it takes, how fast it answers one user.
+    context:
+        Tokens of prompt and answer together that must fit, with `--on`.
     types:
         List the model_types that are understood.
     tensors:
@@ -65,6 +81,10 @@ def models(
     for option, value in asked.items():
         if value is not None and (name is not None or tensors or headers or revision is not None):
             raise InputError(option, str(value), "no model and nothing of one beside it")
+    if on is None and (context != CONTEXT or engine is not None):
+        raise InputError("--on", None, "a chip, for --context and --engine")
+    if on is not None and (tensors or headers or types or check is not None):
+        raise InputError("--on", on, "nothing of --types, --check, --tensors and --headers beside it")
     if sum(map(bool, (types, check is not None, any(v is not None for v in filters.values())))) > 1:
         raise InputError("arguments", "several of them", "one of --types, --check and filters of the catalog")
     if name is None and (tensors or headers or revision is not None):
@@ -82,6 +102,9 @@ def models(
 
         result = views.ConfigChecks(str(check), checked_configs(check))
         tables = (views.checks_table(result),)
+    elif on is not None:
+        result = _running(name, on, context, engine, filters)
+        tables = (views.running_table(result),)
     elif name is None:
         from roofline.model.choice import chosen_models
 
@@ -105,6 +128,26 @@ def models(
         warn(result.as_stored)
     elif isinstance(result, views.ConfigChecks):
         refuse(not result.refused)
+
+
+def _running(name: str | None, on: str, context: int, engine: str | None, filters: dict[str, str | None]) -> WhatRuns:
+    """What runs on a machine, of one model or of those of the catalog that are wanted; with progress on a terminal."""
+    from roofline.explore.running import formats_that_run, what_runs
+    from roofline.model.choice import chosen_models
+    from roofline.model.load import load
+
+    if name is not None:
+        return formats_that_run(load(name), on, context, engine=engine)
+    entries = chosen_models(*filters.values())
+    with progress_bar("models") if sys.stderr.isatty() else nullcontext() as progress:
+
+        def named() -> Iterator[str]:
+            for place, entry in enumerate(entries):
+                if progress is not None:
+                    progress(place, len(entries), entry.id)
+                yield entry.id
+
+        return what_runs(named(), on, context, engine=engine)
 
 
 def _tensors(name: str, revision: str | None) -> StoredTensors:

@@ -320,7 +320,8 @@ def chip_id(name: str) -> str | None:
 
 
 def chip_named(spec: str | os.PathLike[str] | Chip) -> Chip:
-    """A chip by its catalog name or alias, from a TOML file, or from figures such as `peak=1000T,bw=4.8T,mem=141G`.
+    """A chip by its catalog name or alias, `here` for this machine's, from a TOML file, or from figures such as
+    `peak=1000T,bw=4.8T,mem=141G`.
 
     Raises InputError with the nearest names where there is none.
     """
@@ -330,6 +331,10 @@ def chip_named(spec: str | os.PathLike[str] | Chip) -> Chip:
         id = chip_id(spec)
         if id is not None:
             return chips()[id]
+        if plain_name(spec) == "here":
+            from roofline.machine.here import this_machine  # asks the system's tools
+
+            return this_machine().chip
         if "=" in spec:
             return _from_figures(spec)
     path = Path(spec)

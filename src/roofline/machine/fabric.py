@@ -14,13 +14,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.machine.chip import LARGEST_FIGURE, Chip, chip_id, chip_named, chips
 from roofline.machine.files import Tables, one_table, only_known, plain_name
 from roofline.model.checks import names_a_file
 from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.maths import ceil_div
+
+if TYPE_CHECKING:
+    from roofline.machine.here import ThisMachine
 
 FILE = Path(__file__).with_name("fabrics.toml")
 KINDS = ("switch", "mesh", "ring", "torus", "pcie", "network")
@@ -306,11 +309,19 @@ def is_cluster(spec: object) -> bool:
     text = plain_name(os.fspath(spec))
     if text in _names() or _counted(text):
         return True
+    if text == "here":
+        return _here().count > 1
     path = Path(spec)
     if path.suffix != ".toml" or not names_a_file(path):
         return False
     table = one_table("machine", path)[1]
     return isinstance(table, Mapping) and "levels" in table
+
+
+def _here() -> ThisMachine:
+    from roofline.machine.here import this_machine  # asks the system's tools
+
+    return this_machine()
 
 
 def cluster_named(spec: str | os.PathLike[str] | Chip | Cluster) -> Cluster:
@@ -329,6 +340,8 @@ def cluster_named(spec: str | os.PathLike[str] | Chip | Cluster) -> Cluster:
     path = Path(spec)
     if path.suffix == ".toml" or names_a_file(path):
         return cluster_from(*one_table("cluster", path))
+    if text == "here":
+        return of_chips(_here().count, _here().chip)
     count, rest = _counted(text) or (1, text)
     if count < 1:
         raise InputError("cluster", spec, "at least one chip")

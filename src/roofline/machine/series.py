@@ -84,6 +84,10 @@ class ChipRows(Mapping[str, Mapping[str, Any]]):
         nicknames = dict.fromkeys((*row["aliases"].split(), *(n for n in (bare, id.replace("-", "")) if n != id)))
         return {"name": row["name"], "aliases": [n for n in nicknames if n not in self._rows]}
 
+    def rates(self, series: str) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """FLOP per unit and clock of the matrix units and of ordinary arithmetic, by format."""
+        return self._series[series]["rate"], self._series[series]["vector"]
+
     def __contains__(self, id: object) -> bool:
         return id in self._rows
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from roofline.explore.anatomy import sizes
+from roofline.explore.running import Running, WhatRuns
 from roofline.model.load import CatalogEntry
 from roofline.model.model import Model
 from roofline.model.modules import Module
@@ -176,6 +177,31 @@ def catalog_table(c: Catalog) -> Table:
     )  # fmt: skip
     rows = tuple((e.id, e.model_type, e.parameters, e.active_parameters, _published(e), e.scope) for e in c.models)
     return Table(columns, rows)
+
+
+def running_table(w: WhatRuns) -> Table:
+    """One line for each model, or each format of one."""
+    columns = (
+        Column("Model"), Column("Parameters", "count", drop=3), Column("Format"), Column("Weights", "B", drop=2),
+        Column("Memory", "B"), Column("Fits"), Column("Tokens/s", "plain"), Column("TTFT", "s", drop=1),
+        Column("Grade", drop=4),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            r.model, r.parameters, r.format, r.weights, r.memory, "yes" if r.fits else "no", _speed(r),
+            r.ttft.expected if r.ttft else None, r.grade,
+        )
+        for r in w.running
+    )  # fmt: skip
+    return Table(columns, rows, title=f"{w.on}, one user, {w.context:,} tokens of prompt and answer")
+
+
+def _speed(r: Running) -> str | None:
+    """Tokens a second with the ends of the interval."""
+    if r.tpot is None:
+        return None
+    slow, fast = r.tokens_per_second_low, r.tokens_per_second_high
+    return f"{r.tokens_per_second:.3g} ({slow:.3g} to {fast:.3g})"
 
 
 def _published(entry: CatalogEntry) -> str:

@@ -1,0 +1,144 @@
+"""What runs on a machine: for each model the widest format that fits, or for one model every format, with its speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, ClassVar
+
+from roofline.estimates.fit import fit
+from roofline.estimates.generate import generate
+from roofline.estimates.span import Span
+from roofline.machine.engine import engine_named
+from roofline.machine.fabric import cluster_named
+from roofline.model.errors import InputError
+from roofline.model.load import load
+from roofline.model.model import Model
+from roofline.result import Figured, Result, Units
+
+ANSWER = 128
+"""Tokens of the answer that fills the context, whose speed is told."""
+
+
+@dataclass(frozen=True)
+class Running(Figured):
+    """A model in a format on a machine, one sequence at a time.
+
+    `weights`, `memory`: bytes of the weights, and of all that is held at the context; `fits`: beside the engine's own;
+    `tpot`: seconds per output token of the answer that fills the context, `ttft`: to the first, of the prompt before
+    it; None where it does not fit.
+    """
+
+    FIGURES: ClassVar[Units] = {
+        "model": "", "parameters": "", "format": "", "weights": "B", "memory": "B", "capacity": "B", "fits": "",
+        "tpot": "s", "ttft": "s", "tokens_per_second": "", "tokens_per_second_low": "", "tokens_per_second_high": "",
+        "grade": "",
+    }  # fmt: skip
+
+    model: str
+    parameters: int
+    format: str
+    weights: float
+    memory: float
+    capacity: float
+    fits: bool
+    tpot: Span | None = None
+    ttft: Span | None = None
+    grade: str | None = None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Of the answer: 1 / TPOT."""
+        return 1 / float(self.tpot.expected) if self.tpot else None
+
+    @property
+    def tokens_per_second_low(self) -> float | None:
+        """The slow end of the interval."""
+        return 1 / float(self.tpot.high) if self.tpot else None
+
+    @property
+    def tokens_per_second_high(self) -> float | None:
+        """The fast end of the interval."""
+        return 1 / float(self.tpot.low) if self.tpot else None
+
+
+@dataclass(frozen=True, repr=False)
+class WhatRuns(Result):
+    """The answer of `models --on`: models, or one model's formats, best first."""
+
+    SCHEMA: ClassVar[str] = "roofline.running/1"
+    FIGURES: ClassVar[Units] = {"on": "", "context": "", "running": ""}
+
+    on: str
+    context: int
+    running: tuple[Running, ...]
+
+
+def what_runs(
+    models: Iterable[str], on: Any, context: int, formats: Sequence[str] = (), engine: Any = None
+) -> WhatRuns:
+    """Each model in the widest format that fits with one sequence of `context` tokens; the largest models first.
+
+    `formats`: widest first (`LADDER`). Models whose own context is shorter, and those that fit in none, are left out.
+    Raises InputError for a machine or a format that is not known.
+    """
+    where = _known(on, engine)
+    rows = [row for name in models for row in _widest(load(name), on, context, formats or LADDER, engine)]
+    return WhatRuns(where, context, tuple(sorted(rows, key=lambda row: -row.parameters)))
+
+
+def formats_that_run(model: Model, on: Any, context: int, formats: Sequence[str] = (), engine: Any = None) -> WhatRuns:
+    """One model in each format, the widest that fits first, then those that do not fit.
+
+    Raises InputError for a context that the model has not.
+    """
+    if model.context and context > model.context:
+        raise InputError("context", context, f"at most {model.context} tokens, the context of {model.name}")
+    where = _known(on, engine)
+    rows = list(_rows(model, on, context, formats or LADDER, engine))
+    return WhatRuns(where, context, tuple(sorted(rows, key=lambda row: (not row.fits, -row.weights))))
+
+
+CHECKPOINT = "checkpoint"
+LADDER = (CHECKPOINT, "fp8", "int8", "int4")
+"""Formats of weights that are tried, from the checkpoint's own down."""
+
+
+def _rows(model: Model, on: Any, context: int, formats: Sequence[str], engine: Any) -> Iterator[Running]:
+    """A row for each format that there is for the model; a format that the engine or the chip lacks has none."""
+    for name in formats:
+        precision = None if name == CHECKPOINT else name
+        where: Any = {"on": on, "precision": precision, "engine": engine}
+        try:
+            answer = fit(model, batch=1, context=context, **where)
+            row = Running(
+                model.name,
+                model.parameters,
+                name,
+                answer.memory.weights,
+                answer.memory.total,
+                answer.memory.capacity,
+                answer.fits,
+            )
+            if answer.fits:
+                output = min(ANSWER, context - 1)
+                spoken = generate(model, input=context - output, output=output, **where)
+                row = replace(row, tpot=spoken.tpot, ttft=spoken.ttft, grade=spoken.grade)
+        except InputError as error:
+            if error.field == "context":
+                raise
+            continue
+        yield row
+
+
+def _widest(model: Model, on: Any, context: int, formats: Sequence[str], engine: Any) -> Iterator[Running]:
+    if not model.context or model.context >= context:
+        yield from islice((row for row in _rows(model, on, context, formats, engine) if row.fits), 1)
+
+
+def _known(on: Any, engine: Any) -> str:
+    """How the machine is called. Raises InputError where it or the engine is not known."""
+    if engine is not None:
+        engine_named(engine)
+    return cluster_named(on).name

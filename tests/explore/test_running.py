@@ -1,0 +1,71 @@
+"""What runs on a machine: the widest format that fits, every format of one model, and what they are beside."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import roofline as rl
+from roofline.cli.main import main
+from roofline.explore.running import formats_that_run, what_runs
+from roofline.model.errors import InputError
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+
+
+def test_each_model_is_in_the_widest_format_that_fits() -> None:
+    names = ["Qwen/Qwen3-0.6B", LLAMA, "google/gemma-3-27b-it", "meta-llama/Llama-3.1-70B"]
+    answer = what_runs(names, "rtx-4090", 8192)
+    assert [(r.model, r.format) for r in answer.running] == [
+        ("google/gemma-3-27b-it", "int4"), (LLAMA, "checkpoint"), ("Qwen/Qwen3-0.6B", "checkpoint"),
+    ]  # fmt: skip
+    assert all(r.fits and r.memory <= r.capacity for r in answer.running)
+
+
+def test_one_model_in_every_format_is_as_fit_and_generate_say() -> None:
+    answer = formats_that_run(rl.load(LLAMA), "rtx-3060", 4096)
+    assert [(r.format, r.fits) for r in answer.running] == [
+        ("int8", True), ("int4", True), ("checkpoint", False),
+    ]  # fmt: skip
+    first = answer.running[1]
+    where: dict[str, Any] = {"on": "rtx-3060", "precision": "int4"}
+    spoken = rl.generate(LLAMA, input=4096 - 128, output=128, **where)
+    assert first.tpot == spoken.tpot
+    assert first.memory == rl.fit(LLAMA, context=4096, **where).memory.total
+    # 6.98 G parameters of matrices at 4.25 bits (groups of 64 or 128: at most 4.5), 1.05 G of embeddings in bf16
+    assert 6.98e9 * 4.125 / 8 + 2.10e9 < first.weights < 6.98e9 * 4.5 / 8 + 2.11e9
+    assert answer.running[2].tpot is None
+
+
+def test_a_context_beyond_the_models_is_refused_or_left_out() -> None:
+    with pytest.raises(InputError, match="context"):
+        formats_that_run(rl.load("gpt2"), "rtx-4090", 2048)
+    assert what_runs(["gpt2"], "rtx-4090", 2048).running == ()
+
+
+def test_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["models", LLAMA, "--on", "m2-max-30c", "--context", "8k", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert (told["schema"], told["context"], told["running"][0]["format"]) == (
+        "roofline.running/1",
+        8000,
+        "checkpoint",
+    )
+    for words in (
+        ["models", "--context", "8k"],
+        ["models", "--on", "rtx-4090", "--types"],
+        ["models", "--on", "rtx-4091"],
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert end.value.code == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_here_as_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["here", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == "roofline.here/1"
+    assert told["chip"]["bandwidth"] > 1e9
