@@ -104,7 +104,7 @@ def test_each_figure_of_a_row_is_its_own_once() -> None:
 
 BOUNDS = {
     # generation: ridge of its main format in FLOP/B, watts
-    "pascal": ((15, 60), (50, 310)), "turing": ((60, 300), (60, 300)), "turing-gtx": ((10, 30), (70, 130)),
+    "pascal": ((15, 60), (50, 310)), "turing": ((60, 300), (60, 300)), "turing-gtx": ((10, 50), (70, 130)),
     "ampere-rtx": ((25, 300), (10, 460)), "ada": ((60, 450), (60, 460)), "blackwell-rtx": ((60, 470), (60, 610)),
     "rdna2": ((40, 140), (50, 340)), "rdna3": ((50, 250), (15, 360)), "rdna4": ((190, 330), (140, 310)),
     "xe-hpg": ((100, 300), (70, 230)), "xe2": ((200, 390), (30, 210)), "gcn5": ((20, 35), (290, 310)),

@@ -47,7 +47,7 @@ def models(
 
     With `--on`, what runs there: each model in the widest format that fits, or one model in every format.
 
-    Example: `roofline models --on rtx-4090 --context 8k --size -40B`
+    Example: `roofline models --on rtx-4090 --context 8k --family qwen3`
 
     Parameters
     ----------
