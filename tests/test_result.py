@@ -16,6 +16,9 @@ import pytest
 import roofline as rl
 from roofline import schema
 from roofline.accuracy.accuracy import SAMPLE, accuracy
+from roofline.comparison.benchmarks import compared_results
+from roofline.comparison.read import compare_measured
+from roofline.comparison.results import Measured
 from roofline.compat.model_info import RULES, account
 from roofline.estimates.settings import setup
 from roofline.explore.codesign import Codesign, Design, Process
@@ -45,6 +48,8 @@ from roofline.show.plots.data import BarPanel, BarsPlot
 from roofline.show.plots.rows import rows_plot
 from roofline.show.training import Trained
 
+PROFILES = Path(__file__).parent / "comparison/recorded"
+STEPLESS: dict[str, int | None] = {"batch": None, "input": None, "context": None}
 GPT2 = "openai-community/gpt2"
 QWEN = "Qwen/Qwen3-0.6B"
 ON, NODE = "h100-sxm", "8xh100-sxm"
@@ -132,6 +137,10 @@ ONE: dict[str, Callable[[], Any]] = {
     "tensors": lambda: StoredTensors(placed_tensors(rl.load(QWEN), [Tensor("norm.weight", "F32", (1024,), 4096)])),
     "checked configs": lambda: ConfigChecks("openai", checked_configs(CATALOG / "openai")),
     "here": lambda: Here(machine_of(recorded_outputs(Path(__file__).parent / "machine/recorded/laptop"))),
+    "comparison": lambda: compare_measured(
+        PROFILES / "config.json", PROFILES / "decode.json.gz", STEPLESS, {"on": "l4"}
+    ),
+    "compared_results": lambda: compared_results(rl.load(QWEN), [Measured("prompt", 5e3, 64, 0)], on=ON),
     "running": lambda: what_runs([QWEN], ON, 4096),
     "chips": lambda: Chips(tuple(ChipFacts(chip_named(name)) for name in (ON, "l4"))),
     "clusters": lambda: Clusters(tuple(map(ClusterFacts, clusters().values()))),

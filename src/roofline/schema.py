@@ -45,6 +45,8 @@ RESULTS = {
     "explore.codesign": "Codesign",
     "show.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
     "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot RowsPlot",
+    "comparison.comparison": "Comparison",
+    "comparison.benchmarks": "ComparedResults",
     "explore.running": "WhatRuns",
     "explore.swept": "Sweep",
     "show.report.write": "Finished",

@@ -34,6 +34,7 @@ COMMANDS = {
     "sensitivity": "MODEL --on CHIP [OPTIONS]",
     "sweep": "MODEL... --on CHIP... [OPTIONS]",
     "report": "MODEL --on CHIP --output FILE [OPTIONS]",
+    "compare": "MODEL --measured FILE --on CHIP [OPTIONS]",
     "diff": "A B [OPTIONS]",
     "plot": "MODEL [--on CHIP ...] --output FILE [OPTIONS]",
     "models": "[NAME] [OPTIONS]",

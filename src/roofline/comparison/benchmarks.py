@@ -1,0 +1,133 @@
+"""Results of benchmarks beside what `generate` and `serve` predict of the same requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+from roofline.comparison.results import Measured
+from roofline.estimates.estimate import estimate
+from roofline.estimates.generate import generate
+from roofline.estimates.serve import serve
+from roofline.model.errors import InputError
+from roofline.model.model import Model
+from roofline.result import Figured, Result, Units
+from roofline.work.step import prefill
+
+
+@dataclass(frozen=True)
+class ComparedResult(Figured):
+    """A measurement beside its prediction, in the measurement's unit: seconds, or tokens a second.
+
+    `error`: expected / measured − 1; `why`: why there is no prediction.
+    """
+
+    FIGURES: ClassVar[Units] = {
+        "quantity": "", "input": "", "output": "", "depth": "", "concurrency": "", "rate": "", "measured": "",
+        "expected": "", "low": "", "high": "", "error": "share", "inside": "", "why": "",
+    }  # fmt: skip
+
+    of: Measured
+    expected: float | None = None
+    low: float | None = None
+    high: float | None = None
+    why: str = ""
+
+    @property
+    def quantity(self) -> str:
+        """What was measured."""
+        return self.of.quantity
+
+    @property
+    def input(self) -> int:
+        """Mean tokens of a prompt."""
+        return self.of.input
+
+    @property
+    def output(self) -> int:
+        """Mean tokens of an answer."""
+        return self.of.output
+
+    @property
+    def depth(self) -> int:
+        """Tokens in the cache before."""
+        return self.of.depth
+
+    @property
+    def concurrency(self) -> int | None:
+        """Requests in flight."""
+        return self.of.concurrency
+
+    @property
+    def rate(self) -> float | None:
+        """Requests a second."""
+        return self.of.rate
+
+    @property
+    def measured(self) -> float:
+        """As the tool says."""
+        return self.of.value
+
+    @property
+    def error(self) -> float | None:
+        """Expected over measured, less one."""
+        return self.expected / self.measured - 1 if self.expected else None
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether it was measured within the interval."""
+        return None if self.low is None or self.high is None else self.low <= self.measured <= self.high
+
+
+@dataclass(frozen=True, repr=False)
+class ComparedResults(Result):
+    """The answer of `compare` for a benchmark's results."""
+
+    SCHEMA: ClassVar[str] = "roofline.compared_results/1"
+    FIGURES: ClassVar[Units] = {"model": "", "on": "", "engine": "", "results": ""}
+
+    model: str
+    on: str
+    engine: str
+    results: tuple[ComparedResult, ...]
+
+
+def compared_results(model: Model, rows: Sequence[Measured], **where: Any) -> ComparedResults:
+    """Each measurement beside its prediction; those that cannot be predicted say why."""
+
+    @cache
+    def served(input: int, output: int, concurrency: int | None, rate: float | None) -> Any:
+        load = {"concurrency": concurrency} if concurrency else {"rate": rate}
+        return serve(model, input=input, output=output, **load, **where)
+
+    def one(row: Measured) -> ComparedResult:
+        try:
+            spans = tuple(_spans(model, row, served, where))
+        except InputError as error:
+            return ComparedResult(row, why=str(error))
+        if not spans:
+            return ComparedResult(row, why="neither a concurrency nor a rate")
+        expected, low, high = spans if len(spans) == 3 else (*spans, None, None)
+        return ComparedResult(row, expected, low, high)
+
+    at = generate(model, input=1, output=2, **where)
+    return ComparedResults(model.name, at.chip.id, at.engine.id, tuple(map(one, rows)))
+
+
+def _spans(model: Model, row: Measured, served: Any, where: dict[str, Any]) -> Iterator[float]:
+    """Expected, low and high, in the measurement's unit."""
+    if row.quantity == "prompt":
+        span = estimate(model, prefill(1, row.input, cached=row.depth), **where).span
+        yield from (row.input / float(t) for t in (span.expected, span.high, span.low))
+    elif row.quantity == "answer":
+        span = generate(model, input=max(1, row.depth), output=max(2, row.output), **where).tpot
+        yield from (1 / float(t) for t in (span.expected, span.high, span.low))
+    elif row.concurrency or row.rate:
+        answer = served(row.input, row.output, row.concurrency, row.rate)
+        if row.quantity == "throughput":
+            yield float(answer.tokens_per_second)
+            return
+        span = {"ttft": answer.ttft, "tpot": answer.tpot, "latency": answer.latency}[row.quantity]
+        yield from (float(t) for t in (span.expected, span.low, span.high))

@@ -1,0 +1,74 @@
+"""A measured file of any tool, recognised by its first bytes and its words, beside the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from roofline.comparison.benchmarks import ComparedResults, compared_results
+from roofline.comparison.comparison import Comparison, compared, step_of_kernels
+from roofline.comparison.kernels import ProfiledKernel
+from roofline.comparison.nsight import compute_kernels, systems_kernels
+from roofline.comparison.results import measured_rows
+from roofline.comparison.torch_trace import torch_kernels, unpacked
+from roofline.estimates.estimate import estimate
+from roofline.model.errors import InputError
+from roofline.model.load import model_of
+from roofline.work.step import Step, decode, prefill
+
+_SQLITE = b"SQLite format 3\0"
+
+
+def compare_measured(
+    model: Any, path: Path, step: Mapping[str, int | None], where: Mapping[str, Any]
+) -> Comparison | ComparedResults:
+    """A profile op by op, or a benchmark's results, beside what is predicted with the settings `where`.
+
+    `step`: batch, and input or context, of a profile whose shapes do not say them.
+    Raises InputError for a file of no tool that is known, a broken one, and a profile whose step nobody says.
+    """
+    built = model_of(model)
+    content = unpacked(path)
+    kernels = _kernels(content, path)
+    if kernels is None:
+        return compared_results(built, measured_rows(_text(content, path.name), path.name), **where)
+    predicted = estimate(built, _step(kernels, step), within=False, **where)
+    return compared(predicted, kernels)
+
+
+def profiled_kernels(path: Path) -> tuple[ProfiledKernel, ...]:
+    """The kernels of a profile. Raises InputError for anything else."""
+    kernels = _kernels(unpacked(path), path)
+    if kernels is None:
+        raise InputError(path.name, "no kernels", "a profile of PyTorch or Nsight")
+    return kernels
+
+
+def _kernels(content: bytes, path: Path) -> tuple[ProfiledKernel, ...] | None:
+    """The kernels of a profile, None where the file is no profile."""
+    if content.startswith(_SQLITE):
+        return systems_kernels(path)
+    if b'"traceEvents"' in content:
+        return torch_kernels(content, path.name)
+    if b"Kernel Name" in content and not content.lstrip().startswith((b"{", b"[")):
+        return compute_kernels(_text(content, path.name), path.name)
+    return None
+
+
+def _text(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(name, "bytes that are no UTF-8", "a result file or a profile") from error
+
+
+def _step(kernels: tuple[ProfiledKernel, ...], asked: Mapping[str, int | None]) -> Step:
+    batch, new, cached = asked["batch"], asked["input"], asked["context"]
+    if new is None and cached is None:
+        if batch is not None:
+            raise InputError("--batch", batch, "--input or --context beside it")
+        return step_of_kernels(kernels)
+    if new is not None:
+        return prefill(batch or 1, new, cached=cached or 0)
+    return decode(batch or 1, cached)

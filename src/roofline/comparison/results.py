@@ -1,0 +1,178 @@
+"""Result files of benchmarks: llama-bench, vLLM, SGLang and genai-perf, as measurements with what was asked.
+
+Each gives rows of one shape; what a file does not say (a rate, a concurrency) is None and is asked of the user.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.model.errors import InputError
+
+MOST_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measurement: `quantity` is `prompt` or `answer` (tokens a second of one sequence, llama-bench), `ttft`,
+    `tpot`, `latency` (mean seconds of a request) or `throughput` (output tokens a second of all).
+
+    `input`, `output`: mean tokens of a request; `batch`: sequences; `concurrency`, `rate`: of a server.
+    """
+
+    quantity: str
+    value: float
+    input: int
+    output: int
+    depth: int = 0
+    concurrency: int | None = None
+    rate: float | None = None
+    name: str = ""
+
+
+def measured_rows(text: str, name: str) -> tuple[Measured, ...]:
+    """The measurements of a result file, whichever tool's it is.
+
+    Raises InputError for a file of none of them, broken, or with nothing that was measured.
+    """
+    rows = tuple(_rows(text, name))
+    if not rows or len(rows) > MOST_ROWS:
+        raise InputError(name, f"{len(rows)} measurements", f"from 1 to {MOST_ROWS}, of {TOOLS}")
+    return rows
+
+
+TOOLS = "llama-bench, vllm bench, sglang.bench_serving or genai-perf"
+
+
+def _rows(text: str, name: str) -> Iterator[Measured]:
+    if not text.lstrip().startswith(("{", "[")):
+        yield from _llama_csv(text, name)
+        return
+    for tree in _trees(text, name):
+        for part in tree if isinstance(tree, list) else [tree]:
+            if not isinstance(part, Mapping):
+                continue
+            if "avg_ts" in part:
+                yield from _llama(part)
+            elif "time_to_first_token" in part and isinstance(part["time_to_first_token"], Mapping):
+                yield from _genai(part)
+            elif "mean_ttft_ms" in part or "output_throughput" in part:
+                yield from _server(part)
+
+
+def _trees(text: str, name: str) -> Iterator[Any]:
+    """One JSON value, or one on each line."""
+    try:
+        try:
+            yield json.loads(text)
+        except json.JSONDecodeError:
+            lines = [line for line in text.splitlines() if line.strip()][: MOST_ROWS + 1]
+            yield from [json.loads(line) for line in lines]
+    except (ValueError, RecursionError) as error:
+        raise InputError(name, "broken JSON", f"a result file of {TOOLS}") from error
+
+
+def _llama(row: Mapping[str, Any]) -> Iterator[Measured]:
+    """A row of `llama-bench -o json`: n_prompt or n_gen tokens after n_depth, avg_ts tokens a second."""
+    speed, prompt, answer = (_number(row.get(key)) for key in ("avg_ts", "n_prompt", "n_gen"))
+    depth = _whole(row.get("n_depth")) or 0
+    if speed and (prompt or answer) and not (prompt and answer):
+        quantity = "prompt" if prompt else "answer"
+        yield Measured(quantity, speed, int(prompt or 0), int(answer or 0), depth, name=_text(row.get("model_type")))
+
+
+def _llama_csv(text: str, name: str) -> Iterator[Measured]:
+    try:
+        reader = csv.DictReader(text.splitlines()[: MOST_ROWS + 2])
+        if "avg_ts" not in (reader.fieldnames or ()):
+            raise InputError(name, "no column avg_ts", f"a result file of {TOOLS}")
+        for row in reader:
+            yield from _llama(row)
+    except csv.Error as error:
+        raise InputError(name, "broken CSV", f"a result file of {TOOLS}") from error
+
+
+_MILLI = {"ttft": "mean_ttft_ms", "tpot": "mean_tpot_ms", "latency": "mean_e2el_ms"}
+
+
+def _server(row: Mapping[str, Any]) -> Iterator[Measured]:
+    """A result of `vllm bench serve --save-result` or of sglang.bench_serving: means in milliseconds."""
+    count = _number(row.get("completed"))
+    tokens = [_number(row.get(key)) for key in ("total_input_tokens", "total_output_tokens")]
+    if not count or not all(tokens):
+        return
+    sizes = [round(total / count) for total in tokens if total]
+    rate = _number(row.get("request_rate"))
+    asked: dict[str, Any] = {
+        "input": sizes[0], "output": sizes[1], "concurrency": _whole(row.get("max_concurrency")), "rate": rate,
+        "name": _text(row.get("model_id") or row.get("model")),
+    }  # fmt: skip
+    milli = {**_MILLI, "latency": "mean_e2e_latency_ms"} if "mean_e2e_latency_ms" in row else _MILLI
+    for quantity, key in milli.items():
+        value = _number(row.get(key))
+        if value:
+            yield Measured(quantity, value / 1e3, **asked)
+    value = _number(row.get("output_throughput"))
+    if value:
+        yield Measured("throughput", value, **asked)
+
+
+_GENAI = {"ttft": "time_to_first_token", "tpot": "inter_token_latency", "latency": "request_latency"}
+_TIMES = {"ms": 1e-3, "s": 1.0, "us": 1e-6, "ns": 1e-9}
+
+
+def _genai(tree: Mapping[str, Any]) -> Iterator[Measured]:
+    """A profile_export_genai_perf.json: averages with their units; the concurrency in the input's configuration."""
+    sizes = [_number(_part(tree, key, "avg")) for key in ("input_sequence_length", "output_sequence_length")]
+    if not all(sizes):
+        return
+    asked: dict[str, Any] = {
+        "input": round(sizes[0] or 0), "output": round(sizes[1] or 0), "concurrency": _concurrency(tree),
+    }  # fmt: skip
+    for quantity, key in _GENAI.items():
+        value, unit = _number(_part(tree, key, "avg")), _text(_part(tree, key, "unit"))
+        if value and unit in _TIMES:
+            yield Measured(quantity, value * _TIMES[unit], **asked)
+    value = _number(_part(tree, "output_token_throughput", "avg"))
+    if value:
+        yield Measured("throughput", value, **asked)
+
+
+def _concurrency(tree: Mapping[str, Any]) -> int | None:
+    config = tree.get("input_config")
+    if not isinstance(config, Mapping):
+        return None
+    direct = _whole(config.get("concurrency")) or _whole(_part(config, "loadgen", "concurrency"))
+    stimulus = _part(config, "perf_analyzer", "stimulus")
+    return direct or (_whole(stimulus.get("concurrency")) if isinstance(stimulus, Mapping) else None)
+
+
+def _part(tree: Mapping[str, Any], *keys: str) -> Any:
+    for key in keys:
+        value = tree.get(key)
+        if not isinstance(value, Mapping):
+            return value if key == keys[-1] else None
+        tree = value
+    return tree
+
+
+def _number(value: Any) -> float | None:
+    """A positive, finite number, or the text of one."""
+    try:
+        number = float(value) if not isinstance(value, bool) and value is not None else 0.0
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if 0 < number < 1e15 else None
+
+
+def _whole(value: Any) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None and number == int(number) else None
+
+
+def _text(value: Any) -> str:
+    return value[:200] if isinstance(value, str) else ""

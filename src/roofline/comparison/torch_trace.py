@@ -1,0 +1,124 @@
+"""Traces of PyTorch's profiler (`export_chrome_trace`), plain or gzipped.
+
+Of a GPU its kernels, each with the operator that launched it; of a CPU the operators that stand in no other. Shapes
+need `record_shapes=True`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from roofline.comparison.kernels import LARGEST_PROFILE, MOST_KERNELS, ProfiledKernel, Shapes
+from roofline.model.errors import InputError
+from roofline.model.untrusted import read_bytes
+
+_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
+_MICRO = 1e-6
+
+
+def unpacked(path: Path) -> bytes:
+    """The bytes of a file, gzipped or not.
+
+    Raises InputError for what is no regular file, is larger than `LARGEST_PROFILE` unpacked, or is cut off.
+    """
+    content = read_bytes(path, LARGEST_PROFILE)
+    if content[:2] != b"\x1f\x8b":
+        return content
+    try:
+        unzip = zlib.decompressobj(wbits=31)
+        plain = unzip.decompress(content, LARGEST_PROFILE)
+        if unzip.unconsumed_tail:
+            raise InputError(path.name, "more bytes", f"at most {LARGEST_PROFILE} bytes unpacked")
+        if not unzip.eof:
+            raise InputError(path.name, "a cut-off gzip file", "a whole one")
+    except (zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(path.name, "a broken gzip file", "a whole one") from error
+    return plain
+
+
+def torch_kernels(content: bytes, name: str) -> tuple[ProfiledKernel, ...]:
+    """The kernels of a trace in order of their start.
+
+    Raises InputError for what is no trace of PyTorch's, has no kernel and no operator, or too many.
+    """
+    try:
+        tree: Any = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(name, "broken JSON", "a whole trace of torch.profiler") from error
+    events = tree.get("traceEvents") if isinstance(tree, dict) else tree
+    if not isinstance(events, list):
+        raise InputError(name, "JSON without traceEvents", "a trace of torch.profiler")
+    if len(events) > 4 * MOST_KERNELS:
+        raise InputError(name, f"{len(events)} events", f"at most {4 * MOST_KERNELS}")
+    timed = [e for e in events if isinstance(e, dict) and e.get("ph") == "X" and _is_time(e)]
+    outer = _outermost([e for e in timed if e.get("cat") == "cpu_op"])
+    launched = [e for e in timed if e.get("cat") in _GPU]
+    kernels = list(_of_gpu(launched, outer, timed)) if launched else [_kernel(e, e) for e in outer]
+    if not kernels:
+        raise InputError(name, "no kernel and no operator", "a trace of torch.profiler with activities")
+    if len(kernels) > MOST_KERNELS:
+        raise InputError(name, f"{len(kernels)} kernels", f"at most {MOST_KERNELS}")
+    return tuple(sorted(kernels, key=lambda k: k.start))
+
+
+def _is_time(event: Mapping[str, Any]) -> bool:
+    times = (event.get("ts"), event.get("dur", 0))
+    return all(isinstance(t, (int, float)) and not isinstance(t, bool) and 0 <= t < 1e18 for t in times)
+
+
+def _outermost(operators: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Operators of `aten` and of extensions that stand in no other one of their thread, in order of start."""
+    end: dict[Any, float] = {}
+    outer = []
+    for event in sorted(operators, key=lambda e: (e["ts"], -e.get("dur", 0))):
+        if "::" not in str(event.get("name")):
+            continue  # the profiler's own marks and compiled regions, whose operators stand within
+        thread = str(event.get("tid"))
+        if event["ts"] >= end.get(thread, -1.0):
+            end[thread] = event["ts"] + event.get("dur", 0)
+            outer.append(event)
+    return outer
+
+
+def _of_gpu(
+    launched: list[dict[str, Any]], outer: list[dict[str, Any]], timed: list[dict[str, Any]]
+) -> Iterator[ProfiledKernel]:
+    """Kernels with the outermost operator within which each was launched, by correlation, else by External id."""
+    calls = {_argument(e, "correlation"): e for e in timed if e.get("cat") in ("cuda_runtime", "cuda_driver")}
+    inner = {_argument(e, "External id"): e for e in timed if e.get("cat") == "cpu_op"}
+    starts = [e["ts"] for e in outer]
+    for event in launched:
+        call = calls.get(_argument(event, "correlation")) or inner.get(_argument(event, "External id"))
+        around = None
+        if call is not None:
+            place = bisect_right(starts, call["ts"]) - 1
+            if place >= 0 and call["ts"] <= outer[place]["ts"] + outer[place].get("dur", 0):
+                around = outer[place]
+        yield _kernel(event, around)
+
+
+def _argument(event: Mapping[str, Any], key: str) -> Any:
+    arguments = event.get("args")
+    value = arguments.get(key) if isinstance(arguments, Mapping) else None
+    return value if isinstance(value, (int, str)) else None
+
+
+def _kernel(event: Mapping[str, Any], call: Mapping[str, Any] | None) -> ProfiledKernel:
+    named = str(call.get("name", ""))[:200] if call is not None else ""
+    name = "" if event is call else str(event.get("name", ""))[:500]
+    return ProfiledKernel(name, event["ts"] * _MICRO, event.get("dur", 0) * _MICRO, named, _shapes(call))
+
+
+def _shapes(call: Mapping[str, Any] | None) -> Shapes:
+    arguments = call.get("args") if call is not None else None
+    dims = arguments.get("Input Dims", arguments.get("Input dims")) if isinstance(arguments, Mapping) else None
+    if not isinstance(dims, list):
+        return ()
+    sizes = (d if isinstance(d, list) and len(d) <= 8 else [] for d in dims[:16])
+    return tuple(tuple(n for n in d if isinstance(n, int) and 0 <= n < 2**53) for d in sizes)
