@@ -51,7 +51,7 @@ class CatalogEntry:
 Source = Mapping[str, Any] | os.PathLike[str] | str
 
 
-def load(source: Source, *, revision: str | None = None, headers: bool = False) -> Model:
+def load(source: Source, *, revision: str | None = None, headers: bool = False, precision: object = None) -> Model:
     """The model of a config.json: a dict, a file, a folder that holds one, a name of the catalog, a Hub id.
 
     A path that exists comes before the catalog, the catalog before the Hub. A catalog name may be the exact Hub id,
@@ -63,6 +63,8 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False) 
     instead of those that the config promises. It needs a folder or a repository with safetensors files, of which it
     reads some kB and no weights.
 
+    `precision`: formats instead of the checkpoint's, as `estimate` takes them: `fp8`, `weights=int4,kv=fp8`, `q4_k_m`.
+
     Raises InputError (HubError where the Hub or the way to it fails) with one line that says what to do.
     """
     origin = origin_of(source, revision=revision)
@@ -72,6 +74,11 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False) 
         from roofline.model.stored import as_stored, placed_tensors
 
         model = as_stored(placed_tensors(model, tensors_of(origin)))
+    if precision is not None:
+        from roofline.model.quantization.asked import formats_of
+
+        model, formats = formats_of(model, precision)
+        model = replace(model, precision=formats)
     return model
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.model.errors import InputError
-from roofline.model.formats import Format, format_named
+from roofline.model.formats import GGML_TYPES, Format, format_named
+from roofline.model.gguf.mixes import Mix, mix_named
 from roofline.model.model import Block, Model
 from roofline.model.modules import PARTS, Modules
 from roofline.model.precision import Precision, part_of
@@ -22,10 +23,17 @@ def formats_of(model: Model, asked: object, base: Precision | None = None) -> tu
 
     Roles are as in `Precision.merged`. Beside them stand patterns of names as quantisation configs write them: a name
     (`o_proj`, `model.layers.0.mlp`), a glob (`model.layers.0.*`), an expression behind `re:` (in a mapping where it
-    holds a comma); the first that names a matrix says its format, whatever its role has.
+    holds a comma); the first that names a matrix says its format, whatever its role has. A mix of GGUF types
+    (`q4_k_m`, `q4_k_m,kv=q8_0`, `weights=q4_k_m`) gives each tensor the type that llama.cpp's rule has for it; what
+    else is asked for comes after.
 
     Raises InputError for a role or format that does not exist, and for a pattern that names nothing.
     """
+    mix, rest = _mix_apart(asked)
+    if mix is not None:
+        from roofline.model.gguf.tensors import in_mix
+
+        return formats_of(in_mix(model if base is None else replace(model, precision=base), mix), rest)
     own = model.precision if base is None else base
     roles, rules = _told_apart(asked)
     if not rules:
@@ -37,6 +45,28 @@ def formats_of(model: Model, asked: object, base: Precision | None = None) -> tu
         nothing = next(rule.pattern for rule in rules if _by(plain, (rule,))[1])
         raise InputError("precision", nothing, "a role, or a name or pattern of the model's modules")
     return changed, changed.precision
+
+
+def _mix_apart(asked: object) -> tuple[Mix | None, object]:
+    """The mix of GGUF types that is asked for, and what else is; None where none is asked for."""
+    if isinstance(asked, str):
+        first, _, rest = asked.partition(",")
+        if "=" not in first:
+            mix = mix_named(first)
+            return mix, (rest or None) if mix else asked
+        pairs = [item for item in asked.split(",") if item.strip()]
+        weights = [item for item in pairs if item.partition("=")[0].strip() == "weights"]
+        mix = _mix_of_weights(weights[-1].partition("=")[2]) if weights else None
+        return mix, (",".join(item for item in pairs if item not in weights) or None) if mix else asked
+    if isinstance(asked, Mapping):
+        mix = _mix_of_weights(asked.get("weights"))
+        return mix, {key: value for key, value in asked.items() if key != "weights"} if mix else asked
+    return None, asked
+
+
+def _mix_of_weights(name: object) -> Mix | None:
+    """The mix of a name, unless one type is called so, which the weights then are all in."""
+    return None if isinstance(name, str) and name.strip().lower() in GGML_TYPES else mix_named(name)
 
 
 def _by(model: Model, rules: tuple[Rule, ...]) -> tuple[Model, tuple[str, ...]]:
