@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import gguf
 import pytest
 
 import roofline as rl
 from roofline.model.formats import GGML_TYPES, format_named
-from roofline.model.gguf.mixes import MIXES, MatrixOfGguf, Mix, Traits, mix_named, more_bits, types_of
+from roofline.model.gguf.mixes import MIXES, MatrixOfGguf, Traits, TypeMix, mix_named, more_bits, types_of
 from roofline.model.gguf.tensors import gguf_size, in_mix, matrices_of
 
 GIB = 2**30
@@ -112,11 +113,11 @@ def test_more_bits_stand_in_both_eighths_and_every_third(layers: int) -> None:
     assert all((i - layers // 8) % 3 == 2 for i in inner)
 
 
-def one_type(mix: str, name: str, row: int = 4096, layer: int | None = 0, **traits: object) -> str:
+def one_type(mix: str, name: str, row: int = 4096, layer: int | None = 0, **traits: Any) -> str:
     tensor = MatrixOfGguf(name, row, 16, layer, experts="_exps" in name)
     chosen = mix_named(mix)
     assert chosen is not None
-    model = Traits(**{"layers": 32, "gqa": 1} | traits)  # type: ignore[arg-type]
+    model = Traits(**{"layers": 32, "gqa": 1} | traits)
     return types_of(chosen, [tensor], model)[0][1].name
 
 
@@ -155,7 +156,7 @@ def one_type(mix: str, name: str, row: int = 4096, layer: int | None = 0, **trai
         ("f16", "blk.0.ssm_conv1d.weight", {"row": 4}, "fp32"),
     ],
 )
-def test_the_rule(mix: str, name: str, traits: dict[str, object], expected: str) -> None:
+def test_the_rule(mix: str, name: str, traits: dict[str, Any], expected: str) -> None:
     assert one_type(mix, name, **traits) == expected
 
 
@@ -173,7 +174,7 @@ def test_every_mix_of_every_kind(name: str) -> None:
         "state-spaces/mamba-130m-hf",
         "google/gemma-3-1b-it",
     ):
-        size = gguf_size(rl.load(model), Mix(name))
+        size = gguf_size(rl.load(model), TypeMix(name))
         assert all(t.values % t.type.values == 0 for t in size.tensors)
         assert sum(t.values for t in size.tensors) + size.vectors == rl.load(model).parameters
 

@@ -26,6 +26,7 @@ from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.load import Source, load, model_of
 from roofline.model.model import Model
 from roofline.model.precision import Precision
+from roofline.model.quantization.asked import formats_of
 from roofline.result import Figured, Result, Units
 from roofline.units import written
 from roofline.work.analysis import Analysis, analyze
@@ -76,7 +77,7 @@ class Side(Figured):
     @property
     def formats(self) -> Precision:
         """The checkpoint's formats with the changes asked for."""
-        return self.model.precision.merged(self.precision)
+        return formats_of(self.model, self.precision)[1]
 
     @cached_property
     def spread(self) -> Layout:
@@ -362,7 +363,8 @@ def phase_figures(s: Side, phase: str, timed: bool = True) -> PhaseFigures:
     step = s.of(phase)
     if s.on is None or not timed:
         share = step if isinstance(step, Training) else step.of_replica(s.spread.dp)
-        a = analyze(shard(s.model, s.spread), share, precision=s.precision)
+        model, formats = formats_of(s.model, s.precision, step.precision if isinstance(step, Training) else None)
+        a = analyze(shard(model, s.spread), share, precision=formats)
         return PhaseFigures(_counted(a), "FLOP", float(a.flops), _by_op((c.name, float(c.flops)) for c in a.ops))
     if isinstance(step, Training):
         return _trained(train_step(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=s.engine))

@@ -48,7 +48,7 @@ _NEVER = re.compile(
 
 
 @dataclass(frozen=True)
-class Mix:
+class TypeMix:
     """A mix by its llama.cpp name.
 
     `imatrix`: made with an importance matrix. `tables`: the type of table and head, where that is not the rule's.
@@ -100,7 +100,7 @@ class Traits:
     tied: bool = False
 
 
-def mix_named(name: object) -> Mix | None:
+def mix_named(name: object) -> TypeMix | None:
     """The mix of a name such as `q4_k_m`, `Q4_K_L` or `iq4_xs-imatrix`; None for what is no mix's."""
     text = name.strip().lower() if isinstance(name, str) else ""
     plain = text.removesuffix(IMATRIX)
@@ -108,18 +108,18 @@ def mix_named(name: object) -> Mix | None:
     plain = _WIDE_TABLES.get(plain, _ALIASES.get(plain, plain))
     if (plain not in MIXES and plain != "bf16") or text == "bf16":
         return None
-    return Mix(plain, text.endswith(IMATRIX) or plain in _ALWAYS_IMATRIX, tables)
+    return TypeMix(plain, text.endswith(IMATRIX) or plain in _ALWAYS_IMATRIX, tables)
 
 
-def mix_or_error(name: object, field: str = "mix") -> Mix:
+def mix_or_error(name: object, field: str = "mix") -> TypeMix:
     """The same. Raises InputError for what is no mix's name."""
-    mix = Mix("bf16") if name == "bf16" else mix_named(name)
+    mix = TypeMix("bf16") if name == "bf16" else mix_named(name)
     if mix is None:
         raise InputError(field, name, "a mix of GGUF types", nearest(str(name), MIXES) or ["q4_k_m", "q8_0"])
     return mix
 
 
-def types_of(mix: Mix, tensors: Iterable[MatrixOfGguf], traits: Traits) -> list[tuple[MatrixOfGguf, GgmlType]]:
+def types_of(mix: TypeMix, tensors: Iterable[MatrixOfGguf], traits: Traits) -> list[tuple[MatrixOfGguf, GgmlType]]:
     """The type of every matrix, in llama.cpp's order: by layer, then by name.
 
     Some types go by how many tensors of a kind stand before a tensor, which is why all are asked for together. Raises
@@ -186,7 +186,7 @@ def _kind(name: str) -> str:
     return next((kind for pattern, kind in _KINDS if re.search(pattern, name)), "")
 
 
-def _type_of(mix: Mix, tensor: MatrixOfGguf, at: _At) -> GgmlType:
+def _type_of(mix: TypeMix, tensor: MatrixOfGguf, at: _At) -> GgmlType:
     if _NEVER.search(tensor.name):
         return GGML_TYPES["fp32"]
     if mix.base.values == 1:

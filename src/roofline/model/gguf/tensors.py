@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from roofline.model import modules as m
 from roofline.model.formats import FORMATS, GgmlType
-from roofline.model.gguf.mixes import MatrixOfGguf, Mix, Traits, mix_or_error, types_of
+from roofline.model.gguf.mixes import MatrixOfGguf, Traits, TypeMix, mix_or_error, types_of
 from roofline.model.model import Block, Model
 from roofline.model.quantization.rules import blended, settled
 
@@ -60,7 +60,7 @@ class GgufSize:
     `tensors`: its matrices. `vectors`: values of norms, biases and the like, 4 bytes each.
     """
 
-    mix: Mix
+    mix: TypeMix
     tensors: tuple[GgufTensor, ...]
     vectors: int
 
@@ -70,9 +70,9 @@ class GgufSize:
         return sum(t.bytes for t in self.tensors) + 4 * self.vectors
 
 
-def gguf_size(model: Model, mix: Mix | str) -> GgufSize:
+def gguf_size(model: Model, mix: TypeMix | str) -> GgufSize:
     """The tensors of a model's GGUF file in a mix (`q4_k_m`, `bf16` …) and their bytes. Raises InputError."""
-    chosen = mix if isinstance(mix, Mix) else mix_or_error(mix)
+    chosen = mix if isinstance(mix, TypeMix) else mix_or_error(mix)
     typed = types_of(chosen, matrices_of(model), traits_of(model))
     drafts = model.drafts if model.model_type in _KEEPS_DRAFTS else ()
     modules = [x for x, n in model.modules() for _ in range(n)] + [x for block in drafts for x in block.modules]
@@ -80,17 +80,17 @@ def gguf_size(model: Model, mix: Mix | str) -> GgufSize:
     return GgufSize(chosen, tuple(GgufTensor(t.name, t.values, kind) for t, kind in typed), vectors)
 
 
-def in_mix(model: Model, mix: Mix | str) -> Model:
+def in_mix(model: Model, mix: TypeMix | str) -> Model:
     """The model with its weights in a mix; activations and cache stay as they are. Raises InputError.
 
     Norms, biases and routers are in 32 bits. A product of several tensors has a format that takes as many bits as
     they do together.
     """
-    chosen = mix if isinstance(mix, Mix) else mix_or_error(mix)
+    chosen = mix if isinstance(mix, TypeMix) else mix_or_error(mix)
     parts: dict[tuple[int | None, str], list[tuple[int, GgmlType]]] = defaultdict(list)
     for tensor, kind in types_of(chosen, matrices_of(model), traits_of(model)):
         parts[tensor.layer, tensor.module].append((tensor.values, kind))
-    made: dict[tuple[int, tuple[tuple[int, GgmlType], ...]], m.Module] = {}
+    known: dict[tuple[int, tuple[tuple[int, GgmlType], ...]], m.Module] = {}
 
     def typed(modules: Sequence[m.Module], layer: int | None) -> m.Modules:
         return tuple(one(x, tuple(parts.get((layer, x.name), ()))) for x in modules)
@@ -98,10 +98,10 @@ def in_mix(model: Model, mix: Mix | str) -> Model:
     def one(x: m.Module, of: tuple[tuple[int, GgmlType], ...]) -> m.Module:
         if not of:
             return x
-        known = made.get((id(x), of))
-        if known is None:
-            known = made[id(x), of] = replace(x, format=blended([(n, kind.format) for n, kind in of]))
-        return known
+        same_module = known.get((id(x), of))
+        if same_module is None:
+            same_module = known[id(x), of] = replace(x, format=blended([(n, kind.format) for n, kind in of]))
+        return same_module
 
     layers = [replace(block, modules=typed(block.modules, i)) for i, block in enumerate(model.layers)]
     drafts = [

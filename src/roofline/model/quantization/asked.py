@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.model.errors import InputError
 from roofline.model.formats import GGML_TYPES, Format, format_named
-from roofline.model.gguf.mixes import Mix, mix_named
+from roofline.model.gguf.mixes import TypeMix, mix_named
 from roofline.model.model import Block, Model
 from roofline.model.modules import PARTS, Modules
 from roofline.model.precision import Precision, part_of
@@ -47,7 +47,7 @@ def formats_of(model: Model, asked: object, base: Precision | None = None) -> tu
     return changed, changed.precision
 
 
-def _mix_apart(asked: object) -> tuple[Mix | None, object]:
+def _mix_apart(asked: object) -> tuple[TypeMix | None, object]:
     """The mix of GGUF types that is asked for, and what else is; None where none is asked for."""
     if isinstance(asked, str):
         first, _, rest = asked.partition(",")
@@ -64,7 +64,7 @@ def _mix_apart(asked: object) -> tuple[Mix | None, object]:
     return None, asked
 
 
-def _mix_of_weights(name: object) -> Mix | None:
+def _mix_of_weights(name: object) -> TypeMix | None:
     """The mix of a name, unless one type is called so, which the weights then are all in."""
     return None if isinstance(name, str) and name.strip().lower() in GGML_TYPES else mix_named(name)
 
