@@ -24,6 +24,8 @@ _FUSED_QKV = frozenset(
 )
 """Kinds of model whose queries, keys and values are one tensor there, `attn_qkv`."""
 _FUSED_GATE_UP = frozenset(("phi3", "glm", "glm4", "chatglm"))
+_FUSED_EXPERTS = frozenset(("gemma4_text",))
+"""Kinds of model whose experts' gates and up-projections are one tensor."""
 _KEEPS_DRAFTS = frozenset(("glm4_moe",))
 """Kinds of model whose draft layers stand in the file."""
 _NAMES = {
@@ -157,7 +159,9 @@ def _of(x: m.Module, block: m.Modules, kind: str) -> Iterator[MatrixOfGguf]:
     elif isinstance(x, m.Router):
         yield MatrixOfGguf("ffn_gate_inp.weight", x.inputs, x.experts, module=x.name)
     elif isinstance(x, m.Experts):
-        for name in ("gate", "up") if x.gated else ("up",):
+        if kind in _FUSED_EXPERTS:
+            yield MatrixOfGguf("ffn_gate_up_exps.weight", x.hidden, 2 * x.inner * x.held, experts=True, module=x.name)
+        for name in () if kind in _FUSED_EXPERTS else ("gate", "up") if x.gated else ("up",):
             yield MatrixOfGguf(f"ffn_{name}_exps.weight", x.hidden, x.inner * x.held, experts=True, module=x.name)
         yield MatrixOfGguf("ffn_down_exps.weight", x.inner, x.hidden * x.held, experts=True, module=x.name)
     elif isinstance(x, m.LatentAttention):
@@ -177,8 +181,9 @@ def _products(x: m.Linear, block: m.Modules, kind: str) -> Iterator[tuple[str, i
     if x.part == "head":
         yield "output", x.outputs
     elif x.name == "qkv_proj" and kind not in _FUSED_QKV:
-        keys = x.kv // 2
-        yield from ((n, rows) for n, rows in (("attn_q", x.outputs - x.kv), ("attn_k", keys), ("attn_v", keys)) if rows)
+        keys = _keys(x, block)
+        sizes = (("attn_q", x.outputs - x.kv), ("attn_k", keys), ("attn_v", x.kv - keys))
+        yield from ((name, rows) for name, rows in sizes if rows)
     elif x.name == "qkv_proj":
         yield "attn_qkv", x.outputs
     elif x.name.removeprefix("shared_") == "gate_up_proj" and kind not in _FUSED_GATE_UP:
@@ -188,6 +193,13 @@ def _products(x: m.Linear, block: m.Modules, kind: str) -> Iterator[tuple[str, i
         yield f"ffn_up{shared}", x.outputs
     else:
         yield from _recurrent(x, block)
+
+
+def _keys(x: m.Linear, block: m.Modules) -> int:
+    """Rows that make keys: half of those that make keys and values, or all where keys serve as values, too."""
+    attention = next((a for a in block if isinstance(a, m.Attention)), None)
+    alone = attention is not None and x.kv == attention.kv_heads * attention.head_dim
+    return x.kv if alone else x.kv // 2
 
 
 def _recurrent(x: m.Linear, block: m.Modules) -> Iterator[tuple[str, int]]:
