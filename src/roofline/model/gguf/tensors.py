@@ -8,11 +8,11 @@ gguf-py/gguf/tensor_mapping.py, commit 007dbbf).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roofline.model import modules as m
-from roofline.model.formats import FORMATS, GgmlType
+from roofline.model.formats import FORMATS, Format, GgmlType
 from roofline.model.gguf.mixes import MatrixOfGguf, Traits, TypeMix, mix_or_error, types_of
 from roofline.model.model import Block, Model
 from roofline.model.quantization.rules import blended, settled
@@ -92,29 +92,42 @@ def in_mix(model: Model, mix: TypeMix | str) -> Model:
     parts: dict[tuple[int | None, str], list[tuple[int, GgmlType]]] = defaultdict(list)
     for tensor, kind in types_of(chosen, matrices_of(model), traits_of(model)):
         parts[tensor.layer, tensor.module].append((tensor.values, kind))
+    return typed_model(model, parts)
+
+
+def typed_model(
+    model: Model, parts: Mapping[tuple[int | None, str], Sequence[tuple[int, GgmlType]]],
+    vectors: Sequence[tuple[int, Format]] = (), warnings: tuple[str, ...] = (),
+) -> Model:  # fmt: skip
+    """The model with the types of its tensors: by layer (None beside the layers) and module the values of each type.
+
+    A module of which they are not as many values as it has stays as it is. `vectors`: formats of what stands in no
+    matrix, by default 32 bits.
+    """
     known: dict[tuple[int, tuple[tuple[int, GgmlType], ...]], m.Module] = {}
 
     def typed(modules: Sequence[m.Module], layer: int | None) -> m.Modules:
         return tuple(one(x, tuple(parts.get((layer, x.name), ()))) for x in modules)
 
     def one(x: m.Module, of: tuple[tuple[int, GgmlType], ...]) -> m.Module:
-        if not of:
+        if not x.matrix or sum(n for n, _ in of) != x.matrix:
             return x
-        same_module = known.get((id(x), of))
-        if same_module is None:
-            same_module = known[id(x), of] = replace(x, format=blended([(n, kind.format) for n, kind in of]))
-        return same_module
+        same = known.get((id(x), of))
+        if same is None:
+            same = known[id(x), of] = replace(x, format=blended([(n, kind.format) for n, kind in of]))
+        return same
 
     layers = [replace(block, modules=typed(block.modules, i)) for i, block in enumerate(model.layers)]
     drafts = [
         replace(b, modules=typed(b.modules, len(layers) + i)) if model.model_type in _KEEPS_DRAFTS else b
         for i, b in enumerate(model.drafts)
     ]
-    wide = replace(model.precision.with_roles(other=FORMATS["fp32"], router=FORMATS["fp32"]), own=frozenset(m.PARTS))
-    same: dict[Block, Block] = {}
-    layers = [same.setdefault(block, block) for block in layers]
-    plain = replace(model, precision=wide)
-    return settled(plain, layers, drafts, typed(model.embedding, None), typed(model.head, None))
+    rest = blended(list(vectors)) if vectors else FORMATS["fp32"]
+    wide = replace(model.precision.with_roles(other=rest, router=FORMATS["fp32"]), own=frozenset(m.PARTS))
+    alike: dict[Block, Block] = {}
+    plain = replace(model, precision=wide, warnings=(*model.warnings, *warnings))
+    each = [alike.setdefault(block, block) for block in layers]
+    return settled(plain, each, drafts, typed(model.embedding, None), typed(model.head, None))
 
 
 # -- what the rule asks --------------------------------------------------------------------------------------------
