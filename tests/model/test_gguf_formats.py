@@ -204,3 +204,18 @@ def test_one_type_for_a_role() -> None:
 def test_a_mix_of_nothing() -> None:
     with pytest.raises(rl.InputError, match="precision: expected a number format, got 'q4_k_n'"):
         rl.load("meta-llama/Llama-3.1-8B", precision="q4_k_n")
+
+
+def test_a_rank_holds_its_share_of_whole_rows() -> None:
+    """Rows of 11008 values, shared out over 8 ranks, are no whole blocks; the file that they come from has them whole."""
+    model = rl.load("meta-llama/Llama-2-7b-hf")
+    whole = gguf_size(model, "q4_k_m").bytes - 4 * 65 * 4096
+    rank = rl.estimate(model, rl.decode(1, 10), on="8xh100-sxm", layout="tp=8", precision="q4_k_m").memory.weights
+    assert rank == whole / 8 + 4 * 65 * 4096
+
+
+def test_the_command_line_says_what_the_file_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    from roofline.cli.main import main
+
+    main(["analyze", "meta-llama/Llama-2-7b-hf", "--precision", "q4_k_m", "--layout", "tp=8", "--decode", "10"])
+    assert "weights 4.08 GB" in capsys.readouterr().out

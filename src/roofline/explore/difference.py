@@ -77,7 +77,13 @@ class Side(Figured):
     @property
     def formats(self) -> Precision:
         """The checkpoint's formats with the changes asked for."""
-        return formats_of(self.model, self.precision)[1]
+        return self.typed.precision
+
+    @cached_property
+    def typed(self) -> Model:
+        """The model in those formats."""
+        model, formats = formats_of(self.model, self.precision)
+        return replace(model, precision=formats)
 
     @cached_property
     def spread(self) -> Layout:
@@ -286,7 +292,7 @@ def differ(a: Side, b: Side, most: int = 3) -> Difference:
     changes = [
         Change("model", "parameters", "count", a.model.parameters, b.model.parameters),
         Change("model", "active parameters", "count", a.model.active_parameters, b.model.active_parameters),
-        Change("model", "weights", "B", *(float(s.model.weight_bytes(s.formats)) for s in (a, b))),
+        Change("model", "weights", "B", *(float(s.typed.weight_bytes()) for s in (a, b))),
         Change("model", "KV cache per token", "B", *(float(s.model.kv_bytes(1, s.formats)) for s in (a, b))),
     ]
     turns: list[Turn] = []

@@ -123,7 +123,7 @@ def typed_model(
         for i, b in enumerate(model.drafts)
     ]
     rest = blended(list(vectors)) if vectors else FORMATS["fp32"]
-    wide = replace(model.precision.with_roles(other=rest, router=FORMATS["fp32"]), own=frozenset(m.PARTS))
+    wide = replace(model.precision.with_roles(other=rest), own=frozenset(m.PARTS))
     alike: dict[Block, Block] = {}
     plain = replace(model, precision=wide, warnings=(*model.warnings, *warnings))
     each = [alike.setdefault(block, block) for block in layers]
