@@ -167,6 +167,20 @@ def test_a_file_whose_tensors_are_others_says_so(tmp_path: Path) -> None:
     assert [w for w in rl.load(str(tmp_path / "odd.gguf")).warnings if w.startswith("gguf: tensors take")]
 
 
+def test_experts_of_older_files_stand_apart(tmp_path: Path) -> None:
+    known = rl.load({**COMMON, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2})
+    whole = tensors_of(known, "q4_0", ())
+    apart = [
+        (name.replace("_exps", f".{e}"), rows // 8 if "_exps" in name else rows, row, kind)
+        for name, rows, row, kind in whole
+        for e in (range(8) if "_exps" in name else (0,))
+    ]
+    write(tmp_path / "old.gguf", "llama", {**KEYS, **EXPERTS}, apart)
+    model = rl.load(str(tmp_path / "old.gguf"))
+    assert [w for w in model.warnings if w.startswith("gguf")] == []
+    assert model.weight_bytes() == gguf_size(known, "q4_0").bytes
+
+
 def test_names_on_the_hub() -> None:
     assert on_hub("hf://a/b/c.gguf") == on_hub("a/b/c.gguf") == ("a/b", "c.gguf")
     assert on_hub("a/b/Q4/c-00001-of-00002.gguf") == ("a/b", "Q4/c-00001-of-00002.gguf")

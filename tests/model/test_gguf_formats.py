@@ -207,7 +207,7 @@ def test_a_mix_of_nothing() -> None:
 
 
 def test_a_rank_holds_its_share_of_whole_rows() -> None:
-    """Rows of 11008 values, shared out over 8 ranks, are no whole blocks; the file that they come from has them whole."""
+    """Rows of 11008 values, shared out over 8 ranks, are no whole blocks; those of the file are."""
     model = rl.load("meta-llama/Llama-2-7b-hf")
     whole = gguf_size(model, "q4_k_m").bytes - 4 * 65 * 4096
     rank = rl.estimate(model, rl.decode(1, 10), on="8xh100-sxm", layout="tp=8", precision="q4_k_m").memory.weights

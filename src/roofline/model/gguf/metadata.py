@@ -21,6 +21,8 @@ _TABLE = Path(__file__).with_name("architectures.toml")
 _LAYER = re.compile(r"blk\.(\d{1,6})\.(.+)\.weight")
 _OTHER_NAMES = {"attn_kv_b": "attention", "attn_qkv": "qkv_proj", "ffn_gate_up_exps": "experts"}
 """Tensors of older or newer files than those whose names `tensors.py` knows, and the module that they belong to."""
+_ONE_EXPERT = re.compile(r"ffn_(gate|up|down)\.\d{1,5}")
+"""Before 2024 every expert stood in tensors of its own."""
 _COMPUTED = re.compile(r"rope_(freqs|factors_long|factors_short)\.weight")
 """What llama.cpp's converter computes from the config: no parameters."""
 
@@ -118,5 +120,7 @@ def as_in_file(model: Model, header: GgufHeader) -> Model:
 
 def _otherwise(name: str) -> tuple[int, str] | None:
     inside = _LAYER.fullmatch(name)
-    module = _OTHER_NAMES.get(inside[2]) if inside is not None else None
-    return (int(inside[1]), module) if inside is not None and module is not None else None
+    if inside is None:
+        return None
+    module = "experts" if _ONE_EXPERT.fullmatch(inside[2]) else _OTHER_NAMES.get(inside[2])
+    return (int(inside[1]), module) if module is not None else None
