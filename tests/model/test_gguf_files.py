@@ -140,6 +140,7 @@ def test_round_trip(kind: str, mix: str, tmp_path: Path) -> None:
     model = rl.load(str(file))
     assert [w for w in model.warnings if w.startswith("gguf")] == []
     assert model.parameters == known.parameters
+    assert model.weight_bytes() == rl.load(str(file), headers=True).weight_bytes()
     assert model.weight_bytes() == gguf_size(known, mix).bytes
     assert model.kv_bytes(1000) == known.kv_bytes(1000)
     types = {t.name: t.type.name for t in gguf_header("", reading(file.read_bytes())).tensors}

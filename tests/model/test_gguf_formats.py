@@ -201,6 +201,12 @@ def test_one_type_for_a_role() -> None:
     assert model.weight_bytes() == matrices // 256 * 144 + 2 * (model.parameters - matrices)
 
 
+def test_sixteen_bits_of_a_file_have_norms_in_32() -> None:
+    model = rl.load("meta-llama/Llama-3.1-8B")
+    for name in ("f16", "bf16-gguf"):
+        assert rl.load("meta-llama/Llama-3.1-8B", precision=name).weight_bytes() == 2 * model.parameters + 2 * 65 * 4096
+
+
 def test_a_mix_of_nothing() -> None:
     with pytest.raises(rl.InputError, match="precision: expected a number format, got 'q4_k_n'"):
         rl.load("meta-llama/Llama-3.1-8B", precision="q4_k_n")

@@ -73,7 +73,7 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False, 
     """
     origin = origin_of(source, revision=revision)
     model = model_from(origin)
-    if headers:
+    if headers and origin.gguf is None:  # whose tensors speak already
         from roofline.model.checkpoint import tensors_of
         from roofline.model.stored import as_stored, placed_tensors
 
