@@ -428,6 +428,23 @@ def test_headers_of_a_cached_file_need_no_hub(hub: Hub, tmp_path: Path, monkeypa
     assert hub.others == []
 
 
+def test_a_gguf_file_is_read_piece_by_piece(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its header is longer than what is asked for first; of what follows nothing is read."""
+    from roofline.model.gguf.header import gguf_header
+    from roofline.model.hub import hub_ranges
+
+    text = b"x" * 1_500_000
+    entry = (1).to_bytes(8, "little") + b"k" + (8).to_bytes(4, "little") + len(text).to_bytes(8, "little") + text
+    content = b"GGUF" + (3).to_bytes(4, "little") + (0).to_bytes(8, "little") + (1).to_bytes(8, "little") + entry
+    monkeypatch.setitem(FILES, "org/gguf", {"small.gguf": content + bytes(3_000_000)})
+    (header,) = hub_ranges("org/gguf", ["small.gguf"], "main", gguf_header)
+    assert header.metadata == {"k": text.decode()}
+    spans = [span for _, _, name, span in hub.others if name == "small.gguf"]
+    assert spans == ["bytes=0-1048575", f"bytes=45-{45 + len(text) - 1}"]
+    refused("org/gguf/small.gguf", "general.architecture")
+    refused("hf://org/gguf/other.gguf", "no other.gguf (HTTP 404)")
+
+
 def test_hostile_headers_of_the_hub(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     for n, content in enumerate([b"", b"short", b"\xff" * 64, (20).to_bytes(8, "little") + b"x" * 20]):
         monkeypatch.setitem(FILES, f"org/hostile{n}", {"model.safetensors": content})

@@ -111,7 +111,7 @@ def analyze(
         else:
             deliver(csv_text(header, rows), output, force)
     else:
-        head, tables = _page(result)
+        head, tables = _page(result, precision)
         if form == "md":
             from roofline.show.tables import markdown
 
@@ -147,9 +147,11 @@ def _counted(
         return tuple(NamedStep(name, run(model, s, **options)) for name, s in steps)
     from roofline.layout.layout import layout_named
     from roofline.layout.shard import shard
+    from roofline.model.quantization.asked import formats_of
 
     spread = layout_named(layout)
-    rank = shard(model, spread)
+    whole, formats = formats_of(model, options["precision"])  # of whole rows, before ranks share them out
+    rank, options = shard(whole, spread), {**options, "precision": formats}
     return tuple(NamedStep(name, run(rank, s.of_replica(spread.dp), **options)) for name, s in steps)
 
 
@@ -173,11 +175,13 @@ def _rows(steps: Sequence[NamedStep]) -> tuple[tuple[str, ...], list[tuple[objec
     return CSV_HEADER, csv_rows(steps)
 
 
-def _page(result: Steps) -> tuple[list[str], list[tuple[Table, str]]]:
+def _page(result: Steps, precision: object) -> tuple[list[str], list[tuple[Table, str]]]:
     """The lines above, and a table for each step with the note below it."""
+    from roofline.model.quantization.asked import formats_of
     from roofline.show.analysis import headline, op_table
 
-    steps, head = result.steps, [headline(result.model, result.steps[0].analysis.precision)]
+    steps, (whole, formats) = result.steps, formats_of(result.model, precision)
+    head = [headline(whole, formats)]
     if steps[0].estimate is None:
         return head, [(op_table(s), "") for s in steps]
     from roofline.show.estimate import first_line, summary, time_table

@@ -65,6 +65,6 @@ def fit(
         print_json(result.to_dict())
     else:
         first = first_line(result, result.memory)
-        print_text(f"{first}\n{headline(built, result.formats)}\n\n{fit_text(result)}")
+        print_text(f"{first}\n{headline(result.model, result.formats)}\n\n{fit_text(result)}")
     warn(built)
     refuse(result.fits)

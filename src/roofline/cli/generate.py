@@ -71,6 +71,6 @@ def generate(
         print_json(result.to_dict())
     else:
         first = first_line(result, result.memory)
-        print_text(f"{first}\n{headline(built, result.formats)}\n\n{generation_text(result)}")
+        print_text(f"{first}\n{headline(result.model, result.formats)}\n\n{generation_text(result)}")
     warn(drafts.told(built))
     refuse(result.fits, misfit(result.memory) if json else "")

@@ -26,6 +26,7 @@ from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.load import Source, load, model_of
 from roofline.model.model import Model
 from roofline.model.precision import Precision
+from roofline.model.quantization.asked import formats_of
 from roofline.result import Figured, Result, Units
 from roofline.units import written
 from roofline.work.analysis import Analysis, analyze
@@ -76,7 +77,13 @@ class Side(Figured):
     @property
     def formats(self) -> Precision:
         """The checkpoint's formats with the changes asked for."""
-        return self.model.precision.merged(self.precision)
+        return self.typed.precision
+
+    @cached_property
+    def typed(self) -> Model:
+        """The model in those formats."""
+        model, formats = formats_of(self.model, self.precision)
+        return replace(model, precision=formats)
 
     @cached_property
     def spread(self) -> Layout:
@@ -285,7 +292,7 @@ def differ(a: Side, b: Side, most: int = 3) -> Difference:
     changes = [
         Change("model", "parameters", "count", a.model.parameters, b.model.parameters),
         Change("model", "active parameters", "count", a.model.active_parameters, b.model.active_parameters),
-        Change("model", "weights", "B", *(float(s.model.weight_bytes(s.formats)) for s in (a, b))),
+        Change("model", "weights", "B", *(float(s.typed.weight_bytes()) for s in (a, b))),
         Change("model", "KV cache per token", "B", *(float(s.model.kv_bytes(1, s.formats)) for s in (a, b))),
     ]
     turns: list[Turn] = []
@@ -362,7 +369,8 @@ def phase_figures(s: Side, phase: str, timed: bool = True) -> PhaseFigures:
     step = s.of(phase)
     if s.on is None or not timed:
         share = step if isinstance(step, Training) else step.of_replica(s.spread.dp)
-        a = analyze(shard(s.model, s.spread), share, precision=s.precision)
+        model, formats = formats_of(s.model, s.precision, step.precision if isinstance(step, Training) else None)
+        a = analyze(shard(model, s.spread), share, precision=formats)
         return PhaseFigures(_counted(a), "FLOP", float(a.flops), _by_op((c.name, float(c.flops)) for c in a.ops))
     if isinstance(step, Training):
         return _trained(train_step(s.model, step, on=s.on, layout=s.layout, precision=s.precision, engine=s.engine))

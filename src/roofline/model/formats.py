@@ -122,6 +122,68 @@ FORMATS: dict[str, Format] = {
     )
 }
 
+
+@dataclass(frozen=True)
+class GgmlType:
+    """A tensor type of GGUF files: its number there, so many `values` a block, so many `bytes`, and the format.
+
+    A row is a whole number of blocks. `bits`: those of a value itself; the rest of a block are its scales.
+    """
+
+    number: int
+    values: int
+    bytes: int
+    format: Format
+
+    @property
+    def name(self) -> str:
+        """As llama.cpp writes it, in lower case: `q4_k`."""
+        return self.format.name
+
+
+def _ggml(name: str, number: int, values: int, size: int, bits: int | Fraction) -> GgmlType:
+    stored = Fraction(8 * size, values)
+    return GgmlType(number, values, size, Format(name, Fraction(bits), stored - bits, None, "group"))
+
+
+GGML_TYPES: dict[str, GgmlType] = {
+    t.name: t
+    for t in (
+        # Blocks as ggml/src/ggml-common.h of llama.cpp lays them out, numbers as ggml/include/ggml.h has them.
+        _ggml("q4_0", 2, 32, 2 + 16, 4),  # fp16 scale
+        _ggml("q4_1", 3, 32, 4 + 16, 4),  # fp16 scale and minimum
+        _ggml("q5_0", 6, 32, 2 + 4 + 16, 5),  # fifth bits apart
+        _ggml("q5_1", 7, 32, 4 + 4 + 16, 5),
+        _ggml("q8_0", 8, 32, 2 + 32, 8),
+        _ggml("q8_1", 9, 32, 4 + 32, 8),  # activations alone: fp16 scale and sum
+        _ggml("q2_k", 10, 256, 64 + 16 + 4, 2),  # 4-bit scales and minima of 16 values each
+        _ggml("q3_k", 11, 256, 64 + 32 + 12 + 2, 3),  # third bits apart, 6-bit scales
+        _ggml("q4_k", 12, 256, 128 + 12 + 4, 4),  # 6-bit scales and minima of 32 values each
+        _ggml("q5_k", 13, 256, 128 + 32 + 12 + 4, 5),
+        _ggml("q6_k", 14, 256, 128 + 64 + 16 + 2, 6),  # 8-bit scales of 16 values each
+        _ggml("q8_k", 15, 256, 256 + 4 + 32, 8),  # activations alone: fp32 scale, sums of 16 values each
+        _ggml("iq2_xxs", 16, 256, 64 + 2, 2),  # points of a grid of 8 values, scales among their bits
+        _ggml("iq2_xs", 17, 256, 64 + 8 + 2, 2),
+        _ggml("iq3_xxs", 18, 256, 64 + 32 + 2, 3),
+        _ggml("iq1_s", 19, 256, 32 + 16 + 2, 1),
+        _ggml("iq4_nl", 20, 32, 2 + 16, 4),
+        _ggml("iq3_s", 21, 256, 64 + 8 + 32 + 4 + 2, 3),
+        _ggml("iq2_s", 22, 256, 64 + 8 + 8 + 2, 2),
+        _ggml("iq4_xs", 23, 256, 128 + 4 + 2 + 2, 4),
+        _ggml("iq1_m", 29, 256, 32 + 16 + 8, 1),
+        _ggml("tq1_0", 34, 256, 48 + 4 + 2, Fraction(13, 8)),  # five ternary values to a byte, the last 16 four
+        _ggml("tq2_0", 35, 256, 64 + 2, 2),
+        _ggml("q1_0", 41, 128, 16 + 2, 1),
+        GgmlType(39, 32, 17, FORMATS["mxfp4"]),
+        GgmlType(40, 64, 36, FORMATS["nvfp4"]),
+        GgmlType(0, 1, 4, FORMATS["fp32"]),
+        GgmlType(1, 1, 2, FORMATS["fp16"]),
+        GgmlType(28, 1, 8, FORMATS["fp64"]),
+        GgmlType(30, 1, 2, FORMATS["bf16"]),
+    )
+}
+"""The tensor types of GGUF files by the names of their formats; in those that FORMATS lacks llama.cpp alone stores."""
+
 ALIASES = {
     "float64": "fp64", "double": "fp64",
     "float32": "fp32", "float": "fp32",
@@ -142,9 +204,11 @@ def format_named(name: object, field: str = "format") -> Format:
     text = ALIASES.get(text, text)
     if text in FORMATS:
         return FORMATS[text]
+    if text in GGML_TYPES:
+        return GGML_TYPES[text].format
     base, dash, group = text.rpartition("-g")
     if dash and base in ("int2", "int3", "int4", "int8") and group.isdigit() and 1 <= int(group) <= 2**20:
         bits = int(base[3:])
         return grouped(text, bits, int(group), 16 + bits)
-    known = [*FORMATS, *ALIASES]
+    known = [*FORMATS, *GGML_TYPES, *ALIASES]
     raise InputError(field, name, "a number format", nearest(text, known) or ["bf16", "fp8", "int4"])

@@ -17,6 +17,7 @@ from typing import Any
 
 from roofline.model.errors import InputError, nearest
 from roofline.model.families import build
+from roofline.model.gguf.files import is_gguf, on_hub, origin_of_file, origin_on_hub
 from roofline.model.hub import CONFIG_NAME, SOURCES, HubError, commit_of, hub_file, hub_file_if_any
 from roofline.model.model import Model
 from roofline.model.origin import Origin
@@ -51,8 +52,11 @@ class CatalogEntry:
 Source = Mapping[str, Any] | os.PathLike[str] | str
 
 
-def load(source: Source, *, revision: str | None = None, headers: bool = False) -> Model:
+def load(source: Source, *, revision: str | None = None, headers: bool = False, precision: object = None) -> Model:
     """The model of a config.json: a dict, a file, a folder that holds one, a name of the catalog, a Hub id.
+
+    Or of a GGUF file, `model.gguf` or `owner/repo/model.gguf` on the Hub, of which only the header is read: sizes,
+    types and bytes are those of its tensors; one part of several stands for all.
 
     A path that exists comes before the catalog, the catalog before the Hub. A catalog name may be the exact Hub id,
     the id in other case, or the part behind the slash where only one model has it; it never needs the network,
@@ -63,21 +67,32 @@ def load(source: Source, *, revision: str | None = None, headers: bool = False) 
     instead of those that the config promises. It needs a folder or a repository with safetensors files, of which it
     reads some kB and no weights.
 
+    `precision`: formats instead of the checkpoint's, as `estimate` takes them: `fp8`, `weights=int4,kv=fp8`, `q4_k_m`.
+
     Raises InputError (HubError where the Hub or the way to it fails) with one line that says what to do.
     """
     origin = origin_of(source, revision=revision)
     model = model_from(origin)
-    if headers:
+    if headers and origin.gguf is None:  # whose tensors speak already
         from roofline.model.checkpoint import tensors_of
         from roofline.model.stored import as_stored, placed_tensors
 
         model = as_stored(placed_tensors(model, tensors_of(origin)))
+    if precision is not None:
+        from roofline.model.quantization.asked import formats_of
+
+        model, formats = formats_of(model, precision)
+        model = replace(model, precision=formats)
     return model
 
 
 def model_from(origin: Origin) -> Model:
     """The model of a config whose place is known. Raises InputError."""
     model = build(origin.raw, origin.name)
+    if origin.gguf is not None:
+        from roofline.model.gguf.metadata import as_in_file
+
+        model = as_in_file(model, origin.gguf)
     return replace(model, warnings=(*model.warnings, *origin.notes)) if origin.notes else model
 
 
@@ -106,6 +121,9 @@ def origin_of(source: Source, *, revision: str | None = None) -> Origin:
         not isinstance(revision, str) or not _REVISION.fullmatch(revision) or ".." in revision
     ):
         raise InputError("revision", revision, "a branch, a tag or a commit")
+    place = on_hub(source) if isinstance(source, str) and is_gguf(source) and not os.path.lexists(source) else None
+    if place is not None:
+        return origin_on_hub(*place, revision)
     if isinstance(source, str):
         if revision is None and (os.path.lexists(source) or _is_path(source)):
             return _from_path(source)
@@ -136,7 +154,7 @@ def catalog_config(id: str) -> dict[str, Any]:
 # -- where it comes from -------------------------------------------------------------------------------------------
 def _is_path(source: str) -> bool:
     """Whether a name that does not exist was meant as a path."""
-    return source.startswith((".", "/", "~")) or "\\" in source or source.endswith(".json")
+    return source.startswith((".", "/", "~")) or "\\" in source or source.endswith((".json", ".gguf"))
 
 
 def _from_path(source: str) -> Origin:
@@ -145,6 +163,8 @@ def _from_path(source: str) -> Origin:
         if not os.path.lexists(path / CONFIG_NAME):
             raise InputError(field, "a folder without one", f"a folder with a {CONFIG_NAME}")
         path, field = path / CONFIG_NAME, f"{field.rstrip('/')}/{CONFIG_NAME}"
+    if is_gguf(path.name):
+        return origin_of_file(path)
     raw = read_config(path, field)
     if path.name != CONFIG_NAME:
         return Origin(printable(path.stem), raw)

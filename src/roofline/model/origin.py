@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from roofline.model.gguf.header import GgufHeader
 
 
 @dataclass(frozen=True)
@@ -22,3 +25,4 @@ class Origin:
     repository: str = ""
     commit: str = ""
     notes: tuple[str, ...] = ()
+    gguf: GgufHeader | None = None

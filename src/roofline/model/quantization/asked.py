@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.model.errors import InputError
-from roofline.model.formats import Format, format_named
+from roofline.model.formats import GGML_TYPES, Format, format_named
+from roofline.model.gguf.mixes import TypeMix, mix_named
 from roofline.model.model import Block, Model
-from roofline.model.modules import PARTS, Modules
+from roofline.model.modules import PARTS, Linear, Modules
 from roofline.model.precision import Precision, part_of
+from roofline.model.quantization.named import scheme_named
 from roofline.model.quantization.rules import Rule, Scheme, quantised
 
 _PATTERN = frozenset("._*:")
@@ -22,10 +24,16 @@ def formats_of(model: Model, asked: object, base: Precision | None = None) -> tu
 
     Roles are as in `Precision.merged`. Beside them stand patterns of names as quantisation configs write them: a name
     (`o_proj`, `model.layers.0.mlp`), a glob (`model.layers.0.*`), an expression behind `re:` (in a mapping where it
-    holds a comma); the first that names a matrix says its format, whatever its role has.
+    holds a comma); the first that names a matrix says its format, whatever its role has. A mix of GGUF types
+    (`q4_k_m`, `q4_k_m,kv=q8_0`, `weights=q4_k_m`) gives each tensor the type that llama.cpp's rule has for it, a
+    tool's name (`mlx-4bit`, `exl2-4.25bpw`, `gptq-4bit-g32`) what it makes; what else is asked for comes after.
 
     Raises InputError for a role or format that does not exist, and for a pattern that names nothing.
     """
+    recipe, rest = _recipe_apart(asked)
+    if recipe is not None:
+        whole = model if base is None else replace(model, precision=base)
+        return formats_of(_by_recipe(whole, recipe), rest)
     own = model.precision if base is None else base
     roles, rules = _told_apart(asked)
     if not rules:
@@ -37,6 +45,49 @@ def formats_of(model: Model, asked: object, base: Precision | None = None) -> tu
         nothing = next(rule.pattern for rule in rules if _by(plain, (rule,))[1])
         raise InputError("precision", nothing, "a role, or a name or pattern of the model's modules")
     return changed, changed.precision
+
+
+def _recipe_apart(asked: object) -> tuple[TypeMix | Scheme | None, object]:
+    """The recipe for a whole checkpoint that is asked for, and what else is; None where none is asked for."""
+    if isinstance(asked, str):
+        first, _, rest = asked.partition(",")
+        if "=" not in first:
+            recipe = mix_named(first) or scheme_named(first)
+            return recipe, (rest or None) if recipe else asked
+        pairs = [item for item in asked.split(",") if item.strip()]
+        weights = [item for item in pairs if item.partition("=")[0].strip() == "weights"]
+        recipe = _recipe_of_weights(weights[-1].partition("=")[2]) if weights else None
+        return recipe, (",".join(item for item in pairs if item not in weights) or None) if recipe else asked
+    if isinstance(asked, Mapping):
+        recipe = _recipe_of_weights(asked.get("weights"))
+        return recipe, {key: value for key, value in asked.items() if key != "weights"} if recipe else asked
+    return None, asked
+
+
+def _recipe_of_weights(name: object) -> TypeMix | Scheme | None:
+    """The recipe of a name, unless one type is called so, which the weights then are all in."""
+    one_type = isinstance(name, str) and name.strip().lower() in GGML_TYPES
+    return None if one_type else mix_named(name) or scheme_named(name)
+
+
+def _by_recipe(model: Model, recipe: TypeMix | Scheme) -> Model:
+    """The model in a mix of GGUF types, or quantised by a scheme, whatever its checkpoint has."""
+    if isinstance(recipe, TypeMix):
+        from roofline.model.gguf.tensors import in_mix
+
+        return in_mix(model, recipe)
+    changed, warnings = quantised(_in_sixteen_bits(model), recipe)
+    heads = [x for x in model.head if isinstance(x, Linear) and x.part == "head"]
+    if any(rule.pattern == "lm_head" for rule in recipe.rules) and not any(x.matrix for x in heads):
+        said = "precision: a head tied to the table, which this tool stores a second time, is not counted"
+        warnings = (*warnings, said)
+    return replace(changed, warnings=(*changed.warnings, *warnings))
+
+
+def _in_sixteen_bits(model: Model) -> Model:
+    """The model with all weights in the activations' format, as what is quantised begins."""
+    wide = model.precision.with_roles(**dict.fromkeys(PARTS, model.precision.activations))
+    return replace(_without(model, wide), precision=replace(wide, own=frozenset(PARTS)))
 
 
 def _by(model: Model, rules: tuple[Rule, ...]) -> tuple[Model, tuple[str, ...]]:

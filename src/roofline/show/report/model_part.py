@@ -18,7 +18,7 @@ def about_model(r: Report) -> Section:
     picture = ("Architecture", build.diagram_plot(r.model))
     properties = Table((Column("Property"), Column("Value")), fingerprint(r.model), name="fingerprint")
     tables = (properties, _parts(r.model), _modules(r.model))
-    return Section("Model", (headline(r.model, r.now.asked.formats),), tables, (picture,))
+    return Section("Model", (headline(r.now.asked.model, r.now.asked.formats),), tables, (picture,))
 
 
 def _parts(model: Model) -> Table:

@@ -1,0 +1,321 @@
+"""The mixes of types in which llama.cpp quantises a model (`q4_k_m` and the like), tensor by tensor.
+
+A mix is a rule over tensors' names, the number of their layer and a few traits of the model. It is that of
+`src/llama-quant.cpp` (ggml-org/llama.cpp, commit 007dbbf: `llama_tensor_get_type_impl`, `tensor_allows_quantization`,
+`tensor_type_fallback`). Files made by older releases differ in what is fused as `attn_qkv` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from roofline.model.errors import InputError, nearest
+from roofline.model.formats import GGML_TYPES, GgmlType
+
+MIXES: Mapping[str, str] = {
+    "f32": "fp32", "f16": "fp16", "q8_0": "q8_0", "q6_k": "q6_k", "q5_k_m": "q5_k", "q5_k_s": "q5_k", "q5_0": "q5_0",
+    "q5_1": "q5_1", "q4_k_m": "q4_k", "q4_k_s": "q4_k", "q4_0": "q4_0", "q4_1": "q4_1", "q3_k_l": "q3_k",
+    "q3_k_m": "q3_k", "q3_k_s": "q3_k", "q2_k": "q2_k", "q2_k_s": "q2_k", "iq4_nl": "iq4_nl", "iq4_xs": "iq4_xs",
+    "iq3_m": "iq3_s", "iq3_s": "iq3_s", "iq3_xs": "iq3_s", "iq3_xxs": "iq3_xxs", "iq2_m": "iq2_s", "iq2_s": "iq2_xs",
+    "iq2_xs": "iq2_xs", "iq2_xxs": "iq2_xxs", "iq1_m": "iq1_m", "iq1_s": "iq1_s", "tq1_0": "tq1_0", "tq2_0": "tq2_0",
+    "mxfp4_moe": "mxfp4",
+}  # fmt: skip
+"""Mix → the type of what its rule says nothing else of."""
+_ALIASES = {"q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m", "bf16-gguf": "bf16"}
+"""Names that llama-quantize takes for a mix, besides its own."""
+_WIDE_TABLES = {"q2_k_l": "q2_k", "q3_k_xl": "q3_k_l", "q4_k_l": "q4_k_m", "q5_k_l": "q5_k_m", "q6_k_l": "q6_k"}
+"""What publishers call a mix whose table and head are in q8_0 (--token-embedding-type, --output-tensor-type)."""
+IMATRIX = "-imatrix"
+"""Behind a mix's name: it was made with an importance matrix, without which some types are chosen wider."""
+_ALWAYS_IMATRIX = frozenset(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m", "iq3_xxs", "iq3_xs", "q2_k_s"))
+"""Mixes that llama-quantize makes with an importance matrix or not at all."""
+_TINY = frozenset(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m"))
+_FALLBACK = {
+    **dict.fromkeys(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_xs"), "iq4_nl"),
+    **dict.fromkeys(("q2_k", "q3_k", "tq1_0", "tq2_0"), "q4_0"),
+    "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0",
+}  # fmt: skip
+"""Type → the one of blocks of 32 that rows take which do not divide into its own."""
+_NEVER = re.compile(
+    r"_norm\.weight|ffn_gate_inp\.weight|ffn_gate_tid2eid|altup|laurel|per_layer_model_proj|^position_embd|"
+    r"^token_types|ssm_conv1d|shortconv\.conv|indexer\.[kq]_proj|attn_rel_b|"
+    r"time_mix_(first|w[012]|v[012]|a[012]|g[12]|decay_w[12]|lerp_fused)\.weight"
+)
+"""Matrices that stay as they were converted, which is in 32 bits."""
+
+
+@dataclass(frozen=True)
+class TypeMix:
+    """A mix by its llama.cpp name.
+
+    `imatrix`: made with an importance matrix. `tables`: the type of table and head, where that is not the rule's.
+    """
+
+    name: str
+    imatrix: bool = False
+    tables: GgmlType | None = None
+
+    @property
+    def base(self) -> GgmlType:
+        """The type of what the rule says nothing else of."""
+        return GGML_TYPES["bf16" if self.name == "bf16" else MIXES[self.name]]
+
+
+@dataclass(frozen=True)
+class MatrixOfGguf:
+    """A tensor as llama.cpp calls it: its rows of `row` values, their number, its layer (None beside the layers).
+
+    `experts`: it holds one matrix for each of several experts. `module`: that of the model whose weights these are.
+    """
+
+    name: str
+    row: int
+    rows: int
+    layer: int | None = None
+    experts: bool = False
+    module: str = ""
+
+    @property
+    def values(self) -> int:
+        """row · rows."""
+        return self.row * self.rows
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What the rule asks of a model.
+
+    `layers`: those of the file, draft layers that it holds included. `gqa`: query heads for each key head of the first
+    attention. `experts`: routed ones, 0 without. `seventy`: llama.cpp calls it a 70B. `tied`: the table is the head.
+    """
+
+    layers: int
+    gqa: int
+    experts: int = 0
+    falcon: bool = False
+    seventy: bool = False
+    tied: bool = False
+
+
+def mix_named(name: object) -> TypeMix | None:
+    """The mix of a name such as `q4_k_m`, `Q4_K_L` or `iq4_xs-imatrix`; None for what is no mix's."""
+    text = name.strip().lower() if isinstance(name, str) else ""
+    plain = text.removesuffix(IMATRIX)
+    tables = GGML_TYPES["q8_0"] if plain in _WIDE_TABLES else None
+    plain = _WIDE_TABLES.get(plain, _ALIASES.get(plain, plain))
+    if (plain not in MIXES and plain != "bf16") or text == "bf16":
+        return None
+    return TypeMix(plain, text.endswith(IMATRIX) or plain in _ALWAYS_IMATRIX, tables)
+
+
+def mix_or_error(name: object, field: str = "mix") -> TypeMix:
+    """The same. Raises InputError for what is no mix's name."""
+    mix = TypeMix("bf16") if name == "bf16" else mix_named(name)
+    if mix is None:
+        raise InputError(field, name, "a mix of GGUF types", nearest(str(name), MIXES) or ["q4_k_m", "q8_0"])
+    return mix
+
+
+def types_of(mix: TypeMix, tensors: Iterable[MatrixOfGguf], traits: Traits) -> list[tuple[MatrixOfGguf, GgmlType]]:
+    """The type of every matrix, in llama.cpp's order: by layer, then by name.
+
+    Some types go by how many tensors of a kind stand before a tensor, which is why all are asked for together. Raises
+    InputError where a row divides into no block at all.
+    """
+    ordered = sorted(tensors, key=lambda t: (t.layer is not None, t.layer or 0, t.name))
+    kinds = Counter(_kind(t.name) for t in ordered)
+    before: Counter[str] = Counter()
+    typed = []
+    for tensor in ordered:
+        kind = _kind(tensor.name)
+        place = tensor.layer if traits.experts > 1 and tensor.layer is not None else before[kind]
+        at = _At(mix.name, mix.base.name, mix.imatrix, traits, kind, place, before[kind], kinds["v"])
+        typed.append((tensor, _type_of(mix, tensor, at)))
+        before[kind] += 1
+    return typed
+
+
+@dataclass(frozen=True)
+class _At:
+    """A tensor's place: the mix, the model, its kind, the number that stands for its layer.
+
+    `place` is the layer in models of experts and else the tensors of the kind before it, `before`; `values` are all
+    that are values, or hold them.
+    """
+
+    mix: str
+    base: str
+    imatrix: bool
+    model: Traits
+    kind: str
+    place: int
+    before: int
+    values: int
+
+    @property
+    def early(self) -> bool:
+        """In the first eighth of the layers."""
+        return self.place < self.model.layers // 8
+
+    @property
+    def more(self) -> bool:
+        """In the first or last eighth of the layers, or every third between them."""
+        return more_bits(self.place, self.model.layers)
+
+
+def more_bits(layer: int, layers: int) -> bool:
+    """Whether a layer is one of those to which the M mixes give a wider type: both outer eighths, every third between.
+
+    >>> [i for i in range(32) if more_bits(i, 32)]
+    [0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31]
+    """
+    return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
+
+
+_KINDS = (
+    (r"^output\.weight$", "head"), (r"^(per_layer_)?token_embd\.weight$", "table"),
+    (r"attn_(v|qkv|kv_b)\.weight", "v"), (r"attn_k\.weight", "k"), (r"attn_q\.weight", "q"),
+    (r"attn_output\.weight", "o"), (r"ffn_up", "up"), (r"ffn_gate", "gate"), (r"ffn_down", "down"),
+)  # fmt: skip
+
+
+def _kind(name: str) -> str:
+    return next((kind for pattern, kind in _KINDS if re.search(pattern, name)), "")
+
+
+def _type_of(mix: TypeMix, tensor: MatrixOfGguf, at: _At) -> GgmlType:
+    if _NEVER.search(tensor.name):
+        return GGML_TYPES["fp32"]
+    if mix.base.values == 1:
+        return mix.base
+    if mix.tables is not None and at.kind in ("head", "table"):
+        return mix.tables
+    chosen = GGML_TYPES[_chosen(tensor, at)]
+    if tensor.row % chosen.values == 0:
+        return chosen
+    other = GGML_TYPES[_FALLBACK.get(chosen.name, "fp16")]
+    return other if tensor.row % other.values == 0 else GGML_TYPES["fp16"]
+
+
+def _chosen(tensor: MatrixOfGguf, at: _At) -> str:
+    """The type that the rule has for a tensor, whatever its rows."""
+    if at.kind == "head" or (at.kind == "table" and at.model.tied):
+        return _head(tensor, at)
+    if at.mix == "mxfp4_moe":
+        return "mxfp4" if tensor.experts else "q8_0"
+    if at.kind == "table":
+        return _table(at)
+    if at.mix in _TINY:
+        return _tiny(at)
+    by_kind = {"v": _v, "k": _kq, "q": _kq, "down": _down, "o": _o, "gate": _gate_up, "up": _gate_up}
+    return by_kind[at.kind](at) if at.kind in by_kind else at.base
+
+
+def _head(tensor: MatrixOfGguf, at: _At) -> str:
+    if at.mix == "mxfp4_moe" or at.model.falcon or tensor.row % GGML_TYPES[at.base].values:
+        return "q8_0"
+    if at.mix in _TINY or at.mix == "iq3_xxs":
+        return "q5_k"
+    return "q8_0" if at.base == "q8_0" else "q6_k"
+
+
+def _table(at: _At) -> str:
+    if at.mix in ("iq2_xxs", "iq2_xs", "iq1_s", "iq1_m"):
+        return "q2_k"
+    if at.mix in ("iq2_s", "iq2_m", "iq3_xxs"):
+        return "iq3_s"
+    return "q4_k" if at.mix in ("tq1_0", "tq2_0") else at.base
+
+
+def _tiny(at: _At) -> str:
+    """Mixes of less than three bits."""
+    wider = at.mix in ("iq2_s", "iq2_m")
+    if at.kind == "v":
+        many = at.model.gqa >= 4 or at.model.experts >= 4
+        return "q4_k" if many else "iq3_s" if wider else "q2_k"
+    if at.kind == "k" and at.model.experts == 8:
+        return "q4_k"
+    if at.kind == "down" and at.before < at.model.layers // 8:
+        return "iq3_s" if wider else "q2_k"
+    if at.kind == "o":
+        if at.model.experts == 8:
+            return "q5_k"
+        return "iq3_s" if wider else "iq2_xxs" if at.mix in ("iq1_s", "iq1_m") else at.base
+    return at.base
+
+
+def _v(at: _At) -> str:
+    """Values, and what holds values beside others."""
+    if at.model.experts == 8:
+        return "q8_0"
+    many = at.model.gqa >= 4
+    choices = {
+        "q2_k": "q4_k" if many else "q3_k",
+        "q2_k_s": "q4_k" if many else at.base,
+        "iq3_xxs": "q4_k" if many else "iq3_xxs" if at.imatrix else "iq3_s",
+        "iq3_xs": "q4_k" if many else at.base,
+        "iq3_s": "q4_k" if many else at.base,
+        "iq3_m": "q4_k",
+        "q3_k_m": "q5_k" if at.before < 2 else "q4_k",
+        "q3_k_l": "q5_k",
+        "iq4_nl": "q5_k" if many else at.base,
+        "iq4_xs": "q5_k" if many else at.base,
+        "q4_k_m": "q6_k" if more_bits(at.before, at.values) else at.base,
+        "q5_k_m": "q6_k" if more_bits(at.before, at.values) else at.base,
+        "q4_k_s": "q5_k" if at.before < 4 else at.base,
+    }
+    chosen = choices.get(at.mix, at.base)
+    return "q5_k" if at.model.seventy and chosen in ("q3_k", "q4_k") else chosen
+
+
+def _kq(at: _At) -> str:
+    if at.kind == "k" and at.model.experts == 8:
+        return "q8_0"
+    return {"iq3_xs": "iq3_xxs", "iq3_xxs": "iq2_s"}.get(at.mix, at.base)
+
+
+def _down(at: _At) -> str:
+    falcon, layers = at.model.falcon, at.model.layers
+    sixteenth = at.place < layers // 16
+    first = {
+        "q2_k_s": "q4_k", "iq3_m": "q4_k",
+        **({} if falcon else {"q4_k_s": "q5_k"}),
+        **({"q4_0": "q4_1", "q5_0": "q5_1"} if at.imatrix else {"iq4_nl": "q5_k", "iq4_xs": "q5_k"}),
+    }  # fmt: skip
+    if at.early and at.mix in first:
+        return first[at.mix]
+    if at.mix == "iq3_xxs" and not at.imatrix:
+        return "q4_k" if at.early else "q3_k"
+    if at.mix == "iq3_m" and at.model.experts == 8 and at.more:
+        return "q4_k"
+    choices = {
+        "q2_k": "q3_k",
+        "q3_k_m": "q5_k" if sixteenth else "q4_k" if not falcon or at.more else "q3_k",
+        "q3_k_l": "q4_k" if falcon else "q5_k",
+        "q4_k_m": ("q6_k" if sixteenth else "q5_k" if at.more else "q4_k") if falcon else "q6_k" if at.more else "q4_k",
+        "q5_k_m": "q6_k" if at.more else "q5_k",
+    }
+    return choices.get(at.mix, at.base)
+
+
+_WIDER_WITH_EIGHT = frozenset(
+    ("q2_k", "iq3_xs", "iq3_xxs", "q3_k_s", "q3_k_m", "iq4_nl", "q4_k_s", "q4_k_m", "iq3_s", "iq3_m", "iq4_xs")
+)
+
+
+def _o(at: _At) -> str:
+    if at.model.falcon:
+        return "q4_k" if at.mix == "q3_k_l" else at.base
+    if at.model.experts == 8:
+        return "q5_k" if at.mix in _WIDER_WITH_EIGHT else at.base
+    choices = {"q2_k": "q3_k", "iq3_xxs": "iq3_s", "q3_k_m": "q4_k", "q3_k_l": "q5_k", "iq3_m": "q4_k"}
+    return choices.get(at.mix, at.base)
+
+
+def _gate_up(at: _At) -> str:
+    layers = at.model.layers
+    inner = layers // 8 <= at.place < 7 * layers // 8
+    return "iq3_xxs" if at.mix == "iq3_xs" and inner else at.base
