@@ -109,6 +109,7 @@ LayoutText = Annotated[
         "all of it."
     ),
 ]
+OutFile = Annotated[Path | None, Parameter(name=("--out", "-o"))]
 Revision = Annotated[str | None, Parameter(help="A branch, tag or commit on the Hub.")]
 Headers = Annotated[
     bool,
@@ -126,10 +127,10 @@ Headers = Annotated[
 class StepOptions:
     """Which step. Without any of these: a prefill and a decode of 1024 tokens, batch 1."""
 
-    prefill: Whole = None
-    "Prompt length: a prefill of that many new tokens for each sequence."
-    decode: Whole = None
-    "Context length: one new token for each sequence after that many cached ones."
+    input: Whole = None
+    "Prompt tokens: a prefill of that many new tokens for each sequence."
+    context: Whole = None
+    "Tokens cached: a decode step of one new token for each sequence after that many."
     batch: Whole = None
     "Sequences of all replicas together (1), or a multiple of the length of --cached and --new, which then repeat."
     cached: Wholes = None
@@ -143,8 +144,8 @@ class StepOptions:
 
         batch = 1 if self.batch is None else count("--batch", self.batch, 1)
         if self.cached is not None or self.new is not None:
-            if self.prefill is not None or self.decode is not None:
-                raise InputError("--cached", self.cached, "either --prefill and --decode or --cached and --new")
+            if self.input is not None or self.context is not None:
+                raise InputError("--cached", self.cached, "either --input and --context or --cached and --new")
             for option, values, least in (("--cached", self.cached, 0), ("--new", self.new, 1)):
                 if values is not None:
                     count(option, values, least)
@@ -159,8 +160,8 @@ class StepOptions:
             if self.batch is not None and batch % size:
                 raise InputError("--batch", batch, f"a multiple of the {size} queries listed")
             return [("step", Step(cached=cached, new=new, batch=self.batch))]
-        first = None if self.prefill is None else count("--prefill", self.prefill, 1)
-        then = None if self.decode is None else count("--decode", self.decode)
+        first = None if self.input is None else count("--input", self.input, 1)
+        then = None if self.context is None else count("--context", self.context)
         if first is None and then is None:
             first = then = DEFAULT_TOKENS if longest is None else max(1, min(DEFAULT_TOKENS, longest - 1))
         chosen = [("prefill", prefill(batch, first))] if first is not None else []
@@ -234,9 +235,9 @@ def form_of(output: Path | None, asked: Mapping[str, bool]) -> str:
         return option
     ending = ENDINGS.get(output.suffix.lower())
     if option and output.suffix and ending not in (None, option):
-        raise InputError("--output", str(output), f"an ending that goes with --{option}")
+        raise InputError("--out", str(output), f"an ending that goes with --{option}")
     if not option and ending is None:
-        raise InputError("--output", str(output), f"a file that ends in {', '.join(filter(None, ENDINGS))}")
+        raise InputError("--out", str(output), f"a file that ends in {', '.join(filter(None, ENDINGS))}")
     return option or ending or ""
 
 
@@ -252,5 +253,5 @@ def keep(content: bytes, output: Path, force: bool) -> None:
     """All of it to a file that is not there yet (or may be overwritten). Raises InputError where that cannot be."""
     from roofline.show.files import check_new, whole_file
 
-    check_new(output, force, "--output")
-    whole_file(output, lambda beside: beside.write_bytes(content), "--output", force=force)
+    check_new(output, force, "--out")
+    whole_file(output, lambda beside: beside.write_bytes(content), "--out", force=force)

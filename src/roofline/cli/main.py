@@ -24,18 +24,18 @@ COMMANDS = {
     "analyze": "MODEL [OPTIONS]",
     "explain": "MODEL OP [OPTIONS]",
     "fit": "MODEL --on CHIP [OPTIONS]",
-    "generate": "MODEL --on CHIP --input TOKENS --output TOKENS [OPTIONS]",
+    "generate": "MODEL --on CHIP --input TOKENS --output-tokens TOKENS [OPTIONS]",
     "train": "MODEL --on CLUSTER --batch SEQUENCES --tokens TOKENS [OPTIONS]",
-    "serve": "MODEL --on CHIP --input TOKENS --output TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",
-    "simulate": "MODEL --on CHIP (--input TOKENS --output TOKENS (--rate RATE | --concurrency USERS) | --trace FILE) "
-    "[OPTIONS]",
+    "serve": "MODEL --on CHIP --input TOKENS --output-tokens TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",
+    "simulate": "MODEL --on CHIP (--input TOKENS --output-tokens TOKENS (--rate RATE | --concurrency USERS) | "
+    "--trace FILE) [OPTIONS]",
     "search": "MODEL --on CHIP ... --input TOKENS --output-tokens TOKENS [--ttft TIME] [--tpot TIME] [OPTIONS]",
     "solve": "MODEL --find NUMBER --where REQUIREMENTS --on CHIP [OPTIONS]",
     "sensitivity": "MODEL --on CHIP [OPTIONS]",
     "sweep": "MODEL... --on CHIP... [OPTIONS]",
-    "report": "MODEL --on CHIP --output FILE [OPTIONS]",
+    "report": "MODEL --on CHIP --out FILE [OPTIONS]",
     "diff": "A B [OPTIONS]",
-    "plot": "MODEL [--on CHIP ...] --output FILE [OPTIONS]",
+    "plot": "MODEL [--on CHIP ...] --out FILE [OPTIONS]",
     "models": "[NAME] [OPTIONS]",
     "chips": "[NAME] [OPTIONS]",
     "calibrate": "[OPTIONS]",
@@ -61,6 +61,7 @@ def app() -> App:
     )
     for place, (name, usage) in enumerate(COMMANDS.items()):
         commands.command(f"roofline.cli.{name}:{name}", usage=f"Usage: roofline {name} {usage}", sort_key=place)
+    commands.register_install_completion_command()
     return commands
 
 
@@ -80,6 +81,11 @@ def _run(words: Sequence[str]) -> None:
     """The command of that line; what Cyclopts does not understand becomes an exit in one line."""
     from cyclopts import CycloptsError, UnusedCliTokensError
 
+    from roofline.cli.old_names import renamed
+
+    words, told = renamed(words)
+    for line in told:
+        print(line, file=sys.stderr)
     commands = app()
     if not words or words[0] in commands.help_flags:
         for name in COMMANDS:

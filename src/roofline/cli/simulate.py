@@ -20,8 +20,8 @@ from roofline.cli.common import (
     Formats,
     Headers,
     LawName,
-    LayoutText,
     ModelArgument,
+    OutFile,
     Revision,
     Switch,
     Whole,
@@ -30,6 +30,7 @@ from roofline.cli.common import (
     say,
     warn,
 )
+from roofline.cli.layout_options import LayoutOptions
 from roofline.cli.servers import DraftOptions, PrefillOptions
 from roofline.model.errors import InputError, not_one_of
 
@@ -72,7 +73,7 @@ class TrafficOptions:
 
     input: str | None = None
     "Prompt tokens: a number, `uniform(100,2000)`, `lognormal(1024,0.8)` (mean, cv), `file(lengths.csv,column)`."
-    output: str | None = None
+    output_tokens: str | None = None
     "Generated tokens, likewise."
     rate: float | None = None
     "Requests a second."
@@ -94,6 +95,8 @@ class TrafficOptions:
     def given(self) -> dict[str, Any]:
         """What was given, as the library takes it."""
         options = {name: value for name, value in vars(self).items() if value is not None}
+        if self.output_tokens is not None:
+            options["output"] = options.pop("output_tokens")
         if self.prefixes is not None:
             options["prefixes"] = prefixes_named(self.prefixes)
         return options
@@ -119,7 +122,7 @@ def simulate(
     /,
     *,
     on: ChipName,
-    layout: LayoutText = None,
+    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     traffic: TrafficOptions = TrafficOptions(),
     extent: ExtentOptions = ExtentOptions(),
     router: Literal["round-robin", "least-loaded", "prefix-aware"] = "round-robin",
@@ -133,7 +136,7 @@ def simulate(
     bill: BillOptions = BillOptions(),  # noqa: B008
     revision: Revision = None,
     headers: Headers = False,
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    out: OutFile = None,
     plot: Path | None = None,
     theme: Literal["light", "dark"] = "light",
     force: Switch = False,
@@ -143,10 +146,10 @@ def simulate(
 
     Exits with 1 where it is overloaded, or its memory does not hold one request.
 
-    Example: `roofline simulate meta-llama/Llama-3.1-8B --on h100-sxm --input 1024 --output 256 --rate 4`
+    Example: `roofline simulate meta-llama/Llama-3.1-8B --on h100-sxm --input 1024 --output-tokens 256 --rate 4`
 
     Example: `roofline simulate meta-llama/Llama-3.1-70B --on 4xh200-sxm --layout tp=4 --prefill-on 8xh100-sxm
-    --prefill-layout tp=4,dp=2 --input 4096 --output 256 --rate 2 --requests 2k`
+    --prefill-layout tp=4,dp=2 --input 4096 --output-tokens 256 --rate 2 --requests 2k`
 
     Parameters
     ----------
@@ -183,7 +186,7 @@ def simulate(
             with _progress(extent.requests) as progress, _resumable(file):
                 result = run(
                     built, extent=Extent(**vars(extent)), router=router, objective=aim, written=file, progress=progress,
-                    on=on, layout=layout, engine=engine, precision=precision, law=law, speculation=speculation,
+                    on=on, layout=spread.text(), engine=engine, precision=precision, law=law, speculation=speculation,
                     prefill=pool.pool(on), lora=lora, bill=bill.bill(), **given,
                 )  # fmt: skip
         except NoRoomError as error:
