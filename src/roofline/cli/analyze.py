@@ -29,6 +29,7 @@ from roofline.cli.common import (
     warn_below,
     warn_beyond,
 )
+from roofline.cli.defaults import is_default
 from roofline.cli.layout_options import LayoutOptions
 from roofline.model.errors import InputError
 
@@ -87,7 +88,7 @@ def analyze(
     from roofline.show import analysis as views
 
     for option, value in (("--law", None if law == "calibrated" else law), ("--engine", engine)):
-        if on is None and value is not None:
+        if on is None and value is not None and not is_default(option.removeprefix("--")):
             raise InputError(option, value, "--on CHIP beside it: without a chip there are no times")
     form = form_of(out, {"json": json, "csv": csv, "md": md})
     built = _traced(model, revision) if traced else load(model, revision=revision, headers=headers)

@@ -49,6 +49,8 @@ def app() -> App:
     """The commands and the options they share."""
     from cyclopts import App
 
+    from roofline.cli.defaults import apply_defaults
+
     commands = App(
         name="roofline",
         help="""How much work a transformer is, from its config.json, how long it takes on a chip and what limits it.
@@ -56,6 +58,7 @@ def app() -> App:
         Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm`
         """,
         version=__version__,
+        config=apply_defaults,
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )

@@ -29,6 +29,7 @@ from roofline.cli.common import (
     warn,
     warn_beyond,
 )
+from roofline.cli.defaults import is_default
 from roofline.cli.layout_options import LayoutOptions
 from roofline.model.errors import InputError
 
@@ -186,7 +187,7 @@ def _refuse_the_rest(what: str, taken: frozenset[str], given: Mapping[str, objec
 
     defaults = {name: parameter.default for name, parameter in signature(plot).parameters.items()}
     for name, value in given.items():
-        if name not in taken and value != defaults.get(name):
+        if name not in taken and value != defaults.get(name) and not is_default(name.replace("_", "-")):
             raise InputError(f"--{name.replace('_', '-')}", value, f"no such option with {what}")
 
 

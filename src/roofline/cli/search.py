@@ -23,6 +23,7 @@ from roofline.cli.common import (
     say,
     warn,
 )
+from roofline.cli.defaults import is_default
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ def _refuse_the_rest(train: bool, given: Mapping[str, Any]) -> None:
 
     for name, parameter in signature(search).parameters.items():
         wrong = name not in OF_TRAINING | OF_BOTH if train else name in OF_TRAINING
-        if wrong and given[name] != parameter.default:
+        if wrong and given[name] != parameter.default and not is_default(name.replace("_", "-")):
             expected = "no such option with --train" if train else "--train beside it"
             raise InputError(f"--{name.replace('_', '-')}", given[name], expected)
 
