@@ -78,7 +78,7 @@ def test_several_values(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     (project / "project" / "roofline.toml").write_text('on = ["l4", "a10"]\n')
     got, _ = answer(capsys, "sweep", GPT2, "--batch", "1", "--context", "9")
     assert got["rows"] == 2
-    assert refused(capsys, "fit", GPT2).endswith("roofline.toml, on: expected one value, got ('l4', 't4')")
+    assert refused(capsys, "fit", GPT2).endswith("roofline.toml, on: expected one value, got ('l4', 'a10')")
     monkeypatch.setenv("ROOFLINE_ON", "l4 a10 a40")
     assert answer(capsys, "sweep", GPT2, "--batch", "1", "--context", "9")[0]["rows"] == 3
 
