@@ -101,8 +101,9 @@ def test_a_default_that_says_nothing_is_no_error(project: Path, capsys: pytest.C
         ("batch = true", "batch: expected a text, a number or a list of them, got True"),
         ("batch = []", "batch: expected a text, a number or a list of them, got []"),
         ("batch = 1979-05-27", "batch: expected a text, a number or a list of them"),
-        ('batch = "many"', "--batch: expected a whole number, got 'many'"),
-        ("batch = ", "a TOML file"), ("batch = 1e999", "--batch: expected a whole number, got 'inf'"),
+        ('batch = "many"', "--batch: expected a whole number, such as 4096, 4k or 4Ki, got 'many'"),
+        ("batch = ", "a TOML file"),
+        ("batch = 1e999", "--batch: expected a whole number, such as 4096, 4k or 4Ki, got 'inf'"),
         ("a" * 5000, "at most 4096 characters"), ("\x00", "a TOML file"),
     ],
 )  # fmt: skip

@@ -40,6 +40,7 @@ TrafficName = Annotated[
 ModelArgument = Annotated[
     str, Parameter(help="A Hub id (`meta-llama/Llama-3.1-8B`), a catalog name, a config.json or its folder.")
 ]
+COUNT_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20}
 MOST_QUERIES = 4096
 """Queries of a step that are listed one by one."""
 LONGEST_WARNING = 400
@@ -51,10 +52,21 @@ DEFAULT_TOKENS = 1024
 def _whole(type_: Any, tokens: Sequence[Token]) -> Any:
     """The whole numbers of an option; anything else is an error rather than rounded."""
     del type_
-    for token in tokens:
-        if not re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*", token.value) or len(token.value) > 100:
-            raise InputError(token.keyword or "value", token.value, "a whole number")
-    return [int(token.value) for token in tokens]
+    return [whole_named(token.keyword or "value", token.value) for token in tokens]
+
+
+def whole_named(field: str, text: str) -> int:
+    """A whole number as a person writes it: `10000`, `10_000`, `10k`, `1.5M`, `4Ki`.
+
+    Raises InputError for anything else.
+    """
+    match = re.fullmatch(r"([+-]?[0-9]{1,99}(?:_[0-9]{1,99})*)(?:(?:\.([0-9]{1,9}))?(k|M|G|Ki|Mi))?", text)
+    if match and len(text) <= 100:
+        places = match[2] or ""
+        number, rest = divmod(int(match[1] + places) * COUNT_PREFIXES[match[3] or ""], 10 ** len(places))
+        if not rest:
+            return number
+    raise InputError(field, text, "a whole number, such as 4096, 4k or 4Ki")
 
 
 def _one(type_: Any, tokens: Sequence[Token]) -> Any:

@@ -100,7 +100,18 @@ def _run(words: Sequence[str]) -> None:
     except CycloptsError as error:
         if isinstance(error.__cause__, InputError):
             _refuse(error.__cause__)
-        _fail(str(error))
+        _fail(_without_choices(str(error)))
+    except InputError as error:
+        if error.field == "output" and words[0] in ("plot", "report"):
+            raise InputError("--out", error.value, error.expected, error.nearest) from error
+        raise
+
+
+def _without_choices(message: str) -> str:
+    """A message of Cyclopts; where it is too long and names the nearest choice, without the other ones."""
+    choices, hint = message.find("Choose from: "), message.find("Did you mean ")
+    long = len(PROGRAM) + len(message) > WIDEST_LINE
+    return f"{message[:choices]}{message[hint:]}" if long and 0 <= choices < hint else message
 
 
 def _refuse(error: InputError) -> NoReturn:

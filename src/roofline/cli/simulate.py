@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -29,6 +28,7 @@ from roofline.cli.common import (
     refuse,
     say,
     warn,
+    whole_named,
 )
 from roofline.cli.layout_options import LayoutOptions
 from roofline.cli.servers import DraftOptions, PrefillOptions
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from roofline.simulation.simulation import Simulation
     from roofline.simulation.workload import Prefixes
 
-PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20}
 PATIENCE = 1.0
 """Seconds before a bar is shown."""
 
@@ -50,17 +49,6 @@ def _counts(type_: Any, tokens: Sequence[Token]) -> int:
     """A count, with k, M or Ki behind it."""
     del type_
     return whole_named(tokens[0].keyword or "value", tokens[0].value)
-
-
-def whole_named(field: str, text: str) -> int:
-    """A whole number as a person writes it: `10000`, `10k`, `1.5M`, `4Ki`. Raises InputError for anything else."""
-    match = re.fullmatch(r"([0-9]{1,15}(?:_[0-9]{1,15})*)(?:\.([0-9]{1,9}))?(k|M|G|Ki|Mi)?", text)
-    if match:
-        places = match[2] or ""
-        number, rest = divmod(int(match[1] + places) * PREFIXES[match[3] or ""], int(10 ** len(places)))
-        if not rest:
-            return number
-    raise InputError(field, text, "a whole number, such as 10000, 10k or 1M")
 
 
 CountText = Annotated[int | None, Parameter(converter=_counts)]

@@ -30,7 +30,8 @@ class InputError(ValueError):
 
     def forms(self) -> tuple[str, ...]:
         """The error in words, the fullest first, from which a narrow place takes the first that it holds."""
-        return (str(self),)
+        hint = f"; nearest: {self.nearest[0]}" if self.nearest else ""
+        return str(self), f"{self.field}: expected {self.expected}, got {_short(self.value)}{hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
         """Its parts, from which another process makes it again; a value that cannot be handed over goes as words."""
