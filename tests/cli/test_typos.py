@@ -45,7 +45,7 @@ TYPOS = [
     ),
     (
         "analyze meta-llama/Llama-3.1-8B/",
-        "model: expected a path of a config.json, a name of the catalog or a Hub id, got "
+        "model: expected a config.json or its folder, a name of the catalog or a Hub id, got "
         "'meta-llama/Llama-3.1-8B/'; nearest: meta-llama/Llama-3.1-8B",
     ),
     (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from roofline.model.headers import Read
 
 CONFIG_NAME = "config.json"
-SOURCES = "a path of a config.json, a name of the catalog or a Hub id"
+SOURCES = "a config.json or its folder, a name of the catalog or a Hub id"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ONE_AT_A_TIME = threading.Lock()
 _AT_A_TIME = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.explore.difference import SETTINGS, Difference, Turn, phase_pairs
 from roofline.show.estimate import misfit
 from roofline.show.tables import Column, Table
-from roofline.units import written
+from roofline.units import signed, written
 
 
 def misfit_text(d: Difference) -> str:
@@ -39,7 +39,7 @@ def difference_table(d: Difference) -> Table:
     rows = [
         (
             c.phase, c.name, written(c.a, c.unit), written(c.b, c.unit),
-            "same" if c.a == c.b else "new" if c.ratio is None else f"{100 * (c.ratio - 1):+.1f} %",
+            "same" if c.a == c.b else "new" if c.ratio is None else f"{signed(100 * (c.ratio - 1), '.1f')} %",
         )
         for c in d.changes
     ]  # fmt: skip
