@@ -48,7 +48,7 @@ class OpTime(Figured):
     each: Timing
     shape: tuple[int, ...]
     carried: Count = 0.0
-    """Seconds at full bandwidth of the bytes that the traffic counts for it, in one layer."""
+    """Seconds at full bandwidth of the bytes that the traffic counts for it in one layer; 0 of laws that take the floor."""
 
     @property
     def name(self) -> str:
@@ -334,7 +334,8 @@ class Estimate(Spent, Deployed):
             before = time_quantise(cost.op, self.target)
             if before is not None:
                 times.append(OpTime(cost, "quantise", before, self.shape))
-            carried = cost.each_moved.total / self.chip.bandwidth
+            calibrated = self.target.mode.name == "calibrated"  # other laws take the floor, whose least bytes are told
+            carried = cost.each_moved.total / self.chip.bandwidth if calibrated else 0.0
             times.append(OpTime(cost, cost.kind, time_op(cost.op, self.target), self.shape, carried))
         return tuple(times)
 
