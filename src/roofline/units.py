@@ -137,7 +137,7 @@ def change(value: Count) -> str:
     return f"{signed(100 * (value - 1), '.0f')} %"
 
 
-def tokens_text(value: float) -> str:
+def tokens_text(value: Count) -> str:
     """A number of tokens as people say it: 15T, 1.5B, 131k; below a thousand all of it.
 
     >>> tokens_text(15e12), tokens_text(1_234_000_000), tokens_text(131_072), tokens_text(512)

@@ -16,7 +16,8 @@ import pytest
 
 import roofline as rl
 from roofline.cli.main import main
-from roofline.cli.simulate import objective_named, prefixes_named, whole_named
+from roofline.cli.common import whole_named
+from roofline.cli.simulate import objective_named, prefixes_named
 from roofline.show.requests import RequestFile
 from roofline.simulation.recorder import ROW
 

@@ -63,7 +63,7 @@ def whole_named(field: str, text: str) -> int:
     match = re.fullmatch(r"([+-]?[0-9]{1,99}(?:_[0-9]{1,99})*)(?:(?:\.([0-9]{1,9}))?(k|M|G|Ki|Mi))?", text)
     if match and len(text) <= 100:
         places = match[2] or ""
-        number, rest = divmod(int(match[1] + places) * COUNT_PREFIXES[match[3] or ""], 10 ** len(places))
+        number, rest = divmod(int(match[1] + places) * COUNT_PREFIXES[match[3] or ""], int(10 ** len(places)))
         if not rest:
             return number
     raise InputError(field, text, "a whole number, such as 4096, 4k or 4Ki")

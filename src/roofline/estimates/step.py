@@ -48,7 +48,7 @@ class OpTime(Figured):
     each: Timing
     shape: tuple[int, ...]
     carried: Count = 0.0
-    """Seconds at full bandwidth of the bytes that the traffic counts for it in one layer; 0 of laws that take the floor."""
+    """Seconds at full bandwidth of its bytes in one layer, as the traffic counts them; 0 where the law is the floor."""
 
     @property
     def name(self) -> str:

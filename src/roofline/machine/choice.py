@@ -30,8 +30,8 @@ def chosen_chips(
         ("--vendor", vendor, {c.vendor for c in every.values()}), ("--kind", kind, {c.kind for c in every.values()}),
     ):  # fmt: skip
         if value is not None and value.lower() not in known:
-            words = sorted(filter(None, known))
-            raise InputError(option, value, f"one of {', '.join(words)}", nearest(value, words))
+            names = sorted(filter(None, known))
+            raise InputError(option, value, f"one of {', '.join(names)}", nearest(value, names))
     least, most = (0.0, inf) if memory is None else _range(memory)
     words = "" if text is None else text.lower()
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from roofline.explore.difference import SETTINGS, Difference, Turn, phase_pairs
+from roofline.show.analysis import step_text
 from roofline.show.estimate import misfit
 from roofline.show.tables import Column, Table
 from roofline.units import signed, written
@@ -12,6 +13,16 @@ def misfit_text(d: Difference) -> str:
     """What does not fit, and what its times then mean."""
     names = dict(zip("ab", labels(d), strict=True))
     return "\n".join(f"{m.phase} of {names[m.side]}: {misfit(m.memory)}" for m in d.misfits)
+
+
+def steps_text(d: Difference) -> str:
+    """The step of each phase, on each side where they differ."""
+    lines = []
+    for one, other in phase_pairs(d.a, d.b):
+        phase = one if one == other else f"{one} → {other}"
+        steps = dict.fromkeys(step_text(s.of(p)) for s, p in ((d.a, one), (d.b, other)))
+        lines.append(f"{phase}: {' → '.join(steps)}")
+    return "\n".join(lines)
 
 
 def phases_engines_text(d: Difference) -> str:
