@@ -15,8 +15,8 @@ import polars
 import pytest
 
 import roofline as rl
-from roofline.cli.main import main
 from roofline.cli.common import whole_named
+from roofline.cli.main import main
 from roofline.cli.simulate import objective_named, prefixes_named
 from roofline.show.requests import RequestFile
 from roofline.simulation.recorder import ROW
