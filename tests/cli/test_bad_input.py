@@ -106,8 +106,8 @@ def test_no_such_model(fail: Fail, tmp_path: Path) -> None:
         fail("analyze", str(tmp_path))
         == f"{tmp_path}: expected a folder with a config.json, got 'a folder without one'"
     )
-    assert "model: expected a file" in fail("analyze", "")
-    assert "model: expected a file" in fail("models", "a\nb")
+    assert "model: expected a config.json" in fail("analyze", "")
+    assert "model: expected a config.json" in fail("models", "a\nb")
     assert "nearest: meta-llama/Llama-3.1-8B" in fail("explain", "Llama-3.1--8B", "attention")
 
 

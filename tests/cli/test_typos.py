@@ -342,8 +342,8 @@ TYPOS = [
     ),
     (
         "diff gpt2@l4 gpt2@l4:bach=3",
-        "spec: expected one of on, layout, precision, engine, batch, context, prompt, train, step, got "
-        "'bach'; nearest: batch",
+        "spec: expected one of on, layout, precision, engine, batch, context, prompt, train, step, input, "
+        "tokens, got 'bach'; nearest: batch",
     ),
     (
         "explain gpt2 attentoin",

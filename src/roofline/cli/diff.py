@@ -12,8 +12,8 @@ Spec = Annotated[
     str,
     Parameter(
         help="`MODEL`, `MODEL@CHIP`, either with `:key=value,…` of on, layout, precision, engine, batch (of all "
-        "replicas; 1), context (tokens cached in the decode; 1024), input (prompt tokens of the prefill; 1024), tokens (of "
-        "a training sequence), step (`prefill`, `decode` or `training` alone); values with commas in brackets: "
+        "replicas; 1), context (tokens cached in the decode; 1024), input (prompt tokens of the prefill; 1024), tokens "
+        "(of a training sequence), step (`prefill`, `decode` or `training` alone); values with commas in brackets: "
         "`:layout=[tp=8,sp],batch=32`."
     ),
 ]
