@@ -34,7 +34,7 @@ def main(rounds: int = 5) -> None:
                 "report",
                 MODEL,
                 *place,
-                "--output",
+                "--out",
                 str(page),
                 "--force",
             ]

@@ -18,7 +18,7 @@ import roofline as rl
 from machine_description import describe, peak_megabytes
 
 MODEL = "meta-llama/Llama-3.1-70B"
-LENGTHS = ("--input", "uniform(512,1536)", "--output", "uniform(128,384)")
+LENGTHS = ("--input", "uniform(512,1536)", "--output-tokens", "uniform(128,384)")
 LARGE, SMALL, MOST_GROWTH = 1_000_000, 10_000, 2.0
 """Requests whose memory is compared, and the most that the large run's may be in the small one's."""
 

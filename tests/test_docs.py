@@ -68,7 +68,7 @@ def test_what_only_an_extra_brings_is_hidden() -> None:
 
 
 def test_a_command_that_needs_an_extra_fails_without_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["plot", "openai-community/gpt2", "--kind", "parameters", "--output", str(tmp_path / "a.html")]
+    command = ["plot", "openai-community/gpt2", "--kind", "parameters", "--out", str(tmp_path / "a.html")]
     with installed([]), pytest.raises(SystemExit) as stop:
         main(command)
     assert stop.value.code == 2

@@ -23,21 +23,22 @@ from roofline.show.models import StoredTensors
 FOLDER = Path(__file__).parents[1] / "docs" / "schema"
 LLAMA = "meta-llama/Llama-3.1-8B"
 ON = [LLAMA, "--on", "l4"]
-LENGTHS = ["--input", "10", "--output", "4"]
+LENGTHS = ["--input", "10", "--output-tokens", "4"]
 KINDS = ("roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram")
 SHORT = {
-    **{kind: ["--decode", "64"] for kind in ("roofline", "shares", "tornado", "sweep")},
+    **{kind: ["--context", "64"] for kind in ("roofline", "shares", "tornado", "sweep")},
     **{kind: ["--most-context", "512"] for kind in ("memory", "map")},
 }
 COMMANDS = [
-    ["analyze", LLAMA], ["analyze", *ON, "--decode", "9"], ["explain", "openai-community/gpt2", "attention"],
+    ["analyze", LLAMA], ["analyze", *ON, "--context", "9"], ["explain", "openai-community/gpt2", "attention"],
     ["models"], ["models", "openai-community/gpt2"], ["models", "--types"],
     ["models", "--check", str(Path(__file__).parents[1] / "src" / "roofline" / "model" / "catalog" / "openai")],
     ["diff", ON[0], "openai-community/gpt2"], ["diff", f"{LLAMA}@l4", "Qwen/Qwen3-32B@l4"], ["chips"],
     ["models", "openai-community/gpt2", "--on", "l4", "--context", "512"], ["here"],
     ["chips", "--clusters"], ["generate", *ON, *LENGTHS, "--draft", "openai-community/gpt2"],
-    ["generate", *ON, "--input", "9", "--output", "1"], ["serve", *ON, *LENGTHS, "--concurrency", "2"],
-    ["serve", LLAMA, *"--on 8xh100-sxm --input 9 --output 9 --concurrency 2 --prefill-layout tp=2 --chips 4".split()],
+    ["generate", *ON, "--input", "9", "--output-tokens", "1"], ["serve", *ON, *LENGTHS, "--concurrency", "2"],
+    ["serve", LLAMA, *"--on 8xh100-sxm --input 9 --output-tokens 9 --concurrency 2".split(),
+     "--prefill-layout", "tp=2", "--chips", "4"],
     ["simulate", *ON, *LENGTHS, "--rate", "2", "--requests", "50", "--slo", "ttft=1s"],
     ["simulate", *ON, *LENGTHS, *"--rate 2 --requests 50 --draft-length 2 --lora 8".split(),
      *"--prefill-on h100-sxm --prefill-bandwidth 10GB/s".split()],

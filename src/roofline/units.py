@@ -77,13 +77,18 @@ def ratio(value: Count) -> str:
 
 
 def seconds(value: Count) -> str:
-    """A time with the prefix that suits it, in three figures.
+    """A time with the prefix that suits it, in three figures; from two hours on in hours, from two days on in days.
 
-    >>> seconds(0.00123), seconds(75.0), seconds(0), seconds(0.9996), seconds(7200.0)
-    ('1.23 ms', '75 s', '0 s', '1 s', '7,200 s')
+    >>> seconds(0.00123), seconds(75.0), seconds(0), seconds(0.9996), seconds(3600.0)
+    ('1.23 ms', '75 s', '0 s', '1 s', '3,600 s')
+    >>> seconds(9000.0), seconds(22_500_000.0)
+    ('2.5 h', '260 days')
     """
     if value == 0:
         return "0 s"
+    for scale, unit in ((86400.0, "days"), (3600.0, "h")):
+        if 2 * scale <= abs(value) < float("inf"):
+            return f"{value / scale:,.3g} {unit}" if abs(value) < 999.5 * scale else f"{value / scale:,.0f} {unit}"
     rounded = float(f"{value:.3g}")
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if abs(rounded) >= scale:
@@ -113,13 +118,35 @@ def percent(value: Count) -> str:
     return f"{100 * value:.1f} %"
 
 
+def signed(value: Count, form: str) -> str:
+    """A number with its sign, the minus as typeset; `form` is what is behind the sign, such as `.1f`.
+
+    >>> signed(2.5, ".1f"), signed(-2.5, ".1f"), signed(-0.01, ".1f")
+    ('+2.5', '−2.5', '+0.0')
+    """
+    text = f"{value:+{form}}"
+    return f"+{text[1:]}" if text[0] == "-" and not text.strip("-0.") else text.replace("-", "−", 1)
+
+
 def change(value: Count) -> str:
     """A factor as what it adds.
 
     >>> change(1.25), change(0.5)
-    ('+25 %', '-50 %')
+    ('+25 %', '−50 %')
     """
-    return f"{100 * (value - 1):+.0f} %"
+    return f"{signed(100 * (value - 1), '.0f')} %"
+
+
+def tokens_text(value: Count) -> str:
+    """A number of tokens as people say it: 15T, 1.5B, 131k; below a thousand all of it.
+
+    >>> tokens_text(15e12), tokens_text(1_234_000_000), tokens_text(131_072), tokens_text(512)
+    ('15T', '1.23B', '131k', '512')
+    """
+    for scale, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if value >= 0.9995 * scale:
+            return f"{value / scale:.3g}{letter}" if value < 999.5 * scale else f"{value / scale:,.0f}{letter}"
+    return f"{value:.3g}"
 
 
 TEXTS: Mapping[str, Callable[[Any], str]] = MappingProxyType({
@@ -128,7 +155,7 @@ TEXTS: Mapping[str, Callable[[Any], str]] = MappingProxyType({
     "s": seconds, "B": lambda v: si(v, "B"), "FLOP": lambda v: si(v, "FLOP"), "J": lambda v: si(v, "J"),
     "W": lambda v: f"{v:.0f} W", "FLOP/s": lambda v: si(v, "FLOP/s"), "B/s": lambda v: si(v, "B/s"),
     "FLOP/B": ratio, "share": percent, "factor": lambda v: f"× {v:.3f}", "change": change,
-    "elasticity": lambda v: f"{v:+.2f}", "tokens/s": lambda v: f"{v:,.0f}", "requests/s": lambda v: f"{v:,.3g}",
+    "elasticity": lambda v: signed(v, ".2f"), "tokens/s": lambda v: f"{v:,.0f}", "requests/s": lambda v: f"{v:,.3g}",
     "USD": lambda v: f"{v:,.2f}", "interval": lambda v: f"{seconds(v[0])} – {seconds(v[1])}",
 })  # fmt: skip
 """Unit → how a person reads a number of it, under a heading that says the unit where the number does not."""

@@ -106,8 +106,8 @@ def test_no_such_model(fail: Fail, tmp_path: Path) -> None:
         fail("analyze", str(tmp_path))
         == f"{tmp_path}: expected a folder with a config.json, got 'a folder without one'"
     )
-    assert "model: expected a file" in fail("analyze", "")
-    assert "model: expected a file" in fail("models", "a\nb")
+    assert "model: expected a config.json" in fail("analyze", "")
+    assert "model: expected a config.json" in fail("models", "a\nb")
     assert "nearest: meta-llama/Llama-3.1-8B" in fail("explain", "Llama-3.1--8B", "attention")
 
 
@@ -116,22 +116,22 @@ def test_no_such_model(fail: Fail, tmp_path: Path) -> None:
     ("options", "says"),
     [
         ("--batch 0", "--batch: expected a whole number from 1 to 2^40, got 0"),
-        ("--batch x", "--batch: expected a whole number, got 'x'"),
-        ("--batch 1e3", "--batch: expected a whole number, got '1e3'"),
-        ("--batch 3.0", "--batch: expected a whole number, got '3.0'"),
-        ("--batch " + "9" * 200, "--batch: expected a whole number, got '9999"),
+        ("--batch x", "--batch: expected a whole number, such as 4096, 4k or 4Ki, got 'x'"),
+        ("--batch 1e3", "--batch: expected a whole number, such as 4096, 4k or 4Ki, got '1e3'"),
+        ("--batch 3.0", "--batch: expected a whole number, such as 4096, 4k or 4Ki, got '3.0'"),
+        ("--batch " + "9" * 200, "--batch: expected a whole number, such as 4096, 4k or 4Ki, got '9999"),
         ("--batch 9999999999999", "--batch: expected a whole number from 1 to 2^40, got 9999999999999"),
-        ("--prefill -1", "--prefill: expected a whole number from 1 to 2^40, got -1"),
-        ("--prefill 0", "--prefill: expected a whole number from 1 to 2^40, got 0"),
-        ("--decode 1.5", "--decode: expected a whole number, got '1.5'"),
-        ("--decode -1", "--decode: expected a whole number from 0 to 2^40, got -1"),
-        ("--decode nan", "--decode: expected a whole number, got 'nan'"),
+        ("--input -1", "--input: expected a whole number from 1 to 2^40, got -1"),
+        ("--input 0", "--input: expected a whole number from 1 to 2^40, got 0"),
+        ("--context 1.5", "--context: expected a whole number, such as 4096, 4k or 4Ki, got '1.5'"),
+        ("--context -1", "--context: expected a whole number from 0 to 2^40, got -1"),
+        ("--context nan", "--context: expected a whole number, such as 4096, 4k or 4Ki, got 'nan'"),
         ("--cached 1 2 --new 1", "--new: expected 2 values, as many as --cached, got [1]"),
-        ("--cached 1 x", "--cached: expected a whole number, got 'x'"),
+        ("--cached 1 x", "--cached: expected a whole number, such as 4096, 4k or 4Ki, got 'x'"),
         ("--cached 1 -2", "--cached: expected whole numbers from 0 to 2^40, got [1, -2]"),
         ("--new 0 2", "--new: expected whole numbers from 1 to 2^40, got [0, 2]"),
         ("--cached 1 2 --batch 3", "--batch: expected a multiple of the 2 queries listed, got 3"),
-        ("--cached 1 --decode 4", "--cached: expected either --prefill and --decode or --cached and --new"),
+        ("--cached 1 --context 4", "--cached: expected either --input and --context or --cached and --new"),
         ("--counting foo", 'Invalid value "foo" for --counting. Choose from: "standard", "torch", "original"'),
         (
             "--traffic flor",
@@ -180,27 +180,27 @@ def test_explain(fail: Fail) -> None:
 def test_output(fail: Fail, tmp_path: Path) -> None:
     there = tmp_path / "there.md"
     there.write_text("mine")
-    assert fail("analyze", LLAMA, "--output", str(there)) == (
-        f"--output: expected a new file, or --force to overwrite it, got '{there}'"
+    assert fail("analyze", LLAMA, "--out", str(there)) == (
+        f"--out: expected a new file, or --force to overwrite it, got '{there}'"
     )
     assert there.read_text() == "mine"
     lost = str(tmp_path / "no" / "there.md")
-    assert fail("analyze", LLAMA, "--output", lost).startswith("--output: expected a file that can be written")
+    assert fail("analyze", LLAMA, "--out", lost).startswith("--out: expected a file that can be written")
     for force in ([], ["--force"]):
-        message = fail("analyze", LLAMA, "--output", str(tmp_path), *force)
-        assert message.startswith("--output: expected a file, not a folder")
+        message = fail("analyze", LLAMA, "--out", str(tmp_path), *force)
+        assert message.startswith("--out: expected a file, not a folder")
 
 
 def test_warnings_do_not_come_before_an_error(fail: Fail, tmp_path: Path) -> None:
     there = tmp_path / "there.md"
     there.touch()
     fail("explain", "openai-community/gpt2", "atention")
-    fail("analyze", "openai-community/gpt2", "--output", str(there))
+    fail("analyze", "openai-community/gpt2", "--out", str(there))
 
 
 def test_a_huge_step_is_no_work(capsys: pytest.CaptureFixture[str]) -> None:
     start = time.process_time()
-    main(["analyze", LLAMA, "--batch", "1_000_000", "--decode", "1000000000", "--json"])
+    main(["analyze", LLAMA, "--batch", "1_000_000", "--context", "1000000000", "--json"])
     assert time.process_time() - start < 2
     (step,) = json.loads(capsys.readouterr().out)["steps"]
     assert step["flops"] > 10**20
@@ -269,11 +269,14 @@ def test_first_tool_options(capsys: pytest.CaptureFixture[str], options: str, sa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("analyze gpt2 --output x.png", "--output: expected a file that ends in .json, .csv, .parquet, .md, .txt"),
-        ("analyze gpt2 --json --output x.csv", "--output: expected an ending that goes with --json"),
-        ("analyze gpt2 --csv --output x.parquet", "--output: expected an ending that goes with --csv"),
+        ("analyze gpt2 --out x.png", "--out: expected a file that ends in .json, .csv, .parquet, .md, .txt"),
+        ("analyze gpt2 --json --out x.csv", "--out: expected an ending that goes with --json"),
+        ("analyze gpt2 --csv --out x.parquet", "--out: expected an ending that goes with --csv"),
         ("analyze gpt2 --law ideal", "--law: expected --on CHIP beside it"),
-        ("serve gpt2 --on l4 --input 9 --output 9 --concurrency 2 --chips 4", "--chips: expected --prefill-layout"),
+        (
+            "serve gpt2 --on l4 --input 9 --output-tokens 9 --concurrency 2 --chips 4",
+            "--chips: expected --prefill-layout",
+        ),
         ("train gpt2 --on l4 --batch 1 --tokens 64 --mtbf-hours 5", "--mtbf-hours: expected --run-tokens beside it"),
         ("train gpt2 --on l4 --batch 1 --tokens 64 --json --timeline", "--timeline: expected one of them"),
     ],

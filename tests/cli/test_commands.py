@@ -49,7 +49,7 @@ def test_nothing_is_cut_where_stdout_is_not_a_terminal() -> None:
 
 
 def test_json_says_what_the_library_says(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run(capsys, "analyze", LLAMA, "--decode", "4096", "--batch", "32", "--traffic", "unfused", "--json")
+    out, _ = run(capsys, "analyze", LLAMA, "--context", "4096", "--batch", "32", "--traffic", "unfused", "--json")
     data = json.loads(out)
     assert data["schema"] == "roofline.analyze/3"
     assert data["model"]["parameters"] == 8_030_261_248
@@ -62,7 +62,7 @@ def test_json_says_what_the_library_says(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_csv_has_a_row_for_each_op(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run(capsys, "analyze", LLAMA, "--prefill", "512", "--csv")
+    out, _ = run(capsys, "analyze", LLAMA, "--input", "512", "--csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     analysis = rl.analyze(rl.load(LLAMA), rl.prefill(batch=1, tokens=512))
     assert [r["op"] for r in rows] == [row.name for row in analysis.ops]
@@ -70,7 +70,7 @@ def test_csv_has_a_row_for_each_op(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_csv_with_a_chip_has_times(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run(capsys, "analyze", LLAMA, "--decode", "512", "--on", "h100-sxm", "--precision", "fp8", "--csv")
+    out, _ = run(capsys, "analyze", LLAMA, "--context", "512", "--on", "h100-sxm", "--precision", "fp8", "--csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     estimate = rl.estimate(rl.load(LLAMA), rl.decode(batch=1, context=512), on="h100-sxm", precision="fp8")
     assert [r["op"] for r in rows] == [op.name for op in estimate.ops]
@@ -83,7 +83,7 @@ def test_csv_with_a_chip_has_times(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_file_has_the_form_of_its_ending(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, starts: str
 ) -> None:
-    assert run(capsys, "analyze", LLAMA, "--output", str(tmp_path / name)) == ("", "")
+    assert run(capsys, "analyze", LLAMA, "--out", str(tmp_path / name)) == ("", "")
     assert (tmp_path / name).read_text(encoding="utf-8").startswith(starts)
 
 
@@ -92,7 +92,7 @@ def test_without_a_step_it_stays_within_the_context(capsys: pytest.CaptureFixtur
 
 
 def test_what_does_not_fit_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("Qwen/Qwen3-32B", "--on", "l4", "--input", "9", "--output", "9")
+    words = ("Qwen/Qwen3-32B", "--on", "l4", "--input", "9", "--output-tokens", "9")
     for command in (
         ["generate", *words], ["generate", *words, "--engine", "vllm"], ["serve", *words, "--concurrency", "2"],
         ["analyze", *words[:3]], ["fit", *words[:3], "--context", "18"],
@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_written_all_the_same(
 ) -> None:
     path = tmp_path / f"a.{form[2:]}"
     with pytest.raises(SystemExit) as stop:
-        main(["analyze", "Qwen/Qwen3-32B", "--on", "l4", form, "--output", str(path)])
+        main(["analyze", "Qwen/Qwen3-32B", "--on", "l4", form, "--out", str(path)])
     assert stop.value.code == 1
     assert "qkv_proj" in path.read_text(encoding="utf-8")
     assert "does not fit, " in capsys.readouterr().err
@@ -122,8 +122,8 @@ def test_what_does_not_fit_is_written_all_the_same(
 def test_a_cluster_is_used_whole_and_says_so_first(capsys: pytest.CaptureFixture[str]) -> None:
     argv = [LLAMA, "--on", "8xh100-sxm"]
     for words in (
-        ["analyze", *argv], ["fit", *argv], ["generate", *argv, "--input", "9", "--output", "9"],
-        ["serve", *argv, "--input", "9", "--output", "9", "--concurrency", "2"],
+        ["analyze", *argv], ["fit", *argv], ["generate", *argv, "--input", "9", "--output-tokens", "9"],
+        ["serve", *argv, "--input", "9", "--output-tokens", "9", "--concurrency", "2"],
     ):  # fmt: skip
         assert run(capsys, *words)[0].startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as tp=8) · vLLM\n")
     trained = run(capsys, "train", *argv, "--batch", "8", "--tokens", "512")[0]
@@ -131,7 +131,7 @@ def test_a_cluster_is_used_whole_and_says_so_first(capsys: pytest.CaptureFixture
 
 
 def test_replicas_that_have_less_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = [LLAMA, "--on", "8xh100-sxm", "--layout", "tp=2,dp=4", "--input", "64", "--output", "8"]
+    argv = [LLAMA, "--on", "8xh100-sxm", "--layout", "tp=2,dp=4", "--input", "64", "--output-tokens", "8"]
     out = run(capsys, "generate", *argv, "--batch", "10")[0]
     assert "10 sequences over 4 replicas: 3 on the busiest, 2 replicas with fewer" in out
     data = json.loads(run(capsys, "generate", *argv, "--batch", "10", "--json")[0])
@@ -190,7 +190,7 @@ def test_an_encoding_without_the_signs() -> None:
 
 
 def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run(capsys, "analyze", LLAMA, "--decode", "10", "--md")
+    out, _ = run(capsys, "analyze", LLAMA, "--context", "10", "--md")
     table = [line for line in out.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in table}) == 1
     assert table[1].startswith("| :-- |")
@@ -206,24 +206,24 @@ def test_a_mixed_batch(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_output_never_overwrites_unless_forced(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     target = tmp_path / "out.json"
-    run(capsys, "analyze", "gpt2", "--json", "--output", str(target))
+    run(capsys, "analyze", "gpt2", "--json", "--out", str(target))
     first = target.read_text()
     with pytest.raises(SystemExit) as stop:
-        main(["analyze", "gpt2", "--decode", "5", "--json", "--output", str(target)])
+        main(["analyze", "gpt2", "--context", "5", "--json", "--out", str(target)])
     assert stop.value.code == 2
     assert "--force" in capsys.readouterr().err
     assert target.read_text() == first
-    run(capsys, "analyze", "gpt2", "--decode", "5", "--json", "--output", str(target), "--force")
+    run(capsys, "analyze", "gpt2", "--context", "5", "--json", "--out", str(target), "--force")
     assert target.read_text() != first
 
 
 def test_explain_shows_formula_numbers_and_source(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run(capsys, "explain", LLAMA, "qkv_proj", "--decode", "4096", "--batch", "32")
+    out, _ = run(capsys, "explain", LLAMA, "qkv_proj", "--context", "4096", "--batch", "32")
     assert "2*B*T*inputs*outputs" in out
     assert "2*32*1*4096*6144" in out
     assert "1,610,612,736" in out
     assert "counting standard" in out
-    data = json.loads(run(capsys, "explain", LLAMA, "attention", "--prefill", "64", "--json")[0])
+    data = json.loads(run(capsys, "explain", LLAMA, "attention", "--input", "64", "--json")[0])
     assert data["schema"] == "roofline.explain/2"
     assert data["steps"][0]["figures"][0]["per_layer"] == 4 * 32 * 128 * (64 * 65 // 2)
 
@@ -253,8 +253,8 @@ def test_tensors_of_a_checkpoint_and_headers(capsys: pytest.CaptureFixture[str],
     assert "no tensor of qkv_proj (2 of them)" in err
     data = json.loads(run(capsys, "models", folder, "--tensors", "--json")[0])
     assert (data["total"], data["stored"], data["tensors"][0]["module"]) == (8192, 8192, "down_proj")
-    promised = json.loads(run(capsys, "analyze", folder, "--decode", "9", "--json")[0])
-    stored = json.loads(run(capsys, "analyze", folder, "--decode", "9", "--json", "--headers")[0])
+    promised = json.loads(run(capsys, "analyze", folder, "--context", "9", "--json")[0])
+    stored = json.loads(run(capsys, "analyze", folder, "--context", "9", "--json", "--headers")[0])
     assert promised != stored
     (tmp_path / "tiny" / "model.safetensors").write_bytes(b"\xff" * 64)
     for words in (
@@ -331,11 +331,11 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 # -- times ---------------------------------------------------------------------------------------------------------
 def test_analyze_on_a_chip_adds_times(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run(capsys, "analyze", LLAMA, "--on", "h100-sxm", "--decode", "4096", "--batch", "32")
+    out, _ = run(capsys, "analyze", LLAMA, "--on", "h100-sxm", "--context", "4096", "--batch", "32")
     assert "ridge 295 FLOP/B" in out
     assert "memory bound" in out
     assert "speed of light" in out
-    data = json.loads(run(capsys, "analyze", LLAMA, "--on", "h100-sxm", "--decode", "4096", "--json")[0])
+    data = json.loads(run(capsys, "analyze", LLAMA, "--on", "h100-sxm", "--context", "4096", "--json")[0])
     estimate = data["steps"][0]["estimate"]
     expected = rl.estimate(rl.load(LLAMA), rl.decode(batch=1, context=4096), on="h100-sxm")
     assert estimate["time"]["expected"] == expected.time
@@ -344,7 +344,7 @@ def test_analyze_on_a_chip_adds_times(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_generate_prints_each_figure_with_its_definition(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["generate", LLAMA, "--on", "h100-sxm", "--batch", "4", "--input", "512", "--output", "64"]
+    argv = ["generate", LLAMA, "--on", "h100-sxm", "--batch", "4", "--input", "512", "--output-tokens", "64"]
     out, _ = run(capsys, *argv)
     for word in ("TTFT", "TPOT", "latency", "tokens/s per user", "(latency − TTFT) / (output − 1)", "speed of light"):
         assert word in out
@@ -356,14 +356,14 @@ def test_generate_prints_each_figure_with_its_definition(capsys: pytest.CaptureF
 
 
 def test_serve(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["serve", LLAMA, "--on", "h100-sxm", "--input", "512", "--output", "64", "--concurrency", "8"]
+    argv = ["serve", LLAMA, "--on", "h100-sxm", "--input", "512", "--output-tokens", "64", "--concurrency", "8"]
     assert "Little's law" in run(capsys, *argv)[0]
     assert json.loads(run(capsys, *argv, "--json")[0])["in_flight"] == 8
 
 
 def test_pools_of_prefill_and_decode(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["serve", LLAMA, "--on", "8xh100-sxm", "--layout", "tp=4", "--prefill-layout", "tp=2", "--chips", "8"]
-    words += ["--input", "900", "--output", "90", "--concurrency", "4"]
+    words += ["--input", "900", "--output-tokens", "90", "--concurrency", "4"]
     data = json.loads(run(capsys, *words, "--json")[0])
     p = rl.pools(
         rl.load(LLAMA), on="8xh100-sxm", chips=8, prefill_layout="tp=2", decode_layout="tp=4", input=900, output=90,
@@ -388,7 +388,18 @@ def test_pools_of_unlike_chips_at_a_rate(capsys: pytest.CaptureFixture[str]) -> 
         "--prefill-layout",
         "tp=1",
     ]
-    words += ["--prefill-engine", "sglang", "--prefills", "2", "--decodes", "1", "--input", "900", "--output", "90"]
+    words += [
+        "--prefill-engine",
+        "sglang",
+        "--prefills",
+        "2",
+        "--decodes",
+        "1",
+        "--input",
+        "900",
+        "--output-tokens",
+        "90",
+    ]
     text = run(capsys, *words, "--rate", "5", "--prefix", "0.5")[0]
     assert "900 in, 450 of them from the prefix cache" in text
     assert (
@@ -438,9 +449,9 @@ def test_one_cluster(capsys: pytest.CaptureFixture[str]) -> None:
 def test_parquet_has_the_columns_of_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import polars
 
-    words = ["analyze", "meta-llama/Llama-3.1-8B", "--on", "h100-sxm", "--decode", "100"]
+    words = ["analyze", "meta-llama/Llama-3.1-8B", "--on", "h100-sxm", "--context", "100"]
     path = tmp_path / "ops.parquet"
-    main([*words, "--output", str(path)])
+    main([*words, "--out", str(path)])
     main([*words, "--csv"])
     header, *rows = capsys.readouterr().out.splitlines()
     table = polars.read_parquet(path)
@@ -448,5 +459,5 @@ def test_parquet_has_the_columns_of_csv(tmp_path: Path, capsys: pytest.CaptureFi
     assert table.height == len(rows)
     assert table["flops"].sum() == rl.analyze(rl.load("meta-llama/Llama-3.1-8B"), rl.decode(1, 100)).flops
     with pytest.raises(SystemExit):
-        main([*words, "--output", str(path)])
+        main([*words, "--out", str(path)])
     assert "--force" in capsys.readouterr().err

@@ -15,7 +15,18 @@ from roofline.cli.main import main
 from roofline.show.stdout import printing
 
 COMMAND = [sys.executable, "-m", "roofline.cli.main"]
-SIMULATE = ["simulate", "openai-community/gpt2", "--on", "h100-sxm", "--input", "9", "--output", "9", "--rate", "1"]
+SIMULATE = [
+    "simulate",
+    "openai-community/gpt2",
+    "--on",
+    "h100-sxm",
+    "--input",
+    "9",
+    "--output-tokens",
+    "9",
+    "--rate",
+    "1",
+]
 ENDLESS = ["--requests", "1G", "--warmup", "0", "-o", "r.csv"]
 
 

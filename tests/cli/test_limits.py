@@ -12,7 +12,7 @@ import pytest
 import roofline as rl
 from roofline.cli.main import main
 
-SIMULATE = "simulate gpt2 --on h100-sxm --input 9 --output 9"
+SIMULATE = "simulate gpt2 --on h100-sxm --input 9 --output-tokens 9"
 TRAIN = "train gpt2 --on dgx-h100 --tokens 512 --layout pp=4,dp=2"
 
 
@@ -20,13 +20,14 @@ TRAIN = "train gpt2 --on dgx-h100 --tokens 512 --layout pp=4,dp=2"
 @pytest.mark.parametrize(
     "words",
     [
-        "analyze gpt2 --batch N", "analyze gpt2 --prefill N", "analyze gpt2 --decode N", "analyze gpt2 --new N",
-        "generate gpt2 --on h100-sxm --input N --output 9", "generate gpt2 --on h100-sxm --input 9 --output N",
-        "serve gpt2 --on h100-sxm --input 9 --output 9 --concurrency N", "fit gpt2 --on h100-sxm --batch N",
+        "analyze gpt2 --batch N", "analyze gpt2 --input N", "analyze gpt2 --context N", "analyze gpt2 --new N",
+        "generate gpt2 --on h100-sxm --input N --output-tokens 9",
+        "generate gpt2 --on h100-sxm --input 9 --output-tokens N",
+        "serve gpt2 --on h100-sxm --input 9 --output-tokens 9 --concurrency N", "fit gpt2 --on h100-sxm --batch N",
         "fit gpt2 --on h100-sxm --context N", f"{TRAIN} --batch N", f"{SIMULATE} --concurrency N",
         f"{SIMULATE} --rate 1 --requests N", f"{SIMULATE} --rate 1 --warmup N", f"{SIMULATE} --rate N",
-        f"{SIMULATE} --rate 1 --prefixes NxN", "plot gpt2 --on h100-sxm --kind sweep --most-batch N --output a.svg",
-        "plot gpt2 --on h100-sxm --kind map --most-context N --output a.svg",
+        f"{SIMULATE} --rate 1 --prefixes NxN", "plot gpt2 --on h100-sxm --kind sweep --most-batch N --out a.svg",
+        "plot gpt2 --on h100-sxm --kind map --most-context N --out a.svg",
         "report gpt2 --on h100-sxm --batch N --json",
     ],
 )  # fmt: skip
@@ -62,7 +63,7 @@ def test_a_million_and_a_trillion_micro_batches(capsys: pytest.CaptureFixture[st
     ("words", "says"),
     [
         ("analyze gpt2 --new " + 4097 * "1 ", "--new: expected at most 4096, got '4097 queries'"),
-        ("plot gpt2 --output a.svg --on " + 33 * "l4 ", "on: expected at most 32 machines and 32 steps"),
+        ("plot gpt2 --out a.svg --on " + 33 * "l4 ", "on: expected at most 32 machines and 32 steps"),
     ],
 )
 def test_what_is_too_many(capsys: pytest.CaptureFixture[str], words: str, says: str) -> None:

@@ -81,7 +81,7 @@ def test_the_trace_is_written_once(capsys: pytest.CaptureFixture[str], tmp_path:
         ([*TRAIN, "--lora", "0"], "rank"), ([*TRAIN, "--recipe", "qlora"], "adapters"),
         (["train", LLAMA, "--on", "dgx-h1000", "--batch", "8", "--tokens", "8"], "dgx-h100"),
         (["fit", LLAMA, "--on", "8xl4", "--layout", "tp=16"], "8 chips"),
-        (["generate", LLAMA, "--on", "l4", "--layout", "tp=5", "--input", "8", "--output", "8"], "attention heads"),
+        (["generate", LLAMA, "--on", "l4", "--tp", "5", "--input", "8", "--output-tokens", "8"], "attention heads"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
@@ -92,7 +92,7 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], words: list[s
 
 
 def test_analyze_shows_the_ops_of_one_rank(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "analyze", LLAMA, "--layout", "tp=8", "--decode", "1000", "--json")
+    code, out, _ = run(capsys, "analyze", LLAMA, "--layout", "tp=8", "--context", "1000", "--json")
     (step,) = json.loads(out)["steps"]
     ops = {op["name"]: op for op in step["ops"]}
     assert code == 0
@@ -101,13 +101,25 @@ def test_analyze_shows_the_ops_of_one_rank(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_more_chips_are_faster_and_hold_more(capsys: pytest.CaptureFixture[str]) -> None:
-    generated = ["generate", LLAMA, "--on", "dgx-h100", "--input", "512", "--output", "32", "--json"]
+    generated = ["generate", LLAMA, "--on", "dgx-h100", "--input", "512", "--output-tokens", "32", "--json"]
     seconds = [
         json.loads(run(capsys, *generated, "--layout", layout)[1])["latency"]["expected"]
         for layout in ("tp=1", "tp=2", "tp=8")
     ]
     assert seconds[0] > seconds[1] > seconds[2]
-    words = ["serve", LLAMA, "--on", "dgx-h100", "--input", "512", "--output", "32", "--concurrency", "64", "--json"]
+    words = [
+        "serve",
+        LLAMA,
+        "--on",
+        "dgx-h100",
+        "--input",
+        "512",
+        "--output-tokens",
+        "32",
+        "--concurrency",
+        "64",
+        "--json",
+    ]
     served = [json.loads(run(capsys, *words, "--layout", layout)[1]) for layout in ("dp=1", "dp=8")]
     assert served[1]["capacity"] == 8 * served[0]["capacity"]
     assert served[1]["tokens_per_second"] > 3 * served[0]["tokens_per_second"]

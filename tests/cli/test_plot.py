@@ -31,7 +31,7 @@ def test_the_pages_commands(
         before = {"ops.csv"}
     with installed(told.extras):
         main(shlex.split(command)[1:])
-    output = re.search(r"--output (\S+)", command)
+    output = re.search(r"--out (\S+)", command)
     assert output
     assert capsys.readouterr().out == f"{output[1]}\n"
     files = {p.name for p in tmp_path.iterdir()} - before
@@ -58,19 +58,19 @@ def test_the_page_names_every_kind() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("--output roof.png", "--on: expected a chip, for a roofline"),
-        ("--kind map --on h100-sxm l4 --output m.png", "on: expected one chip"),
-        ("--on h100-sxm --output roof.gif", "output: expected a file that ends in .png, .svg, .pdf, .html"),
-        ("--on h100-sxm --output there.png", "output: expected a new file, or --force to overwrite it, got 'there"),
-        ("--on h100-sxm --output no/folder.png", "output: expected a file in a folder that is there"),
-        ("--on h99 --output roof.png", "chip: expected a chip of the catalog"),
-        ("--on h100-sxm --dpi 3 --output roof.png", "dpi: expected a whole number from 20 to 1200"),
-        ("--on h100-sxm --prefill 0 --output roof.png", "--prefill: expected a whole number from 1"),
-        ("--on h100-sxm --decode 999999 --output roof.png", "context: expected at most 131072 tokens"),
-        ("--on v100-sxm2-32gb --precision bf16 --output roof.png", "expected a format it multiplies in"),
-        ("--on h100-sxm --kind sweep --most-batch 0 --output roof.png", "batch: expected a whole number from 1"),
-        ("--on h100-sxm --kind pie --output roof.png", "pie"), ("--on h100-sxm --over depth --output r.png", "depth"),
-        ("--on h100-sxm", "output"),
+        ("--out roof.png", "--on: expected a chip, for a roofline"),
+        ("--kind map --on h100-sxm l4 --out m.png", "on: expected one chip"),
+        ("--on h100-sxm --out roof.gif", "--out: expected a file that ends in .png, .svg, .pdf, .html"),
+        ("--on h100-sxm --out there.png", "--out: expected a new file, or --force to overwrite it, got 'there"),
+        ("--on h100-sxm --out no/folder.png", "--out: expected a file in a folder that is there"),
+        ("--on h99 --out roof.png", "chip: expected a chip or a cluster by name"),
+        ("--on h100-sxm --dpi 3 --out roof.png", "dpi: expected a whole number from 20 to 1200"),
+        ("--on h100-sxm --input 0 --out roof.png", "--input: expected a whole number from 1"),
+        ("--on h100-sxm --context 999999 --out roof.png", "context: expected at most 131072 tokens"),
+        ("--on v100-sxm2-32gb --precision bf16 --out roof.png", "expected a format it multiplies in"),
+        ("--on h100-sxm --kind sweep --most-batch 0 --out roof.png", "batch: expected a whole number from 1"),
+        ("--on h100-sxm --kind pie --out roof.png", "pie"), ("--on h100-sxm --over depth --out r.png", "depth"),
+        ("--on h100-sxm", "--out: expected a file that ends in .png"),
     ],
 )  # fmt: skip
 def test_bad_requests_end_with_2_and_a_line(
@@ -91,15 +91,15 @@ def test_bad_requests_end_with_2_and_a_line(
 def test_force_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "p.png"
     path.write_text("mine")
-    main(["plot", LLAMA, "--kind", "parameters", "--output", str(path), "--force"])
+    main(["plot", LLAMA, "--kind", "parameters", "--out", str(path), "--force"])
     assert path.read_bytes().startswith(b"\x89PNG")
     assert [p.name for p in tmp_path.iterdir()] == ["p.png"]
 
 
 def test_a_table_of_ops_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "ops.csv"
-    main(["analyze", "meta-llama/Llama-3.1-8B", "--decode", "512", "--output", str(table)])
-    main(["plot", str(table), "--on", "h100-sxm", "l40s", "--output", str(tmp_path / "a.png"), "--json"])
+    main(["analyze", "meta-llama/Llama-3.1-8B", "--context", "512", "--out", str(table)])
+    main(["plot", str(table), "--on", "h100-sxm", "l40s", "--out", str(tmp_path / "a.png"), "--json"])
     data = json.loads(capsys.readouterr().out)
     assert [p["roof"]["chip"] for p in data["panels"]] == ["NVIDIA H100 SXM5 80GB", "NVIDIA L40S"]
     model = rl.load("meta-llama/Llama-3.1-8B")
@@ -113,7 +113,7 @@ def test_a_table_of_ops_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_a_timed_table_in_fp8_is_drawn_without_its_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What quantises has times alone: no FLOPs, no bytes, no point."""
     table = tmp_path / "ops.csv"
-    main(["analyze", LLAMA, "--on", "h100-sxm", "--precision", "fp8", "--decode", "512", "--output", str(table)])
+    main(["analyze", LLAMA, "--on", "h100-sxm", "--precision", "fp8", "--context", "512", "--out", str(table)])
     assert table.read_text(encoding="utf-8").count(",quantise,") == 4
     main(["plot", str(table), "--on", "h100-sxm", "--precision", "fp8", "--json"])
     (panel,) = json.loads(capsys.readouterr().out)["panels"]
@@ -129,7 +129,7 @@ def test_a_timed_table_in_fp8_is_drawn_without_its_passes(tmp_path: Path, capsys
     [
         "--kind diagram", "--kind sweep", "--layout tp=4", "--law ideal", "--engine vllm", "--counting torch",
         "--traffic floor", "--train 64", "--points layers", "--links", "--over context", "--phase prefill",
-        "--most-batch 4", "--most-context 64", "--revision main", "--prefill 8", "--decode 8", "--batch 2",
+        "--most-batch 4", "--most-context 64", "--revision main", "--input 8", "--context 8", "--batch 2",
         "--cached 1 2", "--new 1 2", "--kind diagram --layout tp=4 --law ideal",
     ],
 )  # fmt: skip
@@ -139,7 +139,7 @@ def test_what_a_table_does_not_take_is_refused(
     table, picture = tmp_path / "ops.csv", tmp_path / "a.png"
     table.write_text("step,op,flops,bytes\ndecode,x,6,3\n", encoding="utf-8")
     with pytest.raises(SystemExit) as stop:
-        main(["plot", str(table), "--on", "h100-sxm", "--output", str(picture), *options.split()])
+        main(["plot", str(table), "--on", "h100-sxm", "--out", str(picture), *options.split()])
     (line,) = capsys.readouterr().err.splitlines()
     assert stop.value.code == 2
     assert f"{options.split()[0]}: expected no such option with a table, got" in line
@@ -160,7 +160,7 @@ def test_a_bad_table_ends_with_2_and_a_line(
     table = tmp_path / "bad.csv"
     table.write_text(text, encoding="utf-8")
     with pytest.raises(SystemExit) as stop:
-        main(["plot", str(table), "--on", "h100-sxm", "--output", str(tmp_path / "a.png")])
+        main(["plot", str(table), "--on", "h100-sxm", "--out", str(tmp_path / "a.png")])
     assert stop.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
@@ -171,9 +171,9 @@ def test_a_bad_table_ends_with_2_and_a_line(
     ("kind", "options"),
     [
         ("roofline", "--over context"), ("roofline", "--phase prefill"), ("roofline", "--most-batch 3"),
-        ("shares", "--points layers"), ("shares", "--links"), ("memory", "--over context"), ("memory", "--decode 9"),
+        ("shares", "--points layers"), ("shares", "--links"), ("memory", "--over context"), ("memory", "--context 9"),
         ("memory", "--law ideal"), ("sweep", "--train 100"), ("sweep", "--cached 4"), ("sweep", "--broken"),
-        ("map", "--decode 9"), ("map", "--batch 4"), ("tornado", "--counting torch"), ("tornado", "--traffic unfused"),
+        ("map", "--context 9"), ("map", "--batch 4"), ("tornado", "--counting torch"), ("tornado", "--traffic unfused"),
         ("diagram", "--train 9"), ("diagram", "--points layers"), ("parameters", "--layout tp=2"),
     ],
 )  # fmt: skip
@@ -182,9 +182,7 @@ def test_an_option_that_a_picture_does_not_answer_to_is_refused(
 ) -> None:
     picture = tmp_path / "a.png"
     with pytest.raises(SystemExit) as stop:
-        main(
-            ["plot", "openai-community/gpt2", "--on", "l4", "--kind", kind, "--output", str(picture), *options.split()]
-        )
+        main(["plot", "openai-community/gpt2", "--on", "l4", "--kind", kind, "--out", str(picture), *options.split()])
     (line,) = capsys.readouterr().err.splitlines()
     assert stop.value.code == 2
     assert f"{options.split()[0]}: expected no such option with a {kind}, got" in line

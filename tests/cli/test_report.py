@@ -32,7 +32,7 @@ PICTURES = 9
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of DeepSeek-V3 on eight chips."""
     path = tmp_path_factory.mktemp("report") / "report.html"
-    main(["report", "deepseek-ai/DeepSeek-V3", "--on", "8xh200-sxm", "--layout", "tp=8", "--output", str(path)])
+    main(["report", "deepseek-ai/DeepSeek-V3", "--on", "8xh200-sxm", "--layout", "tp=8", "--out", str(path)])
     return path
 
 
@@ -89,7 +89,7 @@ def test_every_table_of_the_page_can_be_saved(page: Path) -> None:
 
 def test_markdown_has_pictures_tables_and_a_diagram_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "report.md"
-    main(["report", LLAMA, "--on", "h100-sxm", *SHORT, "--output", str(path)])
+    main(["report", LLAMA, "--on", "h100-sxm", *SHORT, "--out", str(path)])
     text = path.read_text(encoding="utf-8")
     model = rl.load(LLAMA)
     g = rl.generate(model, on="h100-sxm", batch=4, input=512, output=64)
@@ -119,7 +119,7 @@ def test_tables_as_files_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_json_file_is_what_json_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "report.json"
     words = ["report", "openai-community/gpt2", "--on", "l4", "--batch", "2", "--input", "64", "--output-tokens", "8"]
-    main([*words, "--output", str(path)])
+    main([*words, "--out", str(path)])
     assert capsys.readouterr().out == f"{path}\n"
     main([*words, "--json"])
     assert path.read_text(encoding="utf-8") == capsys.readouterr().out
@@ -266,14 +266,14 @@ def test_lengths_that_are_not_given_stay_within_the_context() -> None:
 
 # -- errors --------------------------------------------------------------------------------------------------------
 def test_bad_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    on = ["--on", "h100-sxm", "--output"]
+    on = ["--on", "h100-sxm", "--out"]
     assert ".html" in refused(capsys, *on, str(tmp_path / "report.txt"))
     there = tmp_path / "there.html"
     there.write_text("mine", encoding="utf-8")
     assert "--force" in refused(capsys, *on, str(there))
     assert there.read_text(encoding="utf-8") == "mine"
     assert "folder" in refused(capsys, *on, str(tmp_path / "no" / "report.html"))
-    assert "--output" in refused(capsys, "--on", "h100-sxm")
+    assert "--out" in refused(capsys, "--on", "h100-sxm")
     (tmp_path / "mine_files").mkdir()
     (tmp_path / "mine_files" / "note.txt").write_text("mine", encoding="utf-8")
     assert "--force" in refused(capsys, *on, str(tmp_path / "mine.md"))

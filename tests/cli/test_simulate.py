@@ -15,8 +15,9 @@ import polars
 import pytest
 
 import roofline as rl
+from roofline.cli.common import whole_named
 from roofline.cli.main import main
-from roofline.cli.simulate import objective_named, prefixes_named, whole_named
+from roofline.cli.simulate import objective_named, prefixes_named
 from roofline.show.requests import RequestFile
 from roofline.simulation.recorder import ROW
 
@@ -26,7 +27,7 @@ SHORT = [
     *ON,
     "--input",
     "uniform(100,900)",
-    "--output",
+    "--output-tokens",
     "lognormal(40,0.5,max=200)",
     "--rate",
     "8",
@@ -81,7 +82,7 @@ def test_json_is_the_library_answer(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_too_many_requests_are_called_overloaded_in_the_first_line(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = [*ON, "--input", "2000", "--output", "500", "--rate", "200", "--requests", "2k"]
+    argv = [*ON, "--input", "2000", "--output-tokens", "500", "--rate", "200", "--requests", "2k"]
     out, _ = printed(capsys, argv, 1)
     assert "overloaded" in out.splitlines()[0]
     out, err = printed(capsys, [*argv, "--json"], 1)
@@ -98,7 +99,7 @@ def test_a_memory_that_holds_no_request_is_a_no(capsys: pytest.CaptureFixture[st
         "h100-sxm",
         "--input",
         "100",
-        "--output",
+        "--output-tokens",
         "9",
         "--rate",
         "1",
@@ -111,45 +112,45 @@ def test_a_memory_that_holds_no_request_is_a_no(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     "options",
     [
-        "--input 9 --output 9",
+        "--input 9 --output-tokens 9",
         "--input 9 --rate 1",
-        "--input 9 --output 9 --rate 1 --concurrency 2",
-        "--input 9 --output 9 --rate 1 --think 1s",
-        "--input 9 --output 9 --concurrency 2 --think 1",
-        "--input 9 --output 9 --rate 0",
-        "--input 9 --output 9 --rate nan",
-        "--input unifrm(1,9) --output 9 --rate 1",
-        "--input 9 --output 999999 --rate 1",
-        "--input 9 --output 9 --rate 1 --arrivals gamma",
-        "--input 9 --output 9 --rate 1 --prefixes 10",
-        "--input 9 --output 9 --rate 1 --prefixes 10x0",
-        "--input 9 --output 9 --rate 1 --requests 1.5",
-        "--input 9 --output 9 --rate 1 --requests 0",
-        "--input 9 --output 9 --rate 1 --requests 10kb",
-        "--input 9 --output 9 --rate 1 --seed -1",
-        "--input 9 --output 9 --rate 1 --until 2",
-        "--input 9 --output 9 --rate 1 --slo ttft=2",
-        "--input 9 --output 9 --rate 1 --slo tfft=2s",
-        "--input 9 --output 9 --rate 1 --slo ttft=2s,ttft=3s",
-        "--input 9 --output 9 --rate 1 --router fair",
-        "--input 9 --output 9 --rate 1 --speed 2",
-        "--input 9 --output 9 --rate 1 --out requests.txt",
-        "--input 9 --output 9 --rate 1 --plot picture.jpg",
-        "--input 9 --output 9 --concurrency 2 --router least-loaded",
+        "--input 9 --output-tokens 9 --rate 1 --concurrency 2",
+        "--input 9 --output-tokens 9 --rate 1 --think 1s",
+        "--input 9 --output-tokens 9 --concurrency 2 --think 1",
+        "--input 9 --output-tokens 9 --rate 0",
+        "--input 9 --output-tokens 9 --rate nan",
+        "--input unifrm(1,9) --output-tokens 9 --rate 1",
+        "--input 9 --output-tokens 999999 --rate 1",
+        "--input 9 --output-tokens 9 --rate 1 --arrivals gamma",
+        "--input 9 --output-tokens 9 --rate 1 --prefixes 10",
+        "--input 9 --output-tokens 9 --rate 1 --prefixes 10x0",
+        "--input 9 --output-tokens 9 --rate 1 --requests 1.5",
+        "--input 9 --output-tokens 9 --rate 1 --requests 0",
+        "--input 9 --output-tokens 9 --rate 1 --requests 10kb",
+        "--input 9 --output-tokens 9 --rate 1 --seed -1",
+        "--input 9 --output-tokens 9 --rate 1 --until 2",
+        "--input 9 --output-tokens 9 --rate 1 --slo ttft=2",
+        "--input 9 --output-tokens 9 --rate 1 --slo tfft=2s",
+        "--input 9 --output-tokens 9 --rate 1 --slo ttft=2s,ttft=3s",
+        "--input 9 --output-tokens 9 --rate 1 --router fair",
+        "--input 9 --output-tokens 9 --rate 1 --speed 2",
+        "--input 9 --output-tokens 9 --rate 1 --out requests.txt",
+        "--input 9 --output-tokens 9 --rate 1 --plot picture.jpg",
+        "--input 9 --output-tokens 9 --concurrency 2 --router least-loaded",
         "--trace nowhere.csv",
         "--trace nowhere.csv --rate 2",
         "--trace nowhere.csv --until 0.1",
-        "--input 9 --output 9 --rate 1 --prefill-engine vllm",
-        "--input 9 --output 9 --rate 1 --prefill-on nochip",
-        "--input 9 --output 9 --rate 1 --prefill-bandwidth 50GB/s",
-        "--input 9 --output 9 --rate 1 --prefill-on l4 --prefill-bandwidth 50",
-        "--input 9 --output 9 --rate 1 --prefill-on l4 --prefill-bandwidth 0GB/s",
-        "--input 9 --output 9 --rate 1 --acceptance 0.5",
-        "--input 9 --output 9 --rate 1 --draft none --acceptance 2",
-        "--input 9 --output 9 --rate 1 --draft none --draft-length 99",
-        "--input 9 --output 9 --rate 1 --draft meta-llama/Llama-3.2-1B --mtp",
-        "--input 9 --output 9 --rate 1 --mtp",
-        "--input 9 --output 9 --rate 1 --lora 0",
+        "--input 9 --output-tokens 9 --rate 1 --prefill-engine vllm",
+        "--input 9 --output-tokens 9 --rate 1 --prefill-on nochip",
+        "--input 9 --output-tokens 9 --rate 1 --prefill-bandwidth 50GB/s",
+        "--input 9 --output-tokens 9 --rate 1 --prefill-on l4 --prefill-bandwidth 50",
+        "--input 9 --output-tokens 9 --rate 1 --prefill-on l4 --prefill-bandwidth 0GB/s",
+        "--input 9 --output-tokens 9 --rate 1 --acceptance 0.5",
+        "--input 9 --output-tokens 9 --rate 1 --draft none --acceptance 2",
+        "--input 9 --output-tokens 9 --rate 1 --draft none --draft-length 99",
+        "--input 9 --output-tokens 9 --rate 1 --draft meta-llama/Llama-3.2-1B --mtp",
+        "--input 9 --output-tokens 9 --rate 1 --mtp",
+        "--input 9 --output-tokens 9 --rate 1 --lora 0",
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(
@@ -203,16 +204,17 @@ TRACE = "time,input,output,session\n" + "".join(
     f"{i * 0.09:.3f},{120 + 130 * (i // 40) + i % 7},{30 + i % 50},s{i % 40}\n" for i in range(2400)
 )
 STREAMS = {
-    "routed": "--on 3xh100-sxm --layout dp=3 --input uniform(100,900) --output uniform(1,200) --rate 60 "
+    "routed": "--on 3xh100-sxm --layout dp=3 --input uniform(100,900) --output-tokens uniform(1,200) --rate 60 "
     "--prefixes 10x256 --router prefix-aware --requests 4k",
-    "in turn": "--on 3xh100-sxm --layout dp=3 --input uniform(100,900) --output uniform(1,200) --rate 60 "
+    "in turn": "--on 3xh100-sxm --layout dp=3 --input uniform(100,900) --output-tokens uniform(1,200) --rate 60 "
     "--arrivals gamma(3) --requests 4k",
-    "users": "--on h100-sxm --input uniform(100,900) --output uniform(1,200) --concurrency 40 --think 1s --requests 4k",
-    "tight": "--on like=h100-sxm,mem=24G --input uniform(100,900) --output uniform(1,400) --concurrency 64 "
+    "users": "--on h100-sxm --input uniform(100,900) --output-tokens uniform(1,200) --concurrency 40 --think 1s "
+    "--requests 4k",
+    "tight": "--on like=h100-sxm,mem=24G --input uniform(100,900) --output-tokens uniform(1,400) --concurrency 64 "
     "--requests 2k",
     "sessions": "--on 2xh100-sxm --layout dp=2 --trace trace.csv",
     "pools": "--on 2xh200-sxm --layout dp=2 --prefill-on 3xh100-sxm --prefill-layout dp=3 --input uniform(100,900) "
-    "--output uniform(1,200) --rate 60 --requests 3k --router least-loaded",
+    "--output-tokens uniform(1,200) --rate 60 --requests 3k --router least-loaded",
 }
 
 
@@ -243,7 +245,18 @@ def wait_for(path: Path, run: subprocess.Popen[Any]) -> None:
 
 
 def test_ctrl_c_says_how_to_go_on_and_other_arguments_do_not(tmp_path: Path) -> None:
-    argv = [sys.executable, "-c", RESUMED, *ON, "--input", "uniform(100,900)", "--output", "50", "--requests", "50k"]
+    argv = [
+        sys.executable,
+        "-c",
+        RESUMED,
+        *ON,
+        "--input",
+        "uniform(100,900)",
+        "--output-tokens",
+        "50",
+        "--requests",
+        "50k",
+    ]
     file = ["-o", "a.parquet"]
     run = subprocess.Popen([*argv, "--rate", "8", *file], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     wait_for(tmp_path / "a.parquet.part" / "checkpoint.json", run)
@@ -288,7 +301,7 @@ def test_a_picture_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path
 def test_lengths_without_a_most_leave_out_what_no_memory_holds(capsys: pytest.CaptureFixture[str]) -> None:
     """Memory for some ten thousand tokens, where the model's context is 131,072: as many count all the same."""
     where = ["simulate", LLAMA, "--on", "like=h100-sxm,mem=21.5G"]
-    lengths = ["--input", "lognormal(900,2)", "--output", "20"]
+    lengths = ["--input", "lognormal(900,2)", "--output-tokens", "20"]
     out, _ = printed(capsys, [*where, *lengths, "--rate", "1", "--requests", "500", "--json"])
     answer = json.loads(out)
     assert answer["requests"] == 500
@@ -298,7 +311,7 @@ def test_lengths_without_a_most_leave_out_what_no_memory_holds(capsys: pytest.Ca
 
 # -- pools, drafts and adapters ------------------------------------------------------------------------------------
 FEW: dict[str, Any] = {"input": 400, "output": 40, "rate": 3, "extent": rl.Extent(requests=150)}
-FEW_ARGV = "--input 400 --output 40 --rate 3 --requests 150".split()
+FEW_ARGV = "--input 400 --output-tokens 40 --rate 3 --requests 150".split()
 
 
 def test_pools_of_unlike_chips_are_asked_for_as_those_of_serve_are(capsys: pytest.CaptureFixture[str]) -> None:

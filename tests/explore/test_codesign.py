@@ -68,8 +68,8 @@ def test_the_front_is_that_of_a_grid() -> None:
     for d in result.designs:
         assert d.area <= 858
         assert d.power <= 700
-        on = f"like=h100-sxm,bw={d.bandwidth!r},mem={d.capacity!r},l2={d.cache!r},link={d.link!r}," + ",".join(
-            f"{f}={v * d.peak / 989.4e12!r}" for f, v in rl.chips()["h100-sxm"].peaks.items()
+        on = f"like=h100-sxm,bw={d.bandwidth!r}B/s,mem={d.capacity!r}B,l2={d.cache!r}B,link={d.link!r}B/s," + ",".join(
+            f"{f}={v * d.peak / 989.4e12!r}FLOP/s" for f, v in rl.chips()["h100-sxm"].peaks.items()
         )
         alone = rl.generate(MODEL, **{**QUESTION, "on": on})
         assert alone.latency.expected == pytest.approx(d.value, rel=1e-9)

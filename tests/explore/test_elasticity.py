@@ -66,7 +66,9 @@ def test_what_all_rates_leave_is_fixed() -> None:
 
 def test_a_slope_is_that_of_chips_from_the_command_line() -> None:
     s = rl.sensitivity(LLAMA, batch=16, context=2048, **ON)
-    times = [rl.estimate(LLAMA, rl.decode(16, 2048), on=f"like=h100-sxm,bw={3.35e12 * f!r}").time for f in (0.99, 1.01)]
+    times = [
+        rl.estimate(LLAMA, rl.decode(16, 2048), on=f"like=h100-sxm,bw={3350 * f!r}GB/s").time for f in (0.99, 1.01)
+    ]
     assert s.to("bandwidth") == pytest.approx(log(times[1] / times[0]) / log(1.01 / 0.99), rel=1e-4)
     assert s.value == rl.estimate(LLAMA, rl.decode(16, 2048), **ON).time
 

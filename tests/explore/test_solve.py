@@ -178,10 +178,10 @@ def test_hypothetical_chips_are_those_of_the_command_line(find: str, key: str, w
     assert s.beyond is not None
     (row,) = s.requirements
     for value, figure in ((s.value, row.value), (s.beyond, row.beyond)):
-        on = f"like=h100-sxm,{key}={value!r}"
+        on = f"like=h100-sxm,{key}={value!r}B/s"
         if find == "peak":
             peaks = rl.chips()["h100-sxm"].peaks
-            on = "like=h100-sxm," + ",".join(f"{f}={v * value / peaks['bf16']!r}" for f, v in peaks.items())
+            on = "like=h100-sxm," + ",".join(f"{f}={v * value / peaks['bf16']!r}FLOP/s" for f, v in peaks.items())
         g = rl.generate(MODEL, on=on, **sizes)
         assert getattr(g, row.metric).expected == pytest.approx(figure, rel=1e-9)
     assert row.value <= row.limit < row.beyond  # type: ignore[operator]
@@ -202,7 +202,7 @@ def test_memory_is_enough_and_no_more() -> None:
     s = solved(find="memory", where="fits", input=1000, output=100, batch=32)
     assert s.value is not None
     for value, fits in ((s.value, True), (s.beyond, False)):
-        g = rl.generate(MODEL, on=f"like=h100-sxm,mem={value!r}", input=1000, output=100, batch=32)
+        g = rl.generate(MODEL, on=f"like=h100-sxm,mem={value!r}B", input=1000, output=100, batch=32)
         assert bool(g.fits and g.waves == 1) is fits
 
 

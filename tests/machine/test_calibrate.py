@@ -269,7 +269,7 @@ def test_the_command_prints_json_and_says_that_nothing_was_written(
 
 @pytest.mark.parametrize("name", ["this.txt", "missing/this.toml", "."])
 def test_an_output_that_cannot_be(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="--output"):
+    with pytest.raises(InputError, match="--out"):
         command.calibrate(output=tmp_path / name)
 
 

@@ -222,3 +222,35 @@ def test_bad_figures(spec: str, field: str) -> None:
     with pytest.raises(InputError) as error:
         chip_named(spec)
     assert error.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ("peak=9,bw=4.8TB/s,mem=141GB", "chip peak: expected a number with its unit, such as peak=989TFLOP/s, got '9'"),
+        ("peak=1P,bw=4.8,mem=141GB", "chip bw: expected a number with its unit, such as bw=3.35TB/s, got '4.8'"),
+        ("peak=1P,bw=4.8T,mem=141", "chip mem: expected a number with its unit, such as mem=80GB, got '141'"),
+        ("like=l4,fp8=300", "chip fp8: expected a number with its unit, such as fp8=989TFLOP/s, got '300'"),
+        ("like=l4,link=32", "chip link: expected a number with its unit, such as link=3.35TB/s, got '32'"),
+    ],
+)  # fmt: skip
+def test_bare_figures_are_refused(spec: str, wanted: str) -> None:
+    with pytest.raises(InputError) as error:
+        chip_named(spec)
+    assert str(error.value) == wanted
+
+
+def test_units_of_which_people_use_but_one_may_be_left_out() -> None:
+    chip = chip_named("like=l4,tdp=70,price=0.5")
+    assert chip.tdp == 70
+    assert chip.price is not None
+    assert chip.price.usd_per_hour == 0.5
+
+
+@pytest.mark.parametrize(
+    ("chip", "gib"),
+    [("t4", 15), ("a10", 22.49), ("a10g", 22.49), ("l4", 22.49), ("a40", 44.99), ("l40", 44.99), ("l40s", 44.99)],
+)
+def test_memory_under_ecc_is_what_is_left(chip: str, gib: float) -> None:
+    """GDDR6 keeps its check bits in its own memory: of 16 / 24 / 48 GiB 15 / 22.5 / 45 are left."""
+    assert chip_named(chip).capacity / 2**30 == pytest.approx(gib, abs=0.02)

@@ -81,7 +81,7 @@ def test_a_list_of_engines_names_the_default() -> None:
 
 
 # -- said by every command -----------------------------------------------------------------------------------------
-SERVED = ["--input", "64", "--output", "8"]
+SERVED = ["--input", "64", "--output-tokens", "8"]
 COMMANDS = {
     "analyze": [], "generate": SERVED, "fit": [], "serve": [*SERVED, "--concurrency", "2"],
 }  # fmt: skip

@@ -246,7 +246,7 @@ def test_catalog_config_wants_the_id() -> None:
     ["", " ", "a/b/c", "a b", "a..b", "a--b", "org/", "-a", "a.", "a/b.git", "org/na\nme", "café", "x" * 97, "\0"],
 )
 def test_invalid_names(name: str, offline: None) -> None:
-    assert refused(name, "model: expected a file, a folder", "Hub id").field == "model"
+    assert refused(name, "model: expected a config.json or its folder", "Hub id").field == "model"
 
 
 def test_invalid_name_suggests(offline: None) -> None:

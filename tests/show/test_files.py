@@ -46,7 +46,7 @@ def test_a_file_is_new_or_may_be_overwritten(tmp_path: Path) -> None:
     check_file(there, force=True)
     check_new(lost, force=False)
     assert refused(lambda: check_file(there, False)) == ("output", "a new file, or --force to overwrite it")
-    assert refused(lambda: check_file(tmp_path, True, "--output")) == ("--output", "a file, not a folder")
+    assert refused(lambda: check_file(tmp_path, True, "--out")) == ("--out", "a file, not a folder")
     assert refused(lambda: check_file(lost, True)) == ("output", "a file in a folder that is there and can be written")
     assert refused(lambda: check_ending(there, (".md", ".csv"))) == ("output", "a file that ends in .md, .csv")
 
@@ -59,8 +59,8 @@ def test_a_file_that_breaks_off_leaves_what_was_there(tmp_path: Path) -> None:
         beside.write_text("half")
         raise OSError(28, "No space left on device")
 
-    said = ("--output", "a file that can be written (No space left on device)")
-    assert refused(lambda: whole_file(path, breaks, "--output")) == said
+    said = ("--out", "a file that can be written (No space left on device)")
+    assert refused(lambda: whole_file(path, breaks, "--out")) == said
     assert path.read_text() == "mine"
     assert [p.name for p in tmp_path.iterdir()] == ["there.txt"]
 
@@ -78,7 +78,7 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        main(["analyze", "openai-community/gpt2", "--decode", "9", "--output", str(pipe), "--md", "--force"])
+        main(["analyze", "openai-community/gpt2", "--context", "9", "--out", str(pipe), "--md", "--force"])
         assert os.read(reader, 2**16).startswith(b"openai-community/gpt2")
     finally:
         os.close(reader)

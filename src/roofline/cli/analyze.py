@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -16,8 +15,8 @@ from roofline.cli.common import (
     Formats,
     Headers,
     LawName,
-    LayoutText,
     ModelArgument,
+    OutFile,
     Revision,
     StepOptions,
     Switch,
@@ -30,6 +29,8 @@ from roofline.cli.common import (
     warn_below,
     warn_beyond,
 )
+from roofline.cli.defaults import is_default
+from roofline.cli.layout_options import LayoutOptions
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def analyze(
     *,
     step: StepOptions = StepOptions(),  # noqa: B008
     on: Annotated[str | None, Parameter(help=f"Also how long it takes, on {FIGURES[:-1]}, or a cluster.")] = None,
-    layout: LayoutText = None,
+    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     engine: EngineName = None,
     law: LawName = "calibrated",
     counting: CountingName = "standard",
@@ -58,14 +59,14 @@ def analyze(
     json: Form = False,
     csv: Form = False,
     md: Form = False,
-    output: Path | None = None,
+    out: OutFile = None,
     force: Switch = False,
 ) -> None:
     """Op by op: FLOPs, bytes and arithmetic intensity of a step; on a chip its time and what limits it.
 
     Without a step: a prefill and a decode of 1024 tokens. Exits with 1 where it does not fit on the chip.
 
-    Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm --decode 4096 --batch 32`
+    Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm --context 4096 --batch 32`
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def analyze(
         One row for each op, plain numbers.
     md:
         Markdown.
-    output:
+    out:
         Write to this file instead of stdout: JSON, CSV, Parquet or Markdown by its ending.
     force:
         Overwrite the file.
@@ -87,36 +88,36 @@ def analyze(
     from roofline.show import analysis as views
 
     for option, value in (("--law", None if law == "calibrated" else law), ("--engine", engine)):
-        if on is None and value is not None:
+        if on is None and value is not None and not is_default(option.removeprefix("--")):
             raise InputError(option, value, "--on CHIP beside it: without a chip there are no times")
-    form = form_of(output, {"json": json, "csv": csv, "md": md})
+    form = form_of(out, {"json": json, "csv": csv, "md": md})
     built = _traced(model, revision) if traced else load(model, revision=revision, headers=headers)
     options = {"counting": counting, "traffic": traffic, "precision": precision}
     asked = step.steps(built.context)
     if on is None:
-        steps = _counted(built, asked, layout, options)
+        steps = _counted(built, asked, spread.text(), options)
     else:
-        steps = _timed(built, asked, {**options, "on": on, "law": law, "layout": layout, "engine": engine})
+        steps = _timed(built, asked, {**options, "on": on, "law": law, "layout": spread.text(), "engine": engine})
     result = views.Steps(built, steps)
     if form == "json":
         from roofline.show.tables import json_text
 
-        deliver(json_text(result.to_dict()) + "\n", output, force)
+        deliver(json_text(result.to_dict()) + "\n", out, force)
     elif form in ("csv", "parquet"):
         from roofline.show.tables import csv_text, parquet
 
         header, rows = _rows(steps)
-        if form == "parquet" and output is not None:
-            keep(parquet(header, rows), output, force)
+        if form == "parquet" and out is not None:
+            keep(parquet(header, rows), out, force)
         else:
-            deliver(csv_text(header, rows), output, force)
+            deliver(csv_text(header, rows), out, force)
     else:
         head, tables = _page(result, precision)
         if form == "md":
             from roofline.show.tables import markdown
 
             parts = [*head, *(text for table, note in tables for text in (markdown(table), note) if text)]
-            deliver("\n\n".join(parts) + "\n", output, force)
+            deliver("\n\n".join(parts) + "\n", out, force)
         else:
             from roofline.show.tables import print_line, print_tables, print_text
 

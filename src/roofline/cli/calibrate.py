@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from roofline.cli.common import Switch, Whole, deliver, say
+from roofline.cli.common import OutFile, Switch, Whole, deliver, say
 from roofline.model.checks import count
 
 
@@ -20,7 +19,7 @@ def calibrate(
     threads: Whole = None,
     cpu_clock: Switch = False,
     json: Switch = False,
-    output: Path | None = None,
+    out: OutFile = None,
     force: Switch = False,
 ) -> None:
     """Measures this machine and writes the chip file that `--on FILE` takes.
@@ -28,7 +27,7 @@ def calibrate(
     Products, copies, attention, experts and elementwise work, each by itself as eager PyTorch runs it (NumPy where
     there is no PyTorch: products and copies alone). Takes a minute and a half; an idle machine measures best.
 
-    Example: `roofline calibrate --quick --output laptop.toml`
+    Example: `roofline calibrate --quick --out laptop.toml`
 
     Then `roofline analyze MODEL --on laptop.toml` and the other commands take it.
 
@@ -46,7 +45,7 @@ def calibrate(
         One thread, timed by its CPU clock: for a machine that other work keeps busy.
     json:
         Print the documented JSON schema.
-    output:
+    out:
         Write the chip file here.
     force:
         Overwrite the file.
@@ -56,9 +55,9 @@ def calibrate(
     from roofline.show import calibrate as views
     from roofline.show.files import check_ending, check_file
 
-    if output is not None:
-        check_ending(output, (".toml",), "--output")
-        check_file(output, force, "--output")
+    if out is not None:
+        check_ending(out, (".toml",), "--out")
+        check_file(out, force, "--out")
     least = None if threads is None else count("--threads", threads, 1)
     calibration = run(device=device, dtypes=dtype, quick=quick, cpu_clock=cpu_clock, threads=least, progress=_progress)
     if json:
@@ -71,11 +70,11 @@ def calibrate(
         print_table(views.machine_table(calibration))
         print_line("")
         print_table(views.fit_table(calibration))
-    if output is None:
-        print("nothing written: --output FILE keeps the chip file", file=sys.stderr)
+    if out is None:
+        print("nothing written: --out FILE keeps the chip file", file=sys.stderr)
         return
-    deliver(chip_toml(calibration), output, force)
-    say(f"wrote {output}; use it with --on {output}")
+    deliver(chip_toml(calibration), out, force)
+    say(f"wrote {out}; use it with --on {out}")
 
 
 def _progress(done: int, total: int, what: str) -> None:

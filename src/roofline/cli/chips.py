@@ -7,12 +7,17 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from roofline.cli.common import FIGURES, Form, Switch
+from roofline.model.errors import InputError
 
 
 def chips(
     name: Annotated[str | None, Parameter(help=f"One to show: {FIGURES}")] = None,
     /,
     *,
+    vendor: str | None = None,
+    kind: str | None = None,
+    memory: str | None = None,
+    find: str | None = None,
     clusters: Switch = False,
     json: Form = False,
     md: Form = False,
@@ -23,6 +28,14 @@ def chips(
 
     Parameters
     ----------
+    vendor:
+        Only chips of a vendor: `nvidia`, `amd`, `intel`, `google`, `apple`, …
+    kind:
+        Only those of a kind: `gpu`, `tpu`, `cpu`, …
+    memory:
+        Only those with so much memory: `80GB-`, `24GB-48GB`, or `80GB` for what is within a tenth of it.
+    find:
+        Only those with this text in their name, generation, memory, aliases or note.
     clusters:
         The clusters that come along instead, level by level.
     json:
@@ -31,14 +44,17 @@ def chips(
         Markdown.
     """
     from roofline.machine.chip import chip_named
-    from roofline.machine.chip import chips as catalog
+    from roofline.machine.choice import chosen_chips
     from roofline.show import chips as views
     from roofline.show.tables import markdown, print_json, print_line, print_table
 
+    for option, value in {"--vendor": vendor, "--kind": kind, "--memory": memory, "--find": find}.items():
+        if value is not None and (name is not None or clusters):
+            raise InputError(option, value, "no chip and no --clusters beside it: it is of the catalog of chips")
     if clusters:
         _clusters(name, json, md)
         return
-    shown = dict(catalog()) if name is None else {name: chip_named(name)}
+    shown = chosen_chips(vendor, kind, memory, find) if name is None else {name: chip_named(name)}
     if json:
         print_json(views.Chips(tuple(views.ChipFacts(c) for c in shown.values())).to_dict())
         return

@@ -40,6 +40,7 @@ TrafficName = Annotated[
 ModelArgument = Annotated[
     str, Parameter(help="A Hub id (`meta-llama/Llama-3.1-8B`), a catalog name, a config.json or its folder.")
 ]
+COUNT_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20}
 MOST_QUERIES = 4096
 """Queries of a step that are listed one by one."""
 LONGEST_WARNING = 400
@@ -51,16 +52,21 @@ DEFAULT_TOKENS = 1024
 def _whole(type_: Any, tokens: Sequence[Token]) -> Any:
     """The whole numbers of an option, with k for 1,000 and Ki for 1,024; anything else is an error, not rounded."""
     del type_
-    numbers = []
-    for token in tokens:
-        number = re.fullmatch(r"([+-]?[0-9]+(?:_[0-9]+)*)(k|Ki|M|Mi)?", token.value)
-        if not number or len(token.value) > 100:
-            raise InputError(token.keyword or "value", token.value, "a whole number")
-        numbers.append(int(number[1]) * _THOUSANDS[number[2] or ""])
-    return numbers
+    return [whole_named(token.keyword or "value", token.value) for token in tokens]
 
 
-_THOUSANDS = {"": 1, "k": 10**3, "Ki": 2**10, "M": 10**6, "Mi": 2**20}
+def whole_named(field: str, text: str) -> int:
+    """A whole number as a person writes it: `10000`, `10_000`, `10k`, `1.5M`, `4Ki`.
+
+    Raises InputError for anything else.
+    """
+    match = re.fullmatch(r"([+-]?[0-9]{1,99}(?:_[0-9]{1,99})*)(?:(?:\.([0-9]{1,9}))?(k|M|G|Ki|Mi))?", text)
+    if match and len(text) <= 100:
+        places = match[2] or ""
+        number, rest = divmod(int(match[1] + places) * COUNT_PREFIXES[match[3] or ""], int(10 ** len(places)))
+        if not rest:
+            return number
+    raise InputError(field, text, "a whole number, such as 4096, 4k or 4Ki")
 
 
 def _one(type_: Any, tokens: Sequence[Token]) -> Any:
@@ -115,6 +121,7 @@ LayoutText = Annotated[
         "all of it."
     ),
 ]
+OutFile = Annotated[Path | None, Parameter(name=("--out", "-o"))]
 Revision = Annotated[str | None, Parameter(help="A branch, tag or commit on the Hub.")]
 Headers = Annotated[
     bool,
@@ -132,10 +139,10 @@ Headers = Annotated[
 class StepOptions:
     """Which step. Without any of these: a prefill and a decode of 1024 tokens, batch 1."""
 
-    prefill: Whole = None
-    "Prompt length: a prefill of that many new tokens for each sequence."
-    decode: Whole = None
-    "Context length: one new token for each sequence after that many cached ones."
+    input: Whole = None
+    "Prompt tokens: a prefill of that many new tokens for each sequence."
+    context: Whole = None
+    "Tokens cached: a decode step of one new token for each sequence after that many."
     batch: Whole = None
     "Sequences of all replicas together (1), or a multiple of the length of --cached and --new, which then repeat."
     cached: Wholes = None
@@ -149,8 +156,8 @@ class StepOptions:
 
         batch = 1 if self.batch is None else count("--batch", self.batch, 1)
         if self.cached is not None or self.new is not None:
-            if self.prefill is not None or self.decode is not None:
-                raise InputError("--cached", self.cached, "either --prefill and --decode or --cached and --new")
+            if self.input is not None or self.context is not None:
+                raise InputError("--cached", self.cached, "either --input and --context or --cached and --new")
             for option, values, least in (("--cached", self.cached, 0), ("--new", self.new, 1)):
                 if values is not None:
                     count(option, values, least)
@@ -165,8 +172,8 @@ class StepOptions:
             if self.batch is not None and batch % size:
                 raise InputError("--batch", batch, f"a multiple of the {size} queries listed")
             return [("step", Step(cached=cached, new=new, batch=self.batch))]
-        first = None if self.prefill is None else count("--prefill", self.prefill, 1)
-        then = None if self.decode is None else count("--decode", self.decode)
+        first = None if self.input is None else count("--input", self.input, 1)
+        then = None if self.context is None else count("--context", self.context)
         if first is None and then is None:
             first = then = DEFAULT_TOKENS if longest is None else max(1, min(DEFAULT_TOKENS, longest - 1))
         chosen = [("prefill", prefill(batch, first))] if first is not None else []
@@ -240,9 +247,9 @@ def form_of(output: Path | None, asked: Mapping[str, bool]) -> str:
         return option
     ending = ENDINGS.get(output.suffix.lower())
     if option and output.suffix and ending not in (None, option):
-        raise InputError("--output", str(output), f"an ending that goes with --{option}")
+        raise InputError("--out", str(output), f"an ending that goes with --{option}")
     if not option and ending is None:
-        raise InputError("--output", str(output), f"a file that ends in {', '.join(filter(None, ENDINGS))}")
+        raise InputError("--out", str(output), f"a file that ends in {', '.join(filter(None, ENDINGS))}")
     return option or ending or ""
 
 
@@ -258,5 +265,5 @@ def keep(content: bytes, output: Path, force: bool) -> None:
     """All of it to a file that is not there yet (or may be overwritten). Raises InputError where that cannot be."""
     from roofline.show.files import check_new, whole_file
 
-    check_new(output, force, "--output")
-    whole_file(output, lambda beside: beside.write_bytes(content), "--output", force=force)
+    check_new(output, force, "--out")
+    whole_file(output, lambda beside: beside.write_bytes(content), "--out", force=force)

@@ -12,8 +12,9 @@ Spec = Annotated[
     str,
     Parameter(
         help="`MODEL`, `MODEL@CHIP`, either with `:key=value,…` of on, layout, precision, engine, batch (of all "
-        "replicas), context (of the decode), prompt (of the prefill), train (tokens of a sequence), step "
-        "(`prefill`, `decode` or `training` alone); values with commas in brackets: `:layout=[tp=8,sp],batch=32`."
+        "replicas; 1), context (tokens cached in the decode; 1024), input (prompt tokens of the prefill; 1024), tokens "
+        "(of a training sequence), step (`prefill`, `decode` or `training` alone); values with commas in brackets: "
+        "`:layout=[tp=8,sp],batch=32`."
     ),
 ]
 
@@ -31,7 +32,7 @@ def diff(a: Spec, b: Spec, /, *, engine: EngineName = None, json: Switch = False
         JSON, as docs/json.md has it.
     """
     from roofline.explore.difference import diff as run
-    from roofline.show.difference import causes_text, difference_table, facts_table, misfit_text, phases_engines_text
+    from roofline.show import difference as views
     from roofline.show.tables import print_json, print_line, print_tables
 
     result = run(a, b, engine)
@@ -39,17 +40,18 @@ def diff(a: Spec, b: Spec, /, *, engine: EngineName = None, json: Switch = False
         print_json(result.to_dict())
     else:
         if not result.fits:
-            print_line(f"{misfit_text(result)}\n")
-        engines = phases_engines_text(result)
+            print_line(f"{views.misfit_text(result)}\n")
+        print_line(views.steps_text(result))
+        engines = views.phases_engines_text(result)
         if engines:
             print_line(f"{engines}\n")
-        print_tables((difference_table(result), ""))
+        print_tables((views.difference_table(result), ""))
         print_line("")
         if result.a.model.name != result.b.model.name:
-            print_tables((facts_table(result), ""))
+            print_tables((views.facts_table(result), ""))
             print_line("")
-        print_line(causes_text(result))
+        print_line(views.causes_text(result))
     warn(result.a.model)
     if result.b.model.name != result.a.model.name:
         warn(result.b.model)
-    refuse(result.fits, misfit_text(result) if json else "")
+    refuse(result.fits, views.misfit_text(result) if json else "")

@@ -35,7 +35,7 @@ def explain(
 ) -> None:
     """The formulas of one op's FLOPs and bytes, the numbers put in, and their sources.
 
-    Example: `roofline explain meta-llama/Llama-3.1-8B attention --decode 4096 --batch 32`
+    Example: `roofline explain meta-llama/Llama-3.1-8B attention --context 4096 --batch 32`
 
     Parameters
     ----------

@@ -7,7 +7,6 @@ from roofline.cli.common import (
     EngineName,
     Formats,
     Headers,
-    LayoutText,
     ModelArgument,
     Needed,
     Revision,
@@ -16,6 +15,7 @@ from roofline.cli.common import (
     refuse,
     warn,
 )
+from roofline.cli.layout_options import LayoutOptions
 
 
 def fit(
@@ -23,7 +23,7 @@ def fit(
     /,
     *,
     on: ChipName,
-    layout: LayoutText = None,
+    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     batch: Needed = 1,
     context: Whole = None,
     engine: EngineName = None,
@@ -59,7 +59,14 @@ def fit(
 
     built = load(model, revision=revision, headers=headers)
     result = run(
-        built, on=on, layout=layout, batch=batch, context=context, engine=engine, precision=precision, chunk=chunk
+        built,
+        on=on,
+        layout=spread.text(),
+        batch=batch,
+        context=context,
+        engine=engine,
+        precision=precision,
+        chunk=chunk,
     )
     if json:
         print_json(result.to_dict())

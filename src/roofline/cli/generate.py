@@ -9,7 +9,6 @@ from roofline.cli.common import (
     Formats,
     Headers,
     LawName,
-    LayoutText,
     ModelArgument,
     Needed,
     Revision,
@@ -17,6 +16,7 @@ from roofline.cli.common import (
     refuse,
     warn,
 )
+from roofline.cli.layout_options import LayoutOptions
 from roofline.cli.servers import DraftOptions
 
 
@@ -25,9 +25,9 @@ def generate(
     /,
     *,
     on: ChipName,
-    layout: LayoutText = None,
+    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     input: Needed,
-    output: Needed,
+    output_tokens: Needed,
     batch: Needed = 1,
     engine: EngineName = None,
     precision: Formats = None,
@@ -42,13 +42,13 @@ def generate(
 
     Exits with 1 where it does not fit.
 
-    Example: `roofline generate meta-llama/Llama-3.1-8B --on h100-sxm --batch 16 --input 1024 --output 256`
+    Example: `roofline generate meta-llama/Llama-3.1-8B --on h100-sxm --batch 16 --input 1024 --output-tokens 256`
 
     Parameters
     ----------
     input:
         Prompt tokens of each sequence.
-    output:
+    output_tokens:
         Generated tokens of each sequence.
     batch:
         Sequences that start together, those of all replicas.
@@ -64,8 +64,8 @@ def generate(
 
     built = load(model, revision=revision, headers=headers)
     result = run(
-        built, on=on, layout=layout, batch=batch, input=input, output=output, engine=engine, precision=precision,
-        law=law, speculation=drafts.speculation(), bill=bill.bill(),
+        built, on=on, layout=spread.text(), batch=batch, input=input, output=output_tokens, engine=engine,
+        precision=precision, law=law, speculation=drafts.speculation(), bill=bill.bill(),
     )  # fmt: skip
     if json:
         print_json(result.to_dict())

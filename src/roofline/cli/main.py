@@ -24,19 +24,19 @@ COMMANDS = {
     "analyze": "MODEL [OPTIONS]",
     "explain": "MODEL OP [OPTIONS]",
     "fit": "MODEL --on CHIP [OPTIONS]",
-    "generate": "MODEL --on CHIP --input TOKENS --output TOKENS [OPTIONS]",
+    "generate": "MODEL --on CHIP --input TOKENS --output-tokens TOKENS [OPTIONS]",
     "train": "MODEL --on CLUSTER --batch SEQUENCES --tokens TOKENS [OPTIONS]",
-    "serve": "MODEL --on CHIP --input TOKENS --output TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",
-    "simulate": "MODEL --on CHIP (--input TOKENS --output TOKENS (--rate RATE | --concurrency USERS) | --trace FILE) "
-    "[OPTIONS]",
+    "serve": "MODEL --on CHIP --input TOKENS --output-tokens TOKENS (--concurrency REQUESTS | --rate RATE) [OPTIONS]",
+    "simulate": "MODEL --on CHIP (--input TOKENS --output-tokens TOKENS (--rate RATE | --concurrency USERS) | "
+    "--trace FILE) [OPTIONS]",
     "search": "MODEL --on CHIP ... --input TOKENS --output-tokens TOKENS [--ttft TIME] [--tpot TIME] [OPTIONS]",
     "solve": "MODEL --find NUMBER --where REQUIREMENTS --on CHIP [OPTIONS]",
     "sensitivity": "MODEL --on CHIP [OPTIONS]",
     "sweep": "MODEL... --on CHIP... [OPTIONS]",
-    "report": "MODEL --on CHIP --output FILE [OPTIONS]",
+    "report": "MODEL --on CHIP --out FILE [OPTIONS]",
     "compare": "MODEL --measured FILE --on CHIP [OPTIONS]",
     "diff": "A B [OPTIONS]",
-    "plot": "MODEL [--on CHIP ...] --output FILE [OPTIONS]",
+    "plot": "MODEL [--on CHIP ...] --out FILE [OPTIONS]",
     "models": "[NAME] [OPTIONS]",
     "chips": "[NAME] [OPTIONS]",
     "here": "[OPTIONS]",
@@ -51,6 +51,8 @@ def app() -> App:
     """The commands and the options they share."""
     from cyclopts import App
 
+    from roofline.cli.defaults import apply_defaults
+
     commands = App(
         name="roofline",
         help="""How much work a transformer is, from its config.json, how long it takes on a chip and what limits it.
@@ -58,11 +60,13 @@ def app() -> App:
         Example: `roofline analyze meta-llama/Llama-3.1-8B --on h100-sxm`
         """,
         version=__version__,
+        config=apply_defaults,
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )
     for place, (name, usage) in enumerate(COMMANDS.items()):
         commands.command(f"roofline.cli.{name}:{name}", usage=f"Usage: roofline {name} {usage}", sort_key=place)
+    commands.register_install_completion_command()
     return commands
 
 
@@ -82,6 +86,11 @@ def _run(words: Sequence[str]) -> None:
     """The command of that line; what Cyclopts does not understand becomes an exit in one line."""
     from cyclopts import CycloptsError, UnusedCliTokensError
 
+    from roofline.cli.old_names import renamed
+
+    words, told = renamed(words)
+    for line in told:
+        print(line, file=sys.stderr)
     commands = app()
     if not words or words[0] in commands.help_flags:
         for name in COMMANDS:
@@ -93,7 +102,18 @@ def _run(words: Sequence[str]) -> None:
     except CycloptsError as error:
         if isinstance(error.__cause__, InputError):
             _refuse(error.__cause__)
-        _fail(str(error))
+        _fail(_without_choices(str(error)))
+    except InputError as error:
+        if error.field == "output" and words[0] in ("plot", "report"):
+            raise InputError("--out", error.value, error.expected, error.nearest) from error
+        raise
+
+
+def _without_choices(message: str) -> str:
+    """A message of Cyclopts; where it is too long and names the nearest choice, without the other ones."""
+    choices, hint = message.find("Choose from: "), message.find("Did you mean ")
+    long = len(PROGRAM) + len(message) > WIDEST_LINE
+    return f"{message[:choices]}{message[hint:]}" if long and 0 <= choices < hint else message
 
 
 def _refuse(error: InputError) -> NoReturn:

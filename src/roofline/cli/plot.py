@@ -17,8 +17,8 @@ from roofline.cli.common import (
     Formats,
     Headers,
     LawName,
-    LayoutText,
     ModelArgument,
+    OutFile,
     Revision,
     StepOptions,
     Switch,
@@ -29,6 +29,8 @@ from roofline.cli.common import (
     warn,
     warn_beyond,
 )
+from roofline.cli.defaults import is_default
+from roofline.cli.layout_options import LayoutOptions
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,11 +41,11 @@ def plot(
     model: ModelArgument,
     /,
     *,
-    output: Path | None = None,
+    out: OutFile = None,
     on: Annotated[
         list[str] | None, Parameter(help=f"{CLUSTER} One or several.", consume_multiple=True, negative="")
     ] = None,
-    layout: LayoutText = None,
+    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     kind: Literal["roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram"] = "roofline",
     step: StepOptions = StepOptions(),  # noqa: B008
     train: Whole = None,
@@ -69,19 +71,18 @@ def plot(
 ) -> None:
     """A picture: roofline, shares, sweeps, memory, parameters, decode map, tornado or diagram; PNG, SVG, PDF or HTML.
 
-    Without a step: a prefill and a decode of 1024 tokens. --decode (of a prefill sweep --prefill) and --batch are also
-    the context and the batch at which sweeps, memory and tornado are drawn. Instead of a model, a table (`.csv`) as
-    `analyze --csv` or LLM-para write it: its roofline at the chips' speed of light, the peak that of --precision; of a
-    step, a layout or a law it takes no option. Exits with 1 where what is timed does not fit.
+    Without a step: a prefill and a decode of 1024 tokens. --context (of a prefill sweep --input) and --batch are also
+    the length and the batch at which sweeps, memory and tornado are drawn. With --layout work and bytes are those of
+    one rank. Instead of a model, a table (`.csv`) as `analyze --csv` or LLM-para write it: its roofline at the chips'
+    speed of light, the peak that of --precision; of a step, a layout or a law it takes no option. Exits with 1 where
+    what is timed does not fit.
 
-    Example: `roofline plot meta-llama/Llama-3.1-8B --on h100-sxm a100-sxm-80gb --output roofline.png --force`
+    Example: `roofline plot meta-llama/Llama-3.1-8B --on h100-sxm a100-sxm-80gb --out roofline.png --force`
 
     Parameters
     ----------
-    output:
+    out:
         The file: `.png`, `.svg`, `.pdf`, or `.html` to zoom and point at (Plotly, `pip install 'roofline[web]'`).
-    layout:
-        Work and bytes are then those of one rank; the batch is that of all replicas.
     kind:
         `roofline`: performance over intensity; `shares`: of FLOPs, bytes and time; `sweep`: a phase over batch or
         context; `memory`: over context; `parameters`: by part; `map`: decode over batch × context; `tornado`: what
@@ -109,7 +110,7 @@ def plot(
     dpi:
         Pixels per inch of a PNG (150).
     json:
-        What is drawn as JSON to stdout, as docs/json.md has it; --output is then not needed.
+        What is drawn as JSON to stdout, as docs/json.md has it; --out is then not needed.
     force:
         Overwrite the file.
     """
@@ -118,19 +119,19 @@ def plot(
     from roofline.show.plots.style import Style
     from roofline.work.training import training
 
-    if output is None and not json:
-        raise InputError("--output", "nothing", "a file that ends in .png, .svg, .pdf or .html, or --json")
+    if out is None and not json:
+        raise InputError("--out", "nothing", "a file that ends in .png, .svg, .pdf or .html, or --json")
     table = model.lower().endswith(".csv")
     given = {
-        "kind": kind, "layout": layout, "train": train, "points": points, "links": links, "over": over, "phase": phase,
-        "most_batch": most_batch, "most_context": most_context, "counting": counting, "traffic": traffic,
-        "precision": precision, "law": law, "engine": engine, "revision": revision, "headers": headers,
-        "broken": broken, **vars(step),
+        "kind": kind, "layout": spread.text(), "train": train, "points": points, "links": links, "over": over,
+        "phase": phase, "most_batch": most_batch, "most_context": most_context, "counting": counting,
+        "traffic": traffic, "precision": precision, "law": law, "engine": engine, "revision": revision,
+        "headers": headers, "broken": broken, **vars(step),
     }  # fmt: skip
     _refuse_the_rest("a table" if table else f"a {kind}", TABLE if table else TAKES[kind], given)
     if table:
         style = Style(theme, legend, broken, 150 if dpi is None else dpi)
-        _table(Path(model), on or (), precision, output, style, force, json)
+        _table(Path(model), on or (), precision, out, style, force, json)
         return
     if kind in ("roofline", "sweep", "map", "tornado") and not on:
         raise InputError("--on", "nothing", f"a chip, for a {kind}")
@@ -140,11 +141,11 @@ def plot(
     steps = dict(() if alone else step.steps(built.context))
     if train is not None:
         steps["training"] = training(size, train)
-    if sys.stderr.isatty() and output is not None:
-        say(f"drawing {output} …")
+    if sys.stderr.isatty() and out is not None:
+        say(f"drawing {out} …")
     picture = run(
-        built, steps, on=on or (), layout=layout, kind=kind, output=output, force=force, points=points, links=links,
-        over=over, phase=phase, batch=size, context=step.prefill if phase == "prefill" else step.decode,
+        built, steps, on=on or (), layout=spread.text(), kind=kind, output=out, force=force, points=points, links=links,
+        over=over, phase=phase, batch=size, context=step.input if phase == "prefill" else step.context,
         most_batch=most_batch, most_context=most_context, theme=theme, legend=legend, broken=broken,
         dpi=150 if dpi is None else dpi, counting=counting, traffic=traffic, precision=precision, law=law,
         engine=engine,
@@ -154,7 +155,7 @@ def plot(
 
         print_json(picture.to_dict())
     else:
-        sys.stdout.write(f"{output}\n")
+        sys.stdout.write(f"{out}\n")
     warn(built)
     if kind in ("roofline", "shares"):
         warn_beyond(built, list(steps.items()))
@@ -170,11 +171,11 @@ TABLE = frozenset({"precision", "broken"})
 TAKES: Mapping[str, frozenset[str]] = {
     "roofline": ALWAYS | STEPS | TIMES | WORK | {"train", "points", "links", "broken"},
     "shares": ALWAYS | STEPS | TIMES | WORK | {"train"},
-    "sweep": ALWAYS | {"prefill", "decode", "batch"} | TIMES | WORK | LIMITS | {"over", "phase"},
+    "sweep": ALWAYS | {"input", "context", "batch"} | TIMES | WORK | LIMITS | {"over", "phase"},
     "memory": ALWAYS | {"batch", "most_context"} | (TIMES - {"law"}),
     "parameters": ALWAYS,
     "map": ALWAYS | TIMES | WORK | LIMITS,
-    "tornado": ALWAYS | {"prefill", "decode", "batch"} | TIMES,
+    "tornado": ALWAYS | {"input", "context", "batch"} | TIMES,
     "diagram": ALWAYS,
 }
 """Kind of picture → the options it answers to."""
@@ -186,12 +187,12 @@ def _refuse_the_rest(what: str, taken: frozenset[str], given: Mapping[str, objec
 
     defaults = {name: parameter.default for name, parameter in signature(plot).parameters.items()}
     for name, value in given.items():
-        if name not in taken and value != defaults.get(name):
+        if name not in taken and value != defaults.get(name) and not is_default(name.replace("_", "-")):
             raise InputError(f"--{name.replace('_', '-')}", value, f"no such option with {what}")
 
 
 def _table(
-    table: Path, on: Sequence[str], fmt: str | None, output: Path | None, style: Style, force: bool, json: bool
+    table: Path, on: Sequence[str], fmt: str | None, out: Path | None, style: Style, force: bool, json: bool
 ) -> None:
     """The roofline of a table on chips."""
     from roofline.compat.llm_para import table_roofline
@@ -201,12 +202,12 @@ def _table(
 
     if not on:
         raise InputError("--on", "nothing", "a chip, for a table")
-    if output is not None:
-        check_output(output, style, True, force)
+    if out is not None:
+        check_output(out, style, True, force)
     picture = table_roofline(table, [chip_named(c) for c in on], fmt)
-    if output is not None:
-        write(picture, output, style, force)
+    if out is not None:
+        write(picture, out, style, force)
     if json:
         print_json(picture.to_dict())
     else:
-        sys.stdout.write(f"{output}\n")
+        sys.stdout.write(f"{out}\n")

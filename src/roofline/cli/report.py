@@ -14,9 +14,9 @@ from roofline.cli.common import (
     EngineName,
     Formats,
     Headers,
-    LayoutText,
     ModelArgument,
     Needed,
+    OutFile,
     Revision,
     Switch,
     Whole,
@@ -24,6 +24,7 @@ from roofline.cli.common import (
     refuse,
     warn,
 )
+from roofline.cli.layout_options import LayoutOptions
 from roofline.model.errors import InputError
 
 
@@ -37,10 +38,10 @@ def report(
             help=f"{CLUSTER} The report is of the first; more are compared with it.", consume_multiple=True, negative=""
         ),
     ],
-    output: Path | None = None,
+    out: OutFile = None,
     tables: Path | None = None,
     tables_form: Literal["csv", "parquet"] = "csv",
-    layout: LayoutText = None,
+    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     batch: Needed = 16,
     input: Whole = None,
     output_tokens: Whole = None,
@@ -55,11 +56,11 @@ def report(
 
     Exits with 1 where it does not fit.
 
-    Example: `roofline report meta-llama/Llama-3.1-8B --on h100-sxm --output report.html`
+    Example: `roofline report meta-llama/Llama-3.1-8B --on h100-sxm --out report.html`
 
     Parameters
     ----------
-    output:
+    out:
         The file: `.html` is one page that asks nothing of any other, `.md` has a folder `…_files` of pictures and
         tables beside it, `.json` is what `--json` prints.
     tables:
@@ -81,13 +82,13 @@ def report(
     from roofline.show.estimate import misfit
     from roofline.show.report.make import report as run
 
-    if output is None and tables is None and not json:
-        raise InputError("--output", "nothing", "a file that ends in .html, .md or .json, or --tables, or --json")
+    if out is None and tables is None and not json:
+        raise InputError("--out", "nothing", "a file that ends in .html, .md or .json, or --tables, or --json")
     built = load(model, revision=revision, headers=headers)
     with progress_bar("report") if sys.stderr.isatty() else nullcontext() as progress:
         result = run(
-            built, on=on, output=output, tables=tables, tables_form=tables_form, force=force, progress=progress,
-            layout=layout, batch=batch, input=input, output_tokens=output_tokens, precision=precision,
+            built, on=on, output=out, tables=tables, tables_form=tables_form, force=force, progress=progress,
+            layout=spread.text(), batch=batch, input=input, output_tokens=output_tokens, precision=precision,
             engine=engine,
         )  # fmt: skip
     if json:
@@ -95,6 +96,6 @@ def report(
 
         print_json(result.to_dict())
     else:
-        sys.stdout.writelines(f"{path}\n" for path in (output, tables) if path is not None)
+        sys.stdout.writelines(f"{path}\n" for path in (out, tables) if path is not None)
     warn(built)
     refuse(result.fits, misfit(result.of.fit.memory))

@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from roofline.cli.billing import BillOptions
-from roofline.cli.common import Headers, ModelArgument, Revision, Several, Switch, Whole, deliver, refuse, say, warn
+from roofline.cli.common import (
+    Headers,
+    ModelArgument,
+    OutFile,
+    Revision,
+    Several,
+    Switch,
+    Whole,
+    deliver,
+    refuse,
+    say,
+    warn,
+)
+from roofline.cli.defaults import is_default
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +37,7 @@ def search(
     on: Annotated[list[str], Parameter(consume_multiple=True, negative="")],
     chips: Whole = None,
     input: Whole = None,
-    output_tokens: Annotated[int | None, Parameter(name=("--output-tokens", "--output"))] = None,
+    output_tokens: Whole = None,
     ttft: str | None = None,
     tpot: str | None = None,
     latency: str | None = None,
@@ -50,7 +63,7 @@ def search(
     tokens: Whole = None,
     recipe: Several = None,
     emit: Literal["vllm", "sglang", "trtllm", "dynamo", "k8s"] | None = None,
-    out: Annotated[Path | None, Parameter(name=("-o", "--out"))] = None,
+    out: OutFile = None,
     force: Switch = False,
     revision: Revision = None,
     headers: Headers = False,
@@ -243,7 +256,7 @@ def _refuse_the_rest(train: bool, given: Mapping[str, Any]) -> None:
 
     for name, parameter in signature(search).parameters.items():
         wrong = name not in OF_TRAINING | OF_BOTH if train else name in OF_TRAINING
-        if wrong and given[name] != parameter.default:
+        if wrong and given[name] != parameter.default and not is_default(name.replace("_", "-")):
             expected = "no such option with --train" if train else "--train beside it"
             raise InputError(f"--{name.replace('_', '-')}", given[name], expected)
 

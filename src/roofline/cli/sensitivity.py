@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from roofline.cli.common import (
     ChipName,
     EngineName,
     Formats,
     Headers,
     LawName,
-    LayoutText,
     ModelArgument,
     Revision,
     Switch,
     Whole,
     warn,
 )
+from roofline.cli.layout_options import LayoutOptions
 
 
 def sensitivity(
@@ -27,11 +23,11 @@ def sensitivity(
     *,
     on: ChipName,
     of: str | None = None,
-    layout: LayoutText = None,
+    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     batch: Whole = None,
     context: Whole = None,
     input: Whole = None,
-    output_tokens: Annotated[int | None, Parameter(name=("--output-tokens", "--output"))] = None,
+    output_tokens: Whole = None,
     concurrency: Whole = None,
     rate: float | None = None,
     tokens: Whole = None,
@@ -79,7 +75,7 @@ def sensitivity(
 
     built = load(model, revision=revision, headers=headers)
     known = {
-        "layout": layout, "batch": batch, "context": context, "input": input, "output": output_tokens,
+        "layout": spread.text(), "batch": batch, "context": context, "input": input, "output": output_tokens,
         "concurrency": concurrency, "rate": rate, "tokens": tokens, "engine": engine, "precision": precision,
     }  # fmt: skip
     given = {name: value for name, value in known.items() if value is not None}

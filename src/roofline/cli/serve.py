@@ -13,7 +13,6 @@ from roofline.cli.common import (
     Formats,
     Headers,
     LawName,
-    LayoutText,
     ModelArgument,
     Needed,
     Revision,
@@ -22,6 +21,7 @@ from roofline.cli.common import (
     refuse,
     warn,
 )
+from roofline.cli.layout_options import LayoutOptions
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def serve(
     /,
     *,
     on: ChipName,
-    layout: LayoutText = None,
+    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     input: Needed,
-    output: Needed,
+    output_tokens: Needed,
     concurrency: Whole = None,
     rate: float | None = None,
     prefix: float = 0.0,
@@ -46,7 +46,7 @@ def serve(
     engine: EngineName = None,
     precision: Formats = None,
     law: LawName = "calibrated",
-    prefill_layout: LayoutText = None,
+    prefill_layout: str | None = None,
     prefill_on: ChipName | None = None,
     prefill_engine: EngineName = None,
     chips: Whole = None,
@@ -61,13 +61,13 @@ def serve(
 
     Exits with 1 where it does not fit.
 
-    Example: `roofline serve meta-llama/Llama-3.1-8B --on h100-sxm --input 1024 --output 256 --concurrency 32`
+    Example: `roofline serve meta-llama/Llama-3.1-8B --on h100-sxm --input 1024 --output-tokens 256 --concurrency 32`
 
     Parameters
     ----------
     input:
         Prompt tokens of a request.
-    output:
+    output_tokens:
         Generated tokens of a request.
     concurrency:
         Requests always in flight, those of all replicas.
@@ -114,15 +114,16 @@ def serve(
         from roofline.estimates.pools import pools
 
         both = pools(
-            built, on=on, chips=chips, prefill_layout=prefill_layout, decode_layout=layout, input=input, output=output,
-            concurrency=concurrency, rate=rate, prefix=prefix, engine=engine, precision=precision, law=law,
-            prefill_on=prefill_on, prefill_engine=prefill_engine, prefills=prefills, decodes=decodes, bill=bill.bill(),
+            built, on=on, chips=chips, prefill_layout=prefill_layout, decode_layout=spread.text(), input=input,
+            output=output_tokens, concurrency=concurrency, rate=rate, prefix=prefix, engine=engine,
+            precision=precision, law=law, prefill_on=prefill_on,
+            prefill_engine=prefill_engine, prefills=prefills, decodes=decodes, bill=bill.bill(),
         )  # fmt: skip
         _print(both, both.limiting, pools_text(both), json)
         return
     result = run(
-        built, on=on, layout=layout, input=input, output=output, concurrency=concurrency, rate=rate, prefix=prefix,
-        formula=formula, engine=engine, precision=precision, law=law, bill=bill.bill(),
+        built, on=on, layout=spread.text(), input=input, output=output_tokens, concurrency=concurrency,
+        rate=rate, prefix=prefix, formula=formula, engine=engine, precision=precision, law=law, bill=bill.bill(),
     )  # fmt: skip
     _print(result, (result.asked, result.memory), serving_text(result), json)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -20,8 +19,8 @@ from roofline.cli.common import (
     Formats,
     Headers,
     LawName,
-    LayoutText,
     ModelArgument,
+    OutFile,
     Revision,
     Switch,
     Whole,
@@ -29,7 +28,9 @@ from roofline.cli.common import (
     refuse,
     say,
     warn,
+    whole_named,
 )
+from roofline.cli.layout_options import LayoutOptions
 from roofline.cli.servers import DraftOptions, PrefillOptions
 from roofline.model.errors import InputError, not_one_of
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from roofline.simulation.simulation import Simulation
     from roofline.simulation.workload import Prefixes
 
-PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20}
 PATIENCE = 1.0
 """Seconds before a bar is shown."""
 
@@ -49,17 +49,6 @@ def _counts(type_: Any, tokens: Sequence[Token]) -> int:
     """A count, with k, M or Ki behind it."""
     del type_
     return whole_named(tokens[0].keyword or "value", tokens[0].value)
-
-
-def whole_named(field: str, text: str) -> int:
-    """A whole number as a person writes it: `10000`, `10k`, `1.5M`, `4Ki`. Raises InputError for anything else."""
-    match = re.fullmatch(r"([0-9]{1,15}(?:_[0-9]{1,15})*)(?:\.([0-9]{1,9}))?(k|M|G|Ki|Mi)?", text)
-    if match:
-        places = match[2] or ""
-        number, rest = divmod(int(match[1] + places) * PREFIXES[match[3] or ""], int(10 ** len(places)))
-        if not rest:
-            return number
-    raise InputError(field, text, "a whole number, such as 10000, 10k or 1M")
 
 
 CountText = Annotated[int | None, Parameter(converter=_counts)]
@@ -72,7 +61,7 @@ class TrafficOptions:
 
     input: str | None = None
     "Prompt tokens: a number, `uniform(100,2000)`, `lognormal(1024,0.8)` (mean, cv), `file(lengths.csv,column)`."
-    output: str | None = None
+    output_tokens: str | None = None
     "Generated tokens, likewise."
     rate: float | None = None
     "Requests a second."
@@ -94,6 +83,8 @@ class TrafficOptions:
     def given(self) -> dict[str, Any]:
         """What was given, as the library takes it."""
         options = {name: value for name, value in vars(self).items() if value is not None}
+        if self.output_tokens is not None:
+            options["output"] = options.pop("output_tokens")
         if self.prefixes is not None:
             options["prefixes"] = prefixes_named(self.prefixes)
         return options
@@ -119,7 +110,7 @@ def simulate(
     /,
     *,
     on: ChipName,
-    layout: LayoutText = None,
+    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     traffic: TrafficOptions = TrafficOptions(),
     extent: ExtentOptions = ExtentOptions(),
     router: Literal["round-robin", "least-loaded", "prefix-aware"] = "round-robin",
@@ -133,7 +124,7 @@ def simulate(
     bill: BillOptions = BillOptions(),  # noqa: B008
     revision: Revision = None,
     headers: Headers = False,
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    out: OutFile = None,
     plot: Path | None = None,
     theme: Literal["light", "dark"] = "light",
     force: Switch = False,
@@ -143,10 +134,10 @@ def simulate(
 
     Exits with 1 where it is overloaded, or its memory does not hold one request.
 
-    Example: `roofline simulate meta-llama/Llama-3.1-8B --on h100-sxm --input 1024 --output 256 --rate 4`
+    Example: `roofline simulate meta-llama/Llama-3.1-8B --on h100-sxm --input 1024 --output-tokens 256 --rate 4`
 
     Example: `roofline simulate meta-llama/Llama-3.1-70B --on 4xh200-sxm --layout tp=4 --prefill-on 8xh100-sxm
-    --prefill-layout tp=4,dp=2 --input 4096 --output 256 --rate 2 --requests 2k`
+    --prefill-layout tp=4,dp=2 --input 4096 --output-tokens 256 --rate 2 --requests 2k`
 
     Parameters
     ----------
@@ -183,7 +174,7 @@ def simulate(
             with _progress(extent.requests) as progress, _resumable(file):
                 result = run(
                     built, extent=Extent(**vars(extent)), router=router, objective=aim, written=file, progress=progress,
-                    on=on, layout=layout, engine=engine, precision=precision, law=law, speculation=speculation,
+                    on=on, layout=spread.text(), engine=engine, precision=precision, law=law, speculation=speculation,
                     prefill=pool.pool(on), lora=lora, bill=bill.bill(), **given,
                 )  # fmt: skip
         except NoRoomError as error:

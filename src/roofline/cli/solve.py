@@ -13,7 +13,6 @@ from roofline.cli.common import (
     Formats,
     Headers,
     LawName,
-    LayoutText,
     ModelArgument,
     Revision,
     Switch,
@@ -21,6 +20,7 @@ from roofline.cli.common import (
     refuse,
     warn,
 )
+from roofline.cli.layout_options import LayoutOptions
 from roofline.model.errors import InputError
 
 
@@ -59,11 +59,11 @@ def solve(
     where: Annotated[list[str] | None, Parameter(negative="")] = None,
     on: ChipName,
     against: str | None = None,
-    layout: LayoutText = None,
+    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     batch: Whole = None,
     context: Whole = None,
     input: Whole = None,
-    output_tokens: Annotated[int | None, Parameter(name=("--output-tokens", "--output"))] = None,
+    output_tokens: Whole = None,
     concurrency: Whole = None,
     rate: float | None = None,
     prefix: float | None = None,
@@ -85,7 +85,7 @@ def solve(
     Exits with 1 where there is none: even the least fails, or nothing limits it.
 
     Example: `roofline solve meta-llama/Llama-3.1-8B --find batch --where "tpot <= 20ms and fits" --on h100-sxm
-    --input 1024 --output 256`
+    --input 1024 --output-tokens 256`
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def solve(
 
     built = load(model, revision=revision, headers=headers)
     known = {
-        "layout": layout, "batch": batch, "context": context, "input": input, "output": output_tokens,
+        "layout": spread.text(), "batch": batch, "context": context, "input": input, "output": output_tokens,
         "concurrency": concurrency, "rate": rate, "prefix": prefix, "formula": formula or None, "engine": engine,
         "precision": precision, "utilisation": utilisation, "most_chips": most_chips, **training.given(find),
     }  # fmt: skip

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from roofline.cli.common import CLUSTER, Headers, Needed, Revision, Several, Switch, progress_bar, refuse, warn
+from roofline.cli.common import CLUSTER, Headers, Needed, OutFile, Revision, Several, Switch, progress_bar, refuse, warn
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def sweep(
     columns: Several = None,
     sort: str | None = None,
     rows: Needed = 20,
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    out: OutFile = None,
     resume: Switch = False,
     cluster: str | None = None,
     plot: Path | None = None,

@@ -12,9 +12,9 @@ from roofline.cli.common import (
     FIGURES,
     Headers,
     LawName,
-    LayoutText,
     ModelArgument,
     Needed,
+    OutFile,
     Revision,
     Switch,
     Whole,
@@ -23,6 +23,7 @@ from roofline.cli.common import (
     say,
     warn,
 )
+from roofline.cli.layout_options import LayoutOptions
 from roofline.cli.run_options import RunChoices
 from roofline.model.errors import InputError
 
@@ -39,7 +40,7 @@ def train(
     on: Annotated[str, Parameter(help=f"A cluster (`4xdgx-h100`, `gb200-nvl72`, a cluster file), or {FIGURES}")],
     batch: Needed,
     tokens: Needed,
-    layout: LayoutText = None,
+    spread: LayoutOptions = LayoutOptions(),  # noqa: B008
     micro_batch: Needed = 1,
     schedule: str = "1f1b",
     recompute: str = "none",
@@ -71,7 +72,7 @@ def train(
     trace: Path | None = None,
     plot: Path | None = None,
     emit: Literal["megatron", "bridge", "torchtitan", "deepspeed", "maxtext"] | None = None,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    out: OutFile = None,
     json: Switch = False,
     force: Switch = False,
 ) -> None:
@@ -150,7 +151,7 @@ def train(
         A picture of the memory of ranks over the step: `.png`, `.svg`, `.pdf`, `.html` (Plotly).
     emit:
         Instead: the flags or the config of a framework for exactly this layout; what it cannot express on stderr.
-    output:
+    out:
         The file for it.
     json:
         JSON, as docs/json.md has it.
@@ -169,8 +170,8 @@ def train(
     asked = whole.given()
     if plot is not None:
         _check_picture(plot, force)
-    if output is not None and emit is None:
-        raise InputError("--output", str(output), "--emit beside it: the framework whose config it is")
+    if out is not None and emit is None:
+        raise InputError("--out", str(out), "--emit beside it: the framework whose config it is")
     if emit is not None and (json or timeline or breakdown or trace or plot or whole.run_tokens is not None):
         raise InputError("--emit", emit, "nothing else to print or to draw beside it")
     if json and timeline:
@@ -180,15 +181,15 @@ def train(
     beside = False if no_overlap else True if overlap is None else overlap
     built = load(model, revision=revision, headers=headers)
     result = estimate(
-        built, batch=batch, tokens=tokens, lora=lora, drafts=drafts, on=on, layout=layout, engine=engine, law=law,
-        recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss, loss=loss,
-        micro_batch=micro_batch, schedule=schedule, overlap=beside, offload=",".join(offload or ()),
+        built, batch=batch, tokens=tokens, lora=lora, drafts=drafts, on=on, layout=spread.text(), engine=engine,
+        law=law, recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss,
+        loss=loss, micro_batch=micro_batch, schedule=schedule, overlap=beside, offload=",".join(offload or ()),
         recompute_layers=recompute_layers, recompute_every=recompute_every, lengths=lengths, reshard=not no_reshard,
         no_sync=no_sync, gather_format=gather_format, reduce_format=reduce_format,
         optimizer_in_backward=optimizer_in_backward, bill=whole.bill(),
     )  # fmt: skip
     if emit is not None:
-        _hand_over(result, emit, output, force)
+        _hand_over(result, emit, out, force)
         return
     drawn = result.timeline if timeline or trace is not None else None
     run = None if whole.run_tokens is None else run_of(result, whole.run_tokens, **asked)
@@ -260,13 +261,13 @@ def _draw(result: TrainingEstimate, path: Path, force: bool) -> None:
     write(step_memory_plot(result), path, force=force)
 
 
-def _hand_over(result: TrainingEstimate, framework: str, output: Path | None, force: bool) -> None:
+def _hand_over(result: TrainingEstimate, framework: str, out: Path | None, force: bool) -> None:
     """The config of a framework to stdout or a file, and what it cannot express to stderr."""
     from roofline.emit.make import hand_over
     from roofline.show.estimate import misfit
 
     handed = hand_over(result, framework)
-    deliver(handed.text, output, force)
+    deliver(handed.text, out, force)
     sys.stdout.flush()
     for what in handed.missing:
         print(f"not expressed: {what}", file=sys.stderr)

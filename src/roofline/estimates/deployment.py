@@ -13,9 +13,9 @@ from typing import ClassVar, TypeAlias
 import roofline.layout.shard as sharding
 from roofline.layout.layout import Layout, layout_named
 from roofline.machine.chip import Chip, chip_named
-from roofline.machine.fabric import Cluster, cluster_named, is_cluster, of_chips
+from roofline.machine.fabric import Cluster, cluster_named, clusters, is_cluster, of_chips
 from roofline.model import modules as m
-from roofline.model.errors import InputError
+from roofline.model.errors import InputError, nearest
 from roofline.model.maths import Count, ceil_div, is_array
 from roofline.model.model import Model
 from roofline.result import Figured, Leaf, Units, plain
@@ -97,10 +97,16 @@ def deploy(on: Machine, layout: object = None) -> Deployment:
 
 
 def machine_chip(on: Machine) -> Chip:
-    """The chip that a machine is of, or is."""
+    """The chip that a machine is of, or is. Raises InputError with the nearest names where there is none."""
     if isinstance(on, Cluster) or is_cluster(on):
         return chip_named(cluster_named(on).chip)
-    return chip_named(on if not isinstance(on, Path) else os.fspath(on))
+    try:
+        return chip_named(on if not isinstance(on, Path) else os.fspath(on))
+    except InputError as error:
+        if error.field != "chip" or not isinstance(on, str) or error.value != on:
+            raise
+        near = nearest(on, [*error.nearest, *clusters()])
+        raise InputError("chip", on, "a chip or a cluster by name, a .toml file or peak=…,bw=…", near) from None
 
 
 def is_several(on: Machine) -> bool:

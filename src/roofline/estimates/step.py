@@ -47,6 +47,8 @@ class OpTime(Figured):
     kind: str
     each: Timing
     shape: tuple[int, ...]
+    carried: Count = 0.0
+    """Seconds at full bandwidth of its bytes in one layer, as the traffic counts them; 0 where the law is the floor."""
 
     @property
     def name(self) -> str:
@@ -98,8 +100,12 @@ class OpTime(Figured):
 
     @property
     def bound(self) -> Word:
-        """`latency` where launches are more than half of the expected time, else what sets the floor."""
-        return bound(self.each.compute, self.each.memory, self.each.fixed, self.each.expected, self.each.network)
+        """`latency` where launches are more than half of the expected time, else the longest of arithmetic, the bytes
+        that the traffic counts and those between chips: an addition at 0.5 FLOP/B is bound by memory, though its floor,
+        which counts no activations, is all arithmetic.
+        """
+        memory = most(self.each.memory, self.carried)
+        return bound(self.each.compute, memory, self.each.fixed, self.each.expected, self.each.network)
 
 
 def bound(compute: Count, memory: Count, fixed: Count, expected: Count, network: Count = 0.0) -> Any:
@@ -328,7 +334,9 @@ class Estimate(Spent, Deployed):
             before = time_quantise(cost.op, self.target)
             if before is not None:
                 times.append(OpTime(cost, "quantise", before, self.shape))
-            times.append(OpTime(cost, cost.kind, time_op(cost.op, self.target), self.shape))
+            calibrated = self.target.mode.name == "calibrated"  # other laws take the floor, whose least bytes are told
+            carried = cost.each_moved.total / self.chip.bandwidth if calibrated else 0.0
+            times.append(OpTime(cost, cost.kind, time_op(cost.op, self.target), self.shape, carried))
         return tuple(times)
 
     def part(self, op: OpTime) -> Count:

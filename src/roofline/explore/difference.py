@@ -35,6 +35,8 @@ from roofline.work.training import Training, training
 
 KEYS = ("on", "layout", "precision", "engine", "batch", "context", "prompt", "train", "step")
 NUMBERS = ("batch", "context", "prompt", "train")
+CALLED = {"input": "prompt", "tokens": "train"}
+"""What the options of other commands call two of these."""
 PHASES = ("prefill", "decode", "training")
 SETTINGS = ("model", "step", *KEYS[:-1])
 """In the order in which they are turned from one side's to the other's."""
@@ -235,12 +237,13 @@ def side(spec: str) -> Side:
     left = re.sub(r"\s*([^=,\[\]]+)=(?:\[[^\]]*\]|[^,\[\]]*)\s*(?:,|$)", "", rest)
     if left:
         raise InputError("spec", left, "`key=value` pairs separated by commas, values with commas in brackets")
-    for key, bracketed, plain in re.findall(r"([^=,]+)=(?:\[([^\]]*)\]|([^,]*))", rest):
-        if key.strip() not in KEYS:
-            raise InputError("spec", key, f"one of {', '.join(KEYS)}", nearest(key, KEYS))
-        if key.strip() in given:
-            raise InputError("spec", f"{key}=", f"{key.strip()} once")
-        given[key.strip()] = (bracketed or plain).strip()
+    for word, bracketed, plain in re.findall(r"([^=,]+)=(?:\[([^\]]*)\]|([^,]*))", rest):
+        key = CALLED.get(word.strip(), word.strip())
+        if key not in KEYS:
+            raise InputError("spec", word, f"one of {', '.join((*KEYS, *CALLED))}", nearest(word, (*KEYS, *CALLED)))
+        if key in given:
+            raise InputError("spec", f"{word}=", f"{word.strip()} once")
+        given[key] = (bracketed or plain).strip()
     for key, value in given.items():
         if not value:
             raise InputError(key, value, "a value")

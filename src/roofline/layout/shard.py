@@ -26,7 +26,7 @@ PIPELINE = "pipeline"
 """The block of what a stage hands to the next."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Shard(Model):
     """What one rank holds, a model like any other; `counted`: its blocks, each with its number of layers.
 

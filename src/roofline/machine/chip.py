@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -363,6 +363,8 @@ _UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = frozen({
     "idle": ("idle", ("W", "")), "price": ("price", ("$/h", "USD/h", "")), "units": ("units", ("",)),
 })  # fmt: skip
 _RATE_UNITS = ("FLOP/s", "FLOPS", "OP/s", "OPS", "")
+_EXAMPLES = frozen({"FLOP/s": "989TFLOP/s", "B/s": "3.35TB/s", "B": "80GB"})
+"""Units of figures that nobody writes without a prefix → how they are written."""
 
 
 def _from_figures(spec: str) -> Chip:
@@ -410,10 +412,15 @@ def _from_figures(spec: str) -> Chip:
     )  # fmt: skip
 
 
-def _figure(key: str, text: str, units: Iterable[str]) -> float:
-    """`4.8T`, `4.8TB/s`, `141GiB`: a positive number with a prefix and a unit that fits."""
+def _figure(key: str, text: str, units: Sequence[str]) -> float:
+    """`4.8T`, `4.8TB/s`, `141GiB`: a positive number with a prefix and a unit that fits.
+
+    Raises InputError for anything else, and for a bare number of FLOP/s, bytes or bytes a second.
+    """
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/$ ")
-    unit = text[len(digits) :].strip()
+    unit, example = text[len(digits) :].strip(), next((_EXAMPLES[u] for u in units if u in _EXAMPLES), "")
+    if example and not unit:
+        raise InputError(f"chip {key}", text, f"a number with its unit, such as {key}={example}")
     for known in units:
         if unit.endswith(known) and unit[: len(unit) - len(known)] in _SCALES:
             try:

@@ -28,6 +28,11 @@ class InputError(ValueError):
         hint = f"; nearest: {', '.join(self.nearest)}" if self.nearest else ""
         super().__init__(f"{field}: expected {expected}, got {_short(value)}{hint}")
 
+    def forms(self) -> tuple[str, ...]:
+        """The error in words, the fullest first, from which a narrow place takes the first that it holds."""
+        hint = f"; nearest: {self.nearest[0]}" if self.nearest else ""
+        return str(self), f"{self.field}: expected {self.expected}, got {_short(self.value)}{hint}"
+
     def __reduce__(self) -> tuple[object, ...]:
         """Its parts, from which another process makes it again; a value that cannot be handed over goes as words."""
         return _again, (type(self), self.args), {**self.__dict__, "value": _handed(self.value)}
@@ -64,11 +69,12 @@ def _short(value: object) -> str:
 def error_line(error: InputError, most: int = WIDEST_LINE) -> str:
     """The error in one line of at most `most` characters.
 
-    Where it is longer the value is shortened first, then the field, of which the end is kept, what was expected and the
-    nearest choices, each to what the others leave it but to no less than a few words.
+    Where all its forms are longer the value is shortened first, then the field, of which the end is kept, what was
+    expected and the nearest choices, each to what the others leave it but to no less than a few words.
     """
-    if len(str(error)) <= most and str(error).isprintable():
-        return str(error)
+    for form in error.forms():
+        if len(form) <= most and form.isprintable():
+            return form
     shown = (error.field, error.expected, _short(error.value), ", ".join(error.nearest))
     field, expected, value, near = (inert_line(shortened(text, 4 * most)) for text in shown)
     signs = len(": expected , got ") + (len("; nearest: ") if near else 0)

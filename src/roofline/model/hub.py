@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from roofline.model.headers import Read
 
 CONFIG_NAME = "config.json"
-SOURCES = 'a file, a folder with a config.json, a name of the catalog or a Hub id such as "org/name"'
+SOURCES = "a config.json or its folder, a name of the catalog or a Hub id"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ONE_AT_A_TIME = threading.Lock()
 _AT_A_TIME = 8
@@ -30,10 +30,14 @@ _AT_A_TIME = 8
 T = TypeVar("T")
 
 
+UNREACHED = "cannot reach"
+
+
 class HubError(InputError):
     """The Hub gave no file: what happened (`trouble`) and what to do (`expected`), in one line.
 
-    `lost`: there is no such model, or none that may be seen; `absent`: the model is there without the file.
+    `lost`: there is no such model, none that may be seen, or nobody to ask; `absent`: the model is there
+    without the file.
     """
 
     def __init__(
@@ -42,8 +46,16 @@ class HubError(InputError):
     ) -> None:  # fmt: skip
         super().__init__("model", model, remedy, near)
         self.trouble, self.lost, self.absent = trouble, lost, absent
-        hint = f"; nearest in the catalog: {', '.join(self.nearest)}" if self.nearest else ""
-        self.args = (f"model {model!r}: {trouble}; {remedy}{hint}",)
+        self.args = (self.forms()[0],)
+
+    def forms(self) -> tuple[str, ...]:
+        """With what was said in brackets, without it, without the remedy where there are names, with one name."""
+        who, brief = f"model {self.value!r}: ", self.trouble.partition(" (")[0]
+        full, short = f"{who}{self.trouble}; {self.expected}", f"{who}{brief}; {self.expected}"
+        if not self.nearest:
+            return full, short
+        names = f"; nearest in the catalog: {', '.join(self.nearest)}"
+        return f"{full}{names}", f"{short}{names}", f"{who}{brief}{names}", f"{who}{brief}; nearest: {self.nearest[0]}"
 
 
 def hub_file(model: str, name: str, revision: str | None, largest: int = LARGEST_FILE) -> Path:
@@ -234,7 +246,8 @@ def _explained(model: str, name: str, revision: str | None, error: Exception) ->
     else:
         trouble, remedy = _unreached(hub, name, error)
     lost = (errors.RepositoryNotFoundError, errors.RemoteEntryNotFoundError, errors.OfflineModeIsEnabled)
-    is_lost = isinstance(error, lost) and not isinstance(error, errors.GatedRepoError)
+    none_seen = isinstance(error, lost) and not isinstance(error, errors.GatedRepoError)
+    is_lost = none_seen or trouble.startswith(UNREACHED)
     absent = isinstance(error, errors.RemoteEntryNotFoundError)
     return HubError(model, trouble, remedy, lost=is_lost, absent=absent)
 
@@ -305,7 +318,7 @@ def _unreached(hub: str, name: str, error: Exception) -> tuple[str, str]:
     if "RemoteProtocolError" in kinds or "Consistency check failed" in said:
         return f"{hub} broke off its answer ({said})", "try again"
     if kinds & {"HTTPError", "InvalidURL"}:
-        return f"cannot reach {hub} ({said})", "check the network, the proxy and HF_ENDPOINT"
+        return f"{UNREACHED} {hub} ({said})", "check the network, the proxy and HF_ENDPOINT"
     if isinstance(error, OSError):
         return f"the cache {constants.HF_HUB_CACHE} cannot be used ({said})", "set HF_HOME to a folder with room"
     return f"huggingface_hub failed ({type(error).__name__}: {said})", "check the HF_* variables"

@@ -40,7 +40,7 @@ class Block:
             raise ValueError(f"block {self.name}: more than one module named {twice[0]}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """One transformer.
 
@@ -74,6 +74,13 @@ class Model:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __repr__(self) -> str:
+        """In a line, as all blocks and modules would fill screens."""
+        return (
+            f"{type(self).__name__}({self.name!r}, model_type={self.model_type!r}, layers={len(self.layers)}, "
+            f"hidden={self.hidden}, vocab={self.vocab}, parameters={self.parameters}, context={self.context})"
+        )
 
     def plain(self) -> str:
         """How results call it."""

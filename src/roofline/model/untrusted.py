@@ -7,6 +7,7 @@ Every file that a user names is read here, but tables of requests, which are rea
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
 import tomllib
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from roofline.model.errors import InputError
+from roofline.model.errors import InputError, nearest
 
 LARGEST_FILE = 16 * 2**20
 """Bytes of a config or a quantisation; a larger file is refused."""
@@ -65,10 +66,21 @@ def read_bytes(path: Path, largest: int, field: str = "") -> bytes:
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(field, getattr(error, "strerror", None) or str(error), "a file that can be read") from error
+        near = _siblings(path) if isinstance(error, FileNotFoundError) else ()
+        said = getattr(error, "strerror", None) or str(error)
+        raise InputError(field, said, "a file that can be read", near) from error
     if max(size, len(content)) > largest:
         raise InputError(field, f"{max(size, len(content))} bytes", f"at most {largest} bytes")
     return content
+
+
+def _siblings(path: Path) -> list[str]:
+    """The names in a lost file's folder that are most like its own."""
+    try:
+        with os.scandir(path.parent) as entries:
+            return nearest(path.name, (e.name for e in entries if e.name.isprintable()))
+    except (OSError, ValueError):
+        return []
 
 
 def read_text(path: Path, largest: int, field: str = "") -> str:

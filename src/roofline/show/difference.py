@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from roofline.explore.difference import SETTINGS, Difference, Turn, phase_pairs
+from roofline.show.analysis import step_text
 from roofline.show.estimate import misfit
 from roofline.show.tables import Column, Table
-from roofline.units import written
+from roofline.units import signed, written
 
 
 def misfit_text(d: Difference) -> str:
     """What does not fit, and what its times then mean."""
     names = dict(zip("ab", labels(d), strict=True))
     return "\n".join(f"{m.phase} of {names[m.side]}: {misfit(m.memory)}" for m in d.misfits)
+
+
+def steps_text(d: Difference) -> str:
+    """The step of each phase, on each side where they differ."""
+    lines = []
+    for one, other in phase_pairs(d.a, d.b):
+        phase = one if one == other else f"{one} → {other}"
+        steps = dict.fromkeys(step_text(s.of(p)) for s, p in ((d.a, one), (d.b, other)))
+        lines.append(f"{phase}: {' → '.join(steps)}")
+    return "\n".join(lines)
 
 
 def phases_engines_text(d: Difference) -> str:
@@ -39,7 +50,7 @@ def difference_table(d: Difference) -> Table:
     rows = [
         (
             c.phase, c.name, written(c.a, c.unit), written(c.b, c.unit),
-            "same" if c.a == c.b else "new" if c.ratio is None else f"{100 * (c.ratio - 1):+.1f} %",
+            "same" if c.a == c.b else "new" if c.ratio is None else f"{signed(100 * (c.ratio - 1), '.1f')} %",
         )
         for c in d.changes
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from roofline.result import Result, Units
 from roofline.show.cost import cost_lines
 from roofline.show.estimate import GRADES, span_text
 from roofline.show.tables import Column, Table
-from roofline.units import percent, seconds, share, si
+from roofline.units import percent, seconds, share, si, tokens_text
 
 
 @dataclass(frozen=True, repr=False)
@@ -196,7 +196,7 @@ def run_text(r: Run) -> str:
     epochs = "" if r.epochs is None else f", {r.epochs:,.3g} epochs"
     every = f"one every {seconds(r.checkpoint_interval)}"
     lines = [
-        f"{r.tokens:.4g} tokens: {r.steps:,.0f} steps{epochs}, {days}, {r.chip_hours:,.0f} chip hours",
+        f"{tokens_text(r.tokens)} tokens: {r.steps:,.0f} steps{epochs}, {days}, {r.chip_hours:,.0f} chip hours",
         f"goodput     {percent(r.progress)} of the time is steps that last; {_parts_text(r)}",
         f"failures    {r.failures:,.1f}, one in {seconds(r.failures_apart)}{_causes_text(r)}",
         f"checkpoints {every} of work, {si(r.saving.size, 'B')}; each holds the run up {seconds(r.saving.blocking)}",

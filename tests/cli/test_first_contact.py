@@ -1,0 +1,165 @@
+"""What a newcomer tries first, and what once answered wrongly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import roofline as rl
+from roofline.cli.main import main
+from roofline.cli.old_names import RENAMED
+
+LLAMA, LARGE, GPT2 = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "openai-community/gpt2"
+
+
+def run(capsys: pytest.CaptureFixture[str], words: str) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr."""
+    code = 0
+    try:
+        main(words.split())
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    return code, *capsys.readouterr()
+
+
+# -- severe --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("machine", ["8xh100-sxm", "1xdgx-h100"])
+def test_a_machine_of_several_chips_is_all_of_them(machine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    served = f"serve {LLAMA} --on {machine} --input 1024 --output-tokens 256 --concurrency 64"
+    code, out, _ = run(capsys, f"{served} --json")
+    answer = json.loads(out)
+    assert (code, answer["deployment"]["chips"], answer["deployment"]["layout"]) == (0, 8, "tp=8")
+    assert "the whole machine as tp=8" in run(capsys, served)[1]
+    code, out, _ = run(capsys, f"fit {LARGE} --on {machine} --json")
+    assert (code, json.loads(out)["fits"]) == (0, True)
+    one = json.loads(run(capsys, f"{served.replace(machine, 'h100-sxm')} --json")[1])
+    assert answer["tokens_per_second"] > 2 * one["tokens_per_second"]
+
+
+def test_fit_counts_the_memory_that_ecc_leaves(capsys: pytest.CaptureFixture[str]) -> None:
+    """22.5 GiB less 10 %: 8B in bf16 with four times 4,096 tokens needs more, of 24 GiB it would not."""
+    code, out, _ = run(capsys, f"fit {LLAMA} --on l4 --batch 4 --context 4096 --json")
+    memory = json.loads(out)["memory"]
+    assert memory["capacity"] == rl.chips()["l4"].capacity < 22.5 * 2**30
+    assert (code == 0) == json.loads(out)["fits"]
+
+
+def test_what_prints_is_short() -> None:
+    model = rl.load(LLAMA)
+    estimate = rl.estimate(model, rl.decode(batch=32, context=4096), on="h100-sxm")
+    generation = rl.generate(model, on="h100-sxm", input=10, output=10)
+    assert repr(model) == (
+        "Model('meta-llama/Llama-3.1-8B', model_type='llama', layers=32, hidden=4096, vocab=128256, "
+        "parameters=8030261248, context=131072)"
+    )
+    for result in (estimate, generation):
+        assert len(repr(result)) < 2000
+        assert result._repr_html_().startswith("<table>")
+        assert result.to_frame().height == 1
+    assert len(repr(rl.shard(model, rl.Layout(tp=2)))) < 300
+
+
+def test_generate_of_what_does_not_fit_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, f"generate {LARGE} --on h100-sxm --input 128 --output-tokens 128")
+    assert code == 1
+    assert "does not fit" in out.splitlines()[0]
+
+
+# -- medium --------------------------------------------------------------------------------------------------------
+def test_a_name_is_a_model() -> None:
+    step = rl.decode(batch=1, context=64)
+    assert rl.estimate(GPT2, step, on="l4").time == rl.estimate(rl.load(GPT2), step, on="l4").time
+
+
+def test_an_addition_is_bound_by_memory() -> None:
+    for step in (rl.prefill(1, 1024), rl.decode(1, 1024)):
+        ops = {op.name: op for op in rl.estimate(LLAMA, step, on="h100-sxm").ops}
+        assert ops["attn_residual"].cost.intensity == 0.5
+        assert ops["attn_residual"].bound == "memory"
+        assert ops["down_proj"].bound == ("compute" if step.new_tokens > 1 else "memory")
+
+
+@pytest.mark.parametrize("command", ["serve", "generate"])
+def test_servers_say_what_a_million_tokens_cost(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    load = " --concurrency 4" if command == "serve" else ""
+    out = run(capsys, f"{command} {LLAMA} --on h100-sxm --input 64 --output-tokens 64{load}")[1]
+    assert "USD per million tokens" in out
+
+
+def test_python_runs_the_package(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "roofline", "--version"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip()) == (0, rl.__version__)
+
+
+def test_the_shell_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from roofline.cli.main import app
+
+    script = app().generate_completion(prog_name="roofline", shell="bash")
+    assert "analyze" in script
+    assert "--output-tokens" in script
+    assert "--install-completion" in run(capsys, "--help")[1]
+
+
+def test_chips_are_filtered(capsys: pytest.CaptureFixture[str]) -> None:
+    def chosen(options: str) -> set[str]:
+        return {chip["id"] for chip in json.loads(run(capsys, f"chips {options} --json")[1])["chips"]}
+
+    assert chosen("--vendor google") == {id for id, c in rl.chips().items() if c.vendor == "google"}
+    assert chosen("--kind wafer") == {id for id, c in rl.chips().items() if c.kind == "wafer"}
+    assert {"l4", "l40s", "rtx-4090", "a40"} <= chosen("--vendor nvidia --memory 24GB-48GB")
+    assert not {"t4", "h100-sxm"} & chosen("--vendor nvidia --memory 24GB-48GB")
+    assert {"h100-sxm", "a100-sxm-80gb"} <= chosen("--memory 80GB")
+    assert "b200" in chosen("--memory 180GB-")
+    assert chosen("--find l40s") >= {"l40s"}
+
+
+# -- names of options ----------------------------------------------------------------------------------------------
+OLD = {
+    f"generate {GPT2} --on l4 --input 9 --output 9": f"generate {GPT2} --on l4 --input 9 --output-tokens 9",
+    f"serve {GPT2} --on l4 --input 9 --output=9 --rate 1": f"serve {GPT2} --on l4 --input 9 --output-tokens 9 --rate 1",
+    f"analyze {GPT2} --prefill 9 --decode 9": f"analyze {GPT2} --input 9 --context 9",
+    f"explain {GPT2} attention --decode 9": f"explain {GPT2} attention --context 9",
+    f"sensitivity {GPT2} --on l4 --input 9 --output 9": f"sensitivity {GPT2} --on l4 --input 9 --output-tokens 9",
+}
+
+
+@pytest.mark.parametrize("old", OLD)
+def test_old_names_work_and_say_the_new_ones(old: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, f"{old} --json")
+    assert (code, out) == run(capsys, f"{OLD[old]} --json")[:2]
+    assert "is now called --" in err.splitlines()[0]
+
+
+def test_old_names_of_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for option in ("--output", "--out", "-o"):
+        path = tmp_path / f"{option.strip('-')}.json"
+        code, _, err = run(capsys, f"analyze {GPT2} {option} {path}")
+        assert (code, path.exists()) == (0, True)
+        assert ("--output is now called --out\n" in err) == (option == "--output")
+
+
+def test_every_new_name_is_an_option() -> None:
+    from roofline.cli.main import app
+
+    for command, names in RENAMED.items():
+        options = {name for a in app()[command].assemble_argument_collection() for name in a.names}
+        assert set(names.values()) <= options, command
+        assert not set(names) & options, command
+
+
+def test_degrees_by_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    place = f"generate {GPT2} --on 8xh100-sxm --input 9 --output-tokens 9 --json"
+    short = json.loads(run(capsys, f"{place} --tp 2 --dp 4 --batch 4")[1])
+    assert short == json.loads(run(capsys, f"{place} --layout tp=2,dp=4 --batch 4")[1])
+    assert short == json.loads(run(capsys, f"{place} --layout tp=2 --dp 4 --batch 4")[1])
+
+
+@pytest.mark.parametrize(("text", "number"), [("4Ki", 4096), ("4k", 4000), ("1.5k", 1500), ("1_000", 1000)])
+def test_counts_take_prefixes(text: str, number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(run(capsys, f"fit {GPT2} --on l4 --engine none --context {text} --json")[1])
+    assert told["context"] == number
