@@ -313,7 +313,8 @@ def test_what_is_not_understood_or_not_counted_is_said_on_stderr(
 def test_help_has_an_example_that_works(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # where an example writes its file
+    monkeypatch.chdir(tmp_path)  # where an example writes its file, and reads one
+    (tmp_path / "bench.json").write_text('[{"avg_ts": 5000.0, "n_prompt": 512, "n_gen": 0, "n_depth": 0}]')
     out, _ = run(capsys, *command, "--help")
     assert "Usage" in out
     if command:

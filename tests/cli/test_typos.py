@@ -69,7 +69,7 @@ TYPOS = [
     (
         "fit gpt2 --on H1000",
         "chip: expected a chip or a cluster by name, a .toml file or peak=…,bw=…, got 'H1000'; nearest: "
-        "h100, h100-80gb, v100",
+        "h100, a1000, h100-80gb",
     ),
     (
         "fit gpt2 --on a100-80g",
@@ -79,12 +79,12 @@ TYPOS = [
     (
         "fit gpt2 --on mi300",
         "chip: expected a chip or a cluster by name, a .toml file or peak=…,bw=…, got 'mi300'; nearest: "
-        "mi300x, mi300a, mi350x",
+        "mi300x, mi300a, mi100",
     ),
     (
         "fit gpt2 --on rtx4091",
         "chip: expected a chip or a cluster by name, a .toml file or peak=…,bw=…, got 'rtx4091'; nearest: "
-        "rtx4090, rtx-4090, rtx5090",
+        "rtx4090, rtx4090d, rtx-4090",
     ),
     (
         "fit gpt2 --on tpu-v9",
