@@ -20,6 +20,7 @@ from roofline.machine.engine import engine_named
 from roofline.machine.fabric import Cluster
 from roofline.machine.target import mode_named
 from roofline.model.checks import numbers as checked_numbers
+from roofline.model.checks import requests_a_second
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
 from roofline.model.model import Model
@@ -170,7 +171,7 @@ def _in_range(name: str, values: Any) -> Any:
     if name == "prefix":
         return checked_numbers(name, values, 0.0, 1.0, "shares from 0 up to, but not including, 1")
     if name == "rate":
-        return checked_numbers(name, values, 0.0, np.inf, "requests a second, more than 0", above=True)
+        return requests_a_second(name, values)
     least = 0 if name == "context" else 1
     if values.dtype.kind == "f" or values.min() < least or values.max() > 2**40:
         raise InputError(name, values.tolist() if values.size < 9 else values.min(), f"whole numbers from {least}")
