@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ from roofline.work.training import training
 
 SETTINGS = ("layout", "precision", "engine", "law", "figures")
 """Axes of settings beside the model and the machine."""
+MOST_FIGURES = 4096
+"""Combinations of figures of a chip; a text of them grows by powers."""
 CHECKPOINT = "checkpoint"
 """What the formats of the checkpoint itself are called."""
 
@@ -98,6 +101,8 @@ def _has_formats(model: Model, spec: Any, last: bool) -> bool:
 def figures_named(text: str) -> list[str]:
     """Every combination of figures of a chip: of `bw=2T,4T,mem=80G` two. A bare number continues the key before it.
 
+    Raises InputError for a word without a key, and for more than 4,096 combinations.
+
     >>> figures_named("bw=2T,4T,mem=80G")
     ['bw=2T,mem=80G', 'bw=4T,mem=80G']
     """
@@ -111,6 +116,8 @@ def figures_named(text: str) -> list[str]:
             keys[-1].append(f"{keys[-1][0].partition('=')[0]}={word}")
         else:
             raise InputError("figures", word, "figures such as bw=2T,4T")
+    if prod(map(len, keys)) > MOST_FIGURES:
+        raise InputError("figures", f"{prod(map(len, keys)):,}", f"at most {MOST_FIGURES:,} combinations")
     return [",".join(words) for words in product(*keys)]
 
 
