@@ -22,26 +22,42 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 from time import process_time
 from types import FrameType
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
+import numpy as np
+
 from roofline.accuracy.accuracy import SAMPLE, accuracy
 from roofline.compat.llm_para import read_csv
+from roofline.estimates.bill import price_named
 from roofline.estimates.estimate import estimate
+from roofline.explore.axes import figures_named, space_of
+from roofline.explore.condition import condition_of
+from roofline.explore.difference import diff
+from roofline.explore.evaluate import Sweeper, sweeper_of
+from roofline.explore.ranges import layouts_named, numbers_named
+from roofline.explore.requirements import requirements_named
 from roofline.layout.layout import layout_named
 from roofline.machine.chip import chip_named
 from roofline.machine.engine import engine_named
 from roofline.machine.fabric import cluster_named
+from roofline.machine.grids import grid_named
 from roofline.model.errors import InputError, error_line
 from roofline.model.load import catalog_config, load
+from roofline.show.requests import RequestFile
+from roofline.show.sweep_file import SweepFile
 from roofline.simulation.arrivals import arrivals_named
 from roofline.simulation.lengths import lengths_named
+from roofline.simulation.spelling import seconds_named
 from roofline.simulation.traces import Trace
 from roofline.work.step import decode
+from roofline.work.traffic import traffic_named
 
 SLOWEST = 1.0
 """Seconds of the processor that an input may take."""
@@ -183,6 +199,59 @@ def _spelled(words: str) -> Fill:
     return fill
 
 
+def _said(words: str, read: Callable[[str], Any]) -> Fill:
+    """The words of an option, by the one who is meant."""
+
+    def fill(folder: Path, change: Callable[[bytes], bytes]) -> Any:
+        return read(change(words.encode()).decode("utf-8", "surrogateescape"))
+
+    return fill
+
+
+@cache
+def _sweeper() -> Sweeper:
+    return sweeper_of(
+        space_of(load(CONFIGS[2]), "decode", {"on": ["h100-sxm"], "batch": "1,2", "context": "64"}), None, ""
+    )
+
+
+def _met(text: str) -> Any:
+    """A condition is also asked of a few rows."""
+    columns = {"fits": np.array([True, False]), "tpot": np.array([0.01, 0.0]), "batch": np.array([1, 2**40])}
+    units = {"fits": "flag", "tpot": "s", "batch": ""}
+    return [part.value(columns.__getitem__) for part in condition_of(text, units).parts]
+
+
+def _signed(values: Mapping[str, Any], sign: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """Changed values with their own digest, so that what stands in them is looked at."""
+    text = change(json.dumps(values).encode()).replace(b"\n", b" ")
+    return sha256(text).hexdigest().encode() + sign + text
+
+
+def _log(folder: Path, change: Callable[[bytes], bytes]) -> Any:
+    """The log of a sweep that goes on."""
+    line = {"end": 0, "rows": 1, "entry": "0a0b", "kept": {"dropped": {}, "best": []}}
+    first = _signed({"fingerprint": "x"}, b" ", lambda content: content)
+    (folder / "a.csv.part.log").write_bytes(b"\n".join((first, _signed(line, b" ", change), b"")))
+    (folder / "a.csv.part").write_bytes(bytes(100))
+    file = SweepFile(folder / "a.csv", _sweeper().no_rows(), "x", resume=True)
+    file.close()
+    return file.pieces
+
+
+def _checkpointed(folder: Path, change: Callable[[bytes], bytes]) -> Any:
+    """The checkpoint of a simulation that goes on."""
+    kept = {"fingerprint": "x", "parts": 1, "waiting": [[1, 0, 0.5]], "state": {"number": 3}}
+    part = folder / "a.csv.part"
+    part.mkdir()
+    (part / "checkpoint.json").write_bytes(_signed(kept, b"\n", change))
+    try:
+        with RequestFile(folder / "a.csv") as file:
+            return file.begin("x")
+    finally:
+        rmtree(part)
+
+
 def readers() -> Mapping[str, Fill]:
     """Every reader with a small valid input of its own."""
     configs = {f"config {name}": _written("config.json", json.dumps(catalog_config(name)), _asked) for name in CONFIGS}
@@ -195,6 +264,15 @@ def readers() -> Mapping[str, Fill]:
         "trace parquet": _written("trace.parquet", _parquet(), _drained),
         "lengths": _written("lengths.csv", ROWS, lambda path: lengths_named(f"file({path},input)")),
         "table": _written("table.csv", TABLE, read_csv),
+        "resumed sweep": _log, "resumed simulation": _checkpointed,
+        "condition": _said("fits and 1ms < tpot <= 30ms or not (batch * 2 >= 16Ki)", _met),
+        "requirements": _said("tpot <= 30ms and fits and ttft < 1.5s", requirements_named),
+        "axis": _said("1,2,8..64:x2", partial(numbers_named, "--batch")),
+        "layouts": _said("tp=1,2,4 pp=1..2", partial(layouts_named, "--layout")),
+        "figures": _said("bw=2T,4T,mem=80G,141G", figures_named), "price": _said("own(30000,years=4)", price_named),
+        "grid": _said("0.25", grid_named), "time": _said("2.5ms", partial(seconds_named, "--think")),
+        "traffic": _said("fused(weights=2)", traffic_named),
+        "side": _said(f"{CONFIGS[2]}:batch=8,context=64,on=h100-sxm,layout=tp=2", lambda text: diff(text, text)),
         **{f"words {i}": _spelled(words) for i, words in enumerate(WORDS)},
     }  # fmt: skip
 

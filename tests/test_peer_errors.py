@@ -106,14 +106,14 @@ def test_declared_dependencies_are_those_imported() -> None:
     source = Path(rl.__file__).parent
     found = set()
     for path in source.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
         found |= set().union(
-            *re.findall(
-                r"^\s*(?:from ([a-zA-Z_]\w*)[\w.]* import|import ([a-zA-Z_]\w*))", path.read_text(), re.MULTILINE
-            ),
-            declared.intersection(re.findall(r"import_module\(\"(\w+)", path.read_text())),
+            *re.findall(r"^\s*(?:from ([a-zA-Z_]\w*)[\w.]* import|import ([a-zA-Z_]\w*))", text, re.MULTILINE),
+            re.findall(r"import_module\(\"([a-zA-Z_]\w*)", text),
         )
     third = found - set(sys.stdlib_module_names) - {"roofline", ""}
-    assert third == {d.replace("-", "_") for d in declared}
+    compared = {re.split(r"[<>=; ]", r)[0] for r in required if "extra == 'oracle'" in r}  # brought by whoever traces
+    assert third - compared == {d.replace("-", "_") for d in declared}
 
 
 def test_a_users_mistake_is_an_input_error_not_an_assertion() -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from roofline.cli.common import deliver
 from roofline.cli.main import main
+from roofline.show import files
 from roofline.show.stdout import printing
 
 COMMAND = [sys.executable, "-m", "roofline.cli.main"]
@@ -66,6 +68,84 @@ def test_a_simulation_that_is_told_to_end_says_what_is_kept(tmp_path: Path) -> N
     assert said.startswith("interrupted: r.csv.part keeps ")
     assert [p.name for p in tmp_path.iterdir()] == ["r.csv.part"]
     assert not [p.name for p in (tmp_path / "r.csv.part").iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_sweep_that_is_told_to_end_says_what_is_kept_and_goes_on(tmp_path: Path, name: str) -> None:
+    words = [
+        "sweep",
+        "openai-community/gpt2",
+        "--on",
+        "h100-sxm",
+        "--batch",
+        "1..20000",
+        "--context",
+        "1..1000",
+        "-o",
+        "r.csv",
+    ]
+    running = subprocess.Popen(
+        [*COMMAND, *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=_default
+    )
+    log, start = tmp_path / "r.csv.part.log", time.monotonic()
+    while (not log.exists() or log.read_bytes().count(b"\n") < 2) and time.monotonic() - start < 60:
+        time.sleep(0.05)
+    running.send_signal(getattr(signal, name))
+    said = running.communicate(timeout=60)[1]
+    assert running.returncode == 128 + getattr(signal, name)
+    assert said.splitlines()[-1].startswith("r.csv.part keeps ")
+    assert "Traceback" not in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["r.csv.part", "r.csv.part.log"]
+
+
+def _default() -> None:
+    """Signals as a terminal's, whoever runs the tests in the background."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        signal.signal(getattr(signal, name), signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
+
+
+WRITERS = {
+    "analyze": "analyze openai-community/gpt2 --output a.csv",
+    "train": "train openai-community/gpt2 --on dgx-h100 --batch 8 --tokens 64 --layout pp=2 --trace a.json",
+    "plot": "plot openai-community/gpt2 --on h100-sxm --output a.svg",
+    "report": "report openai-community/gpt2 --on h100-sxm --output a.html",
+    "search": "search openai-community/gpt2 --on h100-sxm --chips 1 --input 9 --output 9 --concurrency 2 --out a.json",
+    "sweep": "sweep openai-community/gpt2 --on h100-sxm --batch 1,2 --context 1..9 --plot a.png",
+    "simulate": "simulate openai-community/gpt2 --on h100-sxm --input 9 --output 9 --rate 1 --requests 9 --plot a.svg",
+    "calibrate": "",
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("command", WRITERS)
+def test_a_writer_that_is_told_to_end_as_it_puts_its_file_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, number: signal.Signals
+) -> None:
+    """The worst moment: the file is whole, beside its place. Of `calibrate` what it does behind its measurements."""
+
+    def told(beside: Path, target: Path, force: bool) -> None:
+        if target.parent != tmp_path:  # a picture within a page, drawn elsewhere
+            return place(beside, target, force)
+        assert beside.parent == tmp_path
+        assert beside.exists()
+        os.kill(os.getpid(), number)
+        return time.sleep(5)
+
+    place = files._place
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("roofline.show.files._place", told)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if command == "calibrate":
+            with pytest.raises(SystemExit) as ended, printing("roofline"):
+                deliver("[mine]", Path("a.toml"), force=False)
+        else:
+            with pytest.raises(SystemExit) as ended:
+                main(WRITERS[command].split())
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.value.code == 128 + number
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_streams_that_are_closed(tmp_path: Path) -> None:

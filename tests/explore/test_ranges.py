@@ -77,3 +77,6 @@ def test_figures() -> None:
     assert figures_named("bw=2T,4T,peak=1P,2P") == ["bw=2T,peak=1P", "bw=2T,peak=2P", "bw=4T,peak=1P", "bw=4T,peak=2P"]
     with pytest.raises(InputError, match="figures"):
         figures_named("2T")
+    assert len(figures_named(",".join(12 * ["bw=1T,2T"]))) == 4096
+    with pytest.raises(InputError, match=r"at most 4,096 combinations, got '1,048,576'"):
+        figures_named(",".join(20 * ["bw=1T,2T"]))

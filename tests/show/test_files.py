@@ -60,14 +60,14 @@ def test_a_file_that_breaks_off_leaves_what_was_there(tmp_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     said = ("--out", "a file that can be written (No space left on device)")
-    assert refused(lambda: whole_file(path, breaks, "--out")) == said
+    assert refused(lambda: whole_file(path, breaks, "--out", force=True)) == said
     assert path.read_text() == "mine"
     assert [p.name for p in tmp_path.iterdir()] == ["there.txt"]
 
 
 def test_what_a_link_points_to_is_written(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("file")
-    whole_file(tmp_path / "link", lambda beside: beside.write_text("new"))
+    whole_file(tmp_path / "link", lambda beside: beside.write_text("new"), force=True)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "file").read_text() == "new"
 

@@ -71,7 +71,10 @@ class TableRow:
 def cells(path: Path) -> Iterator[TableRow]:
     """The rows of a CSV file, numbered from 0. Raises InputError for what cannot be read as one."""
     name = printable(str(path))
-    text = read_text(path, LARGEST_TABLE, name)
+    yield from _rows(name, read_text(path, LARGEST_TABLE, name))
+
+
+def _rows(name: str, text: str) -> Iterator[TableRow]:
     try:
         for row, values in enumerate(csv.DictReader(StringIO(text, newline=""))):
             yield TableRow(row, {k: v for k, v in values.items() if isinstance(k, str) and isinstance(v, str)})
@@ -79,16 +82,12 @@ def cells(path: Path) -> Iterator[TableRow]:
         raise InputError(name, str(error), "a CSV file") from error
 
 
-def header(path: Path) -> list[str]:
-    """The columns of a CSV file, [] of an empty one."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        return next(csv.reader(file), [])
-
-
 def documented(path: Path) -> Iterator[TableRow]:
     """The rows of a table in the documented format. Raises InputError where a column is missing or unknown."""
-    rows = list(cells(path))
-    columns = [c.strip() for c in header(path)]
+    name = printable(str(path))
+    text = read_text(path, LARGEST_TABLE, name)  # once: what is piped in cannot be read again
+    rows = list(_rows(name, text))
+    columns = [c.strip() for c in next(csv.reader(StringIO(text, newline="")), [])]
     for column in columns:
         if column not in COLUMNS:
             raise InputError("column", column, "a column of docs/accuracy.md", nearest(column, COLUMNS))
@@ -96,7 +95,7 @@ def documented(path: Path) -> Iterator[TableRow]:
         if column not in columns:
             raise InputError("columns", ",".join(columns), f"one named {column}")
     if not rows:
-        raise InputError(printable(str(path)), "no rows", "at least one measurement")
+        raise InputError(name, "no rows", "at least one measurement")
     yield from rows
 
 

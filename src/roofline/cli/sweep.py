@@ -229,8 +229,12 @@ def _to_file(sweeper: Sweeper, order: Order, to: _Target) -> None:
 
     empty = sweeper.no_rows()
     file = SweepFile(to.out, empty, sweep_digest(sweeper) + repr(order), resume=to.resume, force=to.force)
-    best, dropped = frame_of(empty), Counter[str](file.kept.get("dropped", {}))
-    best = polars.DataFrame(file.kept.get("best", []), schema=best.schema)
+    try:
+        best, dropped = frame_of(empty), Counter[str](file.kept.get("dropped", {}))
+        best = polars.DataFrame(file.kept.get("best", []), schema=best.schema)
+    except (AttributeError, LookupError, TypeError, ValueError, polars.exceptions.PolarsError):
+        file.close()
+        raise InputError("--out", file.log.name, "the log of this sweep, or --force to begin anew") from None
     first, last = file.pieces, sweeper.space.pieces
     if first:
         print(f"going on at piece {first + 1:,} of {last:,}, behind {file.rows:,} rows", file=sys.stderr)

@@ -180,7 +180,7 @@ def _write_csv(path: Path, table: Sequence[Operation]) -> None:
     from roofline.show.tables import csv_text
 
     text = csv_text(COLUMNS, [row.cells for row in table])
-    whole_file(path, lambda beside: beside.write_text(text, encoding="utf-8"), "output_csv_path")
+    whole_file(path, lambda beside: beside.write_text(text, encoding="utf-8"), "output_csv_path", force=True)
 
 
 NEEDED = (("Phase", "Operation", "FLOPs", "Total Bytes"), ("step", "op", "flops", "bytes"))

@@ -27,7 +27,7 @@ from roofline.estimates.step import check_context
 from roofline.estimates.transfer import moved_bytes, networks
 from roofline.machine.engine import Engine
 from roofline.machine.fabric import MOST, cluster_named
-from roofline.model.checks import count, numbers
+from roofline.model.checks import count, numbers, requests_a_second
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.model.maths import Count, least, most
@@ -230,7 +230,7 @@ def pools(
         built = model_of(model)
         load = Load(None if concurrency is None else count("concurrency", concurrency, 1), rate)
         if rate is not None:
-            load = Load(None, numbers("rate", rate, 0.0, np.inf, "requests a second, more than 0", above=True))
+            load = Load(None, requests_a_second("rate", rate))
         asked = {name: where.get(name) for name in ("chips", "prefills", "decodes")}
         broadcast(input=new, output=out, prefix=shared, load=load.number, **asked)
         check_context(built, prefill(1, new + out - 1))

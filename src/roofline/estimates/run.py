@@ -269,7 +269,7 @@ def run(estimate: TrainingEstimate, tokens: Count, **options: Any) -> Run:
         if name == "failures" and options.get("mtbf_hours") is not None:
             raise InputError("failures", value, "failures or mtbf_hours, not both")
     o = RunOptions(**options)
-    numbers("tokens", tokens, 0.0, math.inf, "a positive number", above=True)
+    numbers("tokens", tokens, 1.0, math.inf, "a number, at least 1")
     for name in ("mtbf_hours", "storage", "save_every", "dataset_tokens"):
         _one(name, getattr(o, name), above=True)
     for name in ("save_seconds", "restart_seconds", "stall_seconds", "evaluation_tokens"):

@@ -27,7 +27,7 @@ from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, ea
 from roofline.estimates.span import Span, shaped
 from roofline.estimates.spending import SteadyLoad, server_spending
 from roofline.estimates.step import Estimate, check_context, step_estimate
-from roofline.model.checks import count, numbers
+from roofline.model.checks import count, numbers, requests_a_second
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most, where
@@ -223,7 +223,7 @@ def serve(
             shape = broadcast(input=new, output=out, prefix=shared, concurrency=requests, layout=asked.layout)
             server = Server(asked, new, out, known, len(shape))
             return server.together(requests) if formula is False else server.at(requests)
-        arriving = numbers("rate", rate, 0.0, np.inf, "requests a second, more than 0", above=True)
+        arriving = requests_a_second("rate", rate)
         shape = broadcast(input=new, output=out, prefix=shared, rate=arriving, layout=asked.layout)
         return Server(asked, new, out, known, len(shape)).at_rate(arriving, bool(formula))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from roofline.machine.engine import engine_named
 from roofline.machine.fabric import Cluster
 from roofline.machine.target import mode_named
 from roofline.model.checks import numbers as checked_numbers
+from roofline.model.checks import requests_a_second
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
 from roofline.model.model import Model
@@ -29,6 +31,8 @@ from roofline.work.training import training
 
 SETTINGS = ("layout", "precision", "engine", "law", "figures")
 """Axes of settings beside the model and the machine."""
+MOST_FIGURES = 4096
+"""Combinations of figures of a chip; a text of them grows by powers."""
 CHECKPOINT = "checkpoint"
 """What the formats of the checkpoint itself are called."""
 
@@ -97,6 +101,8 @@ def _has_formats(model: Model, spec: Any, last: bool) -> bool:
 def figures_named(text: str) -> list[str]:
     """Every combination of figures of a chip: of `bw=2T,4T,mem=80G` two. A bare number continues the key before it.
 
+    Raises InputError for a word without a key, and for more than 4,096 combinations.
+
     >>> figures_named("bw=2T,4T,mem=80G")
     ['bw=2T,mem=80G', 'bw=4T,mem=80G']
     """
@@ -110,6 +116,8 @@ def figures_named(text: str) -> list[str]:
             keys[-1].append(f"{keys[-1][0].partition('=')[0]}={word}")
         else:
             raise InputError("figures", word, "figures such as bw=2T,4T")
+    if prod(map(len, keys)) > MOST_FIGURES:
+        raise InputError("figures", f"{prod(map(len, keys)):,}", f"at most {MOST_FIGURES:,} combinations")
     return [",".join(words) for words in product(*keys)]
 
 
@@ -170,7 +178,7 @@ def _in_range(name: str, values: Any) -> Any:
     if name == "prefix":
         return checked_numbers(name, values, 0.0, 1.0, "shares from 0 up to, but not including, 1")
     if name == "rate":
-        return checked_numbers(name, values, 0.0, np.inf, "requests a second, more than 0", above=True)
+        return requests_a_second(name, values)
     least = 0 if name == "context" else 1
     if values.dtype.kind == "f" or values.min() < least or values.max() > 2**40:
         raise InputError(name, values.tolist() if values.size < 9 else values.min(), f"whole numbers from {least}")

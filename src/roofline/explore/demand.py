@@ -11,7 +11,7 @@ import numpy as np
 
 from roofline.distinct import Array
 from roofline.estimates.span import Span
-from roofline.model.checks import count, real
+from roofline.model.checks import count, real, requests_a_second
 from roofline.model.errors import InputError
 from roofline.model.maths import Count
 
@@ -39,8 +39,10 @@ class Demand:
             raise InputError("concurrency", self.concurrency, "a concurrency or a rate, or neither")
         if self.concurrency is not None:
             object.__setattr__(self, "concurrency", count("concurrency", self.concurrency, 1))
-        if self.rate is not None and not 0 < (real(self.rate) or 0) < inf:
-            raise InputError("rate", self.rate, "requests a second, more than 0")
+        if self.rate is not None:
+            if real(self.rate) is None:
+                raise InputError("rate", self.rate, "a number of requests a second")
+            requests_a_second("rate", self.rate)
         share = real(self.prefix)
         if share is None or not 0 <= share < 1:
             raise InputError("prefix", self.prefix, "a share from 0 up to, but not including, 1")

@@ -9,6 +9,7 @@ from typing import Any
 
 from roofline.explore.open_question import LARGEST_BATCH, LONGEST_UNLIMITED, OpenQuestion
 from roofline.frozen import frozen
+from roofline.model.checks import RAREST
 from roofline.model.errors import InputError
 
 WIDER, NARROWER = 2.0**12, 2.0**-12
@@ -65,8 +66,8 @@ def _of_work(name: str, q: OpenQuestion) -> OpenNumber:
             most = float(q.sized(rate=1.0).server.fastest)
             ends = "what the server takes"
             return OpenNumber(
-                name, "requests/s", most * SLOWEST, most * (1 - 1e-6), lambda r: q.sized(rate=r), ends=ends,
-                tolerance=1e-4,
+                name, "requests/s", max(most * SLOWEST, RAREST), most * (1 - 1e-6), lambda r: q.sized(rate=r),
+                ends=ends, tolerance=1e-4,
             )  # fmt: skip
         case "context":
             return OpenNumber(name, "tokens", 1, longest - 1, lambda n: q.sized(context=n), True, model)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import inf
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -19,7 +18,7 @@ from roofline.explore.requirements import Requirement, figure_of
 from roofline.machine.chip import Chip, Price
 from roofline.machine.engine import default_engine, engine_named
 from roofline.machine.fabric import Cluster
-from roofline.model.checks import count, flag, numbers, real
+from roofline.model.checks import count, flag, real, requests_a_second
 from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.work.step import decode, prefill
@@ -57,7 +56,7 @@ class Sizing:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, count(name, getattr(self, name), int(name != "context")))
         if self.rate is not None:
-            numbers("rate", self.rate, 0.0, inf, "requests a second, more than 0", above=True)
+            requests_a_second("rate", self.rate)
         share = real(self.prefix)
         if share is None or not 0 <= share < 1:
             raise InputError("prefix", self.prefix, "a share from 0 up to, but not including, 1")

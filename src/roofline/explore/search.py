@@ -288,7 +288,7 @@ def _chips(options: SearchOptions, sites: Sequence[Site]) -> int:
 def _paid(name: str, most: object, sites: Sequence[Site], each: Sequence[float | None]) -> int:
     """Chips that a budget or a power allows, of those that take the least."""
     value = real(most)
-    if value is None or not value > 0:
+    if value is None or not 0 < value < inf:
         raise InputError(name, most, "a number above 0")
     known = [e for e in each if e]
     if len(known) < len(each):
@@ -296,7 +296,7 @@ def _paid(name: str, most: object, sites: Sequence[Site], each: Sequence[float |
         raise InputError(name, most, f"chips whose {'price' if name == 'budget' else 'power'} is known, not {chip}")
     if value < min(known):
         raise InputError(name, most, f"enough for one chip, {min(known):g}")
-    return int(value // min(known))
+    return int(min(value // min(known), MOST))
 
 
 def _machine_chips(site: Site) -> int:

@@ -15,6 +15,9 @@ from roofline.model.maths import Count, is_array, is_symbol
 
 LARGEST = 2**40
 """No batch, length or context a step accepts goes beyond this; a larger one is a slip of the keyboard."""
+RAREST, FASTEST = 1e-6, 1e9
+"""Requests a second at least and at most. Below, a clock of so many seconds in double precision would no longer tell
+the microseconds that a token takes; above is a slip of the keyboard."""
 
 
 @overload
@@ -106,3 +109,8 @@ def numbers(field: str, value: Count, low: float, high: float, expected: str, ab
         if array.size and inside.all():
             return array
     raise InputError(field, value, expected)
+
+
+def requests_a_second(field: str, value: Count) -> Count:
+    """A rate at which requests arrive, or an array of such. Raises InputError for one beyond `RAREST` and `FASTEST`."""
+    return numbers(field, value, RAREST, FASTEST, f"requests a second, from {RAREST:g} up to {FASTEST:g}")

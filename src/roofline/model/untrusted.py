@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 import tomllib
@@ -162,6 +163,8 @@ def parse_json(content: bytes, field: str) -> dict[str, Any]:
         wrong = f"byte 0x{content[error.start]:02x} at offset {error.start}"
         raise InputError(field, wrong, "JSON in UTF-8") from error
     except json.JSONDecodeError as error:
+        if _opens_deeper(error.doc[: error.pos], DEEPEST):  # how deep parsers go is not the same in all Pythons
+            raise InputError(field, "more", f"at most {DEEPEST} levels of nesting") from None
         raise InputError(field, error.msg, f"JSON at line {error.lineno}, column {error.colno}") from error
     except RecursionError:
         raise InputError(field, "more", f"at most {DEEPEST} levels of nesting") from None
@@ -170,6 +173,16 @@ def parse_json(content: bytes, field: str) -> dict[str, Any]:
     if _deeper(raw, DEEPEST):
         raise InputError(field, "more", f"at most {DEEPEST} levels of nesting")
     return raw
+
+
+def _opens_deeper(text: str, levels: int) -> bool:
+    """Whether brackets of JSON open in more than `levels` levels, those in strings apart."""
+    depth = 0
+    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text):
+        depth += (match[0] in "[{") - (match[0] in "]}")
+        if depth > levels:
+            return True
+    return False
 
 
 def _deeper(value: Any, levels: int) -> bool:

@@ -55,7 +55,7 @@ def check_folder(path: Path, force: bool) -> None:
         raise InputError("folder", str(path), "an empty folder, or --force to write into it")
 
 
-def whole_file(path: Path, fill: Callable[[Path], object], field: str = "output", *, force: bool = True) -> None:
+def whole_file(path: Path, fill: Callable[[Path], object], field: str = "output", *, force: bool) -> None:
     """All of the file or none of it: beside it first, then in its place; a device or a pipe is filled as it is.
 
     Without `force` a file that came there in the meantime stays as it is: of several writers one succeeds.

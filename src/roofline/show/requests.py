@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
-from json import dumps, loads
+from json import dumps
 from pathlib import Path
 from shutil import rmtree
 from time import monotonic
 
+from roofline.model.checks import integer, names_a_file
 from roofline.model.errors import InputError
+from roofline.model.untrusted import parse_json, read_bytes
 from roofline.show.files import check_ending, check_file, whole_file
 from roofline.show.lock import FileLock
 from roofline.simulation.checkpoint import Ledger, Saved
@@ -24,8 +26,8 @@ EVERY_ROWS = 100_000
 EVERY_S = 10.0
 """A checkpoint is written after so many rows or seconds."""
 CHECKPOINT = "checkpoint.json"
-LARGEST = 2**31
-"""Bytes of a checkpoint at most."""
+LARGEST = 2**29
+"""Bytes of a checkpoint at most: a million requests under way take half of it."""
 
 
 class RequestFile(Ledger):
@@ -95,13 +97,14 @@ class RequestFile(Ledger):
     def _kept(self) -> Saved | None:
         """What the folder's checkpoint holds; None where it has none, or may be begun anew."""
         path = self.folder / CHECKPOINT
-        if not path.is_file() or path.stat().st_size > LARGEST:
+        if not names_a_file(path):
             return None
-        digest, _, text = path.read_text(encoding="utf-8", errors="replace").partition("\n")
-        whole = sha256(text.encode()).hexdigest() == digest
-        kept: Saved = loads(text) if whole else {}
-        if kept.get("fingerprint") == self.fingerprint:
+        digest, _, text = read_bytes(path, LARGEST, self.field).partition(b"\n")
+        whole = sha256(text).hexdigest().encode() == digest
+        kept: Saved = parse_json(text, self.field) if whole else {}
+        if kept.get("fingerprint") == self.fingerprint and _is_kept(kept):
             return kept
+        whole = whole and kept.get("fingerprint") != self.fingerprint
         if self.force:
             return None
         what = "another simulation's requests" if whole else "a damaged checkpoint"
@@ -136,16 +139,27 @@ class RequestFile(Ledger):
     def finish(self) -> None:
         """Joins the parts into the file and removes them. Raises InputError where it cannot be written."""
         from polars import scan_ipc
+        from polars.exceptions import PanicException, PolarsError
 
         if self.waiting or not self.parts:
             self._write_part()
         frame = scan_ipc([self.folder / f"{part:06}.arrow" for part in range(self.parts)])
-        if self.path.suffix.lower() == ".csv":
-            self._write(self.path, lambda path: frame.sink_csv(path), self.force)
-        else:
-            self._write(self.path, lambda path: frame.sink_parquet(path, row_group_size=GROUP), self.force)
+        try:
+            if self.path.suffix.lower() == ".csv":
+                self._write(self.path, lambda path: frame.sink_csv(path), self.force)
+            else:
+                self._write(self.path, lambda path: frame.sink_parquet(path, row_group_size=GROUP), self.force)
+        except (PolarsError, PanicException):
+            raise InputError(self.field, "damaged parts", f"no folder {self.folder.name}, to begin anew") from None
         rmtree(self.folder)
         self.lock.release()
+
+
+def _is_kept(kept: Saved) -> bool:
+    """Whether a checkpoint has what `save` writes."""
+    parts, waiting = integer(kept.get("parts")), kept.get("waiting")
+    rows = isinstance(waiting, list) and len(waiting) < PART and all(isinstance(row, list) for row in waiting)
+    return parts is not None and parts >= 0 and rows and isinstance(kept.get("state"), dict)
 
 
 def _ours(folder: Path) -> bool:

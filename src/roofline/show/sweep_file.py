@@ -7,25 +7,28 @@ gone when the file is there. A piece is a row group of Parquet, a record batch o
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
-from json import dumps, loads
+from json import dumps
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from polars import CompatLevel, DataFrame
 
 from roofline.explore.columns import Rows, frame_of
+from roofline.model.checks import integer, names_a_file
 from roofline.model.errors import InputError
+from roofline.model.untrusted import parse_json, read_bytes
 from roofline.show.files import check_ending, check_file
 from roofline.show.row_groups import group_part, whole_footer
 from roofline.simulation.parquet import MAGIC
 
 ENDINGS = (".parquet", ".csv", ".arrow")
-LARGEST_LOG = 2**31
-"""Bytes of a log at most."""
+LARGEST_LOG = 2**28
+"""Bytes of a log that is gone on from; a sweep of 10^10 points writes a tenth of it."""
 STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
 """Of an Arrow stream."""
 
@@ -77,17 +80,25 @@ class SweepFile:
 
     # -- going on --------------------------------------------------------------------------------------------------
     def _kept(self) -> list[dict[str, Any]]:
-        """The lines of the log that are whole, those of this sweep. Raises InputError where they are another's."""
-        if not self.log.is_file() or self.log.stat().st_size > LARGEST_LOG:
+        """The lines of the log that are whole, those of this sweep.
+
+        Raises InputError where they are another's, are none that a sweep writes, or are more than a sweep writes.
+        """
+        if not names_a_file(self.log):
             return []
         lines = []
-        for line in self.log.read_text(encoding="utf-8", errors="replace").split("\n"):
-            digest, _, text = line.partition(" ")
-            if sha256(text.encode()).hexdigest() != digest:
+        for line in read_bytes(self.log, LARGEST_LOG, self.field).split(b"\n"):
+            digest, _, text = line.partition(b" ")
+            if sha256(text).hexdigest().encode() != digest:
                 break
-            lines.append(loads(text))
+            lines.append(parse_json(text, self.field))
         if lines and lines[0].get("fingerprint") != self.fingerprint:
             raise InputError(self.field, self.part.name, "the part of this same sweep, or --force to begin anew")
+        ends = [0]
+        for kept in lines[1:]:
+            if not _is_line(kept) or kept["end"] < ends[-1]:
+                raise InputError(self.field, self.log.name, "the log of this sweep, or --force to begin anew")
+            ends.append(kept["end"])
         return lines[1:]
 
     def _open(self, kept: list[dict[str, Any]]) -> None:
@@ -173,6 +184,13 @@ class SweepFile:
         if not self.done:
             self.file.close()
             self.lines.close()
+
+
+def _is_line(kept: Mapping[str, Any]) -> bool:
+    """Whether an object is what `add` writes of a piece."""
+    entry, sizes = kept.get("entry"), (integer(kept.get("end")), integer(kept.get("rows")))
+    whole = all(size is not None and size >= 0 for size in sizes) and isinstance(kept.get("kept"), dict)
+    return whole and isinstance(entry, str) and bool(re.fullmatch(r"([0-9a-f]{2})*", entry))
 
 
 def _schema_end(stream: bytes) -> int:

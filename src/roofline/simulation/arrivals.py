@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.model.checks import integer
+from roofline.model.checks import integer, real, requests_a_second
 from roofline.model.errors import InputError, nearest
 from roofline.simulation.spelling import number_above, seconds_named, spelled
 
-FASTEST = 1e9
-"""Requests a second; a higher rate is a slip of the keyboard."""
 LARGEST_CV = 100.0
 MOST_USERS = 2**20
 """Users at once: they take 0.6 kB each."""
@@ -45,7 +43,7 @@ class Constant(Arrivals):
     rate: float
 
     def __post_init__(self) -> None:
-        number_above("rate", self.rate, FASTEST)
+        _rate("rate", self.rate)
 
     @property
     def text(self) -> str:
@@ -62,7 +60,7 @@ class Poisson(Arrivals):
     rate: float
 
     def __post_init__(self) -> None:
-        number_above("rate", self.rate, FASTEST)
+        _rate("rate", self.rate)
 
     @property
     def text(self) -> str:
@@ -84,7 +82,7 @@ class Gamma(Arrivals):
     cv: float
 
     def __post_init__(self) -> None:
-        number_above("rate", self.rate, FASTEST)
+        _rate("rate", self.rate)
         number_above("cv", self.cv, LARGEST_CV)
 
     @property
@@ -161,14 +159,22 @@ def arrivals_named(
     if value is None:
         if rate is None:
             raise InputError("arrivals", "nothing", "a rate, a concurrency or a trace")
-        return Poisson(number_above("rate", rate, FASTEST))
+        return Poisson(_rate("rate", rate))
     if isinstance(value, str):
-        return _process(value, None if rate is None else number_above("rate", rate, FASTEST))
+        return _process(value, None if rate is None else _rate("rate", rate))
     if rate is not None:
         raise InputError("rate", rate, "no rate beside arrivals that have one")
     if isinstance(value, Arrivals):
         return value
-    return Poisson(number_above("arrivals", value, FASTEST))
+    return Poisson(_rate("arrivals", value))
+
+
+def _rate(field: str, value: object) -> float:
+    """One number of requests a second. Raises InputError for anything else."""
+    number = real(value)
+    if number is None:
+        raise InputError(field, value, "a number of requests a second")
+    return float(requests_a_second(field, number))
 
 
 def _process(text: str, rate: float | None) -> Arrivals:

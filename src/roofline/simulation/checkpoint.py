@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from roofline.model.errors import InputError
 from roofline.simulation.pooled import Handover, TwoPools
 from roofline.simulation.prefixes import Entry
 from roofline.simulation.recorder import Recorder, Row, Watch
@@ -70,7 +71,16 @@ def state_of(
 def restore(
     state: Saved, position: Position, replicas: Sequence[Replica], recorder: Recorder, pools: TwoPools | None = None
 ) -> None:
-    """Puts a state into a simulation that has not begun."""
+    """Puts a state into a simulation that has not begun. Raises InputError for what `state_of` does not write."""
+    try:
+        _put_back(state, position, replicas, recorder, pools)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError("checkpoint", type(error).__name__, "the state that this simulation saved") from error
+
+
+def _put_back(
+    state: Saved, position: Position, replicas: Sequence[Replica], recorder: Recorder, pools: TwoPools | None
+) -> None:
     position.number, position.turn = state["number"], state["turn"]
     position.later.update((key, (place, deque(map(_requested, turns)))) for key, place, turns in state["later"])
     position.coming.extend(_unqueued(state["coming"]))

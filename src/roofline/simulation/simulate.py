@@ -50,6 +50,8 @@ MOST_REQUESTS = 10**10
 """Requests of a simulation: so many take a week."""
 MOST = 20_000_000
 """Requests at most, where a run goes on until it is sure."""
+SUREST = 1e-4
+"""Share of the mean to which a run can be asked to be sure: the most requests of a run tell no more."""
 UNBOUNDED = 2**20
 """Tokens of the longest request to a model that states no context."""
 
@@ -238,8 +240,8 @@ class SimulationRun:
         requests = None if extent.requests is None else _extent("requests", extent.requests, 1)
         if extent.until is not None:
             until = real(extent.until)
-            if until is None or not 0 < until < 1:
-                raise InputError("until", extent.until, "a share of the mean, more than 0 and less than 1")
+            if until is None or not SUREST <= until < 1:
+                raise InputError("until", extent.until, f"a share of the mean, from {SUREST:g} up to 1")
             if not drawn:
                 raise InputError("until", extent.until, "nothing, with a trace: it ends where it ends")
             requests = None

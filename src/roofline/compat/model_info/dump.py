@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ def dump_model_info(
 
 def _report(model: Any, options: Options) -> str:
     from roofline.compat.model_info.sections import markdown_sections
+    from roofline.show.tables import csv_text
 
     paths = _paths(options)
     asked = request(model, options)
@@ -77,7 +78,8 @@ def _report(model: Any, options: Options) -> str:
     if "plot_roofline" in paths:
         shown.append(f"![roofline]({paths['plot_roofline'].name})")
     text = "\n\n".join(shown) + "\n"
-    _write(paths, asked, text, points)
+    texts = {"report_path": text, "sensitivity_csv": csv_text(COLUMNS, [p.row for p in points])}
+    _write(paths, asked, texts, options.force)
     return text
 
 
@@ -113,20 +115,22 @@ def _for(name: str, path: Path, act: Callable[..., object], *arguments: Any) -> 
         raise InputError(name, str(path), error.expected.replace("--force", "force=True")) from None
 
 
-def _write(paths: dict[str, Path], asked: ReportRequest, text: str, points: Sequence[KnobPoint]) -> None:
-    from roofline.show.files import whole_file
-    from roofline.show.tables import csv_text
-
-    texts = {"report_path": text, "sensitivity_csv": csv_text(COLUMNS, [p.row for p in points])}
+def _write(paths: dict[str, Path], asked: ReportRequest, texts: Mapping[str, str], force: bool) -> None:
     for name, path in paths.items():
         if name in texts:
-            _for(name, path, whole_file, path, lambda beside, t=texts[name]: beside.write_text(t, encoding="utf-8"))
+            _for(name, path, _fill, path, texts[name], force)
         else:
-            _for(name, path, _draw, asked, path)
+            _for(name, path, _draw, asked, path, force)
 
 
-def _draw(asked: ReportRequest, path: Path) -> None:
+def _fill(path: Path, text: str, force: bool) -> None:
+    from roofline.show.files import whole_file
+
+    whole_file(path, lambda beside: beside.write_text(text, encoding="utf-8"), force=force)
+
+
+def _draw(asked: ReportRequest, path: Path, force: bool) -> None:
     from roofline.show.plots.style import Style
     from roofline.show.plots.write import write
 
-    write(picture(asked), path, Style(), force=True)
+    write(picture(asked), path, Style(), force=force)
