@@ -36,6 +36,7 @@ COMMANDS = {
     "report": "MODEL --on CHIP --output FILE [OPTIONS]",
     "diff": "A B [OPTIONS]",
     "plot": "MODEL [--on CHIP ...] --output FILE [OPTIONS]",
+    "web": "[OPTIONS]",
     "models": "[NAME] [OPTIONS]",
     "chips": "[NAME] [OPTIONS]",
     "calibrate": "[OPTIONS]",
