@@ -28,20 +28,21 @@ export function frame(label, low = false) {
 export function roofline(node, plot, click) {
   const panel = plot.panels[0], roof = panel.roof, slope = roof.slopes[0];
   const xs = panel.points.map((p) => p.intensity), peak = Math.max(...roof.ceilings.map((c) => c.peak));
-  const low = Math.min(0.1, ...xs) / 2, high = Math.max(...xs, ...roof.ceilings.map((c) => c.ridge)) * 6;
+  const low = Math.min(1, ...xs) / 4, high = Math.max(...xs, ...roof.ceilings.map((c) => c.ridge)) * 6;
   const muted = css("--muted");
   const lines = roof.ceilings.map((c) => ({
     x: [low, c.peak / slope.bandwidth, high], y: [low * slope.bandwidth, c.peak, c.peak], mode: "lines", name: `${c.label} ${si(c.peak, "FLOP/s")}`,
     line: { width: 2, color: muted, dash: c.vector ? "dot" : "solid" }, hoverinfo: "name",
   }));
   const groups = [...new Set(panel.points.map((p) => p.group))];
+  const named = spaced(panel.points);
   const dots = groups.map((group) => {
     const of = panel.points.filter((p) => p.group === group);
     return {
-      x: of.map((p) => p.intensity), y: of.map((p) => p.performance), mode: "markers+text", name: group, text: of.map((p) => p.label), textposition: "bottom right",
+      x: of.map((p) => p.intensity), y: of.map((p) => p.performance), mode: "markers+text", name: group, text: of.map((p) => (named.has(p) ? p.label : "")), textposition: "bottom right",
       textfont: { size: 11 }, marker: { size: of.map((p) => 9 + 26 * Math.sqrt(p.share)), color: colour(group), opacity: 0.85, line: { width: 1, color: css("--card") } },
-      customdata: of.map((p) => [si(p.intensity, "FLOP/B"), si(p.performance, "FLOP/s"), (100 * p.share).toFixed(1), si(p.light, "FLOP/s")]),
-      hovertemplate: "<b>%{text}</b><br>%{customdata[0]}<br>%{customdata[1]} (≤ %{customdata[3]})<br>%{customdata[2]} %<extra></extra>",
+      customdata: of.map((p) => [si(p.intensity, "FLOP/B"), si(p.performance, "FLOP/s"), (100 * p.share).toFixed(1), si(p.light, "FLOP/s"), p.label]),
+      hovertemplate: "<b>%{customdata[4]}</b><br>%{customdata[0]}<br>%{customdata[1]} (≤ %{customdata[3]})<br>%{customdata[2]} %<extra></extra>",
     };
   });
   const ticks = { type: "log", tickformat: "~s" };
@@ -49,7 +50,15 @@ export function roofline(node, plot, click) {
     xaxis: { ...ticks, title: { text: "FLOP/B" }, range: [Math.log10(low), Math.log10(high)] },
     yaxis: { ...ticks, title: { text: "FLOP/s" }, range: [Math.log10(Math.min(...panel.points.map((p) => p.performance)) / 6), Math.log10(peak * 3)] },
   });
-  node.on?.("plotly_click", (event) => event.points[0].text && click(event.points[0].text));
+  node.on?.("plotly_click", (event) => event.points[0].customdata && click(event.points[0].customdata[4]));
+}
+
+// The points whose names have room: of those at nearly one place the one that takes longest.
+function spaced(points) {
+  const named = new Set();
+  const near = (p, q) => Math.abs(Math.log10(p.intensity / q.intensity)) < 0.35 && Math.abs(Math.log10(p.performance / q.performance)) < 0.18;
+  for (const p of [...points].sort((a, b) => b.share - a.share)) if (![...named].some((q) => near(p, q))) named.add(p);
+  return named;
 }
 
 const TERMS = ["weights", "cache", "state", "activations", "gradients", "optimizer", "overhead"];
@@ -59,7 +68,7 @@ export function memoryBar(node, memory) {
   picture(node, terms.map((name, i) => ({
     type: "bar", orientation: "h", name, x: [memory[name] / 1e9], y: [""], marker: { color: palette()[i] }, hovertemplate: `${name}: ${si(memory[name], "B")}<extra></extra>`,
   })), {
-    barmode: "stack", xaxis: { title: { text: "GB" }, range: [0, 1.05 * Math.max(memory.capacity, memory.total) / 1e9] }, legend: { orientation: "h", y: 1.35, x: 0 },
+    barmode: "stack", xaxis: { title: { text: "GB" }, range: [0, 1.05 * Math.max(memory.capacity, memory.total) / 1e9] }, legend: { orientation: "h", y: 1.35, x: 0, traceorder: "normal" },
     shapes: [[memory.capacity, "solid"], [limit, "dot"]].map(([x, dash]) => ({ type: "line", x0: x / 1e9, x1: x / 1e9, y0: 0, y1: 1, yref: "paper", line: { color: css("--bad"), width: 2, dash } })),
   });
 }
