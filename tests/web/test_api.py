@@ -24,7 +24,7 @@ SCHEMA_OF = {"analyze": "analysis", "explain": "explanation", "train": "training
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    with TestClient(page_app(), base_url="http://localhost") as client:  # type: ignore[arg-type]
+    with TestClient(page_app(), base_url="http://localhost") as client:
         yield client
 
 
@@ -40,7 +40,7 @@ def as_json(result: Any) -> Any:
 
 def test_answers_are_the_library_s(client: TestClient) -> None:
     model = rl.load(MODEL)
-    same = {
+    same: dict[str, tuple[dict[str, Any], Any]] = {
         "analyze": ({"model": MODEL, "batch": 32, "context": 4096}, rl.analyze(model, rl.decode(32, 4096))),
         "explain": ({"model": MODEL, "op": "attention"}, rl.explain(model, "attention", rl.decode(1, 1024))),
         "estimate": ({**PLACE, "batch": 8, "phase": "prefill"}, rl.estimate(model, rl.prefill(8, 1024), on=ON)),
@@ -68,7 +68,8 @@ def test_search_and_advice(client: TestClient) -> None:
     searched = rl.search(rl.load(MODEL), rl.Demand(input=1024, output=256, concurrency=32), on=ON, top=3)
     assert ask(client, "search", {**PLACE, "top": 3})["plans"] == as_json(searched)["plans"]
     gains = [c["per_chip"] for c in ask(client, "advice", PLACE)["changes"]]
-    assert gains and gains == sorted(gains, reverse=True)
+    assert gains
+    assert gains == sorted(gains, reverse=True)
 
 
 def test_a_pasted_config_is_a_model(client: TestClient) -> None:
@@ -131,7 +132,7 @@ def test_only_the_page_s_own_files(client: TestClient) -> None:
 
 
 def test_token_and_host() -> None:
-    with TestClient(page_app(token="long-enough", hosts=frozenset({"localhost"}))) as client:  # type: ignore[arg-type]
+    with TestClient(page_app(token="long-enough", hosts=frozenset({"localhost"}))) as client:
         local = {"host": "localhost:8600"}
         assert client.get("/api/v1/chips", headers=local).status_code == 401
         bearer = {"authorization": "Bearer long-enough"}

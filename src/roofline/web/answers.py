@@ -55,7 +55,7 @@ def estimate_answer(asked: b.EstimateAsked, hub: bool) -> dict[str, Any]:
 
 def generate_answer(asked: b.GenerateAsked, hub: bool) -> dict[str, Any]:
     """`roofline.generate`: a static batch."""
-    sizes = {"batch": asked.batch, "input": asked.input, "output": asked.output}
+    sizes: dict[str, Any] = {"batch": asked.batch, "input": asked.input, "output": asked.output}
     return _json(rl.generate(chosen_model(asked.model, hub), **sizes, **_settings(asked)))
 
 
@@ -140,7 +140,7 @@ def _json(result: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Question:
+class ApiQuestion:
     """A route: its body, what answers it, and whether it is long enough for a process of its own."""
 
     body: type[b.ModelAsked]
@@ -149,18 +149,18 @@ class Question:
 
 
 QUESTIONS = MappingProxyType({
-    "analyze": Question(b.StepAsked, analyze_answer),
-    "estimate": Question(b.EstimateAsked, estimate_answer),
-    "explain": Question(b.ExplainAsked, explain_answer),
-    "generate": Question(b.GenerateAsked, generate_answer),
-    "serve": Question(b.ServeAsked, serve_answer),
-    "fit": Question(b.FitAsked, fit_answer),
-    "train": Question(b.TrainAsked, train_answer),
-    "sweep": Question(b.SweepAsked, sweep_answer, heavy=True),
-    "plot": Question(b.PlotAsked, plot_answer),
-    "simulate": Question(b.SimulateAsked, simulate_answer, heavy=True),
-    "search": Question(b.SearchAsked, search_answer, heavy=True),
-    "advice": Question(b.GenerateAsked, advice_answer, heavy=True),
+    "analyze": ApiQuestion(b.StepAsked, analyze_answer),
+    "estimate": ApiQuestion(b.EstimateAsked, estimate_answer),
+    "explain": ApiQuestion(b.ExplainAsked, explain_answer),
+    "generate": ApiQuestion(b.GenerateAsked, generate_answer),
+    "serve": ApiQuestion(b.ServeAsked, serve_answer),
+    "fit": ApiQuestion(b.FitAsked, fit_answer),
+    "train": ApiQuestion(b.TrainAsked, train_answer),
+    "sweep": ApiQuestion(b.SweepAsked, sweep_answer, heavy=True),
+    "plot": ApiQuestion(b.PlotAsked, plot_answer),
+    "simulate": ApiQuestion(b.SimulateAsked, simulate_answer, heavy=True),
+    "search": ApiQuestion(b.SearchAsked, search_answer, heavy=True),
+    "advice": ApiQuestion(b.GenerateAsked, advice_answer, heavy=True),
 })  # fmt: skip
 """Every question of the API."""
 

@@ -24,8 +24,8 @@ from roofline.remember import remembered
 from roofline.show.chips import ChipFacts, Chips, ClusterFacts, Clusters
 from roofline.show.models import Catalog
 from roofline.version import __version__
-from roofline.web.answers import QUESTIONS, Question, answered
-from roofline.web.bodies import Problem
+from roofline.web.answers import QUESTIONS, ApiQuestion, answered
+from roofline.web.bodies import Refusal
 from roofline.web.guard import AsgiApp, Guard
 from roofline.web.workers import Workers
 
@@ -33,10 +33,10 @@ STATIC = Path(__file__).with_name("static")
 API = "/api/v1"
 GONE = 499
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "What cannot be read"},
-    401: {"model": Problem, "description": "A token is needed"},
-    413: {"model": Problem, "description": "More than the server takes"},
-    422: {"model": Problem, "description": "What cannot be: one line that says why"},
+    400: {"model": Refusal, "description": "What cannot be read"},
+    401: {"model": Refusal, "description": "A token is needed"},
+    413: {"model": Refusal, "description": "More than the server takes"},
+    422: {"model": Refusal, "description": "What cannot be: one line that says why"},
 }
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".json": "application/json",
          ".svg": "image/svg+xml"}  # fmt: skip
@@ -67,7 +67,7 @@ def page_app(hub: bool = False, token: str | None = None, hosts: frozenset[str] 
     return Guard(app, token, hosts)
 
 
-def _route(name: str, question: Question, workers: Workers, hub: bool) -> Any:
+def _route(name: str, question: ApiQuestion, workers: Workers, hub: bool) -> Any:
     body_type = question.body
 
     async def answer(body: Any, request: Request) -> Response:
@@ -147,7 +147,7 @@ def plotly_file() -> Path:
 
 
 def _said(status: int, message: str, field: str, expected: str, near: tuple[str, ...] = ()) -> JSONResponse:
-    problem = Problem(message=message, field=field, expected=expected, nearest=list(near))
+    problem = Refusal(message=message, field=field, expected=expected, nearest=list(near))
     return JSONResponse(problem.model_dump(), status)
 
 

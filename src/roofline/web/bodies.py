@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 Text: TypeAlias = Annotated[str, Field(max_length=200)]
-Sequences: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
+SequencesAsked: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
 Tokens: TypeAlias = Annotated[int, Field(ge=1, le=10_000_000)]
 Rate: TypeAlias = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
-Seconds: TypeAlias = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+SecondsAsked: TypeAlias = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 Share: TypeAlias = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
@@ -39,7 +39,7 @@ class StepAsked(ModelAsked):
     """A forward pass: `batch` sequences with `context` cached tokens each; of a prefill the new ones."""
 
     phase: Literal["prefill", "decode"] = "decode"
-    batch: Sequences = 1
+    batch: SequencesAsked = 1
     context: Tokens = 1024
     precision: Text | None = None
     counting: Literal["standard", "torch", "original"] = "standard"
@@ -56,14 +56,14 @@ class EstimateAsked(PlaceAsked):
     """A forward pass on a machine."""
 
     phase: Literal["prefill", "decode"] = "decode"
-    batch: Sequences = 1
+    batch: SequencesAsked = 1
     context: Tokens = 1024
 
 
 class GenerateAsked(PlaceAsked):
     """A static batch, from its prompts to its last token."""
 
-    batch: Sequences = 1
+    batch: SequencesAsked = 1
     input: Tokens = 1024
     output: Annotated[int, Field(ge=1, le=100_000)] = 256
 
@@ -73,32 +73,32 @@ class ServeAsked(PlaceAsked):
 
     input: Tokens = 1024
     output: Annotated[int, Field(ge=1, le=100_000)] = 256
-    concurrency: Sequences | Annotated[list[Sequences], Field(min_length=1, max_length=64)] | None = None
+    concurrency: SequencesAsked | Annotated[list[SequencesAsked], Field(min_length=1, max_length=64)] | None = None
     rate: Rate | None = None
     prefix: Share = 0.0
 
 
 class FitAsked(PlaceAsked):
-    """Sequences in memory."""
+    """SequencesAsked in memory."""
 
-    batch: Sequences = 1
+    batch: SequencesAsked = 1
     context: Tokens = 1024
 
 
 class TrainAsked(PlaceAsked):
     """An optimizer step."""
 
-    batch: Sequences = 64
+    batch: SequencesAsked = 64
     tokens: Tokens = 4096
     recompute: Text = "none"
-    micro_batch: Sequences = 1
+    micro_batch: SequencesAsked = 1
 
 
 class SweepAsked(PlaceAsked):
     """A decode or a prefill at every batch and length of two lists."""
 
     phase: Literal["prefill", "decode"] = "decode"
-    batch: Annotated[list[Sequences], Field(min_length=1, max_length=64)]
+    batch: Annotated[list[SequencesAsked], Field(min_length=1, max_length=64)]
     context: Annotated[list[Tokens], Field(min_length=1, max_length=64)]
 
 
@@ -119,8 +119,8 @@ class SearchAsked(PlaceAsked):
     input: Tokens = 1024
     output: Annotated[int, Field(ge=1, le=100_000)] = 256
     concurrency: Annotated[int, Field(ge=1, le=100_000)] = 32
-    ttft: Seconds | None = None
-    tpot: Seconds | None = None
+    ttft: SecondsAsked | None = None
+    tpot: SecondsAsked | None = None
     objective: Literal["chips", "throughput", "price", "latency", "energy"] = "chips"
     top: Annotated[int, Field(ge=1, le=20)] = 10
 
@@ -129,12 +129,12 @@ class PlotAsked(PlaceAsked):
     """The data of a picture."""
 
     kind: Literal["roofline", "memory", "parameters", "diagram"] = "roofline"
-    batch: Sequences = 1
+    batch: SequencesAsked = 1
     context: Tokens = 1024
     phase: Literal["prefill", "decode"] = "decode"
 
 
-class Problem(BaseModel):
+class Refusal(BaseModel):
     """What was passed wrongly, in one line and in parts."""
 
     message: str

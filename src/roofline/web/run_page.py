@@ -42,4 +42,4 @@ def run_page(host: str, port: int, hub: bool, token: str | None, browser: bool) 
         import webbrowser
 
         webbrowser.open(address)
-    uvicorn.run(app, host=host, port=port, log_level="warning", server_header=False, timeout_keep_alive=30)  # type: ignore[arg-type]
+    uvicorn.run(app, host=host, port=port, log_level="warning", server_header=False, timeout_keep_alive=30)

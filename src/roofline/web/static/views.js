@@ -122,9 +122,10 @@ async function advice(node, s, signal) {
 
 async function structure(node, s, signal) {
   const [plot, estimate] = await Promise.all([ask("plot", asks.diagram(s), signal), ask("estimate", asks.estimate(s), signal)]);
-  const times = new Map(estimate.ops.map((o) => [o.name, o.time.expected / Math.max(1, o.layers)]));
-  const box = (b) => { const node = make("div", { class: "box" }, make("b", {}, (b.adds ? "+ " : "") + b.label), make("small", {}, [b.detail, times.has(b.label) ? time(times.get(b.label)) : ""].filter(Boolean).join(" · "))); node.style.borderLeftColor = draw.colour(b.group); return node; };
-  node.replaceChildren(two(...[plot.model, ...plot.layers].map((stack) => panel(stack.title, "", make("div", { class: "stack" }, ...stack.boxes.map(box))))), make("p", { class: "note" }, plot.note));
+  const each = (o) => o.time.expected / Math.max(1, o.layers), alone = (o) => estimate.ops.filter((p) => p.name === o.name).length === 1;
+  const times = new Map(estimate.ops.flatMap((o) => [[`${o.block}/${o.name}`, each(o)], ...(alone(o) ? [[o.name, each(o)]] : [])]));
+  const box = (b, block) => { const node = make("div", { class: "box" }, make("b", {}, (b.adds ? "+ " : "") + b.label), make("small", {}, [b.detail, time(times.get(`${block}/${b.label}`) ?? times.get(b.label) ?? null)].filter(Boolean).join(" · "))); node.style.borderLeftColor = draw.colour(b.group); return node; };
+  node.replaceChildren(two(...[plot.model, ...plot.layers].map((stack) => panel(stack.title, "", make("div", { class: "stack" }, ...stack.boxes.map((b) => box(b, stack.title.split(" · ")[0])))))), make("p", { class: "note" }, plot.note));
 }
 
 async function compare(node, s, signal) {
