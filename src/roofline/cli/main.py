@@ -37,6 +37,7 @@ COMMANDS = {
     "compare": "MODEL --measured FILE --on CHIP [OPTIONS]",
     "diff": "A B [OPTIONS]",
     "plot": "MODEL [--on CHIP ...] --out FILE [OPTIONS]",
+    "web": "[OPTIONS]",
     "models": "[NAME] [OPTIONS]",
     "chips": "[NAME] [OPTIONS]",
     "here": "[OPTIONS]",

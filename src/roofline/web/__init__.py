@@ -1,0 +1,1 @@
+"""The page and its REST API, `roofline web`: FastAPI over the library, ES modules without a build step."""

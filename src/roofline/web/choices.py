@@ -1,0 +1,86 @@
+"""Models and machines by the names that a client may use: catalogs, figures, configs; never a path or an address."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from roofline.machine.chip import Chip, chip_id, chip_named, chips
+from roofline.machine.fabric import Cluster, cluster_named, clusters, of_chips
+from roofline.model.errors import InputError, nearest
+from roofline.model.load import catalog, load
+from roofline.model.model import Model
+from roofline.model.untrusted import parse_json, read_config
+from roofline.remember import remembered
+
+LARGEST_CONFIG = 256 * 1024
+"""Bytes of a config that a client may send."""
+_COUNTED = re.compile(r"([1-9][0-9]{0,4})x([a-z0-9][a-z0-9.-]*)", re.ASCII)
+_FIGURES = re.compile(r"[A-Za-z0-9_]+=[A-Za-z0-9_.+,=]*", re.ASCII)
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+
+
+def chosen_model(asked: str | dict[str, Any], hub: bool = False) -> Model:
+    """A model of the catalog, of a config, or, where `hub`, of the Hub. Raises InputError."""
+    if isinstance(asked, str):
+        return _named(asked, hub)
+    text = json.dumps(asked, sort_keys=True)
+    if len(text) > LARGEST_CONFIG:
+        raise InputError("model", f"{len(text)} characters", f"a config of at most {LARGEST_CONFIG} characters")
+    return _pasted(text)
+
+
+@remembered(64)
+def _named(name: str, hub: bool) -> Model:
+    known = {id.lower(): id for id in catalog()}
+    lasts: dict[str, list[str]] = {}
+    for lower, id in known.items():
+        lasts.setdefault(lower.rpartition("/")[2], []).append(id)
+    lower = name.lower()
+    same = [known[lower]] if lower in known else lasts.get(lower, [])
+    if len(same) == 1:
+        from roofline.model.load import catalog_config
+
+        return _built(catalog_config(same[0]), same[0])
+    if len(same) > 1:
+        raise InputError("model", name, "the whole id, as more than one model has this name", same)
+    if hub and _HUB_ID.fullmatch(name) and ".." not in name:
+        from roofline.model.hub import CONFIG_NAME, hub_file
+
+        return _built(read_config(hub_file(name, CONFIG_NAME, None), name), name)
+    where = "a model of the catalog, a Hub id or a config" if hub else "a model of the catalog or a config"
+    raise InputError("model", name, where, nearest(name, known.values()))
+
+
+def _built(config: dict[str, Any], name: str) -> Model:
+    from roofline.model.families import build
+
+    return build(config, name)
+
+
+@remembered(64)
+def _pasted(text: str) -> Model:
+    return load(parse_json(text.encode(), "model"))
+
+
+@remembered(256)
+def chosen_machine(asked: str) -> Chip | Cluster:
+    """A chip or a cluster of the catalogs, so many of a chip, or a chip's figures. Raises InputError."""
+    name = asked.strip()
+    if _FIGURES.fullmatch(name):
+        return chip_named(name)
+    lower = name.lower()
+    if id := chip_id(name):
+        return chips()[id]
+    presets = {alias.lower(): c for key, c in clusters().items() for alias in (key, *c.aliases)}
+    if lower in presets:
+        return presets[lower]
+    if counted := _COUNTED.fullmatch(lower):
+        count, rest = int(counted[1]), counted[2]
+        if id := chip_id(rest):
+            return of_chips(count, chips()[id])
+        if rest in presets:
+            return cluster_named(lower)
+    words = (*chips(), *clusters())
+    raise InputError("on", asked, "a chip or cluster of the catalog, COUNTxCHIP, or peak=…,bw=…", nearest(lower, words))

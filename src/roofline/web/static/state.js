@@ -1,0 +1,78 @@
+// All that the page shows, and how it goes into the address: JSON, deflated, base64url, in the fragment.
+export const MOST_SCENARIOS = 4;
+export const LONGEST_ADDRESS = 8000;
+export const FRESH = {
+  model: "meta-llama/Llama-3.1-8B", config: null, on: "h100-sxm", layout: "", precision: "", engine: "", law: "calibrated",
+  input: 1024, output: 256, concurrency: 32, rate: null, phase: "decode", ttft: null, tpot: null,
+  trainBatch: 64, trainTokens: 4096, requests: 300, seed: 0,
+};
+export const state = { scenarios: [{ ...FRESH }], at: 0, view: "overview" };
+export const now = () => state.scenarios[state.at];
+
+async function through(stream, bytes) {
+  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+}
+
+export async function encoded() {
+  const bytes = await through(new CompressionStream("deflate"), new TextEncoder().encode(JSON.stringify(state)));
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return "s=" + btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+export async function decoded(fragment) {
+  const packed = new URLSearchParams(fragment.replace(/^#/, "")).get("s");
+  if (!packed) return;
+  const text = atob(packed.replaceAll("-", "+").replaceAll("_", "/"));
+  const bytes = Uint8Array.from(text, (sign) => sign.charCodeAt(0));
+  take(JSON.parse(new TextDecoder().decode(await through(new DecompressionStream("deflate"), bytes))));
+}
+
+// What comes from an address or a file is untrusted: known keys of their own kinds alone.
+export function take(given) {
+  const scenarios = (Array.isArray(given.scenarios) ? given.scenarios : []).slice(0, MOST_SCENARIOS);
+  state.scenarios = scenarios.map(clean);
+  if (!state.scenarios.length) state.scenarios = [{ ...FRESH }];
+  state.at = Math.min(Math.max(0, Number(given.at) || 0), state.scenarios.length - 1);
+  state.view = String(given.view || "overview");
+}
+
+function clean(given) {
+  const kept = { ...FRESH };
+  for (const key of Object.keys(FRESH)) {
+    const value = given?.[key], like = FRESH[key];
+    if (typeof like === "string" && typeof value === "string") kept[key] = value.slice(0, 200);
+    else if (typeof like === "number" && Number.isFinite(value)) kept[key] = value;
+    else if (key === "config" && value && typeof value === "object" && !Array.isArray(value)) kept[key] = value;
+    else if (like === null && key !== "config" && Number.isFinite(value)) kept[key] = value;
+  }
+  return kept;
+}
+
+// -- what a scenario asks of each route
+const place = (s) => ({
+  model: s.config ?? s.model, on: s.on, layout: s.layout || null, precision: s.precision || null,
+  engine: s.engine || null, law: s.law,
+});
+export const middle = (s) => (s.phase === "prefill" ? s.input : s.input + Math.floor(s.output / 2));
+const load = (s) => (s.rate ? { rate: s.rate } : { concurrency: s.concurrency });
+export const asks = {
+  serve: (s) => ({ ...place(s), input: s.input, output: s.output, ...load(s) }),
+  front: (s) => ({ ...place(s), input: s.input, output: s.output, concurrency: powers(s.concurrency) }),
+  estimate: (s) => ({ ...place(s), phase: s.phase, batch: s.concurrency, context: middle(s) }),
+  plot: (s) => ({ ...place(s), kind: "roofline", phase: s.phase, batch: s.concurrency, context: middle(s) }),
+  diagram: (s) => ({ ...place(s), kind: "diagram" }),
+  memory: (s) => ({ ...place(s), kind: "memory", batch: s.concurrency, context: s.input + s.output }),
+  analyze: (s) => ({ model: s.config ?? s.model, precision: s.precision || null, phase: s.phase, batch: s.concurrency, context: middle(s) }),
+  fit: (s) => ({ ...place(s), batch: s.concurrency, context: s.input + s.output }),
+  sweep: (s) => ({ ...place(s), phase: s.phase, batch: powers(s.concurrency), context: [512, 2048, 8192] }),
+  train: (s) => ({ ...place(s), precision: null, engine: null, batch: s.trainBatch, tokens: s.trainTokens }),
+  simulate: (s) => ({ ...place(s), input: s.input, output: s.output, ...load(s), requests: s.requests, seed: s.seed }),
+  search: (s) => ({ ...place(s), layout: null, input: s.input, output: s.output, concurrency: s.concurrency, ttft: s.ttft ? s.ttft / 1e3 : null, tpot: s.tpot ? s.tpot / 1e3 : null }),
+  advice: (s) => ({ ...place(s), batch: s.concurrency, input: s.input, output: s.output }),
+};
+function powers(last) {
+  const all = [];
+  for (let n = 1; n <= Math.max(256, last * 2); n *= 2) all.push(n);
+  return all.includes(last) ? all : [...all, last].sort((a, b) => a - b);
+}

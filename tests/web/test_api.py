@@ -1,0 +1,145 @@
+"""The REST API: its figures are the library's, its bodies bounded, its errors one line, its headers strict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+import roofline as rl
+from roofline.web.answers import QUESTIONS
+from roofline.web.app import page_app
+
+MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
+PLACE = {"model": MODEL, "on": ON}
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
+SCHEMA_OF = {"analyze": "analysis", "explain": "explanation", "train": "training", "sweep": "estimate"}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with TestClient(page_app(), base_url="http://localhost") as client:
+        yield client
+
+
+def ask(client: TestClient, name: str, body: dict[str, Any]) -> Any:
+    answer = client.post(f"/api/v1/{name}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def as_json(result: Any) -> Any:
+    return json.loads(json.dumps(result.to_dict()))
+
+
+def test_answers_are_the_library_s(client: TestClient) -> None:
+    model = rl.load(MODEL)
+    same: dict[str, tuple[dict[str, Any], Any]] = {
+        "analyze": ({"model": MODEL, "batch": 32, "context": 4096}, rl.analyze(model, rl.decode(32, 4096))),
+        "explain": ({"model": MODEL, "op": "attention"}, rl.explain(model, "attention", rl.decode(1, 1024))),
+        "estimate": ({**PLACE, "batch": 8, "phase": "prefill"}, rl.estimate(model, rl.prefill(8, 1024), on=ON)),
+        "generate": ({**PLACE, "batch": 8}, rl.generate(model, on=ON, batch=8, input=1024, output=256)),
+        "serve": ({**PLACE, "concurrency": 32}, rl.serve(model, on=ON, input=1024, output=256, concurrency=32)),
+        "fit": ({**PLACE, "batch": 8, "context": 8192}, rl.fit(model, on=ON, batch=8, context=8192)),
+        "train": ({**PLACE, "on": "8xh100-sxm"}, rl.train(model, on="8xh100-sxm", batch=64, tokens=4096)),
+        "plot": (PLACE, rl.plot(model, {"decode": rl.decode(1, 1024)}, on=ON)),
+        "simulate": (
+            {**PLACE, "rate": 2.0, "requests": 20},
+            rl.simulate(model, on=ON, input=1024, output=256, rate=2.0, extent=rl.Extent(requests=20)),
+        ),
+        "sweep": (
+            {**PLACE, "batch": [1, 8], "context": [128, 4096]},
+            rl.estimate(model, rl.decode(np.array([[1], [8]]), np.array([[128, 4096]])), on=ON),
+        ),
+    }
+    for name, (body, result) in same.items():
+        given = ask(client, name, body)
+        assert given == as_json(result), name
+        jsonschema.validate(given, json.loads((SCHEMAS / f"{SCHEMA_OF.get(name, name)}.json").read_text()))
+
+
+def test_search_and_advice(client: TestClient) -> None:
+    searched = rl.search(rl.load(MODEL), rl.Demand(input=1024, output=256, concurrency=32), on=ON, top=3)
+    assert ask(client, "search", {**PLACE, "top": 3})["plans"] == as_json(searched)["plans"]
+    gains = [c["per_chip"] for c in ask(client, "advice", PLACE)["changes"]]
+    assert gains
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_a_pasted_config_is_a_model(client: TestClient) -> None:
+    config = json.loads((Path(rl.__file__).parent / "model" / "catalog" / f"{MODEL}.json").read_text())
+    body = {"model": config, "context": 128}
+    assert ask(client, "analyze", body)["flops"] == rl.analyze(config, rl.decode(1, 128)).flops
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "field"),
+    [
+        ("estimate", {"model": "/etc/passwd"}, "model"),
+        ("estimate", {"model": "../config.json"}, "model"),
+        ("estimate", {"model": "https://example.org/config.json"}, "model"),
+        ("estimate", {"model": "someone/unknown"}, "model"),
+        ("estimate", {"on": "pyproject.toml"}, "on"),
+        ("estimate", {"on": "peak=1T,bw=/etc/passwd"}, "on"),
+        ("estimate", {"on": "99999999xh100-sxm"}, "on"),
+        ("estimate", {"batch": 0}, "batch"),
+        ("estimate", {"batch": "8"}, "batch"),
+        ("estimate", {"batch": 10**30}, "batch"),
+        ("estimate", {"unknown": 1}, "unknown"),
+        ("serve", {}, "concurrency and rate"),
+        ("serve", {"concurrency": [1] * 65}, "concurrency"),
+        ("simulate", {"rate": 1.0, "requests": 2000, "output": 8192}, "requests"),
+        ("estimate", {"model": {"model_type": "llama", "hidden_size": 10**40}}, "hidden_size"),
+    ],
+)
+def test_what_cannot_be_is_one_line(client: TestClient, name: str, change: dict[str, Any], field: str) -> None:
+    answer = client.post(f"/api/v1/{name}", json={**PLACE, **change})
+    assert answer.status_code == 422, answer.text
+    problem = answer.json()
+    assert field in problem["field"]
+    assert "\n" not in problem["message"]
+
+
+def test_bodies_are_bounded(client: TestClient) -> None:
+    assert client.post("/api/v1/analyze", content=b"[" * 100_000).status_code in (400, 422)
+    assert client.post("/api/v1/analyze", content=b"{").status_code in (400, 422)
+    assert client.post("/api/v1/analyze", content=b" " * 600_000).status_code == 413
+    deep: dict[str, Any] = {}
+    for _ in range(200):
+        deep = {"a": deep}
+    assert client.post("/api/v1/analyze", json={"model": deep}).status_code == 422
+
+
+def test_headers_and_no_cookies(client: TestClient) -> None:
+    for path in ("/", "/static/app.js", "/api/v1/chips", "/nothing"):
+        headers = client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "set-cookie" not in headers
+
+
+def test_only_the_page_s_own_files(client: TestClient) -> None:
+    assert client.get("/static/..%2fapp.py").status_code == 404
+    assert client.get("/static/app.py").status_code == 404
+    assert client.get("/static/plotly.js").status_code == 200
+
+
+def test_token_and_host() -> None:
+    with TestClient(page_app(token="long-enough", hosts=frozenset({"localhost"}))) as client:
+        local = {"host": "localhost:8600"}
+        assert client.get("/api/v1/chips", headers=local).status_code == 401
+        bearer = {"authorization": "Bearer long-enough"}
+        assert client.get("/api/v1/chips", headers={**local, **bearer}).status_code == 200
+        assert client.get("/api/v1/chips", headers={"host": "elsewhere.example", **bearer}).status_code == 403
+
+
+def test_every_question_is_documented(client: TestClient) -> None:
+    paths = client.get("/api/v1/openapi.json").json()["paths"]
+    assert {f"/api/v1/{name}" for name in QUESTIONS} <= set(paths)
