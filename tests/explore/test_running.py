@@ -19,7 +19,7 @@ def test_each_model_is_in_the_widest_format_that_fits() -> None:
     names = ["Qwen/Qwen3-0.6B", LLAMA, "google/gemma-3-27b-it", "meta-llama/Llama-3.1-70B"]
     answer = what_runs(names, "rtx-4090", 8192)
     assert [(r.model, r.format) for r in answer.running] == [
-        ("google/gemma-3-27b-it", "int4"), (LLAMA, "checkpoint"), ("Qwen/Qwen3-0.6B", "checkpoint"),
+        ("google/gemma-3-27b-it", "q6_k"), (LLAMA, "checkpoint"), ("Qwen/Qwen3-0.6B", "checkpoint"),
     ]  # fmt: skip
     assert all(r.fits and r.memory <= r.capacity for r in answer.running)
 
@@ -27,16 +27,17 @@ def test_each_model_is_in_the_widest_format_that_fits() -> None:
 def test_one_model_in_every_format_is_as_fit_and_generate_say() -> None:
     answer = formats_that_run(rl.load(LLAMA), "rtx-3060", 4096)
     assert [(r.format, r.fits) for r in answer.running] == [
-        ("int8", True), ("int4", True), ("checkpoint", False),
+        ("q8_0", True), ("q6_k", True), ("q5_k_m", True), ("q4_k_m", True), ("q3_k_m", True), ("q2_k", True),
+        ("checkpoint", False),
     ]  # fmt: skip
-    first = answer.running[1]
-    where: dict[str, Any] = {"on": "rtx-3060", "precision": "int4"}
+    first = next(r for r in answer.running if r.format == "q4_k_m")
+    where: dict[str, Any] = {"on": "rtx-3060", "precision": "q4_k_m", "engine": "llama.cpp"}
     spoken = rl.generate(LLAMA, input=4096 - 128, output=128, **where)
     assert first.tpot == spoken.tpot
     assert first.memory == rl.fit(LLAMA, context=4096, **where).memory.total
-    # 6.98 G parameters of matrices at 4.25 bits (groups of 64 or 128: at most 4.5), 1.05 G of embeddings in bf16
-    assert 6.98e9 * 4.125 / 8 + 2.10e9 < first.weights < 6.98e9 * 4.5 / 8 + 2.11e9
-    assert answer.running[2].tpot is None
+    # 4.58 GiB, as llama.cpp prints of Llama 3 8B in Q4_K_M
+    assert first.weights == pytest.approx(4.58 * 2**30, rel=0.002)
+    assert answer.running[-1].tpot is None
 
 
 def test_a_context_beyond_the_models_is_refused_or_left_out() -> None:

@@ -164,6 +164,7 @@ def _setup(
     how = (default_engine(chip) if engine is None else engine_named(engine)).on(chip)
     mode = mode_named(law)
     model, formats = formats_of(model, precision)
+    formats = how.running(formats, chip)
     deployment = deployment_of(model, on, layout, formats, how)
     if some(deployment.layout.ep > 1):
         formats = how.dispatching(formats)

@@ -83,7 +83,7 @@ def what_runs(
     `formats`: widest first (`LADDER`). Models whose own context is shorter, and those that fit in none, are left out.
     Raises InputError for a machine or a format that is not known.
     """
-    where = _known(on, engine)
+    where, engine = _known(on, engine), engine or LOCAL
     rows = [row for name in models for row in _widest(load(name), on, context, formats or LADDER, engine)]
     return WhatRuns(where, context, tuple(sorted(rows, key=lambda row: -row.parameters)))
 
@@ -95,14 +95,16 @@ def formats_that_run(model: Model, on: Any, context: int, formats: Sequence[str]
     """
     if model.context and context > model.context:
         raise InputError("context", context, f"at most {model.context} tokens, the context of {model.name}")
-    where = _known(on, engine)
+    where, engine = _known(on, engine), engine or LOCAL
     rows = list(_rows(model, on, context, formats or LADDER, engine))
     return WhatRuns(where, context, tuple(sorted(rows, key=lambda row: (not row.fits, -row.weights))))
 
 
 CHECKPOINT = "checkpoint"
-LADDER = (CHECKPOINT, "fp8", "int8", "int4")
-"""Formats of weights that are tried, from the checkpoint's own down."""
+LADDER = (CHECKPOINT, "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
+"""Formats that are tried, from the checkpoint's own down through llama.cpp's mixes."""
+LOCAL = "llama.cpp"
+"""The engine where none is given: what runs on every machine that people own."""
 
 
 def _rows(model: Model, on: Any, context: int, formats: Sequence[str], engine: Any) -> Iterator[Running]:

@@ -169,6 +169,8 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
     Where a software is named and was measured, its own; otherwise the default. fp16 has bf16's constants where it has
     none of its own; another dtype that nobody measured has them too, with grade C.
     """
+    if software is not None and names_a_file(FOLDER / f"{software}.toml"):
+        return _of_software(chip, dtype, kind, software)
     if chip.constants is not None:
         own = _record(chip.constants.get(dtype, {}).get(kind, {}), kind, software, "A")
         if own:
@@ -188,6 +190,48 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
             return base
         return Constants(_as(RECORDS[kind], base.record), "C", UNKNOWN, UNKNOWN)
     return Constants(RECORDS[kind](), "C", UNKNOWN, UNKNOWN)
+
+
+CORES_SHARP = 4.0
+"""How sharply a kernel goes over from the memory's limit to that of its cores."""
+
+
+def _of_software(chip: Chip, dtype: str, kind: str, software: str) -> Constants:
+    """The constants of an engine whose kernels were measured on whole models, on machines of many kinds.
+
+    They stand in a file of its own, those of a generation in one beside; on generations that took no part they have
+    grade C. `clocked`: bytes of weights that a core reads
+    in a clock, so that of the bandwidth there is at most units·clock·clocked / bandwidth. `integers`: where half of the
+    int8 rate is more than the fp16 rate, as on cards that accumulate in fp32 at half speed, products are faster by the
+    ratio to this power, for they are of integers or accumulated in fp16.
+    """
+    for place in (f"{software}-{chip.generation}", software):
+        table = _table(place)
+        grade = "B" if table and chip.generation in table["cores"]["generations"] else "C"
+        nodes = (table.get(d, {}).get(kind, {}) for d in (dtype, _wide(kind)))
+        known = next(filter(None, (_record(node, kind, None, grade) for node in nodes)), None)
+        if known is None and kind == "quantised_matmul":
+            plain = _record(table.get("bf16", {}).get("matmul", {}), "matmul", None, "C")
+            known = None if plain is None else replace(plain, record=_as(RECORDS[kind], plain.record))
+        if known is not None:
+            return replace(known, record=_by_cores(known.record, table["cores"], chip))
+    return Constants(RECORDS[kind](), "C", UNKNOWN, UNKNOWN)
+
+
+def _wide(kind: str) -> str:
+    return "bf16_kv_bf16" if kind.startswith("latent") else "bf16"
+
+
+def _by_cores(record: Any, cores: Mapping[str, Any], chip: Chip) -> Any:
+    """A record's fractions of a chip's bandwidth and peak, limited by what its cores do in a clock."""
+    values: dict[str, Any] = {}
+    if chip.units and chip.clock:
+        most_of = chip.units * chip.clock * cores["clocked"] / chip.bandwidth
+        values["memory"] = (record.memory**-CORES_SHARP + most_of**-CORES_SHARP) ** (-1 / CORES_SHARP)
+    if hasattr(record, "compute") and cores["integers"] and "fp16" in chip.peaks:
+        faster = max(1.0, chip.peaks.get("int8", 0.0) / 2 / chip.peaks["fp16"])
+        values["compute"] = min(record.compute * faster ** cores["integers"], 0.97)
+    return replace(record, **values)
 
 
 def _of_chip(record: Any, chip: Chip) -> Any:

@@ -12,6 +12,7 @@ from roofline.machine.chip import Chip
 from roofline.machine.engine_settings import CHIP_SETTINGS, asked_settings, chip_settings, fields_of, static_share
 from roofline.machine.files import Tables
 from roofline.model.errors import not_one_of
+from roofline.model.formats import format_named
 from roofline.model.maths import Count, ceil_div, where
 from roofline.model.precision import Precision
 
@@ -26,6 +27,7 @@ OF_KIND: Mapping[str, str] = {"experts": "products", "wide": "products", "exchan
 """Kinds of work that were not fitted apart → the kind that they are of; `wide`: products in 16 bits or more."""
 UNBOUNDED = 2**40
 """Sequences at once of an engine that has no scheduler."""
+_HALVES = ("bf16", "fp16")
 Dispatcher: TypeAlias = Literal["deepep", "alltoall"]
 Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
 
@@ -34,7 +36,9 @@ Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
 class Engine:
     """What an engine adds to the kernels.
 
-    `software`: whose kernels were measured; `network`: whose collectives, where they are not the same.
+    `software`: whose kernels were measured; `softwares`: by kind or vendor of chip, where it has others there;
+    `halves`: it keeps activations and cache in fp16 where the checkpoint has bf16, and multiplies in fp16, on chips
+    without it in fp32. `network`: whose collectives, where they are not the same.
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
     it, and of a prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the
     scheduler, of each and of each token of its prompt (HTTP, tokeniser).
@@ -77,6 +81,8 @@ class Engine:
     id: str
     name: str
     software: str | None = None
+    softwares: Mapping[str, str] = field(default_factory=dict)
+    halves: bool = False
     network: str | None = None
     budget: Budget = "all"
     share: float = 1.0
@@ -141,11 +147,13 @@ class Engine:
     def on(self, chip: Chip) -> Engine:
         """The engine with its defaults on a chip, beside what was asked for or is not as in the catalog."""
         usual = engines().get(self.id)
-        if usual is None or not self.by_chip:
+        if usual is None or not (self.by_chip or self.softwares):
             return self
+        own = self.softwares.get(chip.kind, self.softwares.get(chip.vendor, self.software))
         given = fields_of(self.asked, self.words)
         kept = {name for name in CHIP_SETTINGS if getattr(self, name) != getattr(usual, name)} | given
-        engine = replace(self, **{k: v for k, v in chip_settings(self.by_chip, chip).items() if k not in kept})
+        settings = {k: v for k, v in chip_settings(self.by_chip, chip).items() if k not in kept}
+        engine = replace(self, software=own, **settings)
         if self.budget == "sglang" and "share" not in kept:
             engine = replace(engine, share=static_share(chip.capacity, engine.chunk, engine.captured))
         return engine
@@ -196,6 +204,16 @@ class Engine:
         inner, hidden = self.pads.get(fmt, {}).get(generation, (1, 1))
         return inner, hidden
 
+    def running(self, formats: Precision, chip: Chip) -> Precision:
+        """The formats as it runs them on a chip."""
+        if not self.halves:
+            return formats
+        fp16 = format_named("fp16")
+        half = fp16 if "fp16" in chip.peaks else replace(fp16, compute="fp32")
+        roles = ("activations", "kv", "state")
+        values = {role: getattr(formats, role) for role in roles}
+        return replace(formats, **{role: half for role, f in values.items() if f is not None and f.name in _HALVES})
+
     def dispatching(self, formats: Precision) -> Precision:
         """The formats with that of a dispatch, where none was asked for and the engine has one for such experts."""
         name = self.dispatches.get(formats.experts.name)
@@ -243,6 +261,7 @@ def engine_named(name: str | Engine) -> Engine:
     if isinstance(name, Engine):
         return name
     id, bracket, inside = name.strip().partition("(") if isinstance(name, str) else (name, "", "")
+    id = id.replace(".", "-") if isinstance(id, str) else id  # llama.cpp
     if id not in engines():
         raise not_one_of("engine", name, engines())
     engine = engines()[id]

@@ -1,0 +1,101 @@
+"""llama.cpp's kernels: their law by hand, which machine runs which, and what must hold of formats and chips."""
+
+from __future__ import annotations
+
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import roofline as rl
+from roofline.machine import constants
+from roofline.machine.chip import chip_named, chips
+from roofline.machine.constants import constants_for
+from roofline.machine.engine import engine_named, engines
+from roofline.work import ops as o
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+
+
+@pytest.mark.parametrize(
+    ("on", "software"),
+    [
+        ("rtx-4090", "llama.cpp-cuda"), ("p40", "llama.cpp-cuda"), ("m3-max", "llama.cpp-metal"),
+        ("strix-halo", "llama.cpp-rocm"), ("arc-b580", "llama.cpp-vulkan"), ("ryzen-9-7950x", "llama.cpp-cpu"),
+    ],
+)  # fmt: skip
+def test_the_backend_is_the_chips(on: str, software: str) -> None:
+    assert engine_named("llama.cpp").on(chip_named(on)).software == software
+    assert engine_named("llama-cpp") == engine_named("llama.cpp") == engines()["llama-cpp"]
+
+
+def test_a_product_is_t0_and_a_roofline_by_hand() -> None:
+    """o_proj of Llama-3.1-8B in q8_0 on a 3090, one token: 4096 × 4096 weights of 8.5 bits."""
+    table = tomllib.loads((Path(constants.FOLDER) / "llama.cpp-cuda-ampere-rtx.toml").read_text())
+    entry, cores = table["int8_wo"]["quantised_matmul"]["default"], table["cores"]
+    moved = 4096 * 4096 * 8.5 / 8 + 2 * 4096 * 2
+    most = 82 * 1.695e9 * cores["clocked"] / 936e9
+    fraction = (entry["memory"] ** -4 + most**-4) ** -0.25
+    step = rl.estimate(LLAMA, rl.decode(1, 16), on="rtx-3090", engine="llama.cpp", precision="q8_0")
+    op = next(op for op in step.ops if op.name == "o_proj")
+    assert isinstance(op.cost.op, o.MatMul)
+    assert float(op.each.expected) == pytest.approx(entry["t0"] + moved / (936e9 * fraction), rel=2e-3)
+
+
+def test_no_core_reads_more_than_it_can_in_a_clock() -> None:
+    """An A100's cores do not fill its memory's bandwidth: half of it in answers, as people measured."""
+    for on, low, high in (("a100-pcie-80gb", 0.4, 0.6), ("rtx-3090", 0.7, 0.95), ("rtx-6000-ada", 0.8, 0.95)):
+        record = constants_for(chip_named(on), "bf16", "matmul", "llama.cpp-cuda").record
+        assert low < record.memory < high, on
+
+
+@pytest.mark.parametrize("on", ["rtx-4090", "rtx-3060", "m1", "m4-max", "strix-halo", "p40", "n150", "rx-7900-xtx"])
+def test_fewer_bits_are_never_slower_in_answers(on: str) -> None:
+    rates = []
+    for mix in ("fp16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k"):
+        e = rl.estimate("Qwen/Qwen3-4B", rl.decode(1, 1024), on=on, engine="llama.cpp", precision=mix)
+        rates.append(1 / float(e.span.expected))
+        assert e.span.low <= e.span.expected <= e.span.high
+        assert e.span.expected >= e.span.floor
+    assert all(b >= 0.99 * a for a, b in pairwise(rates))
+
+
+def test_a_longer_context_and_a_narrower_bus_are_never_faster() -> None:
+    times = [
+        float(rl.estimate(LLAMA, rl.decode(1, n), on="m2-max", engine="llama.cpp").span.expected)
+        for n in (1, 999, 9999)
+    ]
+    assert times == sorted(times)
+    buses = [f"like=rtx-3090,bw={n}GB/s" for n in (1000, 800, 400, 200)]
+    times = [float(rl.estimate(LLAMA, rl.decode(1, 9), on=on, engine="llama.cpp").span.expected) for on in buses]
+    assert times == sorted(times)
+
+
+def test_it_runs_in_fp16_where_a_chip_has_no_bf16_and_in_fp32_where_it_has_neither() -> None:
+    for on, compute in (("m1", "fp16"), ("rtx-2080", "fp16"), ("ryzen-5-3600", "fp32"), ("rtx-3090", "fp16")):
+        step = rl.estimate(LLAMA, rl.decode(1, 9), on=on, engine="llama.cpp")
+        formats = step.formats
+        assert (formats.activations.name, formats.activations.compute, formats.kv.name) == ("fp16", compute, "fp16")
+        assert step.memory.weights == 2 * 8_030_261_248
+
+
+def test_every_gpu_and_cpu_that_people_own_answers() -> None:
+    for chip in chips().values():
+        if chip.kind in ("gpu", "cpu") and chip.vendor in (
+            "nvidia",
+            "amd",
+            "apple",
+            "intel",
+            "ampere",
+            "aws",
+            "broadcom",
+        ):
+            step = rl.estimate("Qwen/Qwen3-0.6B", rl.decode(1, 64), on=chip.id, engine="llama.cpp", precision="q4_k_m")
+            assert step.span.floor <= step.span.expected < 5, chip.id
+
+
+def test_grades_say_which_generations_took_part() -> None:
+    for on, grade in (("rtx-4090", "B"), ("m4-max", "C"), ("h100-sxm", "C"), ("p40", "C"), ("rx-6800-xt", "C")):
+        step = rl.estimate(LLAMA, rl.decode(1, 9), on=on, engine="llama.cpp", precision="q4_k_m")
+        assert step.grade == grade, on
