@@ -219,7 +219,7 @@ def main() -> None:
             for row, ratio in zip(rows, ratios(rows, point), strict=True):
                 length = row.prompt or row.generated
                 print(
-                    f"    {row.chip:22}{row.model[-28:]:30}{row.mix:12}{row.test:7}{length:6}@{row.depth:<6}{ratio:7.2f}"
+                    f"  {row.chip:22}{row.model[-28:]:30}{row.mix:12}{row.test:7}{length:6}@{row.depth:<6}{ratio:6.2f}"
                 )
         if given.write:
             write(software, rows, point, ends)

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import mean, median
+from typing import Any
 
 import roofline as rl
 from roofline.machine.chip import chip_named

@@ -210,9 +210,9 @@ class Engine:
             return formats
         fp16 = format_named("fp16")
         half = fp16 if "fp16" in chip.peaks else replace(fp16, compute="fp32")
-        roles = ("activations", "kv", "state")
-        values = {role: getattr(formats, role) for role in roles}
-        return replace(formats, **{role: half for role, f in values.items() if f is not None and f.name in _HALVES})
+        stored = {role: getattr(formats, role) for role in ("activations", "kv", "state")}
+        changed: dict[str, Any] = {role: half for role, f in stored.items() if f is not None and f.name in _HALVES}
+        return replace(formats, **changed)
 
     def dispatching(self, formats: Precision) -> Precision:
         """The formats with that of a dispatch, where none was asked for and the engine has one for such experts."""
