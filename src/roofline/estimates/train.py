@@ -19,8 +19,16 @@ from roofline.estimates.deployment import Machine, deploy, is_several
 from roofline.estimates.settings import LISTED, Settings, Setup, bill_of, each
 from roofline.estimates.training_estimate import Stage as Stage
 from roofline.estimates.training_estimate import TrainingEstimate as TrainingEstimate
-from roofline.estimates.training_passes import offloaded, passes_of, run_passes, timed_sections
-from roofline.estimates.training_replicas import between_replicas
+from roofline.estimates.training_memory import TrainingMemory
+from roofline.estimates.training_passes import (
+    Passes,
+    axes_beside,
+    offloaded,
+    passes_of,
+    run_passes,
+    timed_sections,
+)
+from roofline.estimates.training_replicas import between_replicas, sent_between
 from roofline.estimates.training_scale import waiting_of
 from roofline.estimates.training_shapes import (
     EAGER,
@@ -32,6 +40,7 @@ from roofline.estimates.training_shapes import (
     stage_memory,
 )
 from roofline.estimates.training_shapes import has_room as has_room
+from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_update import update_of
 from roofline.layout.shard import pipeline
 from roofline.machine.engine import Engine, trainer_named
@@ -67,14 +76,29 @@ def train(
     """
 
     def one(model: Any, **chosen: Any) -> TrainingEstimate:
-        built = model_of(model)
-        built = built if drafts is None else with_drafts(built, drafts)
-        built = built if lora is None else with_lora(built, lora)
-        settings = {name: chosen.pop(name) for name in (*LISTED, "bill") if name in chosen}
-        return _estimate(built, training(batch, tokens, **chosen), **settings)
+        return train_beside(Shared(), model, batch=batch, tokens=tokens, lora=lora, drafts=drafts, **chosen)
 
     several = tuple(name for name in (*LISTED, *CHOICES) if not is_one(name, options.get(name)))
     return each(one, {"model": model, **options}, several)
+
+
+def train_beside(
+    shared: Shared, model: Any, *, batch: Count, tokens: Count, lora: int | None = None, drafts: int | None = None,
+    **options: Any,
+) -> TrainingEstimate:  # fmt: skip
+    """The same of one setting of each, beside others that differ in ZeRO, chunks and recomputation alone.
+
+    `shared` keeps what these have in common from one to the next, so that each is worked out once.
+    """
+
+    def changed() -> Model:
+        built = model_of(model)
+        built = built if drafts is None else with_drafts(built, drafts)
+        return built if lora is None else with_lora(built, lora)
+
+    settings = {name: options.pop(name) for name in (*LISTED, "bill") if name in options}
+    built = shared.of("model", (), changed)
+    return _estimate(built, training(batch, tokens, **options), shared, **settings)
 
 
 def is_one(name: str, value: object) -> bool:
@@ -87,11 +111,11 @@ def is_one(name: str, value: object) -> bool:
 
 def train_step(model: Any, step: Training, **settings: Unpack[Settings]) -> Any:
     """The same of a step that is there already."""
-    return each(lambda model, **where: _estimate(model_of(model), step, **where), {"model": model, **settings})
+    return each(lambda model, **where: _estimate(model_of(model), step, Shared(), **where), {"model": model, **settings})
 
 
 def _estimate(
-    model: Model, step: Training, *, on: Machine, layout: object = None, law: Any = "calibrated",
+    model: Model, step: Training, shared: Shared, *, on: Machine, layout: object = None, law: Any = "calibrated",
     engine: str | Engine | None = None, precision: object = None, bill: Bill | None = None,
 ) -> TrainingEstimate:  # fmt: skip
     software = trainer_named(engine, step.schedule)
@@ -109,25 +133,45 @@ def _estimate(
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, precision, step.precision)
     asked = Setup(model, deployment, formats, software, mode_named(law), bill_of(bill))
-    layers, ranks = pipeline(model, spread)
-    sections, known = timed_sections(asked, micro, layers)
+    again, zero, vp = step.recompute, spread.zero, spread.vp
+    waits = 0 if "pp" in axes_beside(step) else vp  # where sends are waited for, passes take longer with chunks
+    layers, ranks = shared.of("ranks", (vp,), lambda: pipeline(model, spread))
+    sections, known = shared.of("sections", (again, vp), lambda: timed_sections(asked, micro, layers))
     contention = contention_on(asked.target)
     kinds: dict[Any, Stage] = {}
     order: list[Stage] = []
     for i, (rank, copy) in enumerate(zip(ranks, copies_of(ranks, step), strict=True)):
         kind = stage_kind(rank), copy and stage_kind(copy)
         if kind not in kinds:
-            alone = passes_of(rank, sections.running_again(rank, micro), micro, spread, contention)
-            alone = offloaded(alone, rank, known, micro, deployment.chip)
-            kinds[kind] = Stage(i, rank, alone, stage_memory(rank, copy, micro, spread, known), copy)
+
+            def run(rank: Model = rank) -> Passes:
+                alone = passes_of(rank, sections.running_again(rank, micro), micro, spread, contention)
+                return offloaded(alone, rank, known, micro, deployment.chip)
+
+            def kept(rank: Model = rank, copy: Model | None = copy) -> TrainingMemory:
+                return stage_memory(rank, copy, micro, spread, known)
+
+            passes_each = shared.of("passes", (again, waits, kind), run)
+            kinds[kind] = Stage(i, rank, passes_each, shared.of("memory", (again, zero, kind), kept), copy)
         order.append(kinds[kind])
-    passes = run_passes(step, [stage.passes for stage in order], micro_batches, spread.vp)
+    passes = shared.of(
+        "schedule", (again, vp), lambda: run_passes(step, [stage.passes for stage in order], micro_batches, vp)
+    )
     stages = tuple(
         replace(stage, number=i, memory=memory_in_flight(stage.memory, i, step, deployment, software, micro_batches))
         for i, stage in enumerate(order)
     )
-    reduction, gathering = between_replicas(list(kinds.values()), deployment, step, micro_batches, contention)
-    update = update_of(stages if step.optimizer.paged else list(kinds.values()), asked, step)
+    differing = list(kinds.values())
+    sent = shared.of("sent", (zero, *kinds), lambda: sent_between(differing, deployment, step, micro_batches))
+    reduction, gathering = shared.of(
+        "replicas", (again, zero, waits, *kinds),
+        lambda: between_replicas(differing, sent, step, zero, micro_batches, contention),
+    )  # fmt: skip
+    update = (
+        update_of(stages, asked, step)
+        if step.optimizer.paged
+        else shared.of("update", (zero, *kinds), lambda: update_of(differing, asked, step))
+    )
     waiting = waiting_of(passes + reduction + gathering + update, spread.chips, asked.target)
     parts = (passes, reduction, gathering, update, waiting)
     return TrainingEstimate(asked, step, micro_batches, stages, *parts, sections)

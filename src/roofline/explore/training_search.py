@@ -16,7 +16,8 @@ import numpy as np
 
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, is_several, node_size, tensor_degrees
-from roofline.estimates.train import TrainingEstimate, train
+from roofline.estimates.train import TrainingEstimate, train_beside
+from roofline.estimates.training_sharing import Shared
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
 from roofline.model.checks import count
@@ -135,48 +136,52 @@ def search_training(
     recipes = (recipe,) if isinstance(recipe, str) else tuple(recipe)
     left_out, considered, plans = Counter[str](), 0, list[TrainingPlan]()
     sizes = _machine_sizes(on, objective, chips)
-    for pp, vp in _pipelines(built, max(sizes)):
-        points = _points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens), vp)
-        schedule = "interleaved" if vp > 1 else "1f1b"
-        if pp > 1 and vp > 1:
-            points, uneven = _of_whole_rounds(points, batch, pp)
-            left_out["micro-batches"] += uneven * len(ZEROS) * len(RECOMPUTED) * len(recipes)
-        for zero, recompute, kind in product(ZEROS, RECOMPUTED, recipes):
-            if not len(points):
-                continue
-            steps = {"batch": batch, "tokens": tokens, "on": on, "recipe": kind, "recompute": recompute, **options}
-            for some, e in _timed(built, points, (pp, vp, zero), {**steps, "schedule": schedule}, left_out):
-                considered += len(some)
-                seconds, fullest, fits = (
-                    np.broadcast_to(np.asarray(v), (len(some),)) for v in (e.time, e.memory.total, e.fits)
-                )
-                left_out["memory"] += int(np.sum(~fits))
-                order = np.flatnonzero(fits)[np.argsort(seconds[fits], kind="stable")]
-                plans += [
-                    TrainingPlan(
-                        some.one(i, pp, vp, zero), int(some.micro[i]), recompute, schedule, kind, float(seconds[i]),
-                        float(fullest[i]),
+    for pp in _stages(built, max(sizes)):
+        every = _points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))
+        even, uneven = _of_whole_rounds(every, batch, pp)
+        for kind in recipes:
+            beside = {False: Shared(), True: Shared()}
+            steps = {"batch": batch, "tokens": tokens, "on": on, "recipe": kind, **options}
+            for vp, zero, recompute in product(_chunks(built, pp), ZEROS, RECOMPUTED):
+                points = even if vp > 1 else every
+                left_out["micro-batches"] += uneven if vp > 1 else 0
+                if not len(points):
+                    continue
+                schedule = "interleaved" if vp > 1 else "1f1b"
+                asked = {**steps, "recompute": recompute, "schedule": schedule}
+                for some, e in _timed(built, points, (pp, vp, zero), asked, left_out, beside[vp > 1]):
+                    considered += len(some)
+                    seconds, fullest, fits = (
+                        np.broadcast_to(np.asarray(v), (len(some),)) for v in (e.time, e.memory.total, e.fits)
                     )
-                    for i in map(int, order[:top] if objective == "time" else order)
-                ]  # fmt: skip
+                    left_out["memory"] += int(np.sum(~fits))
+                    order = np.flatnonzero(fits)[np.argsort(seconds[fits], kind="stable")]
+                    plans += [
+                        TrainingPlan(
+                            some.one(i, pp, vp, zero), int(some.micro[i]), recompute, schedule, kind, float(seconds[i]),
+                            float(fullest[i]),
+                        )
+                        for i in map(int, order[:top] if objective == "time" else order)
+                    ]  # fmt: skip
     ranked = sorted(plans, key=TRAINING_AIMS[objective])[:top]
     reasons = {reason: n for reason, n in left_out.items() if n}
     return TrainingSearch(built, batch, tokens, objective, considered, reasons, tuple(ranked))
 
 
 def _timed(
-    model: Model, points: _Points, discrete: tuple[int, int, int], options: Mapping[str, Any], left_out: Counter[str]
-) -> Iterator[tuple[_Points, TrainingEstimate]]:
+    model: Model, points: _Points, discrete: tuple[int, int, int], options: Mapping[str, Any], left_out: Counter[str],
+    beside: Shared,
+) -> Iterator[tuple[_Points, TrainingEstimate]]:  # fmt: skip
     """The estimates of points that are legal, in halves around those that are not."""
     try:
-        yield points, train(model, layout=points.layout(*discrete), micro_batch=points.micro, **options)
+        yield points, train_beside(beside, model, layout=points.layout(*discrete), micro_batch=points.micro, **options)
     except InputError as error:
         if len(points) == 1:
             left_out[error.field] += 1
             return
         half = len(points) // 2
         for part in (slice(half), slice(half, None)):
-            yield from _timed(model, points.where(part), discrete, options, left_out)
+            yield from _timed(model, points.where(part), discrete, options, left_out, Shared())
 
 
 def _machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
@@ -190,17 +195,17 @@ def _machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
     return sizes
 
 
-def _pipelines(model: Model, chips: int) -> Iterator[tuple[int, int]]:
-    """Stages and chunks that the layers divide into."""
-    layers = len(model.layers)
-    for pp in _divisors(chips):
-        if layers % pp == 0:
-            for vp in _divisors(layers // pp if pp > 1 else 1):
-                if vp <= MOST_CHUNKS:
-                    yield pp, vp
+def _stages(model: Model, chips: int) -> list[int]:
+    """Numbers of stages that the layers divide into."""
+    return [pp for pp in _divisors(chips) if len(model.layers) % pp == 0]
 
 
-def _points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int], vp: int) -> _Points:
+def _chunks(model: Model, pp: int) -> list[int]:
+    """Numbers of chunks that the layers of a stage divide into."""
+    return [vp for vp in _divisors(len(model.layers) // pp if pp > 1 else 1) if vp <= MOST_CHUNKS]
+
+
+def _points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int]) -> _Points:
     """Every tp, cp, dp, ep and micro-batch of so many ranks of a stage that divide."""
     batch, tokens = work
     experts = [x.experts for x, _ in model.modules() if isinstance(x, Experts)]
