@@ -111,7 +111,9 @@ def is_one(name: str, value: object) -> bool:
 
 def train_step(model: Any, step: Training, **settings: Unpack[Settings]) -> Any:
     """The same of a step that is there already."""
-    return each(lambda model, **where: _estimate(model_of(model), step, Shared(), **where), {"model": model, **settings})
+    return each(
+        lambda model, **where: _estimate(model_of(model), step, Shared(), **where), {"model": model, **settings}
+    )
 
 
 def _estimate(
@@ -149,7 +151,7 @@ def _estimate(
                 return offloaded(alone, rank, known, micro, deployment.chip)
 
             def kept(rank: Model = rank, copy: Model | None = copy) -> TrainingMemory:
-                return stage_memory(rank, copy, micro, spread, known)
+                return stage_memory(rank, copy, micro, spread, known, shared)
 
             passes_each = shared.of("passes", (again, waits, kind), run)
             kinds[kind] = Stage(i, rank, passes_each, shared.of("memory", (again, zero, kind), kept), copy)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -108,22 +108,35 @@ class Sections:
         """The same with what a rank runs again in its backward pass: of all its layers, or of a share of them."""
         layers = sum(int(n) for _, n in rank.blocks)
         again = layers_again(layers, step.recompute_layers, step.recompute_every)
+        return self.all_again if again == layers else self._with_again(again / layers)
+
+    @cached_property
+    def all_again(self) -> Sections:
+        """The same with what all layers run again."""
+        return self._with_again(1)
+
+    def _with_again(self, share: float) -> Sections:
         merged = {key: t for key, t in self.totals.items() if key[1] != PASSES["recompute"]}
         for (section, number, what), t in self.totals.items():
             if number == PASSES["recompute"]:
                 key = section, PASSES["backward"], what
-                merged[key] = merged.get(key, EMPTY) + (t if again == layers else t.times(again / layers))
+                merged[key] = merged.get(key, EMPTY) + (t if share == 1 else t.times(share))
         return Sections(merged)
 
     def of(self, rank: Model, number: int, what: Hashable) -> Span:
         """Seconds of a pass of a rank."""
         keys = (((section, number, what), n) for section, n in layers_of(rank))
-        return total(span_of(self.totals[key]).times(n) for key, n in keys if key in self.totals)
+        return total(self.spans[key].times(n) for key, n in keys if key in self.totals)
+
+    @cached_property
+    def spans(self) -> Mapping[Any, Span]:
+        """The seconds of each sum."""
+        return {key: span_of(t) for key, t in self.totals.items()}
 
     @property
     def longest_send(self) -> Span:
         """Until a stream is at the next stage: the last one, which sends none, receives it."""
-        return reduce(Span.most, (span_of(t) for (_, _, what), t in self.totals.items() if what == "pp"), NOTHING)
+        return reduce(Span.most, (t for (_, _, what), t in self.spans.items() if what == "pp"), NOTHING)
 
 
 def layers_of(rank: Model) -> Iterable[tuple[str, int]]:

@@ -66,11 +66,11 @@ class TrainingPlan(Figured):
         return self.chips * self.seconds
 
 
-TRAINING_AIMS: Mapping[str, Callable[[TrainingPlan], tuple[float, ...]]] = {
+TRAINING_AIMS: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
     "time": lambda p: (p.seconds, p.chips), "cost": lambda p: (p.chip_seconds, p.chips),
     "chips": lambda p: (p.chips, p.seconds),
 }  # fmt: skip
-"""Objective → what is least of the best: seconds of a step, chip-seconds, chips."""
+"""Objective → what is least of the best: seconds of a step, chip-seconds, chips; of a plan, or of many side by side."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,7 +134,7 @@ def search_training(
     if not is_several(on):
         raise InputError("on", str(on), "a machine of several chips")
     recipes = (recipe,) if isinstance(recipe, str) else tuple(recipe)
-    left_out, considered, plans = Counter[str](), 0, list[TrainingPlan]()
+    left_out, considered, timed = Counter[str](), 0, list[_Timed]()
     sizes = _machine_sizes(on, objective, chips)
     for pp in _stages(built, max(sizes)):
         every = _points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))
@@ -155,17 +155,54 @@ def search_training(
                         np.broadcast_to(np.asarray(v), (len(some),)) for v in (e.time, e.memory.total, e.fits)
                     )
                     left_out["memory"] += int(np.sum(~fits))
-                    order = np.flatnonzero(fits)[np.argsort(seconds[fits], kind="stable")]
-                    plans += [
-                        TrainingPlan(
-                            some.one(i, pp, vp, zero), int(some.micro[i]), recompute, schedule, kind, float(seconds[i]),
-                            float(fullest[i]),
-                        )
-                        for i in map(int, order[:top] if objective == "time" else order)
-                    ]  # fmt: skip
-    ranked = sorted(plans, key=TRAINING_AIMS[objective])[:top]
+                    kept = np.flatnonzero(fits)
+                    timed.append(_Timed(some, kept, seconds[kept], fullest[kept], (pp, vp, zero), recompute, kind))
+    ranked = [t.plan(int(i)) for t, i in _first(timed, TRAINING_AIMS[objective], top)]
     reasons = {reason: n for reason, n in left_out.items() if n}
     return TrainingSearch(built, batch, tokens, objective, considered, reasons, tuple(ranked))
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """Points that fit, by their place among others, with seconds and bytes; and their (pp, vp, zero)."""
+
+    points: _Points
+    places: Array
+    seconds: Array
+    bytes: Array
+    discrete: tuple[int, int, int]
+    recompute: str
+    recipe: str
+
+    @property
+    def chips(self) -> Array:
+        """As of a `TrainingPlan`."""
+        points, (pp, _, _) = self.points, self.discrete
+        return (points.tp * points.cp * points.dp)[self.places] * pp
+
+    @property
+    def chip_seconds(self) -> Array:
+        """As of a `TrainingPlan`."""
+        return self.chips * self.seconds
+
+    def plan(self, number: int) -> TrainingPlan:
+        """One of them."""
+        i, (pp, vp, zero) = int(self.places[number]), self.discrete
+        return TrainingPlan(
+            self.points.one(i, pp, vp, zero), int(self.points.micro[i]), self.recompute,
+            "interleaved" if vp > 1 else "1f1b", self.recipe, float(self.seconds[number]), float(self.bytes[number]),
+        )  # fmt: skip
+
+
+def _first(timed: Sequence[_Timed], aim: Callable[[Any], tuple[Any, ...]], top: int) -> Iterator[tuple[_Timed, int]]:
+    """Which are least of an aim, and their numbers within, the least first; of equals in the order they came."""
+    if not timed:
+        return
+    columns = [np.concatenate(column) for column in zip(*map(aim, timed), strict=True)]
+    ends = np.cumsum([len(t.seconds) for t in timed])
+    for number in np.lexsort(columns[::-1])[:top]:
+        family = int(np.searchsorted(ends, number, side="right"))
+        yield timed[family], int(number - (ends[family] - len(timed[family].seconds)))
 
 
 def _timed(
