@@ -21,9 +21,11 @@ def test_brute_force_finds_nothing_better_and_each_equals_itself_alone() -> None
     s = search_training(MODEL, batch=8, tokens=2048, on=ON, top=5)
     best, legal = float("inf"), 0
     degrees, micros = (1, 2, 4), (1, 2, 4, 8)
-    for tp, pp, cp, vp, zero, micro in itertools.product(degrees, degrees, degrees, degrees, range(4), micros):
+    for tp, pp, cp, vp, zero, micro in itertools.product(degrees, degrees, degrees, (1, 2, 3, 4), range(4), micros):
         dp = 4 // (tp * pp * cp)
-        if tp * pp * cp * dp != 4 or 8 % (dp * micro) or 4 % (pp * vp) or (vp > 1 and pp == 1):
+        if tp * pp * cp * dp != 4 or 8 % (dp * micro) or (vp > 1 and pp == 1):
+            continue
+        if 4 % (pp * vp) and 6 % (pp * vp):  # alone, or with the embedding and the head counted as layers
             continue
         for recompute in ("none", "selective", "full"):
             layout = rl.Layout(tp=tp, pp=pp, cp=cp, dp=dp, vp=vp, zero=zero, sp=tp > 1)

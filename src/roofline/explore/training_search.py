@@ -29,7 +29,7 @@ from roofline.result import Figured, Result, Units
 
 ZEROS = (0, 1, 2, 3)
 RECOMPUTED = ("none", "selective", "full")
-MOST_MICRO, MOST_CHUNKS = 8, 8
+MOST_MICRO, MOST_CHUNKS = 8, 20
 """Sequences of a micro-batch, and chunks of a stage, at most."""
 
 
@@ -233,13 +233,22 @@ def _machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
 
 
 def _stages(model: Model, chips: int) -> list[int]:
-    """Numbers of stages that the layers divide into."""
-    return [pp for pp in _divisors(chips) if len(model.layers) % pp == 0]
+    """Numbers of stages, at most as many as layers."""
+    return [pp for pp in _divisors(chips) if pp <= len(model.layers)]
 
 
 def _chunks(model: Model, pp: int) -> list[int]:
-    """Numbers of chunks that the layers of a stage divide into."""
-    return [vp for vp in _divisors(len(model.layers) // pp if pp > 1 else 1) if vp <= MOST_CHUNKS]
+    """Numbers of chunks of a stage into which layers divide, by themselves or with the embedding and the head.
+
+    Counted as layers these two leave the first and the last chunk one less, as `Layout.layers_of` has it. Where neither
+    divides into so many stages, powers of two.
+    """
+    layers = len(model.layers)
+    if pp == 1:
+        return [1]
+    few = range(1, max(1, min(MOST_CHUNKS, (layers + 2) // pp)) + 1)
+    even = [vp for vp in few if layers % (pp * vp) == 0 or (layers + 2) % (pp * vp) == 0]
+    return even or [vp for vp in few if vp & (vp - 1) == 0]
 
 
 def _points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int]) -> _Points:
