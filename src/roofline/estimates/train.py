@@ -98,7 +98,7 @@ def train_beside(
 
     settings = {name: options.pop(name) for name in (*LISTED, "bill") if name in options}
     built = shared.of("model", (), changed)
-    return _estimate(built, training(batch, tokens, **options), shared, **settings)
+    return _estimated(*_asked(built, training(batch, tokens, **options), **settings), shared)
 
 
 def is_one(name: str, value: object) -> bool:
@@ -111,15 +111,18 @@ def is_one(name: str, value: object) -> bool:
 
 def train_step(model: Any, step: Training, **settings: Unpack[Settings]) -> Any:
     """The same of a step that is there already."""
-    return each(
-        lambda model, **where: _estimate(model_of(model), step, Shared(), **where), {"model": model, **settings}
-    )
+
+    def one(model: Any, **where: Any) -> TrainingEstimate:
+        return _estimated(*_asked(model_of(model), step, **where), Shared())
+
+    return each(one, {"model": model, **settings})
 
 
-def _estimate(
-    model: Model, step: Training, shared: Shared, *, on: Machine, layout: object = None, law: Any = "calibrated",
+def _asked(
+    model: Model, step: Training, *, on: Machine, layout: object = None, law: Any = "calibrated",
     engine: str | Engine | None = None, precision: object = None, bill: Bill | None = None,
-) -> TrainingEstimate:  # fmt: skip
+) -> tuple[Setup, Training, Count]:  # fmt: skip
+    """What is asked, the step as its engine takes it, and the micro-batches of a replica."""
     software = trainer_named(engine, step.schedule)
     if step.overlap is None:
         step = with_options(step, overlap=software.overlaps)
@@ -128,13 +131,18 @@ def _estimate(
     deployment = (
         deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on, software)
     )
-    spread, micro = deployment.layout, with_batch(step, step.micro_batch)
+    spread = deployment.layout
     for name in ("redundant", "overlap"):
         if getattr(spread, name):
             raise InputError(f"layout.{name}", getattr(spread, name), "nothing in training: it is of inference")
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, precision, step.precision)
-    asked = Setup(model, deployment, formats, software, mode_named(law), bill_of(bill))
+    return Setup(model, deployment, formats, software, mode_named(law), bill_of(bill)), step, micro_batches
+
+
+def _estimated(asked: Setup, step: Training, micro_batches: Count, shared: Shared) -> TrainingEstimate:
+    model, deployment, software = asked.model, asked.deployment, asked.engine
+    spread, micro = deployment.layout, with_batch(step, step.micro_batch)
     again, zero, vp = step.recompute, spread.zero, spread.vp
     waits = 0 if "pp" in axes_beside(step) else vp  # where sends are waited for, passes take longer with chunks
     layers, ranks = shared.of("ranks", (vp,), lambda: pipeline(model, spread))
