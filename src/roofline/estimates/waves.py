@@ -1,0 +1,102 @@
+"""Items that wait for one another, worked out in waves: those of a wave wait for none of their own.
+
+An item starts where the one before it on its stage has ended, and what it needs from another has arrived,
+
+    start = max(end of the one before, end of what it needs + its sender's send),   end = start + seconds
+
+so that all items at the same depth of this recurrence are a few operations on arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Waves:
+    """Items by wave: number, stage, kind and micro-batch of each.
+
+    `before`, `needed`: the item that ends before it on its stage, and the one it needs, each a number of an item, or
+    that after the last where there is none; `sender`: the stage whose send lies between, or that after the last.
+    `edges`: where waves begin and end; `of_stage`: the items of each stage in its order.
+    """
+
+    numbers: tuple[int, ...]
+    stage: Array
+    kind: Array
+    micro: Array
+    before: Array
+    needed: Array
+    sender: Array
+    edges: tuple[int, ...]
+    of_stage: tuple[Array, ...]
+
+    def ends(self, seconds: Array, sends: Array, micro_batches: Array | None) -> Array:
+        """The end of every item, along a first axis, and 0 behind them.
+
+        `seconds`: by stage and kind, `sends`: by stage, and none behind them; each element on the axes that follow.
+        Of `micro_batches`, the items of those that an element does not have take no time and are not waited for.
+        """
+        ends = np.zeros((len(self.numbers) + 1, *seconds.shape[2:]))
+        for first, last in zip(self.edges, self.edges[1:], strict=False):
+            some = slice(first, last)
+            took = seconds[self.stage[some], self.kind[some]]
+            arrived = ends[self.needed[some]]
+            arrived += sends[self.sender[some]]
+            if micro_batches is not None:
+                there = self.micro[some].reshape(-1, *(1 for _ in micro_batches.shape)) < micro_batches
+                if not there.all():
+                    took, arrived = took * there, arrived * there
+            took += np.maximum(ends[self.before[some]], arrived, out=arrived)
+            ends[some] = took
+        return ends
+
+    def starts(self, ends: Array, sends: Array, items: Any = slice(None)) -> Array:
+        """Where some items start, all micro-batches being there."""
+        return np.asarray(np.maximum(ends[self.before[items]], ends[self.needed[items]] + sends[self.sender[items]]))
+
+
+def waves_of(items: Sequence[tuple[int, Any, Hashable | None, int]], kinds: str) -> Waves:
+    """The waves of items in an order in which they can be played: stage, work (kind, micro-batch, …), need, sender.
+
+    >>> two = ((0, ("F", 0), None, -1), (0, ("F", 1), None, -1), (1, ("F", 0, 1), ("F", 0), 0))
+    >>> waves_of(two, "FBW").edges
+    (0, 1, 3)
+    """
+    number = {work: i for i, (_, work, _, _) in enumerate(items)}
+    stages = 1 + max(stage for stage, *_ in items)
+    none = len(items)
+    latest = [none] * stages
+    depth, before, needed = np.zeros(none + 1, dtype=np.int64), [], []
+    for i, (stage, _, need, _) in enumerate(items):
+        behind, wanted = latest[stage], none if need is None else number[need]
+        depth[i] = 1 + max(depth[behind], depth[wanted])
+        before.append(behind)
+        needed.append(wanted)
+        latest[stage] = i
+    order = np.argsort(depth[:none], kind="stable")
+    place = np.empty(none + 1, dtype=np.int64)
+    place[order], place[none] = np.arange(none), none
+    stage = _numbers(stage for stage, *_ in items)
+
+    def placed(values: Sequence[int]) -> Array:
+        return np.asarray(place[np.asarray(values)][order])
+
+    return Waves(
+        tuple(order.tolist()), stage[order], _numbers(kinds.index(work[0]) for _, work, _, _ in items)[order],
+        _numbers(work[1] for _, work, _, _ in items)[order], placed(before), placed(needed),
+        _numbers(stages if sender < 0 else sender for *_, sender in items)[order],
+        (0, *np.cumsum(np.bincount(depth[:none])[1:]).tolist()),
+        tuple(place[:none][stage == i] for i in range(stages)),
+    )  # fmt: skip
+
+
+def _numbers(values: Iterable[int]) -> Array:
+    return np.fromiter(values, dtype=np.int64)
