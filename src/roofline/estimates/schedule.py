@@ -64,16 +64,17 @@ class StageTimes:
         return StageTimes(*(take(v) if is_array(v) else v for v in numbers))
 
 
-def side_by_side(one: StageTimes, other: StageTimes, axes: int) -> StageTimes:
-    """Two times of one stage, numbers or arrays of so many axes, as one along a first axis of their own."""
+def side_by_side(times: Sequence[StageTimes], axes: int) -> StageTimes:
+    """Several times of one stage, numbers or arrays of so many axes, as one along a first axis of their own."""
 
-    def pair(a: Count, b: Count) -> Count:
-        if is_array(a) or is_array(b):
-            return np.stack(np.broadcast_arrays(a, b))
-        return a if a == b else np.reshape([a, b], (2, *(1 for _ in range(axes))))
+    def together(values: Sequence[Count]) -> Count:
+        if any(is_array(v) for v in values):
+            return np.stack(np.broadcast_arrays(*values))
+        same = all(v == values[0] for v in values)
+        return values[0] if same else np.reshape(values, (len(values), *(1 for _ in range(axes))))
 
     names = ("forward", "backward", "weight", "send")
-    return StageTimes(*(pair(getattr(one, name), getattr(other, name)) for name in names))
+    return StageTimes(*(together([getattr(t, name) for t in times]) for name in names))
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,22 @@ Batches, lengths and degrees may be arrays: every line below serves a number and
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Unpack
 
 from roofline.estimates.bill import Bill
 from roofline.estimates.contention import contention_on
 from roofline.estimates.deployment import Machine, deploy, is_several
 from roofline.estimates.settings import LISTED, Settings, Setup, bill_of, each
+from roofline.estimates.span import Span
 from roofline.estimates.training_estimate import Stage as Stage
 from roofline.estimates.training_estimate import TrainingEstimate as TrainingEstimate
 from roofline.estimates.training_memory import TrainingMemory
 from roofline.estimates.training_passes import (
     Passes,
+    Sections,
     axes_beside,
     offloaded,
     passes_of,
@@ -42,6 +46,7 @@ from roofline.estimates.training_shapes import (
 from roofline.estimates.training_shapes import has_room as has_room
 from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_update import update_of
+from roofline.layout.layout import Layout
 from roofline.layout.shard import pipeline
 from roofline.machine.engine import Engine, trainer_named
 from roofline.machine.target import mode_named
@@ -91,14 +96,23 @@ def train_beside(
     `shared` keeps what these have in common from one to the next, so that each is worked out once.
     """
 
+    options |= {"batch": batch, "tokens": tokens, "lora": lora, "drafts": drafts}
+    return _estimated(*_asked_beside(shared, model, options), shared)
+
+
+def _asked_beside(shared: Shared, model: Any, options: Mapping[str, Any]) -> tuple[Setup, Training, Count]:
+    """What `train_beside` is asked."""
+    options = dict(options)
+    lora, drafts = options.pop("lora", None), options.pop("drafts", None)
+
     def changed() -> Model:
         built = model_of(model)
         built = built if drafts is None else with_drafts(built, drafts)
         return built if lora is None else with_lora(built, lora)
 
     settings = {name: options.pop(name) for name in (*LISTED, "bill") if name in options}
-    built = shared.of("model", (), changed)
-    return _estimated(*_asked(built, training(batch, tokens, **options), **settings), shared)
+    step = training(options.pop("batch"), options.pop("tokens"), **options)
+    return _asked(shared.of("model", (), changed), step, **settings)
 
 
 def is_one(name: str, value: object) -> bool:
@@ -140,11 +154,34 @@ def _asked(
     return Setup(model, deployment, formats, software, mode_named(law), bill_of(bill)), step, micro_batches
 
 
-def _estimated(asked: Setup, step: Training, micro_batches: Count, shared: Shared) -> TrainingEstimate:
-    model, deployment, software = asked.model, asked.deployment, asked.engine
-    spread, micro = deployment.layout, with_batch(step, step.micro_batch)
+def run_beside(shared: Shared, model: Any, recomputed: Sequence[str], **options: Any) -> None:
+    """Plays the schedules of steps at once that differ in recomputation alone, for `train_beside`."""
+    every = [_asked_beside(shared, model, {**options, "recompute": again}) for again in recomputed]
+    orders = [_stages_of(asked, step, shared).order for asked, step, _ in every]
+    asked, step, micro_batches = every[0]
+    vp = asked.layout.vp
+    runs = run_passes(step, [[stage.passes for stage in order] for order in orders], micro_batches, vp)
+    for again, run in zip(recomputed, runs, strict=True):
+        shared.of("schedule", (again, vp), partial(_itself, run))
+
+
+def _itself(run: Span) -> Span:
+    return run
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """The stages that differ, by kind, with one micro-batch in flight; all of them in order; the times of layers."""
+
+    kinds: dict[Any, Stage]
+    order: list[Stage]
+    sections: Sections
+
+
+def _stages_of(asked: Setup, step: Training, shared: Shared) -> _Stages:
+    model, spread, micro = asked.model, asked.layout, with_batch(step, step.micro_batch)
     again, zero, vp = step.recompute, spread.zero, spread.vp
-    waits = 0 if "pp" in axes_beside(step) else vp  # where sends are waited for, passes take longer with chunks
+    waits = _waits(step, spread)
     layers, ranks = shared.of("ranks", (vp,), lambda: pipeline(model, spread))
     sections, known = shared.of("sections", (again, vp), lambda: timed_sections(asked, micro, layers))
     contention = contention_on(asked.target)
@@ -156,16 +193,30 @@ def _estimated(asked: Setup, step: Training, micro_batches: Count, shared: Share
 
             def run(rank: Model = rank) -> Passes:
                 alone = passes_of(rank, sections.running_again(rank, micro), micro, spread, contention)
-                return offloaded(alone, rank, known, micro, deployment.chip)
+                return offloaded(alone, rank, known, micro, asked.deployment.chip)
 
             def kept(rank: Model = rank, copy: Model | None = copy) -> TrainingMemory:
                 return stage_memory(rank, copy, micro, spread, known, shared)
 
-            passes_each = shared.of("passes", (again, waits, kind), run)
-            kinds[kind] = Stage(i, rank, passes_each, shared.of("memory", (again, zero, kind), kept), copy)
+            passes = shared.of("passes", (again, waits, kind), run)
+            kinds[kind] = Stage(i, rank, passes, shared.of("memory", (again, zero, kind), kept), copy)
         order.append(kinds[kind])
+    return _Stages(kinds, order, sections)
+
+
+def _waits(step: Training, layout: Layout) -> int:
+    """The chunks, where passes take longer with them: where sends are waited for."""
+    return 0 if "pp" in axes_beside(step) else layout.vp
+
+
+def _estimated(asked: Setup, step: Training, micro_batches: Count, shared: Shared) -> TrainingEstimate:
+    deployment, software, spread = asked.deployment, asked.engine, asked.layout
+    again, zero, vp, waits = step.recompute, spread.zero, spread.vp, _waits(step, spread)
+    contention = contention_on(asked.target)
+    every = _stages_of(asked, step, shared)
+    kinds, order = every.kinds, every.order
     passes = shared.of(
-        "schedule", (again, vp), lambda: run_passes(step, [stage.passes for stage in order], micro_batches, vp)
+        "schedule", (again, vp), lambda: run_passes(step, [[s.passes for s in order]], micro_batches, vp)[0]
     )
     stages = tuple(
         replace(stage, number=i, memory=memory_in_flight(stage.memory, i, step, deployment, software, micro_batches))
@@ -184,4 +235,4 @@ def _estimated(asked: Setup, step: Training, micro_batches: Count, shared: Share
     )
     waiting = waiting_of(passes + reduction + gathering + update, spread.chips, asked.target)
     parts = (passes, reduction, gathering, update, waiting)
-    return TrainingEstimate(asked, step, micro_batches, stages, *parts, sections)
+    return TrainingEstimate(asked, step, micro_batches, stages, *parts, every.sections)

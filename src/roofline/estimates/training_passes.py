@@ -207,21 +207,36 @@ def stage_times(passes: Passes, end: str, chunks: int) -> StageTimes:
     return StageTimes(f / chunks, b / chunks, w / chunks, send)
 
 
-def run_passes(step: Training, each_stage: Sequence[Passes], micro_batches: Count, chunks: int) -> Span:
-    """The passes of all micro-batches through all stages; the interval is as wide as the slowest stage's."""
+def run_passes(
+    step: Training, variants: Sequence[Sequence[Passes]], micro_batches: Count, chunks: int
+) -> tuple[Span, ...]:
+    """The passes of all micro-batches through all stages, of each of some variants of what the stages take.
 
-    slowest = reduce(lambda a, b: a.where(a.expected >= b.expected, b), (p.busy for p in each_stage))
-    ends = {id(p): (stage_times(p, "expected", chunks), stage_times(p, "floor", chunks)) for p in each_stage}
-    axes = np.ndim(slowest.expected + micro_batches)
+    Those of arrays are played at once. The interval is as wide as the slowest stage's.
+    """
+    slowest = [reduce(lambda a, b: a.where(a.expected >= b.expected, b), (p.busy for p in v)) for v in variants]
+    axes = max(np.ndim(each.expected + micro_batches) for each in slowest)
+    positions = list(zip(*variants, strict=True))
     if axes:
-        both = {key: side_by_side(one, other, axes) for key, (one, other) in ends.items()}
-        lengths = np.asarray(length(step.schedule, [both[id(p)] for p in each_stage], micro_batches, chunks))
-        expected, floor = np.broadcast_to(lengths, (2, *lengths.shape[-axes:]))  # the same where the law is ideal
+        kinds = {tuple(map(id, passes)): passes for passes in positions}
+        times = {key: side_by_side(_both_ends(passes, chunks), axes) for key, passes in kinds.items()}
+        stages = [times[tuple(map(id, passes))] for passes in positions]
+        lengths = np.asarray(length(step.schedule, stages, micro_batches, chunks))
+        every = list(np.broadcast_to(lengths, (2 * len(variants), *lengths.shape[-axes:])))  # of one, where all equal
     else:
-        times = ([ends[id(p)][i] for p in each_stage] for i in (0, 1))
-        expected, floor = (length(step.schedule, t, micro_batches, chunks) for t in times)
-    scale = expected / slowest.expected
-    return Span(floor, expected, slowest.low * scale, slowest.high * scale)
+        times = {key: _both_ends(p, chunks) for key, p in {id(p): (p,) for v in variants for p in v}.items()}
+        every = [length(step.schedule, [times[id(p)][end] for p in v], micro_batches, chunks) for v in variants
+                 for end in (0, 1)]  # fmt: skip
+    runs = []
+    for busy, expected, floor in zip(slowest, every[::2], every[1::2], strict=True):
+        scale = expected / busy.expected
+        runs.append(Span(floor, expected, busy.low * scale, busy.high * scale))
+    return tuple(runs)
+
+
+def _both_ends(passes: Sequence[Passes], chunks: int) -> list[StageTimes]:
+    """The expected seconds of each, and the least."""
+    return [stage_times(p, end, chunks) for p in passes for end in ("expected", "floor")]
 
 
 def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sections, Mapping[int, LayerBytes]]:

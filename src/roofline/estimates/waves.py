@@ -25,7 +25,8 @@ class Waves:
 
     `before`, `needed`: the item that ends before it on its stage, and the one it needs, each a number of an item, or
     that after the last where there is none; `sender`: the stage whose send lies between, or that after the last.
-    `edges`: where waves begin and end; `of_stage`: the items of each stage in its order.
+    `edges`: where waves begin and end; `highest`: the last micro-batch of each; `of_stage`: the
+    items of each stage in its order.
     """
 
     numbers: tuple[int, ...]
@@ -36,6 +37,7 @@ class Waves:
     needed: Array
     sender: Array
     edges: tuple[int, ...]
+    highest: tuple[int, ...]
     of_stage: tuple[Array, ...]
 
     def ends(self, seconds: Array, sends: Array, micro_batches: Array | None) -> Array:
@@ -45,17 +47,18 @@ class Waves:
         Of `micro_batches`, the items of those that an element does not have take no time and are not waited for.
         """
         ends = np.zeros((len(self.numbers) + 1, *seconds.shape[2:]))
-        for first, last in zip(self.edges, self.edges[1:], strict=False):
-            some = slice(first, last)
-            took = seconds[self.stage[some], self.kind[some]]
-            arrived = ends[self.needed[some]]
-            arrived += sends[self.sender[some]]
-            if micro_batches is not None:
-                there = self.micro[some].reshape(-1, *(1 for _ in micro_batches.shape)) < micro_batches
-                if not there.all():
-                    took, arrived = took * there, arrived * there
-            took += np.maximum(ends[self.before[some]], arrived, out=arrived)
-            ends[some] = took
+        flat, kinds = seconds.reshape(-1, *seconds.shape[2:]), self.stage * seconds.shape[1] + self.kind
+        fewest = None if micro_batches is None else int(micro_batches.min())
+        for first, last, micro in zip(self.edges, self.edges[1:], self.highest, strict=False):
+            took = flat.take(kinds[first:last], axis=0)
+            arrived = ends.take(self.needed[first:last], axis=0)
+            arrived += sends.take(self.sender[first:last], axis=0)
+            if fewest is not None and micro >= fewest:
+                there = self.micro[first:last].reshape(-1, *(1 for _ in seconds.shape[2:])) < micro_batches
+                took *= there
+                arrived *= there
+            np.maximum(ends.take(self.before[first:last], axis=0), arrived, out=arrived)
+            np.add(took, arrived, out=ends[first:last])
         return ends
 
     def starts(self, ends: Array, sends: Array, items: Any = slice(None)) -> Array:
@@ -86,14 +89,17 @@ def waves_of(items: Sequence[tuple[int, Any, Hashable | None, int]], kinds: str)
     place[order], place[none] = np.arange(none), none
     stage = _numbers(stage for stage, *_ in items)
 
+    micro = _numbers(work[1] for _, work, _, _ in items)[order]
+    edges = np.cumsum(np.bincount(depth[:none]))
+
     def placed(values: Sequence[int]) -> Array:
         return np.asarray(place[np.asarray(values)][order])
 
     return Waves(
         tuple(order.tolist()), stage[order], _numbers(kinds.index(work[0]) for _, work, _, _ in items)[order],
-        _numbers(work[1] for _, work, _, _ in items)[order], placed(before), placed(needed),
+        micro, placed(before), placed(needed),
         _numbers(stages if sender < 0 else sender for *_, sender in items)[order],
-        (0, *np.cumsum(np.bincount(depth[:none])[1:]).tolist()),
+        tuple(edges.tolist()), tuple(np.maximum.reduceat(micro, edges[:-1]).tolist()),
         tuple(place[:none][stage == i] for i in range(stages)),
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ import numpy as np
 
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, is_several, node_size, tensor_degrees
-from roofline.estimates.train import TrainingEstimate, train_beside
+from roofline.estimates.train import TrainingEstimate, run_beside, train_beside
 from roofline.estimates.training_sharing import Shared
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
@@ -149,6 +150,8 @@ def search_training(
                     continue
                 schedule = "interleaved" if vp > 1 else "1f1b"
                 asked = {**steps, "recompute": recompute, "schedule": schedule}
+                if (zero, recompute) == (ZEROS[0], RECOMPUTED[0]):
+                    _play(built, points, (pp, vp, zero), asked, beside[vp > 1])
                 for some, e in _timed(built, points, (pp, vp, zero), asked, left_out, beside[vp > 1]):
                     considered += len(some)
                     seconds, fullest, fits = (
@@ -160,6 +163,14 @@ def search_training(
     ranked = [t.plan(int(i)) for t, i in _first(timed, TRAINING_AIMS[objective], top)]
     reasons = {reason: n for reason, n in left_out.items() if n}
     return TrainingSearch(built, batch, tokens, objective, considered, reasons, tuple(ranked))
+
+
+def _play(
+    model: Model, points: _Points, discrete: tuple[int, int, int], options: Mapping[str, Any], beside: Shared
+) -> None:
+    """The schedules of what is run again or not at once, where all points are legal."""
+    with suppress(InputError):
+        run_beside(beside, model, RECOMPUTED, layout=points.layout(*discrete), micro_batch=points.micro, **options)
 
 
 @dataclass(frozen=True)
