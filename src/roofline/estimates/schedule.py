@@ -71,7 +71,7 @@ def side_by_side(times: Sequence[StageTimes], axes: int) -> StageTimes:
         if any(is_array(v) for v in values):
             return np.stack(np.broadcast_arrays(*values))
         same = all(v == values[0] for v in values)
-        return values[0] if same else np.reshape(values, (len(values), *(1 for _ in range(axes))))
+        return values[0] if same else np.reshape(np.asarray(values), (len(values), *(1 for _ in range(axes))))
 
     names = ("forward", "backward", "weight", "send")
     return StageTimes(*(together([getattr(t, name) for t in times]) for name in names))

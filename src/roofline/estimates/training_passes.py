@@ -224,9 +224,12 @@ def run_passes(
         lengths = np.asarray(length(step.schedule, stages, micro_batches, chunks))
         every = list(np.broadcast_to(lengths, (2 * len(variants), *lengths.shape[-axes:])))  # of one, where all equal
     else:
-        times = {key: _both_ends(p, chunks) for key, p in {id(p): (p,) for v in variants for p in v}.items()}
-        every = [length(step.schedule, [times[id(p)][end] for p in v], micro_batches, chunks) for v in variants
-                 for end in (0, 1)]  # fmt: skip
+        ends = {id(p): _both_ends((p,), chunks) for variant in variants for p in variant}
+        every = [
+            length(step.schedule, [ends[id(p)][end] for p in variant], micro_batches, chunks)
+            for variant in variants
+            for end in (0, 1)
+        ]
     runs = []
     for busy, expected, floor in zip(slowest, every[::2], every[1::2], strict=True):
         scale = expected / busy.expected

@@ -9,14 +9,13 @@ so that all items at the same depth of this recurrence are a few operations on a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from roofline.distinct import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +65,7 @@ class Waves:
         return np.asarray(np.maximum(ends[self.before[items]], ends[self.needed[items]] + sends[self.sender[items]]))
 
 
-def waves_of(items: Sequence[tuple[int, Any, Hashable | None, int]], kinds: str) -> Waves:
+def waves_of(items: Sequence[tuple[int, Any, Any, int]], kinds: str) -> Waves:
     """The waves of items in an order in which they can be played: stage, work (kind, micro-batch, …), need, sender.
 
     >>> two = ((0, ("F", 0), None, -1), (0, ("F", 1), None, -1), (1, ("F", 0, 1), ("F", 0), 0))
@@ -74,21 +73,21 @@ def waves_of(items: Sequence[tuple[int, Any, Hashable | None, int]], kinds: str)
     (0, 1, 3)
     """
     number = {work: i for i, (_, work, _, _) in enumerate(items)}
-    stages = 1 + max(stage for stage, *_ in items)
+    stages = 1 + max(on for on, *_ in items)
     none = len(items)
     latest = [none] * stages
-    depth, before, needed = np.zeros(none + 1, dtype=np.int64), [], []
-    for i, (stage, _, need, _) in enumerate(items):
-        behind, wanted = latest[stage], none if need is None else number[need]
+    before, needed = list[int](), list[int]()
+    depth: Array = np.zeros(none + 1, dtype=np.int64)
+    for i, (on, _, need, _) in enumerate(items):
+        behind, wanted = latest[on], none if need is None else number[need]
         depth[i] = 1 + max(depth[behind], depth[wanted])
         before.append(behind)
         needed.append(wanted)
-        latest[stage] = i
+        latest[on] = i
     order = np.argsort(depth[:none], kind="stable")
     place = np.empty(none + 1, dtype=np.int64)
     place[order], place[none] = np.arange(none), none
-    stage = _numbers(stage for stage, *_ in items)
-
+    stage = _numbers(on for on, *_ in items)
     micro = _numbers(work[1] for _, work, _, _ in items)[order]
     edges = np.cumsum(np.bincount(depth[:none]))
 
