@@ -35,7 +35,9 @@ def check(t: Timeline, micro_batches: int, times: list[StageTimes]) -> None:
     for stage in range(p):
         mine = sorted((i for i in t.items if i.stage == stage), key=lambda i: i.start)
         assert all(a.end <= b.start + 1e-9 for a, b in pairwise(mine))
-        assert all(i.end - i.start == pytest.approx(times[stage].of(i.kind)) for i in mine)
+        assert all(
+            i.end - i.start == pytest.approx(dict(zip("FBW", times[stage].by_kind, strict=True))[i.kind]) for i in mine
+        )
     for (kind, micro, chunk, stage), item in done.items():
         if kind != "F":
             assert item.start >= done["F" if kind == "B" else "B", micro, chunk, stage].end - 1e-9

@@ -25,7 +25,7 @@ def test_the_length_is_that_of_every_item_played_out(schedule: str) -> None:
     rng = np.random.default_rng(7)
     for _ in range(60):
         stages, m, v = drawn(schedule, rng)
-        assert length(schedule, stages, m, v) == pytest.approx(play(schedule, stages, m, v, m)[0], rel=1e-12)
+        assert length(schedule, stages, m, v) == pytest.approx(play(schedule, stages, m, v, m).seconds, rel=1e-12)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -38,4 +38,4 @@ def test_arrays_of_stage_times_and_micro_batches_are_the_elements_one_by_one(sch
     lengths = length(schedule, stages, m, v)
     for i, number in enumerate(m.tolist()):
         alone = [s.at(lambda values, i=i: values[i].item()) for s in stages]
-        assert lengths[i] == pytest.approx(play(schedule, alone, number, v, number)[0], rel=1e-12)
+        assert lengths[i] == pytest.approx(play(schedule, alone, number, v, number).seconds, rel=1e-12)

@@ -107,7 +107,7 @@ def test_zero_divides_what_its_stage_says(zero: int) -> None:
     """arXiv:1910.02054 §5: Ψ(w + g + s), then s, g and w over N in turn; w = 2, g = 4, s = 12."""
     n, psi = 8, LLAMA.parameters
     layout = rl.Layout(dp=n, zero=zero)
-    memory = memory_of(rl.shard(LLAMA, layout), rl.training(1, 128), layout, 1)
+    memory = memory_of(rl.shard(LLAMA, layout), rl.training(1, 128), layout)
     assert memory.weights == 2 * psi // (n if zero >= 3 else 1)
     assert memory.gradients == 4 * psi // (n if zero >= 2 else 1)
     assert memory.optimizer == 12 * psi // (n if zero >= 1 else 1)
@@ -117,7 +117,7 @@ def test_experts_have_fewer_copies_to_share_out() -> None:
     layout = rl.Layout(dp=8, ep=4, zero=1)
     rank = rl.shard(QWEN, layout)
     parts = parameters(rank.modules())
-    memory = memory_of(rank, rl.training(1, 128), layout, 1)
+    memory = memory_of(rank, rl.training(1, 128), layout)
     assert memory.optimizer == 12 * (math.ceil(parts.dense / 8) + math.ceil(parts.experts / 2))
 
 
@@ -231,7 +231,7 @@ def test_adapters_are_those_of_the_published_code() -> None:
     """Rank 16 on q, k, v, o, gate, up, down of Llama-3.1-8B: 41,943,040 parameters (peft's count)."""
     tuned = with_lora(LLAMA, 16)
     assert tuned.parameters - LLAMA.parameters == 41_943_040
-    memory = memory_of(tuned, rl.training(1, 2048), rl.Layout(), 1)
+    memory = memory_of(tuned, rl.training(1, 2048), rl.Layout())
     assert memory.gradients == 4 * 41_943_040
     assert memory.weights == 2 * tuned.parameters
     names = {c.name for c in rl.analyze(tuned, rl.training(1, 128)).ops}

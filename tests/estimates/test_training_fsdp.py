@@ -133,7 +133,7 @@ def test_gradients_without_synchronisation_are_whole() -> None:
 def test_a_gradient_that_is_used_at_once_is_the_only_one() -> None:
     """torchtune's optimizer_in_bwd: the head's, 128256 · 4096 in the recipe's 4 bytes, is the largest."""
     e = rl.train(LLAMA, batch=1, tokens=1024, on="h100-sxm", optimizer_in_backward=True, recipe="bf16-pure")
-    memory = memory_of(LLAMA, rl.training(1, 1024, optimizer_in_backward=True, recipe="bf16-pure"), Layout(), 1)
+    memory = memory_of(LLAMA, rl.training(1, 1024, optimizer_in_backward=True, recipe="bf16-pure"), Layout())
     assert memory.gradients == 2 * 128256 * 4096
     assert e.fullest.gradients in (0, memory.gradients)
     assert e.time == rl.train(LLAMA, batch=1, tokens=1024, on="h100-sxm", recipe="bf16-pure").time

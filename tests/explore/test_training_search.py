@@ -6,7 +6,7 @@ import json
 import pytest
 
 import roofline as rl
-from roofline.explore.training_search import search_training
+from roofline.explore.training_search import _chunks, search_training
 
 SMALL = {
     "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096, "vocab_size": 32000,
@@ -18,12 +18,15 @@ ON = "4xh100-sxm"
 
 
 def test_brute_force_finds_nothing_better_and_each_equals_itself_alone() -> None:
-    s = search_training(MODEL, batch=8, tokens=2048, on=ON, top=5)
+    s = search_training(MODEL, batch=8, tokens=2048, on=ON, top=10**6)
     best, legal = float("inf"), 0
+    alone: dict[tuple[str, int, str], tuple[float, float]] = {}
     degrees, micros = (1, 2, 4), (1, 2, 4, 8)
-    for tp, pp, cp, vp, zero, micro in itertools.product(degrees, degrees, degrees, degrees, range(4), micros):
+    for tp, pp, cp, vp, zero, micro in itertools.product(degrees, degrees, degrees, (1, 2, 3, 4), range(4), micros):
         dp = 4 // (tp * pp * cp)
-        if tp * pp * cp * dp != 4 or 8 % (dp * micro) or 4 % (pp * vp) or (vp > 1 and pp == 1):
+        if tp * pp * cp * dp != 4 or 8 % (dp * micro) or (vp > 1 and pp == 1):
+            continue
+        if 4 % (pp * vp) and 6 % (pp * vp):  # alone, or with the embedding and the head counted as layers
             continue
         for recompute in ("none", "selective", "full"):
             layout = rl.Layout(tp=tp, pp=pp, cp=cp, dp=dp, vp=vp, zero=zero, sp=tp > 1)
@@ -35,17 +38,44 @@ def test_brute_force_finds_nothing_better_and_each_equals_itself_alone() -> None
             except rl.InputError:
                 continue
             legal += 1
+            if e.fits:
+                alone[layout.text(), micro, recompute] = float(e.time), float(e.memory.total)
             best = min(best, float(e.time) if e.fits else best)
     assert s.considered == legal
     assert s.plans[0].seconds == pytest.approx(best, rel=1e-9)
+    assert len(s.plans) == len(alone)
     for p in s.plans:
+        assert (p.seconds, p.bytes) == pytest.approx(alone[p.layout, p.micro_batch, p.recompute], rel=1e-9)
+    first = s.plans[0]
+    again = rl.train(
+        MODEL, batch=8, tokens=2048, on=ON, layout=first.spread, micro_batch=first.micro_batch,
+        recompute=first.recompute, schedule=first.schedule, recipe=first.recipe,
+    )  # fmt: skip
+    assert float(again.time) == pytest.approx(first.seconds, rel=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["fsdp", "deepspeed"])
+@pytest.mark.parametrize("overlap", [False, ("pp", "dp")])
+def test_what_layouts_share_depends_on_nothing_that_tells_them_apart(engine: str, overlap: object) -> None:
+    """Sends that are waited for take longer with chunks, and a replica without a gradient buffer peaks elsewhere."""
+    options = {"batch": 16, "tokens": 1024, "on": ON, "engine": engine, "overlap": overlap}
+    s = search_training(MODEL, **options, top=10**6)  # type: ignore[arg-type]
+    for p in s.plans[:: max(1, len(s.plans) // 40)]:
         alone = rl.train(
-            MODEL, batch=8, tokens=2048, on=ON, layout=p.spread, micro_batch=p.micro_batch, recompute=p.recompute,
-            schedule=p.schedule, recipe=p.recipe,
+            MODEL, layout=p.spread, micro_batch=p.micro_batch, recompute=p.recompute, schedule=p.schedule,
+            recipe=p.recipe, **options,  # type: ignore[arg-type]
         )  # fmt: skip
-        assert alone.fits
         assert float(alone.time) == pytest.approx(p.seconds, rel=1e-9)
         assert float(alone.memory.total) == pytest.approx(p.bytes, rel=1e-9)
+
+
+def test_stages_that_do_not_divide() -> None:
+    """126 layers are 128 with the embedding and the head; 61, and 63, are no multiple of two."""
+    layers = {126: (8, [1, 2, 4, 8, 16]), 80: (4, [1, 2, 4, 5, 10, 20]), 61: (2, [1, 2, 4, 8, 16]), 5: (4, [1])}
+    for number, (pp, chunks) in layers.items():
+        assert _chunks(rl.load({**SMALL, "num_hidden_layers": number}), pp) == chunks
+    few = rl.load({**SMALL, "num_hidden_layers": 3})
+    assert {p.spread.pp for p in search_training(few, batch=8, tokens=1024, on=ON, top=10**6).plans} == {1, 2}
 
 
 def test_objectives_and_reasons() -> None:

@@ -32,6 +32,7 @@ COMMANDS = {
     "search": "MODEL --on CHIP ... --input TOKENS --output-tokens TOKENS [--ttft TIME] [--tpot TIME] [OPTIONS]",
     "solve": "MODEL --find NUMBER --where REQUIREMENTS --on CHIP [OPTIONS]",
     "sensitivity": "MODEL --on CHIP [OPTIONS]",
+    "codesign": "MODEL --on CHIP [OPTIONS]",
     "sweep": "MODEL... --on CHIP... [OPTIONS]",
     "report": "MODEL --on CHIP --out FILE [OPTIONS]",
     "compare": "MODEL --measured FILE --on CHIP [OPTIONS]",

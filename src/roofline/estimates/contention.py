@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from roofline.estimates.span import Span
+from roofline.estimates.span import NOTHING, Span
 from roofline.machine.target import Target
 from roofline.model.maths import Count
 
@@ -33,6 +33,8 @@ class Contention:
 
     def shown(self, axis: str, sent: Span, work: Span, apart: Count = 0.0) -> Span:
         """Seconds that sending adds to work; `apart`: the share of it that cannot be beside any."""
+        if sent is NOTHING:
+            return NOTHING
         exposed = sent.minus(work).most(sent.times(apart))
         slowed = sent.minus(exposed).times(self.shares.get(axis, 0.0))
         return exposed + Span(0.0, *slowed.ends()[1:])

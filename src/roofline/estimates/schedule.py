@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from roofline.distinct import distinct, everyone
+from roofline.estimates.waves import Waves, waves_of
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most
 from roofline.work.training import SCHEDULES
@@ -47,9 +48,10 @@ class StageTimes:
     weight: Count
     send: Count = 0.0
 
-    def of(self, kind: PassKind) -> Count:
-        """Seconds of one kind of work."""
-        return {"F": self.forward, "B": self.backward, "W": self.weight}[kind]
+    @property
+    def by_kind(self) -> tuple[Count, Count, Count]:
+        """Seconds of each kind of work: F, B, W."""
+        return self.forward, self.backward, self.weight
 
     @property
     def busy(self) -> Count:
@@ -62,16 +64,17 @@ class StageTimes:
         return StageTimes(*(take(v) if is_array(v) else v for v in numbers))
 
 
-def side_by_side(one: StageTimes, other: StageTimes, axes: int) -> StageTimes:
-    """Two times of one stage, numbers or arrays of so many axes, as one along a first axis of their own."""
+def side_by_side(times: Sequence[StageTimes], axes: int) -> StageTimes:
+    """Several times of one stage, numbers or arrays of so many axes, as one along a first axis of their own."""
 
-    def pair(a: Count, b: Count) -> Count:
-        if is_array(a) or is_array(b):
-            return np.stack(np.broadcast_arrays(a, b))
-        return a if a == b else np.reshape([a, b], (2, *(1 for _ in range(axes))))
+    def together(values: Sequence[Count]) -> Count:
+        if any(is_array(v) for v in values):
+            return np.stack(np.broadcast_arrays(*values))
+        same = all(v == values[0] for v in values)
+        return values[0] if same else np.reshape(np.asarray(values), (len(values), *(1 for _ in range(axes))))
 
     names = ("forward", "backward", "weight", "send")
-    return StageTimes(*(pair(getattr(one, name), getattr(other, name)) for name in names))
+    return StageTimes(*(together([getattr(t, name) for t in times]) for name in names))
 
 
 @dataclass(frozen=True)
@@ -306,34 +309,53 @@ def _along(micro: int, place: int, p: int) -> int:
 
 
 # -- time ----------------------------------------------------------------------------------------------------------
-def play(
-    schedule: str, stages: Sequence[StageTimes], m: Count, v: int, longest: int
-) -> tuple[Count, dict[Task, tuple[int, Count, Count]]]:
-    """Seconds that the busiest stage takes from its first start to its last end, and when everything happens.
+@dataclass(frozen=True, eq=False)
+class Played:
+    """Items of a schedule, and when each ends: along a first axis, in the order of their waves, and 0 behind them."""
+
+    schedule: str
+    waves: Waves
+    ends: Any
+    sends: Any
+
+    @property
+    def seconds(self) -> Count:
+        """That the busiest stage takes from its first start to its last end.
+
+        ZB-H2 lets a stage begin the next step while others end this one, so that the longest span of a stage counts
+        (arXiv:2401.10241 §4); of the others the first stage's is the whole.
+        """
+        last = self.ends[[items[-1] for items in self.waves.of_stage]]
+        if self.schedule == "zb-h2":
+            last = last - self.waves.starts(self.ends, self.sends, [items[0] for items in self.waves.of_stage])
+        longest = last.max(axis=0)
+        return longest if longest.ndim else float(longest)
+
+    def of_stage(self, stage: int) -> Any:
+        """When each item of a stage ends, in its order."""
+        return self.ends[self.waves.of_stage[stage]]
+
+
+@lru_cache(maxsize=256)
+def _waves(schedule: str, p: int, m: int, v: int) -> Waves:
+    return waves_of(sequence(schedule, p, m, v), "FBW")
+
+
+def play(schedule: str, stages: Sequence[StageTimes], m: Count, v: int, longest: int) -> Played:
+    """When everything happens.
 
     `m` micro-batches, at most `longest`, of which all elements together are played: those that an element does not have
-    take no time and are not waited for. ZB-H2 lets a stage begin the next step while others end this one, so that the
-    longest span of a stage counts (arXiv:2401.10241 §4); of the others the first stage's is the whole.
+    take no time and are not waited for.
     """
-    p = len(stages)
-    begins: list[Count] = [None] * p
-    free: list[Count] = [0.0] * p
-    times: dict[Task, tuple[int, Count, Count]] = {}
-    present = {k: (k < m) * 1.0 for k in range(int(m.min()), longest)} if is_array(m) else {}
-    for stage, work, needed, sender in sequence(schedule, p, longest, v):
-        seconds = stages[stage].of(work[0])
-        if work[1] in present:
-            seconds = present[work[1]] * seconds
-        start = free[stage]
-        if needed is not None:
-            ready = times[needed][2] + stages[sender].send
-            start = most(start, present[work[1]] * ready if work[1] in present else ready)
-        end = start + seconds
-        begins[stage] = start if begins[stage] is None else begins[stage]
-        free[stage] = end
-        times[work] = (stage, start, end)
-    spans = [end - begin for begin, end in zip(begins, free, strict=True)]
-    return reduce(most, spans if schedule == "zb-h2" else free), times
+    waves = _waves(schedule, len(stages), longest, v)
+    shape = np.broadcast_shapes(np.shape(m), *(np.shape(x) for s in stages for x in (*s.by_kind, s.send)))
+    seconds, sends = np.zeros((len(stages), 3, *shape)), np.zeros((len(stages) + 1, *shape))
+    for i, stage in enumerate(stages):
+        sends[i] = stage.send
+        for kind, value in enumerate(stage.by_kind):
+            seconds[i, kind] = value
+    some = m if is_array(m) and np.ndim(m) and int(m.min()) < longest else None
+    return Played(schedule, waves, waves.ends(seconds, sends, some), sends)
 
 
 def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, chunks: int = 1) -> Count:
@@ -360,14 +382,14 @@ def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, ch
 def _played(schedule: str, stages: Sequence[StageTimes], m: Count, v: int) -> Count:
     """The length of `m` micro-batches, all played out; of DualPipe number by number: its orders are no parts of one."""
     if not is_array(m):
-        return play(schedule, stages, m, v, int(m))[0]
+        return play(schedule, stages, m, v, int(m)).seconds
     if schedule != "dualpipe":
-        return play(schedule, stages, m, v, int(m.max()))[0]
+        return play(schedule, stages, m, v, int(m.max())).seconds
     lengths = np.zeros(m.shape)
     for number in np.unique(m):
         places = np.flatnonzero(m == number)
         some = [s.at(itemgetter(places)) for s in stages]
-        lengths[places] = play(schedule, some, int(number), v, int(number))[0]
+        lengths[places] = play(schedule, some, int(number), v, int(number)).seconds
     return lengths
 
 
@@ -377,7 +399,7 @@ def _length(schedule: str, stages: Sequence[StageTimes], m: Count, v: int, round
     longest, enough = int(m.max()) if is_array(m) else m, rounds * p
     if schedule == "gpipe":  # two flow shops of equal jobs: every further one takes as long as its slowest stage
         slowest = reduce(most, (s.forward for s in stages)) + reduce(most, (s.backward + s.weight for s in stages))
-        return play(schedule, stages, 1, v, 1)[0] + (m - 1) * slowest
+        return play(schedule, stages, 1, v, 1).seconds + (m - 1) * slowest
     if longest <= enough + p:
         return _played(schedule, stages, m, v)
     again, seconds = _repeat(schedule, stages, enough, v)
@@ -418,17 +440,12 @@ def _repeat(schedule: str, stages: Sequence[StageTimes], m: int, v: int) -> tupl
     §3.7).
     """
     p = len(stages)
-    ends: list[list[Count]] = [[] for _ in range(p)]
-    for stage, _, end in play(schedule, stages, m, v, m)[1].values():
-        ends[stage].append(end)
+    every = play(schedule, stages, m, v, m)
     (rounds, micro_batches), reach = _shift(schedule, p, v), max(REACH, p + 1 if v > 1 else 0)
     places = [_rounds(schedule, i, p, m, v) for i in range(p)]
     window = min(number for *_, number in places)
-    items = [
-        ends[i][start + items * (number - window) : start + items * number]
-        for i, (start, items, number) in enumerate(places)
-    ]
-    played = np.stack([np.stack(np.broadcast_arrays(*row)) for row in zip(*items, strict=True)])
+    rows = (slice(start + items * (number - window), start + items * number) for start, items, number in places)
+    played = np.stack([every.of_stage(i)[some] for i, some in enumerate(rows)], axis=1)
     by_round = played.reshape(window, -1, *played.shape[2:])
     again, seconds = np.zeros(by_round.shape[2:], dtype=np.int64), np.zeros(by_round.shape[2:])
     for times in range(1, min(p, (window - reach) // rounds) + 1):
@@ -453,12 +470,12 @@ def timeline(schedule: str, stages: Sequence[StageTimes], micro_batches: int, ch
     if micro_batches > most_drawn:
         expected = f"at most {most_drawn} for a timeline of {p} stages, which draws every one"
         raise InputError("micro-batches", micro_batches, expected)
-    _, times = play(schedule, stages, micro_batches, chunks, micro_batches)
+    played = play(schedule, stages, micro_batches, chunks, micro_batches)
+    works, starts = sequence(schedule, p, micro_batches, chunks), played.waves.starts(played.ends, played.sends)
+    times = sorted(zip(played.waves.numbers, starts.tolist(), played.ends.tolist(), strict=False))
     items = (
-        Item(
-            stage, kind, micro, micro % 2 if schedule == "dualpipe" and p > 1 else place // p, float(start), float(end)
-        )
-        for (kind, micro, place), (stage, start, end) in times.items()
+        Item(stage, kind, micro, micro % 2 if schedule == "dualpipe" and p > 1 else place // p, start, end)
+        for (_, start, end), (stage, (kind, micro, place), *_) in zip(times, works, strict=True)
     )
     return Timeline(p, chunks, tuple(items))
 

@@ -26,6 +26,8 @@ class Span(Figured):
     high: Count
 
     def __add__(self, other: Span) -> Span:
+        if other is NOTHING or self is NOTHING:
+            return self if other is NOTHING else other
         return self._with(other, add)
 
     def times(self, factor: Count) -> Span:

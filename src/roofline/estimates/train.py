@@ -10,17 +10,29 @@ Batches, lengths and degrees may be arrays: every line below serves a number and
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Unpack
 
 from roofline.estimates.bill import Bill
 from roofline.estimates.contention import contention_on
 from roofline.estimates.deployment import Machine, deploy, is_several
 from roofline.estimates.settings import LISTED, Settings, Setup, bill_of, each
+from roofline.estimates.span import Span
 from roofline.estimates.training_estimate import Stage as Stage
 from roofline.estimates.training_estimate import TrainingEstimate as TrainingEstimate
-from roofline.estimates.training_passes import offloaded, passes_of, run_passes, timed_sections
-from roofline.estimates.training_replicas import between_replicas
+from roofline.estimates.training_memory import TrainingMemory
+from roofline.estimates.training_passes import (
+    Passes,
+    Sections,
+    axes_beside,
+    offloaded,
+    passes_of,
+    run_passes,
+    timed_sections,
+)
+from roofline.estimates.training_replicas import between_replicas, sent_between
 from roofline.estimates.training_scale import waiting_of
 from roofline.estimates.training_shapes import (
     EAGER,
@@ -32,7 +44,9 @@ from roofline.estimates.training_shapes import (
     stage_memory,
 )
 from roofline.estimates.training_shapes import has_room as has_room
+from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_update import update_of
+from roofline.layout.layout import Layout
 from roofline.layout.shard import pipeline
 from roofline.machine.engine import Engine, trainer_named
 from roofline.machine.target import mode_named
@@ -67,14 +81,38 @@ def train(
     """
 
     def one(model: Any, **chosen: Any) -> TrainingEstimate:
-        built = model_of(model)
-        built = built if drafts is None else with_drafts(built, drafts)
-        built = built if lora is None else with_lora(built, lora)
-        settings = {name: chosen.pop(name) for name in (*LISTED, "bill") if name in chosen}
-        return _estimate(built, training(batch, tokens, **chosen), **settings)
+        return train_beside(Shared(), model, batch=batch, tokens=tokens, lora=lora, drafts=drafts, **chosen)
 
     several = tuple(name for name in (*LISTED, *CHOICES) if not is_one(name, options.get(name)))
     return each(one, {"model": model, **options}, several)
+
+
+def train_beside(
+    shared: Shared, model: Any, *, batch: Count, tokens: Count, lora: int | None = None, drafts: int | None = None,
+    **options: Any,
+) -> TrainingEstimate:  # fmt: skip
+    """The same of one setting of each, beside others that differ in ZeRO, chunks and recomputation alone.
+
+    `shared` keeps what these have in common from one to the next, so that each is worked out once.
+    """
+
+    options |= {"batch": batch, "tokens": tokens, "lora": lora, "drafts": drafts}
+    return _estimated(*_asked_beside(shared, model, options), shared)
+
+
+def _asked_beside(shared: Shared, model: Any, options: Mapping[str, Any]) -> tuple[Setup, Training, Count]:
+    """What `train_beside` is asked."""
+    options = dict(options)
+    lora, drafts = options.pop("lora", None), options.pop("drafts", None)
+
+    def changed() -> Model:
+        built = model_of(model)
+        built = built if drafts is None else with_drafts(built, drafts)
+        return built if lora is None else with_lora(built, lora)
+
+    settings = {name: options.pop(name) for name in (*LISTED, "bill") if name in options}
+    step = training(options.pop("batch"), options.pop("tokens"), **options)
+    return _asked(shared.of("model", (), changed), step, **settings)
 
 
 def is_one(name: str, value: object) -> bool:
@@ -87,13 +125,18 @@ def is_one(name: str, value: object) -> bool:
 
 def train_step(model: Any, step: Training, **settings: Unpack[Settings]) -> Any:
     """The same of a step that is there already."""
-    return each(lambda model, **where: _estimate(model_of(model), step, **where), {"model": model, **settings})
+
+    def one(model: Any, **where: Any) -> TrainingEstimate:
+        return _estimated(*_asked(model_of(model), step, **where), Shared())
+
+    return each(one, {"model": model, **settings})
 
 
-def _estimate(
+def _asked(
     model: Model, step: Training, *, on: Machine, layout: object = None, law: Any = "calibrated",
     engine: str | Engine | None = None, precision: object = None, bill: Bill | None = None,
-) -> TrainingEstimate:  # fmt: skip
+) -> tuple[Setup, Training, Count]:  # fmt: skip
+    """What is asked, the step as its engine takes it, and the micro-batches of a replica."""
     software = trainer_named(engine, step.schedule)
     if step.overlap is None:
         step = with_options(step, overlap=software.overlaps)
@@ -102,32 +145,94 @@ def _estimate(
     deployment = (
         deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on, software)
     )
-    spread, micro = deployment.layout, with_batch(step, step.micro_batch)
+    spread = deployment.layout
     for name in ("redundant", "overlap"):
         if getattr(spread, name):
             raise InputError(f"layout.{name}", getattr(spread, name), "nothing in training: it is of inference")
     micro_batches = check(model, step, spread)
     model, formats = formats_of(model, precision, step.precision)
-    asked = Setup(model, deployment, formats, software, mode_named(law), bill_of(bill))
-    layers, ranks = pipeline(model, spread)
-    sections, known = timed_sections(asked, micro, layers)
+    return Setup(model, deployment, formats, software, mode_named(law), bill_of(bill)), step, micro_batches
+
+
+def run_beside(shared: Shared, model: Any, recomputed: Sequence[str], **options: Any) -> None:
+    """Plays the schedules of steps at once that differ in recomputation alone, for `train_beside`."""
+    every = [_asked_beside(shared, model, {**options, "recompute": again}) for again in recomputed]
+    orders = [_stages_of(asked, step, shared).order for asked, step, _ in every]
+    asked, step, micro_batches = every[0]
+    vp = asked.layout.vp
+    runs = run_passes(step, [[stage.passes for stage in order] for order in orders], micro_batches, vp)
+    for again, run in zip(recomputed, runs, strict=True):
+        shared.of("schedule", (again, vp), partial(_itself, run))
+
+
+def _itself(run: Span) -> Span:
+    return run
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """The stages that differ, by kind, with one micro-batch in flight; all of them in order; the times of layers."""
+
+    kinds: dict[Any, Stage]
+    order: list[Stage]
+    sections: Sections
+
+
+def _stages_of(asked: Setup, step: Training, shared: Shared) -> _Stages:
+    model, spread, micro = asked.model, asked.layout, with_batch(step, step.micro_batch)
+    again, zero, vp = step.recompute, spread.zero, spread.vp
+    waits = _waits(step, spread)
+    layers, ranks = shared.of("ranks", (vp,), lambda: pipeline(model, spread))
+    sections, known = shared.of("sections", (again, vp), lambda: timed_sections(asked, micro, layers))
     contention = contention_on(asked.target)
     kinds: dict[Any, Stage] = {}
     order: list[Stage] = []
     for i, (rank, copy) in enumerate(zip(ranks, copies_of(ranks, step), strict=True)):
         kind = stage_kind(rank), copy and stage_kind(copy)
         if kind not in kinds:
-            alone = passes_of(rank, sections.running_again(rank, micro), micro, spread, contention)
-            alone = offloaded(alone, rank, known, micro, deployment.chip)
-            kinds[kind] = Stage(i, rank, alone, stage_memory(rank, copy, micro, spread, known), copy)
+
+            def run(rank: Model = rank) -> Passes:
+                alone = passes_of(rank, sections.running_again(rank, micro), micro, spread, contention)
+                return offloaded(alone, rank, known, micro, asked.deployment.chip)
+
+            def kept(rank: Model = rank, copy: Model | None = copy) -> TrainingMemory:
+                return stage_memory(rank, copy, micro, spread, known, shared)
+
+            passes = shared.of("passes", (again, waits, kind), run)
+            kinds[kind] = Stage(i, rank, passes, shared.of("memory", (again, zero, kind), kept), copy)
         order.append(kinds[kind])
-    passes = run_passes(step, [stage.passes for stage in order], micro_batches, spread.vp)
+    return _Stages(kinds, order, sections)
+
+
+def _waits(step: Training, layout: Layout) -> int:
+    """The chunks, where passes take longer with them: where sends are waited for."""
+    return 0 if "pp" in axes_beside(step) else layout.vp
+
+
+def _estimated(asked: Setup, step: Training, micro_batches: Count, shared: Shared) -> TrainingEstimate:
+    deployment, software, spread = asked.deployment, asked.engine, asked.layout
+    again, zero, vp, waits = step.recompute, spread.zero, spread.vp, _waits(step, spread)
+    contention = contention_on(asked.target)
+    every = _stages_of(asked, step, shared)
+    kinds, order = every.kinds, every.order
+    passes = shared.of(
+        "schedule", (again, vp), lambda: run_passes(step, [[s.passes for s in order]], micro_batches, vp)[0]
+    )
     stages = tuple(
         replace(stage, number=i, memory=memory_in_flight(stage.memory, i, step, deployment, software, micro_batches))
         for i, stage in enumerate(order)
     )
-    reduction, gathering = between_replicas(list(kinds.values()), deployment, step, micro_batches, contention)
-    update = update_of(stages if step.optimizer.paged else list(kinds.values()), asked, step)
+    differing = list(kinds.values())
+    sent = shared.of("sent", (zero, *kinds), lambda: sent_between(differing, deployment, step, micro_batches))
+    reduction, gathering = shared.of(
+        "replicas", (again, zero, waits, *kinds),
+        lambda: between_replicas(differing, sent, step, zero, micro_batches, contention),
+    )  # fmt: skip
+    update = (
+        update_of(stages, asked, step)
+        if step.optimizer.paged
+        else shared.of("update", (zero, *kinds), lambda: update_of(differing, asked, step))
+    )
     waiting = waiting_of(passes + reduction + gathering + update, spread.chips, asked.target)
     parts = (passes, reduction, gathering, update, waiting)
-    return TrainingEstimate(asked, step, micro_batches, stages, *parts, sections)
+    return TrainingEstimate(asked, step, micro_batches, stages, *parts, every.sections)

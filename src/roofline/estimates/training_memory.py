@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from roofline.estimates.memory import Memory
 from roofline.estimates.span import shaped
+from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_working import (
     Parameters,
     Working,
@@ -220,21 +221,65 @@ def layer_bytes(modules: tuple[m.Module, ...], micro: Training) -> LayerBytes:
     return LayerBytes(kept_bytes(modules, micro), plain, widest, 0)
 
 
+@dataclass(frozen=True)
+class RankState:
+    """Bytes of weights, gradients and optimizer state on a rank, which no recomputation changes."""
+
+    weights: Count
+    gradients: Count
+    optimizer: Count
+
+
+@dataclass(frozen=True)
+class RankKeeps:
+    """Bytes that a rank keeps of each micro-batch, and needs in its passes, which ZeRO does not change.
+
+    `layer`: the mean of a layer. `fragments`: blocks that are free, and too small for what comes after.
+    """
+
+    each: Count
+    layer: Count
+    needs: Working
+    fragments: Count
+
+
 def memory_of(
-    rank: Model, micro: Training, layout: Layout, in_flight: Count, known: Mapping[int, LayerBytes] | None = None
-) -> TrainingMemory:
-    """Memory of a rank that keeps `in_flight` micro-batches' activations.
+    rank: Model, micro: Training, layout: Layout, known: Mapping[int, LayerBytes] | None = None,
+    shared: Shared | None = None, kind: Hashable = None,
+) -> TrainingMemory:  # fmt: skip
+    """Memory of a rank that keeps one micro-batch's activations.
 
     With Ψ parameters a rank, N ranks with copies, and bytes w, g, s of a parameter's weight, gradient and state:
     Ψ·(w + g + s) without ZeRO, Ψ·(w + g + s/N), Ψ·(w + (g + s)/N), Ψ·(w + g + s)/N in stages 1, 2, 3
     (arXiv:1910.02054 §5). Activations: in flight · Σ over layers of what their ops keep, arXiv:2205.05198 made general.
     `known`: what the blocks keep, by their identity, where it has been worked out for several stages. Of DualPipe the
-    copies of a stage share its state out too, so that this is half of what a rank holds of it.
+    copies of a stage share its state out too, so that this is half of what a rank holds of it. `shared` has what ranks
+    of a kind have in common.
     """
-    precision, zero, learning = micro.precision, layout.zero, trained(rank)
+    shared = shared or Shared()
+    state = shared.of("state", (layout.zero, kind), lambda: _state_of(rank, micro, layout))
+    keeps = shared.of("keeps", (micro.recompute, kind), lambda: _keeps_of(rank, micro, layout, known))
+    groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
+    memory = TrainingMemory(
+        state.weights, state.gradients, state.optimizer, 0, peak_of(keeps.needs, rank, micro, layout, keeps.each),
+        CONTEXT + COMMUNICATOR * groups, keeps.each, 0, keeps.fragments,
+        ending_of(keeps.needs, rank, micro, layout) + keeps.layer, 2 * keeps.layer,
+    )  # fmt: skip
+    return memory.keeping(1, micro)
+
+
+def _state_of(rank: Model, micro: Training, layout: Layout) -> RankState:
+    precision, zero, learning, sharers = micro.precision, layout.zero, trained(rank), sharing(micro, layout)
+    away = micro.offload
+    weights = 0 if "parameters" in away else total_bytes(stored(rank.modules(), micro), sharers, zero >= 3)
+    optimizer = 0 if "optimizer" in away else learning.bytes(precision.optimizer, sharers, zero >= 1)
+    return RankState(weights, _gradients_of(rank, micro, sharers), optimizer)
+
+
+def _keeps_of(rank: Model, micro: Training, layout: Layout, known: Mapping[int, LayerBytes] | None) -> RankKeeps:
+    precision = micro.precision
     layers = [(layer_bytes(block.modules, micro) if known is None else known[id(block)], n) for block, n in rank.blocks]
     each = kept_of(layers, micro)
-    one = each / most(1, sum(int(n) for _, n in layers))
     streams: Count = 0
     for layer, _ in layers:
         streams = most(streams, layer.widest + layer.again)
@@ -243,19 +288,9 @@ def memory_of(
     loss = kept_bytes(rank.head, micro) + _loss_shared_out(rank, micro, layout)
     if micro.loss == "chunked":  # the gradient of the head's weights so far, and that of a part
         loss = loss + 2 * ends[0]
-    needs = Working(streams, loss, logits, *ends)
-    working = peak_of(needs, rank, micro, layout, each)
-    groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
-    shared = sharing(micro, layout)
-    away = micro.offload
-    weights = 0 if "parameters" in away else total_bytes(stored(rank.modules(), micro), shared, zero >= 3)
-    state = 0 if "optimizer" in away else learning.bytes(precision.optimizer, shared, zero >= 1)
-    memory = TrainingMemory(
-        weights, _gradients_of(rank, micro, shared), state, 0, working, CONTEXT + COMMUNICATOR * groups, each, 0,
-        logits if micro.loss == "eager" and precision.activations.bits < 32 else 0,
-        ending_of(needs, rank, micro, layout) + one, 2 * one,
-    )  # fmt: skip
-    return memory.keeping(in_flight, micro)
+    fragments = logits if micro.loss == "eager" and precision.activations.bits < 32 else 0
+    one = each / most(1, sum(int(n) for _, n in layers))
+    return RankKeeps(each, one, Working(streams, loss, logits, *ends), fragments)
 
 
 def kept_of(layers: Sequence[tuple[LayerBytes, Count]], micro: Training) -> Count:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -108,22 +108,35 @@ class Sections:
         """The same with what a rank runs again in its backward pass: of all its layers, or of a share of them."""
         layers = sum(int(n) for _, n in rank.blocks)
         again = layers_again(layers, step.recompute_layers, step.recompute_every)
+        return self.all_again if again == layers else self._with_again(again / layers)
+
+    @cached_property
+    def all_again(self) -> Sections:
+        """The same with what all layers run again."""
+        return self._with_again(1)
+
+    def _with_again(self, share: float) -> Sections:
         merged = {key: t for key, t in self.totals.items() if key[1] != PASSES["recompute"]}
         for (section, number, what), t in self.totals.items():
             if number == PASSES["recompute"]:
                 key = section, PASSES["backward"], what
-                merged[key] = merged.get(key, EMPTY) + (t if again == layers else t.times(again / layers))
+                merged[key] = merged.get(key, EMPTY) + (t if share == 1 else t.times(share))
         return Sections(merged)
 
     def of(self, rank: Model, number: int, what: Hashable) -> Span:
         """Seconds of a pass of a rank."""
         keys = (((section, number, what), n) for section, n in layers_of(rank))
-        return total(span_of(self.totals[key]).times(n) for key, n in keys if key in self.totals)
+        return total(self.spans[key].times(n) for key, n in keys if key in self.totals)
+
+    @cached_property
+    def spans(self) -> Mapping[Any, Span]:
+        """The seconds of each sum."""
+        return {key: span_of(t) for key, t in self.totals.items()}
 
     @property
     def longest_send(self) -> Span:
         """Until a stream is at the next stage: the last one, which sends none, receives it."""
-        return reduce(Span.most, (span_of(t) for (_, _, what), t in self.totals.items() if what == "pp"), NOTHING)
+        return reduce(Span.most, (t for (_, _, what), t in self.spans.items() if what == "pp"), NOTHING)
 
 
 def layers_of(rank: Model) -> Iterable[tuple[str, int]]:
@@ -194,21 +207,39 @@ def stage_times(passes: Passes, end: str, chunks: int) -> StageTimes:
     return StageTimes(f / chunks, b / chunks, w / chunks, send)
 
 
-def run_passes(step: Training, each_stage: Sequence[Passes], micro_batches: Count, chunks: int) -> Span:
-    """The passes of all micro-batches through all stages; the interval is as wide as the slowest stage's."""
+def run_passes(
+    step: Training, variants: Sequence[Sequence[Passes]], micro_batches: Count, chunks: int
+) -> tuple[Span, ...]:
+    """The passes of all micro-batches through all stages, of each of some variants of what the stages take.
 
-    slowest = reduce(lambda a, b: a.where(a.expected >= b.expected, b), (p.busy for p in each_stage))
-    ends = {id(p): (stage_times(p, "expected", chunks), stage_times(p, "floor", chunks)) for p in each_stage}
-    axes = np.ndim(slowest.expected + micro_batches)
+    Those of arrays are played at once. The interval is as wide as the slowest stage's.
+    """
+    slowest = [reduce(lambda a, b: a.where(a.expected >= b.expected, b), (p.busy for p in v)) for v in variants]
+    axes = max(np.ndim(each.expected + micro_batches) for each in slowest)
+    positions = list(zip(*variants, strict=True))
     if axes:
-        both = {key: side_by_side(one, other, axes) for key, (one, other) in ends.items()}
-        lengths = np.asarray(length(step.schedule, [both[id(p)] for p in each_stage], micro_batches, chunks))
-        expected, floor = np.broadcast_to(lengths, (2, *lengths.shape[-axes:]))  # the same where the law is ideal
+        kinds = {tuple(map(id, passes)): passes for passes in positions}
+        times = {key: side_by_side(_both_ends(passes, chunks), axes) for key, passes in kinds.items()}
+        stages = [times[tuple(map(id, passes))] for passes in positions]
+        lengths = np.asarray(length(step.schedule, stages, micro_batches, chunks))
+        every = list(np.broadcast_to(lengths, (2 * len(variants), *lengths.shape[-axes:])))  # of one, where all equal
     else:
-        times = ([ends[id(p)][i] for p in each_stage] for i in (0, 1))
-        expected, floor = (length(step.schedule, t, micro_batches, chunks) for t in times)
-    scale = expected / slowest.expected
-    return Span(floor, expected, slowest.low * scale, slowest.high * scale)
+        ends = {id(p): _both_ends((p,), chunks) for variant in variants for p in variant}
+        every = [
+            length(step.schedule, [ends[id(p)][end] for p in variant], micro_batches, chunks)
+            for variant in variants
+            for end in (0, 1)
+        ]
+    runs = []
+    for busy, expected, floor in zip(slowest, every[::2], every[1::2], strict=True):
+        scale = expected / busy.expected
+        runs.append(Span(floor, expected, busy.low * scale, busy.high * scale))
+    return tuple(runs)
+
+
+def _both_ends(passes: Sequence[Passes], chunks: int) -> list[StageTimes]:
+    """The expected seconds of each, and the least."""
+    return [stage_times(p, end, chunks) for p in passes for end in ("expected", "floor")]
 
 
 def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sections, Mapping[int, LayerBytes]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,24 +24,25 @@ from roofline.model.maths import Count, most, some
 from roofline.work.training import Training
 
 
-def between_replicas(
-    stages: Sequence[Stage], deployment: Deployment, step: Training, micro_batches: Count, contention: Contention
-) -> tuple[Span, Span]:
-    """What reducing gradients and gathering weights adds to a step, on the stage where it adds most.
+@dataclass(frozen=True)
+class SentBetween:
+    """Seconds that reducing all gradients once, and gathering all weights once, take on each stage.
 
-    All stages that differ at once, along a first axis. Gradients that are shared out are reduced after every
-    micro-batch, since no rank can add up what it does not keep (DeepSpeed, runtime/engine.py, `allreduce_gradients`:
-    from stage 2 at every backward pass, before at the last one of a step).
+    Stages stand along a first axis, before `axes` others.
     """
+
+    reduced: Span
+    gathered: Span
+    axes: int
+
+
+def sent_between(stages: Sequence[Stage], deployment: Deployment, step: Training, micro_batches: Count) -> SentBetween:
+    """What replicas send each other once, of all stages that differ at once."""
     layout, zero = sharing(step, deployment.layout), deployment.layout.zero
     learning = [trained(*s.holds) for s in stages]
     gathers = [gathered_of(s.holds, step, zero) for s in stages]
     gradient = gradient_format(step)
-    layers = [max(1, sum(int(n) for _, n in s.rank.blocks)) for s in stages]
     axes = max(len(layout.shape), np.ndim(micro_batches), *(np.ndim(v) for s in stages for v in s.passes.busy.ends()))
-    forward = _over([s.passes.forward for s in stages], axes)
-    back = _over([s.passes.backward + s.passes.weight for s in stages], axes)
-    many = _along([float(n) for n in layers], axes)
     reduced, gathered = NOTHING, NOTHING
     for part, ranks, stride in (
         ("dense", layout.dp * layout.cp, layout.tp),
@@ -60,9 +62,26 @@ def between_replicas(
             gathered = gathered + to_host(weights / sharers, deployment.chip)
         if "gradients" in step.offload:
             reduced = reduced + to_host(grads / sharers, deployment.chip)
+    return SentBetween(reduced, gathered, axes)
 
-    def exposed(sent: Span, behind: Span) -> Span:
-        return _exposed(sent, behind, many, contention) if "dp" in axes_beside(step) else sent
+
+def between_replicas(
+    stages: Sequence[Stage], sent: SentBetween, step: Training, zero: int, micro_batches: Count, contention: Contention
+) -> tuple[Span, Span]:
+    """What reducing gradients and gathering weights adds to a step, on the stage where it adds most.
+
+    All stages that differ at once, along a first axis. Gradients that are shared out are reduced after every
+    micro-batch, since no rank can add up what it does not keep (DeepSpeed, runtime/engine.py, `allreduce_gradients`:
+    from stage 2 at every backward pass, before at the last one of a step).
+    """
+    layers = [max(1, sum(int(n) for _, n in s.rank.blocks)) for s in stages]
+    forward = _over([s.passes.forward for s in stages], sent.axes)
+    back = _over([s.passes.backward + s.passes.weight for s in stages], sent.axes)
+    many = _along([float(n) for n in layers], sent.axes)
+    reduced, gathered = sent.reduced, sent.gathered
+
+    def exposed(seconds: Span, behind: Span) -> Span:
+        return _exposed(seconds, behind, many, contention) if "dp" in axes_beside(step) else seconds
 
     times = times_of(step, zero, micro_batches)
     alone = exposed(gathered, back)  # of a backward pass after which nothing is reduced

@@ -19,6 +19,7 @@ from roofline.estimates.training_memory import (
     memory_of,
     two_ended,
 )
+from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_traffic import check_sharded
 from roofline.layout.layout import Layout
 from roofline.layout.shard import contents, pipeline
@@ -41,11 +42,13 @@ def copies_of(ranks: Sequence[Model], step: Training) -> tuple[Model | None, ...
 
 
 def stage_memory(
-    rank: Model, copy: Model | None, micro: Training, layout: Layout, known: Mapping[int, LayerBytes] | None = None
-) -> TrainingMemory:
+    rank: Model, copy: Model | None, micro: Training, layout: Layout, known: Mapping[int, LayerBytes] | None = None,
+    shared: Shared | None = None,
+) -> TrainingMemory:  # fmt: skip
     """Of a rank with one micro-batch in flight, and what it holds of the stage at the other end."""
-    own = memory_of(rank, micro, layout, 1, known)
-    return own if copy is None else own.beside(memory_of(copy, micro, layout, 1, known))
+    beside = shared or Shared()
+    own = memory_of(rank, micro, layout, known, beside, stage_kind(rank))
+    return own if copy is None else own.beside(memory_of(copy, micro, layout, known, beside, stage_kind(copy)))
 
 
 def stage_kind(rank: Model) -> object:

@@ -195,9 +195,12 @@ def codesign(
     chips a generation.
     Needs pymoo (the extra `codesign`). Raises InputError where no chip does, and for what is not understood.
     """
-    from pymoo.algorithms.moo.nsga2 import NSGA2
-    from pymoo.core.problem import ElementwiseProblem
-    from pymoo.optimize import minimize
+    try:
+        from pymoo.algorithms.moo.nsga2 import NSGA2
+        from pymoo.core.problem import ElementwiseProblem
+        from pymoo.optimize import minimize
+    except ImportError:
+        raise InputError("codesign", "no pymoo", "pymoo: pip install 'roofline[codesign]'") from None
 
     within, made_by = bounds or Bounds(), process or Process()
     q, name = drawing_board(model, of, against, settings)

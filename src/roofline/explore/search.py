@@ -13,10 +13,10 @@ from roofline.estimates.cost import Cost, tariff
 from roofline.estimates.deployment import is_several, machines
 from roofline.estimates.settings import bill_of
 from roofline.explore.demand import Demand, Limits
+from roofline.explore.front import front_plans
+from roofline.explore.ranking import ranked_plans
 from roofline.explore.serving_plans import ServingPlan, Site
-from roofline.explore.serving_pools import disaggregated
-from roofline.explore.serving_replicas import aggregated, followed
-from roofline.explore.serving_space import Looked, SiteSpace, all_looked
+from roofline.explore.serving_space import Looked, SiteSpace
 from roofline.layout.layout import layout_named
 from roofline.machine.fabric import MOST, cluster_named
 from roofline.model.checks import count, real
@@ -28,8 +28,6 @@ from roofline.result import Result, Units
 KINDS = ("aggregated", "disaggregated")
 TOP = 10
 """Ways that are listed, where no number is given."""
-FOLLOWED, MOST_FOLLOWED = 5, 8
-"""Ways at the top of the list at a rate whose requests are followed, and how many are tried for that."""
 MOST_SITES = 64
 """Machines × formats × engines that a search takes."""
 
@@ -157,10 +155,11 @@ class Search(Result):
 
     @cached_property
     def front(self) -> Search:
-        """Its Pareto front of tokens per second for a user and for a chip, which takes several times as long."""
-        from roofline.explore.front import pareto_front  # which searches
-
-        return pareto_front(self)
+        """The search without its limit of TPOT, whose plans are its Pareto front; it takes several times as long."""
+        free = replace(self.limits, tpot=inf)
+        return replace(
+            self, limits=free, objective="front", plans=front_plans(self.space, self.demand, free, self.kinds)
+        )
 
     @property
     def best(self) -> ServingPlan:
@@ -200,41 +199,6 @@ def search(model: Any, demand: Demand, limits: Limits | None = None, **options: 
 
         plans = (*map(confirmed, plans[:number]), *plans[number:])
     return Search(space, kinds, demand, bounds, objective, looked, plans)
-
-
-def ranked_plans(
-    space: SiteSpace,
-    demand: Demand,
-    limits: Limits,
-    kinds: Sequence[str],
-    aim: Callable[[ServingPlan], tuple[float, ...]],
-) -> tuple[list[ServingPlan], Looked]:
-    """What keeps the limits, the least of an aim first, and all that was looked at."""
-    looked = all_looked(list(_looked(space, demand, limits, kinds)))
-    return _followed(sorted(looked.plans, key=aim), space, aim), looked
-
-
-def _followed(
-    ranked: list[ServingPlan], space: SiteSpace, aim: Callable[[ServingPlan], tuple[float, ...]]
-) -> list[ServingPlan]:
-    """The ranking, with requests of the best few followed, of which some then need more replicas or are no plan."""
-    for _ in range(MOST_FOLLOWED):
-        first = next((p for p in ranked[:FOLLOWED] if p.formula and p.prefill is None), None)
-        if first is None:
-            break
-        better = followed(first, space.room(first.group.site))
-        others = [p for p in ranked if p is not first]
-        ranked = sorted(others if better is None else [*others, better], key=aim)
-    return ranked
-
-
-def _looked(space: SiteSpace, demand: Demand, limits: Limits, kinds: Sequence[str]) -> Any:
-    for site in space.sites:
-        if "aggregated" in kinds:
-            yield aggregated(space, site, demand, limits)
-        for prefill in space.sites if "disaggregated" in kinds else ():
-            if prefill.how.id == site.how.id:
-                yield disaggregated(space, prefill, site, demand, limits)
 
 
 def _options(model: Any, options: SearchOptions) -> tuple[SiteSpace, tuple[str, ...], str | None, int]:

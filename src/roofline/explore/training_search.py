@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
@@ -16,7 +17,8 @@ import numpy as np
 
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, is_several, node_size, tensor_degrees
-from roofline.estimates.train import TrainingEstimate, train
+from roofline.estimates.train import TrainingEstimate, run_beside, train_beside
+from roofline.estimates.training_sharing import Shared
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
 from roofline.model.checks import count
@@ -28,7 +30,7 @@ from roofline.result import Figured, Result, Units
 
 ZEROS = (0, 1, 2, 3)
 RECOMPUTED = ("none", "selective", "full")
-MOST_MICRO, MOST_CHUNKS = 8, 8
+MOST_MICRO, MOST_CHUNKS = 8, 20
 """Sequences of a micro-batch, and chunks of a stage, at most."""
 
 
@@ -65,11 +67,11 @@ class TrainingPlan(Figured):
         return self.chips * self.seconds
 
 
-TRAINING_AIMS: Mapping[str, Callable[[TrainingPlan], tuple[float, ...]]] = {
+TRAINING_AIMS: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
     "time": lambda p: (p.seconds, p.chips), "cost": lambda p: (p.chip_seconds, p.chips),
     "chips": lambda p: (p.chips, p.seconds),
 }  # fmt: skip
-"""Objective → what is least of the best: seconds of a step, chip-seconds, chips."""
+"""Objective → what is least of the best: seconds of a step, chip-seconds, chips; of a plan, or of many side by side."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,50 +135,101 @@ def search_training(
     if not is_several(on):
         raise InputError("on", str(on), "a machine of several chips")
     recipes = (recipe,) if isinstance(recipe, str) else tuple(recipe)
-    left_out, considered, plans = Counter[str](), 0, list[TrainingPlan]()
+    left_out, considered, timed = Counter[str](), 0, list[_Timed]()
     sizes = _machine_sizes(on, objective, chips)
-    for pp, vp in _pipelines(built, max(sizes)):
-        points = _points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens), vp)
-        schedule = "interleaved" if vp > 1 else "1f1b"
-        if pp > 1 and vp > 1:
-            points, uneven = _of_whole_rounds(points, batch, pp)
-            left_out["micro-batches"] += uneven * len(ZEROS) * len(RECOMPUTED) * len(recipes)
-        for zero, recompute, kind in product(ZEROS, RECOMPUTED, recipes):
-            if not len(points):
-                continue
-            steps = {"batch": batch, "tokens": tokens, "on": on, "recipe": kind, "recompute": recompute, **options}
-            for some, e in _timed(built, points, (pp, vp, zero), {**steps, "schedule": schedule}, left_out):
-                considered += len(some)
-                seconds, fullest, fits = (
-                    np.broadcast_to(np.asarray(v), (len(some),)) for v in (e.time, e.memory.total, e.fits)
-                )
-                left_out["memory"] += int(np.sum(~fits))
-                order = np.flatnonzero(fits)[np.argsort(seconds[fits], kind="stable")]
-                plans += [
-                    TrainingPlan(
-                        some.one(i, pp, vp, zero), int(some.micro[i]), recompute, schedule, kind, float(seconds[i]),
-                        float(fullest[i]),
+    for pp in _stages(built, max(sizes)):
+        every = _points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))
+        even, uneven = _of_whole_rounds(every, batch, pp)
+        for kind in recipes:
+            beside = {False: Shared(), True: Shared()}
+            steps = {"batch": batch, "tokens": tokens, "on": on, "recipe": kind, **options}
+            for vp, zero, recompute in product(_chunks(built, pp), ZEROS, RECOMPUTED):
+                points = even if vp > 1 else every
+                left_out["micro-batches"] += uneven if vp > 1 else 0
+                if not len(points):
+                    continue
+                schedule = "interleaved" if vp > 1 else "1f1b"
+                asked = {**steps, "recompute": recompute, "schedule": schedule}
+                if (zero, recompute) == (ZEROS[0], RECOMPUTED[0]):
+                    _play(built, points, (pp, vp, zero), asked, beside[vp > 1])
+                for some, e in _timed(built, points, (pp, vp, zero), asked, left_out, beside[vp > 1]):
+                    considered += len(some)
+                    seconds, fullest, fits = (
+                        np.broadcast_to(np.asarray(v), (len(some),)) for v in (e.time, e.memory.total, e.fits)
                     )
-                    for i in map(int, order[:top] if objective == "time" else order)
-                ]  # fmt: skip
-    ranked = sorted(plans, key=TRAINING_AIMS[objective])[:top]
+                    left_out["memory"] += int(np.sum(~fits))
+                    kept = np.flatnonzero(fits)
+                    timed.append(_Timed(some, kept, seconds[kept], fullest[kept], (pp, vp, zero), recompute, kind))
+    ranked = [t.plan(int(i)) for t, i in _first(timed, TRAINING_AIMS[objective], top)]
     reasons = {reason: n for reason, n in left_out.items() if n}
     return TrainingSearch(built, batch, tokens, objective, considered, reasons, tuple(ranked))
 
 
+def _play(
+    model: Model, points: _Points, discrete: tuple[int, int, int], options: Mapping[str, Any], beside: Shared
+) -> None:
+    """The schedules of what is run again or not at once, where all points are legal."""
+    with suppress(InputError):
+        run_beside(beside, model, RECOMPUTED, layout=points.layout(*discrete), micro_batch=points.micro, **options)
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """Points that fit, by their place among others, with seconds and bytes; and their (pp, vp, zero)."""
+
+    points: _Points
+    places: Array
+    seconds: Array
+    bytes: Array
+    discrete: tuple[int, int, int]
+    recompute: str
+    recipe: str
+
+    @property
+    def chips(self) -> Array:
+        """As of a `TrainingPlan`."""
+        points, (pp, _, _) = self.points, self.discrete
+        return (points.tp * points.cp * points.dp)[self.places] * pp
+
+    @property
+    def chip_seconds(self) -> Array:
+        """As of a `TrainingPlan`."""
+        return self.chips * self.seconds
+
+    def plan(self, number: int) -> TrainingPlan:
+        """One of them."""
+        i, (pp, vp, zero) = int(self.places[number]), self.discrete
+        return TrainingPlan(
+            self.points.one(i, pp, vp, zero), int(self.points.micro[i]), self.recompute,
+            "interleaved" if vp > 1 else "1f1b", self.recipe, float(self.seconds[number]), float(self.bytes[number]),
+        )  # fmt: skip
+
+
+def _first(timed: Sequence[_Timed], aim: Callable[[Any], tuple[Any, ...]], top: int) -> Iterator[tuple[_Timed, int]]:
+    """Which are least of an aim, and their numbers within, the least first; of equals in the order they came."""
+    if not timed:
+        return
+    columns = [np.concatenate(column) for column in zip(*map(aim, timed), strict=True)]
+    ends = np.cumsum([len(t.seconds) for t in timed])
+    for number in np.lexsort(columns[::-1])[:top]:
+        family = int(np.searchsorted(ends, number, side="right"))
+        yield timed[family], int(number - (ends[family] - len(timed[family].seconds)))
+
+
 def _timed(
-    model: Model, points: _Points, discrete: tuple[int, int, int], options: Mapping[str, Any], left_out: Counter[str]
-) -> Iterator[tuple[_Points, TrainingEstimate]]:
+    model: Model, points: _Points, discrete: tuple[int, int, int], options: Mapping[str, Any], left_out: Counter[str],
+    beside: Shared,
+) -> Iterator[tuple[_Points, TrainingEstimate]]:  # fmt: skip
     """The estimates of points that are legal, in halves around those that are not."""
     try:
-        yield points, train(model, layout=points.layout(*discrete), micro_batch=points.micro, **options)
+        yield points, train_beside(beside, model, layout=points.layout(*discrete), micro_batch=points.micro, **options)
     except InputError as error:
         if len(points) == 1:
             left_out[error.field] += 1
             return
         half = len(points) // 2
         for part in (slice(half), slice(half, None)):
-            yield from _timed(model, points.where(part), discrete, options, left_out)
+            yield from _timed(model, points.where(part), discrete, options, left_out, Shared())
 
 
 def _machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
@@ -190,17 +243,26 @@ def _machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
     return sizes
 
 
-def _pipelines(model: Model, chips: int) -> Iterator[tuple[int, int]]:
-    """Stages and chunks that the layers divide into."""
+def _stages(model: Model, chips: int) -> list[int]:
+    """Numbers of stages, at most as many as layers."""
+    return [pp for pp in _divisors(chips) if pp <= len(model.layers)]
+
+
+def _chunks(model: Model, pp: int) -> list[int]:
+    """Numbers of chunks of a stage into which layers divide, by themselves or with the embedding and the head.
+
+    Counted as layers these two leave the first and the last chunk one less, as `Layout.layers_of` has it. Where neither
+    divides into so many stages, powers of two.
+    """
     layers = len(model.layers)
-    for pp in _divisors(chips):
-        if layers % pp == 0:
-            for vp in _divisors(layers // pp if pp > 1 else 1):
-                if vp <= MOST_CHUNKS:
-                    yield pp, vp
+    if pp == 1:
+        return [1]
+    few = range(1, max(1, min(MOST_CHUNKS, (layers + 2) // pp)) + 1)
+    even = [vp for vp in few if layers % (pp * vp) == 0 or (layers + 2) % (pp * vp) == 0]
+    return even or [vp for vp in few if vp & (vp - 1) == 0]
 
 
-def _points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int], vp: int) -> _Points:
+def _points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int]) -> _Points:
     """Every tp, cp, dp, ep and micro-batch of so many ranks of a stage that divide."""
     batch, tokens = work
     experts = [x.experts for x, _ in model.modules() if isinstance(x, Experts)]

@@ -385,18 +385,18 @@ def _from_figures(spec: str) -> Chip:
         raise InputError("chip like", given["like"], "a chip of the catalog or its file")
     base = chip_named(given.pop("like")) if "like" in given else None
     values: dict[str, Any] = {}
-    peaks = {f: _figure(f, given[f], _RATE_UNITS) for f in FORMATS if f in given}
+    peaks = {f: figure_named(f"chip {f}", given[f], _RATE_UNITS) for f in FORMATS if f in given}
     if "peak" in given:
-        peak = _figure("peak", given["peak"], _RATE_UNITS)
+        peak = figure_named("chip peak", given["peak"], _RATE_UNITS)
         peaks = {"bf16": peak, "fp16": peak} | peaks
     for key, (name, units) in _UNITS.items():
         if key in given:
-            values[name] = _figure(key, given[key], units)
+            values[name] = figure_named(f"chip {key}", given[key], units)
     if "price" in values:
         values["price"] = Price(values["price"], source="given on the command line")
     if "units" in values:
         values["units"] = int(values["units"])
-    vector = {"fp32": _figure("vector", given["vector"], _RATE_UNITS)} if "vector" in given else {}
+    vector = {"fp32": figure_named("chip vector", given["vector"], _RATE_UNITS)} if "vector" in given else {}
     if base is not None:
         values["peaks"] = frozen({**base.peaks, **peaks})
         values["vector"] = frozen({**base.vector, **vector})
@@ -412,22 +412,23 @@ def _from_figures(spec: str) -> Chip:
     )  # fmt: skip
 
 
-def _figure(key: str, text: str, units: Sequence[str]) -> float:
-    """`4.8T`, `4.8TB/s`, `141GiB`: a positive number with a prefix and a unit that fits.
+def figure_named(field: str, text: str, units: Sequence[str]) -> float:
+    """`4.8T`, `4.8TB/s`, `141GiB`: a positive number with a prefix and a unit that fits; `field` stands in errors.
 
     Raises InputError for anything else, and for a bare number of FLOP/s, bytes or bytes a second.
     """
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/$ ")
     unit, example = text[len(digits) :].strip(), next((_EXAMPLES[u] for u in units if u in _EXAMPLES), "")
     if example and not unit:
-        raise InputError(f"chip {key}", text, f"a number with its unit, such as {key}={example}")
+        key = field.rpartition(" ")[2]
+        raise InputError(field, text, f"a number with its unit, such as {key}={example}")
     for known in units:
         if unit.endswith(known) and unit[: len(unit) - len(known)] in _SCALES:
             try:
-                return _positive(f"chip {key}", float(digits)) * _SCALES[unit[: len(unit) - len(known)]]
+                return _positive(field, float(digits)) * _SCALES[unit[: len(unit) - len(known)]]
             except ValueError as error:
                 if isinstance(error, InputError):
                     raise
                 break
     wanted = " or ".join(u for u in units if u) or "no unit"
-    raise InputError(f"chip {key}", text, f"a positive number, perhaps with k M G T P, in {wanted}")
+    raise InputError(field, text, f"a positive number, perhaps with k M G T P, in {wanted}")

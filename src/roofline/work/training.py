@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
 from roofline.model.checks import count, flag
@@ -100,7 +101,7 @@ class Training(Step):
         """Whether logits are never kept."""
         return self.loss == "fused"
 
-    @property
+    @cached_property
     def precision(self) -> TrainingPrecision:
         """The formats of every role."""
         return self.recipe.precision(self.optimizer)

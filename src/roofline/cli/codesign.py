@@ -1,0 +1,184 @@
+"""`roofline codesign`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from roofline.cli.common import (
+    ChipName,
+    EngineName,
+    Formats,
+    Headers,
+    LawName,
+    LayoutText,
+    ModelArgument,
+    Revision,
+    Switch,
+    Whole,
+    warn,
+)
+from roofline.model.errors import InputError, not_one_of
+
+if TYPE_CHECKING:
+    from roofline.explore.codesign import Bounds, Process
+
+UNITS: Mapping[str, tuple[str, ...]] = {
+    "peak": ("FLOP/s", "FLOPS", ""), "cache": ("B", ""), "link": ("B/s", ""), "power": ("W", ""),
+}  # fmt: skip
+"""Bound → the units that its figures may have."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class BoundOptions:
+    """Between which chips are looked for, the least and the most."""
+
+    peak: str | None = None
+    "FLOP/s of bf16: `100T..1000T` (50T to 1300T)."
+    stacks: str | None = None
+    "Stacks of memory: `2..8` (1 to 8)."
+    cache: str | None = None
+    "Bytes of the last cache: `50MiB..100MiB` (8 to 256 MiB)."
+    link: str | None = None
+    "Bytes/s of the link in one direction: `25GB/s..900GB/s` (those)."
+    power: str | None = None
+    "Watts of a chip at most: `700W`."
+
+    def bounds(self) -> Bounds:
+        """As the library has them."""
+        from roofline.explore.codesign import Bounds
+        from roofline.machine.chip import figure_named
+
+        def figure(name: str) -> Callable[[str], float]:
+            return lambda text: figure_named(f"--{name}", text, UNITS[name])
+
+        given: dict[str, Any] = {
+            name: _pair(f"--{name}", text, figure(name))
+            for name in ("peak", "cache", "link")
+            if (text := getattr(self, name)) is not None
+        }
+        if self.stacks is not None:
+            given["stacks"] = _pair("--stacks", self.stacks, _stacks)
+        if self.power is not None:
+            given["power"] = figure("power")(self.power)
+        return Bounds(**given)
+
+
+def codesign(
+    model: ModelArgument,
+    /,
+    *,
+    on: ChipName,
+    of: str | None = None,
+    against: Literal["usd", "power", "area"] = "usd",
+    bounds: BoundOptions = BoundOptions(),
+    process: str | None = None,
+    layout: LayoutText = None,
+    batch: Whole = None,
+    context: Whole = None,
+    input: Whole = None,
+    output_tokens: Annotated[int | None, Parameter(name=("--output-tokens", "--output"))] = None,
+    concurrency: Whole = None,
+    rate: float | None = None,
+    engine: EngineName = None,
+    precision: Formats = None,
+    law: LawName = "calibrated",
+    generations: Whole = None,
+    seed: Whole = None,
+    revision: Revision = None,
+    headers: Headers = False,
+    json: Switch = False,
+) -> None:
+    """Hypothetical chips for a model: the front of those that none beats both in a time and in what they take.
+
+    Chips like the one given, its law included, under models of area, yield, power and price. The numbers say of which
+    estimate, as with `solve`. Needs pymoo: `pip install 'roofline[codesign]'`.
+
+    Example: `roofline codesign meta-llama/Llama-3.1-8B --on h100-sxm --batch 8 --input 512 --output-tokens 64 --power
+    700W --generations 5`
+
+    Parameters
+    ----------
+    of:
+        The time: `time`, `ttft`, `tpot`, `latency`; where not given the one of the estimate as a whole.
+    against:
+        What a chip takes: `usd` to make it, `power` in watts, `area` in mm².
+    process:
+        Constants of the models that are others than those of a 5 nm die with HBM3: `wafer=17000,defects=0.1`, by the
+        names that the JSON has under `process`.
+    batch:
+        Sequences of all replicas (1).
+    context:
+        Cached tokens: of a decode step.
+    input:
+        Prompt tokens: alone of a prefill.
+    output_tokens:
+        Generated tokens: of a static batch, or with a load of a server.
+    concurrency:
+        Requests always in flight: of a server.
+    rate:
+        Requests a second: of a server.
+    generations:
+        Of 32 chips each, so many are tried (40).
+    seed:
+        Of the chips that are drawn; the same gives the same front (1).
+    json:
+        JSON, as docs/json.md has it.
+    """
+    from roofline.explore.codesign import codesign as run
+    from roofline.model.load import load
+    from roofline.show.codesign import codesign_table, codesign_text
+    from roofline.show.tables import print_json, print_tables, print_text
+
+    within, made_by = bounds.bounds(), _process(process)
+    built = load(model, revision=revision, headers=headers)
+    known: dict[str, Any] = {
+        "layout": layout, "batch": batch, "context": context, "input": input, "output": output_tokens,
+        "concurrency": concurrency, "rate": rate, "engine": engine, "precision": precision, "seed": seed,
+        "generations": generations,
+    }  # fmt: skip
+    given = {name: value for name, value in known.items() if value is not None}
+    result = run(built, bounds=within, process=made_by, of=of, against=against, on=on, law=law, **given)
+    if json:
+        print_json(result.to_dict())
+    else:
+        print_text(f"{codesign_text(result)}\n")
+        print_tables((codesign_table(result), ""))
+    warn(built)
+
+
+def _pair(field: str, text: str, number: Callable[[str], Any]) -> tuple[Any, Any]:
+    """The least and the most, or one number as both."""
+    low, dots, high = text.partition("..")
+    pair = number(low), number(high if dots else low)
+    if pair[0] > pair[1]:
+        raise InputError(field, text, "the least first, as in 2..8")
+    return pair
+
+
+def _stacks(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 10 and int(text)):
+        raise InputError("--stacks", text, "a whole number above 0, or two as in 2..8")
+    return int(text)
+
+
+def _process(text: str | None) -> Process:
+    """The constants, some of them changed."""
+    from roofline.explore.codesign import Process
+
+    values: dict[str, float] = {}
+    for part in text.split(",") if text is not None else ():
+        name, _, value = (word.strip() for word in part.partition("="))
+        if name not in Process.FIGURES:
+            raise not_one_of("--process", name, Process.FIGURES)
+        if name in values:
+            raise InputError(f"--process {name}", value, "each constant once")
+        try:
+            values[name] = float(value)
+        except ValueError:
+            raise InputError(f"--process {name}", value, "a number, as in wafer=17000") from None
+    return Process(**values)

@@ -1,0 +1,49 @@
+"""Plans of a space of ways to serve that keep limits, by how good they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from roofline.explore.demand import Demand, Limits
+from roofline.explore.serving_plans import ServingPlan
+from roofline.explore.serving_pools import disaggregated
+from roofline.explore.serving_replicas import aggregated, followed
+from roofline.explore.serving_space import Looked, SiteSpace, all_looked
+
+FOLLOWED, MOST_FOLLOWED = 5, 8
+"""Ways at the top of the list at a rate whose requests are followed, and how many are tried for that."""
+
+
+def ranked_plans(
+    space: SiteSpace,
+    demand: Demand,
+    limits: Limits,
+    kinds: Sequence[str],
+    aim: Callable[[ServingPlan], tuple[float, ...]],
+) -> tuple[list[ServingPlan], Looked]:
+    """What keeps the limits, the least of an aim first, and all that was looked at."""
+    looked = all_looked(list(_looked(space, demand, limits, kinds)))
+    return _followed(sorted(looked.plans, key=aim), space, aim), looked
+
+
+def _followed(
+    ranked: list[ServingPlan], space: SiteSpace, aim: Callable[[ServingPlan], tuple[float, ...]]
+) -> list[ServingPlan]:
+    """The ranking, with requests of the best few followed, of which some then need more replicas or are no plan."""
+    for _ in range(MOST_FOLLOWED):
+        first = next((p for p in ranked[:FOLLOWED] if p.formula and p.prefill is None), None)
+        if first is None:
+            break
+        better = followed(first, space.room(first.group.site))
+        others = [p for p in ranked if p is not first]
+        ranked = sorted(others if better is None else [*others, better], key=aim)
+    return ranked
+
+
+def _looked(space: SiteSpace, demand: Demand, limits: Limits, kinds: Sequence[str]) -> Iterator[Looked]:
+    for site in space.sites:
+        if "aggregated" in kinds:
+            yield aggregated(space, site, demand, limits)
+        for prefill in space.sites if "disaggregated" in kinds else ():
+            if prefill.how.id == site.how.id:
+                yield disaggregated(space, prefill, site, demand, limits)
