@@ -309,7 +309,11 @@ def test_what_is_not_understood_or_not_counted_is_said_on_stderr(
     assert json.loads(out)["warnings"]
 
 
-@pytest.mark.parametrize("command", [[], *([c] for c in COMMANDS if c != "calibrate")])  # which takes a minute
+LASTING = ("calibrate", "web")
+"""Commands that take a minute, or run until they are ended."""
+
+
+@pytest.mark.parametrize("command", [[], *([c] for c in COMMANDS if c not in LASTING)])
 def test_help_has_an_example_that_works(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
