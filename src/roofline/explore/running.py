@@ -143,4 +143,4 @@ def _known(on: Any, engine: Any) -> str:
     """How the machine is called. Raises InputError where it or the engine is not known."""
     if engine is not None:
         engine_named(engine)
-    return cluster_named(on).name
+    return cluster_named(on).name.removeprefix("1x")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -12,7 +12,7 @@ from roofline.machine.chip import Chip
 from roofline.machine.engine_settings import CHIP_SETTINGS, asked_settings, chip_settings, fields_of, static_share
 from roofline.machine.files import Tables
 from roofline.model.errors import not_one_of
-from roofline.model.formats import format_named
+from roofline.model.formats import Format, format_named
 from roofline.model.maths import Count, ceil_div, where
 from roofline.model.precision import Precision
 
@@ -37,7 +37,7 @@ class Engine:
     """What an engine adds to the kernels.
 
     `software`: whose kernels were measured; `softwares`: by kind or vendor of chip, where it has others there;
-    `halves`: it keeps activations and cache in fp16 where the checkpoint has bf16, and multiplies in fp16, on chips
+    `halves`: it keeps in fp16 what the checkpoint has in bf16, and multiplies in fp16, on chips
     without it in fp32. `network`: whose collectives, where they are not the same.
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
     it, and of a prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the
@@ -210,8 +210,8 @@ class Engine:
             return formats
         fp16 = format_named("fp16")
         half = fp16 if "fp16" in chip.peaks else replace(fp16, compute="fp32")
-        stored = {role: getattr(formats, role) for role in ("activations", "kv", "state")}
-        changed: dict[str, Any] = {role: half for role, f in stored.items() if f is not None and f.name in _HALVES}
+        stored = {f.name: getattr(formats, f.name) for f in fields(formats)}
+        changed: dict[str, Any] = {k: half for k, f in stored.items() if isinstance(f, Format) and f.name in _HALVES}
         return replace(formats, **changed)
 
     def dispatching(self, formats: Precision) -> Precision:
