@@ -82,7 +82,8 @@ def test_no_module_needs_an_extra_to_be_imported() -> None:
         "import importlib, pkgutil, sys\nsys.path.insert(0, sys.argv[1])\nfrom documented import installed\n"
         "with installed([]):\n    import roofline\n"
         "    for module in pkgutil.walk_packages(roofline.__path__, 'roofline.'):\n"
-        "        importlib.import_module(module.name)\n"
+        "        if not module.name.startswith('roofline.web.'):  # the server, whose extra is of its name\n"
+        "            importlib.import_module(module.name)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(ROOT / "tests")], check=True, capture_output=True)
 

@@ -99,7 +99,7 @@ TYPOS = [
     (
         "fit gpt2 --on 8xh10",
         "cluster: expected a preset, COUNTxCHIP such as 8xh100-sxm, or a .toml file, got '8xh10'; nearest: "
-        "8xh20, 8xa10, 8xgb10",
+        "8xh20, 8xa10, 8xn150",
     ),
     (
         "fit gpt2 --on 0xh100",
@@ -147,8 +147,8 @@ TYPOS = [
     ),
     (
         "chips --vendor nvida",
-        "--vendor: expected one of amd, apple, aws, cerebras, generic, google, groq, huawei, intel, nvidia, "
-        "qualcomm, sambanova, got 'nvida'; nearest: nvidia",
+        "--vendor: expected one of amd, ampere, apple, aws, broadcom, cerebras, generic, google, groq, huawei, intel, "
+        "nvidia, ..., got 'nvida'; nearest: nvidia",
     ),
     (
         "chips --kind gpus",
@@ -224,8 +224,8 @@ TYPOS = [
     ),
     (
         "fit gpt2 --on l4 --engine vlm",
-        "engine: expected one of none, vllm, trtllm, sglang, vllm-2024, trtllm-2024, fastertransformer, "
-        "megatro..., got 'vlm'; nearest: vllm, vllm-2024, trtllm",
+        "engine: expected one of none, vllm, trtllm, sglang, llama-cpp, llama-cpp-vulkan, ollama, vllm-2024, tr..., got "
+        "'vlm'; nearest: vllm, vllm-2024, trtllm",
     ),
     (
         "fit gpt2 --on l4 --engine vllm(max_num_seq=1)",

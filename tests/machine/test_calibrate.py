@@ -240,11 +240,11 @@ def test_the_command_overwrites_only_when_told(
     path.write_text("mine", encoding="utf-8")
     monkeypatch.setattr(c, "measure", lambda *a, **k: pytest.fail("measured before the file was looked at"))
     with pytest.raises(InputError, match="--force"):
-        command.calibrate(output=path)
+        command.calibrate(out=path)
     assert path.read_text(encoding="utf-8") == "mine"
     monkeypatch.setattr(c, "measure", lambda *a, **k: calibration.measurements)
     monkeypatch.setattr(c, "fit_laws", lambda m: calibration)
-    command.calibrate(output=path, force=True)
+    command.calibrate(out=path, force=True)
     assert chip_named(path).id == calibration.chip.id
     assert [p.name for p in tmp_path.iterdir()] == ["this.toml"]
     out, err = capsys.readouterr()
@@ -270,7 +270,7 @@ def test_the_command_prints_json_and_says_that_nothing_was_written(
 @pytest.mark.parametrize("name", ["this.txt", "missing/this.toml", "."])
 def test_an_output_that_cannot_be(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="--out"):
-        command.calibrate(output=tmp_path / name)
+        command.calibrate(out=tmp_path / name)
 
 
 def test_an_interrupt_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +279,7 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(c, "measure", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        command.calibrate(output=tmp_path / "this.toml")
+        command.calibrate(out=tmp_path / "this.toml")
     assert list(tmp_path.iterdir()) == []
 
 
