@@ -1,13 +1,21 @@
-"""What a page of the documentation tells its reader to install and to run, and a Python that has no more than that."""
+"""What a page of the documentation tells its reader to install and to run, and what it says comes out.
+
+`python tests/documented.py` runs every command whose output a page shows, and puts what is printed now in the place of
+each line that is printed no longer.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
@@ -21,20 +29,23 @@ README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 FOR_DEVELOPERS = frozenset({"test", "docs", "oracle"})
 """Extras that no command may need: who only uses the package never installs them."""
+COLUMNS = 120
+"""Width of the terminal in which the pages' output was printed."""
 RUNNER = ("pytest", "pytest-xdist", "hypothesis", "packaging")
 """What runs the tests cannot be hidden from them."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """A command or a snippet of a page, and the extras that the install lines above it name."""
+    """A command or a snippet of a page, the extras that the install lines above it name, and the output it shows."""
 
     page: str
     text: str
     extras: frozenset[str]
+    output: tuple[str, ...] = ()
 
 
-COMMAND = re.compile(r"^\$ (?!.*\bpip install\b)(.+)$", re.MULTILINE)
+COMMAND = re.compile(r"^\$ (?!.*\bpip install\b)(.+)\n((?:(?!\$ |```).*\n)*)", re.MULTILINE)
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -50,7 +61,23 @@ def snippets(page: Path) -> list[Told]:
 
 def _told(page: Path, what: re.Pattern[str]) -> list[Told]:
     text = page.read_text(encoding="utf-8")
-    return [Told(page.name, m[1], installs(text[: m.start()])) for m in what.finditer(text)]
+    return [
+        Told(page.name, m[1], installs(text[: m.start()]), tuple((m.groups() + ("",))[1].splitlines()))
+        for m in what.finditer(text)
+    ]
+
+
+def differences(shown: Sequence[str], printed: str) -> list[str]:
+    """Lines that a page shows and that are not printed in this order.
+
+    A line `…` stands for any lines, a line that ends in `…` for one that begins so. Spaces at a line's end do not count.
+    """
+    rest = iter([line.rstrip() for line in printed.splitlines()])
+    return [line for line in shown if line != "…" and not any(_is(line, other) for other in rest)]
+
+
+def _is(shown: str, printed: str) -> bool:
+    return printed.startswith(shown[:-1].rstrip()) if shown.endswith("…") else shown.rstrip() == printed
 
 
 def installs(text: str) -> frozenset[str]:
@@ -116,3 +143,27 @@ def _needed(texts: Iterable[str]) -> frozenset[str]:
         except PackageNotFoundError:
             continue
     return frozenset(name for name, _ in visited)
+
+
+def refresh(page: Path) -> None:
+    """Writes a page with the output that its commands have now: of each line that changed the closest one printed."""
+    text = page.read_text(encoding="utf-8")
+    for told in commands(page):
+        if not told.output:
+            continue
+        words = [sys.executable, "-m", *shlex.split(told.text)]
+        environment = {**os.environ, "COLUMNS": str(COLUMNS)}
+        printed = subprocess.run(words, capture_output=True, text=True, check=False, env=environment).stdout
+        for line in differences(told.output, printed):
+            tail = " …" if line.endswith("…") else ""
+            lines = [p.rstrip()[: len(line) - len(tail)].rstrip() if tail else p.rstrip() for p in printed.splitlines()]
+            closest = get_close_matches(line.removesuffix(tail), lines, 1, 0.3)
+            print(f"{page.name}: {line}\n -> {closest[0] if closest else 'nothing like it'}")
+            if closest:
+                text = text.replace(f"\n{line}\n", f"\n{closest[0]}{tail}\n", 1)
+    page.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for each in (README, *PAGES):
+        refresh(each)
