@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from documented import PAGES, ROOT, Told, commands, installed, installs, modules, snippets
+from documented import COLUMNS, PAGES, ROOT, Told, commands, differences, installed, installs, modules, snippets
 from roofline.cli.main import main
+from roofline.compat import transformer_roofline_analyzer
 
+PROGRAMS = {"roofline": main, "transformer-roofline-analyzer": transformer_roofline_analyzer.main}
 OWN = {"plots.md"}
 """A page with tests of its own, which look at the pictures."""
 
@@ -31,11 +33,15 @@ def test_commands(
     text = (ROOT / "docs" / told.page).read_text(encoding="utf-8")
     for toml in re.findall(r"```toml\n(.*?)```", text, re.DOTALL):  # a file that the page shows, by its table's name
         Path(f"{re.findall(r'[a-z-]+', toml)[0]}.toml").write_text(toml, encoding="utf-8")
+    for name, json in re.findall(r'```json title="([\w.]+)"\n(.*?)```', text, re.DOTALL):
+        Path(name).write_text(json, encoding="utf-8")
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
     program, *argv = shlex.split(told.text)
-    assert program == "roofline"
     with installed(told.extras):
-        main(argv)
-    assert capsys.readouterr().out
+        PROGRAMS[program](argv)
+    printed = capsys.readouterr().out
+    assert printed
+    assert differences(told.output, printed) == []
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name not in OWN and snippets(p)], ids=lambda p: p.name)

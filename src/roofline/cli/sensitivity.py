@@ -39,7 +39,7 @@ def sensitivity(
     headers: Headers = False,
     json: Switch = False,
 ) -> None:
-    """By how many percent a time or a cost moves where a knob of chip, work or model moves by one; and what limits it.
+    """By how many percent a time or a cost changes if a parameter of chip, work or model changes by 1 %; what limits it.
 
     The numbers say of which estimate, as with `solve`. `roofline plot --kind tornado` and `--kind map` draw it.
 

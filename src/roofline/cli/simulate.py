@@ -66,7 +66,7 @@ class TrafficOptions:
     rate: float | None = None
     "Requests a second."
     arrivals: str | None = None
-    "How they come at that rate: `poisson` (where not given), `constant`, `gamma(cv)` in bursts."
+    "How they come at that rate: `poisson` (the default), `constant`, `gamma(cv)` in bursts."
     concurrency: Whole = None
     "Instead of a rate: users each of whom sends the next request when the last one is answered."
     think: str | None = None
@@ -98,7 +98,7 @@ class ExtentOptions:
     requests: CountText = None
     "Requests that count, such as `10k` (10k; of a trace all)."
     warmup: CountText = None
-    "Requests before those that count (a tenth as many; of a trace none)."
+    "Requests to warm up, which do not count (default: a tenth; none for a trace)."
     until: float | None = None
     "Instead of --requests: until 95 % confidence intervals of mean TTFT and latency are ± this share of them, `0.02`."
     seed: int = 0
