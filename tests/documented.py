@@ -70,7 +70,7 @@ def _told(page: Path, what: re.Pattern[str]) -> list[Told]:
 def differences(shown: Sequence[str], printed: str) -> list[str]:
     """Lines that a page shows and that are not printed in this order.
 
-    A line `…` stands for any lines, a line that ends in `…` for one that begins so. Spaces at a line's end do not count.
+    A line `…` stands for any lines, a line that ends in `…` for one that begins so. Trailing spaces do not count.
     """
     rest = iter([line.rstrip() for line in printed.splitlines()])
     return [line for line in shown if line != "…" and not any(_is(line, other) for other in rest)]

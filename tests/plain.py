@@ -16,7 +16,7 @@ BREAK = re.compile(r"(?<=[.!?])[)*_\"']*\s+(?=[A-Z0-9`*_\[(])")
 def sentences(markdown: str) -> list[str]:
     """The sentences of Markdown without its code, tables, headings and links' targets.
 
-    A paragraph, an item of a list and a line of a quote end a sentence; so do a full stop, question and exclamation mark.
+    A paragraph and an item of a list end a sentence; so do a full stop, a question mark and an exclamation mark.
     A piece of code counts as one word, and so does a formula, which has no spaces between backticks.
     """
     text = HIDDEN.sub("", FENCE.sub("", markdown))

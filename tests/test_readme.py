@@ -1,4 +1,4 @@
-"""The README's commands print what it shows, with what its own install line brings; its figures are those of the docs."""
+"""The README's commands print what it shows, with what its install line brings; its figures are those of the docs."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ Spec = Annotated[
     str,
     Parameter(
         help="`MODEL` or `MODEL@CHIP`, and settings as `:key=value,…`. Keys: on, layout, precision, engine, batch (1), "
-        "context (tokens cached in the decode; 1024), input (prompt tokens of the prefill; 1024), tokens (of a training "
-        "sequence), step. A step is `prefill`, `decode` or `training` alone. Values with commas go in brackets: "
-        "`:layout=[tp=8,sp],batch=32`."
+        "context (tokens cached in the decode; 1024), input (prompt tokens of the prefill; 1024), tokens (of a "
+        "training sequence), step. A step is `prefill`, `decode` or `training` alone. Values with commas go in "
+        "brackets: `:layout=[tp=8,sp],batch=32`."
     ),
 ]
 

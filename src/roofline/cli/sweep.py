@@ -120,8 +120,9 @@ def sweep(
     Parameters
     ----------
     phase:
-        What is estimated. `decode`: over batch and context. `prefill`: over batch and input. `generate`: over batch, input
-        and output-tokens. `serve`: over input, output-tokens, prefix and concurrency or rate. `train`: over batch and tokens.
+        What is estimated. `decode`: over batch and context. `prefill`: over batch and input. `generate`: over batch,
+        input and output-tokens. `serve`: over input, output-tokens, prefix and concurrency or rate. `train`: over batch
+        and tokens.
     where:
         A condition on columns that rows meet: `fits and tpot < 30ms`, `mfu > 40% or memory_total < 60GB`.
     columns:

@@ -132,7 +132,8 @@ def train(
     no_sync:
         With zero=2 or 3, gradients are kept whole over the micro-batches of a step, and reduced once.
     gather_format:
-        Format in which weights are gathered: `fp32`, `bf16`, `fp16`, `fp8` (matrices of layers) (default: the recipe's).
+        Format in which weights are gathered: `fp32`, `bf16`, `fp16`, or `fp8` for matrices of layers (default: the
+        recipe's).
     reduce_format:
         Format in which gradients are reduced: `fp32`, `bf16`, `fp16` (default: the recipe's).
     optimizer_in_backward:
