@@ -72,8 +72,16 @@ def differences(shown: Sequence[str], printed: str) -> list[str]:
 
     A line `…` stands for any lines, a line that ends in `…` for one that begins so. Trailing spaces do not count.
     """
-    rest = iter([line.rstrip() for line in printed.splitlines()])
-    return [line for line in shown if line != "…" and not any(_is(line, other) for other in rest)]
+    lines, after, missing = [line.rstrip() for line in printed.splitlines()], 0, []
+    for line in shown:
+        if line == "…":
+            continue
+        place = next((i for i in range(after, len(lines)) if _is(line, lines[i])), None)
+        if place is None:
+            missing.append(line)
+        else:
+            after = place + 1
+    return missing
 
 
 def _is(shown: str, printed: str) -> bool:

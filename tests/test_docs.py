@@ -53,6 +53,14 @@ def test_snippets(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             exec(compile(told.text, page.name, "exec"), session)
 
 
+def test_lines_shown_are_lines_printed_in_their_order() -> None:
+    printed = "a  \nb\nc d e\nf\n"
+    assert (
+        differences([], printed) == differences(["a", "…", "f"], printed) == differences(["b", "c d …"], printed) == []
+    )
+    assert differences(["b", "a", "c …", "x …"], printed) == ["a", "x …"]
+
+
 # -- what is installed ---------------------------------------------------------------------------------------------
 def test_an_install_line_names_extras_and_those_for_developers_do_not_count() -> None:
     lean = "    python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/roofline chips\n"

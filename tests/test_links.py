@@ -13,9 +13,16 @@ TEXTS = (README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES)
 MADE = {"formulas.md", "gallery.md"}
 """Pages that exist once the site is built."""
 EXTERNAL = {
+    "https://github.com/Azure/AzurePublicDataset",
+    "https://github.com/HPMLL/BurstGPT",
+    "https://github.com/alibaba-edu/qwen-bailian-usagetraces-anon",
+    "https://github.com/kvcache-ai/Mooncake",
     "https://jax-ml.github.io/scaling-book/",
+    "https://json-schema.org/",
     "https://kipp.ly/transformer-inference-arithmetic/",
+    "https://pymoo.org",
     "https://semver.org",
+    "https://ui.perfetto.dev",
 }
 """No test opens them: where there is a network, a person does before a release."""
 
