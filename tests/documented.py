@@ -1,7 +1,8 @@
 """What a page of the documentation tells its reader to install and to run, and what it says comes out.
 
 `python tests/documented.py` runs every command whose output a page shows, and puts what is printed now in the place of
-each line that is printed no longer.
+each line that is printed no longer. `python tests/documented.py --walk VENV [EXTRA ...]` runs the commands of all
+pages as a newcomer would, by the programs of a virtual environment that has the package with these extras.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -62,7 +64,7 @@ def snippets(page: Path) -> list[Told]:
 def _told(page: Path, what: re.Pattern[str]) -> list[Told]:
     text = page.read_text(encoding="utf-8")
     return [
-        Told(page.name, m[1], installs(text[: m.start()]), tuple((m.groups() + ("",))[1].splitlines()))
+        Told(page.name, m[1], installs(text[: m.start()]), tuple((*m.groups(), "")[1].splitlines()))
         for m in what.finditer(text)
     ]
 
@@ -86,6 +88,14 @@ def differences(shown: Sequence[str], printed: str) -> list[str]:
 
 def _is(shown: str, printed: str) -> bool:
     return printed.startswith(shown[:-1].rstrip()) if shown.endswith("…") else shown.rstrip() == printed
+
+
+def files(page: Path) -> dict[str, str]:
+    """Files that a page shows and its commands read: TOML by its table's name, JSON by its title."""
+    text = page.read_text(encoding="utf-8")
+    tables = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    titled = re.findall(r'^```json title="([\w.]+)"\n(.*?)^```', text, re.MULTILINE | re.DOTALL)
+    return {f"{re.findall(r'[a-z-]+', toml)[0]}.toml": toml for toml in tables} | dict(titled)
 
 
 def installs(text: str) -> frozenset[str]:
@@ -172,6 +182,30 @@ def refresh(page: Path) -> None:
     page.write_text(text, encoding="utf-8")
 
 
+def walk(page: Path, programs: Path, extras: frozenset[str]) -> int:
+    """Runs a page's commands that need exactly these extras, and prints each that fails or prints something else."""
+    failures = 0
+    with TemporaryDirectory() as folder:
+        for name, text in files(page).items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        for told in (t for t in commands(page) if t.extras == extras):
+            program, *words = shlex.split(told.text)
+            environment = {**os.environ, "COLUMNS": str(COLUMNS)}
+            done = subprocess.run(
+                [programs / program, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+            )
+            wrong = differences(told.output, done.stdout)
+            if done.returncode or wrong:
+                failures += 1
+                print(f"{page.name}: {told.text}", *done.stderr.splitlines()[-3:], *wrong, sep="\n  ", flush=True)
+    return failures
+
+
 if __name__ == "__main__":
-    for each in (README, *PAGES):
-        refresh(each)
+    match sys.argv[1:]:
+        case ["--walk", venv, *names]:
+            programs = Path(venv).resolve() / "bin"
+            sys.exit(min(1, sum(walk(page, programs, frozenset(names)) for page in (README, *PAGES))))
+        case _:
+            for each in (README, *PAGES):
+                refresh(each)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from documented import COLUMNS, PAGES, ROOT, Told, commands, differences, installed, installs, modules, snippets
+from documented import COLUMNS, PAGES, ROOT, Told, commands, differences, files, installed, installs, modules, snippets
 from roofline.cli.main import main
 from roofline.compat import transformer_roofline_analyzer
 
@@ -30,11 +30,8 @@ def test_commands(
     told: Told, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs" / told.page).read_text(encoding="utf-8")
-    for toml in re.findall(r"```toml\n(.*?)```", text, re.DOTALL):  # a file that the page shows, by its table's name
-        Path(f"{re.findall(r'[a-z-]+', toml)[0]}.toml").write_text(toml, encoding="utf-8")
-    for name, json in re.findall(r'```json title="([\w.]+)"\n(.*?)```', text, re.DOTALL):
-        Path(name).write_text(json, encoding="utf-8")
+    for name, text in files(ROOT / "docs" / told.page).items():
+        Path(name).write_text(text, encoding="utf-8")
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     program, *argv = shlex.split(told.text)
     with installed(told.extras):

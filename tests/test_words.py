@@ -49,8 +49,9 @@ def test_help(command: str) -> None:
 # -- the measure itself --------------------------------------------------------------------------------------------
 def test_sentences_of_a_page() -> None:
     page = (
-        "# A title. With two.\n\nOne `a b` two [three](x.md). Four\nfive!\n\n- an item\n- another; with `c`, `d` and `e`"
-        "\n\n```console\n$ left out. Wholly.\n```\n\n| a | table. Row. |\n|---|---|\n\nTake e.g. this. 2.5 GB fit."
+        "# A title. With two.\n\nOne `a b` two [three](x.md). Four\nfive!\n\n- an item\n"
+        "- another; with `c`, `d` and `e`\n\n```console\n$ left out. Wholly.\n```\n\n"
+        "| a | table. Row. |\n|---|---|\n\nTake e.g. this. 2.5 GB fit."
     )
     assert sentences(page) == [
         "One CODE two three.", "Four five!", "an item", "another; with CODE, CODE and CODE", "Take e.g this.",
