@@ -76,7 +76,7 @@ class TrafficOptions:
     prefixes: str | None = None
     "Prompts begin with one of so many prefixes of so many tokens, such as `10x2048`."
     trace: Path | None = None
-    "Instead of all these: a file of requests, CSV, JSON lines or Parquet; docs/serving.md says which columns."
+    "Instead of all these: a file of requests, CSV, JSON lines or Parquet; docs/simulation.md says which columns."
     speed: float | None = None
     "Times as fast as the trace."
 
