@@ -19,7 +19,7 @@ EACH = {
     "h100_sxm": "H100", "h200_sxm": "H200", "a100_sxm": "A100", "b200_sxm": "B200", "gb200": "GB200", "l40s": "L40S",
     "rtx_pro_6000_server": "RTX PRO 6000", "b60": "Arc B60",
 }  # fmt: skip
-# The lines of the README's table, section by section: what it is, file, systems (each, or all pooled), slice.
+# The lines of the tables in short, section by section: what it is, file, systems (each, or all pooled), slice.
 KERNELS = (
     *((f"bf16 GEMM, {name}", "gemm_bf16_aic.csv", s, "n,k>=256") for s, name in EACH.items()),
     ("fp8 GEMM", "gemm_lowprec_aic.csv", "all", "fp8,all"),
@@ -84,12 +84,24 @@ Line = tuple[str, str, str, str]
 
 
 def readme(scores: Iterable[GroupScore]) -> str:
-    """The README's table: in each section the worst first."""
-    by_name = {(s.file, s.system, s.slice): s for s in scores}
+    """The README's table: of each section the worst line and the middle one, by mean error."""
+    by_name = _by_name(scores)
+    tables = [list(_table(section, by_name)) for _, section in SUMMARY]
+    chosen = [rows[place] for _, _, *rows in tables if rows for place in (0, (len(rows) - 1) // 2)]
+    return "\n".join([*tables[0][:2], *chosen])
+
+
+def in_short(scores: Iterable[GroupScore]) -> str:
+    """Every section's table, in each the worst first."""
+    by_name = _by_name(scores)
     lines = []
     for title, section in SUMMARY:
         lines += ["", f"{title}:", "", *_table(section, by_name)]
     return "\n".join(lines[1:])
+
+
+def _by_name(scores: Iterable[GroupScore]) -> dict[tuple[str, str, str], GroupScore]:
+    return {(s.file, s.system, s.slice): s for s in scores}
 
 
 def _table(section: Sequence[Line], by_name: dict[tuple[str, str, str], GroupScore]) -> Iterator[str]:
@@ -115,7 +127,7 @@ def page(tallies: Sequence[Tally], total: Tally, scores: Sequence[GroupScore]) -
         f"scored, {whole(total.left)} left out.",
         markdown(tally_table(tallies, total)),
         "## In short\n\nThe worst line of each table first.",
-        readme(scores),
+        in_short(scores),
         f"## The interval\n\nGroups of {ENOUGH} rows and more, systems together, of which the 80 % interval holds less "
         f"than {AIM[0]:.0f} or more than {AIM[1]:.0f} %: {len(outside)} of "
         f"{sum(s.n >= ENOUGH for s in together)}.",

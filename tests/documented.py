@@ -1,17 +1,27 @@
-"""What a page of the documentation tells its reader to install and to run, and a Python that has no more than that."""
+"""What a page of the documentation tells its reader to install and to run, and what it says comes out.
+
+`python tests/documented.py` runs every command whose output a page shows, and puts what is printed now in the place of
+each line that is printed no longer. `python tests/documented.py --walk VENV [EXTRA ...]` runs the commands of all
+pages as a newcomer would, by the programs of a virtual environment that has the package with these extras.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -21,20 +31,23 @@ README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 FOR_DEVELOPERS = frozenset({"test", "docs", "oracle"})
 """Extras that no command may need: who only uses the package never installs them."""
+COLUMNS = 120
+"""Width of the terminal in which the pages' output was printed."""
 RUNNER = ("pytest", "pytest-xdist", "hypothesis", "packaging")
 """What runs the tests cannot be hidden from them."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """A command or a snippet of a page, and the extras that the install lines above it name."""
+    """A command or a snippet of a page, the extras that the install lines above it name, and the output it shows."""
 
     page: str
     text: str
     extras: frozenset[str]
+    output: tuple[str, ...] = ()
 
 
-COMMAND = re.compile(r"^\$ (?!.*\bpip install\b)(.+)$", re.MULTILINE)
+COMMAND = re.compile(r"^\$ (?!.*\bpip install\b)(.+)\n((?:(?!\$ |```).*\n)*)", re.MULTILINE)
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -50,7 +63,39 @@ def snippets(page: Path) -> list[Told]:
 
 def _told(page: Path, what: re.Pattern[str]) -> list[Told]:
     text = page.read_text(encoding="utf-8")
-    return [Told(page.name, m[1], installs(text[: m.start()])) for m in what.finditer(text)]
+    return [
+        Told(page.name, m[1], installs(text[: m.start()]), tuple((*m.groups(), "")[1].splitlines()))
+        for m in what.finditer(text)
+    ]
+
+
+def differences(shown: Sequence[str], printed: str) -> list[str]:
+    """Lines that a page shows and that are not printed in this order.
+
+    A line `…` stands for any lines, a line that ends in `…` for one that begins so. Trailing spaces do not count.
+    """
+    lines, after, missing = [line.rstrip() for line in printed.splitlines()], 0, []
+    for line in shown:
+        if line == "…":
+            continue
+        place = next((i for i in range(after, len(lines)) if _is(line, lines[i])), None)
+        if place is None:
+            missing.append(line)
+        else:
+            after = place + 1
+    return missing
+
+
+def _is(shown: str, printed: str) -> bool:
+    return printed.startswith(shown[:-1].rstrip()) if shown.endswith("…") else shown.rstrip() == printed
+
+
+def files(page: Path) -> dict[str, str]:
+    """Files that a page shows and its commands read: TOML by its table's name, JSON by its title."""
+    text = page.read_text(encoding="utf-8")
+    tables = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    titled = re.findall(r'^```json title="([\w.]+)"\n(.*?)^```', text, re.MULTILINE | re.DOTALL)
+    return {f"{re.findall(r'[a-z-]+', toml)[0]}.toml": toml for toml in tables} | dict(titled)
 
 
 def installs(text: str) -> frozenset[str]:
@@ -116,3 +161,51 @@ def _needed(texts: Iterable[str]) -> frozenset[str]:
         except PackageNotFoundError:
             continue
     return frozenset(name for name, _ in visited)
+
+
+def refresh(page: Path) -> None:
+    """Writes a page with the output that its commands have now: of each line that changed the closest one printed."""
+    text = page.read_text(encoding="utf-8")
+    for told in commands(page):
+        if not told.output:
+            continue
+        words = [sys.executable, "-m", *shlex.split(told.text)]
+        environment = {**os.environ, "COLUMNS": str(COLUMNS)}
+        printed = subprocess.run(words, capture_output=True, text=True, check=False, env=environment).stdout
+        for line in differences(told.output, printed):
+            tail = " …" if line.endswith("…") else ""
+            lines = [p.rstrip()[: len(line) - len(tail)].rstrip() if tail else p.rstrip() for p in printed.splitlines()]
+            closest = get_close_matches(line.removesuffix(tail), lines, 1, 0.3)
+            print(f"{page.name}: {line}\n -> {closest[0] if closest else 'nothing like it'}")
+            if closest:
+                text = text.replace(f"\n{line}\n", f"\n{closest[0]}{tail}\n", 1)
+    page.write_text(text, encoding="utf-8")
+
+
+def walk(page: Path, programs: Path, extras: frozenset[str]) -> int:
+    """Runs a page's commands that need exactly these extras, and prints each that fails or prints something else."""
+    failures = 0
+    with TemporaryDirectory() as folder:
+        for name, text in files(page).items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        for told in (t for t in commands(page) if t.extras == extras):
+            program, *words = shlex.split(told.text)
+            environment = {**os.environ, "COLUMNS": str(COLUMNS)}
+            done = subprocess.run(
+                [programs / program, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+            )
+            wrong = differences(told.output, done.stdout)
+            if done.returncode or wrong:
+                failures += 1
+                print(f"{page.name}: {told.text}", *done.stderr.splitlines()[-3:], *wrong, sep="\n  ", flush=True)
+    return failures
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["--walk", venv, *names]:
+            programs = Path(venv).resolve() / "bin"
+            sys.exit(min(1, sum(walk(page, programs, frozenset(names)) for page in (README, *PAGES))))
+        case _:
+            for each in (README, *PAGES):
+                refresh(each)

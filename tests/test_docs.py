@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from documented import PAGES, ROOT, Told, commands, installed, installs, modules, snippets
+from documented import COLUMNS, PAGES, ROOT, Told, commands, differences, files, installed, installs, modules, snippets
 from roofline.cli.main import main
+from roofline.compat import transformer_roofline_analyzer
 
+PROGRAMS = {"roofline": main, "transformer-roofline-analyzer": transformer_roofline_analyzer.main}
 OWN = {"plots.md"}
 """A page with tests of its own, which look at the pictures."""
 
@@ -28,14 +30,15 @@ def test_commands(
     told: Told, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs" / told.page).read_text(encoding="utf-8")
-    for toml in re.findall(r"```toml\n(.*?)```", text, re.DOTALL):  # a file that the page shows, by its table's name
-        Path(f"{re.findall(r'[a-z-]+', toml)[0]}.toml").write_text(toml, encoding="utf-8")
+    for name, text in files(ROOT / "docs" / told.page).items():
+        Path(name).write_text(text, encoding="utf-8")
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
     program, *argv = shlex.split(told.text)
-    assert program == "roofline"
     with installed(told.extras):
-        main(argv)
-    assert capsys.readouterr().out
+        PROGRAMS[program](argv)
+    printed = capsys.readouterr().out
+    assert printed
+    assert differences(told.output, printed) == []
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name not in OWN and snippets(p)], ids=lambda p: p.name)
@@ -45,6 +48,14 @@ def test_snippets(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for told in snippets(page):
         with installed(told.extras):
             exec(compile(told.text, page.name, "exec"), session)
+
+
+def test_lines_shown_are_lines_printed_in_their_order() -> None:
+    printed = "a  \nb\nc d e\nf\n"
+    assert (
+        differences([], printed) == differences(["a", "…", "f"], printed) == differences(["b", "c d …"], printed) == []
+    )
+    assert differences(["b", "a", "c …", "x …"], printed) == ["a", "x …"]
 
 
 # -- what is installed ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The README's commands and snippets run as printed, with what its own install line brings."""
+"""The README's commands print what it shows, with what its install line brings; its figures are those of the docs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import pytest
 import documented
 from documented import Told, installed
 from roofline.cli.main import main
-from roofline.compat import transformer_roofline_analyzer
 
 README = documented.README.read_text(encoding="utf-8")
+SCREENS = 140
+"""Lines of a screen and a half or two of a repository's page, its picture apart."""
 
 
 def test_the_first_screen_has_exactly_two_commands() -> None:
-    first = README.split("## Commands")[0]
+    first = README.partition("\n## ")[0]
     assert len(re.findall(r"^    \S", first, re.MULTILINE)) == 2
+    assert len(re.findall(r"^!\[[^\]]{20,}\]\(docs/pictures/\w+\.svg\)$", first, re.MULTILINE)) == 1
+    assert README.count("\n") < SCREENS
 
 
 @pytest.mark.parametrize("told", documented.commands(documented.README), ids=lambda t: t.text)
@@ -26,30 +29,44 @@ def test_commands(
     told: Told, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where a command writes its file
+    monkeypatch.setenv("COLUMNS", str(documented.COLUMNS))
     program, *argv = shlex.split(told.text)
+    assert program == "roofline"
     with installed(told.extras):
-        {"roofline": main, "transformer-roofline-analyzer": transformer_roofline_analyzer.main}[program](argv)
-    assert capsys.readouterr().out
+        main(argv)
+    assert told.output
+    assert documented.differences(told.output, capsys.readouterr().out) == []
 
 
-def test_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    session: dict[str, object] = {}
-    for told in documented.snippets(documented.README):
-        with installed(told.extras):
-            exec(compile(told.text, "README.md", "exec"), session)
+def test_five_questions() -> None:
+    section = README.partition("## Five questions")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^\*\*.+\?\*\*$", section, re.MULTILINE)) == section.count("\n$ ") == 5
 
 
 def test_the_sample_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
     main(["analyze", "meta-llama/Llama-3.1-8B"])
-    printed = capsys.readouterr().out.splitlines()
     sample = re.search(r"```text\n(.*?)```", README, re.DOTALL)
     assert sample
-    for line in sample[1].splitlines():
-        assert line == "…" or line.rstrip() in [p.rstrip() for p in printed]
+    assert documented.differences(sample[1].splitlines(), capsys.readouterr().out) == []
 
 
-def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        if not target.startswith("http"):
-            assert (documented.ROOT / target).exists(), target
+# -- accuracy ------------------------------------------------------------------------------------------------------
+ACCURACY = (documented.ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+
+
+def rows(text: str) -> list[list[str]]:
+    """Cells of the rows of the tables of measured beside predicted."""
+    head = r"\| what \| rows \| mean error .*\n\|[-:|]+\n((?:\|.*\n)+)"
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for m in re.findall(head, text) for line in m.splitlines()]
+
+
+def test_accuracy_is_the_worst_and_the_middle_line_of_each_table_of_the_page() -> None:
+    """As `benchmarks/accuracy.py --readme` prints them: each table has the worst line first."""
+    short = ACCURACY.partition("\n## In short\n")[2]
+    tables = [rows(part) for title in ("Kernels and collectives", "Whole models", "Training")
+              for part in [re.search(rf"^{title}:\n\n((?:\|.*\n)+)", short, re.MULTILINE)[0]]]  # type: ignore[index]  # fmt: skip
+    shown = rows(README.partition("\n## How accurate\n")[2])
+    assert shown == [table[place] for table in tables for place in (0, (len(table) - 1) // 2)]
+    worst = max(shown, key=lambda row: float(row[2].removesuffix(" %")))
+    assert worst[0].startswith("serving, TTFT")
+    assert "TTFT of a server is the worst" in README

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -376,15 +374,6 @@ def test_errors(options: dict[str, Any], text: str) -> None:
 
 def test_every_find_is_looked_for() -> None:
     assert set(FINDS) == {*WORK, *HARDWARE, "chips", "price", "utilisation"}
-
-
-def test_the_page_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "solve.md").read_text(encoding="utf-8")
-    pairs = re.findall(r"```console\n\$ roofline (.*?)\n```\n\n```text\n(.*?)```", page, re.DOTALL)
-    assert len(pairs) >= 6
-    for words, output in pairs:
-        main(shlex.split(words))
-        assert capsys.readouterr().out.rstrip() == output.rstrip()
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

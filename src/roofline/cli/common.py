@@ -100,8 +100,8 @@ LawName = Annotated[
 EngineName = Annotated[
     str | None,
     Parameter(
-        help="Whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …; `none` is kernels alone. Where "
-        "not given `vllm` on the chips that it serves, elsewhere `none`. Its settings in brackets: "
+        help="Whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …; `none` is kernels alone. "
+        "Default: `vllm` on the chips that it supports, else `none`. Its settings in brackets: "
         "`vllm(max_num_seqs=128)`."
     ),
 ]
@@ -117,7 +117,7 @@ LayoutText = Annotated[
     str | None,
     Parameter(
         help="How it is spread over chips: degrees such as `tp=8,pp=4,dp=2`, with `ep`, `etp`, `cp`, `vp`, `zero`, "
-        "`shard`, `sp`, `stages=20+22+22`, `exchange=ring|all_gather|ulysses`. Where not given one chip, of a cluster "
+        "`shard`, `sp`, `stages=20+22+22`, `exchange=ring|all_gather|ulysses`. Default: one chip; on a cluster "
         "all of it."
     ),
 ]

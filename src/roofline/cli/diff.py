@@ -11,10 +11,10 @@ from roofline.cli.common import EngineName, Switch, refuse, warn
 Spec = Annotated[
     str,
     Parameter(
-        help="`MODEL`, `MODEL@CHIP`, either with `:key=value,…` of on, layout, precision, engine, batch (of all "
-        "replicas; 1), context (tokens cached in the decode; 1024), input (prompt tokens of the prefill; 1024), tokens "
-        "(of a training sequence), step (`prefill`, `decode` or `training` alone); values with commas in brackets: "
-        "`:layout=[tp=8,sp],batch=32`."
+        help="`MODEL` or `MODEL@CHIP`, and settings as `:key=value,…`. Keys: on, layout, precision, engine, batch (1), "
+        "context (tokens cached in the decode; 1024), input (prompt tokens of the prefill; 1024), tokens (of a "
+        "training sequence), step. A step is `prefill`, `decode` or `training` alone. Values with commas go in "
+        "brackets: `:layout=[tp=8,sp],batch=32`."
     ),
 ]
 

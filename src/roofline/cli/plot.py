@@ -71,11 +71,11 @@ def plot(
 ) -> None:
     """A picture: roofline, shares, sweeps, memory, parameters, decode map, tornado or diagram; PNG, SVG, PDF or HTML.
 
-    Without a step: a prefill and a decode of 1024 tokens. --context (of a prefill sweep --input) and --batch are also
-    the length and the batch at which sweeps, memory and tornado are drawn. With --layout work and bytes are those of
-    one rank. Instead of a model, a table (`.csv`) as `analyze --csv` or LLM-para write it: its roofline at the chips'
-    speed of light, the peak that of --precision; of a step, a layout or a law it takes no option. Exits with 1 where
-    what is timed does not fit.
+    Without a step: a prefill and a decode of 1024 tokens. --context and --batch also set where sweeps, memory and
+    tornado are drawn; a prefill sweep takes --input. With --layout, work and bytes are those of one rank. Instead of a
+    model, MODEL may be a table (`.csv`) from `analyze --csv` or LLM-para: it is drawn at the chips' speed of light,
+    with the peak of --precision. Step, layout and law options don't apply to tables. Exits with 1 if a timed step does
+    not fit.
 
     Example: `roofline plot meta-llama/Llama-3.1-8B --on h100-sxm a100-sxm-80gb --out roofline.png --force`
 
@@ -84,9 +84,9 @@ def plot(
     out:
         The file: `.png`, `.svg`, `.pdf`, or `.html` to zoom and point at (Plotly, `pip install 'roofline[web]'`).
     kind:
-        `roofline`: performance over intensity; `shares`: of FLOPs, bytes and time; `sweep`: a phase over batch or
-        context; `memory`: over context; `parameters`: by part; `map`: decode over batch × context; `tornado`: what
-        each knob does to the times; `diagram`: the model's modules.
+        `roofline`: performance over intensity. `shares`: of FLOPs, bytes and time. `sweep`: a phase over batch or
+        context. `memory`: over context. `parameters`: by part. `map`: decode over batch × context. `tornado`: what
+        each parameter does to the times. `diagram`: the model's modules.
     train:
         Tokens of a sequence: a training step beside the others, or alone.
     points:

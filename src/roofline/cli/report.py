@@ -61,7 +61,7 @@ def report(
     Parameters
     ----------
     out:
-        The file: `.html` is one page that asks nothing of any other, `.md` has a folder `…_files` of pictures and
+        The file: `.html` is one self-contained page, `.md` has a folder `…_files` of pictures and
         tables beside it, `.json` is what `--json` prints.
     tables:
         A folder for every table as a file, the grid of sensitivities among them.

@@ -25,7 +25,7 @@ class RunChoices:
     run_tokens: float | None = None
     "Tokens of the whole run, for its days, cost and energy (1e12 and the like)."
     failures: str | None = None
-    "A published record of failures: `llama-3` (where not given), `rsc-1`, `rsc-2`, `opt`, `bloom`."
+    "A published record of failures: `llama-3` (the default), `rsc-1`, `rsc-2`, `opt`, `bloom`."
     mtbf_hours: float | None = None
     "Instead: mean hours between failures of one chip."
     save_seconds: float | None = None
@@ -35,7 +35,7 @@ class RunChoices:
     asynchronous: Switch = False
     "With --storage: it waits only for the copy to the hosts' memory."
     save_every: float | None = None
-    "Seconds of work between checkpoints; where not given those that lose least."
+    "Seconds of work between checkpoints (default: the interval that loses least)."
     restart_seconds: float | None = None
     "From a failure until the run goes on (600)."
     stall_seconds: float | None = None
@@ -53,7 +53,7 @@ class RunChoices:
     utilisation: float | None = None
     "Share of the hours paid for in which chips work (1); in the others they idle."
     power: float | None = None
-    "Mean watts of one chip with its part of the host; where not given by the energy roofline."
+    "Mean watts of one chip with its part of the host (default: by the energy roofline)."
     power_share: float | None = None
     "Instead: the mean as a share of the TDP."
     pue: float | None = None

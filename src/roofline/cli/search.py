@@ -100,16 +100,16 @@ def search(
     prefix:
         Share of each prompt found in the prefix cache.
     precision:
-        Formats to choose from, as in `weights=fp8`; where not given the checkpoint's.
+        Formats to choose from, as in `weights=fp8` (default: the checkpoint's).
     engine:
         Engines to choose from.
     layout:
-        Layouts of a replica to choose from, as in `tp=4`; where not given all that divide.
+        Layouts of a replica to choose from, as in `tp=4` (default: all that divide).
     kind:
-        Replicas that do both phases, or a pool for each alone; where not given both.
+        Replicas that do both phases, or a pool for each alone (default: both).
     objective:
-        What is best: most tokens per second and chip (where no load is given), least USD or joules per token, least
-        time, fewest chips (under a load); of training least `time`.
+        What is best: most tokens per second and chip (the default without a load), least USD or joules per token,
+        least time, or fewest chips (the default under a load). For training: least `time`.
     budget:
         The most USD an hour.
     power:

@@ -39,9 +39,9 @@ def sensitivity(
     headers: Headers = False,
     json: Switch = False,
 ) -> None:
-    """By how many percent a time or a cost moves where a knob of chip, work or model moves by one; and what limits it.
+    """Percent of change in a time or a cost for 1 % of change in a parameter of chip, work or model; what limits it.
 
-    The numbers say of which estimate, as with `solve`. `roofline plot --kind tornado` and `--kind map` draw it.
+    The sizes choose the estimate, as with `solve`. `roofline plot --kind tornado` and `--kind map` draw it.
 
     Example: `roofline sensitivity meta-llama/Llama-3.1-8B --on h100-sxm --batch 16 --context 2048`
 

@@ -76,8 +76,8 @@ def serve(
     prefix:
         Share of each prompt found in the prefix cache.
     formula:
-        Requests in no order, as where lengths vary, by a formula of means; so it is at a concurrency. --no-formula
-        follows equally long ones from step to step, as at a rate, with percentiles; of a concurrency all begin at once.
+        Use a formula of means, for requests of varying length. It is the default at a concurrency. --no-formula follows
+        equally long requests step by step and gives percentiles; at a concurrency all of them begin at once.
     prefill_layout:
         Layout of replicas that only prefill, beside those of --layout that only decode, on --chips chips.
     prefill_on:
@@ -85,7 +85,7 @@ def serve(
     prefill_engine:
         Their engine, where it is not that of --engine.
     chips:
-        Chips of both pools, shared out so that they serve most at the concurrency, or answer soonest at the rate.
+        Chips of both pools, divided for the highest throughput at the concurrency, or the earliest answer at the rate.
     prefills:
         Replicas that only prefill, with --decodes instead of --chips.
     decodes:

@@ -66,7 +66,7 @@ class TrafficOptions:
     rate: float | None = None
     "Requests a second."
     arrivals: str | None = None
-    "How they come at that rate: `poisson` (where not given), `constant`, `gamma(cv)` in bursts."
+    "How they come at that rate: `poisson` (the default), `constant`, `gamma(cv)` in bursts."
     concurrency: Whole = None
     "Instead of a rate: users each of whom sends the next request when the last one is answered."
     think: str | None = None
@@ -76,7 +76,7 @@ class TrafficOptions:
     prefixes: str | None = None
     "Prompts begin with one of so many prefixes of so many tokens, such as `10x2048`."
     trace: Path | None = None
-    "Instead of all these: a file of requests, CSV, JSON lines or Parquet; docs/serving.md says which columns."
+    "Instead of all these: a file of requests, CSV, JSON lines or Parquet; docs/simulation.md says which columns."
     speed: float | None = None
     "Times as fast as the trace."
 
@@ -98,7 +98,7 @@ class ExtentOptions:
     requests: CountText = None
     "Requests that count, such as `10k` (10k; of a trace all)."
     warmup: CountText = None
-    "Requests before those that count (a tenth as many; of a trace none)."
+    "Requests to warm up, which do not count (default: a tenth; none for a trace)."
     until: float | None = None
     "Instead of --requests: until 95 % confidence intervals of mean TTFT and latency are ± this share of them, `0.02`."
     seed: int = 0

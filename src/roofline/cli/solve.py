@@ -90,9 +90,9 @@ def solve(
     Parameters
     ----------
     find:
-        `batch`, `context`, `input`, `output`, `concurrency`, `rate`, `tokens` (the greatest where limits are upper
-        ones, else the least); `bandwidth`, `peak`, `memory`, `link` of a chip like the one given, or `chips` (the
-        least); `price` (USD an hour of a chip) or `utilisation`, at which two ways cost the same.
+        `batch`, `context`, `input`, `output`, `concurrency`, `rate`, `tokens`: the greatest under upper limits, else
+        the least. `bandwidth`, `peak`, `memory`, `link` of a chip like the given one, or `chips`: the least. `price`
+        (USD per chip-hour) or `utilisation` at which two ways cost the same.
     where:
         What must hold: `tpot <= 30ms and fits`, `tokens_per_second >= 5000`, `bound = compute`, `time <= against`.
     against:

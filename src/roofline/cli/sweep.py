@@ -120,8 +120,9 @@ def sweep(
     Parameters
     ----------
     phase:
-        What is asked: `decode` over batch and context, `prefill` over batch and input, `generate` over batch, input and
-        output-tokens, `serve` over input, output-tokens, prefix and concurrency or rate, `train` over batch and tokens.
+        What is estimated. `decode`: over batch and context. `prefill`: over batch and input. `generate`: over batch,
+        input and output-tokens. `serve`: over input, output-tokens, prefix and concurrency or rate. `train`: over batch
+        and tokens.
     where:
         A condition on columns that rows meet: `fits and tpot < 30ms`, `mfu > 40% or memory_total < 60GB`.
     columns:
@@ -139,9 +140,9 @@ def sweep(
     plot:
         A picture of one column over one axis, a line for each combination of the others: `.png`, `.svg`, `.pdf`.
     x:
-        The axis of the picture, the longest where not given.
+        The axis of the picture (default: the longest).
     y:
-        The column of the picture, the first where not given.
+        The column of the picture (default: the first).
     theme:
         Of the picture: ink on white, or light on dark.
     force:

@@ -93,12 +93,12 @@ def train(
     schedule:
         Of the pipeline: `gpipe`, `1f1b`, `interleaved` (with vp in the layout), `zb-h1`, `zb-h2`, `dualpipe`.
     recompute:
-        `none`, `selective` (attention's core), `op` (every second product, and all that is no product or attention),
-        `full`, or names of modules, each with a comma behind it.
+        `none`, `selective` (attention's core), `op` (every second product, and everything but products and attention),
+        `full`, or names of modules, each followed by a comma.
     recipe:
         Formats of products, weights, gradients and master: `bf16`, `bf16-gradients`, `bf16-pure`, `fp16`, `fp32`,
-        `fp8`, `fp8-block`, `mxfp8`, `nvfp4`, `qlora` (with --lora); `bf16-mixed` and `fp8-mixed` (fp32 weights that
-        are gathered in bf16: FSDP), `fp8-primary` (matrices of layers kept in fp8).
+        `fp8`, `fp8-block`, `mxfp8`, `nvfp4`, `qlora` (with --lora). With FSDP also `bf16-mixed` and `fp8-mixed`:
+        fp32 weights, gathered in bf16. `fp8-primary` keeps matrices of layers in fp8.
     optimizer:
         `adamw`, `adamw-bf16`, `adam8bit`, `adafactor`, `muon`, `momentum`, `sgd`; `paged-adamw`, `paged-adam8bit`
         (state in the host's memory where there is no room).
@@ -112,15 +112,15 @@ def train(
         Attention kernel by kernel, its scores in memory.
     loss:
         How cross-entropy keeps its logits: `in-place` (6 bytes each, Megatron-LM), `eager` (12, PyTorch), `compiled`
-        (4), `chunked` (2.25), `fused` (0); the engine's own where not given.
+        (4), `chunked` (2.25), `fused` (0) (default: as the engine does).
     fused_loss:
         The same as `--loss fused`.
     overlap:
-        Whose communication travels beside work: `dp` (gradients, gathered weights), `tp` (collectives in pieces beside
-        their products), `ep` (tokens beside another micro-batch), `cp` (a ring's keys and values), `pp`, a comma
-        between; the engine's own where not given.
+        Communication that overlaps with compute, separated by commas (default: as the engine does). `dp`: gradients and
+        gathered weights. `tp`: collectives in pieces, during their products. `ep`: tokens, during another
+        micro-batch. `cp`: a ring's keys and values. `pp`: activations between stages.
     no_overlap:
-        Nothing travels beside work.
+        No communication overlaps with compute.
     recompute_layers:
         Layers of each stage that are run again, the others not.
     recompute_every:
@@ -132,15 +132,16 @@ def train(
     no_sync:
         With zero=2 or 3, gradients are kept whole over the micro-batches of a step, and reduced once.
     gather_format:
-        In which weights are gathered: `fp32`, `bf16`, `fp16`, `fp8` (matrices of layers); the recipe's own else.
+        Format in which weights are gathered: `fp32`, `bf16`, `fp16`, or `fp8` for matrices of layers (default: the
+        recipe's).
     reduce_format:
-        In which gradients are reduced: `fp32`, `bf16`, `fp16`; the recipe's own else.
+        Format in which gradients are reduced: `fp32`, `bf16`, `fp16` (default: the recipe's).
     optimizer_in_backward:
-        A gradient is used as soon as it is there, and gone; with one micro-batch a step.
+        Each gradient is applied at once and freed; needs one micro-batch per step.
     engine:
         Whose slow-downs and habits: `megatron` (containers 26.06 and later), `nemo` (before), `megatron-2025`, `fsdp`,
-        `torchtitan`, `deepspeed`, `maxtext`, or `none`. Where not given `megatron`; with --schedule dualpipe, which
-        none of them has, `none`.
+        `torchtitan`, `deepspeed`, `maxtext`, or `none`. Default: `megatron`, but `none` with --schedule
+        dualpipe, which no engine has.
     timeline:
         Draw the schedule.
     breakdown:

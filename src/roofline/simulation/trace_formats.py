@@ -45,7 +45,7 @@ OWN = TraceFormat(
     "time",
     "input",
     "output",
-    "docs/serving.md",
+    "docs/simulation.md",
     session="session",
     prefix="prefix",
     shared="shared",
