@@ -1,6 +1,6 @@
 """Drawn requests to every route of the page's API, by its own OpenAPI: no 5xx, no answer that is not documented.
 
-    python benchmarks/web_fuzz.py [EXAMPLES A ROUTE]
+python benchmarks/web_fuzz.py [EXAMPLES A ROUTE]
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The page in a real browser: every view, the URL as its state, only this server, axe in both themes and three widths."""
+"""The page in a real browser: every view, the URL as its state, only this server, axe in both themes and widths."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, needs_chromium
 
 import roofline as rl
+from browser import CHROMIUM, needs_chromium
 
 pytestmark = needs_chromium
 WIDTHS = (390, 768, 1300)
@@ -118,7 +118,8 @@ def test_axe_finds_nothing_serious(chromium: Any, address: str, theme: str) -> N
     for width in WIDTHS:
         page, _ = opened(chromium, address, width, theme)
         page.evaluate(script)
-        tabs = page.query_selector_all("[role=tab]") if width == WIDTHS[-1] else page.query_selector_all("[role=tab]")[:2]
+        every = page.query_selector_all("[role=tab]")
+        tabs = every if width == WIDTHS[-1] else every[:2]
         for place in range(len(tabs)):
             page.query_selector_all("[role=tab]")[place].click()
             page.wait_for_timeout(60)

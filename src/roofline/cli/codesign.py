@@ -93,7 +93,7 @@ def codesign(
     headers: Headers = False,
     json: Switch = False,
 ) -> None:
-    """Hypothetical chips for a model: the front of those that none beats both in a time and in what they take.
+    """Design a hypothetical chip for a model: the Pareto front of time against area, power or price.
 
     Chips like the one given, its law included, under models of area, yield, power and price. The numbers say of which
     estimate, as with `solve`. Needs pymoo: `pip install 'roofline[codesign]'`.
@@ -104,7 +104,7 @@ def codesign(
     Parameters
     ----------
     of:
-        The time: `time`, `ttft`, `tpot`, `latency`; where not given the one of the estimate as a whole.
+        The time to shorten: `time`, `ttft`, `tpot` or `latency`; by default that of the whole estimate.
     against:
         What a chip takes: `usd` to make it, `power` in watts, `area` in mm².
     process:

@@ -106,7 +106,8 @@ def test_sweep_curves() -> None:
     assert (curve.low[-1], curve.high[-1]) == pytest.approx(e.interval, rel=1e-12)
     assert curve.floor[-1] == pytest.approx(e.serial_floor, rel=1e-12)
     assert curve.tokens_per_second[-1] == pytest.approx(512 / e.time, rel=1e-12)
-    assert [(c.at, c.label, c.floor) for c in curve.crossings] == [(336, "compute from 336", False)]  # weights, inputs and outputs cross memory
+    # a product's weights, inputs and outputs cross memory
+    assert [(c.at, c.label, c.floor) for c in curve.crossings] == [(336, "compute from 336", False)]
 
 
 def test_memory_and_its_capacities() -> None:
