@@ -224,8 +224,8 @@ TYPOS = [
     ),
     (
         "fit gpt2 --on l4 --engine vlm",
-        "engine: expected one of none, vllm, trtllm, sglang, llama-cpp, llama-cpp-vulkan, ollama, vllm-2024, tr..., got "
-        "'vlm'; nearest: vllm, vllm-2024, trtllm",
+        "engine: expected one of none, vllm, trtllm, sglang, llama-cpp, llama-cpp-vulkan, ollama, vllm-2024, tr..., "
+        "got 'vlm'; nearest: vllm, vllm-2024, trtllm",
     ),
     (
         "fit gpt2 --on l4 --engine vllm(max_num_seq=1)",

@@ -95,8 +95,8 @@ def codesign(
 ) -> None:
     """Design a hypothetical chip for a model: the Pareto front of time against area, power or price.
 
-    Chips like the one given, its law included, under models of area, yield, power and price. The numbers say of which
-    estimate, as with `solve`. Needs pymoo: `pip install 'roofline[codesign]'`.
+    Candidates keep the law of the chip given; models of area, yield, power and price say what they take. The lengths
+    and the load choose the estimate, as with `solve`. Needs pymoo: `pip install 'roofline[codesign]'`.
 
     Example: `roofline codesign meta-llama/Llama-3.1-8B --on h100-sxm --batch 8 --input 512 --output-tokens 64 --power
     700W --generations 5`
