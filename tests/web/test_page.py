@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -152,8 +153,10 @@ def test_what_cannot_be_is_said_and_left(page: Page, address: str) -> None:
 
 def test_a_pasted_config_is_in_the_address(page: Page, address: str) -> None:
     fresh(page, address)
-    config = ('{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "vocab_size": 32000, '
-              '"intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8}')  # fmt: skip
+    config = json.dumps({
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "vocab_size": 32000,
+        "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8,
+    })  # fmt: skip
     page.tab.click("#paste summary")
     page.tab.fill("#config", config)
     page.answers(lambda: page.tab.click("#use"))
@@ -198,8 +201,11 @@ def test_nothing_serious_for_readers_of_screens(page: Page, address: str, theme:
             sideways = page.sees("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             if sideways > 0:
                 wrong.append((view, width, "sideways", sideways))
-            for each in axe().run(page.tab, options={"resultTypes": ["violations"]}).response["violations"]:
-                if each["impact"] in ("serious", "critical"):
-                    wrong.append((view, width, each["id"], each["nodes"][0]["html"][:120]))
+            violations = axe().run(page.tab, options={"resultTypes": ["violations"]}).response["violations"]
+            wrong += [
+                (view, width, v["id"], v["nodes"][0]["html"][:120])
+                for v in violations
+                if v["impact"] in ("serious", "critical")
+            ]
     page.tab.set_viewport_size({"width": 1300, "height": 900})
     assert not wrong, "\n".join(map(str, wrong))
