@@ -279,6 +279,8 @@ def test_a_tornado_has_the_answers() -> None:
     for panel in plot.panels:
         widths = [abs(s.at_high - s.at_low) for s in panel.swings]
         assert widths == sorted(widths, reverse=True)
+        assert all(max(abs(s.at_low - 1), abs(s.at_high - 1)) >= 0.005 for s in panel.swings)
+    assert plot.AXIS in plot.note
 
 
 def test_a_diagram_has_every_module() -> None:

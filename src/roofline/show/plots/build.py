@@ -244,19 +244,25 @@ def decode_map_plot(m: DecodeMap) -> d.MapPlot:
 
 def tornado_plot(p: OperatingPoint, every: Sequence[Answer]) -> d.TornadoPlot:
     """How a prefill and a decode answer to each knob, deployment apart from architecture."""
-    panels = []
+    panels: list[d.TornadoPanel] = []
+    still: list[str] = []
     for phase, kind in product(PHASES, KINDS):
         ranked = sorted((a for a in every if (a.phase, a.kind) == (phase, kind)), key=lambda a: -a.swing)
         swings = tuple(
             d.Swing(a.knob, f"× {a.low:.3g}", f"× {a.high:.3g}", a.at_low, a.at_high, a.elasticity) for a in ranked
         )
-        if swings:
-            panels.append(d.TornadoPanel(phase, kind, swings))
+        drawn = tuple(s for s in swings if s.shows)
+        if drawn:
+            panels.append(d.TornadoPanel(phase, kind, drawn))
+        if len(drawn) < len(swings):
+            still.append(f"{phase}: {', '.join(s.knob for s in swings if not s.shows)}")
     note = (
         f"prefill of {p.batch} × {p.prompted}, decode after {p.context}, on {deployment_text(p.asked.deployment)} · "
         f"{p.asked.engine.titled} · "
-        "time with one knob turned, over that with none · ε: elasticity, d log time / d log knob"
+        f"{d.TornadoPlot.AXIS} · ε: elasticity, d log time / d log parameter"
     )
+    if still:
+        note += f" · not drawn, under 0.5 % of the time: {'; '.join(still)}"
     fits = all(bool(p.at(p.step(phase)).fits) for phase in PHASES)
     return d.TornadoPlot(f"{p.model.name} · {p.formats.text()}", tuple(panels), note, fits)
 

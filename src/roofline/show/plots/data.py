@@ -275,6 +275,11 @@ class Swing:
     elasticity: float
 
     @property
+    def shows(self) -> bool:
+        """Whether time moves by half a percent or more at either end: less is a bar of no length."""
+        return max(abs(self.at_low - 1.0), abs(self.at_high - 1.0)) >= 0.005
+
+    @property
     def label(self) -> str:
         """The knob, and how strongly time answers to it."""
         return f"{self.knob}  ε {self.elasticity:+z.2f}"
@@ -294,6 +299,7 @@ class TornadoPlot(Picture):
     """How a step's time answers to each knob."""
 
     kind: ClassVar[Literal["tornado"]] = "tornado"
+    AXIS: ClassVar[str] = "relative time when one parameter changes"
     FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "panels", "note", "fits"), "")
 
     title: str

@@ -32,6 +32,8 @@ def draw_tornado(plot: TornadoPlot, style: Style) -> Figure:
         left = MARGIN + phases.index(panel.phase) * (LEFT + WIDE + GAP) + LEFT
         ax = axes(figure, style, left, bottom + high - above - tall, WIDE, tall)
         _panel(ax, panel, span, rows[panel.kind], style)
+        if panel.kind == kinds[-1]:
+            ax.set_xlabel(plot.AXIS, color=style.colours.ink, size=7, labelpad=2)
     return figure
 
 

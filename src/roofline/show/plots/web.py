@@ -246,7 +246,7 @@ def tornado_page(plot: d.TornadoPlot, style: Style) -> Figure:
             )  # fmt: skip
     figure.update_layout(barmode="overlay")
     figure.update_yaxes(autorange="reversed")
-    figure.update_xaxes(title="time over that with no knob turned", row=len(plot.panels))
+    figure.update_xaxes(title=plot.AXIS, row=len(plot.panels))
     return figure
 
 
