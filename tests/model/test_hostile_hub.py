@@ -220,6 +220,18 @@ def test_lies_are_said(server: Path, kind: str) -> None:
     assert files(server) == []
 
 
+@pytest.mark.parametrize("kind", ["shorter", "longer", "dripping"])
+def test_the_client_says_nothing_of_its_own(
+    server: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """No progress bar and no `Trying to resume download` beside the one line of the error."""
+    monkeypatch.setattr(hub_read, "PATIENCE", 0.3)
+    monkeypatch.setattr(hub_read, "SLOWEST", 2**40)
+    with pytest.raises(InputError):
+        load(f"org/{kind}")
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_long_refusal_is_not_read(server: Path) -> None:
     refused("refusing", "HTTP 500")
     assert Hostile.sent < 2**24
