@@ -1,8 +1,9 @@
 """What a page of the documentation tells its reader to install and to run, and what it says comes out.
 
 `python tests/documented.py` runs every command whose output a page shows, and puts what is printed now in the place of
-each line that is printed no longer. `python tests/documented.py --walk VENV [EXTRA ...]` runs the commands of all
-pages as a newcomer would, by the programs of a virtual environment that has the package with these extras.
+each line that is printed no longer, and runs the notebook anew. `python tests/documented.py --walk VENV [EXTRA ...]`
+runs the commands of all pages as a newcomer would, by the programs of a virtual environment that has the package with
+these extras.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from importlib.abc import MetaPathFinder
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -29,6 +31,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 FOR_DEVELOPERS = frozenset({"test", "docs", "oracle"})
 """Extras that no command may need: who only uses the package never installs them."""
 COLUMNS = 120
@@ -201,11 +204,37 @@ def walk(page: Path, programs: Path, extras: frozenset[str]) -> int:
     return failures
 
 
+def executed(notebook: Path) -> Any:
+    """A notebook with the outputs that it has now. Raises CellExecutionError where a cell fails."""
+    from nbclient import NotebookClient
+
+    content = stored(notebook)
+    NotebookClient(content, timeout=120, kernel_name="python3", record_timing=False).execute()
+    content.metadata.pop("language_info", None)
+    return content
+
+
+def stored(notebook: Path) -> Any:
+    """A notebook with the outputs that stand in its file."""
+    import nbformat
+
+    return nbformat.reads(notebook.read_text(encoding="utf-8"), as_version=4)  # type: ignore[no-untyped-call]
+
+
+def texts(notebook: Any) -> list[str]:
+    """What the outputs of a notebook say in plain text, output by output."""
+    outputs = (o for cell in notebook.cells if cell.cell_type == "code" for o in cell.outputs)
+    return [o.get("data", o).get("text/plain", o.get("text", "")) for o in outputs]
+
+
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["--walk", venv, *names]:
             programs = Path(venv).resolve() / "bin"
             sys.exit(min(1, sum(walk(page, programs, frozenset(names)) for page in (README, *PAGES))))
         case _:
+            import nbformat
+
             for each in (README, *PAGES):
                 refresh(each)
+            NOTEBOOK.write_text(nbformat.writes(executed(NOTEBOOK)) + "\n", encoding="utf-8")  # type: ignore[no-untyped-call]

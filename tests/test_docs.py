@@ -166,3 +166,13 @@ def test_the_site_builds(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "formulas" / "index.html").exists()
     assert len(list((tmp_path / "site" / "gallery").glob("*.svg"))) == 12
+
+
+def test_llms_txt_names_every_page_by_its_title() -> None:
+    """https://llmstxt.org: a title, a summary, then lists of links."""
+    text = (ROOT / "docs" / "llms.txt").read_text(encoding="utf-8")
+    assert text.startswith("# Roofline\n\n> ")
+    linked = {place: title for title, place in re.findall(r"^- \[(.+?)\]\(([\w./-]+)\): .+$", text, re.MULTILINE)}
+    titles = {page.name: page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for page in PAGES}
+    assert {place: title for place, title in linked.items() if place in titles} == titles
+    assert all((ROOT / "docs" / place).exists() for place in linked)

@@ -20,6 +20,7 @@ EXTERNAL = {
     "https://jax-ml.github.io/scaling-book/",
     "https://json-schema.org/",
     "https://kipp.ly/transformer-inference-arithmetic/",
+    "https://modelcontextprotocol.io",
     "https://pymoo.org",
     "https://semver.org",
     "https://ui.perfetto.dev",

@@ -309,7 +309,7 @@ def test_what_is_not_understood_or_not_counted_is_said_on_stderr(
     assert json.loads(out)["warnings"]
 
 
-LASTING = ("calibrate", "web")
+LASTING = ("calibrate", "web", "mcp")
 """Commands that take a minute, or run until they are ended."""
 
 

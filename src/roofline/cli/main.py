@@ -39,6 +39,7 @@ COMMANDS = {
     "diff": "A B [OPTIONS]",
     "plot": "MODEL [--on CHIP ...] --out FILE [OPTIONS]",
     "web": "[OPTIONS]",
+    "mcp": "[OPTIONS]",
     "models": "[NAME] [OPTIONS]",
     "chips": "[NAME] [OPTIONS]",
     "here": "[OPTIONS]",

@@ -82,6 +82,21 @@ class Model:
             f"hidden={self.hidden}, vocab={self.vocab}, parameters={self.parameters}, context={self.context})"
         )
 
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        from html import escape  # loaded by notebooks
+
+        facts = {
+            "type": self.model_type,
+            "parameters": f"{self.parameters:,}",
+            "weights": f"{self.weight_bytes():,} B ({self.precision.text()})",
+            "KV cache": f"{self.kv_bytes(1):,} B for one token",
+            "layers, hidden, vocabulary": f"{len(self.layers):,}, {self.hidden:,}, {self.vocab:,}",
+            "context": "not stated" if self.context is None else f"{self.context:,} tokens",
+        }
+        rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
+        return f"<table><caption>{escape(self.name)}</caption>{rows}</table>"
+
     def plain(self) -> str:
         """How results call it."""
         return self.name

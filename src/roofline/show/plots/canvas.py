@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -240,3 +241,10 @@ def legend(
 def save(figure: Figure, path: Path, style: Style) -> None:
     """PNG, SVG or PDF by the file's ending."""
     figure.savefig(path, dpi=style.dpi, facecolor=figure.get_facecolor(), metadata=METADATA[path.suffix.lower()])
+
+
+def svg(figure: Figure, style: Style) -> str:
+    """The text of an SVG."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", facecolor=figure.get_facecolor(), metadata=METADATA[".svg"])
+    return text.getvalue()

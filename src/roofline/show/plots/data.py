@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from roofline.result import Result, Units
 from roofline.units import counted
@@ -18,6 +18,18 @@ class Picture(Result):
     """What every picture is. `fits`: whether all that is timed has the memory that it needs."""
 
     SCHEMA: ClassVar[str] = "roofline.plot/2"
+
+    def _repr_html_(self) -> str:
+        """The picture, for notebooks, as an image of its own: the ids of several SVGs on a page would meet."""
+        from base64 import b64encode
+        from html import escape
+
+        from roofline.show.plots.write import svg_text  # it reads this module; loaded by notebooks
+
+        plot: Any = self
+        address = f"data:image/svg+xml;base64,{b64encode(svg_text(plot).encode()).decode('ascii')}"
+        about = "; ".join(f"{name} {value}" for name, value in self.lines())
+        return f'<img src="{address}" alt="{escape(about)}">'
 
 
 @dataclass(frozen=True)

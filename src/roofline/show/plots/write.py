@@ -60,6 +60,15 @@ def write(
     return paths
 
 
+def svg_text(plot: d.Plot, style: Style | None = None) -> str:
+    """The SVG of a plot, whatever text it holds inert."""
+    from roofline.show.plots import canvas
+
+    style, plot = style or Style(), each_text(plot, inert_line)
+    with canvas.settings(False):
+        return canvas.svg(renderers()[type(plot)](plot, style), style)
+
+
 def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
     """Kind of plot → what draws it with Matplotlib."""
     from roofline.show.plots import draw_charts as charts

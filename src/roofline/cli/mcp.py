@@ -1,0 +1,26 @@
+"""`roofline mcp`."""
+
+from __future__ import annotations
+
+import os
+
+from roofline.cli.common import Switch
+from roofline.model.errors import InputError
+
+
+def mcp(*, hub: Switch = False) -> None:
+    """Tools for agents over stdin and stdout, by the Model Context Protocol: analyze, estimate, fit, serve, train, …
+
+    Example: `roofline mcp`
+
+    Parameters
+    ----------
+    hub:
+        Look up Hub ids that are not in the catalog, without any token of this machine.
+    """
+    os.environ["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
+    try:
+        from roofline.web.agents import run_agent_server
+    except ImportError as error:
+        raise InputError("mcp", f"no {error.name}", "the extra: pip install 'roofline[mcp]'") from error
+    run_agent_server(hub)
