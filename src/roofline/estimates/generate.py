@@ -238,6 +238,12 @@ class Generation(Spent, Deployed):
         return self.batch * self.output / self.latency.expected
 
     @property
+    def tokens_per_second_interval(self) -> tuple[Count, Count]:
+        """Those at the upper and at the lower end of the latency's interval."""
+        tokens = self.batch * self.output
+        return tokens / self.latency.high, tokens / self.latency.low
+
+    @property
     def tokens_per_second_per_chip(self) -> Count:
         """Generated tokens of all sequences per expected second, over the chips of the layout."""
         return self.tokens_per_second / self.asked.layout.chips

@@ -68,7 +68,8 @@ class Advice:
 
     `per_chip`: generated tokens per second and chip of the whole generation; `prefill`, `decode`: prompt and generated
     tokens per second and chip of the phase alone; `tpot` and `ttft`: times. `decode` and `tpot` are None where one
-    token alone is generated. `memory`: bytes of the fullest chip.
+    token alone is generated. `memory`: bytes of the fullest chip, and over those without it `memory_factor`. `cost`,
+    `energy`: USD and joules of a generated token; None where no price and no power is known.
     """
 
     lever: str
@@ -81,6 +82,14 @@ class Advice:
     decode: float | None
     tpot: float | None
     ttft: float
+    memory_factor: float = 1.0
+    cost: float | None = None
+    energy: float | None = None
+
+    @property
+    def narrows(self) -> bool:
+        """Whether numbers are stored in fewer bits, which answers may suffer from."""
+        return self.lever in ("weights", "cache")
 
 
 def advice(now: Served, fewest: Layout | None = None) -> tuple[Advice, ...]:
@@ -110,7 +119,15 @@ def _advice(trial: Trial, g: Generation, base: Generation) -> Advice:
         decode=_rate(g, 1, g.tpot.expected) / _rate(base, 1, base.tpot.expected) if decodes else None,
         tpot=float(g.tpot.expected / base.tpot.expected) if decodes else None,
         ttft=float(g.ttft.expected / base.ttft.expected),
+        memory_factor=float(g.memory.total / base.memory.total),
+        cost=_over(g.usd_per_million_tokens, base.usd_per_million_tokens),
+        energy=_over(g.joules_per_token, base.joules_per_token),
     )  # fmt: skip
+
+
+def _over(value: Count | None, base: Count | None) -> float | None:
+    """One figure over another; None where either is not known."""
+    return float(value / base) if value is not None and base else None
 
 
 def _rate(g: Generation, tokens: Count, seconds: Count) -> float:
@@ -151,7 +168,7 @@ def changes(now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
     sparse = any(isinstance(x, Experts) for x, _ in model.modules())
     if sparse and layout.tp > 1 and layout.ep == 1:
         apart = replace(layout, tp=1, dp=layout.dp * layout.tp, ep=layout.ranks)
-        yield spread("ep", "attention data parallel, experts apart", apart)
+        yield spread("ep", "data-parallel attention and expert parallelism", apart)
     if fewest is not None and fewest != layout:
         yield spread("chips", f"{fewest.chips} chips", fewest)
 

@@ -60,12 +60,12 @@ def write(
     return paths
 
 
-def svg_text(plot: d.Plot, style: Style | None = None) -> str:
-    """The SVG of a plot, whatever text it holds inert."""
+def svg_text(plot: d.Plot, style: Style | None = None, letters: bool = False) -> str:
+    """The SVG of a plot, whatever text it holds inert; `letters`: as in `canvas.settings`."""
     from roofline.show.plots import canvas
 
     style, plot = style or Style(), each_text(plot, inert_line)
-    with canvas.settings(False):
+    with canvas.settings(letters):
         return canvas.svg(renderers()[type(plot)](plot, style), style)
 
 

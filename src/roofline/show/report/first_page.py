@@ -1,8 +1,8 @@
-"""The first page: the story in one minute, what would help, the machines compared."""
+"""What would help, and the machines compared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,50 +11,15 @@ from roofline.explore.guidance import Advice
 from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
 from roofline.model.errors import InputError
-from roofline.show.estimate import deployment_text, first_line, memory_text, shares_text, span_text
-from roofline.show.generate import tpot_text
+from roofline.show.estimate import deployment_text, memory_text
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
-from roofline.units import change, percent, whole
+from roofline.units import percent
 
 MOST_CHANGES = 3
 LEAST_GAIN = 1.005
 """Factor from which a change is said to help: less does not show in whole percent."""
-
-
-def summary_section(r: Report) -> Section:
-    """Speed, memory, price, limits, and what would help most."""
-    g = r.generation
-    m = r.fit.memory
-    lines = [
-        f"{first_line(g, m)}.",
-        f"{g.batch} × ({g.input} in, {g.output} out), {g.formats.text()}.",
-        f"It {'fits' if r.fit.fits else 'does not fit'}: {memory_text(m)} on the fullest chip.",
-        f"TTFT {span_text(g.ttft)}; TPOT {tpot_text(g)}.",
-        f"{g.tokens_per_second:,.0f} tokens/s, {g.tokens_per_second_per_chip:,.0f} per chip.",
-    ]
-    price = g.usd_per_million_tokens
-    if price is not None and g.chip.price is not None:
-        lines.append(f"{price:,.2f} USD per million generated tokens at {g.chip.price.usd_per_hour:g} $/h a chip.")
-    lines += [f"{name} is {e.bound} bound: {shares_text(e)}." for name, e in r.estimates]
-    lines.append(critical_batch_section(r))
-    for phase, best in _best(r):
-        if best:
-            said = "; ".join(f"{c.what} {change(c.gain)} (grade {c.grade})" for c in best)
-            lines.append(f"Most would help {phase}, in tokens/s per chip: {said}.")
-    return Section("In one minute", tuple(lines))
-
-
-def critical_batch_section(r: Report) -> str:
-    """From which batch on decode is compute bound, in a sentence."""
-    c, context = r.critical, whole(r.middle)
-    if c.batch is not None:
-        return f"Decode at {context} tokens of context becomes compute bound from a batch of {whole(c.batch)} on."
-    return (
-        f"No batch makes decode at {context} tokens of context compute bound: its arithmetic tends to "
-        f"{percent(c.balance)} of the time of its traffic."
-    )
 
 
 @dataclass(frozen=True)
@@ -92,22 +57,19 @@ def _levers(gains: list[Gain]) -> list[Gain]:
 def guidance(r: Report) -> Section:
     """What limits each phase, and the changes that help it most."""
     lines = [
-        f"{name}: {e.bound} bound; most of the time is {e.shares[0][0]}, {percent(e.shares[0][1])}."
+        f"{name.capitalize()} is {e.bound} bound; most time goes to {e.shares[0][0]}, {percent(e.shares[0][1])}."
         for name, e in r.estimates
     ]
     t = r.training
     if not isinstance(t, InputError):
         busy = t.micro(t.stages[0])
-        lines.append(
-            f"training: {busy.bound} bound; most of the time is {busy.shares[0][0]}, {percent(busy.shares[0][1])}."
-        )
+        name, part = busy.shares[0]
+        lines.append(f"Training is {busy.bound} bound; most time goes to {name}, {percent(part)}.")
         if not t.fits:
-            ways = "; or ".join(f.detail for f in r.training_fixes)
-            would = f"It would with {ways}." if ways else "No change that was tried would make it fit."
+            would = would_fit([f.detail for f in r.training_fixes])
             lines.append(f"A training step does not fit: {memory_text(t.memory)}. {would}")
     if not r.fit.fits:
-        ways = "; or ".join(c.detail for c in r.fit.changes)
-        lines.append(f"It would fit with {ways}." if ways else "No change that was tried would make it fit.")
+        lines.append(would_fit([c.detail for c in r.fit.changes]))
     best = tuple((phase, g.what, g.option, g.gain, g.grade) for phase, gains in _best(r) for g in gains)
     every = tuple(
         (
@@ -133,6 +95,14 @@ def guidance(r: Report) -> Section:
         ),
     )  # fmt: skip
     return Section("Guidance", tuple(lines), tuple(t for t in tables if t.rows))
+
+
+def would_fit(ways: Sequence[str]) -> str:
+    """What would make it fit, in a sentence."""
+    if not ways:
+        return "No change that was tried makes it fit."
+    *others, last = ways
+    return f"It fits with {', '.join(others)} or {last}." if others else f"It fits with {last}."
 
 
 def _name(machine: Machine) -> str:
@@ -161,5 +131,5 @@ def chips_section(r: Report) -> Section | None:
         Column("Decode bound"), Column("Memory of a chip", "B"), Column("Fits"), Column("Why not"),
     )  # fmt: skip
     over = [str(row[0]) for row in rows if row[10] == "no"]
-    beyond = (f"The times of {', '.join(over)} are those of chips with more memory.",) if over else ()
+    beyond = (f"The times of {', '.join(over)} assume enough memory.",) if over else ()
     return Section("Chips", beyond, (Table(fields, tuple(rows), name="chips"),))

@@ -11,6 +11,7 @@ from roofline.show.plots import build
 from roofline.show.report.section import Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
+from roofline.units import whole
 
 
 def about_model(r: Report) -> Section:
@@ -51,9 +52,9 @@ def assumptions(r: Report) -> Section:
     how = e.analysis
     t = r.training
     trained = (
-        f"Training: none, {t}."
+        f"No training step: {t}."
         if isinstance(t, InputError)
-        else f"Training: {r.now.batch} × {r.now.input} tokens a step, recipe {t.recipe}, "
+        else f"Training: {r.now.batch} × {whole(r.now.input)} tokens a step, recipe {t.recipe}, "
         f"{t.optimizer}, recompute {t.recompute}."
     )
     return Section(
@@ -61,9 +62,9 @@ def assumptions(r: Report) -> Section:
         (
             f"Formats: {r.now.asked.formats.text()}. Counting {how.counting.name}: {how.counting.about}. Traffic "
             f"{how.traffic.name}: {how.traffic.about}.",
-            f"Layout: {r.layout.text()}. Engine: {e.target.engine.plain()}. FLOPs, bytes and times of steps are those "
-            f"of one rank{_of_stages(r)}, the busiest replica has {r.batch} of the batch.",
-            f"Prefill is of {r.now.input} tokens; decode stands at {r.middle}, the middle of the answer.",
+            f"Layout: {r.layout.text()}. Engine: {e.target.engine.plain()}. FLOPs, bytes and times of a step are of "
+            f"one rank{_of_stages(r)}. The busiest replica has {whole(r.batch)} of the batch.",
+            f"Prefill: {whole(r.now.input)} tokens. Decode is evaluated mid-answer, at {whole(r.middle)}.",
             trained,
             *(f"Grade {g}: {GRADES[g]}." for g in grades),
             *r.model.warnings,

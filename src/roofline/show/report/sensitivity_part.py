@@ -1,4 +1,4 @@
-"""How the times answer to each knob."""
+"""How times depend on each parameter."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from roofline.show.plots import build
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
-from roofline.units import seconds
+from roofline.units import seconds, signed
 
 
 def sensitivity_section(r: Report) -> Section:
     """Elasticities and swings, deployment apart from architecture, and the grid as a file."""
     every = r.answers
     fields = (
-        PHASE, Column("Kind"), Column("Knob"), Column("Low", "factor"), Column("High", "factor"),
+        PHASE, Column("Kind"), Column("Parameter"), Column("Low", "factor"), Column("High", "factor"),
         Column("Time at low", "factor"), Column("Time at high", "factor"), Column("Elasticity", "elasticity"),
     )  # fmt: skip
     rows = tuple(
@@ -27,14 +27,17 @@ def sensitivity_section(r: Report) -> Section:
             some = [a for a in every if (a.phase, a.kind) == (phase, kind)]
             if some:
                 best = max(some, key=lambda a: abs(a.elasticity))
-                lines.append(f"Of {kind}, {phase} answers most to {best.knob}: elasticity {best.elasticity:+.2f}.")
+                lines.append(
+                    f"{phase.capitalize()} is most sensitive to {best.knob} ({kind}): 1 % more of it changes the time "
+                    f"by {signed(best.elasticity, '.2f')} %."
+                )
     points = tuple(grid(r.point))
     if points:
         least, most = min(points, key=lambda p: p.time), max(points, key=lambda p: p.time)
         lines.append(
-            f"The grid has {len(points)} decode steps, from {seconds(least.time)} ({_knobs(least)}) to "
-            f"{seconds(most.time)} ({_knobs(most)})."
+            f"The grid has {len(points)} decode steps. The fastest takes {seconds(least.time)}: {_knobs(least)}."
         )
+        lines.append(f"The slowest takes {seconds(most.time)}: {_knobs(most)}.")
     picture = ("Tornado", build.tornado_plot(r.point, every))
     return Section("Sensitivity", tuple(lines), (Table(fields, rows, name="sensitivity"), _grid(points)), (picture,))
 
@@ -51,7 +54,7 @@ def _grid(points: tuple[GridPoint, ...]) -> Table:
     fields = (
         Column("Weights"), Column("Cache"), Column("Experts per token", "count"), Column("Keys and values", "factor"),
         Column("Width", "factor"), Column("Batch", "count"), Column("Context", "count"), Column("FLOPs", "FLOP"),
-        Column("Bytes", "B"), Column("Expected", "s"), Column("Speed of light", "s"), Column("Bound"),
+        Column("Bytes", "B"), Column("Expected", "s"), Column("Floor", "s"), Column("Bound"),
         Column("Tokens/s", "tokens/s"), Column("Memory", "B"),
     )  # fmt: skip
     rows = tuple(

@@ -11,7 +11,6 @@ from roofline.model.errors import InputError
 from roofline.show.fit import activations_text, budget_text
 from roofline.show.plots import data as d
 from roofline.show.plots.make import PictureKind, plot
-from roofline.show.report.first_page import critical_batch_section
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
@@ -34,14 +33,14 @@ def memory_section(r: Report) -> Section:
     )
     total = (("sum", m.total, f"of {si(m.capacity, 'B')}"),)
     longest = "any" if f.longest_context is None else whole(f.longest_context)
-    fewest = "none that was tried" if f.fewest is None else f"{f.fewest_chips} ({f.fewest.text()})"
+    fewest = "none of those tried" if f.fewest is None else f"{f.fewest_chips} ({f.fewest.text()})"
     text = (
-        f"{f.engine.name}: the KV cache may have {budget_text(f, ', ')}.",
+        f"{f.engine.name} leaves the KV cache {budget_text(f, ', ')}.",
         f"Largest batch at {f.context} tokens: {whole(f.largest_batch)}. Longest context at a batch of {f.batch}: "
         f"{longest}. Fewest chips: {fewest}.",
     )
-    curve = _drawn(r, "memory")
-    fields = (Column("Term"), Column("Bytes of the fullest chip", "B"), Column("Of what"))
+    curve = report_picture(r, "memory")
+    fields = (Column("Term"), Column("Fullest chip", "B"), Column("What"))
     return Section("Memory", text, (Table(fields, rows, total, name="memory"),), (("Memory over context", curve),))
 
 
@@ -68,17 +67,16 @@ def terms(r: Report) -> Section:
     )  # fmt: skip
     heads = (
         PHASE, Column("Term"), Column("Traffic"), Column("Share of the bytes", "share"), Column("Test: above", "share"),
-        Column("Answer"), Column("Share at twice the context", "share"), Column("Bytes were it half", "factor"),
+        Column("Answer"), Column("Share at twice the context", "share"), Column("Bytes if halved", "factor"),
     )  # fmt: skip
     lines = [
-        f"{t.phase}, {'unfused' if t.unfused else 'fused'}: "
-        f"{t.term} {'dominate' if t.term.endswith('s') else 'dominates'} with {percent(t.share)} of the "
-        f"bytes; were the term half, {percent(t.halved)} of the bytes would be left."
+        f"{t.phase.capitalize()}, {'unfused' if t.unfused else 'fused'} traffic: {percent(t.share)} of the bytes are "
+        f"{t.term}. Halving them would cut total bytes to {percent(t.halved)}."
         for t in tests
         if t.dominates
     ]
     tables = (Table(fields, tuple(rows), name="terms"), Table(heads, tested, name="dominance"))
-    picture = ("Shares of FLOPs, bytes and time", _drawn(r, "shares"))
+    picture = ("Shares of FLOPs, bytes and time", report_picture(r, "shares"))
     return Section("Bytes and FLOPs by term", tuple(lines), tables, (picture,))
 
 
@@ -102,33 +100,29 @@ def regimes(r: Report) -> Section:
         ))  # fmt: skip
     fields = (
         PHASE, Column("FLOPs", "FLOP"), Column("Intensity", "FLOP/B"), Column("Expected", "s"),
-        Column("Speed of light", "s"), Column("MFU", "share"), Column("Tokens/s", "tokens/s"), Column("Bound"),
+        Column("Floor", "s"), Column("MFU", "share"), Column("Tokens/s", "tokens/s"), Column("Bound"),
         Column("Grade"),
     )  # fmt: skip
     ridges = ", ".join(f"{f} {chip.ridge(f):.1f}" for f in chip.peaks)
     lines = [f"Ridge of {chip.name}, FLOP/B: {ridges}."]
     if stages > 1:
         lines.append(
-            f"Prefill and decode are one pass of the whole batch through the {stages} stages, one after another; TTFT "
-            "and TPOT let the stages work on groups of it at once."
+            f"Prefill and decode are one pass of the whole batch through the {stages} stages in turn. In TTFT and TPOT "
+            "the stages work on different groups of it at once."
         )
     if not isinstance(t, InputError):
         lines.append(
-            "FLOPs of training are those of all chips, of prefill and decode those of one rank; its "
-            f"intensity and bound are those of a micro-batch of {t.micro_batch} on the first stage."
+            "FLOPs are of all chips in training, of one rank in prefill and decode. Intensity and bound of training "
+            f"are of a micro-batch of {t.micro_batch} on the first stage."
         )
     for name, e in r.estimates:
         lines.append(
-            f"{name}: {seconds(e.compute_time)} of arithmetic at full peak, {seconds(e.memory_time)} of the least "
-            f"traffic at full bandwidth ({seconds(e.traffic_time)} of fused traffic): {floor_bound(e)} sets its speed "
-            f"of light; expected {e.time / e.serial_floor:.2f} times that."
+            f"{name.capitalize()}: compute takes {seconds(e.compute_time)} at full peak, and memory takes "
+            f"{seconds(e.memory_time)} at full bandwidth ({seconds(e.traffic_time)} with fused traffic). The floor is "
+            f"set by {floor_bound(e)}; the expected time is {e.time / e.serial_floor:.2f} times the floor."
         )
     table = Table(fields, tuple(rows), name="regimes")
-    pictures = (
-        ("Roofline, op by op", _drawn(r, "roofline")),
-        ("Roofline of the phases", _drawn(r, "roofline", points="phases")),
-    )
-    return Section("Regimes", tuple(lines), (table,), pictures)
+    return Section("Regimes", tuple(lines), (table,), (("Roofline, op by op", report_picture(r, "roofline")),))
 
 
 def tokens(n: int) -> str:
@@ -136,19 +130,30 @@ def tokens(n: int) -> str:
     return counted(n, "token")
 
 
+def critical_batch_text(r: Report) -> str:
+    """From which batch on decode is compute bound, in a sentence."""
+    c, context = r.critical, whole(r.middle)
+    if c.batch is not None:
+        return f"Decode at {context} tokens of context is compute bound from a batch of {whole(c.batch)} on."
+    return (
+        f"Decode at {context} tokens of context is compute bound at no batch size: compute never exceeds "
+        f"{percent(c.balance)} of memory time."
+    )
+
+
 def critical_section(r: Report) -> Section:
     """Critical batch and lengths, and the sweeps they stand in."""
     c, sequences = r.critical, counted(r.now.batch, "sequence")
     lines = [
-        "Compute bound: arithmetic at full peak takes longer than the least traffic at full bandwidth"
-        f"{'' if r.deployment.chips == 1 else ' and than what goes between chips'}, on one rank.",
-        critical_batch_section(r),
+        "A step is compute bound where compute at full peak takes longer than its least traffic at full bandwidth"
+        f"{'' if r.deployment.chips == 1 else ', and longer than communication'}.",
+        critical_batch_text(r),
     ]
     if c.beyond == 1:
-        lines.append(f"No batch up to {whole(MOST)} a replica makes decode compute bound at any context.")
+        lines.append(f"No batch up to {whole(MOST)} per replica makes decode compute bound at any context.")
     elif c.beyond is not None:
         lines.append(
-            f"From {tokens(c.beyond)} of context on no batch up to {whole(MOST)} a replica makes decode compute bound."
+            f"From {tokens(c.beyond)} of context on, no batch up to {whole(MOST)} per replica makes it compute bound."
         )
     if c.prompt is None:
         lines.append(f"No prompt of {sequences} up to {whole(c.longest)} tokens is compute bound.")
@@ -166,18 +171,16 @@ def critical_section(r: Report) -> Section:
     )  # fmt: skip
     table = Table((Column("Critical"), Column("From", "count")), rows, name="critical")
     pictures = (
-        ("Decode over batch", _drawn(r, "sweep")),
-        ("Prefill over the prompt", _drawn(r, "sweep", phase="prefill", over="context")),
-        ("Decode over context", _drawn(r, "sweep", over="context")),
+        ("Decode over batch", report_picture(r, "sweep")),
+        ("Prefill over the prompt", report_picture(r, "sweep", phase="prefill", over="context")),
+        ("Decode over context", report_picture(r, "sweep", over="context")),
     )
     return Section("Critical batch and length", tuple(lines), (table,), pictures)
 
 
-def _drawn(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
+def report_picture(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
     """A picture of this report's steps on its machine, sweeps and memory beside the other machines."""
     steps = dict(r.steps)
-    if options.get("points") == "phases" and not isinstance(r.training, InputError):
-        steps["training"] = r.training.step
     compared = kind in ("sweep", "memory")
     others = tuple(machine for machine, other in r.elsewhere if not isinstance(other, InputError))
     now = r.now
@@ -202,16 +205,16 @@ def communication(r: Report) -> Section | None:
     )  # fmt: skip
     fields = (
         PHASE, Column("Op"), Column("Collective"), Column("Ranks", "count"), Column("Times", "count"),
-        Column("Expected", "s"), Column("Speed of light", "s"), Column("Share of the step", "share"),
+        Column("Expected", "s"), Column("Floor", "s"), Column("Share of the step", "share"),
     )  # fmt: skip
     lines = [
-        f"{name}: {seconds(e.communication_time)} of {seconds(e.time)} is communication, "
+        f"{name.capitalize()}: communication takes {seconds(e.communication_time)} of {seconds(e.time)}, "
         f"{share(e.communication_time, e.time)}."
         for name, e in r.estimates
     ]
     if not isinstance(r.training, InputError) and r.training.exposed:
         said = ", ".join(f"{axis.upper()} {seconds(value)}" for axis, value in r.training.exposed.items())
-        lines.append(f"training: {said} of a step of {seconds(r.training.time)} exposed.")
+        lines.append(f"Training: {said} of communication are exposed in a step of {seconds(r.training.time)}.")
     return Section("Communication", tuple(lines), (Table(fields, rows, name="communication"),))
 
 
@@ -227,11 +230,11 @@ def heaviest(r: Report) -> Section:
     )  # fmt: skip
     fields = (
         PHASE, Column("Op"), Column("Kind"), Column("Block"), Column("FLOPs", "FLOP"), Column("Bytes", "B"),
-        Column("Expected", "s"), Column("Speed of light", "s"), Column("Share", "share"), Column("Bound"),
+        Column("Expected", "s"), Column("Floor", "s"), Column("Share", "share"), Column("Bound"),
     )  # fmt: skip
     shares = {name: work_shares(e.analysis) for name, e in r.estimates}
     lines = [
-        f"{name}: the largest share of FLOPs is {_largest(of['FLOPs'])}, of bytes {_largest(of['bytes'])}."
+        f"{name.capitalize()}: most FLOPs are in {_largest(of['FLOPs'])}, most bytes in {_largest(of['bytes'])}."
         for name, of in shares.items()
     ]
     return Section("Where the time goes", tuple(lines), (Table(fields, rows, name="time"),))
@@ -239,7 +242,7 @@ def heaviest(r: Report) -> Section:
 
 def _largest(shares: Any) -> str:
     name, value = max(shares.items(), key=lambda item: item[1])
-    return f"{name} with {percent(value)}"
+    return f"{name} ({percent(value)})"
 
 
 def _heaviest(a: Analysis) -> list[OpCost]:
@@ -260,5 +263,5 @@ def formulas(r: Report) -> Section:
     fields = (
         PHASE, Column("Op"), Column("Figure"), Column("Formula"), Column("With numbers"), Column("Of a layer", "count"),
     )  # fmt: skip
-    about = f"Of the three ops with most FLOPs, of the whole model; `roofline explain {r.model.name}` has every other."
+    about = f"The three ops with most FLOPs, in the whole model. `roofline explain {r.model.name} OP` shows any other."
     return Section("Worked formulas", (about,), (Table(fields, rows, name="formulas"),))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from roofline.estimates.deployment import Deployment
 from roofline.inert import inert_line, inert_markdown
@@ -19,9 +19,9 @@ from roofline.result import Units
 from roofline.show.analysis import OfModel
 from roofline.show.estimate import deployment_text
 from roofline.show.files import whole_folder
-from roofline.show.plots.data import DiagramPlot
-from roofline.show.plots.style import Style
-from roofline.show.plots.write import write
+from roofline.show.plots.data import DiagramPlot, Plot
+from roofline.show.plots.style import DARK, LIGHT, Style, Theme
+from roofline.show.plots.write import svg_text, write
 from roofline.show.report.mermaid import mermaid
 from roofline.show.report.section import Section
 from roofline.show.report.sections import MAKERS, report_sections
@@ -109,25 +109,42 @@ def finished(r: Report, progress: OnSection | None = None) -> Finished:
 # -- HTML ----------------------------------------------------------------------------------------------------------
 def html(f: Finished) -> str:
     """One page with its pictures and tables inside; nothing is asked of any other."""
-    import tempfile
-
     from jinja2 import Environment
-    from markupsafe import Markup
 
-    with tempfile.TemporaryDirectory() as folder:
-        shown = []
-        for i, part in enumerate(f.sections):
-            pictures = []
-            for j, (name, plot) in enumerate(part.pictures):
-                path = Path(folder) / f"p{i}-{j}.svg"
-                write(plot, path, letters=True)
-                pictures.append((name, Markup(_inline(path.read_text(encoding="utf-8"), f"p{i}-{j}"))))
-            tables = [(table, _data(table)) for table in part.tables]
-            shown.append({"title": part.title, "text": part.text, "tables": tables, "pictures": pictures})
+    shown = [
+        {
+            "title": part.title, "text": part.text, "cards": part.cards,
+            "tables": [(table, _data(table)) for table in part.tables],
+            "pictures": [(name, inline_picture(p, f"p{i}-{j}", name)) for j, (name, p) in enumerate(part.pictures)],
+        }
+        for i, part in enumerate(f.sections)
+    ]  # fmt: skip
     environment = Environment(autoescape=True)
     environment.filters["anchor"] = anchor
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return template.render(title=f.title, sections=shown)
+    return template.render(title=f.title, sections=shown, light=_variables(LIGHT), dark=_variables(DARK))
+
+
+def _variables(theme: Theme) -> Mapping[str, str]:
+    """Names of a page's colours and what they are under a theme."""
+    named = {"paper": theme.paper, "ink": theme.ink, "muted": theme.muted, "grid": theme.grid}
+    return {**{f"c{i}": colour.lower() for i, colour in enumerate(theme.palette)}, **named}
+
+
+def inline_picture(plot: Plot, prefix: str, about: str) -> Any:
+    """The SVG of a plot for a page: ids its own among several, colours those of the page's theme, text for who listens.
+
+    A colour of the light theme becomes the page's variable of that name, so that one picture serves both themes.
+    """
+    from markupsafe import Markup, escape
+
+    svg = svg_text(plot, letters=True)
+    text = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{prefix}-", text)
+    names = {colour: name for name, colour in _variables(LIGHT).items()}
+    text = re.sub(r"#[0-9a-f]{6}\b", lambda m: f"var(--{names[m[0]]})" if m[0] in names else m[0], text)
+    label = escape(f"{about}: {getattr(plot, 'title', '')}")
+    return Markup(text.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1))
 
 
 def anchor(title: str) -> str:
@@ -140,12 +157,6 @@ def _data(table: Table) -> str:
     return f"data:text/csv;base64,{base64.b64encode(table.csv().encode()).decode('ascii')}"
 
 
-def _inline(svg: str, prefix: str) -> str:
-    """An SVG without its prologue, its ids its own among several on one page."""
-    text = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    return re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{prefix}-", text)
-
-
 # -- Markdown ------------------------------------------------------------------------------------------------------
 def as_markdown(f: Finished, folder: Path, name: str) -> str:
     """Markdown whose pictures (PNG) are written into a folder; diagrams are Mermaid.
@@ -155,6 +166,9 @@ def as_markdown(f: Finished, folder: Path, name: str) -> str:
     lines = [f"# {inert_markdown(f.title)}"]
     for part in f.sections:
         lines += [f"## {inert_markdown(part.title)}", *map(inert_markdown, part.text)]
+        lines += ["\n".join(f"- **{c.title}** {c.value} ({c.interval}; {c.note})" for c in part.cards)] * bool(
+            part.cards
+        )
         for table in part.tables:
             link = f"[{table.name}.csv]({name}/{table.name}.csv)"
             lines += [link] if table.hidden else [markdown(table), link]
