@@ -147,3 +147,20 @@ def test_quantised_weights_count_their_scales() -> None:
     f = fit(LLAMA, on="h100-sxm", precision="weights=int4", context=1000)
     inner = sum(n * m.matrix for m, n in LLAMA.modules() if getattr(m, "part", "") in ("attention", "ffn"))
     assert f.memory.weights == pytest.approx(inner * (4 + 20 / 128) / 8 + 2 * (LLAMA.parameters - inner), rel=1e-6)
+
+
+def test_llama_cpp_reserves_the_logits_of_every_token_of_a_ubatch() -> None:
+    """4·ubatch·(V + d) on a GPU: logs say "compute buffer size = 258.50 MiB" of Llama-3-8B, 70.50 of Llama-2-7B."""
+    for name, mebibytes in (("meta-llama/Llama-3.1-8B", 258.5), ("meta-llama/Llama-2-7b-hf", 70.5)):
+        fit = rl.fit(name, on="rtx-4090", engine="llama.cpp", context=4096)
+        assert fit.memory.activations == mebibytes * 2**20
+    half = rl.fit("meta-llama/Llama-3.1-8B", on="rtx-4090", engine="llama.cpp(n_ubatch=256)", context=4096)
+    assert half.memory.activations == 4 * 256 * (128_256 + 4096)
+    short = rl.fit("meta-llama/Llama-3.1-8B", on="rtx-4090", engine="llama.cpp", context=100)
+    assert short.memory.activations == 4 * 100 * (128_256 + 4096)
+
+
+def test_llama_cpp_on_a_cpu_has_the_embeddings_in_its_buffer_and_no_context_of_a_driver() -> None:
+    memory = rl.fit("meta-llama/Llama-3.1-8B", on="ryzen-9-7950x", engine="llama.cpp", context=4096).memory
+    assert memory.activations == 4 * 512 * (128_256 + 2 * 4096)
+    assert memory.overhead == 0

@@ -2,8 +2,8 @@
 
 For inference the rule is the engine's: weights, the KV cache in whole blocks or pages, recurrent state, activations,
 overhead; the cache may take what the engine leaves it. Activations are those of a step of `chunk` new tokens and of the
-logits of `most_running` sequences where the engine profiles such a step, of what is asked for where it does not. The
-fullest rank counts.
+logits of `most_running` sequences where the engine profiles such a step, of what is asked for where it does not; an
+engine that sets a buffer aside has fp32 activations and the logits of every token of the step. The fullest rank counts.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from roofline.model.modules import Experts
 from roofline.model.precision import Precision
 from roofline.result import Figured, Flag, Units
 from roofline.work.lower import lower
+from roofline.work.ops import Activate
 from roofline.work.step import Queries, prefill
 from roofline.work.step import replace as replaced
 
@@ -192,13 +193,21 @@ class Holding:
     def activations(self, rank: Model, tokens: Count, sequences: Count) -> Count:
         """Bytes of activations of a step, remembered."""
         if is_array(tokens) or is_array(sequences) or rank.shape:
-            return activation_bytes(rank, self.formats, tokens, sequences, self.engine.sampled_bytes)
+            return self._activations(rank, tokens, sequences)
         key = (id(rank), tokens, sequences)
         if key not in self._known:
             if len(self._known) > REMEMBERED:
                 self._known.clear()
-            self._known[key] = activation_bytes(rank, self.formats, tokens, sequences, self.engine.sampled_bytes)
+            self._known[key] = self._activations(rank, tokens, sequences)
         return self._known[key]
+
+    def _activations(self, rank: Model, tokens: Count, sequences: Count) -> Count:
+        engine = self.engine
+        if not engine.buffers:
+            return activation_bytes(rank, self.formats, tokens, sequences, engine.sampled_bytes)
+        wide = self.formats.with_roles(activations="fp32")
+        streams = 2 if self.deployment.chip.kind == "cpu" else 1  # a CPU's buffer has the embeddings' rows too
+        return activation_bytes(rank, wide, tokens, tokens, engine.sampled_bytes, streams, in_place=True)
 
     def fits(self, batch: Count, tokens: Count) -> Any:
         """Whether so many sequences a replica fit."""
@@ -237,11 +246,15 @@ def cache_bytes(rank: Model, precision: Precision, engine: Engine, batch: Count,
     return batch * precision.kv.bytes(rank.kv_elements(engine.cached_tokens(tokens)))
 
 
-def activation_bytes(rank: Model, precision: Precision, tokens: Count, sequences: Count, sampled: float = 4.0) -> Count:
+def activation_bytes(
+    rank: Model, precision: Precision, tokens: Count, sequences: Count, sampled: float = 4.0, streams: int = 1,
+    in_place: bool = False,
+) -> Count:  # fmt: skip
     """The largest set of activations alive at once in a step of `tokens` new tokens, an upper estimate.
 
-    In the layers max over ops of (input + output), and the residual stream beside it, twice; behind them the stream
-    once, and `sampled` bytes for each logit of so many `sequences`: the more of both. Scores stay on the chip.
+    In the layers max over ops of (input + output), and the residual stream beside it, twice; behind them so many
+    `streams`, and `sampled` bytes for each logit of so many `sequences`: the more of both. Scores stay on the chip.
+    `in_place`: activations write over what they read, and the head's own input is one of the streams.
     """
     arrays = [v for v in (tokens, sequences) if is_array(v)]
     kinds = distinct(arrays) if arrays and not rank.shape else None
@@ -251,11 +264,13 @@ def activation_bytes(rank: Model, precision: Precision, tokens: Count, sequences
     queries = (Queries(0, each, sequences - longer), Queries(0, each + 1, longer))
     step = replaced(prefill(1, 1), queries if some(longer) else queries[:1])
     widest: Count = 0
-    for module in dict.fromkeys(x for x, _ in rank.modules()) if not rank.shape else (x for x, _ in rank.modules()):
+    modules = (x for x, _ in rank.modules() if not (in_place and x in rank.head))
+    for module in modules if rank.shape else dict.fromkeys(modules):
         for op in lower(module, step):
-            widest = most(widest, op.input + op.output)
+            over = in_place and isinstance(op, Activate)
+            widest = most(widest, most(op.input, op.output) if over else op.input + op.output)
     stream = precision.activations.bytes(rank.hidden * tokens)
-    active = most(precision.activations.bytes(widest) + 2 * stream, stream + sampled * rank.vocab * sequences)
+    active = most(precision.activations.bytes(widest) + 2 * stream, streams * stream + sampled * rank.vocab * sequences)
     return active if kinds is None else np.asarray(active)[kinds.index]
 
 

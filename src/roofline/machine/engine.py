@@ -38,14 +38,17 @@ class Engine:
 
     `software`: whose kernels were measured; `softwares`: by kind or vendor of chip, where it has others there;
     `halves`: it keeps in fp16 what the checkpoint has in bf16, and multiplies in fp16, on chips
-    without it in fp32. `network`: whose collectives, where they are not the same.
+    without it in fp32; `integers`: kinds of chip on which it multiplies quantised weights by activations of 8 bits.
+    `network`: whose collectives, where they are not the same.
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
     it, and of a prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the
     scheduler, of each and of each token of its prompt (HTTP, tokeniser).
     `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
     `paged`: a hybrid cache is allocated in groups of equal pages (`roofline.estimates.pages`). `profiled`: before it
     serves, it runs a step of `chunk` tokens and samples `most_running` of them, and keeps that much for activations.
-    `sampled_bytes`: bytes a logit that sampling takes. `overhead_bytes`: what it keeps beside, `shared_bytes` more
+    `buffers`: it sets aside the buffer of the largest step before any request, activations in fp32 and every token
+    sampled. `sampled_bytes`: bytes a logit that sampling takes. `overhead_bytes`: what it keeps beside (`overheads`: on
+    kinds of chip that are named there), `shared_bytes` more
     where a model is on several chips, `graph_bytes` more for CUDA graphs; `driver_bytes`: memory that CUDA does not
     show.
     `chunk`: most new tokens of a step; `most_running`: most sequences that a replica's scheduler runs at once.
@@ -83,6 +86,7 @@ class Engine:
     software: str | None = None
     softwares: Mapping[str, str] = field(default_factory=dict)
     halves: bool = False
+    integers: tuple[str, ...] = ()
     network: str | None = None
     budget: Budget = "all"
     share: float = 1.0
@@ -95,6 +99,8 @@ class Engine:
     paged: bool = False
     profiled: bool = False
     sampled_bytes: float = 4.0
+    buffers: bool = False
+    overheads: Mapping[str, float] = field(default_factory=dict)
     overhead_bytes: float = 0.0
     shared_bytes: float = 0.0
     graph_bytes: float = 0.0
@@ -153,6 +159,7 @@ class Engine:
         given = fields_of(self.asked, self.words)
         kept = {name for name in CHIP_SETTINGS if getattr(self, name) != getattr(usual, name)} | given
         settings = {k: v for k, v in chip_settings(self.by_chip, chip).items() if k not in kept}
+        settings |= {"overhead_bytes": self.overheads[chip.kind]} if chip.kind in self.overheads else {}
         engine = replace(self, software=own, **settings)
         if self.budget == "sglang" and "share" not in kept:
             engine = replace(engine, share=static_share(chip.capacity, engine.chunk, engine.captured))

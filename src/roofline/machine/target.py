@@ -66,11 +66,15 @@ class Target:
         """How a product runs, by the part of the model that its weights are of."""
         weights, activations = self.precision.chosen(product.part, product.format), self.precision.activations
         if isinstance(product, o.ExpertMatMul):
-            return self._once(("experts", weights), lambda: experts_path(weights, activations, self.kernel(weights)))
+            return self._once(
+                ("experts", weights),
+                lambda: integer_path(experts_path(weights, activations, self.kernel(weights)), self.engine, self.chip),
+            )
         fused = self.engine.fuses
 
         def running() -> Path:
-            return unfused_path(kernel_path(path_of(weights, activations), self.kernel(weights)), weights, fused)
+            path = integer_path(path_of(weights, activations), self.engine, self.chip)
+            return unfused_path(kernel_path(path, self.kernel(weights)), weights, fused)
 
         return self._once(("path", weights), running)
 
@@ -186,6 +190,17 @@ def unfused_path(path: Path, weights: Format, fused: Collection[str]) -> Path:
     """The path as an engine runs it: scales of the checkpoint need no pass, nor do formats that it quantises to in the
     kernel before."""
     return replace(path, quantise=0.0) if weights.static or path.dtype in fused else path
+
+
+def integer_path(path: Path, engine: Engine, chip: Chip) -> Path:
+    """The path of a product whose activations an engine rounds to 8 bits, so that integers are multiplied.
+
+    llama.cpp on CPUs does so for every quantised type (`vec_dot_type` of ggml/src/ggml-cpu/ggml-cpu.c).
+    """
+    quantised = path.dtype in ("int8_wo", "int4_wo", "w4a16_mxfp4")
+    return (
+        replace(path, compute="int8") if quantised and chip.kind in engine.integers and "int8" in chip.peaks else path
+    )
 
 
 def kernel_path(path: Path, kernel: str | None) -> Path:

@@ -63,6 +63,8 @@ def activations_text(f: Fit) -> str:
         return (
             f"a step of {f.chunk} tokens, which {f.engine.name} tries out: the largest op, or {sampled} tokens sampled"
         )
+    if f.engine.buffers:
+        return f"compute buffer: a step of at most {f.chunk} tokens in fp32, every one with its logits"
     return f"a step of at most {f.chunk} tokens: the largest op, or the logits"
 
 

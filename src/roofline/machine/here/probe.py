@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -21,9 +22,11 @@ from roofline.model.untrusted import read_text
 PATIENCE_S = 8.0
 """Seconds that a tool may take; nvidia-smi takes three to wake eight cards."""
 MEASURE_S = 0.1
-_TRIES = 3
-_CHUNK = 2**23
-"""Numbers of each array of the bandwidth measurement: 32 MiB, more than a core's share of any last-level cache."""
+_TRIES = 5
+_READ = 2**28
+"""Bytes of all arrays of the bandwidth measurement together: 256 MiB, more than most last-level caches."""
+_LEAST_ARRAY = 2**25
+"""Bytes of each at least."""
 _MOST_THREADS = 32
 
 
@@ -89,13 +92,13 @@ def recorded_outputs(folder: Path) -> Outputs:
 
 def with_bandwidth(outputs: Outputs, threads: int) -> Outputs:
     """The same with the bandwidth of this machine's memory: the best of a few measurements, as others may run."""
-    return replace(outputs, bandwidth=max(measured_bandwidth(threads) for _ in range(_TRIES)))
-
-
-def measured_bandwidth(threads: int, seconds: float = MEASURE_S) -> float:
-    """Bytes a second that so many threads read together, by dot products of arrays beyond every cache."""
     workers = min(threads, _MOST_THREADS)
-    arrays = [np.ones(_CHUNK, dtype=np.float32) for _ in range(workers)]
+    arrays = [np.ones(max(_READ // workers, _LEAST_ARRAY) // 4, dtype=np.float32) for _ in range(workers)]
+    return replace(outputs, bandwidth=max(read_bandwidth(arrays) for _ in range(_TRIES)))
+
+
+def read_bandwidth(arrays: Sequence[np.ndarray], seconds: float = MEASURE_S) -> float:
+    """Bytes a second that as many threads as arrays read together, by dot products of arrays beyond every cache."""
 
     def read(array: np.ndarray) -> int:
         rounds, end = 0, time.perf_counter() + seconds
@@ -104,7 +107,7 @@ def measured_bandwidth(threads: int, seconds: float = MEASURE_S) -> float:
             rounds += 1
         return rounds * array.nbytes
 
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(len(arrays)) as pool:
         start = time.perf_counter()
         moved = sum(pool.map(read, arrays))
         return moved / (time.perf_counter() - start)
