@@ -106,6 +106,7 @@ ONE: dict[str, Callable[[], Any]] = {
     "picture of a step's memory": lambda: step_memory_plot(trained()),
     "picture of a sweep": lambda: rows_plot(swept()),
     "fit": lambda: rl.fit(QWEN, on="l4", batch=4, context=1024),
+    "offload": lambda: rl.offload(QWEN, on="rtx-3060-12gb", host="ryzen-9-7950x", precision="q4_k_m"),
     "what does not fit": lambda: rl.fit("meta-llama/Llama-3.1-405B", on=ON, batch=4),
     "training": trained,
     "training in stages": lambda: rl.train(GPT2, batch=8, tokens=256, on=NODE, layout="tp=2,pp=2,dp=2,zero=1"),

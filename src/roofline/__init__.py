@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from roofline.estimates.generate import Speculation as Speculation
     from roofline.estimates.generate import generate as generate
     from roofline.estimates.memory import Memory as Memory
+    from roofline.estimates.offload import Host as Host
+    from roofline.estimates.offload import Offload as Offload
+    from roofline.estimates.offload import offload as offload
     from roofline.estimates.pools import Pools as Pools
     from roofline.estimates.pools import pools as pools
     from roofline.estimates.run import Run as Run
@@ -126,6 +129,7 @@ _PLACES = {
     "estimates.serve": "Serving serve",
     "estimates.pools": "Pools pools",
     "estimates.fit": "Fit fit",
+    "estimates.offload": "Host Offload offload",
     "estimates.train": "TrainingEstimate train",
     "estimates.run": "Run run",
     "simulation.simulate": "Extent simulate",

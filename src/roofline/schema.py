@@ -33,6 +33,7 @@ RESULTS = {
     "estimates.pools": "Pools",
     "simulation.simulation": "Simulation",
     "estimates.fit": "Fit",
+    "estimates.offload": "Offload",
     "estimates.train": "TrainingEstimate",
     "estimates.run": "Run",
     "accuracy.accuracy": "Accuracy",

@@ -171,7 +171,7 @@ class _Parts:
         counted = [(self.blocks[b], n) for b, n in stands_for]
         embedding, head = self.embedding, self.head
         if layout.pp > 1:
-            embedding, head = (embedding, head) if stage is None else (_untied(embedding), _untied(head))
+            embedding, head = (embedding, head) if stage is None else (untied_ends(embedding), untied_ends(head))
             sends = layout.pp - 1 if stage is None else int(stage < layout.pp - 1)
             counted += [(self.handed, sends)] if sends else []
         given = {f.name: getattr(model, f.name) for f in fields(Model)}
@@ -192,7 +192,7 @@ def contents(rank: Model) -> tuple[object, ...]:
     return blocks, bool(rank.embedding), bool(rank.head)
 
 
-def _untied(modules: tuple[m.Module, ...]) -> tuple[m.Module, ...]:
+def untied_ends(modules: tuple[m.Module, ...]) -> tuple[m.Module, ...]:
     """The first and the last stage each hold the table that embedding and head share."""
 
     def apart(x: m.Module) -> m.Module:

@@ -1,0 +1,372 @@
+"""A model over tiers, as llama.cpp places it: cards, the host's CPU and memory, and a drive for what is left.
+
+A step runs on one tier after another. Its time is the sum over tiers of the time of the modules that lie there, by that
+tier's own law, plus what passes between them:
+
+    t = Σ_tier t(modules on tier) + crossings·(sync + 4·d·tokens / pcie) + streamed / pcie + missing / drive
+
+llama.cpp (`load_tensors` of src/llama-model.cpp; common/arg.cpp): with n layers, `--n-gpu-layers k` puts the last k − 1
+layers and the output on cards, `--n-cpu-moe c` leaves the routed experts of the first c layers on the host. The
+embedding stays on the host. Cards take layers in proportion to their memory. From 32 tokens on
+(`GGML_OP_OFFLOAD_MIN_BATCH`) products of weights on the host run on a card, to which the weights are copied for each
+part of 512 tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from roofline.estimates.deployment import Machine, deploy
+from roofline.estimates.generate import Generation, generation
+from roofline.estimates.settings import Setup, formats_of
+from roofline.estimates.span import NOTHING, Span, exactly, total
+from roofline.layout.shard import untied_ends
+from roofline.machine.chip import Chip, chip_named, figure_named
+from roofline.machine.engine import Engine, engine_named
+from roofline.machine.target import Mode, mode_named
+from roofline.model.checks import count
+from roofline.model.errors import InputError
+from roofline.model.load import model_of
+from roofline.model.maths import ceil_div
+from roofline.model.model import Block, Model
+from roofline.model.modules import Experts, Module
+from roofline.model.precision import Precision
+from roofline.result import Figured, Result, Units
+
+STREAMED_FROM = 32
+"""New tokens of a step from which weights on the host are copied to a card."""
+SYNC_S = 2e-5
+"""Seconds that handing a step from one tier to the next takes beside its bytes: a synchronisation and two launches."""
+HOST = "host"
+PCIE = 25e9
+"""Bytes/s of copies to a card where nothing is said: PCIe 4.0 of 16 lanes, 31.5 GB/s less protocol."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a card is plugged into: a CPU with its memory; bytes/s between host and card, and of the drive behind."""
+
+    cpu: Chip
+    pcie: float = PCIE
+    drive: float | None = None
+
+
+def host_of(
+    cpu: Machine, ram: str | None = None, ram_bw: str | None = None, pcie: str | None = None, drive: str | None = None
+) -> Host:
+    """A host by a CPU's name or figures, and by figures with their units that stand in the place of the CPU's own.
+
+    Raises InputError for what is not understood.
+    """
+    chip = chip_named(cpu)
+    if ram is not None:
+        chip = replace(chip, capacity=figure_named("--ram", ram, ("B",)), nominal_capacity=None)
+    if ram_bw is not None:
+        chip = replace(chip, bandwidth=figure_named("--ram-bw", ram_bw, ("B/s",)))
+    given = {"pcie": pcie, "drive": drive}
+    return Host(chip, **{n: figure_named(f"--{n}", text, ("B/s",)) for n, text in given.items() if text is not None})
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What lies on cards: `gpu_layers` counted from the last, the output first; `cpu_experts`: layers, counted from the
+    first, whose routed experts stay on the host."""
+
+    gpu_layers: int
+    cpu_experts: int = 0
+
+
+@dataclass(frozen=True)
+class Tier(Figured):
+    """One place: what it holds and how long it works for a token.
+
+    `layers`: those that have a module there; `weights`, `cache`, `buffers`: bytes there, of `capacity`; `missing`:
+    bytes of the weights that do not fit and are read from the drive; `token`, `prompt`: seconds of the modules there.
+    """
+
+    FIGURES: ClassVar[Units] = {
+        "name": "", "layers": "", "weights": "B", "cache": "B", "buffers": "B", "needed": "B", "capacity": "B",
+        "missing": "B", "fits": "", "prompt": "s", "token": "s",
+    }  # fmt: skip
+
+    name: str
+    layers: int
+    weights: float
+    cache: float
+    buffers: float
+    capacity: float
+    missing: float
+    fits: bool
+    prompt: Span
+    token: Span
+
+    @property
+    def needed(self) -> float:
+        """The sum."""
+        return self.weights + self.cache + self.buffers
+
+
+@dataclass(frozen=True, repr=False)
+class Offload(Result):
+    """A static batch of a model whose modules lie on several tiers.
+
+    `chosen`: whether the placement was looked for. `crossing`: seconds of a token between tiers. `streamed`: bytes that
+    the prompt copies from the host to a card.
+    """
+
+    SCHEMA: ClassVar[str] = "roofline.offload/1"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "engine": "", "formats": "", "batch": "", "input": "", "output": "", "layers": "",
+        "gpu_layers": "", "cpu_experts": "", "chosen": "", "ttft": "s", "tpot": "s", "tokens_per_second": "tokens/s",
+        "crossing": "s", "streamed": "B", "fits": "", "tiers": "",
+    }  # fmt: skip
+
+    model: Model
+    engine: Engine
+    formats: Precision
+    batch: int
+    input: int
+    output: int
+    layers: int
+    gpu_layers: int
+    cpu_experts: int
+    chosen: bool
+    ttft: Span
+    tpot: Span
+    crossing: float
+    streamed: float
+    tiers: tuple[Tier, ...]
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Generated tokens of all sequences while they are generated: batch / TPOT."""
+        return self.batch / float(self.tpot.expected)
+
+    @property
+    def fits(self) -> bool:
+        """Whether every tier holds what lies there, the drive behind the host included."""
+        return all(tier.fits for tier in self.tiers)
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What one tier has of a model: its chip, its modules, and in how many layers they lie."""
+
+    name: str
+    chip: Chip
+    model: Model
+    layers: int
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The question, understood."""
+
+    model: Model
+    formats: Precision
+    cards: tuple[Chip, ...]
+    host: Host
+    engine: Engine
+    law: Mode
+    batch: int
+    input: int
+    output: int
+
+    @cached_property
+    def layers(self) -> int:
+        """Layers of the model."""
+        return len(self.model.layers)
+
+    @cached_property
+    def sparse(self) -> bool:
+        """Whether it has routed experts."""
+        return any(isinstance(module, Experts) for module, _ in self.model.modules())
+
+    def setup(self, chip: Chip, model: Model) -> Setup:
+        """A part of the model on a chip."""
+        engine = self.engine.on(chip)
+        return Setup(model, deploy(chip), engine.running(self.formats, chip), engine, self.law)
+
+    def run(self, chip: Chip, model: Model) -> Generation:
+        """What a part takes."""
+        return generation(self.setup(chip, model), self.batch, self.input, self.output)
+
+    def shares(self, placed: Placement) -> Iterator[_Share]:
+        """The tiers of a placement: cards in their order, the host behind."""
+        first = self.layers + 1 - placed.gpu_layers
+
+        def on_host(layer: int, module: Module) -> bool:
+            return layer < first or (layer < placed.cpu_experts and isinstance(module, Experts))
+
+        ends = _cuts([chip.capacity for chip in self.cards], placed.gpu_layers)
+        for number, (chip, (start, end)) in enumerate(zip(self.cards, ends, strict=True)):
+            mine = range(first + start, min(first + end, self.layers))
+            output = end == placed.gpu_layers and start < end
+
+            def keep(layer: int, module: Module, mine: range = mine) -> bool:
+                return layer in mine and not on_host(layer, module)
+
+            yield self._share(f"card {number + 1}" if len(self.cards) > 1 else "card", chip, keep, head=output)
+        yield self._share(HOST, self.host.cpu, on_host, embedding=True, head=placed.gpu_layers == 0)
+
+    def _share(
+        self, name: str, chip: Chip, keep: Callable[[int, Module], bool], embedding: bool = False, head: bool = False
+    ) -> _Share:
+        blocks = (
+            Block(block.name, tuple(m for m in block.modules if keep(i, m)))
+            for i, block in enumerate(self.model.layers)
+        )
+        layers = tuple(block for block in blocks if block.modules)
+        ends: dict[str, Any] = {
+            "embedding": self.model.embedding if embedding else (),
+            "head": (self.model.head if embedding else untied_ends(self.model.head)) if head else (),
+            "vocab": self.model.vocab if head else 0,
+        }
+        return _Share(name, chip, replace(self.model, layers=layers, drafts=(), **ends), len(layers))
+
+
+def _cuts(sizes: Sequence[float], layers: int) -> list[tuple[int, int]]:
+    """Layers in proportion to sizes: from which to which each has."""
+    ends, so_far = [0], 0.0
+    for size in sizes:
+        so_far += size
+        ends.append(round(layers * so_far / sum(sizes)))
+    return list(pairwise(ends))
+
+
+def offload(
+    model: Any, *, on: Machine | Sequence[Machine], host: Any, gpu_layers: int | None = None,
+    cpu_experts: int | None = None, batch: int = 1, input: int = 512, output: int = 128, **settings: Any,
+) -> Offload:  # fmt: skip
+    """A static batch of `batch` prompts of `input` tokens that each generate `output`, over cards and their host.
+
+    `model`: a Model, its name, path or config. `on`: a card, or several of any kinds. `host`: a `Host`, or a CPU by its
+    name or figures. `gpu_layers`, `cpu_experts`: as in `Placement`; where neither is given the fastest that fits is
+    looked for. `precision`, `engine` (llama.cpp) and `law`: as in `generate`.
+    Raises InputError for what is not understood, more layers than there are, and lengths beyond the model's context.
+    """
+    asked = _asked(model_of(model), on, host, batch, input, output, settings)
+    most = asked.layers + 1
+    for name, value, limit in (("gpu_layers", gpu_layers, most), ("cpu_experts", cpu_experts, asked.layers)):
+        if value is not None and not 0 <= value <= limit:
+            raise InputError(name, value, f"a whole number from 0 to {limit}")
+    if gpu_layers is None and cpu_experts is None:
+        return _timed(asked, _best(asked), chosen=True)
+    return _timed(asked, Placement(most if gpu_layers is None else gpu_layers, cpu_experts or 0), chosen=False)
+
+
+def _asked(model: Model, on: Any, host: Any, batch: int, input: int, output: int, settings: dict[str, Any]) -> _Asked:
+    cards = tuple(chip_named(each) for each in (on if isinstance(on, (list, tuple)) else [on]))
+    place = host if isinstance(host, Host) else Host(chip_named(host))
+    place = replace(place, cpu=replace(place.cpu, kind="cpu"))
+    known = {"precision", "engine", "law"}
+    if unknown := sorted(set(settings) - known):
+        raise InputError("offload", unknown[0], f"one of {', '.join(sorted(known))}")
+    engine = engine_named(settings.get("engine") or "llama-cpp")
+    built, formats = formats_of(model, settings.get("precision"))
+    law = mode_named(settings.get("law") or "calibrated")
+    sizes = count("batch", batch, 1), count("input", input, 1), count("output", output, 1)
+    return _Asked(built, formats, cards, place, engine, law, *map(int, sizes))
+
+
+def _holds(asked: _Asked, placed: Placement) -> bool:
+    """Whether every card holds its share; what the host cannot hold it cannot under fewer layers on cards either."""
+    tokens = asked.input + asked.output
+    cards = (share for share in asked.shares(placed) if share.name != HOST)
+    return all(asked.setup(s.chip, s.model).holding.memory(((asked.batch, tokens),)).fits for s in cards)
+
+
+def _best(asked: _Asked) -> Placement:
+    """The fastest placement that fits, of two ways: as many layers as fit on cards, or all of them but the experts of
+    as few layers as need be; nothing on cards where not even the output fits."""
+    most = asked.layers + 1
+    ways = [Placement(_largest(most, lambda k: _holds(asked, Placement(k))))]
+    if asked.sparse and ways[0].gpu_layers < most:
+        covered = _largest(asked.layers, lambda n: _holds(asked, Placement(most, asked.layers - n)), start=-1)
+        if covered >= 0:
+            ways.append(Placement(most, asked.layers - covered))
+        else:
+            layers = _largest(most, lambda k: _holds(asked, Placement(k, asked.layers)))
+            ways.append(Placement(layers, asked.layers))
+    return min(ways, key=lambda way: float(_timed(asked, way, chosen=True).tpot.expected))
+
+
+def _largest(most: int, allowed: Callable[[int], bool], start: int = 0) -> int:
+    """The largest number up to `most` that is allowed, where all below one are; `start` where none above it is."""
+    low, high = start, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if allowed(middle) else (low, middle - 1)
+    return low
+
+
+def _timed(asked: _Asked, placed: Placement, chosen: bool) -> Offload:
+    """What a placement takes."""
+    shares = [
+        share for share in asked.shares(placed) if share.model.layers or share.model.embedding or share.model.head
+    ]
+    hosted = shares[-1] if shares[-1].name == HOST else None
+    tiers, streamed = [], 0.0
+    for share in shares:
+        runs = asked.run(share.chip, share.model)
+        prompt, token = runs.ttft, runs.tpot
+        missing, reading = _beyond(asked, share, runs) if share is hosted else (0.0, (NOTHING, NOTHING))
+        if share is hosted and len(shares) > 1 and asked.batch * asked.input >= STREAMED_FROM:
+            copied, prompt = _copied(asked, share, prompt)
+            streamed += copied
+        memory = runs.memory
+        tiers.append(
+            Tier(
+                f"{share.name}: {share.chip.name}", share.layers, float(memory.weights),
+                float(memory.cache + memory.state), float(memory.activations + memory.overhead), share.chip.capacity,
+                missing, bool(memory.fits) or (missing > 0 and asked.host.drive is not None),
+                prompt + reading[0], token + reading[1],
+            )
+        )  # fmt: skip
+    passed = _crossings(shares, placed)
+    crossing = passed * (SYNC_S + 4 * asked.model.hidden * asked.batch / asked.host.pcie)
+    parts = ceil_div(asked.batch * asked.input, asked.engine.chunk)
+    crossed = passed * (parts * SYNC_S + 4 * asked.model.hidden * asked.batch * asked.input / asked.host.pcie)
+    return Offload(
+        asked.model, asked.engine, asked.formats, asked.batch, asked.input, asked.output, asked.layers,
+        placed.gpu_layers, placed.cpu_experts, chosen, total(t.prompt for t in tiers) + exactly(float(crossed)),
+        total(t.token for t in tiers) + exactly(crossing), crossing, streamed, tuple(tiers),
+    )  # fmt: skip
+
+
+def _crossings(shares: Sequence[_Share], placed: Placement) -> int:
+    """How often a token passes from one tier to another: between the shares, and to and from experts on the host."""
+    experts = sum(
+        1
+        for block in (shares[-1].model.layers if shares[-1].name == HOST else ())
+        if all(isinstance(module, Experts) for module in block.modules)
+    )
+    return len(shares) - 1 + (2 * experts if placed.gpu_layers else 0)
+
+
+def _beyond(asked: _Asked, share: _Share, runs: Generation) -> tuple[float, tuple[Span, Span]]:
+    """Bytes of the host's weights beyond its memory, and the seconds in which a prompt and a token read their part.
+
+    A step reads the same part of the weights that it touches from the drive as lies there.
+    """
+    memory = runs.memory
+    missing = max(0.0, float(memory.total - share.chip.capacity))
+    if not missing or asked.host.drive is None:
+        return missing, (NOTHING, NOTHING)
+    part = min(1.0, missing / float(memory.weights))
+    steps = ceil_div(asked.batch * asked.input, asked.engine.chunk)
+    prompt = float(runs.prompts.analysis.moved.weight) * steps
+    token = float(runs.middle.analysis.moved.weight)
+    return missing, (exactly(prompt * part / asked.host.drive), exactly(token * part / asked.host.drive))
+
+
+def _copied(asked: _Asked, share: _Share, prompt: Span) -> tuple[float, Span]:
+    """Bytes copied to the first card for a prompt, and its time there: the lesser of that and of the host's own."""
+    runs = asked.run(asked.cards[0], replace(share.model, embedding=()))
+    parts = ceil_div(asked.batch * asked.input, asked.engine.chunk)
+    copied = float(runs.prompts.analysis.moved.weight) * parts
+    return copied, runs.ttft + exactly(copied / asked.host.pcie)

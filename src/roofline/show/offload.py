@@ -1,0 +1,46 @@
+"""Views of a model over tiers."""
+
+from __future__ import annotations
+
+from roofline.estimates.offload import Offload
+from roofline.show.analysis import headline
+from roofline.show.estimate import span_text
+from roofline.show.tables import Column, Table
+from roofline.units import seconds, si, whole
+
+
+def offload_table(o: Offload) -> Table:
+    """One line for each tier."""
+    fields = (
+        Column("Tier"), Column("Layers", "count"), Column("Weights", "B"), Column("KV cache", "B", drop=2),
+        Column("Buffers", "B", drop=3), Column("Sum", "B"), Column("Of", "B"), Column("Time per token", "s"),
+    )  # fmt: skip
+    rows = tuple(
+        (t.name, t.layers, t.weights, t.cache, t.buffers, t.needed, t.capacity, t.token.expected) for t in o.tiers
+    )
+    return Table(fields, rows, name="tiers")
+
+
+def offload_text(o: Offload) -> str:
+    """The placement in llama.cpp's options, and the figures."""
+    options = [f"--n-gpu-layers {o.gpu_layers}"] + ([f"--n-cpu-moe {o.cpu_experts}"] if o.cpu_experts else [])
+    how = "the fastest placement that fits" if o.chosen and o.fits else "placement"
+    lines = [
+        headline(o.model, o.formats),
+        f"{how}: {' '.join(options)} of {o.layers + 1} (the output is one)",
+        f"{whole(o.batch)} × ({whole(o.input)} in, {whole(o.output)} out)",
+        "",
+        f"TTFT     {span_text(o.ttft)}",
+        f"TPOT     {span_text(o.tpot)}",
+        f"speed    {o.tokens_per_second:,.1f} tokens/s",
+        f"between  {seconds(o.crossing)} of a token passes between tiers",
+    ]
+    if o.streamed:
+        lines.append(f"prompt   copies {si(o.streamed, 'B')} of weights from the host to a card")
+    for t in o.tiers:
+        if t.missing:
+            where = "is read from the drive" if t.fits else "does not fit: --drive says how fast it is read from one"
+            lines.append(f"drive    {si(t.missing, 'B')} of weights {where}")
+        elif not t.fits:
+            lines.append(f"does not fit: {t.name} has {si(t.capacity, 'B')} of {si(t.needed, 'B')}")
+    return "\n".join(lines)
