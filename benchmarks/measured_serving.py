@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import local_rows
 import roofline as rl
 from roofline.accuracy.accuracy import Reader
 from roofline.accuracy.csvs import TableRow
@@ -393,34 +394,22 @@ def neuron(r: TableRow) -> Iterator[MeasuredRun]:
         )  # fmt: skip
 
 
-# llama.cpp's formats; k-quants are mixtures, of which the catalog's nearest has 4.5 bits a weight instead of 4.8.
-GGUF = {"Q4_0": "weights=int4-g32", "Q4_K_M": "weights=int4-g32", "Q8_0": "weights=int8-g32", "F16": "fp16",
-        "BF16": "bf16", "MXFP4": ""}  # fmt: skip
-LOCAL_CHIPS = {"3090": "rtx-3090", "4090": "rtx-4090", "5090": "rtx-5090", "A100 PCIe": "a100-pcie-80gb",
-               "RTX PRO 6000": "rtx-pro-6000-workstation"}  # fmt: skip
-
-
 def local_machines(r: TableRow) -> Iterator[MeasuredRun]:
-    """llama.cpp on one GPU: a prompt, or the mean step of a generation."""
-    test, quant = r.text("test"), r.text("quant")
-    if r.text("engine") != "llama.cpp" or test[:2] not in ("pp", "tg"):
-        raise LeftOutError("ambiguous: a rate that mixes prompt and generation, of an unstated length or format")
-    if r.whole("num_gpus", 1) > 1:
-        raise LeftOutError("ambiguous: layers over several cards, how many on each is not given")
-    if quant not in GGUF:
-        raise LeftOutError("ambiguous: a mixture of formats that has no name")
-    chip = chip_of_row(LOCAL_CHIPS.get(r.text("machine"), r.text("machine").replace(" ", "-").lower()))
-    name, batch = r.text("model"), r.whole("batch", 1)
-    depth = 0 if r.text("depth") in ("", "0") else r.whole("depth")
-    prompt = test.startswith("pp")
-    length = r.whole("n_prompt") if prompt else r.whole("n_gen")
-    if prompt and depth:
-        raise LeftOutError("no quantity yet: a prompt after a context")
+    """llama.cpp and Ollama on machines that people own: a step that stands for a prompt, or for a generation."""
+    try:
+        row = local_rows.local_row(dict(r.values))
+    except local_rows.LeftOutError as error:
+        raise LeftOutError(str(error)) from error
+    step, tokens = local_rows.step_of(row)
+    (query,) = step.queries
+    backend = "llama.cpp-vulkan" if row.engine == "llama.cpp-vulkan" else "llama.cpp"
     yield MeasuredRun(
-        quantity="prefill" if prompt else "decode", seconds=batch * (length if prompt else 1) / r.number("tok_per_s"),
-        model=model_of_row(name), on=chip, precision=GGUF[quant] or None, batch=batch,
-        input=length if prompt else depth + max(1, length // 2), system=chip,
-        slices=("prompt" if prompt else "generation", f"{test[:2]},{name},{quant}"),
+        quantity="prefill" if row.prompt else "decode", seconds=tokens / row.rate, model=row.model, on=row.chip,
+        engine=backend, precision=local_rows.precision_of(row), batch=1,
+        input=query.new if row.prompt else query.cached,
+        system=row.chip, slices=("prompt" if row.prompt else "generation", f"{backend}, {row.machine}"),
+        fitted="no" if row.engine == "ollama" else "the engine's kernels",
+        options={"within": False, **({"cached": query.cached} if row.prompt and query.cached else {})},
     )  # fmt: skip
 
 

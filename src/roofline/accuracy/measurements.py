@@ -95,8 +95,9 @@ def _per_token(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span
 
 
 def _prefill(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
-    step = prefill(sizes["batch"], sizes["input"])
-    return estimate(model, step, **settings).span  # type: ignore[no-any-return]
+    how = dict(settings)
+    step = prefill(sizes["batch"], sizes["input"], cached=how.pop("cached", 0))
+    return estimate(model, step, **how).span  # type: ignore[no-any-return]
 
 
 def _decode(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from roofline.estimates.deployment import Machine, deploy
 from roofline.estimates.generate import Generation, generation
-from roofline.estimates.settings import Setup, formats_of
+from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span, exactly, total
 from roofline.layout.shard import untied_ends
 from roofline.machine.chip import Chip, chip_named, figure_named
@@ -35,6 +35,7 @@ from roofline.model.maths import ceil_div
 from roofline.model.model import Block, Model
 from roofline.model.modules import Experts, Module
 from roofline.model.precision import Precision
+from roofline.model.quantization.asked import formats_of
 from roofline.result import Figured, Result, Units
 
 STREAMED_FROM = 32
@@ -56,7 +57,11 @@ class Host:
 
 
 def host_of(
-    cpu: Machine, ram: str | None = None, ram_bw: str | None = None, pcie: str | None = None, drive: str | None = None
+    cpu: str | Chip,
+    ram: str | None = None,
+    ram_bw: str | None = None,
+    pcie: str | None = None,
+    drive: str | None = None,
 ) -> Host:
     """A host by a CPU's name or figures, and by figures with their units that stand in the place of the CPU's own.
 
