@@ -155,3 +155,9 @@ def test_train_in_parts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     assert {row["module"] for row in data["modules"]} >= {"down_proj", "embedding"}
     code, _, err = run(capsys, *TRAIN, *layout, "--plot", str(picture))
     assert (code, "--force" in err) == (2, True)
+
+
+@pytest.mark.parametrize("tokens", ["1e12", "1T", "1000G", "1000000000000"])
+def test_tokens_of_a_run_are_written_as_people_do(capsys: pytest.CaptureFixture[str], tokens: str) -> None:
+    _, out, _ = run(capsys, *TRAIN, "--layout", "tp=2,pp=2,dp=2,zero=1", "--run-tokens", tokens)
+    assert "\n1T tokens: " in out

@@ -40,7 +40,7 @@ TrafficName = Annotated[
 ModelArgument = Annotated[
     str, Parameter(help="A Hub id (`meta-llama/Llama-3.1-8B`), a catalog name, a config.json or its folder.")
 ]
-COUNT_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20}
+COUNT_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20}
 MOST_QUERIES = 4096
 """Queries of a step that are listed one by one."""
 LONGEST_WARNING = 400
@@ -60,7 +60,7 @@ def whole_named(field: str, text: str) -> int:
 
     Raises InputError for anything else.
     """
-    match = re.fullmatch(r"([+-]?[0-9]{1,99}(?:_[0-9]{1,99})*)(?:(?:\.([0-9]{1,9}))?(k|M|G|Ki|Mi))?", text)
+    match = re.fullmatch(r"([+-]?[0-9]{1,99}(?:_[0-9]{1,99})*)(?:(?:\.([0-9]{1,9}))?(k|M|G|T|Ki|Mi))?", text)
     if match and len(text) <= 100:
         places = match[2] or ""
         number, rest = divmod(int(match[1] + places) * COUNT_PREFIXES[match[3] or ""], int(10 ** len(places)))
@@ -73,6 +73,17 @@ def _one(type_: Any, tokens: Sequence[Token]) -> Any:
     return _whole(type_, tokens)[0]
 
 
+def _amount(type_: Any, tokens: Sequence[Token]) -> float:
+    """A number as a person writes it: `15e12`, `15T`, `400G`."""
+    del type_
+    (token,) = tokens
+    try:
+        return float(token.value)
+    except ValueError:
+        return float(whole_named(token.keyword or "value", token.value))
+
+
+Amount = Annotated[float | None, Parameter(converter=_amount)]
 Whole = Annotated[int | None, Parameter(converter=_one)]
 Needed = Annotated[int, Parameter(converter=_one)]
 Wholes = Annotated[list[int] | None, Parameter(converter=_whole, consume_multiple=True, negative="")]

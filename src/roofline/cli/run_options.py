@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
-from roofline.cli.common import Switch, Whole
+from roofline.cli.common import Amount, Switch, Whole
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ PAID = ("price", "years", "utilisation", "power", "power_share", "pue", "grid")
 class RunChoices:
     """A whole run: its days, cost, energy and goodput."""
 
-    run_tokens: float | None = None
-    "Tokens of the whole run, for its days, cost and energy (1e12 and the like)."
+    run_tokens: Amount = None
+    "Tokens of the whole run, for its days, cost and energy: 15T, 400G or 15e12."
     failures: str | None = None
     "A published record of failures: `llama-3` (the default), `rsc-1`, `rsc-2`, `opt`, `bloom`."
     mtbf_hours: float | None = None
