@@ -174,12 +174,12 @@ TYPOS = [
     (
         "analyse gpt2",
         'Unknown command "analyse". Did you mean "analyze"? Available commands: analyze, explain, fit, '
-        "generate, train, serve, simulate, search, ...",
+        "generate, offload, train, serve, simulate, ...",
     ),
     (
         "generat gpt2",
         'Unknown command "generat". Did you mean "generate"? Available commands: analyze, explain, fit, '
-        "generate, train, serve, simulate, search, ...",
+        "generate, offload, train, serve, simulate, ...",
     ),
     (
         "analyze gpt2 --bach 3",
