@@ -8,7 +8,7 @@ from roofline.accuracy.accuracy import Accuracy
 from roofline.accuracy.scoring import GroupScore
 from roofline.accuracy.tally import Tally
 from roofline.show.tables import Column, Table, plain_text
-from roofline.units import whole
+from roofline.units import signed, whole
 
 MOST_PROBLEMS = 10
 """Rows that could not be scored, of which the text says why."""
@@ -28,7 +28,7 @@ def score_table(scores: Iterable[GroupScore]) -> Table:
 
 def _line(s: GroupScore) -> tuple[object, ...]:
     return (
-        s.file, s.system, s.slice, whole(s.n), f"{s.mape:.1f}", f"{s.median:.1f}", f"{s.bias:+.1f}",
+        s.file, s.system, s.slice, whole(s.n), f"{s.mape:.1f}", f"{s.median:.1f}", signed(s.bias, ".1f"),
         _known(s.held_out), _known(s.plain_mape), _known(s.floor_exceeds), f"{s.covered:.0f}", s.fitted, s.grade,
     )  # fmt: skip
 

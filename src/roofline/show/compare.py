@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.comparison.benchmarks import ComparedResults
 from roofline.comparison.comparison import Comparison
 from roofline.show.tables import Column, Table
-from roofline.units import si
+from roofline.units import si, signed
 
 
 def compared_table(c: Comparison) -> Table:
@@ -45,7 +45,7 @@ def results_table(c: ComparedResults) -> Table:
         at = f"{r.concurrency} in flight" if r.concurrency else f"{r.rate:g}/s" if r.rate else f"depth {r.depth}"
         ends = f"{r.low:.4g} to {r.high:.4g}" if r.low is not None and r.high is not None else ""
         expected = f"{r.expected:.4g} {unit}" if r.expected else "–"
-        error = f"{r.error:+.0%}" if r.error is not None else "–"
+        error = f"{signed(100 * r.error, '.0f')} %" if r.error is not None else "–"
         measured = f"{r.measured:.4g} {unit}"
         rows.append((r.quantity, str(r.input), str(r.output), at, measured, expected, ends, error, r.why))
     return Table(columns, tuple(rows), title=f"{c.model} on {c.on}, {c.engine}")
