@@ -148,3 +148,21 @@ def test_a_chip_that_is_turned_keeps_its_name() -> None:
     q = OpenQuestion("decode", setup(LLAMA, **ON), Sizing(batch=1, context=5))
     chip = q.asked.deployment.chip
     assert q.on(replace(chip, bandwidth=1e12)).asked.deployment.chip.like == "h100-sxm"
+
+
+def test_energy_moves_with_the_chips_rates() -> None:
+    """d ln J / d ln x by the library's own joules on chips one per mille apart; all rates and fixed seconds make 1."""
+    s = rl.sensitivity(LLAMA, of="joules_per_token", batch=16, input=1024, output=256, **ON)
+    chip = rl.chips()["h100-sxm"]
+
+    def joules(factor: float) -> float:
+        other = replace(chip, bandwidth=factor * chip.bandwidth)
+        return float(rl.generate(LLAMA, on=other, batch=16, input=1024, output=256).joules_per_token)
+
+    by_hand = (log(joules(1.001)) - log(joules(0.999))) / (log(1.001) - log(0.999))
+    assert s.to("bandwidth") == pytest.approx(by_hand, abs=1e-4)
+    rates = sum(e.value for e in s.elasticities if e.side == "hardware" and e.method == "difference")
+    assert s.to("fixed seconds") == pytest.approx(1 + rates)
+    assert s.unit == "J"
+    power = rl.sensitivity(LLAMA, of="power", batch=16, input=1024, output=256, **ON)
+    assert abs(power.to("bandwidth")) < abs(s.to("bandwidth"))

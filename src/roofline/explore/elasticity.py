@@ -35,8 +35,8 @@ STEP = 1e-3
 """Of the logarithm of a rate, to either side."""
 PART = 16
 """A whole number is moved by this part of it, at least by one."""
-DEGREE = {"s": 1, "USD": 1, "tokens/s": -1, "requests/s": -1, "share": 0, "FLOP/B": 0, "B": 0}
-"""Unit of a figure → the power of seconds in it, chips' prices per second aside."""
+DEGREE = {"s": 1, "USD": 1, "J": 1, "W": 0, "tokens/s": -1, "requests/s": -1, "share": 0, "FLOP/B": 0, "B": 0}
+"""Unit of a figure → the power of seconds in it, chips' prices and watts aside: a faster unit draws what it drew."""
 USUAL = {"decode": "time", "prefill": "time", "generate": "latency", "serve": "tpot", "train": "time"}
 """Kind of estimate → the figure that is looked at where none is named."""
 

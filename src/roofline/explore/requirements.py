@@ -29,7 +29,8 @@ METRICS: Units = MappingProxyType({
     **{f"{name}_{part}": "s" for name in ("ttft", "tpot", "latency") for part in ("p50", "p90", "p95", "p99")},
     "memory": "B", "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "tokens/s",
     "tokens_per_second_per_chip": "tokens/s", "requests_per_second": "requests/s", "mfu": "share",
-    "usd_per_million_tokens": "USD", "intensity": "FLOP/B", "bound": "", "fits": "",
+    "usd_per_million_tokens": "USD", "joules_per_token": "J", "power": "W", "intensity": "FLOP/B", "bound": "",
+    "fits": "",
 })  # fmt: skip
 """Figures that can be required, and their units. `memory`: all bytes of the fullest rank; `fits`: all that is asked for
 is in memory at once."""
