@@ -19,12 +19,13 @@ import numpy as np
 from roofline.distinct import Array
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.course import Answers, Loop, StepRules, StepTable, at_random
-from roofline.estimates.generate import changed_step, launched
-from roofline.estimates.memory import Memory
+from roofline.estimates.drafting import Drafting, memory_with, running_at_once, step_quantiles
+from roofline.estimates.generate import Speculation, decode_of, launched
+from roofline.estimates.memory import Memory, largest
 from roofline.estimates.mixed import Prompts, mixed_seconds
 from roofline.estimates.queueing import Open, ReplicaTimes, closed
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
-from roofline.estimates.span import Span, shaped
+from roofline.estimates.span import NOTHING, Span, shaped
 from roofline.estimates.spending import SteadyLoad, server_spending
 from roofline.estimates.step import Estimate, check_context, step_estimate
 from roofline.model.checks import count, numbers, requests_a_second
@@ -87,7 +88,7 @@ class Serving(Spent, Deployed):
     `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
     memory of all replicas holds at once.
     `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency; the
-    formula has none.
+    formula has none. `speculation`: what drafts tokens for decode steps to verify, null where nothing does.
     """
 
     SCHEMA: ClassVar[str] = "roofline.serve/4"
@@ -97,7 +98,7 @@ class Serving(Spent, Deployed):
         "ttft": "s", "tpot": "s", "latency": "s", "percentiles": "s", "requests_per_second": "requests/s",
         "tokens_per_second": "tokens/s",
         "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
-        "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "",
+        "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "", "speculation": "",
     }  # fmt: skip
 
     asked: Setup
@@ -111,12 +112,18 @@ class Serving(Spent, Deployed):
     prefill_share: Count
     requests_per_second: Count
     percentiles: Percentiles | None = None
+    drafting: Drafting | None = None
 
     # -- what and where --------------------------------------------------------------------------------------------
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The broadcast shape of everything asked."""
         return np.shape(self.ttft.expected)
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """What drafts tokens, where something does."""
+        return None if self.drafting is None else self.drafting.speculation
 
     @property
     def in_flight_per_replica(self) -> Count:
@@ -142,15 +149,15 @@ class Serving(Spent, Deployed):
 
     @cached_property
     def decode(self) -> Estimate:
-        """The decode step of one group of requests, at the mean context."""
+        """The decode step of one group of requests, at the mean context: of the model that verifies, where any does."""
         group = ceil_div(self.running, self.asked.layout.pp) * self.asked.layout.dp
-        step = changed_step(decode(1, 1), self.input + self.output // 2, 1, group)
+        step = decode_of(group, self.input + self.output // 2, 1 if self.drafting is None else self.drafting.width)
         return step_estimate(self.asked, step, within=False)
 
     @cached_property
     def memory(self) -> Memory:
         """What the fullest rank needs where every request in its memory is at its last token, by the engine's rule."""
-        return self.asked.holding.memory(((self.running, self.input + self.output),)).shaped(self.shape)
+        return memory_with(self.asked, self.drafting, self.running, self.input + self.output).shaped(self.shape)
 
     @property
     def fits(self) -> Flag:
@@ -181,7 +188,7 @@ class Serving(Spent, Deployed):
     def spending(self) -> Spending:
         """What it takes in a second."""
         load = SteadyLoad(self.requests_per_second, self.input, self.output, self.cached_prefix)
-        return server_spending(self.asked, load, self.tpot.expected)
+        return server_spending(self.asked, load, self.tpot.expected, drafting=self.drafting)
 
     @property
     def grade(self) -> Word:
@@ -191,7 +198,7 @@ class Serving(Spent, Deployed):
 
 def serve(
     model: Any, *, input: Count, output: Count, concurrency: Count = None, rate: Count = None, prefix: Count = 0.0,
-    formula: bool | None = None, **settings: Unpack[Settings],
+    formula: bool | None = None, speculation: Speculation | None = None, **settings: Unpack[Settings],
 ) -> Any:  # fmt: skip
     """A server in steady state; times in seconds, rates per second: a `Serving`, of lists of settings a `Grid`.
 
@@ -203,6 +210,7 @@ def serve(
     requests are equally long and followed from step to step: at a rate a fixed sample of some thousands, in about a
     tenth of a second for each rate; at a concurrency all begin together and go on in step for ever, which measured
     servers do not (of 199 rows TTFT then comes out 76 % too long in the median).
+    `speculation`: decode steps verify drafts; how many of them are right varies by the law that `simulate` draws from.
     `model`: a Model, its name, path or config; the settings are those of `Settings`. Numbers may be arrays,
     which broadcast.
     Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
@@ -218,14 +226,15 @@ def serve(
         shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
         check_context(asked.model, prefill(1, new + out - 1))
         known = rounded_down(new * shared)
+        drafting = None if speculation is None else Drafting(asked, speculation)
         if concurrency is not None:
             requests = count("concurrency", concurrency, 1)
             shape = broadcast(input=new, output=out, prefix=shared, concurrency=requests, layout=asked.layout)
-            server = Server(asked, new, out, known, len(shape))
+            server = Server(asked, new, out, known, len(shape), drafting)
             return server.together(requests) if formula is False else server.at(requests)
         arriving = requests_a_second("rate", rate)
         shape = broadcast(input=new, output=out, prefix=shared, rate=arriving, layout=asked.layout)
-        return Server(asked, new, out, known, len(shape)).at_rate(arriving, bool(formula))
+        return Server(asked, new, out, known, len(shape), drafting).at_rate(arriving, bool(formula))
 
     options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}
     return each(one, {"model": model, **options, **settings})
@@ -240,7 +249,7 @@ def rounded_down(value: Count) -> Count:
 class Server:
     """A deployment that answers requests of `input` tokens, `cached` of them known, with `output` tokens.
 
-    `axes`: of all that was asked, loads included.
+    `axes`: of all that was asked, loads included. `drafting`: where decode steps verify drafts.
     """
 
     asked: Setup
@@ -248,13 +257,20 @@ class Server:
     output: Count
     cached: Count
     axes: int
+    drafting: Drafting | None = None
 
     @cached_property
     def capacity(self) -> Count:
         """Requests that all replicas hold in memory and run at once, 0 where not one; kernels alone have no rule."""
         if self.asked.engine.id == "none":
             return MOST_IN_FLIGHT * self.asked.layout.dp
-        return self.asked.holding.most_sequences(self.input + self.output, MOST_IN_FLIGHT) * self.asked.layout.dp
+        tokens, most_running = self.input + self.output, least(MOST_IN_FLIGHT, self.asked.engine.most_running)
+        if self.drafting is None:
+            return self.asked.holding.most_sequences(tokens, most_running) * self.asked.layout.dp
+        shape = np.broadcast_shapes(np.shape(tokens), self.asked.layout.shape)
+        limit = np.broadcast_to(most_running, shape) if shape else most_running
+        fitting = largest(lambda number: memory_with(self.asked, self.drafting, number, tokens).fits, limit)
+        return fitting * self.asked.layout.dp
 
     @property
     def groups(self) -> Count:
@@ -264,7 +280,7 @@ class Server:
     @cached_property
     def places(self) -> Count:
         """Requests of a group that run at once: as many as the engine runs and memory holds, if it holds one."""
-        running = most(1, self.asked.engine.most_running // self.asked.layout.pp)
+        running = running_at_once(self.asked.engine, self.asked.layout.pp, self.width)
         return where(self.capacity < 1, running, most(1, least(running, self.capacity // self.groups)))
 
     @cached_property
@@ -275,11 +291,39 @@ class Server:
         highest = np.broadcast_to(np.asarray(self.places, dtype=float), shape)
         return np.concatenate([np.zeros((1, *shape)), _spaced(highest, DECODES)])
 
+    @property
+    def width(self) -> int:
+        """Tokens that a decode step brings for each sequence."""
+        return 1 if self.drafting is None else self.drafting.width
+
+    @cached_property
+    def steps(self) -> Array:
+        """The mean number of decode steps of a request after its first token."""
+        more = self.output - 1
+        return np.asarray(more if self.drafting is None else self.drafting.steps(more), dtype=float)
+
+    @property
+    def share(self) -> Array:
+        """Decode steps for each token after the first; of one token alone those that another would take."""
+        one = 1 if self.drafting is None else 1 / self.drafting.speculation.tokens_per_step
+        return np.where(np.asarray(self.output) > 1, self.steps / np.maximum(self.output - 1, 1), one)
+
+    @property
+    def context(self) -> Count:
+        """Tokens in the cache of a request that decodes, in the mean."""
+        return self.input + self.output // 2
+
+    @cached_property
+    def proposed(self) -> Span:
+        """Seconds in which drafts are proposed before a step, at the nodes; where there is none, to one."""
+        return NOTHING if self.drafting is None else self.drafting.proposed(np.maximum(self.nodes, 1.0), self.context)
+
     @cached_property
     def alone(self) -> Span:
         """Steps of decodes alone at the nodes; where there is none, of one."""
-        one, context = np.maximum(self.nodes, 1.0), self.input + self.output // 2
-        return launched(self.asked.plan, changed_step(decode(1, 1), context, 1, one), self.asked.engine.host(one))
+        one, width = np.maximum(self.nodes, 1.0), self.width
+        step = decode_of(one, self.context, width)
+        return launched(self.asked.plan, step, self.asked.engine.host(one, one * width)) + self.proposed
 
     @cached_property
     def table(self) -> ReplicaTimes:
@@ -290,8 +334,8 @@ class Server:
         fresh = np.broadcast_to(np.asarray(self.input - self.cached, dtype=float), shape)
         chunks = np.ceil(fresh / engine.chunk)
         new = np.ceil(fresh / chunks)
-        context = self.input + self.output // 2
-        left = np.maximum(engine.chunk - (nodes if engine.mixes else 0 * nodes), 1.0)
+        context, width = self.context, self.width
+        left = np.maximum(engine.chunk - (width * nodes if engine.mixes else 0 * nodes), 1.0)
         per_step = left / fresh
         if not engine.splits:
             per_step = np.where(chunks > 1, 1 / chunks, np.floor(per_step))
@@ -300,8 +344,9 @@ class Server:
         longest = np.minimum(engine.chunk, self.input + self.output)
         chunk = Prompts(new, self.cached + np.floor((fresh - new) / 2), longest)
         beside = nodes if engine.mixes else np.zeros((1, *shape))
-        mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis])
-        mixed = np.broadcast_to(mixed, (BATCHES, *nodes.shape))
+        mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis], width)
+        before = np.where(beside > 0, self.proposed.expected, 0.0)
+        mixed = np.broadcast_to(mixed + before, (BATCHES, *nodes.shape))
         parts = np.asarray(PARTS).reshape(-1, *(1 for _ in nodes.shape))
         tokens = np.maximum(np.ceil(np.where(chunks > 1, engine.chunk, fresh) * parts), 1.0)
         later = (fresh - tokens) / 2  # where it stands in its prompt: anywhere, or what is left over at the end
@@ -309,14 +354,15 @@ class Server:
             full = (np.floor(fresh / engine.chunk + 1 / 4) - 1) / 2 * engine.chunk  # a nearly full rest is one of them
             later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
         some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
-        partly = np.broadcast_to(mixed_seconds(plan, some, 1, context, beside[np.newaxis]), (len(PARTS), *nodes.shape))
+        partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width) + before
+        partly = np.broadcast_to(partly, (len(PARTS), *nodes.shape))
         alone = np.where(nodes > 0, self.alone.expected, 0.0)
         return ReplicaTimes(nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead)
 
     @cached_property
     def fastest(self) -> Count:
         """Requests a second of all replicas that all have as many as they run: no server takes more."""
-        rate, _, _ = self._most(self.table.decodes[-1], np.asarray(self.output - 1.0))
+        rate, _, _ = self._most(self.table.decodes[-1], self.steps)
         return rate * self.groups
 
     def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
@@ -335,7 +381,10 @@ class Server:
                 table = StepTable(decodes, alone, [*PARTS, *prompts[1:]], [*partly, *mixed[1:]])
                 piece = min(new, engine.chunk)
                 scheduler = (engine.chunk, int(places), engine.mixes, engine.splits, engine.ahead)
-                yield StepRules(new, piece, out - 1, late, *scheduler), table, int(groups), load
+                drawn = None
+                if self.drafting is not None and out > 1:
+                    drawn = step_quantiles(*self.drafting.chances, int(out) - 1)
+                yield StepRules(new, piece, out - 1, late, *scheduler, self.width, drawn), table, int(groups), load
 
         return shape, elements()
 
@@ -360,7 +409,11 @@ class Server:
         """Expected TTFT, host included, and TPOT of `together` for the i-th element, without their intervals."""
         loop = self.loops[i]
         seen = loop.seen(users)
-        tpot = seen.mean(seen.after) / loop.rules.more if loop.rules.more else float(self.table.alone[1].reshape(-1)[i])
+        tpot = (
+            seen.mean(seen.after) / loop.rules.more
+            if loop.rules.more
+            else float((self.table.alone[1] * self.share).reshape(-1)[i])
+        )
         latency = users / float(seen.number.sum())
         return latency - (int(self.output) - 1) * tpot, tpot
 
@@ -377,12 +430,12 @@ class Server:
             [s.quantiles(s.first + rules.late + s.after, SHARES) for s, rules in seen],
         )
         tails = [Tail(*(_shaped(column, shape) for column in np.array(part).T)) for part in parts]
-        return ttft, where(self.output > 1, tpot, self.table.alone[1]), Percentiles(*tails)
+        return ttft, where(self.output > 1, tpot, self.table.alone[1] * self.share), Percentiles(*tails)
 
     def at(self, everyone: Count) -> Serving:
         """Always so many requests, in no order."""
         mine = np.asarray(most(1.0, everyone / self.groups))
-        more, most_running = np.asarray(self.output - 1.0), self.table.decodes[-1]
+        more, most_running = self.steps, self.table.decodes[-1]
         late = self.asked.engine.before(self.input)
         waits = (1.0 - 1 / mine) * (self.asked.engine.ahead + (0.5 if np.any(late > 0) else 0.0))
         turns = 1 + waits / (self.table.chunks + more)
@@ -391,7 +444,8 @@ class Server:
             middle = (low + high) / 2
             fits = middle * turns + closed(self.table, middle, more)[0] * late <= mine
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        rate, _, tpot = self._most(high, more)
+        rate, _, between = self._most(high, more)
+        tpot = between * self.share
         latency = mine / rate
         return self._serving(everyone, self._first(latency, tpot), tpot, everyone / latency, None)
 
@@ -416,9 +470,8 @@ class Server:
             raise InputError("rate", asked.item(), expected)
         ttft: Count
         tpot: Count
-        ttft, tpot = Open(
-            self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0), 1 / np.asarray(self.groups),
-        ).answer()  # fmt: skip
+        ttft, tpot = Open(self.table, np.asarray(rate / self.groups), self.steps, 1 / np.asarray(self.groups)).answer()
+        tpot = tpot * self.share
         percentiles = None
         if not formula:
             ttft, tpot, percentiles = self._followed(rate, rate * (ttft + (self.output - 1) * tpot))
@@ -447,16 +500,15 @@ class Server:
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
         busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot), t.decodes[-1])
         decodes = rounded_down(busy + 0.5) if np.shape(busy) else int(busy + 0.5)
-        context = self.input + self.output // 2
         steps = Span(*(t.at(np.asarray(end), busy) for end in self.alone.ends()))
-        queries = (Queries(self.cached, self.input - self.cached, 1), Queries(context, 1, decodes))
+        queries = (Queries(self.cached, self.input - self.cached, 1), Queries(self.context, self.width, decodes))
         prompt = launched(asked.plan, changed(decode(1, 1), queries[: 2 if engine.mixes else 1]), engine.host(decodes))
         share = np.clip(rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy), 0.0, 1.0)
         between = steps.times((1 - share) * tpot / steps.expected) + prompt.times(share * tpot / prompt.expected)
         return Serving(
             asked, self.input, self.output, self.cached, flight, self.capacity,
             prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.before(self.input), shape),
-            between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles,
+            between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles, self.drafting,
         )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from roofline.estimates.pools import Pools
 from roofline.estimates.serve import Serving
 from roofline.show.cost import cost_lines
 from roofline.show.estimate import GRADES, chips_text, deployment_text, memory_text, share_text, shares_text, span_text
+from roofline.show.generate import drafts_text
 from roofline.units import seconds, si
 
 
@@ -18,6 +19,7 @@ def serving_text(s: Serving) -> str:
     lines = [
         f"{s.input} in{prefix}, {s.output} out: {_places(s)}",
         *([replicas] if replicas else []),
+        *([drafts_text(s.speculation)] if s.speculation else []),
         "",
         f"TTFT     {span_text(s.ttft)}",
         "         arrival to first token: HTTP and tokeniser, the step under way, prompts before it, its own prefill",

@@ -9,6 +9,7 @@ from math import inf, nan
 from typing import Any, TypedDict, Unpack
 
 from roofline.estimates.cost import Spending
+from roofline.estimates.drafting import Drafting
 from roofline.estimates.generate import Speculation
 from roofline.estimates.settings import LISTED, Settings, Setup, each, setup
 from roofline.estimates.spending import PhasePool, SteadyLoad, pools_spending, server_spending
@@ -35,7 +36,7 @@ from roofline.simulation.replica import Replica
 from roofline.simulation.request import Request
 from roofline.simulation.run import ROUTERS, Position, run_closed, run_open, sent
 from roofline.simulation.simulation import Quantiles, Simulation, distribution, grows, time_course
-from roofline.simulation.speculation import Drafting
+from roofline.simulation.speculation import steps_of
 from roofline.simulation.steps import step_times
 from roofline.simulation.traces import Trace, TraceSummary, trace_named
 from roofline.simulation.workload import Prefixes, Workload
@@ -280,9 +281,9 @@ class SimulationRun:
         if self.pool is not None:
             policy = replace(policy, caches=False)
         times = step_times(asked.plan, policy.tokens, policy.running, self.longest, width, draft)
-        steps_of = decodes_of if drafting is None else drafting.steps_of(self.extent.seed)
+        needed = decodes_of if drafting is None else steps_of(drafting.speculation, self.extent.seed)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
-        replicas = [Replica(times, policy, room, watch, steps_of, block) for watch in watches]
+        replicas = [Replica(times, policy, room, watch, needed, block) for watch in watches]
         join_steps(replicas, locked_steps(asked.layout), groups)
         return replicas
 
@@ -379,16 +380,17 @@ class SimulationRun:
     def _spent(
         self, recorder: Recorder, seconds: float, replicas: list[Replica], pools: TwoPools | None
     ) -> Spending | None:
-        """What it spends in a second, at mean lengths of requests; None where none counts, and of drafted tokens."""
+        """What it spends in a second, at mean lengths of requests; None where none counts, and of drafted
+        tokens in pools."""
         done = recorder.finished
-        if not done or not seconds > 0 or not recorder.tokens or self.drafting is not None:
+        if not done or not seconds > 0 or not recorder.tokens or (self.drafting and self.pool):
             return None
         prompt = max(1, round(recorder.prompts_done / done))
         known = min(prompt - 1, round(recorder.cached / done))
         load = SteadyLoad(done / seconds, prompt, max(1, round(recorder.tokens / done)), known)
         if self.pool is None or pools is None:
             tpot = recorder.tpot.mean
-            return server_spending(self.asked, load, tpot if tpot == tpot else 0.0)
+            return server_spending(self.asked, load, tpot if tpot == tpot else 0.0, drafting=self.drafting)
         busy = recorder.busy / seconds / len(replicas)
         running = max(1, round(recorder.decoding / recorder.busy)) if recorder.busy else 1
         first = PhasePool(self.pool.first, 1, 1, min(1.0, pools.answer(seconds).utilization))

@@ -160,7 +160,8 @@ class Simulation(Spent, Deployed):
 
     @property
     def spending(self) -> Spending | None:
-        """What it takes in a second, at the mean lengths; None where no request counts, and of drafted tokens."""
+        """What it takes in a second, at the mean lengths; None where no request counts, and of drafted tokens in
+        pools."""
         return self.spent
 
     @property
