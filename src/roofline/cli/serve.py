@@ -79,8 +79,8 @@ def serve(
     prefix:
         Share of each prompt found in the prefix cache.
     formula:
-        Use a formula of means, for requests of varying length. It is the default at a concurrency. --no-formula follows
-        equally long requests step by step and gives percentiles; at a concurrency all of them begin at once.
+        Use a formula of means, for requests of varying length; its percentiles are approximations. It is the default at
+        a concurrency. --no-formula follows equally long requests step by step; at a concurrency all begin at once.
     prefill_layout:
         Layout of replicas that only prefill, beside those of --layout that only decode, on --chips chips.
     prefill_on:

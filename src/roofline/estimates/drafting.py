@@ -75,6 +75,11 @@ class Drafting:
         """The mean number of steps in which so many tokens come."""
         return expected_steps(self.speculation, tokens)
 
+    def varied(self, tokens: Count) -> Count:
+        """The variance of the number of those steps, over the square of its mean: σ²/μn in the limit."""
+        mean, square = _moments(self.speculation)
+        return (square - mean * mean) / mean / np.maximum(tokens, 1)
+
     # -- memory ----------------------------------------------------------------------------------------------------
     @property
     def _formats(self) -> Precision:

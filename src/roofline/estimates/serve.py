@@ -28,11 +28,12 @@ from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, ea
 from roofline.estimates.span import NOTHING, Span, shaped
 from roofline.estimates.spending import SteadyLoad, server_spending
 from roofline.estimates.step import Estimate, check_context, step_estimate
+from roofline.estimates.tails import SHARES, Chances, Percentiles, Steady, Tail
 from roofline.model.checks import count, numbers, requests_a_second
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most, where
-from roofline.result import Figured, Flag, Leaf, Units, Word
+from roofline.result import Flag, Units, Word
 from roofline.work.step import Queries, decode, prefill
 from roofline.work.step import replace as changed
 
@@ -40,43 +41,12 @@ MOST_IN_FLIGHT = 2**20
 """No server is looked at with more requests of a replica in its memory."""
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
-SHARES = (0.5, 0.9, 0.95, 0.99)
-"""Of requests, whose percentiles are told."""
 PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
 """Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
 LEAST = 3000
 """Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
 ROUNDS = 30
 """Times that the number of requests in the steps of a closed loop is sought between too few and too many."""
-
-
-@dataclass(frozen=True)
-class Tail(Figured):
-    """Seconds that half of the requests, 90, 95 and 99 % do not exceed."""
-
-    FIGURES: ClassVar[Units] = dict.fromkeys(("p50", "p90", "p95", "p99"), "s")
-
-    p50: Count
-    p90: Count
-    p95: Count
-    p99: Count
-
-
-@dataclass(frozen=True)
-class Percentiles(Figured):
-    """What most requests do not exceed, of requests that were followed from step to step."""
-
-    FIGURES: ClassVar[Units] = dict.fromkeys(("ttft", "tpot", "latency"), "s")
-
-    ttft: Tail
-    tpot: Tail
-    latency: Tail
-
-    def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
-        """As columns: `ttft_p50` and so on."""
-        for figure in self.FIGURES:
-            tail = getattr(self, figure)
-            yield from ((f"{figure}_{part}", getattr(tail, part), unit) for part in tail.FIGURES)
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,8 +57,8 @@ class Serving(Spent, Deployed):
     and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot.
     `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
     memory of all replicas holds at once.
-    `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency; the
-    formula has none. `speculation`: what drafts tokens for decode steps to verify, null where nothing does.
+    `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency, of the
+    formula by an approximation. `speculation`: what drafts tokens for decode steps to verify, null where nothing does.
     """
 
     SCHEMA: ClassVar[str] = "roofline.serve/4"
@@ -111,7 +81,7 @@ class Serving(Spent, Deployed):
     tpot: Span
     prefill_share: Count
     requests_per_second: Count
-    percentiles: Percentiles | None = None
+    percentiles: Percentiles
     drafting: Drafting | None = None
 
     # -- what and where --------------------------------------------------------------------------------------------
@@ -205,11 +175,11 @@ def serve(
     It always has `concurrency` requests, or receives `rate` requests a second, at random; those of all replicas
     together. Each has a prompt of `input` tokens and generates `output` tokens. `prefix`: share of a prompt found in
     the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the queue.
-    `formula`: requests in no order, by a formula of means, which serves many points at once and knows no percentiles;
-    so it is at a concurrency where nothing is said, since lengths of real requests vary. Without it, and so at a rate,
-    requests are equally long and followed from step to step: at a rate a fixed sample of some thousands, in about a
-    tenth of a second for each rate; at a concurrency all begin together and go on in step for ever, which measured
-    servers do not (of 199 rows TTFT then comes out 76 % too long in the median).
+    `formula`: requests in no order, by a formula of means, which serves many points at once and whose percentiles are
+    an approximation; so it is at a concurrency where nothing is said, since lengths of real requests vary. Without it,
+    and so at a rate, requests are equally long and followed from step to step: at a rate a fixed sample of some
+    thousands, in about a tenth of a second for each rate; at a concurrency all begin together and go on in step for
+    ever, which measured servers do not (of 199 rows TTFT then comes out 76 % too long in the median).
     `speculation`: decode steps verify drafts; how many of them are right varies by the law that `simulate` draws from.
     `model`: a Model, its name, path or config; the settings are those of `Settings`. Numbers may be arrays,
     which broadcast.
@@ -429,8 +399,9 @@ class Server:
             [s.quantiles(s.after / n, SHARES) for (s, _), n in zip(seen, steps, strict=True)],
             [s.quantiles(s.first + rules.late + s.after, SHARES) for s, rules in seen],
         )
-        tails = [Tail(*(_shaped(column, shape) for column in np.array(part).T)) for part in parts]
-        return ttft, where(self.output > 1, tpot, self.table.alone[1] * self.share), Percentiles(*tails)
+        first, following, whole = (Tail(*(_shaped(column, shape) for column in np.array(part).T)) for part in parts)
+        tpot = where(self.output > 1, tpot, self.table.alone[1] * self.share)
+        return ttft, tpot, Percentiles(first, following, whole)
 
     def at(self, everyone: Count) -> Serving:
         """Always so many requests, in no order."""
@@ -447,7 +418,10 @@ class Server:
         rate, _, between = self._most(high, more)
         tpot = between * self.share
         latency = mine / rate
-        return self._serving(everyone, self._first(latency, tpot), tpot, everyone / latency, None)
+        ttft, every = self._first(latency, tpot), everyone / latency
+        alone = np.maximum(1 - 1 / np.maximum(everyone / self.groups, 1.0), 0.0)
+        percentiles = self._approximate(alone, ttft, tpot, every, latency)
+        return self._serving(everyone, ttft, tpot, every, percentiles)
 
     def _most(self, number: Count, more: Array) -> tuple[Array, Array, Array]:
         """Requests a second, TTFT and TPOT of so many in the steps, or of fewer where these are answered sooner.
@@ -472,14 +446,24 @@ class Server:
         tpot: Count
         ttft, tpot = Open(self.table, np.asarray(rate / self.groups), self.steps, 1 / np.asarray(self.groups)).answer()
         tpot = tpot * self.share
-        percentiles = None
-        if not formula:
+        if formula:
+            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf)
+        else:
             ttft, tpot, percentiles = self._followed(rate, rate * (ttft + (self.output - 1) * tpot))
         whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
         return self._serving(flight, ttft, tpot, rate, percentiles)
+
+    def _approximate(self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count) -> Percentiles:
+        """Percentiles about the means of the formula."""
+        more = self.output - 1
+        varied = 0.0 if self.drafting is None else self.drafting.varied(more)
+        numbers = (others, self.asked.engine.before(self.input), ttft, tpot, more, varied, tpot / self.share, round)
+        steady = Steady(np.asarray(rate / self.groups), *(np.asarray(n, dtype=float) for n in numbers))
+        shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
+        return Chances(self.table, steady).percentiles.shaped(shape)
 
     def _followed(self, rate: Count, present: Count) -> tuple[Count, Count, Percentiles]:
         """Mean TTFT and TPOT and percentiles of a sample of requests; about so many are `present`."""
@@ -492,9 +476,7 @@ class Server:
             seen.append((at_random(rules, table, arriving / groups, groups, settling, counted), rules))
         return self._told(seen, shape)
 
-    def _serving(
-        self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles | None
-    ) -> Serving:
+    def _serving(self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles) -> Serving:
         """The answer, whose uncertainty is that of a decode step and of one with a prompt."""
         asked, engine, t = self.asked, self.asked.engine, self.table
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))

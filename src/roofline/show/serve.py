@@ -40,13 +40,15 @@ def serving_text(s: Serving) -> str:
 
 
 def _tails(s: Serving) -> list[str]:
-    """Percentiles, where requests were followed."""
-    if s.percentiles is None:
-        return []
+    """Percentiles, and whether they are an approximation."""
     tails = [(name, getattr(s.percentiles, key)) for key, name in _TAILED.items()]
+    about = ["         approximations, of requests in no order"] if s.percentiles.approximate else []
     return [
-        f"{name:<8} " + ", ".join(f"{part} {seconds(getattr(tail, part))}" for part in tail.FIGURES)
-        for name, tail in tails
+        *(
+            f"{name:<8} " + ", ".join(f"{part} {seconds(getattr(tail, part))}" for part in tail.FIGURES)
+            for name, tail in tails
+        ),
+        *about,
     ]
 
 
