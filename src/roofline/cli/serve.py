@@ -22,7 +22,7 @@ from roofline.cli.common import (
     warn,
 )
 from roofline.cli.layout_options import LayoutOptions
-from roofline.cli.servers import DraftOptions
+from roofline.cli.servers import DraftOptions, ImageOptions
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def serve(
     prefix: float = 0.0,
     formula: Annotated[bool | None, Parameter(negative="--no-formula")] = None,
     drafts: DraftOptions = DraftOptions(),  # noqa: B008
+    pictures: ImageOptions = ImageOptions(),  # noqa: B008
     engine: EngineName = None,
     precision: Formats = None,
     law: LawName = "calibrated",
@@ -105,7 +106,9 @@ def serve(
         raise InputError("--concurrency and --rate", got, "one of them: requests in flight, or requests a second")
     if formula and prefill_layout is not None:
         raise InputError("--formula", "with --prefill-layout", "one pool; two are a formula in any case")
-    speculation = drafts.speculation()
+    speculation, images = drafts.speculation(), pictures.asked()
+    if images is not None and prefill_layout is not None:
+        raise InputError("--images", "with --prefill-layout", "one pool, or `simulate`, which has images in two")
     if speculation is not None and prefill_layout is not None:
         raise InputError("--draft", "with --prefill-layout", "one pool, or `simulate`, which has drafts in two")
     own = {"--chips": chips, "--prefills": prefills, "--decodes": decodes, "--prefill-on": prefill_on,
@@ -130,7 +133,7 @@ def serve(
     result = run(
         built, on=on, layout=spread.text(), input=input, output=output_tokens, concurrency=concurrency,
         rate=rate, prefix=prefix, formula=formula, engine=engine, precision=precision, law=law, bill=bill.bill(),
-        speculation=speculation,
+        speculation=speculation, images=images,
     )  # fmt: skip
     _print(result, (result.asked, result.memory), serving_text(result), json, drafts.told(result.model))
 

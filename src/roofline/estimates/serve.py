@@ -31,6 +31,7 @@ from roofline.estimates.step import Estimate, check_context, step_estimate
 from roofline.estimates.tails import SHARES, Chances, Percentiles, Steady, Tail
 from roofline.model.checks import count, numbers, requests_a_second
 from roofline.model.errors import InputError
+from roofline.model.images import Images, ImageTokens, image_tokens
 from roofline.model.load import model_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most, where
 from roofline.result import Flag, Units, Word
@@ -59,6 +60,7 @@ class Serving(Spent, Deployed):
     memory of all replicas holds at once.
     `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency, of the
     formula by an approximation. `speculation`: what drafts tokens for decode steps to verify, null where nothing does.
+    `images`: those of each request, null where it has none; their tokens are in `input`.
     """
 
     SCHEMA: ClassVar[str] = "roofline.serve/4"
@@ -69,6 +71,7 @@ class Serving(Spent, Deployed):
         "tokens_per_second": "tokens/s",
         "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
         "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "", "speculation": "",
+        "images": "",
     }  # fmt: skip
 
     asked: Setup
@@ -83,6 +86,7 @@ class Serving(Spent, Deployed):
     requests_per_second: Count
     percentiles: Percentiles
     drafting: Drafting | None = None
+    images: ImageTokens | None = None
 
     # -- what and where --------------------------------------------------------------------------------------------
     @cached_property
@@ -166,9 +170,15 @@ class Serving(Spent, Deployed):
         return self.decode.grade
 
 
+class ServerSettings(Settings, total=False):
+    """The settings of a server, and `images`: those of each request, whose tokens are a part of its prompt."""
+
+    images: Images | None
+
+
 def serve(
     model: Any, *, input: Count, output: Count, concurrency: Count = None, rate: Count = None, prefix: Count = 0.0,
-    formula: bool | None = None, speculation: Speculation | None = None, **settings: Unpack[Settings],
+    formula: bool | None = None, speculation: Speculation | None = None, **settings: Unpack[ServerSettings],
 ) -> Any:  # fmt: skip
     """A server in steady state; times in seconds, rates per second: a `Serving`, of lists of settings a `Grid`.
 
@@ -181,18 +191,22 @@ def serve(
     thousands, in about a tenth of a second for each rate; at a concurrency all begin together and go on in step for
     ever, which measured servers do not (of 199 rows TTFT then comes out 76 % too long in the median).
     `speculation`: decode steps verify drafts; how many of them are right varies by the law that `simulate` draws from.
-    `model`: a Model, its name, path or config; the settings are those of `Settings`. Numbers may be arrays,
+    `model`: a Model, its name, path or config; the settings are those of `ServerSettings`. Numbers may be arrays,
     which broadcast.
     Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
-    degree that does not divide, a rate beyond what the server can take, or both or neither of concurrency and rate.
+    degree that does not divide, images of a model that does not state how they become tokens, a rate beyond what the
+    server can take, or both or neither of concurrency and rate.
     Where memory holds not one request, `fits` says so, and the times are those of chips with more.
     """
 
     def one(model: Any, input: Count, output: Count, concurrency: Any, rate: Any, prefix: Any, **where: Any) -> Serving:
         if (concurrency is None) == (rate is None):
             raise InputError("concurrency", concurrency, "either a concurrency or a rate")
+        pictures: Images | None = where.pop("images", None)
         asked = setup(model_of(model), **where)
-        new, out = count("input", input, 1), count("output", output, 1)
+        seen = None if pictures is None else image_tokens(asked.model.images, asked.model.name, pictures)
+        new = count("input", input, 1) + (0 if seen is None else seen.tokens)
+        out = count("output", output, 1)
         shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
         check_context(asked.model, prefill(1, new + out - 1))
         known = rounded_down(new * shared)
@@ -200,11 +214,11 @@ def serve(
         if concurrency is not None:
             requests = count("concurrency", concurrency, 1)
             shape = broadcast(input=new, output=out, prefix=shared, concurrency=requests, layout=asked.layout)
-            server = Server(asked, new, out, known, len(shape), drafting)
+            server = Server(asked, new, out, known, len(shape), drafting, seen)
             return server.together(requests) if formula is False else server.at(requests)
         arriving = requests_a_second("rate", rate)
         shape = broadcast(input=new, output=out, prefix=shared, rate=arriving, layout=asked.layout)
-        return Server(asked, new, out, known, len(shape), drafting).at_rate(arriving, bool(formula))
+        return Server(asked, new, out, known, len(shape), drafting, seen).at_rate(arriving, bool(formula))
 
     options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}
     return each(one, {"model": model, **options, **settings})
@@ -220,6 +234,7 @@ class Server:
     """A deployment that answers requests of `input` tokens, `cached` of them known, with `output` tokens.
 
     `axes`: of all that was asked, loads included. `drafting`: where decode steps verify drafts.
+    `images`: those of which the prompt has the tokens.
     """
 
     asked: Setup
@@ -228,6 +243,7 @@ class Server:
     cached: Count
     axes: int
     drafting: Drafting | None = None
+    images: ImageTokens | None = None
 
     @cached_property
     def capacity(self) -> Count:
@@ -490,7 +506,7 @@ class Server:
         return Serving(
             asked, self.input, self.output, self.cached, flight, self.capacity,
             prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.before(self.input), shape),
-            between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles, self.drafting,
+            between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles, self.drafting, self.images,
         )  # fmt: skip
 
 

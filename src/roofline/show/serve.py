@@ -20,6 +20,7 @@ def serving_text(s: Serving) -> str:
         f"{s.input} in{prefix}, {s.output} out: {_places(s)}",
         *([replicas] if replicas else []),
         *([drafts_text(s.speculation)] if s.speculation else []),
+        *([f"{s.images.tokens} of the input are {s.images.text}"] if s.images else []),
         "",
         f"TTFT     {span_text(s.ttft)}",
         "         arrival to first token: HTTP and tokeniser, the step under way, prompts before it, its own prefill",
