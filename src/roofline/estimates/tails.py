@@ -260,5 +260,6 @@ class Chances:
         s, deviation = self.steady, np.sqrt(self.decodes)
         more, fewer = self.decodes + deviation, np.maximum(self.decodes - deviation, 1.0)
         wider = (self.table.at(self.table.alone, more) - self.table.at(self.table.alone, fewer)) / 2
-        grown = np.minimum(wider * deviation / s.step, 1 - IDLE)
-        return np.where(self.random, (wider * s.tpot / s.step) ** 2 / (1 - grown), 0.0)
+        longer = wider / np.maximum(s.step, self.plain)
+        grown = np.minimum(longer * deviation, 1 - IDLE)
+        return np.where(self.random, (longer * s.tpot) ** 2 / (1 - grown), 0.0)
