@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from roofline.machine.fabric import Cluster as Cluster
     from roofline.machine.fabric import clusters as clusters
     from roofline.model.errors import InputError as InputError
+    from roofline.model.images import Images as Images
     from roofline.model.load import catalog as catalog
     from roofline.model.load import load as load
     from roofline.model.model import Model as Model
@@ -105,6 +106,7 @@ from roofline.version import __version__ as __version__
 _PLACES = {
     "model.load": "load catalog",
     "model.model": "Model",
+    "model.images": "Images",
     "tracing.make": "trace",
     "model.precision": "Precision",
     "model.errors": "InputError",

@@ -7,6 +7,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
+from roofline.estimates.drafting import Drafting
 from roofline.estimates.generate import Speculation, generate
 from roofline.estimates.settings import setup
 from roofline.model.errors import InputError
@@ -14,7 +15,7 @@ from roofline.model.load import model_of
 from roofline.simulation.policy import policy_of, room_of
 from roofline.simulation.request import Request
 from roofline.simulation.simulate import Extent, simulate
-from roofline.simulation.speculation import Drafting, steps_until
+from roofline.simulation.speculation import steps_of, steps_until
 
 LARGE, SMALL = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B"
 
@@ -51,21 +52,21 @@ def law(tokens: int, a: float, length: int) -> tuple[float, float]:
 @pytest.mark.parametrize(("a", "length"), [(0.7, 3), (0.3, 5)])
 def test_the_law_of_the_steps(a: float, length: int) -> None:
     mean, variance = law(60, a, length)
-    steps_of = Drafting(setup(model_of(LARGE), on="h100-sxm"), Speculation(a, length)).steps_of(7)
+    needed = steps_of(Speculation(a, length), 7)
     drawn = []
     for number in range(4000):
         request = Request(number, 0.0, 0.0, 10, 61)
         request.left = 60
-        drawn.append(steps_of(request))
+        drawn.append(needed(request))
     assert np.mean(drawn) == pytest.approx(mean, abs=4 * sqrt(variance / len(drawn)))
     assert np.var(drawn) == pytest.approx(variance, rel=0.12)
 
 
 def test_a_request_draws_the_same_whatever_comes_before() -> None:
-    steps_of = Drafting(setup(model_of(LARGE), on="h100-sxm"), Speculation(0.6, 3)).steps_of(1)
+    needed = steps_of(Speculation(0.6, 3), 1)
     requests = [Request(number, 0.0, 0.0, 10, 100) for number in range(20)]
-    assert [steps_of(r) for r in requests] == [steps_of(r) for r in requests[::-1]][::-1]
-    assert len({steps_of(r) for r in requests}) > 5
+    assert [needed(r) for r in requests] == [needed(r) for r in requests[::-1]][::-1]
+    assert len({needed(r) for r in requests}) > 5
 
 
 @pytest.mark.parametrize("draft", [None, SMALL])

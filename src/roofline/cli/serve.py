@@ -22,6 +22,7 @@ from roofline.cli.common import (
     warn,
 )
 from roofline.cli.layout_options import LayoutOptions
+from roofline.cli.servers import DraftOptions, ImageOptions
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from roofline.estimates.pools import Pools
     from roofline.estimates.serve import Serving
     from roofline.estimates.settings import Setup
+    from roofline.model.model import Model
 
 
 def serve(
@@ -43,6 +45,8 @@ def serve(
     rate: float | None = None,
     prefix: float = 0.0,
     formula: Annotated[bool | None, Parameter(negative="--no-formula")] = None,
+    drafts: DraftOptions = DraftOptions(),  # noqa: B008
+    pictures: ImageOptions = ImageOptions(),  # noqa: B008
     engine: EngineName = None,
     precision: Formats = None,
     law: LawName = "calibrated",
@@ -76,8 +80,8 @@ def serve(
     prefix:
         Share of each prompt found in the prefix cache.
     formula:
-        Use a formula of means, for requests of varying length. It is the default at a concurrency. --no-formula follows
-        equally long requests step by step and gives percentiles; at a concurrency all of them begin at once.
+        Use a formula of means, for requests of varying length; its percentiles are approximations. It is the default at
+        a concurrency. --no-formula follows equally long requests step by step; at a concurrency all begin at once.
     prefill_layout:
         Layout of replicas that only prefill, beside those of --layout that only decode, on --chips chips.
     prefill_on:
@@ -102,6 +106,11 @@ def serve(
         raise InputError("--concurrency and --rate", got, "one of them: requests in flight, or requests a second")
     if formula and prefill_layout is not None:
         raise InputError("--formula", "with --prefill-layout", "one pool; two are a formula in any case")
+    speculation, images = drafts.speculation(), pictures.asked()
+    if images is not None and prefill_layout is not None:
+        raise InputError("--images", "with --prefill-layout", "one pool, or `simulate`, which has images in two")
+    if speculation is not None and prefill_layout is not None:
+        raise InputError("--draft", "with --prefill-layout", "one pool, or `simulate`, which has drafts in two")
     own = {"--chips": chips, "--prefills": prefills, "--decodes": decodes, "--prefill-on": prefill_on,
            "--prefill-engine": prefill_engine}  # fmt: skip
     for option, value in own.items():
@@ -119,16 +128,17 @@ def serve(
             precision=precision, law=law, prefill_on=prefill_on,
             prefill_engine=prefill_engine, prefills=prefills, decodes=decodes, bill=bill.bill(),
         )  # fmt: skip
-        _print(both, both.limiting, pools_text(both), json)
+        _print(both, both.limiting, pools_text(both), json, both.model)
         return
     result = run(
         built, on=on, layout=spread.text(), input=input, output=output_tokens, concurrency=concurrency,
         rate=rate, prefix=prefix, formula=formula, engine=engine, precision=precision, law=law, bill=bill.bill(),
+        speculation=speculation, images=images,
     )  # fmt: skip
-    _print(result, (result.asked, result.memory), serving_text(result), json)
+    _print(result, (result.asked, result.memory), serving_text(result), json, drafts.told(result.model))
 
 
-def _print(result: Pools | Serving, fullest: tuple[Setup, Memory], text: str, json: bool) -> None:
+def _print(result: Pools | Serving, fullest: tuple[Setup, Memory], text: str, json: bool, told: Model) -> None:
     """The answer in either form, then warnings, and the exit."""
     from roofline.show.analysis import headline
     from roofline.show.estimate import first_line, misfit
@@ -140,5 +150,5 @@ def _print(result: Pools | Serving, fullest: tuple[Setup, Memory], text: str, js
     else:
         first = first_line(asked, memory)
         print_text(f"{first}\n{headline(result.model, result.formats)}\n\n{text}")
-    warn(result.model)
+    warn(told)
     refuse(result.fits, misfit(memory) if json else "")

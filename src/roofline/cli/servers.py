@@ -14,6 +14,7 @@ from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
     from roofline.estimates.generate import Speculation
+    from roofline.model.images import Images
     from roofline.model.model import Model
     from roofline.simulation.pooled import PrefillPool
 
@@ -62,6 +63,35 @@ class DraftOptions:
         note, left = drafts_note(len(model.drafts)), len(model.drafts) - 1
         others = tuple(text for text in model.not_counted if text != note)
         return replace(model, not_counted=(*others, *([drafts_note(left)] if left else [])))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ImageOptions:
+    """Images in every request, for models that state how images become tokens."""
+
+    images: Whole = None
+    "Images in every request, whose tokens come on top of --input. Encoding them is not counted."
+    image_size: str | None = None
+    "Width and height of each, such as `1024x768`."
+
+    def asked(self) -> Images | None:
+        """What was asked for, None where there are none.
+
+        Raises InputError for one without the other, and for other sizes.
+        """
+        from roofline.model.images import Images
+
+        if self.images is None and self.image_size is None:
+            return None
+        if self.images is None:
+            raise InputError("--image-size", self.image_size, "--images beside it")
+        if self.image_size is None:
+            raise InputError("--images", self.images, "--image-size beside it, such as 1024x768")
+        match = re.fullmatch(r"([0-9]{1,6})[x×]([0-9]{1,6})", self.image_size)
+        if match is None:
+            raise InputError("--image-size", self.image_size, "pixels across and down, such as 1024x768")
+        return Images(self.images, int(match[1]), int(match[2]))
 
 
 @Parameter(name="*")

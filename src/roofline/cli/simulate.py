@@ -31,7 +31,7 @@ from roofline.cli.common import (
     whole_named,
 )
 from roofline.cli.layout_options import LayoutOptions
-from roofline.cli.servers import DraftOptions, PrefillOptions
+from roofline.cli.servers import DraftOptions, ImageOptions, PrefillOptions
 from roofline.model.errors import InputError, not_one_of
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ def simulate(
     pool: PrefillOptions = PrefillOptions(),  # noqa: B008
     drafts: DraftOptions = DraftOptions(),  # noqa: B008
     lora: Whole = None,
+    pictures: ImageOptions = ImageOptions(),  # noqa: B008
     engine: EngineName = None,
     precision: Formats = None,
     law: LawName = "calibrated",
@@ -175,7 +176,7 @@ def simulate(
                 result = run(
                     built, extent=Extent(**vars(extent)), router=router, objective=aim, written=file, progress=progress,
                     on=on, layout=spread.text(), engine=engine, precision=precision, law=law, speculation=speculation,
-                    prefill=pool.pool(on), lora=lora, bill=bill.bill(), **given,
+                    prefill=pool.pool(on), lora=lora, images=pictures.asked(), bill=bill.bill(), **given,
                 )  # fmt: skip
         except NoRoomError as error:
             refuse(False, f"roofline: {error}")

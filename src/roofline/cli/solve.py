@@ -113,7 +113,7 @@ def solve(
     prefix:
         Share of each prompt found in the prefix cache.
     formula:
-        Of a server the formula of means, without percentiles.
+        Of a server the formula of means, whose percentiles are approximations.
     utilisation:
         Of the time in which an owned chip works, to find the price.
     extreme:

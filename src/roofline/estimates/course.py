@@ -16,18 +16,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from heapq import heappop, heappush
 from math import ceil
 
 import numpy as np
 
 from roofline.distinct import Array
 
-SETTLING, MEASURED, FEW = 5, 2, 600
+SETTLING, MEASURED, FEW, MIXING = 5, 2, 600, 20
 """Of a closed loop: requests of each user that are served before the course counts, those that count, and how many they
-are of all users at least."""
+are of all users at least; and what is served first where drafts bring requests out of step."""
 MOST_STEPS = 6000
 """Steps of a closed loop at most, rows of like decode steps being one; those that count are then the last half."""
 SAMPLE, BLOCK, SEED = 2**15, 512, 14
@@ -82,9 +83,11 @@ def _between(points: Sequence[float], values: Sequence[float], at: float) -> flo
 class StepRules:
     """A scheduler and what it is given.
 
-    `prompt`: tokens to compute of each; `piece`: tokens of what the table counts; `more`:
-    decode steps of each; `late`: seconds from when a request is sent until the scheduler sees it. `tokens`: most
-    new tokens of a step, `places`: most requests at once. `mixes`, `splits`, `ahead`: as of an `Engine`.
+    `prompt`: tokens to compute of each; `piece`: tokens of what the table counts; `more`: tokens of each after the
+    first; `late`: seconds from when a request is sent until the scheduler sees it. `tokens`: most new tokens of a step,
+    `places`: most requests at once. `mixes`, `splits`, `ahead`: as of an `Engine`. `width`: tokens that a decode step
+    brings of each; `drawn`: the numbers of steps that requests need, each as likely as the others,
+    where they are not `more`.
     """
 
     prompt: int
@@ -96,6 +99,8 @@ class StepRules:
     mixes: bool
     splits: bool
     ahead: bool
+    width: int = 1
+    drawn: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -138,8 +143,9 @@ class Cohorts:
     """Requests on their way through a group. Times are seconds.
 
     `waiting`: when requests are seen by the scheduler, and how many of them; those who come later are there already.
-    `admitted`: those of which a part is computed or all. `decoding`: the decode step of their last token, when the
-    first one came, and who they are. `begun`: tokens computed of a prompt that a step did not finish, 0 of none.
+    `admitted`: those of which a part is computed or all. `decoding`: the decode step of their last token, their turn,
+    when the first one came, and who they are, the next to end first. `begun`: tokens computed of a prompt that a step
+    did not finish, 0 of none.
     `loops`: users send the next request where one is answered.
     """
 
@@ -152,9 +158,11 @@ class Cohorts:
         self.waiting = deque(self.coming)
         self.clock = self.scheduled = self.waiting[0][0]
         self.admitted: deque[tuple[float, int]] = deque()
-        self.decoding: deque[tuple[int, float, list[tuple[float, int]]]] = deque()
+        self.decoding: list[tuple[int, int, float, list[tuple[float, int]]]] = []
         self.decodes = self.decoded = self.begun = self.done = self.steps = 0
         self.rows: list[tuple[int, float, float, float]] = []
+        self.turn = 0
+        self.needed = None if self.rules.drawn is None else _shuffled(self.rules.drawn)
 
     def seen(self, answers: int, most_steps: float) -> Answers:
         """Goes on to so many answers, or steps."""
@@ -176,7 +184,7 @@ class Cohorts:
     def _chosen(self) -> tuple[int, int]:
         """Prompts that the next step finishes, and the tokens of all that it computes."""
         r = self.rules
-        budget = r.tokens - (self.decodes if r.mixes else 0)
+        budget = r.tokens - (r.width * self.decodes if r.mixes else 0)
         whole, used = 0, 0
         if self.begun and budget > 0:
             used = min(r.prompt - self.begun, budget)
@@ -226,17 +234,27 @@ class Cohorts:
             requests.append((ready, number))
             left -= number
         if r.more:
-            self.decoding.append((self.decoded + r.more, self.clock, requests))
+            self._begin(requests)
             self.decodes += whole
         else:
             self._answered(requests, self.clock)
+
+    def _begin(self, requests: list[tuple[float, int]]) -> None:
+        """They decode from now on, all for as long where nothing is drafted."""
+        if self.needed is None:
+            parts = [(int(self.rules.more), requests)]
+        else:
+            parts = [(next(self.needed), [(ready, 1)]) for ready, number in requests for _ in range(number)]
+        for steps, members in parts:
+            self.turn += 1
+            heappush(self.decoding, (self.decoded + steps, self.turn, self.clock, members))
 
     def _decode(self) -> None:
         """To the next end, or to the step that takes the next request."""
         r = self.rules
         seconds = self.table.seconds(0.0, self.decodes)
         number = self.decoding[0][0] - self.decoded
-        if self.waiting and self.decodes < r.places and (not r.mixes or self.decodes < r.tokens):
+        if self.waiting and self.decodes < r.places and (not r.mixes or r.width * self.decodes < r.tokens):
             aim = (self.waiting[0][0] - self.clock) / seconds + (1 if r.ahead else 0)
             number = max(1, min(number, ceil(aim - 1e-9)))
         self.clock += number * seconds
@@ -246,7 +264,7 @@ class Cohorts:
     def _passed(self, number: int) -> None:
         self.decoded += number
         while self.decoding and self.decoding[0][0] <= self.decoded:
-            _, first, requests = self.decoding.popleft()
+            _, _, first, requests = heappop(self.decoding)
             self.decodes -= sum(number for _, number in requests)
             self._answered(requests, first)
 
@@ -286,11 +304,12 @@ class Loop:
 def looped(rules: StepRules, table: StepTable, users: int) -> Answers:
     """What requests of one group's users see, once the course repeats; each row stands for so many a second."""
     each = min(users, rules.places)
-    wanted = (SETTLING + max(MEASURED, ceil(FEW / each))) * each
+    settling = SETTLING if rules.drawn is None else MIXING
+    wanted = (settling + max(MEASURED, ceil(FEW / each))) * each
     seen = Cohorts(rules, table, [(rules.late, users)], True).seen(wanted, MOST_STEPS)
     upto = np.cumsum(seen.number)
     whole = bool(upto[-1] >= wanted)
-    settled = SETTLING * each if whole else upto[-1] // 2
+    settled = settling * each if whole else upto[-1] // 2
     if whole and each == users:  # as many of each user: what a round takes
         last = seen.since(settled, wanted)
         rate = users / (rules.late + last.mean(last.first + last.after))
@@ -300,6 +319,13 @@ def looped(rules: StepRules, table: StepTable, users: int) -> Answers:
     if not last.number.size:  # all that was served ended together
         last, begin = seen, 0.0
     return last.weighing(1 / (last.ended[-1] - begin))
+
+
+def _shuffled(values: Array) -> Iterator[int]:
+    """The values again and again, each time in another order, which is the same for every server."""
+    random = np.random.default_rng(SEED)
+    while True:
+        yield from random.permutation(values).tolist()
 
 
 @cache

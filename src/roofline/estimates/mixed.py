@@ -33,30 +33,43 @@ class Prompts:
     longest: Count
 
 
-def mixed_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, decodes: Count) -> Array:
+def mixed_seconds(plan: Plan, chunks: Prompts, prompts: Count, context: Count, decodes: Count, width: int = 1) -> Array:
     """Expected seconds of steps of so many prompts' chunks, one at least, and decodes, maybe 0; host included.
 
-    Arguments broadcast, those of the layout at the end.
+    Arguments broadcast, those of the layout at the end. `width`: tokens that each decode brings, all of which have
+    logits.
     """
     engine, one = plan.target.engine, decode(1, 1)
     chunk = Queries(chunks.cached, chunks.new, prompts)
-    beside = Queries(context, 1, decodes)
+    beside = Queries(context, width, decodes)
     step = changed(one, (chunk, beside))
-    host = engine.host(prompts + decodes, prompts * chunks.new + decodes)
+    added = engine.host(prompts + decodes, prompts * chunks.new + width * decodes)
+    if width > 1:
+        head = _views(plan, _is_head)
+        added = added + head(_tokens(prompts + width * decodes)) - head(_tokens(prompts + decodes))
     if isinstance(plan, OverlappedPlan):
-        return np.asarray(_launched(plan, plan.total(step)) + host)
+        return np.asarray(_launched(plan, plan.total(step)) + added)
     counted, rest = (_views(plan, wanted) for wanted in (_is_counted, _is_not))
     first = rest(changed(one, (replaced(chunk, 1),)))
     long = (Queries(0, chunks.longest, 1), Queries(0, np.maximum(chunks.longest - 1, 1), 1))
     once = sum(rest(changed(one, (query,))) for query in long) - rest(changed(one, long))
     attention = first + (prompts - 1) * np.maximum(first - once, 0.0)
     others = rest(changed(one, (replaced(beside, np.maximum(decodes, 1)),)))
-    return np.asarray(counted(step) + attention + np.where(np.asarray(decodes) > 0, others, 0.0) + host)
+    return np.asarray(counted(step) + attention + np.where(np.asarray(decodes) > 0, others, 0.0) + added)
 
 
 def replaced(query: Queries, count: Count) -> Queries:
     """So many of the same."""
     return Queries(query.cached, query.new, count)
+
+
+def _tokens(number: Count) -> Step:
+    """So many tokens, each with logits."""
+    return changed(decode(1, 1), (Queries(0, 1, number),))
+
+
+def _is_head(view: View[Any]) -> bool:
+    return view is logits_alone
 
 
 def _is_counted(view: View[Any]) -> bool:

@@ -19,19 +19,22 @@ import numpy as np
 from roofline.distinct import Array
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.course import Answers, Loop, StepRules, StepTable, at_random
-from roofline.estimates.generate import changed_step, launched
-from roofline.estimates.memory import Memory
+from roofline.estimates.drafting import Drafting, memory_with, running_at_once, step_quantiles
+from roofline.estimates.generate import Speculation, decode_of, launched
+from roofline.estimates.memory import Memory, largest
 from roofline.estimates.mixed import Prompts, mixed_seconds
 from roofline.estimates.queueing import Open, ReplicaTimes, closed
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
-from roofline.estimates.span import Span, shaped
+from roofline.estimates.span import NOTHING, Span, shaped
 from roofline.estimates.spending import SteadyLoad, server_spending
 from roofline.estimates.step import Estimate, check_context, step_estimate
+from roofline.estimates.tails import SHARES, Chances, Percentiles, Steady, Tail
 from roofline.model.checks import count, numbers, requests_a_second
 from roofline.model.errors import InputError
+from roofline.model.images import Images, ImageTokens, image_tokens
 from roofline.model.load import model_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most, where
-from roofline.result import Figured, Flag, Leaf, Units, Word
+from roofline.result import Flag, Units, Word
 from roofline.work.step import Queries, decode, prefill
 from roofline.work.step import replace as changed
 
@@ -39,43 +42,12 @@ MOST_IN_FLIGHT = 2**20
 """No server is looked at with more requests of a replica in its memory."""
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
-SHARES = (0.5, 0.9, 0.95, 0.99)
-"""Of requests, whose percentiles are told."""
 PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
 """Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
 LEAST = 3000
 """Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
 ROUNDS = 30
 """Times that the number of requests in the steps of a closed loop is sought between too few and too many."""
-
-
-@dataclass(frozen=True)
-class Tail(Figured):
-    """Seconds that half of the requests, 90, 95 and 99 % do not exceed."""
-
-    FIGURES: ClassVar[Units] = dict.fromkeys(("p50", "p90", "p95", "p99"), "s")
-
-    p50: Count
-    p90: Count
-    p95: Count
-    p99: Count
-
-
-@dataclass(frozen=True)
-class Percentiles(Figured):
-    """What most requests do not exceed, of requests that were followed from step to step."""
-
-    FIGURES: ClassVar[Units] = dict.fromkeys(("ttft", "tpot", "latency"), "s")
-
-    ttft: Tail
-    tpot: Tail
-    latency: Tail
-
-    def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
-        """As columns: `ttft_p50` and so on."""
-        for figure in self.FIGURES:
-            tail = getattr(self, figure)
-            yield from ((f"{figure}_{part}", getattr(tail, part), unit) for part in tail.FIGURES)
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,8 +58,9 @@ class Serving(Spent, Deployed):
     and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot.
     `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
     memory of all replicas holds at once.
-    `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency; the
-    formula has none.
+    `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency, of the
+    formula by an approximation. `speculation`: what drafts tokens for decode steps to verify, null where nothing does.
+    `images`: those of each request, null where it has none; their tokens are in `input`.
     """
 
     SCHEMA: ClassVar[str] = "roofline.serve/4"
@@ -97,7 +70,8 @@ class Serving(Spent, Deployed):
         "ttft": "s", "tpot": "s", "latency": "s", "percentiles": "s", "requests_per_second": "requests/s",
         "tokens_per_second": "tokens/s",
         "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
-        "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "",
+        "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "", "speculation": "",
+        "images": "",
     }  # fmt: skip
 
     asked: Setup
@@ -110,13 +84,20 @@ class Serving(Spent, Deployed):
     tpot: Span
     prefill_share: Count
     requests_per_second: Count
-    percentiles: Percentiles | None = None
+    percentiles: Percentiles
+    drafting: Drafting | None = None
+    images: ImageTokens | None = None
 
     # -- what and where --------------------------------------------------------------------------------------------
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The broadcast shape of everything asked."""
         return np.shape(self.ttft.expected)
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """What drafts tokens, where something does."""
+        return None if self.drafting is None else self.drafting.speculation
 
     @property
     def in_flight_per_replica(self) -> Count:
@@ -142,15 +123,15 @@ class Serving(Spent, Deployed):
 
     @cached_property
     def decode(self) -> Estimate:
-        """The decode step of one group of requests, at the mean context."""
+        """The decode step of one group of requests, at the mean context: of the model that verifies, where any does."""
         group = ceil_div(self.running, self.asked.layout.pp) * self.asked.layout.dp
-        step = changed_step(decode(1, 1), self.input + self.output // 2, 1, group)
+        step = decode_of(group, self.input + self.output // 2, 1 if self.drafting is None else self.drafting.width)
         return step_estimate(self.asked, step, within=False)
 
     @cached_property
     def memory(self) -> Memory:
         """What the fullest rank needs where every request in its memory is at its last token, by the engine's rule."""
-        return self.asked.holding.memory(((self.running, self.input + self.output),)).shaped(self.shape)
+        return memory_with(self.asked, self.drafting, self.running, self.input + self.output).shaped(self.shape)
 
     @property
     def fits(self) -> Flag:
@@ -181,7 +162,7 @@ class Serving(Spent, Deployed):
     def spending(self) -> Spending:
         """What it takes in a second."""
         load = SteadyLoad(self.requests_per_second, self.input, self.output, self.cached_prefix)
-        return server_spending(self.asked, load, self.tpot.expected)
+        return server_spending(self.asked, load, self.tpot.expected, drafting=self.drafting)
 
     @property
     def grade(self) -> Word:
@@ -189,43 +170,55 @@ class Serving(Spent, Deployed):
         return self.decode.grade
 
 
+class ServerSettings(Settings, total=False):
+    """The settings of a server, and `images`: those of each request, whose tokens are a part of its prompt."""
+
+    images: Images | None
+
+
 def serve(
     model: Any, *, input: Count, output: Count, concurrency: Count = None, rate: Count = None, prefix: Count = 0.0,
-    formula: bool | None = None, **settings: Unpack[Settings],
+    formula: bool | None = None, speculation: Speculation | None = None, **settings: Unpack[ServerSettings],
 ) -> Any:  # fmt: skip
     """A server in steady state; times in seconds, rates per second: a `Serving`, of lists of settings a `Grid`.
 
     It always has `concurrency` requests, or receives `rate` requests a second, at random; those of all replicas
     together. Each has a prompt of `input` tokens and generates `output` tokens. `prefix`: share of a prompt found in
     the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the queue.
-    `formula`: requests in no order, by a formula of means, which serves many points at once and knows no percentiles;
-    so it is at a concurrency where nothing is said, since lengths of real requests vary. Without it, and so at a rate,
-    requests are equally long and followed from step to step: at a rate a fixed sample of some thousands, in about a
-    tenth of a second for each rate; at a concurrency all begin together and go on in step for ever, which measured
-    servers do not (of 199 rows TTFT then comes out 76 % too long in the median).
-    `model`: a Model, its name, path or config; the settings are those of `Settings`. Numbers may be arrays,
+    `formula`: requests in no order, by a formula of means, which serves many points at once and whose percentiles are
+    an approximation; so it is at a concurrency where nothing is said, since lengths of real requests vary. Without it,
+    and so at a rate, requests are equally long and followed from step to step: at a rate a fixed sample of some
+    thousands, in about a tenth of a second for each rate; at a concurrency all begin together and go on in step for
+    ever, which measured servers do not (of 199 rows TTFT then comes out 76 % too long in the median).
+    `speculation`: decode steps verify drafts; how many of them are right varies by the law that `simulate` draws from.
+    `model`: a Model, its name, path or config; the settings are those of `ServerSettings`. Numbers may be arrays,
     which broadcast.
     Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
-    degree that does not divide, a rate beyond what the server can take, or both or neither of concurrency and rate.
+    degree that does not divide, images of a model that does not state how they become tokens, a rate beyond what the
+    server can take, or both or neither of concurrency and rate.
     Where memory holds not one request, `fits` says so, and the times are those of chips with more.
     """
 
     def one(model: Any, input: Count, output: Count, concurrency: Any, rate: Any, prefix: Any, **where: Any) -> Serving:
         if (concurrency is None) == (rate is None):
             raise InputError("concurrency", concurrency, "either a concurrency or a rate")
+        pictures: Images | None = where.pop("images", None)
         asked = setup(model_of(model), **where)
-        new, out = count("input", input, 1), count("output", output, 1)
+        seen = None if pictures is None else image_tokens(asked.model.images, asked.model.name, pictures)
+        new = count("input", input, 1) + (0 if seen is None else seen.tokens)
+        out = count("output", output, 1)
         shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
         check_context(asked.model, prefill(1, new + out - 1))
         known = rounded_down(new * shared)
+        drafting = None if speculation is None else Drafting(asked, speculation)
         if concurrency is not None:
             requests = count("concurrency", concurrency, 1)
             shape = broadcast(input=new, output=out, prefix=shared, concurrency=requests, layout=asked.layout)
-            server = Server(asked, new, out, known, len(shape))
+            server = Server(asked, new, out, known, len(shape), drafting, seen)
             return server.together(requests) if formula is False else server.at(requests)
         arriving = requests_a_second("rate", rate)
         shape = broadcast(input=new, output=out, prefix=shared, rate=arriving, layout=asked.layout)
-        return Server(asked, new, out, known, len(shape)).at_rate(arriving, bool(formula))
+        return Server(asked, new, out, known, len(shape), drafting, seen).at_rate(arriving, bool(formula))
 
     options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}
     return each(one, {"model": model, **options, **settings})
@@ -240,7 +233,8 @@ def rounded_down(value: Count) -> Count:
 class Server:
     """A deployment that answers requests of `input` tokens, `cached` of them known, with `output` tokens.
 
-    `axes`: of all that was asked, loads included.
+    `axes`: of all that was asked, loads included. `drafting`: where decode steps verify drafts.
+    `images`: those of which the prompt has the tokens.
     """
 
     asked: Setup
@@ -248,13 +242,21 @@ class Server:
     output: Count
     cached: Count
     axes: int
+    drafting: Drafting | None = None
+    images: ImageTokens | None = None
 
     @cached_property
     def capacity(self) -> Count:
         """Requests that all replicas hold in memory and run at once, 0 where not one; kernels alone have no rule."""
         if self.asked.engine.id == "none":
             return MOST_IN_FLIGHT * self.asked.layout.dp
-        return self.asked.holding.most_sequences(self.input + self.output, MOST_IN_FLIGHT) * self.asked.layout.dp
+        tokens, most_running = self.input + self.output, least(MOST_IN_FLIGHT, self.asked.engine.most_running)
+        if self.drafting is None:
+            return self.asked.holding.most_sequences(tokens, most_running) * self.asked.layout.dp
+        shape = np.broadcast_shapes(np.shape(tokens), self.asked.layout.shape)
+        limit = np.broadcast_to(most_running, shape) if shape else most_running
+        fitting = largest(lambda number: memory_with(self.asked, self.drafting, number, tokens).fits, limit)
+        return fitting * self.asked.layout.dp
 
     @property
     def groups(self) -> Count:
@@ -264,7 +266,7 @@ class Server:
     @cached_property
     def places(self) -> Count:
         """Requests of a group that run at once: as many as the engine runs and memory holds, if it holds one."""
-        running = most(1, self.asked.engine.most_running // self.asked.layout.pp)
+        running = running_at_once(self.asked.engine, self.asked.layout.pp, self.width)
         return where(self.capacity < 1, running, most(1, least(running, self.capacity // self.groups)))
 
     @cached_property
@@ -275,11 +277,39 @@ class Server:
         highest = np.broadcast_to(np.asarray(self.places, dtype=float), shape)
         return np.concatenate([np.zeros((1, *shape)), _spaced(highest, DECODES)])
 
+    @property
+    def width(self) -> int:
+        """Tokens that a decode step brings for each sequence."""
+        return 1 if self.drafting is None else self.drafting.width
+
+    @cached_property
+    def steps(self) -> Array:
+        """The mean number of decode steps of a request after its first token."""
+        more = self.output - 1
+        return np.asarray(more if self.drafting is None else self.drafting.steps(more), dtype=float)
+
+    @property
+    def share(self) -> Array:
+        """Decode steps for each token after the first; of one token alone those that another would take."""
+        one = 1 if self.drafting is None else 1 / self.drafting.speculation.tokens_per_step
+        return np.where(np.asarray(self.output) > 1, self.steps / np.maximum(self.output - 1, 1), one)
+
+    @property
+    def context(self) -> Count:
+        """Tokens in the cache of a request that decodes, in the mean."""
+        return self.input + self.output // 2
+
+    @cached_property
+    def proposed(self) -> Span:
+        """Seconds in which drafts are proposed before a step, at the nodes; where there is none, to one."""
+        return NOTHING if self.drafting is None else self.drafting.proposed(np.maximum(self.nodes, 1.0), self.context)
+
     @cached_property
     def alone(self) -> Span:
         """Steps of decodes alone at the nodes; where there is none, of one."""
-        one, context = np.maximum(self.nodes, 1.0), self.input + self.output // 2
-        return launched(self.asked.plan, changed_step(decode(1, 1), context, 1, one), self.asked.engine.host(one))
+        one, width = np.maximum(self.nodes, 1.0), self.width
+        step = decode_of(one, self.context, width)
+        return launched(self.asked.plan, step, self.asked.engine.host(one, one * width)) + self.proposed
 
     @cached_property
     def table(self) -> ReplicaTimes:
@@ -290,8 +320,8 @@ class Server:
         fresh = np.broadcast_to(np.asarray(self.input - self.cached, dtype=float), shape)
         chunks = np.ceil(fresh / engine.chunk)
         new = np.ceil(fresh / chunks)
-        context = self.input + self.output // 2
-        left = np.maximum(engine.chunk - (nodes if engine.mixes else 0 * nodes), 1.0)
+        context, width = self.context, self.width
+        left = np.maximum(engine.chunk - (width * nodes if engine.mixes else 0 * nodes), 1.0)
         per_step = left / fresh
         if not engine.splits:
             per_step = np.where(chunks > 1, 1 / chunks, np.floor(per_step))
@@ -300,8 +330,9 @@ class Server:
         longest = np.minimum(engine.chunk, self.input + self.output)
         chunk = Prompts(new, self.cached + np.floor((fresh - new) / 2), longest)
         beside = nodes if engine.mixes else np.zeros((1, *shape))
-        mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis])
-        mixed = np.broadcast_to(mixed, (BATCHES, *nodes.shape))
+        mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis], width)
+        before = np.where(beside > 0, self.proposed.expected, 0.0)
+        mixed = np.broadcast_to(mixed + before, (BATCHES, *nodes.shape))
         parts = np.asarray(PARTS).reshape(-1, *(1 for _ in nodes.shape))
         tokens = np.maximum(np.ceil(np.where(chunks > 1, engine.chunk, fresh) * parts), 1.0)
         later = (fresh - tokens) / 2  # where it stands in its prompt: anywhere, or what is left over at the end
@@ -309,14 +340,15 @@ class Server:
             full = (np.floor(fresh / engine.chunk + 1 / 4) - 1) / 2 * engine.chunk  # a nearly full rest is one of them
             later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
         some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
-        partly = np.broadcast_to(mixed_seconds(plan, some, 1, context, beside[np.newaxis]), (len(PARTS), *nodes.shape))
+        partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width) + before
+        partly = np.broadcast_to(partly, (len(PARTS), *nodes.shape))
         alone = np.where(nodes > 0, self.alone.expected, 0.0)
         return ReplicaTimes(nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead)
 
     @cached_property
     def fastest(self) -> Count:
         """Requests a second of all replicas that all have as many as they run: no server takes more."""
-        rate, _, _ = self._most(self.table.decodes[-1], np.asarray(self.output - 1.0))
+        rate, _, _ = self._most(self.table.decodes[-1], self.steps)
         return rate * self.groups
 
     def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
@@ -335,7 +367,10 @@ class Server:
                 table = StepTable(decodes, alone, [*PARTS, *prompts[1:]], [*partly, *mixed[1:]])
                 piece = min(new, engine.chunk)
                 scheduler = (engine.chunk, int(places), engine.mixes, engine.splits, engine.ahead)
-                yield StepRules(new, piece, out - 1, late, *scheduler), table, int(groups), load
+                drawn = None
+                if self.drafting is not None and out > 1:
+                    drawn = step_quantiles(*self.drafting.chances, int(out) - 1)
+                yield StepRules(new, piece, out - 1, late, *scheduler, self.width, drawn), table, int(groups), load
 
         return shape, elements()
 
@@ -360,7 +395,11 @@ class Server:
         """Expected TTFT, host included, and TPOT of `together` for the i-th element, without their intervals."""
         loop = self.loops[i]
         seen = loop.seen(users)
-        tpot = seen.mean(seen.after) / loop.rules.more if loop.rules.more else float(self.table.alone[1].reshape(-1)[i])
+        tpot = (
+            seen.mean(seen.after) / loop.rules.more
+            if loop.rules.more
+            else float((self.table.alone[1] * self.share).reshape(-1)[i])
+        )
         latency = users / float(seen.number.sum())
         return latency - (int(self.output) - 1) * tpot, tpot
 
@@ -376,13 +415,14 @@ class Server:
             [s.quantiles(s.after / n, SHARES) for (s, _), n in zip(seen, steps, strict=True)],
             [s.quantiles(s.first + rules.late + s.after, SHARES) for s, rules in seen],
         )
-        tails = [Tail(*(_shaped(column, shape) for column in np.array(part).T)) for part in parts]
-        return ttft, where(self.output > 1, tpot, self.table.alone[1]), Percentiles(*tails)
+        first, following, whole = (Tail(*(_shaped(column, shape) for column in np.array(part).T)) for part in parts)
+        tpot = where(self.output > 1, tpot, self.table.alone[1] * self.share)
+        return ttft, tpot, Percentiles(first, following, whole)
 
     def at(self, everyone: Count) -> Serving:
         """Always so many requests, in no order."""
         mine = np.asarray(most(1.0, everyone / self.groups))
-        more, most_running = np.asarray(self.output - 1.0), self.table.decodes[-1]
+        more, most_running = self.steps, self.table.decodes[-1]
         late = self.asked.engine.before(self.input)
         waits = (1.0 - 1 / mine) * (self.asked.engine.ahead + (0.5 if np.any(late > 0) else 0.0))
         turns = 1 + waits / (self.table.chunks + more)
@@ -391,9 +431,13 @@ class Server:
             middle = (low + high) / 2
             fits = middle * turns + closed(self.table, middle, more)[0] * late <= mine
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        rate, _, tpot = self._most(high, more)
+        rate, _, between = self._most(high, more)
+        tpot = between * self.share
         latency = mine / rate
-        return self._serving(everyone, self._first(latency, tpot), tpot, everyone / latency, None)
+        ttft, every = self._first(latency, tpot), everyone / latency
+        alone = np.maximum(1 - 1 / np.maximum(everyone / self.groups, 1.0), 0.0)
+        percentiles = self._approximate(alone, ttft, tpot, every, latency)
+        return self._serving(everyone, ttft, tpot, every, percentiles)
 
     def _most(self, number: Count, more: Array) -> tuple[Array, Array, Array]:
         """Requests a second, TTFT and TPOT of so many in the steps, or of fewer where these are answered sooner.
@@ -416,17 +460,26 @@ class Server:
             raise InputError("rate", asked.item(), expected)
         ttft: Count
         tpot: Count
-        ttft, tpot = Open(
-            self.table, np.asarray(rate / self.groups), np.asarray(self.output - 1.0), 1 / np.asarray(self.groups),
-        ).answer()  # fmt: skip
-        percentiles = None
-        if not formula:
+        ttft, tpot = Open(self.table, np.asarray(rate / self.groups), self.steps, 1 / np.asarray(self.groups)).answer()
+        tpot = tpot * self.share
+        if formula:
+            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf)
+        else:
             ttft, tpot, percentiles = self._followed(rate, rate * (ttft + (self.output - 1) * tpot))
         whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
         return self._serving(flight, ttft, tpot, rate, percentiles)
+
+    def _approximate(self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count) -> Percentiles:
+        """Percentiles about the means of the formula."""
+        more = self.output - 1
+        varied = 0.0 if self.drafting is None else self.drafting.varied(more)
+        numbers = (others, self.asked.engine.before(self.input), ttft, tpot, more, varied, tpot / self.share, round)
+        steady = Steady(np.asarray(rate / self.groups), *(np.asarray(n, dtype=float) for n in numbers))
+        shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
+        return Chances(self.table, steady).percentiles.shaped(shape)
 
     def _followed(self, rate: Count, present: Count) -> tuple[Count, Count, Percentiles]:
         """Mean TTFT and TPOT and percentiles of a sample of requests; about so many are `present`."""
@@ -439,24 +492,21 @@ class Server:
             seen.append((at_random(rules, table, arriving / groups, groups, settling, counted), rules))
         return self._told(seen, shape)
 
-    def _serving(
-        self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles | None
-    ) -> Serving:
+    def _serving(self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles) -> Serving:
         """The answer, whose uncertainty is that of a decode step and of one with a prompt."""
         asked, engine, t = self.asked, self.asked.engine, self.table
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
         busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot), t.decodes[-1])
         decodes = rounded_down(busy + 0.5) if np.shape(busy) else int(busy + 0.5)
-        context = self.input + self.output // 2
         steps = Span(*(t.at(np.asarray(end), busy) for end in self.alone.ends()))
-        queries = (Queries(self.cached, self.input - self.cached, 1), Queries(context, 1, decodes))
+        queries = (Queries(self.cached, self.input - self.cached, 1), Queries(self.context, self.width, decodes))
         prompt = launched(asked.plan, changed(decode(1, 1), queries[: 2 if engine.mixes else 1]), engine.host(decodes))
         share = np.clip(rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy), 0.0, 1.0)
         between = steps.times((1 - share) * tpot / steps.expected) + prompt.times(share * tpot / prompt.expected)
         return Serving(
             asked, self.input, self.output, self.cached, flight, self.capacity,
             prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.before(self.input), shape),
-            between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles,
+            between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles, self.drafting, self.images,
         )  # fmt: skip
 
 

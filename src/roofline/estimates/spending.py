@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from roofline.estimates.settings import Setup
 from roofline.machine.energy import Busy
 from roofline.model.maths import Count, is_array, least, most
 from roofline.work.step import Queries, decode, replace
+
+if TYPE_CHECKING:
+    from roofline.estimates.drafting import Drafting
 
 HALF = 0.5 - 1e-6
 
@@ -64,25 +67,33 @@ class SteadyLoad:
     cached: Count = 0
 
 
-def server_spending(asked: Setup, load: SteadyLoad, tpot: Count, replicas: Count = 1) -> Spending:
+def server_spending(
+    asked: Setup, load: SteadyLoad, tpot: Count, replicas: Count = 1, drafting: Drafting | None = None
+) -> Spending:
     """What so many deployments that do both phases spend in a second; `tpot`: seconds between a request's tokens.
 
     Each phase has the time that its kernels take; what is between kernels is the answers', as there are many steps.
     A group decodes b = rate·(output − 1)·tpot requests at once, in 1 / tpot steps a second, at the mean context. A
     prompt adds to a step with these what the step takes with it beyond without; it has one of its own where the
-    engine does not mix phases.
+    engine does not mix phases. With `drafting`, steps are fewer, verify drafts, and these are proposed before.
     """
     layout, plan = asked.layout, asked.plan
     chips, groups = layout.chips * replicas, layout.dp * layout.pp * replicas
     each = load.rate / groups
     running = most(1.0, each * (load.output - 1) * tpot)
-    decodes, context = rounded(running), load.input + load.output // 2
-    queries = Queries(load.cached, load.input - load.cached, 1), Queries(context, 1, decodes)
+    decodes, context, steps, width = rounded(running), load.input + load.output // 2, load.output - 1, 1
+    if drafting is not None:
+        steps, width = drafting.steps(load.output - 1), drafting.width
+    queries = Queries(load.cached, load.input - load.cached, 1), Queries(context, width, decodes)
     step = step_busy(plan, queries[1])
     mixed = step_busy(plan, *queries) + step.times(-1.0) if asked.engine.mixes else step_busy(plan, queries[0])
     ranks = groups * ranks_of(asked)
     prompts = least_busy(mixed).times(each * ranks)
-    answers = step.times(each * (load.output - 1) / running * ranks)
+    answers = step.times(each * steps / running * ranks)
+    if drafting is not None:
+        every = replace(decode(1, 1, new=width), queries[1:])  # each of its tokens has logits
+        verified, proposed = busy_of(plan.total(every)).times(ranks), drafting.work(decodes, context).times(groups)
+        answers = (verified + proposed).times(each * steps / running)
     awake = least(1.0, each * (load.output - 1) * tpot) * ranks
     answers = dataclass_replace(answers, running=most(answers.running, awake - prompts.running))
     costs = shared(asked, chips, 1.0, prompts, answers)

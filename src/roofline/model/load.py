@@ -19,6 +19,7 @@ from roofline.model.errors import InputError, nearest
 from roofline.model.families import build
 from roofline.model.gguf.files import is_gguf, on_hub, origin_of_file, origin_on_hub
 from roofline.model.hub import CONFIG_NAME, SOURCES, HubError, commit_of, hub_file, hub_file_if_any
+from roofline.model.images import image_rule
 from roofline.model.model import Model
 from roofline.model.origin import Origin
 from roofline.model.untrusted import printable, read_config
@@ -93,6 +94,9 @@ def model_from(origin: Origin) -> Model:
         from roofline.model.gguf.metadata import as_in_file
 
         model = as_in_file(model, origin.gguf)
+    rule = image_rule(origin.raw)
+    if rule is not None:
+        model = replace(model, images=rule)
     return replace(model, warnings=(*model.warnings, *origin.notes)) if origin.notes else model
 
 

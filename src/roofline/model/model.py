@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from roofline.model.errors import InputError
+from roofline.model.images import ImageRule
 from roofline.model.maths import Count, least
 from roofline.model.modules import PARTS, Conv, Delay, ExpertLinear, Experts, Module, Part, TokenShift
 from roofline.model.precision import Precision, part_of
@@ -47,6 +48,7 @@ class Model:
     `layers` holds a block for each layer, first to last. `context` is the longest sequence the config allows.
     `warnings` name every config key that was not understood; `not_counted` what the model has besides (a vision
     tower, draft layers). `drafts`: its multi-token-prediction layers, which a plain step does not run.
+    `images`: how images become tokens, where the config states it.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Model:
     warnings: tuple[str, ...] = field(default=(), compare=False)
     not_counted: tuple[str, ...] = field(default=(), compare=False)
     drafts: tuple[Block, ...] = ()
+    images: ImageRule | None = None
 
     def __post_init__(self) -> None:
         names = _names_apart(self.layers)

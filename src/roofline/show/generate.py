@@ -5,6 +5,7 @@ from __future__ import annotations
 from roofline.estimates.generate import Generation, Speculation
 from roofline.show.cost import cost_lines
 from roofline.show.estimate import GRADES, chips_text, memory_text, share_text, shares_text, span_text
+from roofline.units import counted
 
 
 def tpot_text(g: Generation) -> str:
@@ -43,4 +44,4 @@ def generation_text(g: Generation) -> str:
 def drafts_text(s: Speculation) -> str:
     """What drafts how many tokens, and how often they are right."""
     by = s.draft.name if s.draft else "the model's own draft layer" if s.mtp else "n-grams"
-    return f"{s.length} tokens a step drafted by {by}, each right with probability {s.acceptance:g}"
+    return f"{counted(s.length, 'token')} a step drafted by {by}, each right with probability {s.acceptance:g}"

@@ -8,6 +8,7 @@ from roofline.estimates.pools import Pools
 from roofline.estimates.serve import Serving
 from roofline.show.cost import cost_lines
 from roofline.show.estimate import GRADES, chips_text, deployment_text, memory_text, share_text, shares_text, span_text
+from roofline.show.generate import drafts_text
 from roofline.units import seconds, si
 
 
@@ -18,6 +19,8 @@ def serving_text(s: Serving) -> str:
     lines = [
         f"{s.input} in{prefix}, {s.output} out: {_places(s)}",
         *([replicas] if replicas else []),
+        *([drafts_text(s.speculation)] if s.speculation else []),
+        *([f"{s.images.tokens} of the input are {s.images.text}"] if s.images else []),
         "",
         f"TTFT     {span_text(s.ttft)}",
         "         arrival to first token: HTTP and tokeniser, the step under way, prompts before it, its own prefill",
@@ -38,13 +41,15 @@ def serving_text(s: Serving) -> str:
 
 
 def _tails(s: Serving) -> list[str]:
-    """Percentiles, where requests were followed."""
-    if s.percentiles is None:
-        return []
+    """Percentiles, and whether they are an approximation."""
     tails = [(name, getattr(s.percentiles, key)) for key, name in _TAILED.items()]
+    about = ["         approximations, of requests in no order"] if s.percentiles.approximate else []
     return [
-        f"{name:<8} " + ", ".join(f"{part} {seconds(getattr(tail, part))}" for part in tail.FIGURES)
-        for name, tail in tails
+        *(
+            f"{name:<8} " + ", ".join(f"{part} {seconds(getattr(tail, part))}" for part in tail.FIGURES)
+            for name, tail in tails
+        ),
+        *about,
     ]
 
 

@@ -54,7 +54,8 @@ def simulation_head(s: Simulation) -> str:
     head = f"{s.traffic}{router}: {requests}{warmup} in {seconds(s.seconds)} simulated, seed {s.seed}"
     drafts = [] if s.speculation is None else [drafts_text(s.speculation)]
     adapter = [] if s.lora is None else [f"every request uses an adapter of rank {s.lora} (LoRA)"]
-    return "\n".join((head, *drafts, *adapter))
+    images = [] if s.images is None else [f"every request has {s.images.text}"]
+    return "\n".join((head, *drafts, *adapter, *images))
 
 
 def simulation_text(s: Simulation) -> str:

@@ -71,6 +71,30 @@ class Fixed(Lengths):
 
 
 @dataclass(frozen=True)
+class Longer(Lengths):
+    """Others, each with so many tokens more."""
+
+    lengths: Lengths
+    more: int
+
+    @property
+    def mean(self) -> float:
+        return self.lengths.mean + self.more
+
+    @property
+    def largest(self) -> int | None:
+        most = self.lengths.largest
+        return None if most is None else most + self.more
+
+    @property
+    def text(self) -> str:
+        return f"{self.lengths.text} + {self.more}"
+
+    def draw(self, random: np.random.Generator, number: int) -> NDArray[np.int64]:
+        return self.lengths.draw(random, number) + self.more
+
+
+@dataclass(frozen=True)
 class Uniform(Lengths):
     """Every whole number from `low` to `high`, both included, as often as any other."""
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from roofline.estimates.drafting import Drafting, memory_with, running_at_once
 from roofline.estimates.settings import Setup
 from roofline.model.errors import InputError
-
-if TYPE_CHECKING:
-    from roofline.simulation.speculation import Drafting
 
 
 class NoRoomError(InputError):
@@ -69,9 +67,7 @@ def policy_of(asked: Setup, groups: int, room: Room, width: int = 1) -> Policy:
     brings several.
     """
     engine, smallest = asked.engine, room.held(1)
-    running = max(1, engine.most_running // groups)
-    if width > 1:
-        running = min(running, max(1, engine.chunk // width))
+    running = int(running_at_once(engine, groups, width))
     return Policy(
         engine.chunk, min(running, int(1 / smallest)) if smallest > 0 else running, mixes=engine.mixes,
         splits=engine.splits, reserves=engine.reserves, ahead=engine.ahead, width=width, expects=engine.expects,
@@ -84,19 +80,13 @@ def room_of(asked: Setup, groups: int, longest: int, drafting: Drafting | None =
     A draft's weights and cache take some of it, and tokens that are proposed have their places.
     Raises NoRoomError where it does not hold one sequence of `longest` tokens.
     """
-    engine, holding = asked.engine, asked.holding
 
-    def share(tokens: Any) -> Any:
-        memory = holding.memory(((1, tokens),), engine.chunk)
+    def shares(tokens: Any) -> Any:
+        memory = memory_with(asked, drafting, 1, tokens, asked.engine.chunk)
         budget = memory.capacity - (memory.total - memory.cache - memory.state)
         left = budget if memory.budget is None else np.minimum(budget, memory.budget)
         own = memory.cache + memory.state
-        if drafting is not None:
-            left, own = left - drafting.weights, own + drafting.cache(tokens)
         return np.where(left > 0, groups * own / np.where(left > 0, left, 1.0), np.inf)
-
-    def shares(tokens: Any) -> Any:
-        return share(tokens if drafting is None else tokens + drafting.speculation.length)
 
     if float(shares(longest)) > 1:
         raise NoRoomError("on", asked.deployment.cluster.name, f"memory for a request of {longest} tokens")

@@ -9,6 +9,7 @@ from math import inf, nan
 from typing import Any, TypedDict, Unpack
 
 from roofline.estimates.cost import Spending
+from roofline.estimates.drafting import Drafting
 from roofline.estimates.generate import Speculation
 from roofline.estimates.settings import LISTED, Settings, Setup, each, setup
 from roofline.estimates.spending import PhasePool, SteadyLoad, pools_spending, server_spending
@@ -16,10 +17,11 @@ from roofline.estimates.step import check_context
 from roofline.model.adapters import with_lora
 from roofline.model.checks import integer, real
 from roofline.model.errors import InputError, not_one_of
+from roofline.model.images import Images, ImageTokens, image_tokens
 from roofline.model.load import model_of
 from roofline.simulation.arrivals import Closed, arrivals_named
 from roofline.simulation.checkpoint import Ledger, digest_of, restore, state_of
-from roofline.simulation.lengths import lengths_named
+from roofline.simulation.lengths import Longer, lengths_named
 from roofline.simulation.lockstep import join_steps, locked_steps
 from roofline.simulation.policy import Room, policy_of, room_of
 from roofline.simulation.pooled import (
@@ -35,7 +37,7 @@ from roofline.simulation.replica import Replica
 from roofline.simulation.request import Request
 from roofline.simulation.run import ROUTERS, Position, run_closed, run_open, sent
 from roofline.simulation.simulation import Quantiles, Simulation, distribution, grows, time_course
-from roofline.simulation.speculation import Drafting
+from roofline.simulation.speculation import steps_of
 from roofline.simulation.steps import step_times
 from roofline.simulation.traces import Trace, TraceSummary, trace_named
 from roofline.simulation.workload import Prefixes, Workload
@@ -104,9 +106,11 @@ class Simulated(Settings, Requested, total=False):
     """Everything that a simulation is asked.
 
     lora: the rank of an adapter on every linear layer, that all requests use (`roofline.model.adapters.with_lora`).
+    images: those of every request, whose tokens come on top of `input`.
     """
 
     lora: int | None
+    images: Images | None
 
 
 def simulate(
@@ -137,15 +141,18 @@ def simulate(
     asked_extent, aim = extent or Extent(), objective or Objective()
     traffic = {name: options.pop(name) for name in Requested.__annotations__ if name in options}  # type: ignore[misc]
 
-    def one(model: Any, *, lora: int | None = None, **where: Any) -> Simulation:
+    def one(model: Any, *, lora: int | None = None, images: Images | None = None, **where: Any) -> Simulation:
         built = model_of(model)
         asked = setup(built if lora is None else with_lora(built, lora), **where)
         drafting = None if speculation is None else Drafting(asked, speculation)
-        stream = stream_of(traffic)
+        stream, seen = stream_of(traffic), None
+        if images is not None:
+            seen = image_tokens(asked.model.images, asked.model.name, images)
+            stream = with_tokens(stream, seen.tokens)
         if router != ROUTERS[0] and isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
             raise InputError("router", router, "no router beside a concurrency: users stay with their replica")
         pool = None if prefill is None else prefilling_setup(asked, prefill, where)
-        run = SimulationRun(asked, stream, asked_extent, router, aim, drafting, pool, lora)
+        run = SimulationRun(asked, stream, asked_extent, router, aim, drafting, pool, lora, seen)
         return run.simulated(written, progress)
 
     return each(one, {"model": model, **options}, LISTED)
@@ -173,6 +180,13 @@ def stream_of(traffic: dict[str, Any]) -> Workload | Trace:
     return Workload(new, out, arrivals, given.get("prefixes"))
 
 
+def with_tokens(stream: Workload | Trace, tokens: int) -> Workload:
+    """The requests with so many tokens more in each prompt. Raises InputError for a trace."""
+    if not isinstance(stream, Workload):
+        raise InputError("images", "with a trace", "none: the lengths of its prompts are whole")
+    return replace(stream, lengths_in=Longer(stream.lengths_in, tokens))
+
+
 @dataclass(frozen=True)
 class SimulationRun:
     """One simulation: a deployment, its traffic, how long, how requests are routed and what they should meet."""
@@ -185,6 +199,7 @@ class SimulationRun:
     drafting: Drafting | None = None
     pool: Travel | None = None
     lora: int | None = None
+    images: ImageTokens | None = None
 
     def simulated(self, written: Callable[[Row], None] | None, progress: Callable[[int], None] | None) -> Simulation:
         """The answer."""
@@ -280,9 +295,9 @@ class SimulationRun:
         if self.pool is not None:
             policy = replace(policy, caches=False)
         times = step_times(asked.plan, policy.tokens, policy.running, self.longest, width, draft)
-        steps_of = decodes_of if drafting is None else drafting.steps_of(self.extent.seed)
+        needed = decodes_of if drafting is None else steps_of(drafting.speculation, self.extent.seed)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
-        replicas = [Replica(times, policy, room, watch, steps_of, block) for watch in watches]
+        replicas = [Replica(times, policy, room, watch, needed, block) for watch in watches]
         join_steps(replicas, locked_steps(asked.layout), groups)
         return replicas
 
@@ -372,6 +387,7 @@ class SimulationRun:
             timeline=time_course(recorder.timeline, len(replicas)),
             prefill=None if pools is None else pools.answer(seconds),
             speculation=None if self.drafting is None else self.drafting.speculation, lora=self.lora,
+            images=self.images,
             spent=self._spent(recorder, seconds, replicas, pools),
             quantiles=Quantiles(*(sample.quantiles() for sample in (recorder.ttft, recorder.tpot, recorder.latency))),
         )  # fmt: skip
@@ -379,16 +395,17 @@ class SimulationRun:
     def _spent(
         self, recorder: Recorder, seconds: float, replicas: list[Replica], pools: TwoPools | None
     ) -> Spending | None:
-        """What it spends in a second, at mean lengths of requests; None where none counts, and of drafted tokens."""
+        """What it spends in a second, at mean lengths of requests; None where none counts, and of drafted
+        tokens in pools."""
         done = recorder.finished
-        if not done or not seconds > 0 or not recorder.tokens or self.drafting is not None:
+        if not done or not seconds > 0 or not recorder.tokens or (self.drafting and self.pool):
             return None
         prompt = max(1, round(recorder.prompts_done / done))
         known = min(prompt - 1, round(recorder.cached / done))
         load = SteadyLoad(done / seconds, prompt, max(1, round(recorder.tokens / done)), known)
         if self.pool is None or pools is None:
             tpot = recorder.tpot.mean
-            return server_spending(self.asked, load, tpot if tpot == tpot else 0.0)
+            return server_spending(self.asked, load, tpot if tpot == tpot else 0.0, drafting=self.drafting)
         busy = recorder.busy / seconds / len(replicas)
         running = max(1, round(recorder.decoding / recorder.busy)) if recorder.busy else 1
         first = PhasePool(self.pool.first, 1, 1, min(1.0, pools.answer(seconds).utilization))

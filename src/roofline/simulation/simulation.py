@@ -13,6 +13,7 @@ from roofline.estimates.deployment import Deployment
 from roofline.estimates.generate import Speculation
 from roofline.estimates.settings import Deployed, Setup
 from roofline.machine.engine import Engine
+from roofline.model.images import ImageTokens
 from roofline.result import Figured, Leaf, Units
 from roofline.simulation.recorder import Recorder
 from roofline.simulation.statistics import Means, OverTime, Sample
@@ -113,7 +114,8 @@ class Simulation(Spent, Deployed):
     replica. `cached_share`: of the prompts' tokens, those found in the prefix cache. `overloaded`: the queue grows for
     as long as requests come. `left_out`: why requests were not sent, and how many. `prefill`: the pool that
     does, where there is one; the other figures of replicas are then of those that decode. `speculation`: what drafts
-    tokens for decode steps to verify, `lora`: the rank of the adapter that requests use; null where there is none.
+    tokens for decode steps to verify, `lora`: the rank of the adapter that requests use, `images`: those of each
+    request, whose tokens are in its prompt; null where there is none.
     """
 
     SCHEMA: ClassVar[str] = "roofline.simulate/3"
@@ -124,7 +126,7 @@ class Simulation(Spent, Deployed):
         "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "objective": "", "attained": "share",
         "goodput": "requests/s", "utilization": "share", "running": "", "preemptions": "", "cached_share": "share",
         "steps": "", **Spent.BILLED, "overloaded": "", "left_out": "", "timeline": "", "prefill": "",
-        "speculation": "", "lora": "",
+        "speculation": "", "lora": "", "images": "",
     }  # fmt: skip
 
     asked: Setup
@@ -156,11 +158,13 @@ class Simulation(Spent, Deployed):
     prefill: Prefilling | None = None
     speculation: Speculation | None = None
     lora: int | None = None
+    images: ImageTokens | None = None
     spent: Spending | None = None
 
     @property
     def spending(self) -> Spending | None:
-        """What it takes in a second, at the mean lengths; None where no request counts, and of drafted tokens."""
+        """What it takes in a second, at the mean lengths; None where no request counts, and of drafted tokens in
+        pools."""
         return self.spent
 
     @property

@@ -1,0 +1,265 @@
+"""What most requests do not exceed: percentiles of requests that were followed, and of the formula's by their variance.
+
+The formula knows means. What a request adds to the least that it can see is taken to have a gamma distribution of their
+mean and of a variance that sums up what hangs on chance: which step is under way when a request comes and how much of
+it is left, the prompts in the same step and before, the prompts that come while it decodes, the drafts that are right.
+That is an approximation, no better than the formula's means, which it keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from roofline.distinct import Array
+from roofline.estimates.queueing import ReplicaTimes
+from roofline.estimates.span import shaped
+from roofline.model.maths import Count
+from roofline.result import Figured, Leaf, Units
+
+SHARES = (0.5, 0.9, 0.95, 0.99)
+"""Of requests, whose percentiles are told."""
+DEVIATIONS = (0.0, 1.2815515655446004, 1.6448536269514722, 2.3263478740408408)
+"""What these shares of normal numbers do not exceed, in standard deviations."""
+MOST_VARIED = 4.0
+"""The largest variance of what chance adds, over the square of its mean."""
+IDLE = 0.05
+"""Share of the time that is left without prompts, at least, where their fluctuations are summed up."""
+QUEUED = 3.0
+"""Standard deviation of a long wait behind prompts, over the time of one: a queue that is always there varies little.
+
+Between 1.1 and 8.8 in simulations of servers with more users than prompts take."""
+
+
+@dataclass(frozen=True)
+class Tail(Figured):
+    """Seconds that half of the requests, 90, 95 and 99 % do not exceed."""
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("p50", "p90", "p95", "p99"), "s")
+
+    p50: Count
+    p90: Count
+    p95: Count
+    p99: Count
+
+    def shaped(self, shape: tuple[int, ...]) -> Tail:
+        """Plain numbers where the shape is (), else arrays of that shape."""
+        return Tail(*(shaped(getattr(self, name), shape) for name in self.FIGURES))
+
+
+@dataclass(frozen=True)
+class Percentiles(Figured):
+    """What most requests do not exceed: those that were followed from step to step, or by the formula's variance.
+
+    `approximate`: the latter.
+    """
+
+    FIGURES: ClassVar[Units] = dict.fromkeys(("ttft", "tpot", "latency"), "s")
+
+    ttft: Tail
+    tpot: Tail
+    latency: Tail
+    approximate: bool = False
+
+    def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
+        """As columns: `ttft_p50` and so on."""
+        for figure in self.FIGURES:
+            tail = getattr(self, figure)
+            yield from ((f"{figure}_{part}", getattr(tail, part), unit) for part in tail.FIGURES)
+
+    def shaped(self, shape: tuple[int, ...]) -> Percentiles:
+        """Plain numbers where the shape is (), else arrays of that shape."""
+        ttft, tpot, latency = (tail.shaped(shape) for tail in (self.ttft, self.tpot, self.latency))
+        return Percentiles(ttft, tpot, latency, self.approximate)
+
+
+@dataclass(frozen=True)
+class Varied:
+    """Seconds that vary: never below `least`, with this mean and variance; numbers or arrays."""
+
+    least: Array
+    mean: Array
+    variance: Array
+
+    def __add__(self, other: Varied) -> Varied:
+        """The sum of two that have nothing to do with each other."""
+        return Varied(self.least + other.least, self.mean + other.mean, self.variance + other.variance)
+
+    def times(self, factor: Count) -> Varied:
+        """So many times as long."""
+        return Varied(self.least * factor, self.mean * factor, self.variance * factor * factor)
+
+    def tail(self) -> Tail:
+        """What the `SHARES` do not exceed.
+
+        Of k = mean²/variance the gamma quantile mean·(1 − 1/9k + z/3√k)³ (Wilson and Hilferty, PNAS 17, 1931).
+        """
+        added = np.maximum(self.mean - self.least, 0.0)
+        over = np.minimum(self.variance / np.maximum(added**2, 1e-300), MOST_VARIED)
+        least = self.mean - added
+        root = np.sqrt(over) / 3
+        return Tail(*(least + added * np.maximum(1 - over / 9 + z * root, 0.0) ** 3 for z in DEVIATIONS))
+
+
+@dataclass(frozen=True)
+class Steady:
+    """Requests of a group in steady state: `rate` a second; of one alone `others` is 0, of many 1.
+
+    `late`: seconds until the scheduler sees one; `ttft`: from there; `tpot`: for each of `more` tokens. `varied`: the
+    variance of the steps that a request needs, over the square of their mean. `step`: mean seconds of one. `round`:
+    seconds after which each user sends again, infinite where requests come at random.
+    """
+
+    rate: Array
+    others: Array
+    late: Array
+    ttft: Array
+    tpot: Array
+    more: Array
+    varied: Array
+    step: Array
+    round: Array
+
+
+@dataclass(frozen=True)
+class Chances:
+    """What hangs on chance, of requests in steady state and the steps that serve them."""
+
+    table: ReplicaTimes
+    steady: Steady
+
+    @cached_property
+    def percentiles(self) -> Percentiles:
+        """Of TTFT, TPOT and latency."""
+        latency = self.first + self.following.times(self.steady.more)
+        return Percentiles(self.first.tail(), self.following.tail(), latency.tail(), True)
+
+    # -- an ordinary step ------------------------------------------------------------------------------------------
+    @cached_property
+    def decodes(self) -> Array:
+        """Decodes of a step."""
+        s = self.steady
+        return np.asarray(np.minimum(np.maximum(s.rate * s.more * s.tpot, 1.0), self.table.decodes[-1]))
+
+    @cached_property
+    def plain(self) -> Array:
+        """Seconds of a step of decodes alone."""
+        return self.table.at(self.table.alone, self.decodes)
+
+    @cached_property
+    def full(self) -> Array:
+        """Seconds of a step with a prompt, or a chunk of one."""
+        return self.table.at(self.table.mixed[0], self.decodes)
+
+    @property
+    def own(self) -> Array:
+        """Seconds that a prompt takes."""
+        return self.table.chunks * self.full
+
+    @property
+    def rate(self) -> Array:
+        """Others' requests a second."""
+        return self.steady.rate * self.steady.others
+
+    @cached_property
+    def prompts(self) -> Array:
+        """The share of the time in which others' prompts are computed."""
+        return np.asarray(np.minimum(self.rate * self.own, 1.0))
+
+    @cached_property
+    def some(self) -> Array:
+        """The share of the steps that have such prompts."""
+        prompts, full, plain = self.prompts, self.full, self.plain
+        return np.asarray(prompts * plain / np.maximum((1 - prompts) * full + prompts * plain, 1e-300))
+
+    @cached_property
+    def several(self) -> Array:
+        """Whether prompts share a step."""
+        return np.asarray(self.table.at(self.table.room, self.decodes) >= 2)
+
+    @cached_property
+    def random(self) -> Array:
+        """Whether requests come at random, not from users who wait for answers."""
+        return np.isinf(self.steady.round)
+
+    # -- TTFT ------------------------------------------------------------------------------------------------------
+    @cached_property
+    def first(self) -> Varied:
+        """TTFT, of which a prompt alone takes the least.
+
+        Of the step under way between none and all is left, but to users whom a step answered and who are back before
+        the next one ends. Where steps are scheduled ahead another one follows. Others that come meanwhile are in the
+        request's own step, or before it where they do not fit. What the mean has beyond all these is a wait in a queue.
+        """
+        t, s, own = self.table, self.steady, self.own
+        left, variance = self._under_way
+        if t.ahead:
+            after, chance = (self.full, self.some) if t.mixes else (np.zeros_like(own), self.prompts)
+            left = left + chance * after + (1 - chance) * self.plain
+            variance = variance + chance * (1 - chance) * (after - self.plain) ** 2
+        more = t.at(t.step(np.asarray(2.0)) - t.step(np.asarray(1.0)), self.decodes)
+        each, together = np.where(self.several, more, own), self.rate * self._met
+        waits = np.maximum(s.ttft - own - (left + together * each) * s.others, 0.0)
+        variance = (variance + together * each**2) * s.others + 2 / 3 * np.minimum(waits, own) * own
+        queue = (QUEUED * own) ** 2
+        variance = variance + waits**2 * queue / (waits**2 + queue)
+        return Varied(np.minimum(own, s.ttft) + s.late, s.ttft + s.late, variance)
+
+    @property
+    def _met(self) -> Array:
+        """Mean seconds of the step under way at any time."""
+        return np.asarray(self.prompts * self.full + (1 - self.prompts) * self.plain)
+
+    @property
+    def _under_way(self) -> tuple[Array, Array]:
+        """Mean and variance of what is left of that step when a request comes."""
+        prompts, full, plain, some, late = self.prompts, self.full, self.plain, self.some, self.steady.late
+        aligned = ~self.random & (late < plain)
+        left = np.where(aligned, some * full + (1 - some) * plain - late, self._met / 2)
+        uneven = some * (1 - some) * (full - plain) ** 2
+        variance = np.where(aligned, uneven, (prompts * full**2 + (1 - prompts) * plain**2) / 3 - left**2)
+        there = aligned & (late <= 0)  # before the next step begins
+        return np.where(there, 0.0, left), np.where(there, 0.0, variance)
+
+    # -- TPOT ------------------------------------------------------------------------------------------------------
+    @cached_property
+    def following(self) -> Varied:
+        """TPOT: that of steps of decodes alone at least, and the prompts that come while a request decodes.
+
+        Of drafts that are right by chance the least is 0.
+        """
+        s = self.steady
+        least = np.where(s.varied > 0, 0.0, np.minimum(self.plain, s.tpot))
+        return Varied(least, s.tpot, self._prompts_beside + self._crowd + s.varied * s.tpot**2)
+
+    @property
+    def _prompts_beside(self) -> Array:
+        """Variance by prompts of others, of a Poisson number.
+
+        Of users who take turns half of it goes: each sends about once in a round. None is left where steps are always
+        full of prompts. At random prompts come after prompts, the more so where each has steps of its own.
+        """
+        t, s = self.table, self.steady
+        fresh = np.maximum(np.minimum(s.rate * s.step, t.at(t.room, self.decodes)), 1.0)
+        added = t.chunks * np.maximum(t.at(t.step(fresh), self.decodes) - t.at(t.base, self.decodes), 0.0) / fresh
+        decoding = s.more * s.tpot
+        number = self.rate * decoding * (1 - np.minimum(decoding / s.round, 1.0) / 2)
+        if t.mixes:
+            number = number * (1 - np.minimum(s.rate * s.step / t.at(t.per_step, self.decodes), 1.0))
+        idle = np.maximum(1 - self.prompts, IDLE)
+        number = np.where(self.random, number / np.where(self.several, idle, idle**2), number)
+        return np.asarray(number * (added / np.maximum(s.more, 1.0)) ** 2)
+
+    @property
+    def _crowd(self) -> Array:
+        """Variance by the number of decodes, which is a Poisson one where requests come at random, and grows on it."""
+        s, deviation = self.steady, np.sqrt(self.decodes)
+        more, fewer = self.decodes + deviation, np.maximum(self.decodes - deviation, 1.0)
+        wider = (self.table.at(self.table.alone, more) - self.table.at(self.table.alone, fewer)) / 2
+        longer = wider / np.maximum(s.step, self.plain)
+        grown = np.minimum(longer * deviation, 1 - IDLE)
+        return np.where(self.random, (longer * s.tpot) ** 2 / (1 - grown), 0.0)

@@ -1,0 +1,118 @@
+"""Images as tokens: counts by hand, by the models' published rules."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.model.errors import InputError
+from roofline.model.images import Images, ImageTiles, MergedPatches, PatchRows, image_rule, image_tokens
+
+QWEN, QWEN3, GEMMA = "Qwen2.5-VL", "Qwen/Qwen3.5-9B", "google/gemma-3-12b-it"
+LLAMA, MISTRAL = "meta-llama/Llama-4-Scout-17B-16E-Instruct", "mistralai/Mistral-Small-3.1-24B-Instruct-2503"
+CONFIGS: dict[str, dict[str, Any]] = {
+    QWEN: {"model_type": "qwen2_5_vl", "vision_config": {"patch_size": 14, "spatial_merge_size": 2}},
+    "LLaVA": {
+        "model_type": "llava", "vision_feature_select_strategy": "default",
+        "vision_config": {"model_type": "clip_vision_model", "patch_size": 14, "image_size": 336},
+    },
+    "Pixtral": {"model_type": "llava", "vision_config": {"model_type": "pixtral", "patch_size": 16}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "width", "height", "tokens"), [
+    (QWEN, 1024, 768, 37 * 27 + 2),  # 36.57 and 27.43 patches of 28 pixels
+    (QWEN, 28, 28, 2 * 2 + 2),  # 56 × 56 pixels at least
+    (QWEN, 8000, 8000, 128 * 128 + 2),  # 3,584² = 16,384 · 28² pixels at most
+    (QWEN, 14, 140, 1 * 7 + 2),  # 0 (half, to even) and 5 patches; scaled by 56 / √(14·140) = 1.265: 0.63 and 6.3
+    ("LLaVA", 1024, 768, 24 * 24),
+    ("LLaVA", 10, 10, 24 * 24),
+    ("Pixtral", 1024, 768, 48 * (64 + 1)),
+    ("Pixtral", 2048, 1000, 32 * (64 + 1)),  # scaled to 1,024 × 500: 31.25 rows
+    ("Pixtral", 17, 16, 1 * (2 + 1)),
+])  # fmt: skip
+def test_by_hand(name: str, width: int, height: int, tokens: int) -> None:
+    rule = image_rule(CONFIGS[name])
+    assert rule is not None
+    assert rule.tokens(width, height) == tokens
+
+
+@pytest.mark.parametrize(("model", "width", "height", "tokens"), [
+    (QWEN3, 1024, 768, 32 * 24 + 2), (QWEN3, 64, 64, 8 * 8 + 2),
+    (GEMMA, 1024, 768, 256 + 4), (GEMMA, 1, 1, 256 + 4),
+    (MISTRAL, 1024, 768, 28 * (37 + 1)), (MISTRAL, 3080, 1540, 28 * (55 + 1)),
+    (LLAMA, 336, 336, 144 + 3), (LLAMA, 100, 100, 144 + 3),
+    (LLAMA, 337, 336, 2 * 145 + 144 + 3),  # two tiles side by side, a separator and an end of the row
+    (LLAMA, 1024, 768, 12 * 145 + 144 + 3),  # 4 × 3 tiles: 1,344 / 1,024 = 1,008 / 768
+    (LLAMA, 5000, 5000, 16 * 145 + 144 + 3),  # scaled down least on 4 × 4
+])  # fmt: skip
+def test_models_of_the_catalog(model: str, width: int, height: int, tokens: int) -> None:
+    built = rl.load(model)
+    assert image_tokens(built.images, built.name, Images(3, width, height)).tokens == 3 * tokens
+
+
+@given(width=st.integers(1, 4000), height=st.integers(1, 4000))
+def test_what_always_holds(width: int, height: int) -> None:
+    """Squares cover the image; never more than the limit allows; rows and columns may be swapped but for row ends."""
+    rows = PatchRows(28, 1540).tokens(width, height)
+    assert rows <= 55 * 56
+    tiles = ImageTiles(336, 144, 16)
+    across, down = tiles.grid(width, height)
+    assert across * down <= 16
+    if max(width, height) <= 336 * 4:
+        assert across >= ceil(width / 336)
+        assert down >= ceil(height / 336)
+    assert tiles.tokens(width, height) == tiles.tokens(height, width)
+    if max(width, height) <= 200 * min(width, height):
+        merged = MergedPatches(28, 3136, 12845056)
+        assert merged.tokens(width, height) == merged.tokens(height, width) <= 16384 + 2
+
+
+def test_what_no_rule_is_known_of() -> None:
+    assert image_rule({"model_type": "llama"}) is None
+    wrong = {"patch_size": True, "spatial_merge_size": 2}
+    assert image_rule({"model_type": "qwen2_vl", "vision_config": wrong}) is None
+    assert image_rule({"model_type": "qwen2_vl", "vision_config": [1]}) is None
+    assert image_rule({"model_type": [], "vision_config": {}}) is None
+    assert rl.load("google/gemma-4-31B").images is None
+    with pytest.raises(InputError, match="a model whose rule is known"):
+        rl.serve("Qwen/Qwen3-8B", input=1, output=1, concurrency=1, on="h100-sxm", images=Images(1, 100, 100))
+
+
+@pytest.mark.parametrize("wrong", [(0, 10, 10), (1, 0, 10), (1, 10, 2**17), (1.5, 10, 10), (True, 10, 10)])
+def test_wrong_sizes(wrong: tuple[Any, ...]) -> None:
+    with pytest.raises(InputError, match="whole number from 1"):
+        Images(*wrong)
+
+
+def test_too_narrow() -> None:
+    with pytest.raises(InputError, match="at most 200 to 1"):
+        MergedPatches(28, 3136, 12845056).tokens(201, 1)
+
+
+def test_images_are_a_longer_prompt() -> None:
+    """Of a server, and of a simulation, in every respect but what they say."""
+    given_ = {"output": 50, "on": "h100-sxm", "engine": "vllm"}
+    seen = {"images": Images(2, 1024, 768)}
+    s, longer = (rl.serve(QWEN3, input=n, concurrency=8, **given_, **k) for n, k in ((100, seen), (1640, {})))
+    assert (s.ttft, s.tpot, s.input) == (longer.ttft, longer.tpot, 1640)
+    assert s.to_dict()["images"] == {"number": 2, "width": 1024, "height": 768, "each": 770, "tokens": 1540}
+    assert longer.to_dict()["images"] is None
+    runs = [
+        rl.simulate(QWEN3, input=n, rate=2, extent=rl.Extent(requests=200), **given_, **k)
+        for n, k in ((100, seen), (1640, {}))
+    ]
+    assert runs[0].ttft.mean == runs[1].ttft.mean
+    assert runs[0].traffic.endswith("input 100 + 1540, output 50")
+
+
+def test_a_trace_has_its_own_lengths(tmp_path: Any) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("time,input,output\n0,10,10\n")
+    with pytest.raises(InputError, match="the lengths of its prompts are whole"):
+        rl.simulate(QWEN3, trace=trace, on="h100-sxm", images=Images(1, 100, 100))
