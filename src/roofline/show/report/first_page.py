@@ -11,50 +11,31 @@ from roofline.explore.guidance import Advice
 from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
 from roofline.model.errors import InputError
-from roofline.show.estimate import deployment_text, first_line, memory_text, shares_text, span_text
-from roofline.show.generate import tpot_text
+from roofline.show.estimate import deployment_text, memory_text
+from roofline.show.report.drawn import drawn
+from roofline.show.report.first_screen import (
+    LEAST_GAIN,
+    MOST_CHANGES,
+    cards,
+    cards_table,
+    changes_table,
+    limits,
+    quality,
+    verdict,
+)
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
-from roofline.units import change, percent, whole
+from roofline.units import percent
 
-MOST_CHANGES = 3
-LEAST_GAIN = 1.005
-"""Factor from which a change is said to help: less does not show in whole percent."""
+PHASES_PICTURE = "Roofline of the phases"
 
 
 def summary_section(r: Report) -> Section:
-    """Speed, memory, price, limits, and what would help most."""
-    g = r.generation
-    m = r.fit.memory
-    lines = [
-        f"{first_line(g, m)}.",
-        f"{g.batch} × ({g.input} in, {g.output} out), {g.formats.text()}.",
-        f"It {'fits' if r.fit.fits else 'does not fit'}: {memory_text(m)} on the fullest chip.",
-        f"TTFT {span_text(g.ttft)}; TPOT {tpot_text(g)}.",
-        f"{g.tokens_per_second:,.0f} tokens/s, {g.tokens_per_second_per_chip:,.0f} per chip.",
-    ]
-    price = g.usd_per_million_tokens
-    if price is not None and g.chip.price is not None:
-        lines.append(f"{price:,.2f} USD per million generated tokens at {g.chip.price.usd_per_hour:g} $/h a chip.")
-    lines += [f"{name} is {e.bound} bound: {shares_text(e)}." for name, e in r.estimates]
-    lines.append(critical_batch_section(r))
-    for phase, best in _best(r):
-        if best:
-            said = "; ".join(f"{c.what} {change(c.gain)} (grade {c.grade})" for c in best)
-            lines.append(f"Most would help {phase}, in tokens/s per chip: {said}.")
-    return Section("In one minute", tuple(lines))
-
-
-def critical_batch_section(r: Report) -> str:
-    """From which batch on decode is compute bound, in a sentence."""
-    c, context = r.critical, whole(r.middle)
-    if c.batch is not None:
-        return f"Decode at {context} tokens of context becomes compute bound from a batch of {whole(c.batch)} on."
-    return (
-        f"No batch makes decode at {context} tokens of context compute bound: its arithmetic tends to "
-        f"{percent(c.balance)} of the time of its traffic."
-    )
+    """The first screen: verdict, figures, the roofline of the phases, what limits it, the best changes."""
+    tables = (cards_table(cards(r)), changes_table(r))
+    pictures = ((PHASES_PICTURE, drawn(r, "roofline", points="phases")),)
+    return Section("In one minute", (*verdict(r), *limits(r)), tuple(t for t in tables if t), pictures)
 
 
 @dataclass(frozen=True)
@@ -119,6 +100,9 @@ def guidance(r: Report) -> Section:
             a.tpot,
             a.ttft,
             a.memory,
+            a.generation.usd_per_million_tokens,
+            a.generation.joules_per_token,
+            quality(a),
             a.generation.grade,
         )
         for a in r.advice
@@ -129,7 +113,8 @@ def guidance(r: Report) -> Section:
         Table((PHASE, *change_and_option, Column(gains[0], "change"), Column("Grade")), best, name="guidance"),
         Table(
             (*change_and_option, *(Column(n, "change") for n in gains), Column("Memory of a chip", "B"),
-             Column("Grade")), every, name="changes",
+             Column("USD per 10⁶ tokens", "USD"), Column("Energy per token", "J"), Column("Quality"), Column("Grade")),
+            every, name="changes",
         ),
     )  # fmt: skip
     return Section("Guidance", tuple(lines), tuple(t for t in tables if t.rows))

@@ -22,3 +22,12 @@ class Section(Figured):
     text: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     pictures: tuple[tuple[str, d.Plot], ...] = ()
+
+    def table(self, name: str) -> Table | None:
+        """Its table of a name; None where it has none."""
+        return next((table for table in self.tables if table.name == name), None)
+
+
+def anchor(title: str) -> str:
+    """A heading as the end of an address."""
+    return title.lower().replace(" ", "-")

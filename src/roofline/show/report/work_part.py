@@ -9,9 +9,8 @@ from roofline.explore.regimes import MOST, dominance
 from roofline.explore.sweep import floor_bound
 from roofline.model.errors import InputError
 from roofline.show.fit import activations_text, budget_text
-from roofline.show.plots import data as d
-from roofline.show.plots.make import PictureKind, plot
-from roofline.show.report.first_page import critical_batch_section
+from roofline.show.report.drawn import drawn
+from roofline.show.report.first_screen import critical_batch_text
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
@@ -40,7 +39,7 @@ def memory_section(r: Report) -> Section:
         f"Largest batch at {f.context} tokens: {whole(f.largest_batch)}. Longest context at a batch of {f.batch}: "
         f"{longest}. Fewest chips: {fewest}.",
     )
-    curve = _drawn(r, "memory")
+    curve = drawn(r, "memory")
     fields = (Column("Term"), Column("Bytes of the fullest chip", "B"), Column("Of what"))
     return Section("Memory", text, (Table(fields, rows, total, name="memory"),), (("Memory over context", curve),))
 
@@ -78,7 +77,7 @@ def terms(r: Report) -> Section:
         if t.dominates
     ]
     tables = (Table(fields, tuple(rows), name="terms"), Table(heads, tested, name="dominance"))
-    picture = ("Shares of FLOPs, bytes and time", _drawn(r, "shares"))
+    picture = ("Shares of FLOPs, bytes and time", drawn(r, "shares"))
     return Section("Bytes and FLOPs by term", tuple(lines), tables, (picture,))
 
 
@@ -124,11 +123,7 @@ def regimes(r: Report) -> Section:
             f"of light; expected {e.time / e.serial_floor:.2f} times that."
         )
     table = Table(fields, tuple(rows), name="regimes")
-    pictures = (
-        ("Roofline, op by op", _drawn(r, "roofline")),
-        ("Roofline of the phases", _drawn(r, "roofline", points="phases")),
-    )
-    return Section("Regimes", tuple(lines), (table,), pictures)
+    return Section("Regimes", tuple(lines), (table,), (("Roofline, op by op", drawn(r, "roofline")),))
 
 
 def tokens(n: int) -> str:
@@ -142,7 +137,7 @@ def critical_section(r: Report) -> Section:
     lines = [
         "Compute bound: arithmetic at full peak takes longer than the least traffic at full bandwidth"
         f"{'' if r.deployment.chips == 1 else ' and than what goes between chips'}, on one rank.",
-        critical_batch_section(r),
+        critical_batch_text(r),
     ]
     if c.beyond == 1:
         lines.append(f"No batch up to {whole(MOST)} a replica makes decode compute bound at any context.")
@@ -166,26 +161,11 @@ def critical_section(r: Report) -> Section:
     )  # fmt: skip
     table = Table((Column("Critical"), Column("From", "count")), rows, name="critical")
     pictures = (
-        ("Decode over batch", _drawn(r, "sweep")),
-        ("Prefill over the prompt", _drawn(r, "sweep", phase="prefill", over="context")),
-        ("Decode over context", _drawn(r, "sweep", over="context")),
+        ("Decode over batch", drawn(r, "sweep")),
+        ("Prefill over the prompt", drawn(r, "sweep", phase="prefill", over="context")),
+        ("Decode over context", drawn(r, "sweep", over="context")),
     )
     return Section("Critical batch and length", tuple(lines), (table,), pictures)
-
-
-def _drawn(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
-    """A picture of this report's steps on its machine, sweeps and memory beside the other machines."""
-    steps = dict(r.steps)
-    if options.get("points") == "phases" and not isinstance(r.training, InputError):
-        steps["training"] = r.training.step
-    compared = kind in ("sweep", "memory")
-    others = tuple(machine for machine, other in r.elsewhere if not isinstance(other, InputError))
-    now = r.now
-    return plot(
-        r.model, steps, kind=kind, on=(now.on, *others) if compared else now.on, layout=now.layout, batch=now.batch,
-        precision=now.asked.formats, context=now.input if options.get("phase") == "prefill" else r.middle,
-        engine=now.engine, **options,
-    )  # fmt: skip
 
 
 def communication(r: Report) -> Section | None:
