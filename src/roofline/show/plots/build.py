@@ -134,7 +134,9 @@ def _note(timed: Sequence[NamedEstimate], by: By) -> str:
         steps_there = [t for t in timed if t.deployment == deployment]
         left = {t.name: share(1.0 - sum(p.share for p in points(t.estimate, by)), 1.0) for t in steps_there}
         listed = ", ".join(f"{part} of {name}" for name, part in left.items())
-        text += f" · not drawn: what rides on these ops ({listed})"
+        text += f" · elementwise ops fused into neighbours are not shown ({listed})"
+        if any(sum(1 for _ in points(t.estimate, by)) > d.MOST_NAMED for t in timed):
+            text += f" · named: the {d.MOST_NAMED} ops of each phase that take most time"
     if first.traffic.unfused:
         text += " · expected times are those of fused kernels, which move less and may lie above this roof"
     return text

@@ -58,6 +58,10 @@ class DrawnRoof:
         return tuple(values)
 
 
+MOST_NAMED = 5
+"""Points of a phase that are named, those of most time."""
+
+
 @dataclass(frozen=True)
 class RooflinePoint:
     """One op, layer or step: FLOP/B, FLOP/s to expect, FLOP/s at the speed of light, share of its step's time."""

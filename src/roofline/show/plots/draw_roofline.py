@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.model.maths import ceil_div
 from roofline.show.plots import labels
 from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet, tick_boxes, ticks_in_view
-from roofline.show.plots.data import Ceiling, DrawnRoof, Panel, RooflinePlot, RooflinePoint
+from roofline.show.plots.data import MOST_NAMED, Ceiling, DrawnRoof, Panel, RooflinePlot, RooflinePoint
 from roofline.show.plots.style import Style, colours_of, marker_of
 from roofline.units import brief
 
@@ -188,7 +189,7 @@ def _fill(
     named = _name_roof(ax, style, panel.roof, taken, last, first)
     named += [
         labels.Label(text, p.intensity, p.performance, theme.ink, clear=sqrt(size_of(p)) / 2)
-        for p, text in _merged(ax, inside)
+        for p, text in _merged(ax, longest(inside))
     ]
     for label in labels.place(ax, named, taken, theme.paper):
         if label.needed:
@@ -222,6 +223,17 @@ def _rings(points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoint, float]]
         for i, point in enumerate(sorted(same, key=lambda p: p.share)):
             sized.append((point, size_of(point) * 2.2**i))
     return sorted(sized, key=lambda item: -item[1])
+
+
+def longest(points: Sequence[RooflinePoint], most: int = MOST_NAMED) -> list[RooflinePoint]:
+    """Of each phase the points with the largest shares of its time, which are named."""
+    rank: Counter[str] = Counter()
+    named = []
+    for point in sorted(points, key=lambda p: -p.share):
+        rank[point.phase] += 1
+        if rank[point.phase] <= most:
+            named.append(point)
+    return named
 
 
 def _merged(ax: Axes, points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoint, str]]:

@@ -16,7 +16,7 @@ def drawn(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
     others = tuple(machine for machine, other in r.elsewhere if not isinstance(other, InputError))
     now = r.now
     return plot(
-        r.model, dict(r.steps), kind=kind, on=(now.on, *others) if compared else now.on, layout=now.layout, batch=now.batch,
-        precision=now.asked.formats, context=now.input if options.get("phase") == "prefill" else r.middle,
+        r.model, dict(r.steps), kind=kind, on=(now.on, *others) if compared else now.on, layout=now.layout,
+        batch=now.batch, precision=now.asked.formats, context=now.input if options.get("phase") == "prefill" else r.middle,
         engine=now.engine, **options,
     )  # fmt: skip

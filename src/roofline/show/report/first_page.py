@@ -113,7 +113,7 @@ def guidance(r: Report) -> Section:
         Table((PHASE, *change_and_option, Column(gains[0], "change"), Column("Grade")), best, name="guidance"),
         Table(
             (*change_and_option, *(Column(n, "change") for n in gains), Column("Memory of a chip", "B"),
-             Column("USD per 10⁶ tokens", "USD"), Column("Energy per token", "J"), Column("Quality"), Column("Grade")),
+             Column("USD per Mtok", "USD"), Column("Energy per token", "J"), Column("Quality"), Column("Grade")),
             every, name="changes",
         ),
     )  # fmt: skip

@@ -200,4 +200,4 @@ def _column(g: Generation, now: Generation, a: Advice | None = None) -> tuple[st
 
 def quality(a: Advice) -> str:
     """What a change may do to the answers: numbers of fewer bits may change them, nothing else does."""
-    return "answers may differ: test them" if a.lever in NARROWER else "unchanged"
+    return "answers may change" if a.lever in NARROWER else "unchanged"

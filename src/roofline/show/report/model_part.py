@@ -11,6 +11,7 @@ from roofline.show.plots import build
 from roofline.show.report.section import Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
+from roofline.units import whole
 
 
 def about_model(r: Report) -> Section:
@@ -63,7 +64,7 @@ def assumptions(r: Report) -> Section:
             f"{how.traffic.name}: {how.traffic.about}.",
             f"Layout: {r.layout.text()}. Engine: {e.target.engine.plain()}. FLOPs, bytes and times of steps are those "
             f"of one rank{_of_stages(r)}, the busiest replica has {r.batch} of the batch.",
-            f"Prefill is of {r.now.input} tokens; decode stands at {r.middle}, the middle of the answer.",
+            f"Prefill: {whole(r.now.input)} tokens. Decode is evaluated mid-answer, at {whole(r.middle)}.",
             trained,
             *(f"Grade {g}: {GRADES[g]}." for g in grades),
             *r.model.warnings,

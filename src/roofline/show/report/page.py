@@ -1,4 +1,4 @@
-"""A report as one HTML page: first screen, contents, sections; pictures and tables inside, nothing asked of any other."""
+"""A report as one HTML page that asks nothing of any other: first screen, contents, sections with all they show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.inert import inert_line
 from roofline.show.report.finished import Finished, OnSection
-from roofline.show.report.first_screen import CHANGES_TABLE, FIGURES_TABLE, cards, limits, verdict
+from roofline.show.report.first_screen import CHANGES_TABLE, cards, limits, verdict
 from roofline.show.report.picture import Picture, inline_picture, theme_styles
 from roofline.show.report.section import Section, anchor
 from roofline.show.tables import Table
@@ -37,8 +37,8 @@ def html(f: Finished, progress: OnSection | None = None) -> str:
     r = f.of
     return template.render(
         title=f.title, asked=_asked(f), verdict=[*map(inert_line, verdict(r))], cards=cards(r), limits=limits(r),
-        best=f.sections[0].table(CHANGES_TABLE), first=shown[0], sections=shown[1:], styles=theme_styles() + STYLES.read_text(encoding="utf-8"), long=LONG,
-        figures=FIGURES_TABLE,
+        best=f.sections[0].table(CHANGES_TABLE), first=shown[0], sections=shown[1:], long=LONG,
+        styles=theme_styles() + STYLES.read_text(encoding="utf-8"),
     )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ def inline_picture(name: str, plot: d.Plot, prefix: str) -> Picture:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{prefix}-", svg)
     names = {colour: f"var(--{name})" for name, colour in _colours(LIGHT).items()}
+    svg = re.sub(r'fill="(#[0-9a-f]{6})"', r'style="fill: \1"', svg)  # an attribute cannot hold a property of the page
     svg = re.sub(r'style="[^"]*"', lambda style: COLOUR.sub(lambda c: names.get(c[0], c[0]), style[0]), svg)
     words = in_words_of(name, plot)
     return Picture(name, Markup(svg.replace("<svg", f'<svg role="img" aria-label="{escape(words)}"', 1)), words)

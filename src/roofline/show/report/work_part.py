@@ -70,9 +70,9 @@ def terms(r: Report) -> Section:
         Column("Answer"), Column("Share at twice the context", "share"), Column("Bytes were it half", "factor"),
     )  # fmt: skip
     lines = [
-        f"{t.phase}, {'unfused' if t.unfused else 'fused'}: "
-        f"{t.term} {'dominate' if t.term.endswith('s') else 'dominates'} with {percent(t.share)} of the "
-        f"bytes; were the term half, {percent(t.halved)} of the bytes would be left."
+        f"{t.phase}, {'unfused' if t.unfused else 'fused'} traffic: {t.term} "
+        f"{'take' if t.term.endswith('s') else 'takes'} {percent(t.share)} of all bytes; halving that would cut total "
+        f"bytes to {percent(t.halved)}."
         for t in tests
         if t.dominates
     ]
