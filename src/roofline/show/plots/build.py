@@ -183,10 +183,9 @@ def sweep_plot(sweeps: Sequence[StepSweep]) -> d.SweepPlot:
 
 def _ends(s: StepSweep) -> str:
     """From where on memory is too small; nothing where it is large enough throughout."""
-    fits = np.asarray(s.estimate.fits)
-    if fits.all():
+    if s.unfit_from is None:
         return ""
-    return f"beyond the memory of {s.estimate.chip.name} from {s.over} {whole(int(s.values[fits.argmin()]))}"
+    return f"beyond the memory of {s.estimate.chip.name} from {s.over} {whole(s.unfit_from)}"
 
 
 def _curve(s: StepSweep, name: str) -> d.Curve:
@@ -194,7 +193,7 @@ def _curve(s: StepSweep, name: str) -> d.Curve:
     labels = tuple(d.CrossingLabel(c.at, f"{c.after} from {whole(c.at)}", c.of == "floor") for c in s.crossings)
     return d.Curve(
         name, _ints(s.values), _floats(s.tokens_per_second), _floats(e.time), _floats(e.interval[0]),
-        _floats(e.interval[1]), _floats(e.serial_floor), labels,
+        _floats(e.interval[1]), _floats(e.serial_floor), labels, s.unfit_from,
     )  # fmt: skip
 
 

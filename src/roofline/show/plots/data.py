@@ -129,7 +129,10 @@ class CrossingLabel:
 
 @dataclass(frozen=True)
 class Curve:
-    """A phase on one chip over the axis: tokens/s, seconds a step, its 80 % interval, its speed of light."""
+    """A phase on one chip over the axis: tokens/s, seconds a step, its 80 % interval, its speed of light.
+
+    `unfit_from`: the first value that needs more memory than there is, None where none does.
+    """
 
     chip: str
     values: tuple[int, ...]
@@ -139,6 +142,13 @@ class Curve:
     high: tuple[float, ...]
     floor: tuple[float, ...]
     crossings: tuple[CrossingLabel, ...]
+    unfit_from: int | None = None
+
+    @property
+    def fitting(self) -> int:
+        """How many of the values fit."""
+        end = self.unfit_from
+        return len(self.values) if end is None else sum(v < end for v in self.values)
 
 
 @dataclass(frozen=True, repr=False)

@@ -30,6 +30,8 @@ WIDEST = 12.0
 ROOM = 1.8
 """Factor between the outermost point and the edge of the frame."""
 HOLLOW = 4.0
+FAR = 36
+"""Points between a ceiling and its name, at most."""
 
 
 def size_of(point: RooflinePoint) -> float:
@@ -295,7 +297,14 @@ def _name_ceiling(ax: Axes, style: Style, ceiling: Ceiling, taken: labels.Taken)
         width, height = size = labels.extent(ax, text, 7.5)
         backs = range(0, max(1, int((px - width - left) / scale)), 4)
         spots = [(px - width - back * scale, py + gap) for back in backs for gap in (3 * scale, -3 * scale - height)]
-        box = _free(sorted(spots, key=partial(_neighbours, marks, width, 6 * scale)), size, taken)
+        ordered = sorted(spots, key=partial(_neighbours, marks, width, 6 * scale))
+        away = [
+            (px - width - back, py + side)
+            for gap in range(3, FAR)
+            for side in (gap * scale, -gap * scale - height)
+            for back in (0, 20 * scale, 40 * scale)
+        ]
+        box = _free([*ordered, *away], size, taken)
         if box:
             _write(ax, style, text, box, taken, style.colours.ink)
             return None

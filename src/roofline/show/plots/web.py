@@ -12,7 +12,7 @@ from roofline.inert import each_text, inert_html, inert_line
 from roofline.model.errors import InputError
 from roofline.model.maths import ceil_div
 from roofline.show.plots import data as d
-from roofline.show.plots.canvas import powers_of_two
+from roofline.show.plots.canvas import even_ticks, powers_of_two
 from roofline.show.plots.draw_roofline import Range, frame
 from roofline.show.plots.style import GROUP_ORDER, MAP_COLOURS, PLOTLY_MARKERS, Style, colours_of, marker_of
 from roofline.units import binary, brief, seconds, share, whole
@@ -301,12 +301,19 @@ def sweep_page(plot: d.SweepPlot, style: Style) -> Figure:
         says = {"hovertemplate": f"%{{x}}: %{{y:.4g}} {unit}<extra>{c.chip}</extra>"}
         figure.add_scatter(y=[second * v for v in c.latency], line=line, **says, **below)
         figure.add_scatter(y=[second * v for v in c.floor], line=dotted, **says, **below)
+        if c.unfit_from is not None:
+            text = f"memory ends before {whole(c.unfit_from)} ({c.chip})"
+            figure.add_vline(x=c.unfit_from, line={"color": colour, "dash": "dot", "width": 2})
+            figure.add_annotation(
+                x=log10(c.unfit_from), y=1, yref="y domain", text=text, textangle=-90, showarrow=False,
+                xanchor="left", yanchor="top", font={"size": 10}, row=1, col=1,
+            )  # fmt: skip
         for crossing in c.crossings:
             dash = "solid" if crossing.floor else "dash"
             figure.add_vline(x=crossing.at, line={"color": colour, "dash": dash, "width": 1}, row=1, col=1)
             figure.add_annotation(
                 x=log10(crossing.at), y=0, yref="y domain", text=f"{crossing.label} ({c.chip})", textangle=-90,
-                showarrow=False, xanchor="right", yanchor="bottom", font={"size": 10, "color": colour}, row=1, col=1,
+                showarrow=False, xanchor="right", yanchor="bottom", font={"size": 10}, row=1, col=1,
             )  # fmt: skip
     swept = plot.curves[0].values
     figure.update_xaxes(**_power_axis(swept[0], swept[-1]))
@@ -342,7 +349,8 @@ def memory_page(plot: d.MemoryPlot, style: Style) -> Figure:
             figure.add_scatter(
                 x=[level.longest], y=[level.bytes], showlegend=False, marker={"size": 9, "color": style.colours.ink}
             )
-    figure.update_xaxes(**_power_axis(plot.context[0], plot.context[-1]), title="Context (tokens)")
+    ticks = even_ticks(plot.context[0], plot.context[-1])
+    figure.update_xaxes(tickvals=ticks, ticktext=[binary(t) for t in ticks], title="Context (tokens)")
     figure.update_yaxes(title="Memory", tickformat="~s", ticksuffix="B", rangemode="tozero")
     return figure
 

@@ -14,9 +14,8 @@ def drawn(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
     """A picture of this report's steps on its machine, sweeps and memory beside the other machines."""
     compared = kind in ("sweep", "memory")
     others = tuple(machine for machine, other in r.elsewhere if not isinstance(other, InputError))
-    now = r.now
+    now, length = r.now, r.now.input if options.get("phase") == "prefill" else r.middle
     return plot(
         r.model, dict(r.steps), kind=kind, on=(now.on, *others) if compared else now.on, layout=now.layout,
-        batch=now.batch, precision=now.asked.formats, context=now.input if options.get("phase") == "prefill" else r.middle,
-        engine=now.engine, **options,
+        batch=now.batch, precision=now.asked.formats, context=length, engine=now.engine, **options,
     )  # fmt: skip

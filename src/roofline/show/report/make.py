@@ -45,8 +45,8 @@ def report(
     `batch` prompts of `input` tokens (1024, or what the context leaves) that each generate `output_tokens` (256), over
     all replicas of `layout`; `precision` and `engine` as in `generate`.
     `output`: a file that ends in .html (one page), .md (with a folder `…_files` beside it) or .json. `tables`: a
-    folder for every table as a file, `tables_form` csv or parquet. `progress` is called as sections, and a page's pictures, are done.
-    Raises InputError for what is not understood and for what cannot be written.
+    folder for every table as a file, `tables_form` csv or parquet. `progress` is called as sections and pictures
+    are done. Raises InputError for what is not understood and for what cannot be written.
     """
     how = ReportOptions(**options)
     tables, tables_form = how.tables, how.tables_form
