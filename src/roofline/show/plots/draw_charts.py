@@ -8,7 +8,7 @@ from roofline.show.plots.canvas import MARGIN, axes, context_ticks, folded, lege
 from roofline.show.plots.data import BarsPlot, MemoryPlot, ParametersPlot, SharesPlot
 from roofline.show.plots.labels import Rectangle, extent, overlap, write_labels
 from roofline.show.plots.style import Style, colours_of, hatches_of
-from roofline.units import brief
+from roofline.units import brief, tokens_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LEGEND = 1.5
 ROW = 0.34
 """Inches of a bar and the room around it."""
+INSIDE = 75
+"""Percent from which a bar holds its own label."""
 SEEN = 0.0005
 """The least share that is drawn."""
 
@@ -84,8 +86,11 @@ def draw_parameters(plot: ParametersPlot, style: Style) -> Figure:
     values = [100 * share for _, _, share in plot.parts]
     ax.barh(range(len(values)), values, height=0.72, color=theme.palette[0], zorder=2)
     for i, (_, count, share) in enumerate(plot.parts):
-        text = f"{brief(count)} · {100 * share:.3g} %"
-        write_labels(ax, values[i] + 1, i, text, theme.ink, 8, theme.paper, ha="left")
+        text, bar = f"{tokens_text(count)} · {100 * share:.3g} %", theme.palette[0]
+        if values[i] < INSIDE:
+            write_labels(ax, values[i] + 1, i, text, theme.ink, 8, theme.paper, ha="left")
+        else:
+            write_labels(ax, values[i] - 1, i, text, on_colour(bar), 8, bar, ha="right")
     ax.set_yticks(range(len(values)), [name for name, _, _ in plot.parts])
     ax.tick_params(axis="y", length=0, labelcolor=theme.ink)
     ax.set_ylim(len(values) - 0.45, -0.55)
