@@ -13,6 +13,7 @@ from roofline.estimates.deployment import Deployment
 from roofline.estimates.step import Estimate
 from roofline.explore.anatomy import GROUPS, in_words, layer_stack
 from roofline.explore.memory import MemoryCurve
+from roofline.explore.paths import lanes
 from roofline.explore.points import By, formats, points, time_shares, work_shares
 from roofline.explore.sensitivity import KINDS, Answer, OperatingPoint
 from roofline.explore.sweep import DecodeMap, StepSweep, rates
@@ -278,9 +279,11 @@ def diagram_plot(model: Model) -> d.DiagramPlot:
     drawn = ranked[:MOST_KINDS]
     runs = (d.Box(part, detail, "layers") for part, detail in layer_stack(model))
     whole_model = d.Stack("whole model", (*map(_box, model.embedding), *runs, *map(_box, model.head)))
-    layers = tuple(d.Stack(f"{block.name} · {n} layers", tuple(map(_box, block.modules))) for block, n in drawn)
+    layers = tuple(d.Stack(f"{block.name} · {n} layers", _boxes(block.modules)) for block, n in drawn)
     left = len(ranked) - len(drawn)
     note = "modules in the order they run, with their sizes · a line on the left is the residual stream"
+    if any(stack.lanes > 1 for stack in layers):
+        note += " · paths side by side do not wait for each other"
     note += f" · {left} rarer kinds of layer are not drawn" if left else ""
     return d.DiagramPlot(f"{model.name} · {whole(model.parameters)} parameters", whole_model, layers, note)
 
@@ -300,6 +303,11 @@ def simulation_plot(s: Simulation) -> d.SimulationPlot:
         (d.Traced("running", over.running), d.Traced("waiting", over.waiting)),
         (d.Traced("memory taken", over.memory), d.Traced("busy", over.busy)), distributions, note, not s.overloaded,
     )  # fmt: skip
+
+
+def _boxes(modules: Sequence[Module]) -> tuple[d.Box, ...]:
+    paths = lanes(x.name for x in modules)
+    return tuple(replace(_box(x), lane=lane) for x, lane in zip(modules, paths, strict=True))
 
 
 def _box(x: Module) -> d.Box:

@@ -260,21 +260,27 @@ def diagram_page(plot: d.DiagramPlot, style: Style) -> Figure:
     for i, column in enumerate(columns):
         figure.add_annotation(x=i, y=0.6, text=f"<b>{column.title}</b>", showarrow=False, yanchor="bottom")
         start = 0
-        for j, box in enumerate(column.boxes):
+        half, apart = 0.42 / column.lanes, 0.84 / column.lanes
+        middles = [i - 0.42 + half + max(0, box.lane - 1) * apart for box in column.boxes]
+        for box, j, x in zip(column.boxes, column.rows, middles, strict=True):
             if box.adds:
                 path = f"M {i - 0.42} {-start + 0.5} L {i - 0.47} {-start + 0.5} L {i - 0.47} {-j} L {i - 0.42} {-j}"
                 figure.add_shape(type="path", path=path, line={"color": theme.muted, "width": 1})
                 start = j + 1
             figure.add_shape(
-                type="rect", x0=i - 0.42, x1=i + 0.42, y0=-j - 0.4, y1=-j + 0.4, line={"color": colours[box.group]}
-            )
+                type="rect", x0=x - 0.96 * half, x1=x + 0.96 * half, y0=-j - 0.4, y1=-j + 0.4,
+                line={"color": colours[box.group]},
+            )  # fmt: skip
         figure.add_scatter(
-            x=[i] * len(column.boxes), y=[-j for j in range(len(column.boxes))], mode="text", showlegend=False,
-            text=[_folded(f"{'+ ' * b.adds}{b.label}{f' · {b.detail}' * roomy}", wide, 2) for b in column.boxes],
+            x=middles, y=[-j for j in column.rows], mode="text", showlegend=False,
+            text=[
+                _folded(f"{'+ ' * b.adds}{b.label}{f' · {b.detail}' * roomy}", wide // column.lanes, 2)
+                for b in column.boxes
+            ],
             textfont={"size": 10, "color": theme.ink},
             hovertext=[f"{b.label}<br>{b.detail}" for b in column.boxes], hoverinfo="text",
         )  # fmt: skip
-    deepest = max(len(c.boxes) for c in columns)
+    deepest = max(max(c.rows) + 1 for c in columns)
     figure.update_xaxes(visible=False, range=[-0.6, len(columns) - 0.4])
     figure.update_yaxes(visible=False, range=[-deepest, 1.5])
     return figure
