@@ -50,7 +50,7 @@ RESULTS = {
     "comparison.benchmarks": "ComparedResults",
     "explore.running": "WhatRuns",
     "explore.swept": "Sweep",
-    "show.report.write": "Finished",
+    "show.report.finished": "Finished",
     "show.models": "Catalog ModelTypes ModelAnswer StoredTensors ConfigChecks",
     "show.chips": "Chips Clusters",
     "show.here": "Here",

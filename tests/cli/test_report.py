@@ -17,10 +17,11 @@ import roofline as rl
 from browser import CHROMIUM, needs_chromium, watched
 from roofline.cli.main import main
 from roofline.explore.guidance import advice, served
+from roofline.show.report.finished import Finished, finished
 from roofline.show.report.mermaid import mermaid
+from roofline.show.report.page import html
 from roofline.show.report.sections import MAKERS
 from roofline.show.report.subject import Report, report_on
-from roofline.show.report.write import Finished, finished, html
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 SEVEN = ("h100-sxm", "h100-pcie", "a100-sxm-80gb", "a100-pcie-40gb", "l40s", "a10", "v100-sxm2-32gb")
@@ -65,10 +66,11 @@ def test_the_page_stands_alone(page: Path) -> None:
     assert len(text.encode()) < 3e6
     assert not re.findall(r'(?:src|href)="(?!#|data:)', text)
     assert "@import" not in text
-    assert text.count("<figure ") == PICTURES
+    assert text.count("<figure>") == PICTURES
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     for heading in (
+        "In one minute",
         "Guidance",
         "Regimes",
         "Communication",

@@ -1,137 +1,193 @@
-"""The report's first screen and its page as people see it: figures, words, themes, widths, print."""
+"""The report's page in a real browser: its first screen, themes, widths, paper, and readers of screens."""
 
 from __future__ import annotations
 
 import re
-from itertools import product
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import roofline as rl
 from browser import needs_chromium, watched
-from plain import LONGEST, length, spoken
-from roofline.show.report.write import Finished, html
-from roofline.units import change, seconds
-from test_words import quaint
+from roofline.show.report.finished import Finished
+from roofline.show.report.first_screen import best_changes, cards, changes_table, slower_phase, verdict_lines
+from roofline.show.report.page import html
+from roofline.show.report.picture import theme_styles
 
-LLAMA, V3, HYBRID = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-Next-80B-A3B-Instruct"
-MACHINES = {LLAMA: "h100-sxm", V3: "8xh200-sxm", HYBRID: "8xh100-sxm"}
-WIDTHS = {390: 844, 768: 1024, 1300: 900}
+LATENCIES = ("expected", "low", "high")
+LLAMA, V3 = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3"
+FIRST, PHONE, TABLET = (1300, 900), (390, 844), (768, 1000)
+TOP = "s => document.querySelector(s).getBoundingClientRect().top"
+BOTTOM = "s => document.querySelector(s).getBoundingClientRect().bottom"
+WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module")
-def reports() -> dict[str, Finished]:
-    """A dense model, one of experts and latents, a hybrid."""
-    return {model: rl.report(model, on=on) for model, on in MACHINES.items()}
+def llama() -> Finished:
+    return rl.report(LLAMA, on="h100-sxm")
 
 
-def test_cards_are_the_librarys_figures(reports: dict[str, Finished]) -> None:
-    g = rl.generate(LLAMA, on="h100-sxm", batch=16, input=1024, output=256)
-    first, rest, throughput, memory = reports[LLAMA].sections[0].cards
-    assert (first.value, first.note) == (seconds(g.ttft.expected), f"floor {seconds(g.ttft.floor)}")
-    assert first.interval == f"{seconds(g.ttft.low)} to {seconds(g.ttft.high)}"
-    assert rest.value == seconds(g.tpot.expected)
-    low, high = 16 * 256 / g.latency.high, 16 * 256 / g.latency.low
-    assert throughput.value == f"{16 * 256 / g.latency.expected:,.0f} tokens/s"
-    assert throughput.interval == f"{low:,.0f} to {high:,.0f}"
-    assert throughput.note == f"{g.usd_per_million_tokens:,.3g} USD per million tokens"
-    assert memory.value == f"{g.memory.total / 1e9:.2f} GB"
-
-
-def test_a_change_says_everything_that_it_changes(reports: dict[str, Finished]) -> None:
-    (best,) = reports[LLAMA].sections[0].tables
-    now = rl.generate(LLAMA, on="h100-sxm", batch=16, input=1024, output=256)
-    then = rl.generate(LLAMA, on="h100-sxm", batch=64, input=1024, output=256)
-    (row,) = (cells for cells in best.cells if cells[-2] == "--batch 64")
-    factors = (
-        then.tokens_per_second / now.tokens_per_second,
-        then.ttft.expected / now.ttft.expected,
-        then.tpot.expected / now.tpot.expected,
-        then.usd_per_million_tokens / now.usd_per_million_tokens,
-        then.joules_per_token / now.joules_per_token,
-        then.memory.total / now.memory.total,
-    )
-    assert tuple(row[1:7]) == tuple(map(change, factors))
-    assert row[7] == "unchanged"
-    accuracy = {cells[-2]: cells[7] for cells in best.cells}
-    assert accuracy["--precision weights=int4"] == "to be measured"
-
-
-def test_plain_words(reports: dict[str, Finished]) -> None:
-    for done in reports.values():
-        said = [s for part in done.sections for text in part.text for s in spoken(re.sub(r"`[^`]+`", "CODE", text))]
-        assert [s for s in said if length(s) > LONGEST] == []
-        assert [s for s in said if quaint(s)] == []
-
-
-def test_what_does_not_fit_says_so_first() -> None:
-    done = rl.report(V3, on="h200-sxm", batch=4)
-    assert done.sections[0].text[0].startswith("It does not fit: ")
-    assert "8 chips" in done.sections[0].text[0]
-
-
-# -- a real browser ------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def pages(reports: dict[str, Finished], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Their pages."""
-    folder = tmp_path_factory.mktemp("reports")
-    every = {model: folder / f"{i}.html" for i, model in enumerate(reports)}
-    for model, path in every.items():
-        path.write_text(html(reports[model]), encoding="utf-8")
-    return every
+def v3() -> Finished:
+    return rl.report(V3, on="8xh200-sxm", layout="tp=8")
+
+
+@pytest.fixture(scope="module")
+def tab(llama: Finished, v3: Finished, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A tab, and the pages of both models in a folder."""
+    folder = tmp_path_factory.mktemp("pages")
+    for name, done in (("llama", llama), ("v3", v3)):
+        (folder / f"{name}.html").write_text(html(done), encoding="utf-8")
+    with watched() as seen:
+        seen.tab.folder = folder
+        yield seen.tab
+
+
+def shown(tab: Any, name: str, size: tuple[int, int] = FIRST, theme: str = "light", media: str = "screen") -> Any:
+    """The tab at a page."""
+    tab.set_viewport_size({"width": size[0], "height": size[1]})
+    tab.emulate_media(color_scheme=theme, media=media)
+    tab.goto((tab.folder / f"{name}.html").as_uri())
+    return tab
+
+
+# -- figures -------------------------------------------------------------------------------------------------------
+def test_cards_are_the_library_s(llama: Finished) -> None:
+    """TTFT, TPOT, tokens/s, price and memory of `generate`, put into words here a second time."""
+    g: Any = rl.generate(rl.load(LLAMA), on="h100-sxm", batch=16, input=1024, output=256, engine="vllm").to_dict()
+    ttft, tpot, rate, memory = cards(llama.of)
+    assert (ttft.name, tpot.name, rate.name, memory.name) == ("TTFT", "TPOT", "Throughput", "Memory")
+    assert ttft.value == f"{1e3 * g['ttft']['expected']:.3g} ms"
+    assert ttft.interval == f"{1e3 * g['ttft']['low']:.3g} ms to {1e3 * g['ttft']['high']:.3g} ms"
+    assert tpot.value == f"{1e3 * g['tpot']['expected']:.3g} ms"
+    assert f"{1 / g['tpot']['expected']:.1f} tokens/s per user" in tpot.more
+    tokens, latency = 16 * 256, g["latency"]
+    assert rate.value == f"{tokens / latency['expected']:,.0f} tokens/s"
+    assert rate.interval == f"{tokens / latency['high']:,.0f} to {tokens / latency['low']:,.0f} tokens/s"
+    price = llama.of.deployment.chip.price
+    assert price is not None
+    dollars = [price.usd_per_hour / 3600 * latency[k] / tokens * 1e6 for k in LATENCIES]
+    assert rate.more[0] == "${:,.2f} per million tokens (${:,.2f} to ${:,.2f})".format(*dollars)
+    assert memory.value == f"{g['memory']['total'] / 1e9:.2f} GB"
+    assert memory.full == g["memory"]["total"] / g["memory"]["capacity"]
+
+
+def test_the_verdict_says_whether_it_fits_how_fast_and_what_to_change(llama: Finished, v3: Finished) -> None:
+    first, second = verdict_lines(llama.of)
+    g = llama.of.generation
+    assert first.startswith("It fits, with 21.33 GB of 85.90 GB")
+    assert f"{float(g.tokens_per_second):,.0f} tokens/s" in first
+    wait = 1 - float(g.ttft.expected / g.latency.expected)
+    assert slower_phase(g) == ("decode", pytest.approx(wait))
+    assert f"Decode takes {100 * wait:.1f} % of the time and is memory bound." in second
+    assert best_changes(v3.of)[0].what in verdict_lines(v3.of)[1]
+    none = rl.report("meta-llama/Llama-3.1-70B", on="h100-sxm", batch=1, input=64, output_tokens=8)
+    assert verdict_lines(none.of)[0].startswith("It does not fit: a chip would need")
+    one = rl.report("openai-community/gpt2", on="l4", batch=1, input=64, output_tokens=1)
+    assert cards(one.of)[1].value == "–"
+    assert "Prefill takes 100.0 % of the time" in verdict_lines(one.of)[1]
+
+
+def test_best_changes_say_everything_that_they_change(llama: Finished) -> None:
+    """A change's column is what `generate` gives with its option."""
+    table = changes_table(llama.of)
+    assert table is not None
+    (column,) = (i for i, c in enumerate(table.columns) if c.name == "weights in 4 bits")
+    cells = {row[0]: row[column] for row in table.rows}
+    settings: dict[str, Any] = {"on": "h100-sxm", "batch": 16, "input": 1024, "output": 256, "engine": "vllm"}
+    now, then = (rl.generate(rl.load(LLAMA), **settings, precision=p) for p in (None, "weights=int4"))
+
+    def percent(a: float, b: float) -> str:
+        return f"({100 * (a / b - 1):+.0f} %)".replace("-", "−")
+
+    assert cells["Option"] == "--precision weights=int4"
+    assert cells["TPOT"] == f"{1e3 * then.tpot.expected:.3g} ms {percent(then.tpot.expected, now.tpot.expected)}"
+    assert cells["TTFT"].endswith(percent(then.ttft.expected, now.ttft.expected))
+    assert cells["Memory of a chip"].startswith(f"{then.memory.total / 1e9:.2f} GB")
+    each = then.usd_per_million_tokens, now.usd_per_million_tokens
+    assert cells["USD per million tokens"] == f"{each[0]:.2f} {percent(*each)}"
+    joules = then.joules_per_token, now.joules_per_token
+    assert cells["Energy per token"] == f"{joules[0]:.3g} J {percent(*joules)}"
+    assert cells["Quality"] == "answers may change"
+    batch = next(i for i, c in enumerate(table.columns) if c.name.startswith("a batch of"))
+    assert next(row[batch] for row in table.rows if row[0] == "Quality") == "unchanged"
+
+
+def test_pictures_have_words_and_the_colours_of_the_page(llama: Finished) -> None:
+    text = html(llama)
+    pictures = re.findall(r"<svg[^>]*>", text)
+    assert len(pictures) == sum(len(s.pictures) for s in llama.sections)
+    assert all('role="img"' in p and re.search(r'aria-label="[^"]{20,}"', p) for p in pictures)
+    left = set(re.findall(r"#[0-9a-f]{6}\b", "".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL)))) - {"#000000"}
+    assert left <= {"#ffffff"}, left
+    assert re.findall(r"var\(--(\w+)\)", text)
+    names = set(re.findall(r"var\(--(\w+)\)", text)) - {"link", "full", "over", "soft"}
+    assert names <= set(re.findall(r"--(\w+):", theme_styles()))
+
+
+# -- a browser -----------------------------------------------------------------------------------------------------
+@needs_chromium
+@pytest.mark.parametrize("name", ["llama", "v3"])
+def test_the_first_screen_has_verdict_cards_and_roofline(tab: Any, name: str) -> None:
+    shown(tab, name)
+    assert tab.inner_text(".verdict").startswith("It fits")
+    assert tab.locator(".card").count() == 4
+    assert tab.evaluate(BOTTOM, ".cards") < 450
+    assert tab.evaluate(TOP, ".first svg") < 450
+    assert tab.evaluate(TOP, "nav ol") < 200
+    whole = tab.evaluate("document.querySelector('.first svg').getBoundingClientRect().width")
+    assert whole > 550
 
 
 @needs_chromium
-def test_the_first_screen_has_verdict_cards_picture_limits_and_changes(pages: dict[str, Path]) -> None:
-    with watched() as seen:
-        seen.tab.set_viewport_size({"width": 1300, "height": 900})
-        for path in pages.values():
-            seen.tab.goto(path.as_uri())
-            for part in (".verdict", ".card:last-child", "figure svg", "h3", ".best li"):
-                box = seen.tab.locator(part).first.bounding_box()
-                assert 0 <= box["y"] < 900, part
-            bottom = seen.tab.locator("figure svg").first.bounding_box()
-            assert bottom["y"] + bottom["height"] <= 950
-    assert seen.said == []
+@pytest.mark.parametrize("size", [PHONE, TABLET, FIRST], ids=str)
+@pytest.mark.parametrize("name", ["llama", "v3"])
+def test_nothing_is_wider_than_the_window(tab: Any, name: str, size: tuple[int, int]) -> None:
+    shown(tab, name, size)
+    assert tab.evaluate(WIDER) == 0
+    tab.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert tab.evaluate(WIDER) == 0
+
+
+@needs_chromium
+def test_paper_is_white_and_cuts_no_table(tab: Any) -> None:
+    """A4 less its margins is 703 CSS pixels wide."""
+    shown(tab, "v3", (703, 1000), "dark", "print")
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    beyond = "filter(x => x.getBoundingClientRect().right > innerWidth + 1).map(x => x.outerHTML.slice(0, 80))"
+    assert tab.evaluate(f"[...document.querySelectorAll('table, svg')].{beyond}") == []
+    assert not tab.is_visible("nav")
 
 
 @needs_chromium
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_serious_for_readers_of_screens(pages: dict[str, Path], theme: str) -> None:
+@pytest.mark.parametrize("size", [PHONE, TABLET, FIRST], ids=str)
+def test_axe_finds_nothing_serious(tab: Any, size: tuple[int, int], theme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe, of the test extra, is missing").Axe
-    with watched() as seen:
-        seen.tab.emulate_media(color_scheme=theme)
-        for path, (width, height) in product(pages.values(), WIDTHS.items()):
-            seen.tab.set_viewport_size({"width": width, "height": height})
-            seen.tab.goto(path.as_uri())
-            assert seen.tab.evaluate("document.documentElement.scrollWidth") <= width
-            violations = axe().run(seen.tab, options={"resultTypes": ["violations"]}).response["violations"]
-            serious = [v for v in violations if v["impact"] in ("serious", "critical")]
-            assert [(v["id"], v["nodes"][0]["html"][:200]) for v in serious] == [], (path.name, width)
+    shown(tab, "v3", size, theme)
+    violations = axe().run(tab, options={"resultTypes": ["violations"]}).response["violations"]
+    grave = [v for v in violations if v["impact"] in ("serious", "critical")]
+    assert [(v["id"], [n["html"][:90] for n in v["nodes"][:3]]) for v in grave] == []
 
 
 @needs_chromium
-def test_pictures_follow_the_theme(pages: dict[str, Path]) -> None:
-    """Ink on paper, of the page and of its pictures, is dark on light or light on dark."""
-    lightness = """() => [document.body, document.querySelector("figure svg text")].map(
-        (x, i) => getComputedStyle(x)[i ? "fill" : "backgroundColor"].match(/\\d+/g).slice(0, 3).map(Number)
-            .reduce((a, b) => a + b) / 765)"""
-    with watched() as seen:
-        for theme, light in (("light", True), ("dark", False)):
-            seen.tab.emulate_media(color_scheme=theme)
-            seen.tab.goto(pages[LLAMA].as_uri())
-            paper, ink = seen.tab.evaluate(lightness)
-            assert (paper > 0.9, ink < 0.5) == (light, light)
-            assert abs(paper - ink) > 0.5
+def test_the_keyboard_reaches_contents_and_everything_that_scrolls(tab: Any) -> None:
+    shown(tab, "llama", PHONE)
+    scrolls = "[...document.querySelectorAll('.wide')].filter(x => x.scrollWidth > x.clientWidth)"
+    assert tab.evaluate(f"{scrolls}.length") > 3
+    assert tab.evaluate(f"{scrolls}.every(x => x.tabIndex === 0 && x.ariaLabel)")
+    links = tab.eval_on_selector_all("nav a", "all => all.map(a => document.querySelector(a.hash)?.tagName)")
+    assert len(links) > 8
+    assert set(links) == {"H2"}
 
 
-@needs_chromium
-def test_print_is_on_white_without_what_only_a_screen_needs(pages: dict[str, Path]) -> None:
-    with watched() as seen:
-        seen.tab.emulate_media(media="print", color_scheme="dark")
-        seen.tab.goto(pages[LLAMA].as_uri())
-        paper = seen.tab.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert paper == "rgb(255, 255, 255)"
-        assert not seen.tab.locator("nav").is_visible()
-        assert seen.tab.pdf(format="A4").startswith(b"%PDF")
+def test_the_page_is_a_file_that_asks_for_nothing(llama: Finished, tmp_path: Path) -> None:
+    said: list[str] = []
+    rl.report(LLAMA, on="h100-sxm", output=tmp_path / "r.html", progress=lambda number, total, part: said.append(part))
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert not re.findall(r'(?:src|href)="(?!#|data:)', text)
+    assert not re.findall(r"url\((?!#)", text)
+    assert [s.title for s in llama.sections] == said[: len(llama.sections)]
+    assert sum(part.startswith("picture of") for part in said) == sum(len(s.pictures) for s in llama.sections)

@@ -68,7 +68,7 @@ def test_a_lever_is_what_is_turned_in_any_layout() -> None:
     assert levers == {
         "weights in 8 bits": "weights", "weights in 4 bits": "weights", "KV cache in 8 bits": "cache",
         "a batch of 8": "batch", "a batch of 16": "batch", "twice the TP": "tp", "half the TP": "tp",
-        "twice the DP": "dp", "attention data parallel, experts apart": "ep",
+        "twice the DP": "dp", "data-parallel attention and expert parallelism": "ep",
     }  # fmt: skip
 
 

@@ -68,8 +68,7 @@ class Advice:
 
     `per_chip`: generated tokens per second and chip of the whole generation; `prefill`, `decode`: prompt and generated
     tokens per second and chip of the phase alone; `tpot` and `ttft`: times. `decode` and `tpot` are None where one
-    token alone is generated. `memory`: bytes of the fullest chip, and over those without it `memory_factor`. `cost`,
-    `energy`: USD and joules of a generated token; None where no price and no power is known.
+    token alone is generated. `memory`: bytes of the fullest chip.
     """
 
     lever: str
@@ -82,14 +81,6 @@ class Advice:
     decode: float | None
     tpot: float | None
     ttft: float
-    memory_factor: float = 1.0
-    cost: float | None = None
-    energy: float | None = None
-
-    @property
-    def narrows(self) -> bool:
-        """Whether numbers are stored in fewer bits, which answers may suffer from."""
-        return self.lever in ("weights", "cache")
 
 
 def advice(now: Served, fewest: Layout | None = None) -> tuple[Advice, ...]:
@@ -119,15 +110,7 @@ def _advice(trial: Trial, g: Generation, base: Generation) -> Advice:
         decode=_rate(g, 1, g.tpot.expected) / _rate(base, 1, base.tpot.expected) if decodes else None,
         tpot=float(g.tpot.expected / base.tpot.expected) if decodes else None,
         ttft=float(g.ttft.expected / base.ttft.expected),
-        memory_factor=float(g.memory.total / base.memory.total),
-        cost=_over(g.usd_per_million_tokens, base.usd_per_million_tokens),
-        energy=_over(g.joules_per_token, base.joules_per_token),
     )  # fmt: skip
-
-
-def _over(value: Count | None, base: Count | None) -> float | None:
-    """One figure over another; None where either is not known."""
-    return float(value / base) if value is not None and base else None
 
 
 def _rate(g: Generation, tokens: Count, seconds: Count) -> float:

@@ -44,13 +44,17 @@ class Crossing:
 
 @dataclass(frozen=True)
 class StepSweep:
-    """Steps of a phase over one axis in one place. `values` [n] and every figure of `estimate` [n]."""
+    """Steps of a phase over one axis in one place. `values` [n] and every figure of `estimate` [n].
+
+    `unfit_from`: the first value at which a step needs more memory than there is, None where none does.
+    """
 
     phase: Phase
     over: Swept
     values: Values
     estimate: Estimate
     crossings: tuple[Crossing, ...]
+    unfit_from: int | None = None
 
     @property
     def tokens_per_second(self) -> Values:
@@ -155,7 +159,8 @@ def sweep_steps(
     drawn = at(values)
     floor = crossings("floor", values, lambda points: floor_bound(at(points)), floor_bound(drawn))
     expected = crossings("expected", values, lambda points: binding(at(points)), binding(drawn))
-    return StepSweep(phase, over, values, drawn, (*floor, *expected))
+    unfit_from = _first_unfit(values, lambda points: np.asarray(at(points).fits), np.asarray(drawn.fits))
+    return StepSweep(phase, over, values, drawn, (*floor, *expected), unfit_from)
 
 
 def map_decode(
@@ -222,6 +227,14 @@ def _first(low: int, high: int, names: Callable[[Values], Values]) -> int:
         place = int(np.argmax(named != named[0]))
         low, high = int(points[place - 1]), int(points[place])
     return high
+
+
+def _first_unfit(values: Values, fits: Callable[[Values], Values], known: Values) -> int | None:
+    """The first whole number from which on it does not fit; `known`: fits(values)."""
+    if known.all():
+        return None
+    i = int(known.argmin())
+    return int(values[0]) if i == 0 else _first(int(values[i - 1]), int(values[i]), fits)
 
 
 def first_true(low: int, high: int, holds: Callable[[Values], Values]) -> int | None:

@@ -292,6 +292,39 @@ def test_a_diagram_has_every_module() -> None:
         assert [b.label for b in stack.boxes if b.adds] == ["attn_residual", "ffn_residual"]
 
 
+def test_a_diagram_has_paths_side_by_side() -> None:
+    """Queries beside latents, shared experts beside routed ones; each path begins at the fork and ends at the join."""
+    moe = drawn(V3, kind="diagram").layers[0]
+    edges = {(moe.boxes[a].label, moe.boxes[b].label) for a, b in moe.edges}
+    latent = {("attn_norm", "q_a_proj"), ("attn_norm", "kv_a_proj"), ("q_b_proj", "rope"), ("kv_a_norm", "rope")}
+    experts = {("ffn_norm", "router"), ("ffn_norm", "shared_gate_up_proj"), ("experts", "shared_add"),
+               ("shared_down_proj", "shared_add")}  # fmt: skip
+    assert latent | experts <= edges
+    assert not {("q_b_proj", "kv_a_proj"), ("experts", "shared_gate_up_proj")} & edges
+    assert len(edges) == len(moe.boxes) - 1 + 2
+    row = {b.label: r for b, r in zip(moe.boxes, moe.rows, strict=True)}
+    assert row["q_a_proj"] == row["kv_a_proj"] == row["attn_norm"] + 1
+    assert row["rope"] == row["q_b_proj"] + 1
+    assert row["shared_add"] == row["shared_down_proj"] + 1 == row["experts"] + 2
+    dense = drawn(LLAMA, kind="diagram").layers[0]
+    assert dense.lanes == 1
+    assert dense.rows == tuple(range(len(dense.boxes)))
+
+
+@pytest.mark.parametrize(
+    ("phase", "over", "batch", "context"), [("decode", "batch", 1, 8192), ("decode", "context", 16, 0)]
+)
+def test_a_sweep_ends_where_fit_says_that_memory_does(phase: str, over: str, batch: int, context: int) -> None:
+    """The last batch, and the last context with the token that is new, are those of `fit`, which looks another way."""
+    options: dict[str, Any] = {"context": context} if over == "batch" else {"batch": batch}
+    (curve,) = drawn(LLAMA, on="h100-sxm", kind="sweep", over=over, **options).curves
+    fit = rl.fit(LLAMA, on="h100-sxm", batch=batch, context=context + 1 if over == "batch" else 4096)
+    last = fit.largest_batch if over == "batch" else fit.longest_context - 1
+    assert curve.unfit_from == last + 1
+    assert curve.values[curve.fitting - 1] <= last
+    assert drawn(LLAMA, on="h100-sxm", kind="sweep", most_batch=8).curves[0].unfit_from is None
+
+
 @pytest.mark.parametrize(
     ("name", "stack"),
     [

@@ -13,6 +13,7 @@ from roofline.estimates.deployment import Deployment
 from roofline.estimates.step import Estimate
 from roofline.explore.anatomy import GROUPS, in_words, layer_stack
 from roofline.explore.memory import MemoryCurve
+from roofline.explore.paths import lanes
 from roofline.explore.points import By, formats, points, time_shares, work_shares
 from roofline.explore.sensitivity import KINDS, Answer, OperatingPoint
 from roofline.explore.sweep import DecodeMap, StepSweep, rates
@@ -134,7 +135,9 @@ def _note(timed: Sequence[NamedEstimate], by: By) -> str:
         steps_there = [t for t in timed if t.deployment == deployment]
         left = {t.name: share(1.0 - sum(p.share for p in points(t.estimate, by)), 1.0) for t in steps_there}
         listed = ", ".join(f"{part} of {name}" for name, part in left.items())
-        text += f" · not drawn: what rides on these ops ({listed})"
+        text += f" · elementwise ops fused into neighbours are not shown ({listed})"
+        if any(sum(1 for _ in points(t.estimate, by)) > d.MOST_NAMED for t in timed):
+            text += f" · named: the {d.MOST_NAMED} ops of each phase that take most time"
     if first.traffic.unfused:
         text += " · expected times are those of fused kernels, which move less and may lie above this roof"
     return text
@@ -181,10 +184,9 @@ def sweep_plot(sweeps: Sequence[StepSweep]) -> d.SweepPlot:
 
 def _ends(s: StepSweep) -> str:
     """From where on memory is too small; nothing where it is large enough throughout."""
-    fits = np.asarray(s.estimate.fits)
-    if fits.all():
+    if s.unfit_from is None:
         return ""
-    return f"beyond the memory of {s.estimate.chip.name} from {s.over} {whole(int(s.values[fits.argmin()]))}"
+    return f"beyond the memory of {s.estimate.chip.name} from {s.over} {whole(s.unfit_from)}"
 
 
 def _curve(s: StepSweep, name: str) -> d.Curve:
@@ -192,7 +194,7 @@ def _curve(s: StepSweep, name: str) -> d.Curve:
     labels = tuple(d.CrossingLabel(c.at, f"{c.after} from {whole(c.at)}", c.of == "floor") for c in s.crossings)
     return d.Curve(
         name, _ints(s.values), _floats(s.tokens_per_second), _floats(e.time), _floats(e.interval[0]),
-        _floats(e.interval[1]), _floats(e.serial_floor), labels,
+        _floats(e.interval[1]), _floats(e.serial_floor), labels, s.unfit_from,
     )  # fmt: skip
 
 
@@ -277,9 +279,11 @@ def diagram_plot(model: Model) -> d.DiagramPlot:
     drawn = ranked[:MOST_KINDS]
     runs = (d.Box(part, detail, "layers") for part, detail in layer_stack(model))
     whole_model = d.Stack("whole model", (*map(_box, model.embedding), *runs, *map(_box, model.head)))
-    layers = tuple(d.Stack(f"{block.name} · {n} layers", tuple(map(_box, block.modules))) for block, n in drawn)
+    layers = tuple(d.Stack(f"{block.name} · {n} layers", _boxes(block.modules)) for block, n in drawn)
     left = len(ranked) - len(drawn)
     note = "modules in the order they run, with their sizes · a line on the left is the residual stream"
+    if any(stack.lanes > 1 for stack in layers):
+        note += " · paths side by side do not wait for each other"
     note += f" · {left} rarer kinds of layer are not drawn" if left else ""
     return d.DiagramPlot(f"{model.name} · {whole(model.parameters)} parameters", whole_model, layers, note)
 
@@ -299,6 +303,11 @@ def simulation_plot(s: Simulation) -> d.SimulationPlot:
         (d.Traced("running", over.running), d.Traced("waiting", over.waiting)),
         (d.Traced("memory taken", over.memory), d.Traced("busy", over.busy)), distributions, note, not s.overloaded,
     )  # fmt: skip
+
+
+def _boxes(modules: Sequence[Module]) -> tuple[d.Box, ...]:
+    paths = lanes(x.name for x in modules)
+    return tuple(replace(_box(x), lane=lane) for x, lane in zip(modules, paths, strict=True))
 
 
 def _box(x: Module) -> d.Box:

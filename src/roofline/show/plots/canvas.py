@@ -29,6 +29,8 @@ MARGIN = 0.12
 """Inches between the paper's edge and what is printed."""
 TICK = 8
 """Points of a tick's label."""
+MOST_TICKS = 8
+"""Of a linear axis of tokens."""
 METADATA: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None},
@@ -193,6 +195,25 @@ def powers_of_two(low: int, high: int) -> list[int]:
     """The ticks of an axis of whole numbers: every power of two in it, or every other one where these are many."""
     powers = [2**k for k in range(41) if low <= 2**k <= high + 1]
     return powers[:: 2 if len(powers) > 11 else 1]
+
+
+def even_ticks(low: int, high: int) -> list[int]:
+    """The ticks of a linear axis of tokens: multiples of a power of two, from four to eight of them where it is long.
+
+    >>> even_ticks(256, 131071)
+    [16384, 32768, 49152, 65536, 81920, 98304, 114688, 131072]
+    """
+    step = 1
+    while (high + 1) // step > MOST_TICKS:
+        step *= 2
+    return [k for k in range(step, high + 2, step) if k >= low]
+
+
+def context_ticks(ax: Axes, low: int, high: int) -> None:
+    """A linear x axis of tokens."""
+    ticks = even_ticks(low, high)
+    ax.set_xlim(low, max(high, low + 1, *ticks[-1:]))
+    ax.set_xticks(ticks, [binary(t) for t in ticks])
 
 
 def power_ticks(ax: Axes, low: int, high: int) -> None:

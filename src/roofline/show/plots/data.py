@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from roofline.result import Result, Units
@@ -68,6 +68,10 @@ class DrawnRoof:
             label = ", ".join(c.label for c in joined)
             values.append(replace(joined[0], label=label, vector=all(c.vector for c in joined)))
         return tuple(values)
+
+
+MOST_NAMED = 5
+"""Points of a phase that are named, those of most time."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,10 @@ class CrossingLabel:
 
 @dataclass(frozen=True)
 class Curve:
-    """A phase on one chip over the axis: tokens/s, seconds a step, its 80 % interval, its speed of light."""
+    """A phase on one chip over the axis: tokens/s, seconds a step, its 80 % interval, its speed of light.
+
+    `unfit_from`: the first value that needs more memory than there is, None where none does.
+    """
 
     chip: str
     values: tuple[int, ...]
@@ -147,6 +154,13 @@ class Curve:
     high: tuple[float, ...]
     floor: tuple[float, ...]
     crossings: tuple[CrossingLabel, ...]
+    unfit_from: int | None = None
+
+    @property
+    def fitting(self) -> int:
+        """How many of the values fit."""
+        end = self.unfit_from
+        return len(self.values) if end is None else sum(v < end for v in self.values)
 
 
 @dataclass(frozen=True, repr=False)
@@ -322,12 +336,16 @@ class TornadoPlot(Picture):
 
 @dataclass(frozen=True)
 class Box:
-    """A module, or a run of layers: what it is called, its sizes, its group. `adds`: where the stream is added back."""
+    """A module, or a run of layers: what it is called, its sizes, its group. `adds`: where the stream is added back.
+
+    `lane`: which of the paths it is on where several run side by side, from 1 on; 0 where there is one alone.
+    """
 
     label: str
     detail: str
     group: str
     adds: bool = False
+    lane: int = 0
 
 
 @dataclass(frozen=True)
@@ -336,6 +354,42 @@ class Stack:
 
     title: str
     boxes: tuple[Box, ...]
+
+    @property
+    def lanes(self) -> int:
+        """Paths side by side where there are most."""
+        return max(1, *(box.lane for box in self.boxes))
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Of each box how far down it stands: paths side by side begin in one row, and what follows is below them all.
+
+        >>> Stack("", tuple(Box(name, "", "", lane=lane) for name, lane in zip("abcde", (0, 1, 1, 2, 0)))).rows
+        (0, 1, 2, 1, 3)
+        """
+        rows: list[int] = []
+        start = 0
+        for lane, run in groupby(self.boxes, key=lambda box: box.lane):
+            if lane <= 1:
+                start = max(rows, default=-1) + 1
+            rows += range(start, start + len(list(run)))
+        return tuple(rows)
+
+    @property
+    def edges(self) -> tuple[tuple[int, int], ...]:
+        """Which box feeds which: a fork the first of each path, the last of each path what follows them."""
+        edges: list[tuple[int, int]] = []
+        ends: list[int] = []
+        fork: list[int] = []
+        for lane, run in groupby(range(len(self.boxes)), key=lambda i: self.boxes[i].lane):
+            places = list(run)
+            if lane == 0:
+                before, ends = ends, [places[-1]]
+            else:
+                fork = ends if lane == 1 else fork
+                before, ends = fork, [places[-1]] if lane == 1 else [*ends, places[-1]]
+            edges += [(end, places[0]) for end in before] + list(pairwise(places))
+        return tuple(edges)
 
 
 @dataclass(frozen=True, repr=False)

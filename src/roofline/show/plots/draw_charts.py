@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from roofline.show.plots.canvas import MARGIN, axes, folded, legend, log_axis, power_ticks, sheet
+from roofline.show.plots.canvas import MARGIN, axes, context_ticks, folded, legend, log_axis, sheet
 from roofline.show.plots.data import BarsPlot, MemoryPlot, ParametersPlot, SharesPlot
 from roofline.show.plots.labels import Rectangle, extent, overlap, write_labels
-from roofline.show.plots.style import HATCHES, Style, colours_of, hatches_of
-from roofline.units import brief
+from roofline.show.plots.style import Style, colours_of, hatches_of
+from roofline.units import brief, tokens_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LEGEND = 1.5
 ROW = 0.34
 """Inches of a bar and the room around it."""
+INSIDE = 75
+"""Percent from which a bar holds its own label."""
 SEEN = 0.0005
 """The least share that is drawn."""
 
@@ -84,8 +86,11 @@ def draw_parameters(plot: ParametersPlot, style: Style) -> Figure:
     values = [100 * share for _, _, share in plot.parts]
     ax.barh(range(len(values)), values, height=0.72, color=theme.palette[0], zorder=2)
     for i, (_, count, share) in enumerate(plot.parts):
-        text = f"{brief(count)} · {100 * share:.3g} %"
-        write_labels(ax, values[i] + 1, i, text, theme.ink, 8, theme.paper, ha="left")
+        text, bar = f"{tokens_text(count)} · {100 * share:.3g} %", theme.palette[0]
+        if values[i] < INSIDE:
+            write_labels(ax, values[i] + 1, i, text, theme.ink, 8, theme.paper, ha="left")
+        else:
+            write_labels(ax, values[i] - 1, i, text, on_colour(bar), 8, bar, ha="right")
     ax.set_yticks(range(len(values)), [name for name, _, _ in plot.parts])
     ax.tick_params(axis="y", length=0, labelcolor=theme.ink)
     ax.set_ylim(len(values) - 0.45, -0.55)
@@ -99,26 +104,25 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
     """Terms stacked over the context, a line for each chip's memory, and where it is full."""
     theme, gigabyte = style.colours, 1e9
     left, wide, high = 0.8, 5.4, 3.9
-    beside = 2.0 if style.legend == "beside" else 0.0
+    beside = 2.4 if style.legend == "beside" else 0.0
     width = left + wide + beside + 2 * MARGIN
     figure, top, bottom = sheet(style, width, high + 0.6, plot.title, plot.note)
     ax = axes(figure, style, left, bottom + 0.5, wide, high)
-    ax.set_xscale("log", base=2)
     names = [name for name, _ in plot.terms]
-    colours = colours_of(names, theme)
+    colours, hatches = colours_of(names, theme), hatches_of(names)
     stacks = [[v / gigabyte for v in values] for _, values in plot.terms]
     drawn = ax.stackplot(plot.context, stacks, colors=[colours[n] for n in names], edgecolor=theme.paper, linewidth=0.6)
-    for area, hatch in zip(drawn, HATCHES, strict=False):
-        area.set_hatch(hatch)
+    for area, name in zip(drawn, names, strict=True):
+        area.set_hatch(hatches[name])
         area.set_zorder(1.5)
     total = max(sum(stack[i] for stack in stacks) for i in range(len(plot.context)))
     ax.set_ylim(0, 1.12 * max([total, *(c.bytes / gigabyte for c in plot.capacities)]))
-    power_ticks(ax, plot.context[0], plot.context[-1])
+    context_ticks(ax, plot.context[0], plot.context[-1])
     taken: list[Rectangle] = []
     for c in plot.levels:
         height = c.bytes / gigabyte
         ax.axhline(height, color=theme.ink, linewidth=1.1, linestyle="--", zorder=3)
-        text = f"{c.chip} · {brief(c.bytes, 'B')} · {c.says}"
+        text = brief(c.bytes, "B") if beside else f"{c.chip} · {brief(c.bytes, 'B')} · {c.says}"
         _name_line(ax, height, "\n".join(folded(figure, text, 0.95 * wide, len(text), size=7.5)), taken, style)
         if c.longest:
             ax.plot([c.longest] * 2, [0, height], color=theme.ink, linewidth=0.9, linestyle=":", zorder=3)
@@ -127,14 +131,21 @@ def draw_memory(plot: MemoryPlot, style: Style) -> Figure:
     ax.set_ylabel("Memory (GB)")
     if beside:
         entries = [(n, "patch", colours[n]) for n in reversed(names)]
+        for c in plot.levels:
+            text = f"{brief(c.bytes, 'B')}: {c.chip}, {c.says}"
+            entries.append(("\n".join(folded(figure, text, beside - 0.5, len(text), size=8)), "line", theme.ink))
         drawn = legend(figure, style, entries, left + wide + 0.2, figure.get_size_inches()[1] - top)
-        for handle, name in zip(drawn.legend_handles, reversed(names), strict=True):
-            handle.set(hatch=HATCHES[names.index(name)], edgecolor=theme.paper)
+        for handle in drawn.legend_handles[len(names) :]:
+            handle.set(linestyle="--", linewidth=1.1)
+        for handle, name in zip(drawn.legend_handles, reversed(names), strict=False):
+            handle.set(hatch=hatches[name], edgecolor=theme.paper)
     return figure
 
 
 def _name_line(ax: Any, level: float, text: str, taken: list[Rectangle], style: Style) -> None:
     """A text at the left or right end of a level line, above it, below it or further up: where no other is."""
+    from matplotlib.patheffects import withStroke
+
     theme, frame, scale = style.colours, ax.get_window_extent(), ax.figure.dpi / 72
     across, up = extent(ax, text, 7.5)
     y = ax.transData.transform((ax.get_xlim()[0], level))[1]
@@ -148,7 +159,7 @@ def _name_line(ax: Any, level: float, text: str, taken: list[Rectangle], style: 
     ax.annotate(text, (share, level), xycoords=("axes fraction", "data"), xytext=(0, lift + 1),
                 textcoords="offset points", ha="left" if share < 0.5 else "right", va="bottom", size=7.5,
                 color=theme.ink, zorder=6, multialignment="left",
-                bbox={"facecolor": theme.paper, "edgecolor": "none", "pad": 1.5})  # fmt: skip
+                path_effects=[withStroke(linewidth=3, foreground=theme.paper)])  # fmt: skip
 
 
 def draw_bars(plot: BarsPlot, style: Style) -> Figure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from roofline.show.plots.canvas import MARGIN, axes, sheet
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 WIDE, TALL, GAP, BETWEEN, HEAD = 2.15, 0.34, 0.12, 0.55, 0.34
 """Inches: of a box, between two, between columns, of a column's title."""
+BESIDE = 0.12
+"""Inches between paths side by side."""
 
 
 @dataclass
@@ -31,18 +34,24 @@ class Strokes:
 def draw_diagram(plot: DiagramPlot, style: Style) -> Figure:
     """The model's column on the left, one for each kind of layer to its right."""
     columns = (plot.model, *plot.layers)
-    high = HEAD + max(len(c.boxes) for c in columns) * (TALL + GAP)
-    width = len(columns) * (WIDE + BETWEEN) + 0.05 + 2 * MARGIN
+    high = HEAD + max(max(c.rows) + 1 for c in columns) * (TALL + GAP)
+    lefts = list(accumulate((BETWEEN + _wide(c) for c in columns), initial=BETWEEN))
+    width = lefts[-1] - BETWEEN + 0.05 + 2 * MARGIN
     figure, _, bottom = sheet(style, width, high + 0.1, plot.title, plot.note)
     ax = axes(figure, style, MARGIN, bottom, width - 2 * MARGIN, high)
     ax.set_xlim(0, width - 2 * MARGIN)
     ax.set_ylim(high, 0)
     ax.axis("off")
     strokes = Strokes()
-    for i, column in enumerate(columns):
-        _column(ax, strokes, column, i * (WIDE + BETWEEN) + BETWEEN, style)
+    for column, left in zip(columns, lefts, strict=False):
+        _column(ax, strokes, column, left, style)
     _draw(ax, strokes, style)
     return figure
+
+
+def _wide(column: Stack) -> float:
+    """Inches of a column."""
+    return column.lanes * (WIDE + BESIDE) - BESIDE
 
 
 def _draw(ax: Any, s: Strokes, style: Style) -> None:
@@ -70,17 +79,23 @@ def _column(ax: Any, strokes: Strokes, column: Stack, x: float, style: Style) ->
         va="center",
     )
     stream, middle = HEAD - GAP / 2, x + WIDE / 2
-    for i, box in enumerate(column.boxes):
-        y = HEAD + i * (TALL + GAP)
-        if i:
-            strokes.lines.append([(middle, y - GAP), (middle, y)])
-            strokes.down.append((middle, y - 0.025))
+    places = [
+        (x + max(0, box.lane - 1) * (WIDE + BESIDE), HEAD + row * (TALL + GAP))
+        for box, row in zip(column.boxes, column.rows, strict=True)
+    ]
+    for a, b in column.edges:
+        (x0, y0), (x1, y1) = places[a], places[b]
+        start, end = (x0 + WIDE / 2, y0 + TALL), (x1 + WIDE / 2, y1)
+        level = (start[1] if x1 > x0 else end[1] - GAP) + GAP / 2
+        strokes.lines.append([start, (start[0], level), (end[0], level), end])
+        strokes.down.append((end[0], end[1] - 0.025))
+    for box, (left, y) in zip(column.boxes, places, strict=True):
         if box.adds:
             side, level = x - 0.2, y + TALL / 2
             strokes.lines.append([(middle, stream), (side, stream), (side, level), (x, level)])
             strokes.right.append((x - 0.025, level))
             stream = y + TALL + GAP / 2
-        _box(ax, strokes, box, x, y, style)
+        _box(ax, strokes, box, left, y, style)
 
 
 def _box(ax: Any, strokes: Strokes, box: Box, x: float, y: float, style: Style) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.model.maths import ceil_div
 from roofline.show.plots import labels
 from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet, tick_boxes, ticks_in_view
-from roofline.show.plots.data import Ceiling, DrawnRoof, Panel, RooflinePlot, RooflinePoint
+from roofline.show.plots.data import MOST_NAMED, Ceiling, DrawnRoof, Panel, RooflinePlot, RooflinePoint
 from roofline.show.plots.style import Style, colours_of, marker_of
 from roofline.units import brief
 
@@ -29,6 +30,8 @@ WIDEST = 12.0
 ROOM = 1.8
 """Factor between the outermost point and the edge of the frame."""
 HOLLOW = 4.0
+FAR = 36
+"""Points between a ceiling and its name, at most."""
 
 
 def size_of(point: RooflinePoint) -> float:
@@ -188,7 +191,7 @@ def _fill(
     named = _name_roof(ax, style, panel.roof, taken, last, first)
     named += [
         labels.Label(text, p.intensity, p.performance, theme.ink, clear=sqrt(size_of(p)) / 2)
-        for p, text in _merged(ax, inside)
+        for p, text in _merged(ax, longest(inside))
     ]
     for label in labels.place(ax, named, taken, theme.paper):
         if label.needed:
@@ -222,6 +225,17 @@ def _rings(points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoint, float]]
         for i, point in enumerate(sorted(same, key=lambda p: p.share)):
             sized.append((point, size_of(point) * 2.2**i))
     return sorted(sized, key=lambda item: -item[1])
+
+
+def longest(points: Sequence[RooflinePoint], most: int = MOST_NAMED) -> list[RooflinePoint]:
+    """Of each phase the points with the largest shares of its time, which are named."""
+    rank: Counter[str] = Counter()
+    named = []
+    for point in sorted(points, key=lambda p: -p.share):
+        rank[point.phase] += 1
+        if rank[point.phase] <= most:
+            named.append(point)
+    return named
 
 
 def _merged(ax: Axes, points: Sequence[RooflinePoint]) -> list[tuple[RooflinePoint, str]]:
@@ -283,7 +297,14 @@ def _name_ceiling(ax: Axes, style: Style, ceiling: Ceiling, taken: labels.Taken)
         width, height = size = labels.extent(ax, text, 7.5)
         backs = range(0, max(1, int((px - width - left) / scale)), 4)
         spots = [(px - width - back * scale, py + gap) for back in backs for gap in (3 * scale, -3 * scale - height)]
-        box = _free(sorted(spots, key=partial(_neighbours, marks, width, 6 * scale)), size, taken)
+        ordered = sorted(spots, key=partial(_neighbours, marks, width, 6 * scale))
+        away = [
+            (px - width - back, py + side)
+            for gap in range(3, FAR)
+            for side in (gap * scale, -gap * scale - height)
+            for back in (0, 20 * scale, 40 * scale)
+        ]
+        box = _free([*ordered, *away], size, taken)
         if box:
             _write(ax, style, text, box, taken, style.colours.ink)
             return None

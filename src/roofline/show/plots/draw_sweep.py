@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.show.plots import labels
 from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, power_ticks, sheet
-from roofline.show.plots.data import MapPlot, SweepPlot
+from roofline.show.plots.data import Curve, MapPlot, SweepPlot
 from roofline.show.plots.draw_charts import on_colour
 from roofline.show.plots.style import MAP_COLOURS, Style
 from roofline.units import binary, brief, seconds, whole
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 LETTERS = {"memory": "M", "compute": "C", "latency": "L", "network": "N"}
 """What limits a cell, in its corner; launches are latency."""
 UNFIT = "does not fit; figures\nas if it did"
+FAINT = 0.4
+"""How much of its colour a curve keeps beyond the memory."""
 LEAST = 1.5
 """Factor that an axis spans, so that a curve that hardly changes is seen to."""
 DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.2)), (0, (1, 1)))
@@ -36,9 +38,9 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
     above = axes(figure, style, left, bottom + 0.5 + high + between, wide, high)
     for i, curve in enumerate(plot.curves):
         colour, dash = theme.palette[i % len(theme.palette)], DASHES[i % len(DASHES)]
-        above.plot(curve.values, curve.tokens_per_second, color=colour, linewidth=1.8, linestyle=dash, zorder=3)
         below.fill_between(curve.values, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0, zorder=2)
-        below.plot(curve.values, curve.latency, color=colour, linewidth=1.8, linestyle=dash, zorder=3)
+        for ax, y in ((above, curve.tokens_per_second), (below, curve.latency)):
+            _memory_ends(ax, curve, y, colour, dash)
         below.plot(curve.values, curve.floor, color=colour, linewidth=0.9, linestyle=":", zorder=3)
     for ax in (above, below):
         ax.set_yscale("log")
@@ -55,6 +57,8 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
     if beside:
         entries = [(c.chip, "line", theme.palette[i % len(theme.palette)]) for i, c in enumerate(plot.curves)]
         marked = [c for curve in plot.curves for c in curve.crossings]
+        if any(c.unfit_from is not None for c in plot.curves):
+            entries.append(("memory ends; faint\nbeyond as if it did not", "|", theme.muted))
         if any(c.floor for c in marked):
             entries.append(("the speed of light's\nlimit changes", "o", theme.muted))
         if any(not c.floor for c in marked):
@@ -63,6 +67,18 @@ def draw_sweep(plot: SweepPlot, style: Style) -> Figure:
         for i, handle in enumerate(drawn.legend_handles[: len(names)]):
             handle.set_linestyle(DASHES[i % len(DASHES)])
     return figure
+
+
+def _memory_ends(ax: Any, curve: Curve, y: tuple[float, ...], colour: str, dash: Any) -> None:
+    """A curve as far as its steps fit in memory; faint beyond a bar across it."""
+    n, end = curve.fitting, curve.unfit_from
+    ax.plot(curve.values[:n], y[:n], color=colour, linewidth=1.8, linestyle=dash, zorder=3)
+    if end is None:
+        return
+    start = max(0, n - 1)
+    ax.plot(curve.values[start:], y[start:], color=colour, linewidth=1.2, linestyle=dash, zorder=3, alpha=FAINT)
+    height = _between(curve.values, y, end)
+    ax.plot([end], [height], marker="|", markersize=15, markeredgewidth=2.2, color=colour, linestyle="none", zorder=5)
 
 
 def _widen(ax: Any) -> None:
@@ -80,6 +96,11 @@ def _crossings(ax: Any, plot: SweepPlot, style: Style) -> None:
     named: list[labels.Label] = []
     for i, curve in enumerate(plot.curves):
         colour = theme.palette[i % len(theme.palette)]
+        if curve.unfit_from is not None:
+            y = _between(curve.values, curve.tokens_per_second, curve.unfit_from)
+            taken.marks.append(labels.around_point(ax, curve.unfit_from, y, 8))
+            text = f"memory ends before {whole(curve.unfit_from)}"
+            named.append(labels.Label(text, curve.unfit_from, y, theme.ink, clear=8))
         ends = list(zip(curve.values, curve.tokens_per_second, strict=True))
         for start, end in pairwise(ends):
             taken.lines += labels.along(ax, start, end, 3.0)
@@ -88,7 +109,7 @@ def _crossings(ax: Any, plot: SweepPlot, style: Style) -> None:
             ax.scatter([crossing.at], [y], s=46, zorder=5, facecolor=colour if crossing.floor else theme.paper,
                        edgecolor=colour, linewidth=1.4)  # fmt: skip
             taken.marks.append(labels.around_point(ax, crossing.at, y, 4))
-            named.append(labels.Label(crossing.label, crossing.at, y, colour, clear=4))
+            named.append(labels.Label(crossing.label, crossing.at, y, theme.ink, clear=4))
     labels.place(ax, named, taken, theme.paper)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
@@ -53,6 +53,8 @@ GROUP_ORDER = (
     "optimizer",
 )
 """The palette's places of the groups of ops, so that a group has one colour in every picture."""
+TERM_ORDER = ("weights", "activations and overhead", "KV cache", "recurrent state")
+"""The same of what is in memory."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 PLOTLY_MARKERS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 HATCHES = ("", "///", "\\\\\\", "...", "xx", "++", "oo", "--")
@@ -86,17 +88,21 @@ class Style:
 
 
 def colours_of(groups: Iterable[str], theme: Theme) -> dict[str, str]:
-    """A colour for each group: its own where it is a group of ops, else the next of the palette."""
+    """A colour for each group: its own where it is a group of ops or a term of memory, else the next of the palette."""
     names = list(dict.fromkeys(groups))
-    if all(n in GROUP_ORDER for n in names):
-        return {n: theme.palette[GROUP_ORDER.index(n)] for n in names}
-    return {n: theme.palette[i % len(theme.palette)] for i, n in enumerate(names)}
+    ordered = _order_of(names)
+    return {n: theme.palette[ordered.index(n) % len(theme.palette)] for n in names}
+
+
+def _order_of(names: Sequence[str]) -> Sequence[str]:
+    """The places of names in the palette: those that never change, where all have one."""
+    return next((order for order in (GROUP_ORDER, TERM_ORDER) if all(n in order for n in names)), names)
 
 
 def hatches_of(groups: Iterable[str]) -> dict[str, str]:
-    """A hatch for each group, always the same for a group of ops."""
+    """A hatch for each group, always the same for a group of ops or a term of memory."""
     names = list(dict.fromkeys(groups))
-    ordered = GROUP_ORDER if all(n in GROUP_ORDER for n in names) else tuple(names)
+    ordered = _order_of(names)
     return {n: HATCHES[ordered.index(n) % len(HATCHES)] for n in names}
 
 

@@ -12,7 +12,7 @@ from roofline.inert import each_text, inert_html, inert_line
 from roofline.model.errors import InputError
 from roofline.model.maths import ceil_div
 from roofline.show.plots import data as d
-from roofline.show.plots.canvas import powers_of_two
+from roofline.show.plots.canvas import even_ticks, powers_of_two
 from roofline.show.plots.draw_roofline import Range, frame
 from roofline.show.plots.style import GROUP_ORDER, MAP_COLOURS, PLOTLY_MARKERS, Style, colours_of, marker_of
 from roofline.units import binary, brief, seconds, share, whole
@@ -260,21 +260,27 @@ def diagram_page(plot: d.DiagramPlot, style: Style) -> Figure:
     for i, column in enumerate(columns):
         figure.add_annotation(x=i, y=0.6, text=f"<b>{column.title}</b>", showarrow=False, yanchor="bottom")
         start = 0
-        for j, box in enumerate(column.boxes):
+        half, apart = 0.42 / column.lanes, 0.84 / column.lanes
+        middles = [i - 0.42 + half + max(0, box.lane - 1) * apart for box in column.boxes]
+        for box, j, x in zip(column.boxes, column.rows, middles, strict=True):
             if box.adds:
                 path = f"M {i - 0.42} {-start + 0.5} L {i - 0.47} {-start + 0.5} L {i - 0.47} {-j} L {i - 0.42} {-j}"
                 figure.add_shape(type="path", path=path, line={"color": theme.muted, "width": 1})
                 start = j + 1
             figure.add_shape(
-                type="rect", x0=i - 0.42, x1=i + 0.42, y0=-j - 0.4, y1=-j + 0.4, line={"color": colours[box.group]}
-            )
+                type="rect", x0=x - 0.96 * half, x1=x + 0.96 * half, y0=-j - 0.4, y1=-j + 0.4,
+                line={"color": colours[box.group]},
+            )  # fmt: skip
         figure.add_scatter(
-            x=[i] * len(column.boxes), y=[-j for j in range(len(column.boxes))], mode="text", showlegend=False,
-            text=[_folded(f"{'+ ' * b.adds}{b.label}{f' · {b.detail}' * roomy}", wide, 2) for b in column.boxes],
+            x=middles, y=[-j for j in column.rows], mode="text", showlegend=False,
+            text=[
+                _folded(f"{'+ ' * b.adds}{b.label}{f' · {b.detail}' * roomy}", wide // column.lanes, 2)
+                for b in column.boxes
+            ],
             textfont={"size": 10, "color": theme.ink},
             hovertext=[f"{b.label}<br>{b.detail}" for b in column.boxes], hoverinfo="text",
         )  # fmt: skip
-    deepest = max(len(c.boxes) for c in columns)
+    deepest = max(max(c.rows) + 1 for c in columns)
     figure.update_xaxes(visible=False, range=[-0.6, len(columns) - 0.4])
     figure.update_yaxes(visible=False, range=[-deepest, 1.5])
     return figure
@@ -301,12 +307,19 @@ def sweep_page(plot: d.SweepPlot, style: Style) -> Figure:
         says = {"hovertemplate": f"%{{x}}: %{{y:.4g}} {unit}<extra>{c.chip}</extra>"}
         figure.add_scatter(y=[second * v for v in c.latency], line=line, **says, **below)
         figure.add_scatter(y=[second * v for v in c.floor], line=dotted, **says, **below)
+        if c.unfit_from is not None:
+            text = f"memory ends before {whole(c.unfit_from)} ({c.chip})"
+            figure.add_vline(x=c.unfit_from, line={"color": colour, "dash": "dot", "width": 2})
+            figure.add_annotation(
+                x=log10(c.unfit_from), y=1, yref="y domain", text=text, textangle=-90, showarrow=False,
+                xanchor="left", yanchor="top", font={"size": 10}, row=1, col=1,
+            )  # fmt: skip
         for crossing in c.crossings:
             dash = "solid" if crossing.floor else "dash"
             figure.add_vline(x=crossing.at, line={"color": colour, "dash": dash, "width": 1}, row=1, col=1)
             figure.add_annotation(
                 x=log10(crossing.at), y=0, yref="y domain", text=f"{crossing.label} ({c.chip})", textangle=-90,
-                showarrow=False, xanchor="right", yanchor="bottom", font={"size": 10, "color": colour}, row=1, col=1,
+                showarrow=False, xanchor="right", yanchor="bottom", font={"size": 10}, row=1, col=1,
             )  # fmt: skip
     swept = plot.curves[0].values
     figure.update_xaxes(**_power_axis(swept[0], swept[-1]))
@@ -342,7 +355,8 @@ def memory_page(plot: d.MemoryPlot, style: Style) -> Figure:
             figure.add_scatter(
                 x=[level.longest], y=[level.bytes], showlegend=False, marker={"size": 9, "color": style.colours.ink}
             )
-    figure.update_xaxes(**_power_axis(plot.context[0], plot.context[-1]), title="Context (tokens)")
+    ticks = even_ticks(plot.context[0], plot.context[-1])
+    figure.update_xaxes(tickvals=ticks, ticktext=[binary(t) for t in ticks], title="Context (tokens)")
     figure.update_yaxes(title="Memory", tickformat="~s", ticksuffix="B", rangemode="tozero")
     return figure
 

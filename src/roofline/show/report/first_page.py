@@ -1,8 +1,8 @@
-"""What would help, and the machines compared."""
+"""The first page: the story in one minute, what would help, the machines compared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,30 @@ from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
 from roofline.model.errors import InputError
 from roofline.show.estimate import deployment_text, memory_text
+from roofline.show.report.drawn import report_picture
+from roofline.show.report.first_screen import (
+    LEAST_GAIN,
+    MOST_CHANGES,
+    cards,
+    cards_table,
+    changes_table,
+    limits,
+    quality,
+    verdict_lines,
+)
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
 from roofline.units import percent
 
-MOST_CHANGES = 3
-LEAST_GAIN = 1.005
-"""Factor from which a change is said to help: less does not show in whole percent."""
+PHASES_PICTURE = "Roofline of the phases"
+
+
+def summary_section(r: Report) -> Section:
+    """The first screen: verdict, figures, the roofline of the phases, what limits it, the best changes."""
+    tables = (cards_table(cards(r)), changes_table(r))
+    pictures = ((PHASES_PICTURE, report_picture(r, "roofline", points="phases")),)
+    return Section("In one minute", (*verdict_lines(r), *limits(r)), tuple(t for t in tables if t), pictures)
 
 
 @dataclass(frozen=True)
@@ -57,19 +73,22 @@ def _levers(gains: list[Gain]) -> list[Gain]:
 def guidance(r: Report) -> Section:
     """What limits each phase, and the changes that help it most."""
     lines = [
-        f"{name.capitalize()} is {e.bound} bound; most time goes to {e.shares[0][0]}, {percent(e.shares[0][1])}."
+        f"{name}: {e.bound} bound; most of the time is {e.shares[0][0]}, {percent(e.shares[0][1])}."
         for name, e in r.estimates
     ]
     t = r.training
     if not isinstance(t, InputError):
         busy = t.micro(t.stages[0])
-        name, part = busy.shares[0]
-        lines.append(f"Training is {busy.bound} bound; most time goes to {name}, {percent(part)}.")
+        lines.append(
+            f"training: {busy.bound} bound; most of the time is {busy.shares[0][0]}, {percent(busy.shares[0][1])}."
+        )
         if not t.fits:
-            would = would_fit([f.detail for f in r.training_fixes])
+            ways = "; or ".join(f.detail for f in r.training_fixes)
+            would = f"It would with {ways}." if ways else "No change that was tried would make it fit."
             lines.append(f"A training step does not fit: {memory_text(t.memory)}. {would}")
     if not r.fit.fits:
-        lines.append(would_fit([c.detail for c in r.fit.changes]))
+        ways = "; or ".join(c.detail for c in r.fit.changes)
+        lines.append(f"It would fit with {ways}." if ways else "No change that was tried would make it fit.")
     best = tuple((phase, g.what, g.option, g.gain, g.grade) for phase, gains in _best(r) for g in gains)
     every = tuple(
         (
@@ -81,6 +100,9 @@ def guidance(r: Report) -> Section:
             a.tpot,
             a.ttft,
             a.memory,
+            a.generation.usd_per_million_tokens,
+            a.generation.joules_per_token,
+            quality(a),
             a.generation.grade,
         )
         for a in r.advice
@@ -91,18 +113,11 @@ def guidance(r: Report) -> Section:
         Table((PHASE, *change_and_option, Column(gains[0], "change"), Column("Grade")), best, name="guidance"),
         Table(
             (*change_and_option, *(Column(n, "change") for n in gains), Column("Memory of a chip", "B"),
-             Column("Grade")), every, name="changes",
+             Column("USD per Mtok", "USD"), Column("Energy per token", "J"), Column("Quality"), Column("Grade")),
+            every, name="changes",
         ),
     )  # fmt: skip
     return Section("Guidance", tuple(lines), tuple(t for t in tables if t.rows))
-
-
-def would_fit(ways: Sequence[str]) -> str:
-    """What would make it fit, in a sentence."""
-    if not ways:
-        return "No change that was tried makes it fit."
-    *others, last = ways
-    return f"It fits with {', '.join(others)} or {last}." if others else f"It fits with {last}."
 
 
 def _name(machine: Machine) -> str:
@@ -131,5 +146,5 @@ def chips_section(r: Report) -> Section | None:
         Column("Decode bound"), Column("Memory of a chip", "B"), Column("Fits"), Column("Why not"),
     )  # fmt: skip
     over = [str(row[0]) for row in rows if row[10] == "no"]
-    beyond = (f"The times of {', '.join(over)} assume enough memory.",) if over else ()
+    beyond = (f"The times of {', '.join(over)} are those of chips with more memory.",) if over else ()
     return Section("Chips", beyond, (Table(fields, tuple(rows), name="chips"),))

@@ -12,18 +12,9 @@ from roofline.estimates.deployment import Machine, machines
 from roofline.model.errors import not_one_of
 from roofline.model.load import model_of
 from roofline.show.files import check_ending, check_file, check_folder, whole_file, whole_folder
+from roofline.show.report.finished import Finished, OnSection, finished
 from roofline.show.report.subject import report_on
-from roofline.show.report.write import (
-    ENDINGS,
-    Finished,
-    OnSection,
-    TableForm,
-    as_markdown,
-    fill_tables,
-    finished,
-    html,
-    write_tables,
-)
+from roofline.show.report.write import ENDINGS, TableForm, as_markdown, fill_tables, write_tables
 
 
 @dataclass(frozen=True)
@@ -54,8 +45,8 @@ def report(
     `batch` prompts of `input` tokens (1024, or what the context leaves) that each generate `output_tokens` (256), over
     all replicas of `layout`; `precision` and `engine` as in `generate`.
     `output`: a file that ends in .html (one page), .md (with a folder `…_files` beside it) or .json. `tables`: a
-    folder for every table as a file, `tables_form` csv or parquet. `progress` is called as sections are done. Raises
-    InputError for what is not understood and for what cannot be written.
+    folder for every table as a file, `tables_form` csv or parquet. `progress` is called as sections and pictures
+    are done. Raises InputError for what is not understood and for what cannot be written.
     """
     how = ReportOptions(**options)
     tables, tables_form = how.tables, how.tables_form
@@ -84,7 +75,9 @@ def report(
 
             text = json_text(done.to_dict()) + "\n"
         else:
-            text = html(done)
+            from roofline.show.report.page import html
+
+            text = html(done, progress)
         whole_file(page, lambda beside: beside.write_text(text, encoding="utf-8"), force=force)
     return done
 

@@ -23,8 +23,9 @@ def _stack(stack: Stack, prefix: str) -> Iterator[str]:
     if adds:
         yield f'    {start}(["stream in"])'
     yield from (f"    {prefix}{i}{_label(box)}" for i, box in enumerate(stack.boxes))
-    names = ([start] if adds else []) + [f"{prefix}{i}" for i in range(len(stack.boxes))]
-    yield f"    {' --> '.join(names)}"
+    if adds:
+        yield f"    {start} --> {prefix}0"
+    yield from (f"    {prefix}{a} --> {prefix}{b}" for a, b in stack.edges)
     for i, box in enumerate(stack.boxes):
         if box.adds:
             yield f"    {start} --> {prefix}{i}"

@@ -13,25 +13,21 @@ PHASE = Column("Phase")
 
 
 @dataclass(frozen=True)
-class Card(Figured):
-    """A figure that is read first: its name, its value, the interval about it, and what else to know of it."""
-
-    FIGURES: ClassVar[Units] = dict.fromkeys(("title", "value", "interval", "note"), "")
-
-    title: str
-    value: str
-    interval: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Section(Figured):
-    """A heading, cards, paragraphs, tables and named pictures."""
+    """A heading, paragraphs, tables and named pictures."""
 
-    FIGURES: ClassVar[Units] = dict.fromkeys(("title", "text", "tables", "cards"), "")
+    FIGURES: ClassVar[Units] = dict.fromkeys(("title", "text", "tables"), "")
 
     title: str
     text: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     pictures: tuple[tuple[str, d.Plot], ...] = ()
-    cards: tuple[Card, ...] = ()
+
+    def table(self, name: str) -> Table | None:
+        """Its table of a name; None where it has none."""
+        return next((table for table in self.tables if table.name == name), None)
+
+
+def anchor(title: str) -> str:
+    """A heading as the end of an address."""
+    return title.lower().replace(" ", "-")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from roofline.show.report.first_page import chips_section, guidance
+from roofline.show.report.first_page import chips_section, guidance, summary_section
 from roofline.show.report.model_part import about_model, assumptions
 from roofline.show.report.section import Section
 from roofline.show.report.sensitivity_part import sensitivity_section
 from roofline.show.report.subject import Report
-from roofline.show.report.summary_part import summary_section
 from roofline.show.report.work_part import (
     communication,
     critical_section,

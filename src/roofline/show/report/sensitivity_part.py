@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from roofline.explore.sensitivity import GridPoint, grid
+from roofline.explore.sensitivity import Answer, GridPoint, grid
 from roofline.show.plots import build
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
-from roofline.units import seconds, signed
+from roofline.units import seconds
 
 
 def sensitivity_section(r: Report) -> Section:
@@ -27,10 +27,7 @@ def sensitivity_section(r: Report) -> Section:
             some = [a for a in every if (a.phase, a.kind) == (phase, kind)]
             if some:
                 best = max(some, key=lambda a: abs(a.elasticity))
-                lines.append(
-                    f"{phase.capitalize()} is most sensitive to {best.knob} ({kind}): 1 % more of it changes the time "
-                    f"by {signed(best.elasticity, '.2f')} %."
-                )
+                lines.append(_most_sensitive(phase, kind, best))
     points = tuple(grid(r.point))
     if points:
         least, most = min(points, key=lambda p: p.time), max(points, key=lambda p: p.time)
@@ -40,6 +37,12 @@ def sensitivity_section(r: Report) -> Section:
         lines.append(f"The slowest takes {seconds(most.time)}: {_knobs(most)}.")
     picture = ("Tornado", build.tornado_plot(r.point, every))
     return Section("Sensitivity", tuple(lines), (Table(fields, rows, name="sensitivity"), _grid(points)), (picture,))
+
+
+def _most_sensitive(phase: str, kind: str, a: Answer) -> str:
+    """Which knob moves a phase's time most, and by how much."""
+    how = f"{abs(a.elasticity):.2f} % {'more' if a.elasticity > 0 else 'less'} time"
+    return f"{phase.capitalize()} is most sensitive to {a.knob} ({kind}): 1 % more gives {how}."
 
 
 def _knobs(p: GridPoint) -> str:

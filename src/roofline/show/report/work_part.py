@@ -9,8 +9,8 @@ from roofline.explore.regimes import MOST, dominance
 from roofline.explore.sweep import floor_bound
 from roofline.model.errors import InputError
 from roofline.show.fit import activations_text, budget_text
-from roofline.show.plots import data as d
-from roofline.show.plots.make import PictureKind, plot
+from roofline.show.report.drawn import report_picture
+from roofline.show.report.first_screen import critical_batch_text
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
@@ -130,17 +130,6 @@ def tokens(n: int) -> str:
     return counted(n, "token")
 
 
-def critical_batch_text(r: Report) -> str:
-    """From which batch on decode is compute bound, in a sentence."""
-    c, context = r.critical, whole(r.middle)
-    if c.batch is not None:
-        return f"Decode at {context} tokens of context is compute bound from a batch of {whole(c.batch)} on."
-    return (
-        f"Decode at {context} tokens of context is compute bound at no batch size: compute never exceeds "
-        f"{percent(c.balance)} of memory time."
-    )
-
-
 def critical_section(r: Report) -> Section:
     """Critical batch and lengths, and the sweeps they stand in."""
     c, sequences = r.critical, counted(r.now.batch, "sequence")
@@ -176,19 +165,6 @@ def critical_section(r: Report) -> Section:
         ("Decode over context", report_picture(r, "sweep", over="context")),
     )
     return Section("Critical batch and length", tuple(lines), (table,), pictures)
-
-
-def report_picture(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
-    """A picture of this report's steps on its machine, sweeps and memory beside the other machines."""
-    steps = dict(r.steps)
-    compared = kind in ("sweep", "memory")
-    others = tuple(machine for machine, other in r.elsewhere if not isinstance(other, InputError))
-    now = r.now
-    return plot(
-        r.model, steps, kind=kind, on=(now.on, *others) if compared else now.on, layout=now.layout, batch=now.batch,
-        precision=now.asked.formats, context=now.input if options.get("phase") == "prefill" else r.middle,
-        engine=now.engine, **options,
-    )  # fmt: skip
 
 
 def communication(r: Report) -> Section | None:

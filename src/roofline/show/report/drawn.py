@@ -1,0 +1,21 @@
+"""The pictures of a report, of its own steps on its machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.model.errors import InputError
+from roofline.show.plots import data as d
+from roofline.show.plots.make import PictureKind, plot
+from roofline.show.report.subject import Report
+
+
+def report_picture(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
+    """A picture of this report's steps on its machine, sweeps and memory beside the other machines."""
+    compared = kind in ("sweep", "memory")
+    others = tuple(machine for machine, other in r.elsewhere if not isinstance(other, InputError))
+    now, length = r.now, r.now.input if options.get("phase") == "prefill" else r.middle
+    return plot(
+        r.model, dict(r.steps), kind=kind, on=(now.on, *others) if compared else now.on, layout=now.layout,
+        batch=now.batch, precision=now.asked.formats, context=length, engine=now.engine, **options,
+    )  # fmt: skip

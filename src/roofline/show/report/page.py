@@ -1,0 +1,61 @@
+"""A report as one HTML page that asks nothing of any other: first screen, contents, sections with all they show."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from roofline.inert import inert_line
+from roofline.show.report.finished import Finished, OnSection
+from roofline.show.report.first_screen import CHANGES_TABLE, cards, limits, verdict_lines
+from roofline.show.report.picture import PagePicture, inline_picture, theme_styles
+from roofline.show.report.section import Section, anchor
+from roofline.show.tables import Table
+
+TEMPLATE, STYLES = (Path(__file__).with_name(name) for name in ("report.html.j2", "report.css"))
+LONG = 24
+"""Rows from which on a table is folded away."""
+
+
+def html(f: Finished, progress: OnSection | None = None) -> str:
+    """The page. `progress` is called as pictures are drawn."""
+    from jinja2 import Environment
+
+    many = sum(len(part.pictures) for part in f.sections)
+    drawn: list[list[PagePicture]] = []
+    for i, part in enumerate(f.sections):
+        drawn.append([])
+        for j, (name, plot) in enumerate(part.pictures):
+            drawn[-1].append(inline_picture(name, plot, f"p{i}-{j}"))
+            if progress is not None:
+                progress(sum(map(len, drawn)), many, f"picture of {name}")
+    shown = [_shown(part, pictures) for part, pictures in zip(f.sections, drawn, strict=True)]
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["anchor"] = anchor
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    r = f.of
+    return template.render(
+        title=f.title, asked=_asked(f), verdict=[*map(inert_line, verdict_lines(r))], cards=cards(r), limits=limits(r),
+        best=f.sections[0].table(CHANGES_TABLE), first=shown[0], sections=shown[1:], long=LONG,
+        styles=theme_styles() + STYLES.read_text(encoding="utf-8"),
+    )  # fmt: skip
+
+
+def _asked(f: Finished) -> str:
+    """What was asked for, in a line."""
+    g = f.of.generation
+    return inert_line(
+        f"{f.batch} × ({f.input:,} tokens in, {f.output:,} out) · {f.engine.titled} · {f.formats.text()} · "
+        f"grade {g.grade}"
+    )
+
+
+def _shown(part: Section, pictures: list[PagePicture]) -> dict[str, Any]:
+    tables = [(table, _data(table)) for table in part.tables]
+    return {"title": part.title, "text": part.text, "tables": tables, "pictures": pictures}
+
+
+def _data(table: Table) -> str:
+    """A table's CSV as an address that holds it."""
+    return f"data:text/csv;base64,{base64.b64encode(table.csv().encode()).decode('ascii')}"

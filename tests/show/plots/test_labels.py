@@ -1,0 +1,42 @@
+"""Every kind of picture of a dense model, one of latents and a hybrid: texts that can be read, in both themes.
+
+benchmarks/picture_check.py has each kind of each model in each theme.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from legible import KINDS, MODELS, THEMES, contrast, picture, problems
+from roofline.show.plots import draw_charts
+from roofline.show.plots.style import THEMES as COLOURS
+from roofline.show.plots.style import Style
+
+SAMPLE = tuple((list(MODELS)[i % 3], kind, THEMES[i // 3 % 2]) for i, kind in enumerate(KINDS))
+"""Each kind once, with the models and the themes in turn."""
+
+
+@pytest.mark.parametrize(("model", "kind", "theme"), SAMPLE)
+def test_every_text_can_be_read(model: str, kind: str, theme: str) -> None:
+    assert problems(picture(model, kind), Style(theme=theme, dpi=100)) == []  # type: ignore[arg-type]
+
+
+def test_contrast_is_that_of_the_standard() -> None:
+    """Black on white is 21, a colour on itself 1, and #767676 on white the darkest grey's neighbour at 4.54."""
+    white, black, grey = np.ones(3), np.zeros(3), np.full(3, 0x76 / 255)
+    assert contrast(black, white) == pytest.approx(21)
+    assert contrast(grey, grey) == 1
+    assert contrast(grey, white) == pytest.approx(4.54, abs=0.005)
+
+
+def test_the_check_sees_faint_text_and_text_on_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    plot = picture("dense", "parameters")
+    theme = replace(COLOURS["light"], ink="#aaaaaa")
+    monkeypatch.setattr(Style, "colours", property(lambda self: theme))
+    assert any(line.startswith("contrast 2.3") for line in problems(plot, Style(dpi=100)))
+    monkeypatch.undo()
+    monkeypatch.setattr(draw_charts, "ROW", 0.05)
+    assert any(line.startswith("one on the other") for line in problems(plot, Style(dpi=100)))
