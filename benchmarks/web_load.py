@@ -3,7 +3,7 @@
 python benchmarks/web_load.py [--seconds 60] [--users 20] [--loads 20]
 
 For a dense model and for DeepSeek-V3: a server of its own, first loads of the page by fresh browsers, then the load. A
-user over HTTP asks what the page asks when a slider of the overview moves: `serve` and `fit` together, then `estimate`.
+user over HTTP asks what the page asks when a slider of the overview moves: `serve`, `fit` and `estimate`, in one batch.
 Chromium moves the page's own slider and waits until the picture has been painted. The targets are those of a quiet
 machine; the load average is said beside the figures.
 """
@@ -30,8 +30,10 @@ import httpx
 import numpy as np
 from playwright.async_api import Page, async_playwright
 
-DENSE = ({"model": "meta-llama/Llama-3.1-8B", "on": "h100-sxm"}, {"model": "Qwen/Qwen3-32B", "on": "h200"},
-         {"model": "meta-llama/Llama-3.1-70B", "on": "8xh100-sxm"}, {"model": "google/gemma-2-9b", "on": "a100-sxm-80gb"})  # fmt: skip
+DENSE = (
+    {"model": "meta-llama/Llama-3.1-8B", "on": "h100-sxm"}, {"model": "Qwen/Qwen3-32B", "on": "h200"},
+    {"model": "meta-llama/Llama-3.1-70B", "on": "8xh100-sxm"}, {"model": "google/gemma-2-9b", "on": "a100-sxm-80gb"},
+)  # fmt: skip
 LARGE = ({"model": "deepseek-ai/DeepSeek-V3", "on": "8xh200"},)
 TARGETS = {"dense": (DENSE, 0.1), "DeepSeek-V3": (LARGE, 0.25)}
 FIRST_LOAD = 1.0
@@ -41,7 +43,8 @@ SHOWN = """() => new Promise((done) => {
   look();
 })"""
 SLIDE = """(by) => new Promise((done) => {
-  const slider = document.getElementById("input"), before = Number(document.body.dataset.ready), start = performance.now();
+  const slider = document.getElementById("input"), before = Number(document.body.dataset.ready);
+  const start = performance.now();
   const look = () => Number(document.body.dataset.ready) > before
     ? requestAnimationFrame(() => done(performance.now() - start)) : setTimeout(look, 1);
   slider.value = Number(slider.value) + (Number(slider.value) + by > Number(slider.max) - 8 ? -24 : by);
@@ -86,7 +89,7 @@ def server() -> Iterator[tuple[str, int]]:
 def resident(pid: int) -> int:
     """Bytes in memory of a process and its children."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    children = {c for task in Path(f"/proc/{pid}/task").iterdir() for c in (task / "children").read_text().split()}
     return pages * os.sysconf("SC_PAGE_SIZE") + sum(resident(int(child)) for child in children)
 
 
@@ -110,12 +113,13 @@ class User:
         n, prompt, answer = self.sizes["concurrency"], self.sizes["input"], self.sizes["output"]
         fit = {**self.place, "batch": n, "context": prompt + answer}
         served = {**self.place, "input": prompt, "output": answer, "concurrency": n}
-        await asyncio.gather(_ask(client, "serve", served), _ask(client, "fit", fit))
-        await _ask(client, "estimate", {**self.place, "batch": n, "context": prompt + answer // 2})
-
-
-async def _ask(client: httpx.AsyncClient, name: str, body: dict[str, Any]) -> None:
-    (await client.post(f"/api/v1/{name}", json=body)).raise_for_status()
+        step = {**self.place, "batch": n, "context": prompt + answer // 2}
+        questions = [
+            {"name": name, "body": body} for name, body in (("serve", served), ("fit", fit), ("estimate", step))
+        ]
+        given = (await client.post("/api/v1/batch", json={"questions": questions})).raise_for_status()
+        if any(one["status"] != 200 for one in given.json()["answers"]):
+            raise httpx.HTTPError(given.text[:200])
 
 
 async def _user(address: str, user: User, end: float, measured: Measured) -> None:
@@ -173,7 +177,9 @@ async def load(address: str, pid: int, places: tuple[dict[str, Any], ...], args:
 def _told(what: str, seconds: list[float], target: float) -> str:
     p50, p95, worst = np.percentile(seconds, (50, 95, 100)) * 1e3
     verdict = "met" if p95 < target * 1e3 else "MISSED"
-    return f"  {what:<28} {len(seconds):6}  p50 {p50:6.0f} ms  p95 {p95:6.0f} ms  most {worst:6.0f} ms  target {verdict}"
+    return (
+        f"  {what:<28} {len(seconds):6}  p50 {p50:6.0f} ms  p95 {p95:6.0f} ms  most {worst:6.0f} ms  target {verdict}"
+    )
 
 
 def main() -> int:

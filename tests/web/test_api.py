@@ -13,8 +13,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 import roofline as rl
-from roofline.web.answers import QUESTIONS
 from roofline.web.app import page_app
+from roofline.web.files import plotly_name
+from roofline.web.questions import QUESTIONS
 
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
 PLACE = {"model": MODEL, "on": ON}
@@ -128,7 +129,7 @@ def test_headers_and_no_cookies(client: TestClient) -> None:
 def test_only_the_page_s_own_files(client: TestClient) -> None:
     assert client.get("/static/..%2fapp.py").status_code == 404
     assert client.get("/static/app.py").status_code == 404
-    assert client.get("/static/plotly.js").status_code == 200
+    assert client.get(f"/static/{plotly_name()}").status_code == 200
 
 
 def test_token_and_host() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from math import inf
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -137,35 +135,3 @@ def advice_answer(asked: b.GenerateAsked, hub: bool) -> dict[str, Any]:
 def _json(result: Any) -> dict[str, Any]:
     answer: dict[str, Any] = result.to_dict()
     return answer
-
-
-@dataclass(frozen=True)
-class ApiQuestion:
-    """A route: its body, what answers it, and whether it is long enough for a process of its own."""
-
-    body: type[b.ModelAsked]
-    answer: Callable[[Any, bool], dict[str, Any]]
-    heavy: bool = False
-
-
-QUESTIONS = MappingProxyType({
-    "analyze": ApiQuestion(b.StepAsked, analyze_answer),
-    "estimate": ApiQuestion(b.EstimateAsked, estimate_answer),
-    "explain": ApiQuestion(b.ExplainAsked, explain_answer),
-    "generate": ApiQuestion(b.GenerateAsked, generate_answer),
-    "serve": ApiQuestion(b.ServeAsked, serve_answer),
-    "fit": ApiQuestion(b.FitAsked, fit_answer),
-    "train": ApiQuestion(b.TrainAsked, train_answer),
-    "sweep": ApiQuestion(b.SweepAsked, sweep_answer, heavy=True),
-    "plot": ApiQuestion(b.PlotAsked, plot_answer),
-    "simulate": ApiQuestion(b.SimulateAsked, simulate_answer, heavy=True),
-    "search": ApiQuestion(b.SearchAsked, search_answer, heavy=True),
-    "advice": ApiQuestion(b.GenerateAsked, advice_answer, heavy=True),
-})  # fmt: skip
-"""Every question of the API."""
-
-
-def answered(name: str, body: Mapping[str, Any], hub: bool) -> dict[str, Any]:
-    """The answer to a question whose body is plain data, as another process is asked it. Raises InputError."""
-    question = QUESTIONS[name]
-    return question.answer(question.body.model_validate(body), hub)

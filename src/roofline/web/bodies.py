@@ -141,3 +141,20 @@ class Refusal(BaseModel):
     field: str
     expected: str
     nearest: list[str] = []
+
+
+class QuestionAsked(BaseModel):
+    """A question of several: the name of its route, and the body that the route takes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Annotated[str, Field(max_length=20)]
+    body: dict[str, Any]
+
+
+class BatchAsked(BaseModel):
+    """Several quick questions, answered together."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    questions: Annotated[list[QuestionAsked], Field(min_length=1, max_length=12)]

@@ -48,8 +48,9 @@ class Guard:
 
         async def headed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = [(k.encode(), v.encode()) for k, v in HEADERS.items()]
-                message["headers"] = [*message.get("headers", ()), *own]
+                given = list(message.get("headers", ()))
+                own = [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in dict(given)]
+                message["headers"] = [*given, *own]
             await send(message)
 
         sent = {k.lower(): v for k, v in scope["headers"]}

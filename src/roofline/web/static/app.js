@@ -1,15 +1,16 @@
 // The page: controls write the state, the state is asked, answers are shown; a newer question ends the older one.
 import { ask, list, Problem } from "./api.js";
-import { isDark } from "./draw.js";
+import { isDark } from "./colours.js";
+import { plotly } from "./draw.js";
 import { asks, decoded, encoded, FRESH, LONGEST_ADDRESS, MOST_SCENARIOS, now, state, take } from "./state.js";
 import { address, saveState } from "./take.js";
-import { cards, VIEWS } from "./views.js";
+import { cards, LONG_VIEWS, VIEWS } from "./views.js";
 import { make, speak, t, whole } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const SLIDERS = { input: [16, 131072], output: [1, 16384], concurrency: [1, 4096] };
-const WAIT_MS = 25;
-let running = null, timer = 0;
+const PATIENCE_MS = 300;
+let running = null, again = false;
 
 // -- sliders are logarithmic: 8 stops an octave
 const stops = ([least, most]) => Math.round(8 * Math.log2(most / least));
@@ -50,34 +51,43 @@ function tabs() {
   if (focused) $(`tab-${state.view}`).focus();
 }
 
+// One question is out at a time and the newest waits, so that pictures follow a slider however fast it moves; a view
+// that takes long is given up at once for a newer question.
 function changed() {
-  clearTimeout(timer);
-  timer = setTimeout(update, WAIT_MS);
+  encoded().then((text) => { if (text.length <= LONGEST_ADDRESS) history.replaceState(null, "", `#${text}`); });
+  if (running && !LONG_VIEWS.has(running.view) && performance.now() - running.since < PATIENCE_MS) again = true;
+  else update();
 }
 
 async function update() {
   running?.abort();
-  const mine = (running = new AbortController()), s = now();
+  const mine = (running = Object.assign(new AbortController(), { view: state.view, since: performance.now() })), s = now();
+  again = false;
   $("verdict").classList.add("old");
   $("view").classList.add("old");
-  encoded().then((text) => { if (text.length <= LONGEST_ADDRESS) history.replaceState(null, "", `#${text}`); });
   try {
-    const [served, fit] = await Promise.all([ask("serve", asks.serve(s), mine.signal), ask("fit", asks.fit(s), mine.signal)]);
+    const node = attached(make("div"));
+    await Promise.all([head(s, mine), VIEWS[state.view](node, s, mine.signal, changed)]);
     if (mine !== running) return;
-    const fits = served.memory.fits, limits = [["ttft", "TTFT"], ["tpot", "TPOT"]].filter(([key]) => s[key]).map(([key, name]) => `${name} ${served[key].expected * 1e3 <= s[key] ? "≤" : ">"} ${s[key]} ms`);
-    const head = make("h2", { class: "headline" }, `${served.model || "config.json"} · ${s.on}: `, make("span", { class: fits ? "good" : "bad" }, t(fits ? "fits" : "misfits")), make("small", {}, [served.deployment.layout, served.engine, `${s.input} → ${s.output} tokens`, `${served.in_flight} in flight`, ...limits].join(" · ")));
-    $("verdict").replaceChildren(head, cards(served, fit));
-    const node = make("div");
     $("problem").hidden = true;
-    await VIEWS[state.view](attached(node), s, mine.signal, changed);
   } catch (error) {
-    if (error.name === "AbortError" || mine !== running) return;
+    if (mine !== running || error.name === "AbortError") return;
     $("problem").textContent = error instanceof Problem ? error.message : String(error);
     $("problem").hidden = false;
   }
+  running = null;
+  if (again) { update(); return; }
   $("verdict").classList.remove("old");
   $("view").classList.remove("old");
   document.body.dataset.ready = String(Number(document.body.dataset.ready ?? 0) + 1);
+}
+
+async function head(s, mine) {
+  const [served, fit] = await Promise.all([ask("serve", asks.serve(s), mine.signal), ask("fit", asks.fit(s), mine.signal)]);
+  if (mine !== running) return;
+  const fits = served.memory.fits, limits = [["ttft", "TTFT"], ["tpot", "TPOT"]].filter(([key]) => s[key]).map(([key, name]) => `${name} ${served[key].expected * 1e3 <= s[key] ? "≤" : ">"} ${s[key]} ms`);
+  const line = make("h2", { class: "headline" }, `${served.model || "config.json"} · ${s.on}: `, make("span", { class: fits ? "good" : "bad" }, t(fits ? "fits" : "misfits")), make("small", {}, [served.deployment.layout, served.engine, `${s.input} → ${s.output} tokens`, `${served.in_flight} ${t("inflight")}`, ...limits].join(" · ")));
+  $("verdict").replaceChildren(line, cards(served, fit));
 }
 
 // The old picture stays until the first piece of the new one is there.
@@ -142,8 +152,8 @@ $("language").value = ["en", "de", "zh", "ja"].includes(language) ? language : "
 await speak($("language").value);
 await decoded(location.hash).catch(() => take({ scenarios: [FRESH] }));
 wire();
-const chosen = choices();
 show();
-update();
-await chosen.catch((error) => say(error.message));
+await update();
+await choices().catch((error) => say(error.message));
 $("engine").value = now().engine;
+(globalThis.requestIdleCallback ?? setTimeout)(() => plotly().catch(() => {}));

@@ -1,4 +1,5 @@
 // What can be taken away: the same question as a command line and as Python, data and pictures.
+import { plotly } from "./draw.js";
 import { encoded, middle, state } from "./state.js";
 import { make } from "./words.js";
 
@@ -46,9 +47,19 @@ export function csv(rows) {
 }
 
 export async function savePicture(node, format) {
-  const url = await Plotly.toImage(node, { format, width: 1000, height: 560, scale: format === "png" ? 2 : 1 });
-  const link = make("a", { href: url, download: `roofline.${format}` });
-  link.click();
+  const svg = node.classList.contains("bars") ? node.querySelector("svg") : null;
+  const url = svg ? await fromBars(svg, format) : await (await plotly()).toImage(node, { format, width: 1000, height: 560, scale: format === "png" ? 2 : 1 });
+  make("a", { href: url, download: `roofline.${format}` }).click();
+}
+
+async function fromBars(svg, format) {
+  const url = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(svg))}`;
+  if (format === "svg") return url;
+  const image = Object.assign(new Image(), { src: url }), paper = document.createElement("canvas");
+  await image.decode();
+  Object.assign(paper, { width: 2 * svg.clientWidth, height: 2 * svg.clientHeight });
+  paper.getContext("2d").drawImage(image, 0, 0, paper.width, paper.height);
+  return paper.toDataURL("image/png");
 }
 
 export async function address() {

@@ -1,5 +1,7 @@
 // The views: each asks what it shows, and fills a node with it.
 import { ask } from "./api.js";
+import * as bars from "./bars.js";
+import { colour } from "./colours.js";
 import * as draw from "./draw.js";
 import { asks, middle, now, state } from "./state.js";
 import { table } from "./table.js";
@@ -8,7 +10,7 @@ import { between, make, share, si, t, time, usd, whole } from "./words.js";
 
 export const panel = (title, note, ...children) => make("section", { class: "panel" }, make("h2", {}, title), note ? make("p", {}, note) : null, ...children);
 const two = (...children) => make("div", { class: "two" }, ...children);
-const pictured = (title, note, low) => { const plot = draw.frame(title, low); return [panel(title, note, plot, actions(plot)), plot]; };
+const pictured = (title, note, kind = "plot") => { const plot = draw.frame(title, kind); return [panel(title, note, plot, actions(plot)), plot]; };
 const button = (text, onclick) => make("button", { type: "button", onclick }, text);
 const actions = (plot) => make("div", { class: "actions" }, ...["png", "svg"].map((f) => button(f.toUpperCase(), () => savePicture(plot, f))));
 
@@ -44,11 +46,11 @@ async function explained(node, op, signal) {
 
 async function overview(node, s, signal) {
   const [estimate, fit] = await Promise.all([ask("estimate", asks.estimate(s), signal), ask("fit", asks.fit(s), signal)]);
-  const [times, plot] = pictured(t("where"), `${s.phase} · ${s.concurrency} × ${middle(s)}`), [terms, bar] = pictured(t("terms"), "", true);
+  const [times, plot] = pictured(t("where"), `${s.phase} · ${s.concurrency} × ${middle(s)}`, "bars"), [terms, bar] = pictured(t("terms"), "", "bars");
   const facts = make("div", { class: "cards" }, card(t("step"), time(estimate.time.expected), `${t("floor")} ${time(estimate.time.floor)}`), card(t("bound"), estimate.bound, `MFU ${share(estimate.mfu)}`), card("FLOPs", si(estimate.flops), `${si(estimate.bytes, "B")} · ${estimate.intensity.toFixed(1)} FLOP/B`), card("grade", estimate.grade, estimate.engine));
   node.replaceChildren(facts, make("p"), two(times, terms));
-  draw.shares(plot, estimate.ops);
-  draw.memoryBar(bar, fit.memory);
+  bars.shares(plot, estimate.ops);
+  bars.memoryBar(bar, fit.memory);
 }
 
 async function roofline(node, s, signal) {
@@ -63,29 +65,29 @@ async function roofline(node, s, signal) {
   ], rows, { click: (r) => show(r.name), filter: true, by: 6, name: "operations" });
   const taken = rows.map((r) => ({ op: r.name, kind: r.kind, block: r.block, layers: r.layers, flops: r.flops, bytes: r.bytes, seconds: r.seconds, bound: r.bound, grade: r.grade }));
   node.replaceChildren(drawn, formula, panel("Operations", t("clickop"), ops, make("div", { class: "actions" }, button("CSV", () => save("operations.csv", csv(taken), "text/csv")))));
-  draw.roofline(frame, plot, show);
+  await draw.roofline(frame, plot, show);
 }
 
 async function memory(node, s, signal) {
-  const fit = await ask("fit", asks.fit(s), signal), [bar, plot] = pictured(t("terms"), `${fit.batch} × ${fit.context} tokens`, true);
+  const fit = await ask("fit", asks.fit(s), signal), [bar, plot] = pictured(t("terms"), `${fit.batch} × ${fit.context} tokens`, "bars");
   const facts = make("div", { class: "cards" }, card("largest batch", whole(fit.largest_batch), `${whole(fit.context)} tokens each`), card("longest context", whole(fit.longest_context), `batch ${fit.batch}`), card("fewest chips", whole(fit.fewest_chips), fit.fewest_layout ?? ""), card(t("most"), whole(fit.most_running), fit.engine));
   const rows = Object.entries(fit.memory).filter(([k, v]) => typeof v === "number" && v > 0);
   node.replaceChildren(bar, facts, make("p"), panel(t("memory"), "", table([{ name: "term", of: (r) => r[0] }, { name: "bytes", of: (r) => r[1], text: whole }, { name: "", of: (r) => r[1], text: (v) => si(v, "B") }], rows)));
-  draw.memoryBar(plot, fit.memory);
+  bars.memoryBar(plot, fit.memory);
 }
 
 async function serving(node, s, signal) {
   const served = await ask("serve", asks.front(s), signal);
   const [left, a] = pictured(t("serving"), `${s.input} → ${s.output} tokens`), [right, b] = pictured("TTFT · TPOT", "");
   node.replaceChildren(two(left, right));
-  draw.front(a, served, s);
-  draw.ttfts(b, served, s);
+  await draw.front(a, served, s);
+  await draw.ttfts(b, served, s);
 }
 
 async function sweep(node, s, signal) {
   const body = asks.sweep(s), swept = await ask("sweep", body, signal), [one, plot] = pictured(t("sweep"), `${s.phase}: batch × context`);
   node.replaceChildren(one);
-  draw.sweep(plot, swept, body);
+  await draw.sweep(plot, swept, body);
 }
 
 function number(key, label, least, most, changed) {
@@ -96,10 +98,10 @@ function number(key, label, least, most, changed) {
 async function training(node, s, signal, changed) {
   const fields = make("div", { class: "pair" }, number("trainBatch", "batch (sequences)", 1, 1e6, changed), number("trainTokens", "tokens each", 1, 1e7, changed));
   node.replaceChildren(panel(t("training"), "", fields));
-  const e = await ask("train", asks.train(s), signal), [bar, plot] = pictured(t("terms"), e.deployment.layout, true);
+  const e = await ask("train", asks.train(s), signal), [bar, plot] = pictured(t("terms"), e.deployment.layout, "bars");
   node.append(make("div", { class: "cards" }, card(t("step"), time(e.time.expected), between(e.time)), card("MFU", share(e.mfu), `bubble ${share(e.bubble)}`), card("tokens/s", whole(e.tokens_per_second), `${whole(e.tokens_per_second_per_chip)} / chip`), card("USD", usd(e.usd_per_million_tokens), t("price"))), make("p"), bar,
     panel("Stages", "", table([{ name: "stage", of: (r) => r.stage }, { name: "layers", of: (r) => r.layers, text: whole }, { name: t("memory"), of: (r) => r.memory.total, text: (v) => si(v, "B") }, { name: "forward", of: (r) => r.passes.forward.expected, text: time }, { name: "backward", of: (r) => r.passes.backward.expected + r.passes.weight.expected, text: time }], e.stages)));
-  draw.memoryBar(plot, e.memory);
+  bars.memoryBar(plot, e.memory);
 }
 
 async function simulation(node, s, signal, changed) {
@@ -108,7 +110,7 @@ async function simulation(node, s, signal, changed) {
   const names = ["ttft", "tpot", "inter_token", "latency", "queue"];
   node.append(make("div", { class: "cards" }, card("requests/s", e.requests_per_second.toFixed(2), `${e.requests} requests`), card("tokens/s", whole(e.tokens_per_second), `${whole(e.tokens_per_second_per_chip)} / chip`), card("utilization", share(e.utilization), `${e.preemptions} preemptions`), card("running", e.running.toFixed(1), e.overloaded ? "overloaded" : "", e.overloaded ? "bad" : "")), make("p"),
     panel("Percentiles", "", table([{ name: "", of: (r) => r }, ...["mean", "p50", "p90", "p95", "p99"].map((q) => ({ name: q, of: (r) => e[r][q], text: time }))], names)), over);
-  draw.course(plot, e.timeline);
+  await draw.course(plot, e.timeline);
 }
 
 async function advice(node, s, signal) {
@@ -124,7 +126,7 @@ async function structure(node, s, signal) {
   const [plot, estimate] = await Promise.all([ask("plot", asks.diagram(s), signal), ask("estimate", asks.estimate(s), signal)]);
   const each = (o) => o.time.expected / Math.max(1, o.layers), alone = (o) => estimate.ops.filter((p) => p.name === o.name).length === 1;
   const times = new Map(estimate.ops.flatMap((o) => [[`${o.block}/${o.name}`, each(o)], ...(alone(o) ? [[o.name, each(o)]] : [])]));
-  const box = (b, block) => { const node = make("div", { class: "box" }, make("b", {}, (b.adds ? "+ " : "") + b.label), make("small", {}, [b.detail, time(times.get(`${block}/${b.label}`) ?? times.get(b.label) ?? null)].filter(Boolean).join(" · "))); node.style.borderLeftColor = draw.colour(b.group); return node; };
+  const box = (b, block) => { const node = make("div", { class: "box" }, make("b", {}, (b.adds ? "+ " : "") + b.label), make("small", {}, [b.detail, time(times.get(`${block}/${b.label}`) ?? times.get(b.label) ?? null)].filter(Boolean).join(" · "))); node.style.borderLeftColor = colour(b.group); return node; };
   node.replaceChildren(two(...[plot.model, ...plot.layers].map((stack) => panel(stack.title, "", make("div", { class: "stack" }, ...stack.boxes.map((b) => box(b, stack.title.split(" · ")[0])))))), make("p", { class: "note" }, plot.note));
 }
 
@@ -145,4 +147,5 @@ async function away(node, s, signal) {
     panel("Files", `${link.length} characters of address hold everything shown.`, make("div", { class: "actions" }, button("JSON", () => save("serve.json", JSON.stringify(served, null, 1), "application/json")), button("scenario.json", saveState), s.config ? button("config.json", () => save("config.json", JSON.stringify(s.config, null, 1), "application/json")) : null, button("print", () => window.print()))));
 }
 
+export const LONG_VIEWS = new Set(["sweep", "simulation", "advice"]);
 export const VIEWS = { overview, roofline, memory, serving, sweep, training, simulation, advice, structure, compare, away };
