@@ -110,13 +110,13 @@ class User:
         step = self.draw.choice((-1, 1))
         size = self.sizes[self.slider]
         self.sizes[self.slider] = max(1, min(size + max(1, size // 12) * step, 6144))
-        n, prompt, answer = self.sizes["concurrency"], self.sizes["input"], self.sizes["output"]
-        fit = {**self.place, "batch": n, "context": prompt + answer}
-        served = {**self.place, "input": prompt, "output": answer, "concurrency": n}
-        step = {**self.place, "batch": n, "context": prompt + answer // 2}
-        questions = [
-            {"name": name, "body": body} for name, body in (("serve", served), ("fit", fit), ("estimate", step))
-        ]
+        n, prompt, output = self.sizes["concurrency"], self.sizes["input"], self.sizes["output"]
+        bodies: dict[str, dict[str, Any]] = {
+            "serve": {**self.place, "input": prompt, "output": output, "concurrency": n},
+            "fit": {**self.place, "batch": n, "context": prompt + output},
+            "estimate": {**self.place, "batch": n, "context": prompt + output // 2},
+        }
+        questions = [{"name": name, "body": body} for name, body in bodies.items()]
         given = (await client.post("/api/v1/batch", json={"questions": questions})).raise_for_status()
         if any(one["status"] != 200 for one in given.json()["answers"]):
             raise httpx.HTTPError(given.text[:200])

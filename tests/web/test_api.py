@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 import roofline as rl
+from roofline.model.errors import InputError
 from roofline.web.app import page_app
+from roofline.web.desk import KeptAnswers
 from roofline.web.files import plotly_name
 from roofline.web.questions import QUESTIONS
+from roofline.web.workers import Workers
 
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
 PLACE = {"model": MODEL, "on": ON}
@@ -144,3 +148,47 @@ def test_token_and_host() -> None:
 def test_every_question_is_documented(client: TestClient) -> None:
     paths = client.get("/api/v1/openapi.json").json()["paths"]
     assert {f"/api/v1/{name}" for name in QUESTIONS} <= set(paths)
+
+
+def test_quick_questions_together(client: TestClient) -> None:
+    serve = {"name": "serve", "body": {**PLACE, "concurrency": 32}}
+    asked = [serve, {"name": "fit", "body": {**PLACE, "batch": 0}}, {"name": "fit", "body": {**PLACE, "on": "h1000"}}]
+    one, two, three = ask(client, "batch", {"questions": asked})["answers"]
+    assert one == {"status": 200, "answer": ask(client, "serve", serve["body"])}  # type: ignore[arg-type]
+    assert (two["status"], two["problem"]["field"]) == (422, "batch")
+    assert (three["status"], three["problem"]["field"]) == (422, "on")
+    for wrong in ("simulate", "nothing"):
+        (only,) = ask(client, "batch", {"questions": [{"name": wrong, "body": PLACE}]})["answers"]
+        assert (only["status"], only["problem"]["field"]) == (422, "name")
+    assert client.post("/api/v1/batch", json={"questions": [serve] * 13}).status_code == 422
+
+
+def test_files_are_compressed_and_kept_by_the_browser(client: TestClient) -> None:
+    plotly = client.get(f"/static/{plotly_name()}")
+    assert "immutable" in plotly.headers["cache-control"]
+    assert plotly.headers["content-encoding"] == "gzip"
+    page = client.get("/", headers={"accept-encoding": "identity"})
+    assert plotly_name() in page.text
+    assert page.headers["cache-control"] == "no-cache"
+    assert client.get("/", headers={"if-none-match": page.headers["etag"]}).status_code == 304
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    kept = KeptAnswers(most=100)
+    for i in range(10):
+        kept.put(("serve", str(i)), b"x" * 30)
+    assert kept.size == 3 * 31
+    assert [body for _, body in kept.answers] == ["7", "8", "9"]
+    assert kept.get(("serve", "7")) == b"x" * 30
+    kept.put(("serve", "a"), b"x" * 30)
+    assert kept.get(("serve", "8")) is None
+
+
+def test_one_who_left_is_not_worked_for() -> None:
+    async def left() -> bool:
+        return True
+
+    workers = Workers(1)
+    with pytest.raises(InputError):
+        asyncio.run(workers.ask([("serve", "{}")], False, left))
+    assert workers.idle == []

@@ -15,6 +15,8 @@ import uvicorn
 import roofline as rl
 from browser import Watched, needs_chromium, watched
 from roofline.web.app import page_app
+from roofline.web.export import ASKED
+from roofline.web.scenario import Scenario
 
 pytestmark = needs_chromium
 VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "training", "simulation", "advice", "structure",
@@ -24,6 +26,12 @@ SIZES = ((1300, 900), (768, 1000), (390, 800))
 READY = "document.body.dataset.ready ?? 0"
 CARDS = "[...document.querySelectorAll('#verdict .card')].map((card) => card.textContent)"
 DRAWN = "[...document.querySelectorAll('#view .plot')].map((p) => JSON.stringify(p.data?.map((d) => [d.x, d.y])))"
+
+
+ASKS = """async (given) => {
+  const page = await import("/static/state.js"), s = { ...page.FRESH, ...given };
+  return Object.fromEntries(Object.entries(page.asks).map(([view, body]) => [view, JSON.stringify(body(s))]));
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +69,9 @@ class Page:
         """Shows a view."""
         self.answers(lambda: self.tab.click(f"#tab-{view}"))
 
-    def sees(self, script: str) -> Any:
+    def sees(self, script: str, given: Any = None) -> Any:
         """What a script of the tab evaluates to."""
-        return self.tab.evaluate(script)
+        return self.tab.evaluate(script, given)
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +147,15 @@ def test_every_control_changes_the_answer(page: Page, address: str) -> None:
     step = page.tab.inner_text("#view")
     set_to(page, "phase", "prefill")
     assert page.tab.inner_text("#view") != step
+
+
+def test_the_page_asks_what_its_export_computes(page: Page, address: str) -> None:
+    fresh(page, address)
+    for scenario in (Scenario(), Scenario(concurrency=300, phase="prefill", layout="tp=1", precision="fp8", input=77)):
+        given = {f: getattr(scenario, f) for f in ("layout", "precision", "concurrency", "phase", "input")}
+        asks = page.sees(ASKS, given)
+        for view in ASKED:
+            assert asks[view] == json.dumps(scenario.body(view)[1], separators=(",", ":")), view
 
 
 def test_what_cannot_be_is_said_and_left(page: Page, address: str) -> None:

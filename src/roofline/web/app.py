@@ -28,7 +28,7 @@ from roofline.web.bodies import BatchAsked, Refusal
 from roofline.web.desk import Desk
 from roofline.web.files import add_files
 from roofline.web.guard import AsgiApp, Guard
-from roofline.web.questions import QUESTIONS, Answered, ApiQuestion, Asked, as_json
+from roofline.web.questions import QUESTIONS, Answered, ApiQuestion, AskedOfPage, as_json
 from roofline.web.scenario import FIRST_VIEW, Scenario
 
 API = "/api/v1"
@@ -109,7 +109,7 @@ def _together(app: FastAPI, desk: Desk) -> None:
     @app.post(f"{API}/batch", responses=PROBLEMS, name="batch")
     async def batch(body: BatchAsked, request: Request) -> Response:
         """Quick questions together: for each `status`, and `answer` or, where it is not 200, `problem`."""
-        asked: list[Asked | InputError] = []
+        asked: list[AskedOfPage | InputError] = []
         for each in body.questions:
             try:
                 asked.append((each.name, _checked(each.name, each.body)))

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from roofline.web.questions import QUESTIONS, Answered, Asked
+from roofline.web.questions import QUESTIONS, Answered, AskedOfPage
 from roofline.web.workers import Workers
 
 MOST_KEPT = 32 * 1024 * 1024
@@ -16,20 +16,20 @@ QUICK_S = 10.0
 
 
 @dataclass
-class Kept:
+class KeptAnswers:
     """The answers that were used last, so many bytes of them: who moves a slider back asks the same again."""
 
     most: int = MOST_KEPT
     size: int = 0
-    answers: OrderedDict[Asked, bytes] = field(default_factory=OrderedDict)
+    answers: OrderedDict[AskedOfPage, bytes] = field(default_factory=OrderedDict)
 
-    def get(self, asked: Asked) -> bytes | None:
+    def get(self, asked: AskedOfPage) -> bytes | None:
         """An answer that is known."""
         if asked in self.answers:
             self.answers.move_to_end(asked)
         return self.answers.get(asked)
 
-    def put(self, asked: Asked, answer: bytes) -> None:
+    def put(self, asked: AskedOfPage, answer: bytes) -> None:
         """Remembers one, and forgets those that were used longest ago."""
         if asked in self.answers:
             return
@@ -39,7 +39,7 @@ class Kept:
             self.size -= _bytes(*self.answers.popitem(last=False))
 
 
-def _bytes(asked: Asked, answer: bytes) -> int:
+def _bytes(asked: AskedOfPage, answer: bytes) -> int:
     return len(asked[1]) + len(answer)
 
 
@@ -48,13 +48,13 @@ class Desk:
     """`hub`: whether Hub ids are looked up. Quick questions and long ones have processes of their own."""
 
     hub: bool = False
-    kept: Kept = field(default_factory=Kept)
+    kept: KeptAnswers = field(default_factory=KeptAnswers)
     quick: Workers = field(default_factory=lambda: Workers(2, QUICK_S))
     patient: Workers = field(default_factory=Workers)
 
-    async def ask(self, asked: Sequence[Asked], gone: Callable[[], Awaitable[bool]]) -> list[Answered]:
+    async def ask(self, asked: Sequence[AskedOfPage], gone: Callable[[], Awaitable[bool]]) -> list[Answered]:
         """An answer to each question, in order. Raises InputError where all of it takes too long."""
-        known: dict[Asked, Answered] = {each: kept for each in asked if (kept := self.kept.get(each)) is not None}
+        known: dict[AskedOfPage, Answered] = {each: kept for each in asked if (kept := self.kept.get(each)) is not None}
         rest = [each for each in dict.fromkeys(asked) if each not in known]
         if rest:
             heavy = any(QUESTIONS[name].heavy for name, _ in rest)

@@ -12,7 +12,7 @@ from roofline.model.errors import InputError
 from roofline.web import answers as a
 from roofline.web import bodies as b
 
-Asked: TypeAlias = tuple[str, str]
+AskedOfPage: TypeAlias = tuple[str, str]
 """A question's name, and its body as JSON."""
 Answered: TypeAlias = bytes | Exception
 """The JSON of an answer, or why there is none."""
@@ -50,7 +50,7 @@ def answered(name: str, body: dict[str, Any], hub: bool = False) -> dict[str, An
     return question.answer(question.body.model_validate(body), hub)
 
 
-def answered_all(asked: Sequence[Asked], hub: bool) -> list[Answered]:
+def answered_all(asked: Sequence[AskedOfPage], hub: bool) -> list[Answered]:
     """The answers to several questions, each on its own: one that cannot be answered keeps no other from it."""
     return [_tried(name, body, hub) for name, body in asked]
 

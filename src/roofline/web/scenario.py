@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 SWEPT = (512, 2048, 8192)
 """Tokens of context that the sweep draws."""
@@ -15,7 +15,7 @@ LEAST_SWEPT = 256
 class Scenario:
     """What is chosen at the left of the page; texts are as the commands take them, empty for what is usual."""
 
-    model: str = "meta-llama/Llama-3.1-8B"
+    model: str | dict[str, Any] = "meta-llama/Llama-3.1-8B"
     on: str = "h100-sxm"
     layout: str = ""
     precision: str = ""
@@ -24,7 +24,7 @@ class Scenario:
     input: int = 1024
     output: int = 256
     concurrency: int = 32
-    phase: Literal["decode", "prefill"] = "decode"
+    phase: str = "decode"
 
     @property
     def place(self) -> dict[str, Any]:

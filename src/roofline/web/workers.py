@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from roofline.model.errors import InputError
-from roofline.web.questions import Answered, Asked, answered_all
+from roofline.web.questions import Answered, AskedOfPage, answered_all
 
 PATIENCE_S = 30.0
 """Seconds after which a long answer is given up."""
@@ -64,7 +64,7 @@ class Workers:
     def __post_init__(self) -> None:
         self.turns = asyncio.Semaphore(self.most)
 
-    async def ask(self, asked: Sequence[Asked], hub: bool, gone: Callable[[], Awaitable[bool]]) -> list[Answered]:
+    async def ask(self, asked: Sequence[AskedOfPage], hub: bool, gone: Callable[[], Awaitable[bool]]) -> list[Answered]:
         """The answers. Raises InputError where they take too long; ends the work, or never begins it, if `gone`."""
         async with self.turns:
             if await gone():
@@ -83,7 +83,7 @@ class Workers:
         return answers
 
     async def _wait(
-        self, worker: Worker, asked: Sequence[Asked], gone: Callable[[], Awaitable[bool]]
+        self, worker: Worker, asked: Sequence[AskedOfPage], gone: Callable[[], Awaitable[bool]]
     ) -> list[Answered]:
         clock = asyncio.get_running_loop().time
         end = clock() + self.patience
@@ -98,7 +98,7 @@ class Workers:
             raise InputError(asked[0][0], "work beyond this server's memory", "a smaller question") from error
         return answers
 
-    async def prepare(self, asked: Sequence[Asked]) -> None:
+    async def prepare(self, asked: Sequence[AskedOfPage]) -> None:
         """Starts all workers and has each answer something, so that the first who ask need not wait for imports."""
         await asyncio.gather(*(self.ask(asked, False, _stays) for _ in range(self.most)))
 
@@ -112,5 +112,5 @@ async def _stays() -> bool:
     return False
 
 
-def _late(asked: Sequence[Asked], patience: float) -> InputError:
+def _late(asked: Sequence[AskedOfPage], patience: float) -> InputError:
     return InputError(asked[0][0], f"work of more than {patience:g} s", "a smaller question")

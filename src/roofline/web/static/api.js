@@ -1,11 +1,13 @@
 // Questions to the server that lent this page, or to the data beside it. Quick ones that are asked at once travel
 // together; the same question twice is asked once.
+import { exported } from "./exported.js";
+import { t } from "./words.js";
+
 const kept = new Map();
 const token = new URLSearchParams(location.hash.slice(1)).get("token") || sessionStorage.getItem("token");
 if (token) sessionStorage.setItem("token", token);
 const headers = { "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) };
 const LONG = new Set(["sweep", "simulate", "search", "advice", "runs", "layouts", "launch", "timeline"]);
-export const exported = globalThis.ROOFLINE_EXPORT ?? null;
 
 export class Problem extends Error {}
 
@@ -34,14 +36,15 @@ export async function file(name, body) {
 export async function ask(name, body, signal) {
   const text = JSON.stringify(body), key = name + text;
   if (kept.has(key)) return kept.get(key);
-  const given = await (exported ? known(key) : LONG.has(name) ? alone(name, text, signal) : together(key, { name, body }, signal));
+  const given = await (exported ? known(name + JSON.stringify({ ...body, model: 0 })) : LONG.has(name) ? alone(name, text, signal) : together(key, { name, body }, signal));
   kept.set(key, given);
   if (kept.size > 200) kept.delete(kept.keys().next().value);
   return given;
 }
 
 async function known(key) {
-  if (!(key in exported.answers)) throw new Problem(exported.beyond);
+  if (key in exported.problems) throw new Problem(exported.problems[key]);
+  if (!(key in exported.answers)) throw new Problem(t("beyond"));
   return exported.answers[key];
 }
 

@@ -2,6 +2,7 @@
 import { ask, list, Problem } from "./api.js";
 import { isDark } from "./colours.js";
 import { plotly } from "./draw.js";
+import { exported } from "./exported.js";
 import { asks, decoded, encoded, FRESH, LONGEST_ADDRESS, MOST_SCENARIOS, now, state, take } from "./state.js";
 import { address, saveState } from "./take.js";
 import { cards, LONG_VIEWS, VIEWS } from "./views.js";
@@ -13,16 +14,22 @@ const PATIENCE_MS = 300;
 let running = null, again = false;
 
 // -- sliders are logarithmic: 8 stops an octave
+const grid = exported?.axes;
 const stops = ([least, most]) => Math.round(8 * Math.log2(most / least));
 const fromStop = (at, [least]) => { const x = least * 2 ** (at / 8); return x < 64 ? Math.round(x) : Number(x.toPrecision(2)) === x ? x : Math.round(x / 8) * 8; };
 const toStop = (value, [least]) => Math.round(8 * Math.log2(value / least));
+
+// A page without a server has the stops that were computed.
+const limit = (name, span) => (grid?.[name] ? grid[name].length - 1 : stops(span));
+const at = (name, span) => (grid?.[name] ? Math.max(0, grid[name].indexOf(now()[name])) : toStop(now()[name], span));
+const value = (name, span) => (grid?.[name] ? grid[name][Number($(name).value)] : fromStop(Number($(name).value), span));
 
 function show() {
   const s = now();
   for (const name of ["model", "on", "layout", "engine", "precision", "law", "rate", "phase", "ttft", "tpot"]) $(name).value = s[name] ?? "";
   if (s.config) $("model").value = `config.json (${s.config.model_type ?? "?"})`;
   for (const [name, span] of Object.entries(SLIDERS)) {
-    Object.assign($(name), { min: 0, max: stops(span), step: 1, value: toStop(s[name], span) });
+    Object.assign($(name), { min: 0, max: limit(name, span), step: 1, value: at(name, span) });
     label(name);
   }
   const pick = (_, i) => make("button", { type: "button", "aria-pressed": String(i === state.at), onclick: () => { state.at = i; show(); changed(); } }, "ABCD"[i]);
@@ -38,8 +45,8 @@ function label(name) {
 }
 
 function tabs() {
-  const names = Object.keys(VIEWS);
-  if (!VIEWS[state.view]) state.view = "overview";
+  const names = exported?.views ?? Object.keys(VIEWS);
+  if (!names.includes(state.view)) state.view = "overview";
   const focused = document.activeElement?.getAttribute("role") === "tab";
   const go = (name) => { state.view = name; tabs(); changed(); };
   const key = (event) => {
@@ -119,25 +126,34 @@ function say(text) {
 }
 
 function wire() {
+  if (!exported) $("use").addEventListener("click", () => config($("config").value));
+  if (!exported) $("file").addEventListener("change", async () => { if ($("file").files[0]) config(await $("file").files[0].text()); });
   for (const name of ["on", "layout", "engine", "precision", "law", "phase"]) $(name).addEventListener("change", () => { now()[name] = $(name).value.trim(); changed(); });
   $("model").addEventListener("change", () => { Object.assign(now(), { model: $("model").value.trim(), config: null }); changed(); });
   for (const name of ["rate", "ttft", "tpot"]) $(name).addEventListener("change", () => { now()[name] = Number($(name).value) > 0 ? Number($(name).value) : null; changed(); });
-  for (const [name, span] of Object.entries(SLIDERS)) $(name).addEventListener("input", () => { now()[name] = fromStop(Number($(name).value), span); label(name); changed(); });
+  for (const [name, span] of Object.entries(SLIDERS)) $(name).addEventListener("input", () => { now()[name] = value(name, span); label(name); changed(); });
   $("choose").addEventListener("submit", (event) => event.preventDefault());
-  $("use").addEventListener("click", () => config($("config").value));
-  $("file").addEventListener("change", async () => { if ($("file").files[0]) config(await $("file").files[0].text()); });
   $("choose").addEventListener("dragover", (event) => { event.preventDefault(); $("choose").classList.add("dropping"); });
   $("choose").addEventListener("dragleave", () => $("choose").classList.remove("dropping"));
-  $("choose").addEventListener("drop", async (event) => { event.preventDefault(); $("choose").classList.remove("dropping"); const file = event.dataTransfer.files[0]; if (file && file.size < 262144) config(await file.text()); });
+  $("choose").addEventListener("drop", async (event) => { event.preventDefault(); $("choose").classList.remove("dropping"); const file = event.dataTransfer.files[0]; if (!exported && file && file.size < 262144) config(await file.text()); });
   $("theme").addEventListener("click", () => { const theme = isDark() ? "light" : "dark"; document.documentElement.dataset.theme = theme; localStorage.setItem("theme", theme); update(); });
   $("language").addEventListener("change", async () => { localStorage.setItem("language", $("language").value); await speak($("language").value); show(); update(); });
   $("copy").addEventListener("click", async () => {
     const link = await address();
     if (link.length > LONGEST_ADDRESS) { saveState(); say(t("long")); return; }
-    await navigator.clipboard.writeText(link).catch(() => {});
+    await navigator.clipboard?.writeText(link).catch(() => {});
     say(t("copied"));
   });
   addEventListener("hashchange", async () => { await decoded(location.hash).catch(() => {}); show(); changed(); });
+}
+
+// Without a server: what was computed can be chosen, the rest is read.
+function confine() {
+  for (const id of ["model", "layout", "engine", "precision", "law", "output", "rate"]) $(id).disabled = true;
+  $("paste").remove();
+  const choose = make("select", { id: "on", name: "on" }, ...grid.on.map((value) => make("option", { value }, value)));
+  $("on").replaceWith(choose);
+  $("choose").prepend(make("p", { class: "note" }, t("computed")));
 }
 
 async function choices() {
@@ -151,6 +167,7 @@ const language = localStorage.getItem("language") ?? navigator.language.slice(0,
 $("language").value = ["en", "de", "zh", "ja"].includes(language) ? language : "en";
 await speak($("language").value);
 await decoded(location.hash).catch(() => take({ scenarios: [FRESH] }));
+if (exported) confine();
 wire();
 show();
 await update();

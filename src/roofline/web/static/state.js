@@ -1,10 +1,13 @@
 // All that the page shows, and how it goes into the address: JSON, deflated, base64url, in the fragment.
+import { exported } from "./exported.js";
+
 export const MOST_SCENARIOS = 4;
 export const LONGEST_ADDRESS = 8000;
 export const FRESH = {
   model: "meta-llama/Llama-3.1-8B", config: null, on: "h100-sxm", layout: "", precision: "", engine: "", law: "calibrated",
   input: 1024, output: 256, concurrency: 32, rate: null, phase: "decode", ttft: null, tpot: null,
   trainBatch: 64, trainTokens: 4096, requests: 300, seed: 0,
+  ...exported?.scenario,
 };
 export const state = { scenarios: [{ ...FRESH }], at: 0, view: "overview" };
 export const now = () => state.scenarios[state.at];

@@ -1,5 +1,7 @@
 // Numbers as people read them, and texts in their language.
-let texts = {}, language = 0;
+import { exported } from "./exported.js";
+
+let texts = exported?.messages ?? {}, language = 0;
 const LANGUAGES = ["en", "de", "zh", "ja"];
 export const t = (key) => texts[key]?.[language] ?? texts[key]?.[0] ?? key;
 
