@@ -16,6 +16,7 @@ from fastapi.testclient import TestClient
 import roofline as rl
 from roofline.model.errors import InputError
 from roofline.web.app import page_app
+from roofline.web.choices import NOTHING_MORE
 from roofline.web.desk import KeptAnswers
 from roofline.web.files import plotly_name
 from roofline.web.questions import QUESTIONS
@@ -174,14 +175,14 @@ def test_files_are_compressed_and_kept_by_the_browser(client: TestClient) -> Non
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    kept = KeptAnswers(most=100)
-    for i in range(10):
-        kept.put(("serve", str(i)), b"x" * 30)
-    assert kept.size == 3 * 31
-    assert [body for _, body in kept.answers] == ["7", "8", "9"]
-    assert kept.get(("serve", "7")) == b"x" * 30
-    kept.put(("serve", "a"), b"x" * 30)
-    assert kept.get(("serve", "8")) is None
+    kept = KeptAnswers(most=1000)
+    for i in range(100):
+        kept.put(("serve", str(i)), b"x" * 60)
+    assert kept.size <= 1000
+    assert [body for _, body in kept.answers] == [str(i) for i in range(84, 100)]
+    assert kept.get(("serve", "84")) == b"x" * 60
+    kept.put(("serve", "a"), b"x" * 60)
+    assert kept.get(("serve", "85")) is None
 
 
 def test_one_who_left_is_not_worked_for() -> None:
@@ -190,5 +191,5 @@ def test_one_who_left_is_not_worked_for() -> None:
 
     workers = Workers(1)
     with pytest.raises(InputError):
-        asyncio.run(workers.ask([("serve", "{}")], False, left))
+        asyncio.run(workers.ask([("serve", "{}")], NOTHING_MORE, left))
     assert workers.idle == []

@@ -25,10 +25,11 @@ from roofline.show.chips import ChipFacts, Chips, ClusterFacts, Clusters
 from roofline.show.models import Catalog
 from roofline.version import __version__
 from roofline.web.bodies import BatchAsked, Refusal
+from roofline.web.choices import NOTHING_MORE, Allowed
 from roofline.web.desk import Desk
 from roofline.web.files import add_files
 from roofline.web.guard import AsgiApp, Guard
-from roofline.web.questions import QUESTIONS, Answered, ApiQuestion, AskedOfPage, as_json
+from roofline.web.questions import QUESTIONS, Answered, ApiQuestion, AskedOfPage, as_json, first_fault, invalid_body
 from roofline.web.scenario import FIRST_VIEW, Scenario
 
 API = "/api/v1"
@@ -45,9 +46,9 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def page_app(hub: bool = False, token: str | None = None, hosts: frozenset[str] | None = None) -> AsgiApp:
-    """The whole application. `hub`: whether Hub ids are looked up; `token`, `hosts`: see `Guard`."""
-    desk = Desk(hub)
+def page_app(allowed: Allowed = NOTHING_MORE, token: str | None = None, hosts: frozenset[str] | None = None) -> AsgiApp:
+    """The whole application. `allowed`: what it looks up beyond the catalogs; `token`, `hosts`: see `Guard`."""
+    desk = Desk(allowed)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -84,7 +85,7 @@ def _route(name: str, question: ApiQuestion, desk: Desk) -> Any:
         (given,) = await desk.ask([(name, _sorted(body))], request.is_disconnected)
         if isinstance(given, Exception):
             raise given
-        return Response(given, media_type="application/json")
+        return Response(given, media_type=question.media)
 
     answer.__annotations__ = {"body": body_type, "request": Request, "return": Response}
     return answer
@@ -101,8 +102,7 @@ def _checked(name: str, body: dict[str, Any]) -> str:
     try:
         return _sorted(QUESTIONS[name].body.model_validate(body))
     except ValidationError as error:
-        field, expected = _first_fault(error)
-        raise InputError(field, "something else", expected) from error
+        raise invalid_body(error) from error
 
 
 def _together(app: FastAPI, desk: Desk) -> None:
@@ -180,16 +180,9 @@ def _wrong(_: Request, error: Exception) -> JSONResponse:
     return _said(422, problem)
 
 
-def _first_fault(error: RequestValidationError | ValidationError) -> tuple[str, str]:
-    """The field of a body, and what it should be."""
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"] if part != "body")[:200] or "body"
-    return field, first["msg"].removeprefix("Input should be ")
-
-
 def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    field, expected = _first_fault(error)
+    field, expected = first_fault(error)
     status = 400 if error.errors()[0]["type"].startswith("json") else 422
     return _said(status, Refusal(message=f"{field}: expected {expected}", field=field, expected=expected))
 

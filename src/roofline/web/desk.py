@@ -6,11 +6,14 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from roofline.web.choices import NOTHING_MORE, Allowed
 from roofline.web.questions import QUESTIONS, Answered, AskedOfPage
 from roofline.web.workers import Workers
 
-MOST_KEPT = 32 * 1024 * 1024
+MOST_KEPT = 32 * 2**20
 """Bytes of answers that are remembered."""
+LARGEST_SHARE = 1 / 16
+"""Of what is remembered, that one answer may be."""
 QUICK_S = 10.0
 """Seconds after which an answer that should be quick is given up."""
 
@@ -30,8 +33,8 @@ class KeptAnswers:
         return self.answers.get(asked)
 
     def put(self, asked: AskedOfPage, answer: bytes) -> None:
-        """Remembers one, and forgets those that were used longest ago."""
-        if asked in self.answers:
+        """Remembers one, and forgets those that were used longest ago; one that is large is not remembered."""
+        if asked in self.answers or _bytes(asked, answer) > self.most * LARGEST_SHARE:
             return
         self.answers[asked] = answer
         self.size += _bytes(asked, answer)
@@ -45,9 +48,9 @@ def _bytes(asked: AskedOfPage, answer: bytes) -> int:
 
 @dataclass
 class Desk:
-    """`hub`: whether Hub ids are looked up. Quick questions and long ones have processes of their own."""
+    """`allowed`: what is looked up beyond the catalogs. Quick questions and long ones have processes of their own."""
 
-    hub: bool = False
+    allowed: Allowed = NOTHING_MORE
     kept: KeptAnswers = field(default_factory=KeptAnswers)
     quick: Workers = field(default_factory=lambda: Workers(2, QUICK_S))
     patient: Workers = field(default_factory=Workers)
@@ -58,7 +61,7 @@ class Desk:
         rest = [each for each in dict.fromkeys(asked) if each not in known]
         if rest:
             heavy = any(QUESTIONS[name].heavy for name, _ in rest)
-            answers = await (self.patient if heavy else self.quick).ask(rest, self.hub, gone)
+            answers = await (self.patient if heavy else self.quick).ask(rest, self.allowed, gone)
             for each, answer in zip(rest, answers, strict=True):
                 known[each] = answer
                 if isinstance(answer, bytes):

@@ -10,6 +10,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from roofline.model.errors import InputError
+from roofline.web.choices import NOTHING_MORE, Allowed
 from roofline.web.questions import Answered, AskedOfPage, answered_all
 
 PATIENCE_S = 30.0
@@ -46,8 +47,8 @@ def _work(pipe: Connection) -> None:
     """Answers until the pipe closes."""
     while True:
         try:
-            asked, hub = pipe.recv()
-            pipe.send(answered_all(asked, hub))
+            asked, allowed = pipe.recv()
+            pipe.send(answered_all(asked, allowed))
         except (EOFError, KeyboardInterrupt, BrokenPipeError):
             return
 
@@ -64,7 +65,9 @@ class Workers:
     def __post_init__(self) -> None:
         self.turns = asyncio.Semaphore(self.most)
 
-    async def ask(self, asked: Sequence[AskedOfPage], hub: bool, gone: Callable[[], Awaitable[bool]]) -> list[Answered]:
+    async def ask(
+        self, asked: Sequence[AskedOfPage], allowed: Allowed, gone: Callable[[], Awaitable[bool]]
+    ) -> list[Answered]:
         """The answers. Raises InputError where they take too long; ends the work, or never begins it, if `gone`."""
         async with self.turns:
             if await gone():
@@ -72,7 +75,7 @@ class Workers:
             worker = self.idle.pop() if self.idle else await asyncio.to_thread(Worker.start)
             free = False
             try:
-                worker.pipe.send((list(asked), hub))
+                worker.pipe.send((list(asked), allowed))
                 answers = await self._wait(worker, asked, gone)
                 free = True
             finally:
@@ -100,7 +103,7 @@ class Workers:
 
     async def prepare(self, asked: Sequence[AskedOfPage]) -> None:
         """Starts all workers and has each answer something, so that the first who ask need not wait for imports."""
-        await asyncio.gather(*(self.ask(asked, False, _stays) for _ in range(self.most)))
+        await asyncio.gather(*(self.ask(asked, NOTHING_MORE, _stays) for _ in range(self.most)))
 
     def close(self) -> None:
         """Ends all that are idle; those at work are ended by whoever waits for them."""
