@@ -19,7 +19,8 @@ from roofline.web.export import ASKED
 from roofline.web.scenario import Scenario
 
 pytestmark = needs_chromium
-VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "training", "simulation", "advice", "structure",
+VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "training", "simulation", "advice", "running",
+         "structure",
          "compare", "away")  # fmt: skip
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
 SIZES = ((1300, 900), (768, 1000), (390, 800))

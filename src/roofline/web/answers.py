@@ -12,7 +12,8 @@ import roofline as rl
 from roofline.estimates.bill import Bill, price_named
 from roofline.explore.guidance import advice as tried
 from roofline.explore.guidance import served
-from roofline.model.errors import InputError
+from roofline.model.errors import InputError, not_one_of
+from roofline.result import plain
 from roofline.show.plots.make import plot
 from roofline.web import bodies as b
 from roofline.web.choices import Allowed, chosen_machine, chosen_model
@@ -100,10 +101,16 @@ def train_answer(asked: b.TrainAsked, allowed: Allowed) -> Any:
 
 
 def sweep_answer(asked: b.SweepAsked, allowed: Allowed) -> Any:
-    """`roofline.estimate` of arrays: batches down, contexts across."""
+    """`roofline.estimate` of arrays: batches down, contexts across; with `only` no more than those figures."""
     batch, context = np.array(asked.batch)[:, None], np.array(asked.context)[None, :]
     maker: Callable[..., rl.Step] = rl.prefill if asked.phase == "prefill" else rl.decode
-    return rl.estimate(chosen_model(asked.model, allowed), maker(batch, context), **settings_of(asked, allowed))
+    estimate = rl.estimate(chosen_model(asked.model, allowed), maker(batch, context), **settings_of(asked, allowed))
+    if asked.only is None:
+        return estimate
+    unknown = next((name for name in asked.only if name not in estimate.FIGURES), None)
+    if unknown is not None:
+        raise not_one_of("only", unknown, estimate.FIGURES)
+    return {"schema": estimate.SCHEMA, **{name: plain(estimate.figure(name)) for name in asked.only}}
 
 
 def plot_answer(asked: b.PlotAsked, allowed: Allowed) -> Any:

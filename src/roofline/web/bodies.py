@@ -112,6 +112,7 @@ class SweepAsked(PlaceAsked):
     phase: Literal["prefill", "decode"] = "decode"
     batch: Annotated[list[SequencesAsked], Field(min_length=1, max_length=64)]
     context: Annotated[list[Tokens], Field(min_length=1, max_length=64)]
+    only: Annotated[list[Text], Field(max_length=20)] | None = Field(None, description="Figures that are wanted.")
 
 
 class SimulateAsked(PlaceAsked):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-SWEPT = (512, 2048, 8192)
+SWEPT = (512, 2048, 8192, 32768)
 """Tokens of context that the sweep draws."""
 LEAST_SWEPT = 256
 """Requests in flight that a sweep reaches at least."""
@@ -30,7 +30,7 @@ class Scenario:
     def place(self) -> dict[str, Any]:
         """The settings that every estimate takes."""
         return {"model": self.model, "on": self.on, "layout": self.layout or None, "precision": self.precision or None,
-                "engine": self.engine or None, "law": self.law}  # fmt: skip
+                "engine": self.engine or None, "law": self.law, "bill": None}  # fmt: skip
 
     @property
     def middle(self) -> int:
@@ -51,7 +51,7 @@ class Scenario:
             "diagram": ("plot", {**self.place, "kind": "diagram"}),
             "analyze": ("analyze", {"model": self.model, "precision": self.precision or None, **step}),
             "fit": ("fit", {**self.place, **full}),
-            "sweep": ("sweep", {**self.place, "phase": self.phase, "batch": powers, "context": list(SWEPT)}),
+            "sweep": ("sweep", {**self.place, "phase": self.phase, "batch": powers, "context": list(SWEPT), "only": ["time"]}),
         }
         return bodies[view]
 

@@ -7,7 +7,7 @@ const kept = new Map();
 const token = new URLSearchParams(location.hash.slice(1)).get("token") || sessionStorage.getItem("token");
 if (token) sessionStorage.setItem("token", token);
 const headers = { "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) };
-const LONG = new Set(["sweep", "simulate", "search", "advice", "runs", "layouts", "launch", "timeline"]);
+const LONG = new Set(["sweep", "simulate", "search", "advice", "runs", "layouts", "launch", "timeline", "recipe", "gguf"]);
 
 export class Problem extends Error {}
 
@@ -22,11 +22,6 @@ export async function list(name) {
   return answer(await fetch(`/api/v1/${name}`, { headers }));
 }
 
-export async function upload(name, bytes) {
-  const sent = { ...headers, "Content-Type": "application/octet-stream" };
-  return answer(await fetch(`/api/v1/${name}`, { method: "POST", headers: sent, body: bytes }));
-}
-
 export async function file(name, body) {
   const response = await fetch(`/api/v1/${name}`, { method: "POST", headers, body: JSON.stringify(body) });
   if (!response.ok) await answer(response);
@@ -36,6 +31,7 @@ export async function file(name, body) {
 export async function ask(name, body, signal) {
   const text = JSON.stringify(body), key = name + text;
   if (kept.has(key)) return kept.get(key);
+  if (name === "gguf") return alone(name, text, signal);
   const given = await (exported ? known(name + JSON.stringify({ ...body, model: 0 })) : LONG.has(name) ? alone(name, text, signal) : together(key, { name, body }, signal));
   kept.set(key, given);
   if (kept.size > 200) kept.delete(kept.keys().next().value);

@@ -26,8 +26,8 @@ const value = (name, span) => (grid?.[name] ? grid[name][Number($(name).value)] 
 
 function show() {
   const s = now();
-  for (const name of ["model", "on", "layout", "engine", "precision", "law", "rate", "phase", "ttft", "tpot"]) $(name).value = s[name] ?? "";
-  if (s.config) $("model").value = `config.json (${s.config.model_type ?? "?"})`;
+  for (const name of ["model", "on", "layout", "engine", "precision", "law", "rate", "phase", "ttft", "tpot", "price", "grid", "pue"]) $(name).value = s[name] ?? "";
+  if (s.config) $("model").value = s.config.gguf ? `GGUF (${s.config.gguf.metadata?.["general.name"] ?? "?"})` : `config.json (${s.config.model_type ?? "?"})`;
   for (const [name, span] of Object.entries(SLIDERS)) {
     Object.assign($(name), { min: 0, max: limit(name, span), step: 1, value: at(name, span) });
     label(name);
@@ -128,14 +128,18 @@ function say(text) {
 function wire() {
   if (!exported) $("use").addEventListener("click", () => config($("config").value));
   if (!exported) $("file").addEventListener("change", async () => { if ($("file").files[0]) config(await $("file").files[0].text()); });
-  for (const name of ["on", "layout", "engine", "precision", "law", "phase"]) $(name).addEventListener("change", () => { now()[name] = $(name).value.trim(); changed(); });
+  if (!exported) {
+    $("use").addEventListener("click", () => config($("config").value));
+    $("file").addEventListener("change", () => opened($("file").files[0]));
+  }
+  for (const name of ["on", "layout", "engine", "precision", "law", "phase", "price", "grid"]) $(name).addEventListener("change", () => { now()[name] = $(name).value.trim(); changed(); });
   $("model").addEventListener("change", () => { Object.assign(now(), { model: $("model").value.trim(), config: null }); changed(); });
-  for (const name of ["rate", "ttft", "tpot"]) $(name).addEventListener("change", () => { now()[name] = Number($(name).value) > 0 ? Number($(name).value) : null; changed(); });
+  for (const name of ["rate", "ttft", "tpot", "pue"]) $(name).addEventListener("change", () => { now()[name] = Number($(name).value) > 0 ? Number($(name).value) : null; changed(); });
   for (const [name, span] of Object.entries(SLIDERS)) $(name).addEventListener("input", () => { now()[name] = value(name, span); label(name); changed(); });
   $("choose").addEventListener("submit", (event) => event.preventDefault());
   $("choose").addEventListener("dragover", (event) => { event.preventDefault(); $("choose").classList.add("dropping"); });
   $("choose").addEventListener("dragleave", () => $("choose").classList.remove("dropping"));
-  $("choose").addEventListener("drop", async (event) => { event.preventDefault(); $("choose").classList.remove("dropping"); const file = event.dataTransfer.files[0]; if (!exported && file && file.size < 262144) config(await file.text()); });
+  $("choose").addEventListener("drop", async (event) => { event.preventDefault(); $("choose").classList.remove("dropping"); await opened(event.dataTransfer.files[0]); });
   $("theme").addEventListener("click", () => { const theme = isDark() ? "light" : "dark"; document.documentElement.dataset.theme = theme; localStorage.setItem("theme", theme); update(); });
   $("language").addEventListener("change", async () => { localStorage.setItem("language", $("language").value); await speak($("language").value); show(); update(); });
   $("copy").addEventListener("click", async () => {
@@ -149,17 +153,34 @@ function wire() {
 
 // Without a server: what was computed can be chosen, the rest is read.
 function confine() {
-  for (const id of ["model", "layout", "engine", "precision", "law", "output", "rate"]) $(id).disabled = true;
+  for (const id of ["model", "layout", "engine", "precision", "law", "output", "rate", "price", "grid", "pue"]) $(id).disabled = true;
   $("paste").remove();
   const choose = make("select", { id: "on", name: "on" }, ...grid.on.map((value) => make("option", { value }, value)));
   $("on").replaceWith(choose);
   $("choose").prepend(make("p", { class: "note" }, t("computed")));
 }
 
+// A config.json as it is; of a GGUF file the beginning, of which the server reads the header alone.
+const LARGEST_CONFIG = 256 * 1024, LARGEST_HEADER = 16 * 2 ** 20;
+async function opened(file) {
+  if (!file || exported) return;
+  if (!file.name.toLowerCase().endsWith(".gguf")) { config(file.size <= LARGEST_CONFIG ? await file.text() : "[]"); return; }
+  try {
+    const url = await new Promise((done, fail) => { const reader = new FileReader(); reader.onload = () => done(reader.result); reader.onerror = () => fail(reader.error); reader.readAsDataURL(file.slice(0, LARGEST_HEADER)); });
+    const given = await ask("gguf", { head: url.slice(url.indexOf(",") + 1), size: file.size });
+    Object.assign(now(), { config: given.model, precision: "" });
+    show();
+    changed();
+  } catch (error) {
+    $("problem").textContent = error.message;
+    $("problem").hidden = false;
+  }
+}
+
 async function choices() {
   const [models, chips, clusters, engines] = await Promise.all(["models", "chips", "clusters", "engines"].map(list));
   $("models").replaceChildren(...models.models.map((m) => make("option", { value: m.id })));
-  $("machines").replaceChildren(...[...chips.chips.map((c) => c.id), ...chips.chips.map((c) => `8x${c.id}`), ...clusters.clusters.map((c) => c.name)].map((value) => make("option", { value })));
+  $("machines").replaceChildren(...["here", ...chips.chips.map((c) => c.id), ...chips.chips.map((c) => `8x${c.id}`), ...clusters.clusters.map((c) => c.name)].map((value) => make("option", { value })));
   $("engine").append(...engines.map((name) => make("option", { value: name }, name)));
 }
 

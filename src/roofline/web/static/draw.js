@@ -68,32 +68,62 @@ function spaced(points) {
   return named;
 }
 
+const line = (given) => ({ type: "line", line: { color: css("--bad"), dash: "dash" }, ...given });
+const slo = (text, given) => ({ text, showarrow: false, font: { size: 11, color: css("--bad") }, ...given });
+
+// Points that keep both SLOs are full, the others open.
 export function front(node, served, s) {
   const rows = served.in_flight.map((n, i) => ({ n, tpot: served.tpot.expected[i], low: served.tpot.low[i], high: served.tpot.high[i], ttft: served.ttft.expected[i], out: served.tokens_per_second_per_chip[i] }))
     .filter((r) => Number.isFinite(r.tpot) && Number.isFinite(r.out));
+  const keeps = (r) => (!s.tpot || r.tpot * 1e3 <= s.tpot) && (!s.ttft || r.ttft * 1e3 <= s.ttft);
   return picture(node, [{
     x: rows.map((r) => r.tpot * 1e3), y: rows.map((r) => r.out), mode: "lines+markers+text", text: rows.map((r) => r.n), textposition: "top left", line: { shape: "spline", width: 2 },
+    marker: { size: 9, symbol: rows.map((r) => (keeps(r) ? "circle" : "circle-open")) },
     error_x: { type: "data", symmetric: false, array: rows.map((r) => (r.high - r.tpot) * 1e3), arrayminus: rows.map((r) => (r.tpot - r.low) * 1e3), thickness: 1, color: css("--muted") },
     customdata: rows.map((r) => time(r.ttft)), hovertemplate: "%{text}: TPOT %{x:.2f} ms, %{y:,.0f} tokens/s, TTFT %{customdata}<extra></extra>",
   }], {
-    showlegend: false, xaxis: { title: { text: "TPOT (ms)" }, rangemode: "tozero" }, yaxis: { title: { text: `${t("throughput")} / chip` }, rangemode: "tozero" },
-    shapes: s.tpot ? [{ type: "line", x0: s.tpot, x1: s.tpot, y0: 0, y1: 1, yref: "paper", line: { color: css("--bad"), dash: "dash" } }] : [],
+    showlegend: false, xaxis: { title: { text: "TPOT (ms)" }, rangemode: "tozero" }, yaxis: { title: { text: t("perchip") }, rangemode: "tozero" },
+    shapes: s.tpot ? [line({ x0: s.tpot, x1: s.tpot, y0: 0, y1: 1, yref: "paper" })] : [],
+    annotations: s.tpot ? [slo("TPOT SLO", { x: s.tpot, y: 1, yref: "paper", yanchor: "bottom" })] : [],
   });
 }
 
 export function ttfts(node, served, s) {
+  const limits = [[s.ttft, "TTFT"], [s.tpot, "TPOT"]].filter(([v]) => v);
   return picture(node, [{ x: served.in_flight, y: served.ttft.expected.map((v) => v * 1e3), mode: "lines+markers", name: "TTFT" }, { x: served.in_flight, y: served.tpot.expected.map((v) => v * 1e3), mode: "lines+markers", name: "TPOT" }], {
     xaxis: { type: "log", title: { text: t("concurrency") } }, yaxis: { type: "log", title: { text: "ms" } },
-    shapes: [[s.ttft, 0], [s.tpot, 1]].filter(([v]) => v).map(([v, i]) => ({ type: "line", x0: 0, x1: 1, xref: "paper", y0: v, y1: v, line: { color: palette()[i], dash: "dash" } })),
+    shapes: limits.map(([v]) => line({ x0: 0, x1: 1, xref: "paper", y0: v, y1: v })),
+    annotations: limits.map(([v, name]) => slo(`${name} SLO`, { x: 1, xref: "paper", xanchor: "right", y: Math.log10(v), yanchor: "bottom" })),
   });
 }
 
 export function sweep(node, e, body) {
   return picture(node, body.context.map((context, j) => ({ x: body.batch, y: body.batch.map((b, i) => e.time.expected[i][j] * 1e3), mode: "lines+markers", name: `${context} tokens` })), {
-    xaxis: { type: "log", title: { text: "batch" } }, yaxis: { type: "log", title: { text: `${t("step")} (ms)` } },
+    xaxis: { type: "log", title: { text: t("batch") } }, yaxis: { type: "log", title: { text: `${t("step")} (ms)` } },
   });
 }
 
+// Every cell says its time; colours go by its logarithm, as times span decades.
+export function map(node, e, body) {
+  const cells = body.context.map((_, j) => body.batch.map((_, i) => e.time.expected[i][j]));
+  return picture(node, [{
+    type: "heatmap", x: body.batch.map(String), y: body.context.map(String), z: cells.map((row) => row.map((v) => Math.log10(v))), text: cells.map((row) => row.map(time)), texttemplate: "%{text}", textfont: { size: 10 },
+    colorscale: "Viridis", reversescale: true, showscale: false, hovertemplate: "%{x} × %{y}: %{text}<extra></extra>",
+  }], { xaxis: { type: "category", title: { text: t("batch") } }, yaxis: { type: "category", title: { text: `${t("context")} (tokens)` } } });
+}
+
+const PASSES = { F: "forward", B: "backward", W: "weightgrads" };
+export function timeline(node, given) {
+  const traces = Object.entries(PASSES).map(([kind, name], i) => {
+    const items = given.items.filter((item) => item[1] === kind);
+    return {
+      type: "bar", orientation: "h", name: t(name), base: items.map((item) => item[3] * 1e3), x: items.map((item) => (item[4] - item[3]) * 1e3), y: items.map((item) => item[0]), width: 0.8,
+      marker: { color: palette()[i], line: { width: 0.5, color: css("--card") } }, customdata: items.map((item) => `${t(name)} ${item[2]}: ${time(item[4] - item[3])}`), hovertemplate: "%{customdata}<extra></extra>",
+    };
+  }).filter((trace) => trace.y.length);
+  return picture(node, traces, { barmode: "overlay", xaxis: { title: { text: "ms" } }, yaxis: { title: { text: t("stage") }, autorange: "reversed", dtick: 1, tick0: 0 } });
+}
+
 export function course(node, timeline) {
-  return picture(node, ["running", "waiting"].map((name) => ({ x: timeline.seconds, y: timeline[name], mode: "lines", name, line: { width: 1.5 } })), { xaxis: { title: { text: "s" } }, yaxis: { title: { text: "requests" }, rangemode: "tozero" } });
+  return picture(node, [["running", "atonce"], ["waiting", "queue"]].map(([name, word]) => ({ x: timeline.seconds, y: timeline[name], mode: "lines", name: t(word), line: { width: 1.5 } })), { xaxis: { title: { text: "s" } }, yaxis: { title: { text: t("requests") }, rangemode: "tozero" } });
 }

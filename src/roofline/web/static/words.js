@@ -10,6 +10,7 @@ export async function speak(name) {
   language = Math.max(0, LANGUAGES.indexOf(name));
   document.documentElement.lang = LANGUAGES[language];
   for (const node of document.querySelectorAll("[data-t]")) node.textContent = t(node.dataset.t);
+  for (const node of document.querySelectorAll("[data-label]")) node.setAttribute("aria-label", t(node.dataset.label));
 }
 
 const fixed = (x) => (x >= 100 ? x.toFixed(0) : x >= 10 ? x.toFixed(1) : x.toFixed(2));
