@@ -13,7 +13,6 @@ from typing import Any
 import polars
 import pytest
 from fastapi.testclient import TestClient
-from gguf import GGMLQuantizationType, GGUFWriter
 
 import roofline as rl
 from roofline.emit.make import hand_over
@@ -21,10 +20,10 @@ from roofline.explore.running import what_runs
 from roofline.model.load import catalog
 from roofline.web.app import page_app
 from roofline.web.choices import Allowed
+from small_gguf import LAYERS, VOCABULARY, WIDTH, write_gguf
 
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
 PLACE = {"model": MODEL, "on": ON}
-WIDTH, LAYERS, VOCABULARY = 256, 2, 512
 
 
 @pytest.fixture(scope="module")
@@ -114,34 +113,8 @@ def test_a_bill_is_the_library_s(client: TestClient) -> None:
 # -- headers of GGUF files -----------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def gguf_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small Llama, by the reference writer, whose weights are 8-bit blocks and whose norms are fp32."""
-    import numpy as np
-
     path = tmp_path_factory.mktemp("gguf") / "model.gguf"
-    writer = GGUFWriter(path, "llama")
-    writer.add_name("Small")
-    writer.add_context_length(2048)
-    writer.add_embedding_length(WIDTH)
-    writer.add_block_count(LAYERS)
-    writer.add_feed_forward_length(2 * WIDTH)
-    writer.add_head_count(4)
-    writer.add_head_count_kv(2)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_token_list([f"t{i}" for i in range(VOCABULARY)])
-    sides = {"attn_q": (256, 256), "attn_k": (128, 256), "attn_v": (128, 256), "attn_output": (256, 256),
-             "ffn_gate": (512, 256), "ffn_up": (512, 256), "ffn_down": (256, 512)}  # fmt: skip
-    matrices = {f"blk.{i}.{name}.weight": side for i in range(LAYERS) for name, side in sides.items()}
-    matrices |= {"token_embd.weight": (VOCABULARY, WIDTH), "output.weight": (VOCABULARY, WIDTH)}
-    vectors = [f"blk.{i}.{name}.weight" for i in range(LAYERS) for name in ("attn_norm", "ffn_norm")]
-    for name, (rows, columns) in matrices.items():
-        blocks = np.zeros((rows, columns // 32 * 34), dtype=np.uint8)
-        writer.add_tensor(name, blocks, raw_dtype=GGMLQuantizationType.Q8_0)
-    for name in (*vectors, "output_norm.weight"):
-        writer.add_tensor(name, np.zeros(WIDTH, dtype=np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_gguf(path)
     return path
 
 

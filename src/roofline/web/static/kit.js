@@ -9,6 +9,8 @@ export const panel = (title, note, ...children) => make("section", { class: "pan
 export const two = (...children) => make("div", { class: "two" }, ...children);
 export const cardsOf = (...children) => make("div", { class: "cards" }, ...children);
 export const button = (text, onclick) => make("button", { type: "button", onclick }, text);
+// A name of the library's own, which no language changes.
+export const given = (text) => make("span", {}, text);
 export const gap = () => make("p");
 
 export function pictured(title, note, kind = "plot") {

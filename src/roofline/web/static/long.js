@@ -2,7 +2,7 @@
 import { ask } from "./api.js";
 import * as bars from "./bars.js";
 import * as draw from "./draw.js";
-import { asked, card, cardsOf, gap, number, panel, pictured } from "./kit.js";
+import { asked, card, cardsOf, gap, given, number, panel, pictured } from "./kit.js";
 import { asks } from "./state.js";
 import { table } from "./table.js";
 import { between, make, share, si, t, time, usd, whole } from "./words.js";
@@ -28,7 +28,7 @@ export async function training(node, s, signal, changed) {
   node.replaceChildren(top, cardsOf(card(t("step"), time(e.time.expected), between(e.time)), card("MFU", share(e.mfu), `${t("bubble")} ${share(e.bubble)}`), card("tokens/s", whole(e.tokens_per_second), `${whole(e.tokens_per_second_per_chip)} ${t("perchip")}`), card("USD", usd(e.usd_per_million_tokens), t("price"))),
     gap(), bar, panel(t("stages"), "", stages), course, search);
   bars.memoryBar(plot, e.memory);
-  await ask("timeline", asks.train(s), signal).then((given) => draw.timeline(lines, given), (error) => { if (error.name === "AbortError") throw error; lines.replaceChildren(make("p", { class: "note" }, error.message)); });
+  await ask("timeline", asks.train(s), signal).then((passes) => draw.timeline(lines, passes), (error) => { if (error.name === "AbortError") throw error; lines.replaceChildren(make("p", { class: "note" }, error.message)); });
 }
 
 export async function simulation(node, s, signal, changed) {
@@ -45,7 +45,7 @@ export async function advice(node, s, signal) {
   node.replaceChildren(panel(t("advice"), t("working")));
   const [best, ways] = await Promise.all([ask("advice", asks.advice(s), signal), ask("search", asks.search(s), signal)]);
   const factor = (v) => (v === null ? "–" : `× ${v.toFixed(2)}`);
-  node.replaceChildren(panel(t("advice"), t("factors"), cardsOf(...best.changes.slice(0, 3).map((c) => card(c.what, factor(c.per_chip), c.option)))),
+  node.replaceChildren(panel(t("advice"), t("factors"), cardsOf(...best.changes.slice(0, 3).map((c) => card(given(c.what), factor(c.per_chip), c.option)))),
     panel(t("changes"), t("factors"), table([{ name: t("change"), of: (r) => r.what }, { name: t("option"), of: (r) => r.option }, { name: t("perchip"), of: (r) => r.per_chip, text: factor }, { name: "TPOT", of: (r) => r.tpot, text: factor }, { name: "TTFT", of: (r) => r.ttft, text: factor }, { name: t("memory"), of: (r) => r.memory, text: (v) => si(v, "B") }], best.changes, { name: t("changes") })),
     panel(t("ways"), `${s.on}: ${whole(ways.considered)} ${t("considered")}`, table([{ name: t("layout"), of: (r) => `${r.replicas} × ${r.layout}` }, { name: t("chips"), of: (r) => r.chips, text: whole }, { name: "TTFT", of: (r) => r.ttft.expected, text: time }, { name: "TPOT", of: (r) => r.tpot.expected, text: time }, { name: t("perchip"), of: (r) => r.tokens_per_second_per_chip, text: whole }, { name: `USD ${t("permillion")}`, of: (r) => r.usd_per_million_tokens, text: usd }, { name: t("limit"), of: (r) => r.limit }], ways.plans, { name: t("ways") })));
 }
@@ -67,5 +67,5 @@ export async function running(node, s, signal, changed) {
     }
     return [table(columns({ name: t("model"), of: (r) => r.model }), rows, { filter: true, by: 2, name: t("fitson") })];
   });
-  node.replaceChildren(panel(t("running"), t("runsnote"), fields), panel(own.running[0]?.model || t("formats"), `${own.on} · ${whole(own.context)} tokens`, table(columns({ name: t("model"), of: (r) => r.model || "config.json" }), own.running, { name: t("formats") })), catalog);
+  node.replaceChildren(panel(t("running"), t("runsnote"), fields), panel(own.running[0]?.model ? given(own.running[0].model) : t("formats"), `${own.on} · ${whole(own.context)} tokens`, table(columns({ name: t("model"), of: (r) => r.model || "config.json" }), own.running, { name: t("formats") })), catalog);
 }

@@ -32,7 +32,7 @@ export function python(s) {
   return [
     "import roofline as rl", "", `model = rl.load(${text(source(s))})`,
     called("serve", `input=${s.input}`, `output=${s.output}`, load, ...given, ...law, ...bill),
-    called("estimate", `rl.${s.phase}(${s.concurrency}, ${middle(s)})`, ...given, ...law),
+    called("estimate", `rl.${s.phase}(${s.concurrency}, ${middle(s)})`, ...given, ...law, ...bill),
     called("fit", `batch=${s.concurrency}`, `context=${s.input + s.output}`, ...given),
   ].join("\n");
 }

@@ -4,7 +4,7 @@ import { away } from "./away.js";
 import * as bars from "./bars.js";
 import { colour } from "./colours.js";
 import * as draw from "./draw.js";
-import { button, card, cardsOf, gap, panel, pictured, two } from "./kit.js";
+import { button, card, cardsOf, gap, given, panel, pictured, two } from "./kit.js";
 import { advice, running, simulation, training } from "./long.js";
 import { asks, middle, now, state } from "./state.js";
 import { table } from "./table.js";
@@ -34,7 +34,7 @@ async function explained(node, op, signal) {
   const { phase, batch, context, model, precision } = asks.analyze(now());
   const e = await ask("explain", { model, precision, phase, batch, context, op }, signal);
   const lines = e.figures.flatMap((f) => [make("dt", {}, f.name), make("dd", {}, make("code", {}, `${f.formula} = ${f.filled} = ${typeof f.per_layer === "number" ? whole(f.per_layer) : f.per_layer}`), make("div", { class: "note" }, f.source))]);
-  node.replaceChildren(panel(`${e.op} · ${e.block} · ${e.layers} ×`, "", make("dl", { class: "formula" }, ...lines)));
+  node.replaceChildren(panel(given(`${e.op} · ${e.block} · ${e.layers} ×`), "", make("dl", { class: "formula" }, ...lines)));
   node.scrollIntoView({ block: "nearest" });
 }
 
@@ -51,7 +51,7 @@ async function overview(node, s, signal) {
 async function roofline(node, s, signal) {
   const [plot, estimate, analysis] = await Promise.all([ask("plot", asks.plot(s), signal), ask("estimate", asks.estimate(s), signal), ask("analyze", asks.analyze(s), signal)]);
   const [drawn, frame] = pictured("Roofline", plot.note), formula = make("div", { "aria-live": "polite" });
-  const show = (op) => explained(formula, op).catch((error) => formula.replaceChildren(panel(op, error.message)));
+  const show = (op) => explained(formula, op).catch((error) => formula.replaceChildren(panel(given(op), error.message)));
   const rows = opRows(estimate, analysis);
   const ops = table([
     { name: t("op"), of: (r) => r.name }, { name: t("kind"), of: (r) => r.kind }, { name: t("block"), of: (r) => r.block }, { name: t("layers"), of: (r) => r.layers, text: whole },
@@ -90,7 +90,7 @@ async function structure(node, s, signal) {
   const each = (o) => o.time.expected / Math.max(1, o.layers), alone = (o) => estimate.ops.filter((p) => p.name === o.name).length === 1;
   const times = new Map(estimate.ops.flatMap((o) => [[`${o.block}/${o.name}`, each(o)], ...(alone(o) ? [[o.name, each(o)]] : [])]));
   const box = (b, block) => { const node = make("div", { class: "box" }, make("b", {}, (b.adds ? "+ " : "") + b.label), make("small", {}, [b.detail, time(times.get(`${block}/${b.label}`) ?? times.get(b.label) ?? null)].filter(Boolean).join(" · "))); node.style.borderLeftColor = colour(b.group); return node; };
-  node.replaceChildren(two(...[plot.model, ...plot.layers].map((stack) => panel(stack.title, "", make("div", { class: "stack" }, ...stack.boxes.map((b) => box(b, stack.title.split(" · ")[0])))))), make("p", { class: "note" }, plot.note));
+  node.replaceChildren(two(...[plot.model, ...plot.layers].map((stack) => panel(given(stack.title), "", make("div", { class: "stack" }, ...stack.boxes.map((b) => box(b, stack.title.split(" · ")[0])))))), make("p", { class: "note" }, plot.note));
 }
 
 async function compare(node, s, signal) {
@@ -100,7 +100,7 @@ async function compare(node, s, signal) {
   const rows = [["TTFT", (r) => r.ttft.expected, time], ["TPOT", (r) => r.tpot.expected, time], [t("latency"), (r) => r.latency.expected, time], [t("throughput"), (r) => r.tokens_per_second, whole], [t("perchip"), (r) => r.tokens_per_second_per_chip, whole], [t("memory"), (r) => r.memory.total, (v) => si(v, "B")], [t("most"), (r) => r.capacity, whole], [`USD ${t("price")}`, (r) => r.usd_per_million_tokens, usd], [t("energy"), (r) => r.joules_per_token, joules]];
   const keys = ["model", "on", "layout", "precision", "engine", "law", "input", "output", "concurrency", "rate", "price", "grid", "pue"].filter((k) => new Set(state.scenarios.map((x) => x[k])).size > 1);
   const value = (of, text, i) => { const v = of(all[i]), first = of(all[0]); const change = i && first && v !== null ? ` (${v >= first ? "+" : "−"}${Math.abs(100 * (v / first - 1)).toFixed(0)} %)` : ""; return text(v) + change; };
-  const cells = [...keys.map((k) => [t(k === "on" ? "machine" : k), ...state.scenarios.map((x) => String(x[k] ?? "–") || "–")]), ...rows.map(([name, of, text]) => [name, ...all.map((_, i) => value(of, text, i))])];
+  const cells = [...keys.map((k) => [t({ on: "machine", price: "priceof" }[k] ?? k), ...state.scenarios.map((x) => String(x[k] ?? "–") || "–")]), ...rows.map(([name, of, text]) => [name, ...all.map((_, i) => value(of, text, i))])];
   const heads = make("tr", {}, make("td"), ...state.scenarios.map((_, i) => make("th", { scope: "col" }, "ABCD"[i])));
   const lines = cells.map((c) => make("tr", {}, ...c.map((x, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, x))));
   node.replaceChildren(panel(t("compare"), "", make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("compare") }, make("table", {}, make("thead", {}, heads), make("tbody", {}, ...lines)))));
