@@ -12,7 +12,7 @@ const LONG = new Set(["sweep", "simulate", "search", "advice", "runs", "layouts"
 export class Problem extends Error {}
 
 async function answer(response) {
-  const body = await response.json();
+  const body = await response.json().catch(() => ({ message: `${response.status} ${response.statusText}` }));
   if (!response.ok) throw new Problem(body.message ?? response.statusText);
   return body;
 }

@@ -148,6 +148,7 @@ function wire() {
     await navigator.clipboard?.writeText(link).catch(() => {});
     say(t("copied"));
   });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
   addEventListener("hashchange", async () => { await decoded(location.hash).catch(() => {}); show(); changed(); });
 }
 

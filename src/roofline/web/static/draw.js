@@ -14,12 +14,14 @@ export function plotly() {
   return loading;
 }
 
+const titled = (axis) => (axis.title ? { ...axis, title: { standoff: 12, ...axis.title } } : axis);
+
 export async function picture(node, traces, layout = {}) {
   const axis = { gridcolor: css("--line"), linecolor: css("--line"), zeroline: false, automargin: true };
   const full = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--ink"), size: 12, family: "system-ui, sans-serif" },
     margin: { l: 56, r: 16, t: 12, b: 48 }, legend: { orientation: "h", y: 1.12, x: 0 }, colorway: palette(), hovermode: "closest", ...layout,
-    xaxis: { ...axis, ...layout.xaxis }, yaxis: { ...axis, ...layout.yaxis },
+    xaxis: titled({ ...axis, ...layout.xaxis }), yaxis: titled({ ...axis, ...layout.yaxis }),
   };
   await (await plotly()).react(node, traces, full, { displaylogo: false, responsive: true, displayModeBar: false });
   return node;
@@ -75,16 +77,19 @@ const slo = (text, given) => ({ text, showarrow: false, font: { size: 11, color:
 export function front(node, served, s) {
   const rows = served.in_flight.map((n, i) => ({ n, tpot: served.tpot.expected[i], low: served.tpot.low[i], high: served.tpot.high[i], ttft: served.ttft.expected[i], out: served.tokens_per_second_per_chip[i] }))
     .filter((r) => Number.isFinite(r.tpot) && Number.isFinite(r.out));
+  const highest = Math.max(...rows.map((r) => r.out)), widest = Math.max(...rows.map((r) => r.tpot));
+  let last = null;
+  const roomy = (r) => { const room = !last || Math.abs(r.out - last.out) > 0.06 * highest || Math.abs(r.tpot - last.tpot) > 0.08 * widest; if (room) last = r; return room; };
   const keeps = (r) => (!s.tpot || r.tpot * 1e3 <= s.tpot) && (!s.ttft || r.ttft * 1e3 <= s.ttft);
   return picture(node, [{
-    x: rows.map((r) => r.tpot * 1e3), y: rows.map((r) => r.out), mode: "lines+markers+text", text: rows.map((r) => r.n), textposition: "top left", line: { shape: "spline", width: 2 },
+    x: rows.map((r) => r.tpot * 1e3), y: rows.map((r) => r.out), mode: "lines+markers+text", text: rows.map((r) => (roomy(r) ? r.n : "")), textposition: "top left", line: { shape: "spline", width: 2 },
     marker: { size: 9, symbol: rows.map((r) => (keeps(r) ? "circle" : "circle-open")) },
     error_x: { type: "data", symmetric: false, array: rows.map((r) => (r.high - r.tpot) * 1e3), arrayminus: rows.map((r) => (r.tpot - r.low) * 1e3), thickness: 1, color: css("--muted") },
-    customdata: rows.map((r) => time(r.ttft)), hovertemplate: "%{text}: TPOT %{x:.2f} ms, %{y:,.0f} tokens/s, TTFT %{customdata}<extra></extra>",
+    customdata: rows.map((r) => [time(r.ttft), r.n]), hovertemplate: "%{customdata[1]}: TPOT %{x:.2f} ms, %{y:,.0f} tokens/s, TTFT %{customdata[0]}<extra></extra>",
   }], {
     showlegend: false, xaxis: { title: { text: "TPOT (ms)" }, rangemode: "tozero" }, yaxis: { title: { text: t("perchip") }, rangemode: "tozero" },
     shapes: s.tpot ? [line({ x0: s.tpot, x1: s.tpot, y0: 0, y1: 1, yref: "paper" })] : [],
-    annotations: s.tpot ? [slo("TPOT SLO", { x: s.tpot, y: 1, yref: "paper", yanchor: "bottom" })] : [],
+    annotations: s.tpot ? [slo("TPOT SLO", { x: s.tpot, y: 1, yref: "paper", yanchor: "top", xanchor: "right" })] : [],
   });
 }
 
@@ -107,7 +112,7 @@ export function sweep(node, e, body) {
 export function map(node, e, body) {
   const cells = body.context.map((_, j) => body.batch.map((_, i) => e.time.expected[i][j]));
   return picture(node, [{
-    type: "heatmap", x: body.batch.map(String), y: body.context.map(String), z: cells.map((row) => row.map((v) => Math.log10(v))), text: cells.map((row) => row.map(time)), texttemplate: "%{text}", textfont: { size: 10 },
+    type: "heatmap", x: body.batch.map(String), y: body.context.map(String), z: cells.map((row) => row.map((v) => Math.log10(v))), text: cells.map((row) => row.map(time)), texttemplate: node.clientWidth > 620 ? "%{text}" : "", textfont: { size: 11 },
     colorscale: "Viridis", reversescale: true, showscale: false, hovertemplate: "%{x} × %{y}: %{text}<extra></extra>",
   }], { xaxis: { type: "category", title: { text: t("batch") } }, yaxis: { type: "category", title: { text: `${t("context")} (tokens)` } } });
 }

@@ -36,7 +36,7 @@ export async function simulation(node, s, signal, changed) {
   if (!document.querySelector("#view #more-requests")) node.replaceChildren(top);
   const e = await ask("simulate", asks.simulate(s), signal), [over, plot] = pictured(t("overtime"), e.traffic);
   const names = [["ttft", "TTFT"], ["tpot", "TPOT"], ["inter_token", t("intertoken")], ["latency", t("latency")], ["queue", t("queue")]];
-  node.replaceChildren(top, cardsOf(card(t("rates"), e.requests_per_second.toFixed(2), `${e.requests} ${t("requests")}`), card("tokens/s", whole(e.tokens_per_second), `${whole(e.tokens_per_second_per_chip)} ${t("perchip")}`), card(t("utilization"), share(e.utilization), `${e.preemptions} ${t("preemptions")}`), card(t("atonce"), e.running.toFixed(1), e.overloaded ? t("overloaded") : "", e.overloaded ? "bad" : "")), gap(),
+  node.replaceChildren(top, cardsOf(card(t("rates"), e.requests_per_second.toFixed(2), `${e.requests} ${t("requests")}`), card("tokens/s", whole(e.tokens_per_second), `${whole(e.tokens_per_second_per_chip)} ${t("perchip")}`), card(t("utilization"), share(e.utilization), `${e.preemptions} ${t("preemptions")}`), card(t("instep"), e.running.toFixed(1), e.overloaded ? t("overloaded") : "", e.overloaded ? "bad" : "")), gap(),
     panel(t("percentiles"), "", table([{ name: t("figure"), of: (r) => r[1] }, ...["mean", "p50", "p90", "p95", "p99"].map((q) => ({ name: q === "mean" ? t("mean") : q, of: (r) => e[r[0]][q], text: time }))], names, { name: t("percentiles") })), over);
   await draw.course(plot, e.timeline);
 }
@@ -47,14 +47,14 @@ export async function advice(node, s, signal) {
   const factor = (v) => (v === null ? "–" : `× ${v.toFixed(2)}`);
   node.replaceChildren(panel(t("advice"), t("factors"), cardsOf(...best.changes.slice(0, 3).map((c) => card(given(c.what), factor(c.per_chip), c.option)))),
     panel(t("changes"), t("factors"), table([{ name: t("change"), of: (r) => r.what }, { name: t("option"), of: (r) => r.option }, { name: t("perchip"), of: (r) => r.per_chip, text: factor }, { name: "TPOT", of: (r) => r.tpot, text: factor }, { name: "TTFT", of: (r) => r.ttft, text: factor }, { name: t("memory"), of: (r) => r.memory, text: (v) => si(v, "B") }], best.changes, { name: t("changes") })),
-    panel(t("ways"), `${s.on}: ${whole(ways.considered)} ${t("considered")}`, table([{ name: t("layout"), of: (r) => `${r.replicas} × ${r.layout}` }, { name: t("chips"), of: (r) => r.chips, text: whole }, { name: "TTFT", of: (r) => r.ttft.expected, text: time }, { name: "TPOT", of: (r) => r.tpot.expected, text: time }, { name: t("perchip"), of: (r) => r.tokens_per_second_per_chip, text: whole }, { name: `USD ${t("permillion")}`, of: (r) => r.usd_per_million_tokens, text: usd }, { name: t("limit"), of: (r) => r.limit }], ways.plans, { name: t("ways") })));
+    panel(t("ways"), `${s.on}: ${whole(ways.considered)} ${t("considered")}`, table([{ name: t("layout"), of: (r) => [r.prefill_layout ? `${r.prefills} × ${r.prefill_layout} (prefill)` : "", `${r.replicas} × ${r.layout}`].filter(Boolean).join(" + ") }, { name: t("chips"), of: (r) => r.chips, text: whole }, { name: "TTFT", of: (r) => r.ttft.expected, text: time }, { name: "TPOT", of: (r) => r.tpot.expected, text: time }, { name: t("perchip"), of: (r) => r.tokens_per_second_per_chip, text: whole }, { name: `USD ${t("permillion")}`, of: (r) => r.usd_per_million_tokens, text: usd }, { name: t("limit"), of: (r) => r.limit }], ways.plans, { name: t("ways") })));
 }
 
 // What runs on a machine: this model in every format at once, the catalog in pieces as they are worked out.
 export async function running(node, s, signal, changed) {
   const fields = make("div", { class: "pair" }, number("runsContext", t("context"), 2, 1e7, changed));
-  const columns = (first) => [
-    first, { name: t("format"), of: (r) => r.format }, { name: t("weights"), of: (r) => r.weights, text: (v) => si(v, "B") }, { name: t("memory"), of: (r) => r.memory, text: (v) => si(v, "B") },
+  const columns = (...first) => [
+    ...first, { name: t("format"), of: (r) => r.format }, { name: t("weights"), of: (r) => r.weights, text: (v) => si(v, "B") }, { name: t("memory"), of: (r) => r.memory, text: (v) => si(v, "B") },
     { name: "TTFT", of: (r) => r.ttft?.expected ?? null, text: time }, { name: "tokens/s", of: (r) => r.tokens_per_second, text: (v) => (v === null ? "–" : v.toFixed(1)) }, { name: t("fitting"), of: (r) => t(r.fits ? "fits" : "misfits") }, { name: t("grade"), of: (r) => r.grade ?? "–" },
   ];
   const own = await ask("runs", asks.runs(s), signal);
@@ -67,5 +67,5 @@ export async function running(node, s, signal, changed) {
     }
     return [table(columns({ name: t("model"), of: (r) => r.model }), rows, { filter: true, by: 2, name: t("fitson") })];
   });
-  node.replaceChildren(panel(t("running"), t("runsnote"), fields), panel(own.running[0]?.model ? given(own.running[0].model) : t("formats"), `${own.on} · ${whole(own.context)} tokens`, table(columns({ name: t("model"), of: (r) => r.model || "config.json" }), own.running, { name: t("formats") })), catalog);
+  node.replaceChildren(panel(t("running"), t("runsnote"), fields), panel(own.running[0]?.model ? given(own.running[0].model) : t("formats"), `${own.on} · ${whole(own.context)} tokens`, table(columns(), own.running, { name: t("formats") })), catalog);
 }

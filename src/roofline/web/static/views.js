@@ -65,7 +65,7 @@ async function roofline(node, s, signal) {
 
 async function memory(node, s, signal) {
   const fit = await ask("fit", asks.fit(s), signal), [bar, plot] = pictured(t("terms"), `${fit.batch} × ${fit.context} tokens`, "bars");
-  const facts = cardsOf(card(t("largestbatch"), whole(fit.largest_batch), `${whole(fit.context)} tokens`), card(t("longestcontext"), whole(fit.longest_context), `${t("batch")} ${fit.batch}`), card(t("fewestchips"), whole(fit.fewest_chips), fit.fewest_layout ?? ""), card(t("most"), whole(fit.most_running), fit.engine));
+  const facts = cardsOf(card(t("largestbatch"), whole(fit.largest_batch), `${whole(fit.context)} tokens`), card(t("longestcontext"), whole(fit.longest_context), `${t("batch")} ${fit.batch}`), card(t("fewestchips"), whole(fit.fewest_chips), fit.fewest_layout ?? ""), card(t("kvcache"), `${whole(fit.gpu_kv_cache_size)}`, `tokens · ${fit.engine}`));
   const rows = Object.entries(fit.memory).filter(([, value]) => typeof value === "number" && value > 0);
   node.replaceChildren(bar, facts, gap(), panel(t("memory"), "", table([{ name: t("term"), of: (r) => r[0] }, { name: t("bytes"), of: (r) => r[1], text: whole }, { name: "", of: (r) => r[1], text: (v) => si(v, "B") }], rows, { name: t("memory") })));
   bars.memoryBar(plot, fit.memory);
@@ -80,8 +80,8 @@ async function serving(node, s, signal) {
 
 async function sweep(node, s, signal) {
   const body = asks.sweep(s), swept = await ask("sweep", body, signal);
-  const [one, plot] = pictured(t("sweep"), `${s.phase}: ${t("batch")} × ${t("context")}`), [two_, map] = pictured(t("map"), `${s.phase}: ${t("batch")} × ${t("context")}`);
-  node.replaceChildren(two(one, two_));
+  const [one, plot] = pictured(t("sweep"), `${s.phase}: ${t("batch")} × ${t("context")}`), [mapped, map] = pictured(t("map"), `${s.phase}: ${t("batch")} × ${t("context")}`);
+  node.replaceChildren(one, mapped);
   await Promise.all([draw.sweep(plot, swept, body), draw.map(map, swept, body)]);
 }
 
