@@ -19,7 +19,9 @@ from roofline.emit.make import hand_over
 from roofline.explore.running import what_runs
 from roofline.model.load import catalog
 from roofline.web.app import page_app
+from roofline.web.bodies import PlaceAsked
 from roofline.web.choices import Allowed
+from roofline.web.questions import QUESTIONS
 from small_gguf import LAYERS, VOCABULARY, WIDTH, write_gguf
 
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
@@ -108,6 +110,20 @@ def test_a_bill_is_the_library_s(client: TestClient) -> None:
     assert given == json.loads(json.dumps(served.to_dict()))
     for wrong in ({"price": "cheap"}, {"grid": "atlantis"}, {"pue": 0.5}):
         assert client.post("/api/v1/serve", json={**PLACE, "concurrency": 8, "bill": wrong}).status_code == 422
+
+
+def test_every_place_takes_a_bill(client: TestClient) -> None:
+    place = {**PLACE, "on": "8xh100-sxm", "bill": {"grid": "fr", "price": "2"}}
+    more: dict[str, dict[str, Any]] = {
+        "serve": {"concurrency": 4}, "simulate": {"concurrency": 4, "requests": 8},
+        "sweep": {"batch": [1], "context": [64]},
+    }  # fmt: skip
+    for name, question in QUESTIONS.items():
+        if issubclass(question.body, PlaceAsked):
+            answer = client.post(f"/api/v1/{name}", json={**place, **more.get(name, {})})
+            assert answer.status_code == 200, (name, answer.text)
+    for kind in ("roofline", "memory", "parameters", "diagram"):
+        assert client.post("/api/v1/plot", json={**place, "kind": kind}).status_code == 200
 
 
 # -- headers of GGUF files -----------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def plot_answer(asked: b.PlotAsked, allowed: Allowed) -> Any:
     model = chosen_model(asked.model, allowed)
     if asked.kind in ("diagram", "parameters"):
         return plot(model, kind=asked.kind)
-    settings = settings_of(asked, allowed)
+    settings = {k: v for k, v in settings_of(asked, allowed).items() if k != "bill"}
     if asked.kind == "memory":
         return plot(model, kind="memory", batch=asked.batch, context=asked.context, **settings)
     return plot(model, {asked.phase: _step(asked.phase, asked.batch, asked.context)}, **settings)

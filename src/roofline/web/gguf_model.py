@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from binascii import Error
 from math import isfinite, prod
 from typing import Any
 
@@ -33,7 +32,7 @@ def small_header(head: str, size: int) -> dict[str, Any]:
     """
     try:
         given = b64decode(head, validate=True)
-    except Error:
+    except ValueError:
         raise InputError("head", "other signs", "base64") from None
     if len(given) > size:
         raise InputError("size", size, f"at least the {len(given)} bytes that were sent")

@@ -51,7 +51,10 @@ class Scenario:
             "diagram": ("plot", {**self.place, "kind": "diagram"}),
             "analyze": ("analyze", {"model": self.model, "precision": self.precision or None, **step}),
             "fit": ("fit", {**self.place, **full}),
-            "sweep": ("sweep", {**self.place, "phase": self.phase, "batch": powers, "context": list(SWEPT), "only": ["time"]}),
+            "sweep": (
+                "sweep",
+                {**self.place, "phase": self.phase, "batch": powers, "context": list(SWEPT), "only": ["time"]},
+            ),
         }
         return bodies[view]
 
