@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from multiprocessing import active_children
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
+import httpx
 import jsonschema
 import numpy as np
 import pytest
@@ -21,6 +24,7 @@ from roofline.web.desk import KeptAnswers
 from roofline.web.files import plotly_name
 from roofline.web.questions import QUESTIONS
 from roofline.web.workers import Workers
+from served_page import page_server
 
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
 PLACE = {"model": MODEL, "on": ON}
@@ -193,3 +197,21 @@ def test_one_who_left_is_not_worked_for() -> None:
     with pytest.raises(InputError):
         asyncio.run(workers.ask([("serve", "{}")], NOTHING_MORE, left))
     assert workers.idle == []
+
+
+def test_work_ends_when_the_client_leaves() -> None:
+    """A search that nobody waits for any longer: its process, which would stay for the next one, is no more."""
+    with page_server() as address:
+        httpx.post(f"{address}api/v1/fit", json={**PLACE}, timeout=30)
+        sleep(0.5)  # both quick processes have been started
+        before = {child.pid for child in active_children()}
+        body = {"model": "deepseek-ai/DeepSeek-V3", "on": "512xh100-sxm", "concurrency": 16_384}
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{address}api/v1/search", json=body, timeout=1)
+        at_work = {child.pid for child in active_children()} - before
+        assert at_work
+        end = monotonic() + 10
+        while at_work & {child.pid for child in active_children()}:
+            assert monotonic() < end, "still at work"
+            sleep(0.05)
+        assert httpx.get(f"{address}api/v1/engines").status_code == 200

@@ -18,6 +18,7 @@ from roofline.web.bundle import bundled
 from roofline.web.export import VIEWS, export_grid, export_page
 from roofline.web.files import STATIC
 from roofline.web.scenario import Scenario
+from small_gguf import write_gguf
 
 CONFIG = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "vocab_size": 32000,
@@ -72,6 +73,16 @@ def test_the_command_writes_a_config_s_page(tmp_path: Path, capsys: pytest.Captu
     main([*words, "--input", "128", "--concurrency", "2"])
     assert "answers, for a browser without a server" in capsys.readouterr().err
     assert '"config":{"model_type":"llama"' in (tmp_path / "page" / "data.js").read_text()
+
+
+def test_a_gguf_file_s_page_has_its_own_bytes(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "model.gguf")
+    words = ["web", "--export", str(tmp_path / "page"), "--model", str(tmp_path / "model.gguf")]
+    main([*words, "--input", "128", "--concurrency", "2"])
+    text = (tmp_path / "page" / "data.js").read_text().removeprefix("globalThis.ROOFLINE_EXPORT = ")
+    fits = [v for k, v in json.loads(text.rstrip(";\n"))["answers"].items() if k.startswith("fit")]
+    own = rl.fit(rl.load(tmp_path / "model.gguf"), on="h100-sxm", batch=2, context=384)
+    assert fits[0]["memory"]["weights"] == own.memory.weights
 
 
 @pytest.fixture(scope="module")

@@ -174,6 +174,8 @@ def test_hostile_headers_are_refused_in_one_line(client: TestClient, gguf_file: 
         {"metadata": {"general.architecture": "llama"}, "tensors": [["token_embd.weight", [10**30], 0]]},
         {"metadata": {"general.architecture": "llama"}, "tensors": [["token_embd.weight", [32, 2], 0]] * 2},
         {"metadata": {"general.architecture": ["llama"]}, "tensors": []},
+        {"metadata": {"general.architecture": "llama", "split.count": 2}, "tensors": []},
+        {"metadata": {"general.architecture": "llama", "split.count": []}, "tensors": []},
     ],
 )  # fmt: skip
 def test_hostile_models_of_files_are_refused(client: TestClient, gguf: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cyclopts import Parameter
 
@@ -19,7 +20,7 @@ class ExportChoices:
     export: Path | None = None
     "Write the page into this folder instead, with the answers on a grid: a browser opens its index.html as it is."
     model: str = "meta-llama/Llama-3.1-8B"
-    "With --export: a model of the catalog, or a config.json."
+    "With --export: a model of the catalog, a config.json or a GGUF file."
     on: Several = None
     "With --export: machines that can be chosen (h100-sxm); the first is shown."
     input: Wholes = field(default_factory=lambda: [256, 1024, 4096, 16384])
@@ -74,15 +75,30 @@ def web(
     run_page(host, port, hub, token, browser)
 
 
+def _model_of_page(name: str) -> str | dict[str, Any]:
+    """A name of the catalog, or what a file says: a config, or the header of a GGUF file."""
+    path = Path(name)
+    if not path.exists():
+        return name
+    from roofline.model.gguf.files import is_gguf
+    from roofline.model.load import config_of
+
+    if not is_gguf(name):
+        return config_of(name)[1]
+    from roofline.web.gguf_model import LONGEST_HEAD, small_header
+
+    with path.open("rb") as file:
+        return small_header(file.read(LONGEST_HEAD), path.stat().st_size)
+
+
 def _export(given: ExportChoices, folder: Path) -> None:
     try:
         from roofline.web.export import export_grid, export_page
     except ImportError as error:
         raise InputError("web", f"no {error.name}", "the extra: pip install 'roofline[web]'") from error
-    from roofline.model.load import config_of
     from roofline.web.scenario import Scenario
 
-    model = config_of(given.model)[1] if Path(given.model).exists() else given.model
+    model = _model_of_page(given.model)
     scenario = Scenario(
         model=model, output=given.output, layout=given.layout, precision=given.precision, engine=given.engine
     )

@@ -24,7 +24,7 @@ MOST_EVENTS = 400_000
 """Tokens that one simulation generates at most."""
 
 
-def settings_of(asked: b.PlaceAsked, allowed: Allowed) -> dict[str, Any]:
+def settings_of_place(asked: b.PlaceAsked, allowed: Allowed) -> dict[str, Any]:
     """The settings of an estimate, those that were given."""
     given: dict[str, Any] = {"layout": asked.layout, "precision": asked.precision, "engine": asked.engine}
     if asked.bill is not None:
@@ -66,13 +66,13 @@ def explain_answer(asked: b.ExplainAsked, allowed: Allowed) -> Any:
 def estimate_answer(asked: b.EstimateAsked, allowed: Allowed) -> Any:
     """`roofline.estimate`: the time of a step, op by op."""
     step = _step(asked.phase, asked.batch, asked.context)
-    return rl.estimate(chosen_model(asked.model, allowed), step, **settings_of(asked, allowed))
+    return rl.estimate(chosen_model(asked.model, allowed), step, **settings_of_place(asked, allowed))
 
 
 def generate_answer(asked: b.GenerateAsked, allowed: Allowed) -> Any:
     """`roofline.generate`: a static batch."""
     sizes: dict[str, Any] = {"batch": asked.batch, "input": asked.input, "output": asked.output}
-    return rl.generate(chosen_model(asked.model, allowed), **sizes, **settings_of(asked, allowed))
+    return rl.generate(chosen_model(asked.model, allowed), **sizes, **settings_of_place(asked, allowed))
 
 
 def serve_answer(asked: b.ServeAsked, allowed: Allowed) -> Any:
@@ -84,12 +84,12 @@ def serve_answer(asked: b.ServeAsked, allowed: Allowed) -> Any:
     load: Any = np.array(several) if isinstance(several, list) else several
     sizes: dict[str, Any] = {"input": asked.input, "output": asked.output, "prefix": asked.prefix}
     model = chosen_model(asked.model, allowed)
-    return rl.serve(model, concurrency=load, rate=asked.rate, **sizes, **settings_of(asked, allowed))
+    return rl.serve(model, concurrency=load, rate=asked.rate, **sizes, **settings_of_place(asked, allowed))
 
 
 def fit_answer(asked: b.FitAsked, allowed: Allowed) -> Any:
     """`roofline.fit`: whether sequences fit, and how many would."""
-    settings = {k: v for k, v in settings_of(asked, allowed).items() if k not in ("law", "bill")}
+    settings = {k: v for k, v in settings_of_place(asked, allowed).items() if k not in ("law", "bill")}
     return rl.fit(chosen_model(asked.model, allowed), batch=asked.batch, context=asked.context, **settings)
 
 
@@ -97,14 +97,16 @@ def train_answer(asked: b.TrainAsked, allowed: Allowed) -> Any:
     """`roofline.training`: an optimizer step."""
     options: dict[str, Any] = {"recompute": asked.recompute, "micro_batch": asked.micro_batch}
     model = chosen_model(asked.model, allowed)
-    return rl.train(model, batch=asked.batch, tokens=asked.tokens, **options, **settings_of(asked, allowed))
+    return rl.train(model, batch=asked.batch, tokens=asked.tokens, **options, **settings_of_place(asked, allowed))
 
 
 def sweep_answer(asked: b.SweepAsked, allowed: Allowed) -> Any:
     """`roofline.estimate` of arrays: batches down, contexts across; with `only` no more than those figures."""
     batch, context = np.array(asked.batch)[:, None], np.array(asked.context)[None, :]
     maker: Callable[..., rl.Step] = rl.prefill if asked.phase == "prefill" else rl.decode
-    estimate = rl.estimate(chosen_model(asked.model, allowed), maker(batch, context), **settings_of(asked, allowed))
+    estimate = rl.estimate(
+        chosen_model(asked.model, allowed), maker(batch, context), **settings_of_place(asked, allowed)
+    )
     if asked.only is None:
         return estimate
     unknown = next((name for name in asked.only if name not in estimate.FIGURES), None)
@@ -118,7 +120,7 @@ def plot_answer(asked: b.PlotAsked, allowed: Allowed) -> Any:
     model = chosen_model(asked.model, allowed)
     if asked.kind in ("diagram", "parameters"):
         return plot(model, kind=asked.kind)
-    settings = {k: v for k, v in settings_of(asked, allowed).items() if k != "bill"}
+    settings = {k: v for k, v in settings_of_place(asked, allowed).items() if k != "bill"}
     if asked.kind == "memory":
         return plot(model, kind="memory", batch=asked.batch, context=asked.context, **settings)
     return plot(model, {asked.phase: _step(asked.phase, asked.batch, asked.context)}, **settings)
@@ -134,12 +136,12 @@ def simulate_answer(asked: b.SimulateAsked, allowed: Allowed) -> Any:
     sizes: dict[str, Any] = {"input": asked.input, "output": asked.output}
     extent = rl.Extent(requests=asked.requests, seed=asked.seed)
     model = chosen_model(asked.model, allowed)
-    return rl.simulate(model, extent=extent, **sizes, **load, **settings_of(asked, allowed))
+    return rl.simulate(model, extent=extent, **sizes, **load, **settings_of_place(asked, allowed))
 
 
 def search_answer(asked: b.SearchAsked, allowed: Allowed) -> Any:
     """`roofline.search`: ways to serve, the best first."""
-    settings = {k: v for k, v in settings_of(asked, allowed).items() if k not in ("law", "layout")}
+    settings = {k: v for k, v in settings_of_place(asked, allowed).items() if k not in ("law", "layout")}
     demand = rl.Demand(input=asked.input, output=asked.output, concurrency=asked.concurrency)
     limits = rl.Limits(ttft=asked.ttft or inf, tpot=asked.tpot or inf)
     model = chosen_model(asked.model, allowed)
@@ -149,7 +151,7 @@ def search_answer(asked: b.SearchAsked, allowed: Allowed) -> Any:
 def advice_answer(asked: b.GenerateAsked, allowed: Allowed) -> Any:
     """Changes, the one that gains most tokens/s per chip first; each figure is a factor over that without it."""
     model = chosen_model(asked.model, allowed)
-    now = served(model, batch=asked.batch, input=asked.input, output=asked.output, **settings_of(asked, allowed))
+    now = served(model, batch=asked.batch, input=asked.input, output=asked.output, **settings_of_place(asked, allowed))
     best = tried(now)[:MOST_CHANGES_LISTED]
     names = ("lever", "what", "option", "per_chip", "prefill", "decode", "tpot", "ttft")
     changes = [{**{n: getattr(a, n) for n in names}, "memory": float(a.memory)} for a in best]

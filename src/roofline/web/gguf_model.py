@@ -22,26 +22,33 @@ from roofline.model.model import Model
 
 FILE = "gguf"
 """What the file is called in errors: its own name never leaves the browser."""
+LONGEST_HEAD = 16 * 2**20
+"""Bytes of a file that are looked at: a tokeniser of 260,000 tokens takes some 12 MB."""
 LONGEST_WORD = 256
 
 
-def small_header(head: str, size: int) -> dict[str, Any]:
-    """Of the first bytes of a file of `size` bytes, in base64: the metadata and tensors that `model_of_file` takes.
-
-    Raises InputError for what is no header, and for one that is longer than what was sent.
-    """
+def dropped(head: str, size: int) -> dict[str, Any]:
+    """What the API answers of the first bytes of a file of `size` bytes, in base64. Raises InputError."""
     try:
         given = b64decode(head, validate=True)
     except ValueError:
         raise InputError("head", "other signs", "base64") from None
     if len(given) > size:
         raise InputError("size", size, f"at least the {len(given)} bytes that were sent")
+    model = small_header(given, size)
+    built = model_of_file(model[FILE])
+    return {"model": model, "name": built.name, "parameters": built.parameters, "warnings": list(built.warnings)}
+
+
+def small_header(given: bytes, size: int) -> dict[str, Any]:
+    """Of the first bytes of a file of `size` bytes: the metadata and tensors that `model_of_file` takes.
+
+    Raises InputError for what is no header, and for one that is longer than what was given.
+    """
     header = gguf_header(FILE, lambda offset, length: (given[offset : offset + length], size))
     metadata = {key: value for key, value in header.metadata.items() if _is_small(value)}
     tensors = [[t.name, list(t.shape), t.type.number] for t in header.tensors]
-    model = {FILE: {"metadata": metadata, "tensors": tensors}}
-    built = model_of_file(model[FILE])
-    return {"model": model, "name": built.name, "parameters": built.parameters, "warnings": list(built.warnings)}
+    return {FILE: {"metadata": metadata, "tensors": tensors}}
 
 
 def _is_small(value: Any) -> bool:
@@ -61,6 +68,8 @@ def model_of_file(given: Any) -> Model:
         raise InputError(f"{FILE}: metadata", "something else", f"at most {MOST_ENTRIES} entries")
     if not isinstance(tensors, list) or len(tensors) > MOST_TENSORS:
         raise InputError(f"{FILE}: tensors", "something else", f"a list of at most {MOST_TENSORS}")
+    if metadata.get("split.count", 1) not in (0, 1):
+        raise InputError(f"{FILE}: split.count", metadata["split.count"], "a file that holds all tensors")
     plain = {key: tuple(value) if isinstance(value, list) else value for key, value in metadata.items()}
     header = GgufHeader(plain, tuple(map(_tensor, tensors)))
     if len({t.name for t in header.tensors}) != len(header.tensors):

@@ -16,9 +16,9 @@ from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import catalog
 from roofline.show.report.write import html
 from roofline.web import bodies as b
-from roofline.web.answers import settings_of, train_answer
+from roofline.web.answers import settings_of_place, train_answer
 from roofline.web.choices import Allowed, chosen_machine, chosen_model
-from roofline.web.gguf_model import small_header
+from roofline.web.gguf_model import dropped
 
 MOST_ITEMS = 20_000
 """Passes of micro-batches that a timeline has."""
@@ -57,12 +57,12 @@ def runs_answer(asked: b.RunsAsked, allowed: Allowed) -> dict[str, Any]:
 
 def gguf_answer(asked: b.GgufAsked, allowed: Allowed) -> dict[str, Any]:
     """`model`: what the API takes as a model, of the header of a GGUF file; its `name`, `parameters` and `warnings`."""
-    return small_header(asked.head, asked.size)
+    return dropped(asked.head, asked.size)
 
 
 def launch_answer(asked: b.LaunchAsked, allowed: Allowed) -> dict[str, Any]:
     """`files`: what starts the best server of a load, by `name` and `text`; `missing`: what they do not express."""
-    settings = {k: v for k, v in settings_of(asked, allowed).items() if k not in ("law", "layout")}
+    settings = {k: v for k, v in settings_of_place(asked, allowed).items() if k not in ("law", "layout")}
     options = {**settings, **({"layouts": [asked.layout]} if asked.layout else {})}
     demand = rl.Demand(input=asked.input, output=asked.output, concurrency=asked.concurrency)
     result = rl.search(chosen_model(asked.model, allowed), demand, kinds="aggregated", top=1, **options)
@@ -81,10 +81,10 @@ def recipe_answer(asked: b.RecipeAsked, allowed: Allowed) -> dict[str, Any]:
 
 def report_answer(asked: b.GenerateAsked, allowed: Allowed) -> bytes:
     """`roofline report`: the whole story on one HTML page."""
-    settings = {k: v for k, v in settings_of(asked, allowed).items() if k not in ("law", "bill")}
+    settings = {k: v for k, v in settings_of_place(asked, allowed).items() if k not in ("law", "bill")}
     model = chosen_model(asked.model, allowed)
-    made = rl.report(model, batch=asked.batch, input=asked.input, output_tokens=asked.output, **settings)
-    return html(made).encode()
+    page = rl.report(model, batch=asked.batch, input=asked.input, output_tokens=asked.output, **settings)
+    return html(page).encode()
 
 
 def table_bytes(frame: polars.DataFrame, form: str) -> bytes:
