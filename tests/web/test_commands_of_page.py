@@ -40,7 +40,7 @@ TEXTS = """async (given) => {
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    with page_server(Allowed(here=True)) as address, watched() as seen:
+    with page_server(Allowed(own_machine=True)) as address, watched() as seen:
         page = Page(seen, seen.tab)
         page.answers(lambda: seen.tab.goto(address))
         yield page

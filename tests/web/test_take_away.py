@@ -98,7 +98,7 @@ def test_what_runs(client: TestClient) -> None:
 
 def test_here_is_known_where_it_may_be(client: TestClient) -> None:
     assert client.post("/api/v1/fit", json={**PLACE, "on": "here"}).status_code == 422
-    with TestClient(page_app(Allowed(here=True)), base_url="http://localhost") as local:
+    with TestClient(page_app(Allowed(own_machine=True)), base_url="http://localhost") as local:
         assert ask(local, "fit", {**PLACE, "on": "here"})["memory"]["capacity"] > 0
 
 

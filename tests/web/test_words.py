@@ -61,7 +61,7 @@ def test_keys_are_those_that_are_used() -> None:
 def test_no_label_is_outside_the_message_file(tmp_path: Path) -> None:
     """All messages in brackets: a label without them is not of the file."""
     marked = json.dumps({key: [f"⟦{text}⟧" for text in texts] for key, texts in MESSAGES.items()})
-    with page_server(Allowed(here=True)) as address, watched() as seen:
+    with page_server(Allowed(own_machine=True)) as address, watched() as seen:
         seen.tab.route("**/messages.json", lambda route: route.fulfill(body=marked, content_type="application/json"))
         page = Page(seen, seen.tab)
         page.answers(lambda: seen.tab.goto(address))

@@ -25,10 +25,10 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCI
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a server does beyond its own catalogs: look up `hub` ids; know the machine that it runs on, `here`."""
+    """What a server does beyond its own catalogs: look up `hub` ids, and say what its `own_machine` is, `here`."""
 
     hub: bool = False
-    here: bool = False
+    own_machine: bool = False
 
 
 NOTHING_MORE = Allowed()
@@ -82,7 +82,7 @@ def _pasted(text: str) -> Model:
 def chosen_machine(asked: str, allowed: Allowed = NOTHING_MORE) -> Chip | Cluster:
     """A chip or a cluster of the catalogs, so many of a chip, a chip's figures, or this machine. Raises InputError."""
     name = asked.strip()
-    if allowed.here and name.lower() == "here":
+    if allowed.own_machine and name.lower() == "here":
         return cluster_named("here")
     if _FIGURES.fullmatch(name):
         return chip_named(name)
