@@ -1,6 +1,6 @@
 """Twenty users of the page, each moving one slider once a second, beside one real Chromium: seconds, memory, errors.
 
-python benchmarks/web_load.py [--seconds 60] [--users 20] [--loads 20]
+python benchmarks/web_load.py [--seconds 60] [--users 20] [--loads 20] [--only dense]
 
 For a dense model and for DeepSeek-V3: a server of its own, first loads of the page by fresh browsers, then the load. A
 user over HTTP asks what the page asks when a slider of the overview moves: `serve`, `fit` and `estimate`, in one batch.
@@ -188,9 +188,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--users", type=int, default=20)
     parser.add_argument("--loads", type=int, default=20)
+    parser.add_argument("--only", choices=sorted(TARGETS))
     args = parser.parse_args()
     lines = []
     for name, (places, target) in TARGETS.items():
+        if args.only not in (None, name):
+            continue
         with server() as (address, pid):
             measured = asyncio.run(load(address, pid, places, args))
         quarter = max(1, len(measured.resident) // 4)

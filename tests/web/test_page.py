@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,3 +170,38 @@ def test_nothing_serious_for_readers_of_screens(page: Page, address: str, theme:
             ]
     page.tab.set_viewport_size({"width": 1300, "height": 900})
     assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_paper_is_white_and_has_no_controls(page: Page, address: str) -> None:
+    page.tab.emulate_media(color_scheme="dark", media="print")
+    page.fresh(address)
+    assert page.sees("getComputedStyle(document.querySelector('.card')).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.tab.is_visible("#choose")
+    assert page.tab.is_visible("#view")
+    page.tab.emulate_media(color_scheme="light", media="screen")
+
+
+def test_colours_follow_the_system_until_one_is_chosen(page: Page, address: str) -> None:
+    page.fresh(address)
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = page.sees(paper)
+    page.answers(lambda: page.tab.emulate_media(color_scheme="dark"))
+    dark = page.sees(paper)
+    assert light != dark
+    page.answers(lambda: page.tab.click("#theme"))
+    assert page.sees(paper) == light
+    page.fresh(address)
+    assert page.sees(paper) == light
+    page.sees("localStorage.clear()")
+    page.tab.emulate_media(color_scheme="light")
+
+
+def test_files_of_pictures(page: Page, address: str, tmp_path: Path) -> None:
+    page.fresh(address)
+    for view, kinds in (("overview", (b"<svg", b"\x89PNG")), ("serving", (b"<svg", b"\x89PNG"))):
+        page.open(view)
+        for form, kind in zip(("SVG", "PNG"), kinds, strict=True):
+            with page.tab.expect_download() as waiting:
+                page.tab.locator("#view").get_by_role("button", name=form, exact=True).first.click()
+            waiting.value.save_as(tmp_path / form)
+            assert kind in (tmp_path / form).read_bytes()[:400]

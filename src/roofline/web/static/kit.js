@@ -5,7 +5,7 @@ import { now } from "./state.js";
 import { savePicture } from "./take.js";
 import { make, t } from "./words.js";
 
-export const panel = (title, note, ...children) => make("section", { class: "panel" }, make("h2", {}, title), note ? make("p", {}, note) : null, ...children);
+export const panel = (title, note, ...children) => make("section", { class: "panel" }, make("h2", {}, title), note?.length ? make("p", {}, ...[note].flat()) : null, ...children);
 export const two = (...children) => make("div", { class: "two" }, ...children);
 export const cardsOf = (...children) => make("div", { class: "cards" }, ...children);
 export const button = (text, onclick) => make("button", { type: "button", onclick }, text);

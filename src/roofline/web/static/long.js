@@ -11,7 +11,7 @@ export async function training(node, s, signal, changed) {
   const fields = make("div", { class: "pair" }, number("trainBatch", t("sequences"), 1, 1e6, changed), number("trainTokens", t("tokenseach"), 1, 1e7, changed));
   const top = panel(t("training"), "", fields);
   if (!document.querySelector("#view #more-trainBatch")) node.replaceChildren(top);
-  const e = await ask("train", asks.train(s), signal), [bar, plot] = pictured(t("terms"), e.deployment.layout, "bars");
+  const e = await ask("train", asks.train(s), signal), [bar, plot] = pictured(t("terms"), [`${e.deployment.layout}: `, make("span", { class: e.memory.fits ? "good" : "bad" }, t(e.memory.fits ? "fits" : "misfits"))], "bars");
   const work = (r) => time(r.passes.backward.expected), weights = (r) => time(r.passes.weight.expected);
   const stages = table([
     { name: t("stage"), of: (r) => r.stage, text: whole }, { name: t("layers"), of: (r) => r.layers, text: whole }, { name: t("memory"), of: (r) => r.memory.total, text: (v) => si(v, "B") },
