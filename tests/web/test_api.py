@@ -215,3 +215,22 @@ def test_work_ends_when_the_client_leaves() -> None:
             assert monotonic() < end, "still at work"
             sleep(0.05)
         assert httpx.get(f"{address}api/v1/engines").status_code == 200
+
+
+def test_a_process_that_lived_long_is_replaced() -> None:
+    async def stays() -> bool:
+        return False
+
+    async def lives() -> list[list[int]]:
+        workers = Workers(1, life=3, first=[("fit", json.dumps(PLACE))])
+        pids = []
+        for i in range(8):
+            (answer,) = await workers.ask([("fit", json.dumps({**PLACE, "batch": i + 1}))], NOTHING_MORE, stays)
+            assert isinstance(answer, bytes)
+            pids.append([worker.process.pid for worker in workers.idle])
+            await asyncio.gather(*workers.renewals)
+        workers.close()
+        return pids
+
+    pids = asyncio.run(lives())
+    assert [len({pid for (pid,) in pids[:i]}) for i in (3, 6, 8)] == [1, 2, 3]

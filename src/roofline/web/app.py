@@ -54,7 +54,8 @@ def page_app(allowed: Allowed = NOTHING_MORE, token: str | None = None, hosts: f
     async def life(_: FastAPI) -> AsyncIterator[None]:
         fresh = Scenario()
         first = [(name, _checked(name, body)) for name, body in map(fresh.body, FIRST_VIEW)]
-        warming = asyncio.create_task(desk.quick.prepare(first))
+        desk.quick.first = first
+        warming = asyncio.create_task(desk.quick.prepare())
         yield
         warming.cancel()
         await asyncio.gather(warming, return_exceptions=True)

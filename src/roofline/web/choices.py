@@ -79,8 +79,11 @@ def _pasted(text: str) -> Model:
 
 
 @remembered(256)
-def chosen_machine(asked: str, allowed: Allowed = NOTHING_MORE) -> Chip | Cluster:
-    """A chip or a cluster of the catalogs, so many of a chip, a chip's figures, or this machine. Raises InputError."""
+def chosen_machine(asked: str, allowed: Allowed = NOTHING_MORE) -> str | Chip | Cluster:
+    """A chip or a cluster of the catalogs, by its id, so many of a chip, a chip's figures, or this machine.
+
+    Raises InputError for anything else, so that no path is opened.
+    """
     name = asked.strip()
     if allowed.own_machine and name.lower() == "here":
         return cluster_named("here")
@@ -88,7 +91,7 @@ def chosen_machine(asked: str, allowed: Allowed = NOTHING_MORE) -> Chip | Cluste
         return chip_named(name)
     lower = name.lower()
     if id := chip_id(name):
-        return chips()[id]
+        return id
     presets = {alias.lower(): c for key, c in clusters().items() for alias in (key, *c.aliases)}
     if lower in presets:
         return presets[lower]

@@ -15,6 +15,8 @@ from roofline.web.questions import Answered, AskedOfPage, answered_all
 
 PATIENCE_S = 30.0
 """Seconds after which a long answer is given up."""
+LIFE = 2000
+"""Lists of questions after which a fresh process takes the place of one, whose plans know ever more steps."""
 LOOK_S = 0.05
 """Seconds between two looks at whether the client is still there."""
 
@@ -25,6 +27,7 @@ class Worker:
 
     process: Any
     pipe: Connection
+    asked: int = 0
 
     @classmethod
     def start(cls) -> Worker:
@@ -55,11 +58,17 @@ def _work(pipe: Connection) -> None:
 
 @dataclass
 class Workers:
-    """At most `most` workers; who asks waits for one that is free, the first that came first."""
+    """At most `most` workers; who asks waits for one that is free, the first that came first.
+
+    `first`: what a new one is asked before anybody waits for it.
+    """
 
     most: int = 2
     patience: float = PATIENCE_S
+    life: int = LIFE
+    first: Sequence[AskedOfPage] = ()
     idle: list[Worker] = field(default_factory=list)
+    renewals: set[asyncio.Task[None]] = field(default_factory=set)
     turns: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,10 +89,34 @@ class Workers:
                 free = True
             finally:
                 if free:
-                    self.idle.append(worker)
+                    self._back(worker)
                 else:
                     worker.end()
         return answers
+
+    def _back(self, worker: Worker) -> None:
+        """Into the row of those that are idle; one that has lived long enough until a fresh one is ready."""
+        worker.asked += 1
+        self.idle.append(worker)
+        if worker.asked == self.life:
+            task = asyncio.create_task(self._renew())
+            self.renewals.add(task)
+            task.add_done_callback(self.renewals.discard)
+
+    async def _renew(self) -> None:
+        fresh = await asyncio.to_thread(Worker.start)
+        fresh.pipe.send((list(self.first), NOTHING_MORE))
+        await asyncio.to_thread(fresh.pipe.poll, self.patience)
+        if not fresh.pipe.poll():
+            fresh.end()
+            return
+        fresh.pipe.recv()
+        async with self.turns:
+            if self.idle:
+                worn = max(self.idle, key=lambda worker: worker.asked)
+                self.idle.remove(worn)
+                await asyncio.to_thread(worn.end)
+            self.idle.append(fresh)
 
     async def _wait(
         self, worker: Worker, asked: Sequence[AskedOfPage], gone: Callable[[], Awaitable[bool]]
@@ -101,12 +134,14 @@ class Workers:
             raise InputError(asked[0][0], "work beyond this server's memory", "a smaller question") from error
         return answers
 
-    async def prepare(self, asked: Sequence[AskedOfPage]) -> None:
-        """Starts all workers and has each answer something, so that the first who ask need not wait for imports."""
-        await asyncio.gather(*(self.ask(asked, NOTHING_MORE, _stays) for _ in range(self.most)))
+    async def prepare(self) -> None:
+        """Starts all workers and has each answer `first`, so that those who ask next need not wait for imports."""
+        await asyncio.gather(*(self.ask(self.first, NOTHING_MORE, _stays) for _ in range(self.most)))
 
     def close(self) -> None:
         """Ends all that are idle; those at work are ended by whoever waits for them."""
+        for task in self.renewals:
+            task.cancel()
         while self.idle:
             self.idle.pop().end()
 
