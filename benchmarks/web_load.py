@@ -55,13 +55,17 @@ SLIDE = """(by) => new Promise((done) => {
 
 @dataclass
 class Measured:
-    """Seconds of answers over HTTP, of pictures in Chromium, of first loads; resident bytes by second; what failed."""
+    """Seconds of answers over HTTP, of pictures in Chromium, of first loads; resident bytes by second; what failed.
+
+    `computed`: seconds that the server ran on a core under the load.
+    """
 
     http: list[float] = field(default_factory=list)
     pictures: list[float] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
     resident: list[int] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    computed: float = 0.0
 
 
 @contextmanager
@@ -86,11 +90,26 @@ def server() -> Iterator[tuple[str, int]]:
         process.wait(20)
 
 
+def family(pid: int) -> Iterator[int]:
+    """A process and its children."""
+    yield pid
+    children = {c for task in Path(f"/proc/{pid}/task").iterdir() for c in (task / "children").read_text().split()}
+    for child in children:
+        yield from family(int(child))
+
+
 def resident(pid: int) -> int:
     """Bytes in memory of a process and its children."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    children = {c for task in Path(f"/proc/{pid}/task").iterdir() for c in (task / "children").read_text().split()}
-    return pages * os.sysconf("SC_PAGE_SIZE") + sum(resident(int(child)) for child in children)
+    pages = sum(int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in family(pid))
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def computed(pid: int) -> float:
+    """Seconds that a process and its children, those that ended too, have run on a core."""
+    ticks = 0
+    for each in family(pid):
+        ticks += sum(map(int, Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -167,9 +186,10 @@ async def load(address: str, pid: int, places: tuple[dict[str, Any], ...], args:
             await page.locator(f"#{name}").blur()
         await page.wait_for_timeout(1500)
         users = [User(places[i % len(places)], random.Random(i)) for i in range(args.users)]
-        end = perf_counter() + args.seconds
+        end, before = perf_counter() + args.seconds, computed(pid)
         tasks = [_user(address, user, end, measured) for user in users]
         await asyncio.gather(*tasks, _slides(page, end, measured), _watches(pid, end, measured))
+        measured.computed = computed(pid) - before
         await browser.close()
     return measured
 
@@ -199,6 +219,7 @@ def main() -> int:
         quarter = max(1, len(measured.resident) // 4)
         early, late = (float(np.median(part)) / 1e6 for part in (measured.resident[quarter : 2 * quarter],
                                                                   measured.resident[-quarter:]))  # fmt: skip
+        each = measured.computed / max(1, len(measured.http) + len(measured.pictures))
         lines += [
             f"{name}: {args.users} users and one Chromium, {args.seconds:g} s; load average {os.getloadavg()[0]:.2f} "
             f"of {os.cpu_count()} cores",
@@ -206,6 +227,7 @@ def main() -> int:
             _told("slider to answers, HTTP", measured.http, target),
             _told("slider to picture, Chromium", measured.pictures, target),
             f"  memory {early:.0f} MB in the second quarter, {late:.0f} MB in the last; errors {len(measured.wrong)}",
+            f"  the server computed {1e3 * each:.1f} ms a move",
             *(f"    {line}" for line in sorted(set(measured.wrong))[:5]),
         ]
     print("\n".join(lines))
