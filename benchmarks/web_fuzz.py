@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
-from roofline.web.app import page_app
+from roofline.web.app import API, page_app
+from roofline.web.questions import QUESTIONS
 
 CHECKS = (not_a_server_error, status_code_conformance, response_schema_conformance)
 KNOWN = {"model": "openai-community/gpt2", "on": "l4", "layout": None, "engine": None, "precision": None}
-HEAVY = ("/api/v1/simulate", "/api/v1/search", "/api/v1/train")
+HEAVY = tuple(f"{API}/{name}" for name, question in QUESTIONS.items() if question.heavy or name == "train")
 
 
 def faults(examples: int) -> Counter[str]:

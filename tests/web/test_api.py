@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
+from multiprocessing import active_children
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
+import httpx
 import jsonschema
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 import roofline as rl
-from roofline.web.answers import QUESTIONS
+from roofline.model.errors import InputError
 from roofline.web.app import page_app
+from roofline.web.choices import NOTHING_MORE
+from roofline.web.desk import KeptAnswers
+from roofline.web.files import plotly_name
+from roofline.web.questions import QUESTIONS
+from roofline.web.workers import Workers
+from served_page import page_server
 
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
 PLACE = {"model": MODEL, "on": ON}
@@ -128,7 +138,7 @@ def test_headers_and_no_cookies(client: TestClient) -> None:
 def test_only_the_page_s_own_files(client: TestClient) -> None:
     assert client.get("/static/..%2fapp.py").status_code == 404
     assert client.get("/static/app.py").status_code == 404
-    assert client.get("/static/plotly.js").status_code == 200
+    assert client.get(f"/static/{plotly_name()}").status_code == 200
 
 
 def test_token_and_host() -> None:
@@ -143,3 +153,84 @@ def test_token_and_host() -> None:
 def test_every_question_is_documented(client: TestClient) -> None:
     paths = client.get("/api/v1/openapi.json").json()["paths"]
     assert {f"/api/v1/{name}" for name in QUESTIONS} <= set(paths)
+
+
+def test_quick_questions_together(client: TestClient) -> None:
+    serve = {"name": "serve", "body": {**PLACE, "concurrency": 32}}
+    asked = [serve, {"name": "fit", "body": {**PLACE, "batch": 0}}, {"name": "fit", "body": {**PLACE, "on": "h1000"}}]
+    one, two, three = ask(client, "batch", {"questions": asked})["answers"]
+    assert one == {"status": 200, "answer": ask(client, "serve", serve["body"])}  # type: ignore[arg-type]
+    assert (two["status"], two["problem"]["field"]) == (422, "batch")
+    assert (three["status"], three["problem"]["field"]) == (422, "on")
+    for wrong in ("simulate", "nothing"):
+        (only,) = ask(client, "batch", {"questions": [{"name": wrong, "body": PLACE}]})["answers"]
+        assert (only["status"], only["problem"]["field"]) == (422, "name")
+    assert client.post("/api/v1/batch", json={"questions": [serve] * 13}).status_code == 422
+
+
+def test_files_are_compressed_and_kept_by_the_browser(client: TestClient) -> None:
+    plotly = client.get(f"/static/{plotly_name()}")
+    assert "immutable" in plotly.headers["cache-control"]
+    assert plotly.headers["content-encoding"] == "gzip"
+    page = client.get("/", headers={"accept-encoding": "identity"})
+    assert plotly_name() in page.text
+    assert page.headers["cache-control"] == "no-cache"
+    assert client.get("/", headers={"if-none-match": page.headers["etag"]}).status_code == 304
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    kept = KeptAnswers(most=1000)
+    for i in range(100):
+        kept.put(("serve", str(i)), b"x" * 60)
+    assert kept.size <= 1000
+    assert [body for _, body in kept.answers] == [str(i) for i in range(84, 100)]
+    assert kept.get(("serve", "84")) == b"x" * 60
+    kept.put(("serve", "a"), b"x" * 60)
+    assert kept.get(("serve", "85")) is None
+
+
+def test_one_who_left_is_not_worked_for() -> None:
+    async def left() -> bool:
+        return True
+
+    workers = Workers(1)
+    with pytest.raises(InputError):
+        asyncio.run(workers.ask([("serve", "{}")], NOTHING_MORE, left))
+    assert workers.idle == []
+
+
+def test_work_ends_when_the_client_leaves() -> None:
+    """A search that nobody waits for any longer: its process, which would stay for the next one, is no more."""
+    with page_server() as address:
+        httpx.post(f"{address}api/v1/fit", json={**PLACE}, timeout=30)
+        sleep(0.5)  # both quick processes have been started
+        before = {child.pid for child in active_children()}
+        body = {"model": "deepseek-ai/DeepSeek-V3", "on": "512xh100-sxm", "concurrency": 16_384}
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{address}api/v1/search", json=body, timeout=1)
+        at_work = {child.pid for child in active_children()} - before
+        assert at_work
+        end = monotonic() + 10
+        while at_work & {child.pid for child in active_children()}:
+            assert monotonic() < end, "still at work"
+            sleep(0.05)
+        assert httpx.get(f"{address}api/v1/engines").status_code == 200
+
+
+def test_a_process_that_lived_long_is_replaced() -> None:
+    async def stays() -> bool:
+        return False
+
+    async def lives() -> list[list[int]]:
+        workers = Workers(1, life=3, first=[("fit", json.dumps(PLACE))])
+        pids = []
+        for i in range(8):
+            (answer,) = await workers.ask([("fit", json.dumps({**PLACE, "batch": i + 1}))], NOTHING_MORE, stays)
+            assert isinstance(answer, bytes)
+            pids.append([worker.process.pid for worker in workers.idle])
+            await asyncio.gather(*workers.renewals)
+        workers.close()
+        return pids
+
+    pids = asyncio.run(lives())
+    assert [len({pid for (pid,) in pids[:i]}) for i in (3, 6, 8)] == [1, 2, 3]

@@ -1,22 +1,22 @@
-"""Questions and their answers: a body in, the JSON of `docs/schema` out. Each is the library's own function."""
+"""Questions and their answers: a body in, a result out. Each is the library's own function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from math import inf
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 import roofline as rl
+from roofline.estimates.bill import Bill, price_named
 from roofline.explore.guidance import advice as tried
 from roofline.explore.guidance import served
-from roofline.model.errors import InputError
+from roofline.model.errors import InputError, not_one_of
+from roofline.result import plain
 from roofline.show.plots.make import plot
 from roofline.web import bodies as b
-from roofline.web.choices import chosen_machine, chosen_model
+from roofline.web.choices import Allowed, chosen_machine, chosen_model
 
 MOST_CHANGES_LISTED = 8
 """Changes that advice lists."""
@@ -24,42 +24,58 @@ MOST_EVENTS = 400_000
 """Tokens that one simulation generates at most."""
 
 
-def _settings(asked: b.PlaceAsked) -> dict[str, Any]:
-    given = {"layout": asked.layout, "precision": asked.precision, "engine": asked.engine}
-    return {"on": chosen_machine(asked.on), "law": asked.law, **{k: v for k, v in given.items() if v}}
+def settings_of_place(asked: b.PlaceAsked, allowed: Allowed) -> dict[str, Any]:
+    """The settings of an estimate, those that were given."""
+    given: dict[str, Any] = {"layout": asked.layout, "precision": asked.precision, "engine": asked.engine}
+    if asked.bill is not None:
+        given["bill"] = _bill(asked.bill)
+    return {"on": chosen_machine(asked.on, allowed), "law": asked.law, **{k: v for k, v in given.items() if v}}
+
+
+def _bill(asked: b.BillAsked) -> Bill:
+    given: dict[str, Any] = {"price": price_named(asked.price or None), "grid": _number_or_word(asked.grid or None)}
+    shares = {"utilisation": asked.utilisation, "pue": asked.pue}
+    return Bill(**given, **{name: value for name, value in shares.items() if value is not None})
+
+
+def _number_or_word(text: str | None) -> float | str | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _step(phase: str, batch: int, context: int) -> rl.Step:
     return rl.prefill(batch, context) if phase == "prefill" else rl.decode(batch, context)
 
 
-def analyze_answer(asked: b.StepAsked, hub: bool) -> dict[str, Any]:
+def analyze_answer(asked: b.StepAsked, allowed: Allowed) -> Any:
     """`roofline.analysis`: FLOPs and bytes, op by op."""
     step = _step(asked.phase, asked.batch, asked.context)
     conventions: dict[str, Any] = {"counting": asked.counting, "traffic": asked.traffic, "precision": asked.precision}
-    return rl.analyze(chosen_model(asked.model, hub), step, **conventions).to_dict()
+    return rl.analyze(chosen_model(asked.model, allowed), step, **conventions)
 
 
-def explain_answer(asked: b.ExplainAsked, hub: bool) -> dict[str, Any]:
+def explain_answer(asked: b.ExplainAsked, allowed: Allowed) -> Any:
     """`roofline.explanation`: the formulas of an op, with its numbers and sources."""
     step = _step(asked.phase, asked.batch, asked.context)
     conventions: dict[str, Any] = {"counting": asked.counting, "traffic": asked.traffic, "precision": asked.precision}
-    return rl.explain(chosen_model(asked.model, hub), asked.op, step, **conventions).to_dict()
+    return rl.explain(chosen_model(asked.model, allowed), asked.op, step, **conventions)
 
 
-def estimate_answer(asked: b.EstimateAsked, hub: bool) -> dict[str, Any]:
+def estimate_answer(asked: b.EstimateAsked, allowed: Allowed) -> Any:
     """`roofline.estimate`: the time of a step, op by op."""
     step = _step(asked.phase, asked.batch, asked.context)
-    return _json(rl.estimate(chosen_model(asked.model, hub), step, **_settings(asked)))
+    return rl.estimate(chosen_model(asked.model, allowed), step, **settings_of_place(asked, allowed))
 
 
-def generate_answer(asked: b.GenerateAsked, hub: bool) -> dict[str, Any]:
+def generate_answer(asked: b.GenerateAsked, allowed: Allowed) -> Any:
     """`roofline.generate`: a static batch."""
     sizes: dict[str, Any] = {"batch": asked.batch, "input": asked.input, "output": asked.output}
-    return _json(rl.generate(chosen_model(asked.model, hub), **sizes, **_settings(asked)))
+    return rl.generate(chosen_model(asked.model, allowed), **sizes, **settings_of_place(asked, allowed))
 
 
-def serve_answer(asked: b.ServeAsked, hub: bool) -> dict[str, Any]:
+def serve_answer(asked: b.ServeAsked, allowed: Allowed) -> Any:
     """`roofline.serve`: a server in its steady state."""
     if (asked.concurrency is None) == (asked.rate is None):
         got = "neither" if asked.rate is None else "both"
@@ -67,42 +83,50 @@ def serve_answer(asked: b.ServeAsked, hub: bool) -> dict[str, Any]:
     several = asked.concurrency
     load: Any = np.array(several) if isinstance(several, list) else several
     sizes: dict[str, Any] = {"input": asked.input, "output": asked.output, "prefix": asked.prefix}
-    model = chosen_model(asked.model, hub)
-    return _json(rl.serve(model, concurrency=load, rate=asked.rate, **sizes, **_settings(asked)))
+    model = chosen_model(asked.model, allowed)
+    return rl.serve(model, concurrency=load, rate=asked.rate, **sizes, **settings_of_place(asked, allowed))
 
 
-def fit_answer(asked: b.FitAsked, hub: bool) -> dict[str, Any]:
+def fit_answer(asked: b.FitAsked, allowed: Allowed) -> Any:
     """`roofline.fit`: whether sequences fit, and how many would."""
-    settings = {k: v for k, v in _settings(asked).items() if k != "law"}
-    return _json(rl.fit(chosen_model(asked.model, hub), batch=asked.batch, context=asked.context, **settings))
+    settings = {k: v for k, v in settings_of_place(asked, allowed).items() if k not in ("law", "bill")}
+    return rl.fit(chosen_model(asked.model, allowed), batch=asked.batch, context=asked.context, **settings)
 
 
-def train_answer(asked: b.TrainAsked, hub: bool) -> dict[str, Any]:
+def train_answer(asked: b.TrainAsked, allowed: Allowed) -> Any:
     """`roofline.training`: an optimizer step."""
     options: dict[str, Any] = {"recompute": asked.recompute, "micro_batch": asked.micro_batch}
-    model = chosen_model(asked.model, hub)
-    return _json(rl.train(model, batch=asked.batch, tokens=asked.tokens, **options, **_settings(asked)))
+    model = chosen_model(asked.model, allowed)
+    return rl.train(model, batch=asked.batch, tokens=asked.tokens, **options, **settings_of_place(asked, allowed))
 
 
-def sweep_answer(asked: b.SweepAsked, hub: bool) -> dict[str, Any]:
-    """`roofline.estimate` of arrays: batches down, contexts across."""
+def sweep_answer(asked: b.SweepAsked, allowed: Allowed) -> Any:
+    """`roofline.estimate` of arrays: batches down, contexts across; with `only` no more than those figures."""
     batch, context = np.array(asked.batch)[:, None], np.array(asked.context)[None, :]
     maker: Callable[..., rl.Step] = rl.prefill if asked.phase == "prefill" else rl.decode
-    return _json(rl.estimate(chosen_model(asked.model, hub), maker(batch, context), **_settings(asked)))
+    estimate = rl.estimate(
+        chosen_model(asked.model, allowed), maker(batch, context), **settings_of_place(asked, allowed)
+    )
+    if asked.only is None:
+        return estimate
+    unknown = next((name for name in asked.only if name not in estimate.FIGURES), None)
+    if unknown is not None:
+        raise not_one_of("only", unknown, estimate.FIGURES)
+    return {"schema": estimate.SCHEMA, **{name: plain(estimate.figure(name)) for name in asked.only}}
 
 
-def plot_answer(asked: b.PlotAsked, hub: bool) -> dict[str, Any]:
+def plot_answer(asked: b.PlotAsked, allowed: Allowed) -> Any:
     """`roofline.plot`: what a picture shows."""
-    model = chosen_model(asked.model, hub)
+    model = chosen_model(asked.model, allowed)
     if asked.kind in ("diagram", "parameters"):
-        return _json(plot(model, kind=asked.kind))
-    settings = _settings(asked)
+        return plot(model, kind=asked.kind)
+    settings = {k: v for k, v in settings_of_place(asked, allowed).items() if k != "bill"}
     if asked.kind == "memory":
-        return _json(plot(model, kind="memory", batch=asked.batch, context=asked.context, **settings))
-    return _json(plot(model, {asked.phase: _step(asked.phase, asked.batch, asked.context)}, **settings))
+        return plot(model, kind="memory", batch=asked.batch, context=asked.context, **settings)
+    return plot(model, {asked.phase: _step(asked.phase, asked.batch, asked.context)}, **settings)
 
 
-def simulate_answer(asked: b.SimulateAsked, hub: bool) -> dict[str, Any]:
+def simulate_answer(asked: b.SimulateAsked, allowed: Allowed) -> Any:
     """`roofline.simulate`: request by request."""
     if asked.requests * asked.output > MOST_EVENTS:
         raise InputError("requests", asked.requests, f"at most {MOST_EVENTS} generated tokens: requests × output")
@@ -111,61 +135,24 @@ def simulate_answer(asked: b.SimulateAsked, hub: bool) -> dict[str, Any]:
     load: dict[str, Any] = {"rate": asked.rate} if asked.rate else {"concurrency": asked.concurrency}
     sizes: dict[str, Any] = {"input": asked.input, "output": asked.output}
     extent = rl.Extent(requests=asked.requests, seed=asked.seed)
-    model = chosen_model(asked.model, hub)
-    return _json(rl.simulate(model, extent=extent, **sizes, **load, **_settings(asked)))
+    model = chosen_model(asked.model, allowed)
+    return rl.simulate(model, extent=extent, **sizes, **load, **settings_of_place(asked, allowed))
 
 
-def search_answer(asked: b.SearchAsked, hub: bool) -> dict[str, Any]:
+def search_answer(asked: b.SearchAsked, allowed: Allowed) -> Any:
     """`roofline.search`: ways to serve, the best first."""
-    settings = {k: v for k, v in _settings(asked).items() if k not in ("law", "layout")}
+    settings = {k: v for k, v in settings_of_place(asked, allowed).items() if k not in ("law", "layout")}
     demand = rl.Demand(input=asked.input, output=asked.output, concurrency=asked.concurrency)
     limits = rl.Limits(ttft=asked.ttft or inf, tpot=asked.tpot or inf)
-    model = chosen_model(asked.model, hub)
-    return _json(rl.search(model, demand, limits, objective=asked.objective, top=asked.top, **settings))
+    model = chosen_model(asked.model, allowed)
+    return rl.search(model, demand, limits, objective=asked.objective, top=asked.top, **settings)
 
 
-def advice_answer(asked: b.GenerateAsked, hub: bool) -> dict[str, Any]:
+def advice_answer(asked: b.GenerateAsked, allowed: Allowed) -> Any:
     """Changes, the one that gains most tokens/s per chip first; each figure is a factor over that without it."""
-    model = chosen_model(asked.model, hub)
-    now = served(model, batch=asked.batch, input=asked.input, output=asked.output, **_settings(asked))
+    model = chosen_model(asked.model, allowed)
+    now = served(model, batch=asked.batch, input=asked.input, output=asked.output, **settings_of_place(asked, allowed))
     best = tried(now)[:MOST_CHANGES_LISTED]
     names = ("lever", "what", "option", "per_chip", "prefill", "decode", "tpot", "ttft")
     changes = [{**{n: getattr(a, n) for n in names}, "memory": float(a.memory)} for a in best]
     return {"schema": "roofline.advice/1", "changes": changes}
-
-
-def _json(result: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = result.to_dict()
-    return answer
-
-
-@dataclass(frozen=True)
-class ApiQuestion:
-    """A route: its body, what answers it, and whether it is long enough for a process of its own."""
-
-    body: type[b.ModelAsked]
-    answer: Callable[[Any, bool], dict[str, Any]]
-    heavy: bool = False
-
-
-QUESTIONS = MappingProxyType({
-    "analyze": ApiQuestion(b.StepAsked, analyze_answer),
-    "estimate": ApiQuestion(b.EstimateAsked, estimate_answer),
-    "explain": ApiQuestion(b.ExplainAsked, explain_answer),
-    "generate": ApiQuestion(b.GenerateAsked, generate_answer),
-    "serve": ApiQuestion(b.ServeAsked, serve_answer),
-    "fit": ApiQuestion(b.FitAsked, fit_answer),
-    "train": ApiQuestion(b.TrainAsked, train_answer),
-    "sweep": ApiQuestion(b.SweepAsked, sweep_answer, heavy=True),
-    "plot": ApiQuestion(b.PlotAsked, plot_answer),
-    "simulate": ApiQuestion(b.SimulateAsked, simulate_answer, heavy=True),
-    "search": ApiQuestion(b.SearchAsked, search_answer, heavy=True),
-    "advice": ApiQuestion(b.GenerateAsked, advice_answer, heavy=True),
-})  # fmt: skip
-"""Every question of the API."""
-
-
-def answered(name: str, body: Mapping[str, Any], hub: bool) -> dict[str, Any]:
-    """The answer to a question whose body is plain data, as another process is asked it. Raises InputError."""
-    question = QUESTIONS[name]
-    return question.answer(question.body.model_validate(body), hub)

@@ -2,94 +2,133 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse
-from starlette.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 
 from roofline.machine.chip import chips
 from roofline.machine.engine import engines
 from roofline.machine.fabric import clusters
 from roofline.model.choice import chosen_models
-from roofline.model.errors import InputError, error_line
-from roofline.remember import remembered
+from roofline.model.errors import InputError, error_line, not_one_of
 from roofline.show.chips import ChipFacts, Chips, ClusterFacts, Clusters
 from roofline.show.models import Catalog
 from roofline.version import __version__
-from roofline.web.answers import QUESTIONS, ApiQuestion, answered
-from roofline.web.bodies import Refusal
+from roofline.web.bodies import BatchAsked, Refusal
+from roofline.web.choices import NOTHING_MORE, Allowed
+from roofline.web.desk import Desk
+from roofline.web.files import add_files
 from roofline.web.guard import AsgiApp, Guard
-from roofline.web.workers import Workers
+from roofline.web.questions import QUESTIONS, Answered, ApiQuestion, AskedOfPage, as_json, first_fault, invalid_body
+from roofline.web.scenario import FIRST_VIEW, Scenario
 
-STATIC = Path(__file__).with_name("static")
 API = "/api/v1"
-GONE = 499
+QUICK = tuple(name for name, question in QUESTIONS.items() if not question.heavy)
+"""Questions that may be asked together."""
+TOO_MUCH = (ArithmeticError, RecursionError, MemoryError)
+WORTH_PACKING = 8192
+"""Bytes of an answer that is compressed."""
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Refusal, "description": "What cannot be read"},
     401: {"model": Refusal, "description": "A token is needed"},
     413: {"model": Refusal, "description": "More than the server takes"},
     422: {"model": Refusal, "description": "What cannot be: one line that says why"},
 }
-TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".json": "application/json",
-         ".svg": "image/svg+xml"}  # fmt: skip
 
 
-def page_app(hub: bool = False, token: str | None = None, hosts: frozenset[str] | None = None) -> AsgiApp:
-    """The whole application. `hub`: whether Hub ids are looked up; `token`, `hosts`: see `Guard`."""
-    workers = Workers()
+def page_app(allowed: Allowed = NOTHING_MORE, token: str | None = None, hosts: frozenset[str] | None = None) -> AsgiApp:
+    """The whole application. `allowed`: what it looks up beyond the catalogs; `token`, `hosts`: see `Guard`."""
+    desk = Desk(allowed)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
+        fresh = Scenario()
+        first = [(name, _checked(name, body)) for name, body in map(fresh.body, FIRST_VIEW)]
+        desk.quick.first = first
+        warming = asyncio.create_task(desk.quick.prepare())
         yield
-        workers.close()
+        warming.cancel()
+        await asyncio.gather(warming, return_exceptions=True)
+        desk.close()
 
     app = FastAPI(title="Roofline", version=__version__, docs_url=None, redoc_url=None,
                   openapi_url=f"{API}/openapi.json", lifespan=life)  # fmt: skip
     for name, question in QUESTIONS.items():
         app.post(f"{API}/{name}", responses=PROBLEMS, name=name, description=question.answer.__doc__)(
-            _route(name, question, workers, hub)
+            _route(name, question, desk)
         )
+    _together(app, desk)
     _catalogs(app)
-    _files(app)
+    add_files(app)
     app.exception_handler(InputError)(_wrong)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(HTTPException)(_missing)
-    for kind in (ArithmeticError, RecursionError, MemoryError):
-        app.exception_handler(kind)(_too_much)
+    for kind in TOO_MUCH:
+        app.exception_handler(kind)(_wrong)
+    app.add_middleware(GZipMiddleware, minimum_size=WORTH_PACKING, compresslevel=1)
     return Guard(app, token, hosts)
 
 
-def _route(name: str, question: ApiQuestion, workers: Workers, hub: bool) -> Any:
+def _route(name: str, question: ApiQuestion, desk: Desk) -> Any:
     body_type = question.body
 
     async def answer(body: Any, request: Request) -> Response:
-        asked = body.model_dump()
-        if question.heavy:
-            given = await workers.ask(name, asked, hub, request.is_disconnected)
-            return Response(_text(given), media_type="application/json")
-        kept = await run_in_threadpool(_kept, name, json.dumps(asked, sort_keys=True), hub)
-        return Response(kept, media_type="application/json")
+        (given,) = await desk.ask([(name, _sorted(body))], request.is_disconnected)
+        if isinstance(given, Exception):
+            raise given
+        return Response(given, media_type=question.media)
 
     answer.__annotations__ = {"body": body_type, "request": Request, "return": Response}
     return answer
 
 
-@remembered(1024)
-def _kept(name: str, body: str, hub: bool) -> bytes:
-    """The answer's bytes: who moves a slider back and forth asks the same again."""
-    return _text(answered(name, json.loads(body), hub))
+def _sorted(body: BaseModel) -> str:
+    return json.dumps(body.model_dump(), sort_keys=True, separators=(",", ":"))
 
 
-def _text(answer: dict[str, Any]) -> bytes:
-    return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
+def _checked(name: str, body: dict[str, Any]) -> str:
+    """A body as its route would take it. Raises InputError."""
+    if name not in QUICK:
+        raise not_one_of("name", name, QUICK)
+    try:
+        return _sorted(QUESTIONS[name].body.model_validate(body))
+    except ValidationError as error:
+        raise invalid_body(error) from error
+
+
+def _together(app: FastAPI, desk: Desk) -> None:
+    @app.post(f"{API}/batch", responses=PROBLEMS, name="batch")
+    async def batch(body: BatchAsked, request: Request) -> Response:
+        """Quick questions together: for each `status`, and `answer` or, where it is not 200, `problem`."""
+        asked: list[AskedOfPage | InputError] = []
+        for each in body.questions:
+            try:
+                asked.append((each.name, _checked(each.name, each.body)))
+            except InputError as error:
+                asked.append(error)
+        sound = [each for each in asked if isinstance(each, tuple)]
+        answers = iter(await desk.ask(sound, request.is_disconnected)) if sound else iter(())
+        parts = [_part(next(answers) if isinstance(each, tuple) else each) for each in asked]
+        return Response(b'{"answers":[' + b",".join(parts) + b"]}", media_type="application/json")
+
+
+def _part(answer: Answered) -> bytes:
+    if isinstance(answer, bytes):
+        return b'{"status":200,"answer":' + answer + b"}"
+    problem = _refusal_of(answer)
+    if problem is None:
+        raise answer
+    return as_json({"status": 422, "problem": problem.model_dump()})
 
 
 def _catalogs(app: FastAPI) -> None:
@@ -97,7 +136,7 @@ def _catalogs(app: FastAPI) -> None:
 
     @cache
     def models(find: str) -> bytes:
-        return _text(Catalog(chosen_models(text=find or None)).to_dict())
+        return as_json(Catalog(chosen_models(text=find or None)).to_dict())
 
     @app.get(f"{API}/models", responses=PROBLEMS, description="`roofline.models`: the catalog, or what has a text.")
     def _models(find: str = "") -> Response:
@@ -107,68 +146,49 @@ def _catalogs(app: FastAPI) -> None:
 
     @app.get(f"{API}/chips", responses=PROBLEMS, description="`roofline.chips`: every chip.")
     def _chips() -> Response:
-        return Response(_text(Chips(tuple(map(ChipFacts, chips().values()))).to_dict()), media_type="application/json")
+        return Response(
+            as_json(Chips(tuple(map(ChipFacts, chips().values()))).to_dict()), media_type="application/json"
+        )
 
     @app.get(f"{API}/clusters", responses=PROBLEMS, description="`roofline.clusters`: every cluster.")
     def _clusters() -> Response:
         every = Clusters(tuple(map(ClusterFacts, clusters().values())))
-        return Response(_text(every.to_dict()), media_type="application/json")
+        return Response(as_json(every.to_dict()), media_type="application/json")
 
     @app.get(f"{API}/engines", responses=PROBLEMS, description="The names of engines.")
     def _engines() -> list[str]:
         return list(engines())
 
 
-def _files(app: FastAPI) -> None:
-    """The page, its modules, and Plotly's own file; names are looked up among those that there are."""
-    files = {f.name: f for f in STATIC.iterdir() if f.suffix in TYPES}
-
-    @app.get("/", include_in_schema=False)
-    def _page() -> Response:
-        return FileResponse(files["index.html"], media_type="text/html")
-
-    @app.get("/static/{name}", include_in_schema=False)
-    def _static(name: str) -> Response:
-        if name == "plotly.js":
-            return FileResponse(plotly_file(), media_type="text/javascript")
-        if name not in files:
-            raise HTTPException(404)
-        return FileResponse(files[name], media_type=TYPES[files[name].suffix])
-
-
-def plotly_file() -> Path:
-    """The JavaScript that comes with Plotly's Python package."""
-    from importlib.util import find_spec
-
-    spec = find_spec("plotly")
-    if spec is None or spec.origin is None:
-        raise InputError("plotly", "not installed", "the extra: pip install 'roofline[web]'")
-    return Path(spec.origin).parent / "package_data" / "plotly.min.js"
-
-
-def _said(status: int, message: str, field: str, expected: str, near: tuple[str, ...] = ()) -> JSONResponse:
-    problem = Refusal(message=message, field=field, expected=expected, nearest=list(near))
+def _said(status: int, problem: Refusal) -> JSONResponse:
     return JSONResponse(problem.model_dump(), status)
 
 
+def _refusal_of(error: Exception) -> Refusal | None:
+    """What a client is told of work that cannot be done; None for what is a fault of this program."""
+    if isinstance(error, InputError):
+        near = [str(word) for word in error.nearest]
+        return Refusal(message=error_line(error), field=error.field[:200], expected=error.expected, nearest=near)
+    if isinstance(error, TOO_MUCH):
+        message = "sizes: expected work that fits in numbers and memory, got more"
+        return Refusal(message=message, field="sizes", expected=type(error).__name__)
+    return None
+
+
 def _wrong(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, InputError)
-    return _said(422, error_line(error), error.field[:200], error.expected, error.nearest)
+    problem = _refusal_of(error)
+    assert problem is not None
+    return _said(422, problem)
 
 
 def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"] if part != "body")[:200] or "body"
-    expected = first["msg"].removeprefix("Input should be ")
-    status = 400 if first["type"].startswith("json") else 422
-    return _said(status, f"{field}: expected {expected}", field, expected)
+    field, expected = first_fault(error)
+    status = 400 if error.errors()[0]["type"].startswith("json") else 422
+    return _said(status, Refusal(message=f"{field}: expected {expected}", field=field, expected=expected))
 
 
 def _missing(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return _said(error.status_code, str(error.detail), "request", "a route of the API")
-
-
-def _too_much(_: Request, error: Exception) -> JSONResponse:
-    return _said(422, "sizes: expected work that fits in numbers and memory, got more", "sizes", type(error).__name__)
+    message = str(error.detail)
+    return _said(error.status_code, Refusal(message=message, field="request", expected="a route of the API"))

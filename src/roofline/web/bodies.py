@@ -25,6 +25,17 @@ class ModelAsked(BaseModel):
     model: Text | dict[str, Any] = Field(description="A catalog name, a Hub id under --hub, or a config.json's object.")
 
 
+class BillAsked(BaseModel):
+    """What chips and electricity cost, as `Bill` has it; nothing is what the catalog says."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    price: Text | None = Field(None, description="USD an hour of a chip, or own(USD,rest=…,years=…,electricity=…).")
+    utilisation: Annotated[float, Field(gt=0, le=1)] | None = None
+    pue: Annotated[float, Field(ge=1, le=10)] | None = None
+    grid: Text | None = Field(None, description="A country's code, or kg of CO₂ equivalent a kWh.")
+
+
 class PlaceAsked(ModelAsked):
     """A model on a machine: the settings that every estimate takes."""
 
@@ -33,6 +44,7 @@ class PlaceAsked(ModelAsked):
     precision: Text | None = None
     engine: Text | None = None
     law: Text = "calibrated"
+    bill: BillAsked | None = None
 
 
 class StepAsked(ModelAsked):
@@ -100,6 +112,7 @@ class SweepAsked(PlaceAsked):
     phase: Literal["prefill", "decode"] = "decode"
     batch: Annotated[list[SequencesAsked], Field(min_length=1, max_length=64)]
     context: Annotated[list[Tokens], Field(min_length=1, max_length=64)]
+    only: Annotated[list[Text], Field(max_length=20)] | None = Field(None, description="Figures that are wanted.")
 
 
 class SimulateAsked(PlaceAsked):
@@ -113,6 +126,62 @@ class SimulateAsked(PlaceAsked):
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
 
 
+class LaunchAsked(PlaceAsked):
+    """The commands that start the best server of a load; where a layout is given, of that layout."""
+
+    input: Tokens = 1024
+    output: Annotated[int, Field(ge=1, le=100_000)] = 256
+    concurrency: Annotated[int, Field(ge=1, le=100_000)] = 32
+    launcher: Text = "vllm"
+
+
+class RecipeAsked(TrainAsked):
+    """The config of a training framework for an optimizer step."""
+
+    framework: Text = "megatron"
+
+
+class LayoutsAsked(ModelAsked):
+    """Layouts of a training step on a machine."""
+
+    on: Text
+    batch: Annotated[int, Field(ge=1, le=65_536)] = 64
+    tokens: Tokens = 4096
+    objective: Literal["time", "cost", "chips"] = "time"
+    top: Annotated[int, Field(ge=1, le=20)] = 10
+
+
+class RunsAsked(BaseModel):
+    """What runs on a machine: so many models of the catalog from one on, or one model in every format."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    on: Text
+    context: Annotated[int, Field(ge=2, le=10_000_000)] = 4096
+    model: Text | dict[str, Any] | None = None
+    start: Annotated[int, Field(ge=0, le=100_000)] = 0
+    count: Annotated[int, Field(ge=1, le=60)] = 40
+
+
+class GgufAsked(BaseModel):
+    """The first bytes of a GGUF file, in base64, and how many it has in all."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    head: Annotated[str, Field(max_length=24 * 2**20)]
+    size: Annotated[int, Field(ge=1, le=2**50)]
+
+
+class TableAsked(BaseModel):
+    """An answer as a table: the name of its route, its body, and the form of the file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Annotated[str, Field(max_length=20)]
+    body: dict[str, Any]
+    form: Literal["csv", "parquet"] = "parquet"
+
+
 class SearchAsked(PlaceAsked):
     """What a server is asked, and the most seconds it may take."""
 
@@ -121,7 +190,7 @@ class SearchAsked(PlaceAsked):
     concurrency: Annotated[int, Field(ge=1, le=100_000)] = 32
     ttft: SecondsAsked | None = None
     tpot: SecondsAsked | None = None
-    objective: Literal["chips", "throughput", "price", "latency", "energy"] = "chips"
+    objective: Literal["chips", "throughput", "cost", "time", "energy"] = "chips"
     top: Annotated[int, Field(ge=1, le=20)] = 10
 
 
@@ -141,3 +210,20 @@ class Refusal(BaseModel):
     field: str
     expected: str
     nearest: list[str] = []
+
+
+class QuestionAsked(BaseModel):
+    """A question of several: the name of its route, and the body that the route takes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Annotated[str, Field(max_length=20)]
+    body: dict[str, Any]
+
+
+class BatchAsked(BaseModel):
+    """Several quick questions, answered together."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    questions: Annotated[list[QuestionAsked], Field(min_length=1, max_length=12)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from roofline.machine.chip import Chip, chip_id, chip_named, chips
@@ -13,6 +14,7 @@ from roofline.model.load import catalog, load
 from roofline.model.model import Model
 from roofline.model.untrusted import parse_json, read_config
 from roofline.remember import remembered
+from roofline.web.gguf_model import model_of_file
 
 LARGEST_CONFIG = 256 * 1024
 """Bytes of a config that a client may send."""
@@ -21,10 +23,21 @@ _FIGURES = re.compile(r"[A-Za-z0-9_]+=[A-Za-z0-9_.+,=]*", re.ASCII)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 
 
-def chosen_model(asked: str | dict[str, Any], hub: bool = False) -> Model:
-    """A model of the catalog, of a config, or, where `hub`, of the Hub. Raises InputError."""
+@dataclass(frozen=True)
+class Allowed:
+    """What a server does beyond its own catalogs: look up `hub` ids, and say what its `own_machine` is, `here`."""
+
+    hub: bool = False
+    own_machine: bool = False
+
+
+NOTHING_MORE = Allowed()
+
+
+def chosen_model(asked: str | dict[str, Any], allowed: Allowed = NOTHING_MORE) -> Model:
+    """A model of the catalog, of a config, of a GGUF header, or, where `allowed`, of the Hub. Raises InputError."""
     if isinstance(asked, str):
-        return _named(asked, hub)
+        return _named(asked, allowed.hub)
     text = json.dumps(asked, sort_keys=True)
     if len(text) > LARGEST_CONFIG:
         raise InputError("model", f"{len(text)} characters", f"a config of at most {LARGEST_CONFIG} characters")
@@ -61,18 +74,24 @@ def _built(config: dict[str, Any], name: str) -> Model:
 
 @remembered(64)
 def _pasted(text: str) -> Model:
-    return load(parse_json(text.encode(), "model"))
+    given = parse_json(text.encode(), "model")
+    return model_of_file(given["gguf"]) if given.keys() == {"gguf"} else load(given)
 
 
 @remembered(256)
-def chosen_machine(asked: str) -> Chip | Cluster:
-    """A chip or a cluster of the catalogs, so many of a chip, or a chip's figures. Raises InputError."""
+def chosen_machine(asked: str, allowed: Allowed = NOTHING_MORE) -> str | Chip | Cluster:
+    """A chip or a cluster of the catalogs, by its id, so many of a chip, a chip's figures, or this machine.
+
+    Raises InputError for anything else, so that no path is opened.
+    """
     name = asked.strip()
+    if allowed.own_machine and name.lower() == "here":
+        return cluster_named("here")
     if _FIGURES.fullmatch(name):
         return chip_named(name)
     lower = name.lower()
     if id := chip_id(name):
-        return chips()[id]
+        return id
     presets = {alias.lower(): c for key, c in clusters().items() for alias in (key, *c.aliases)}
     if lower in presets:
         return presets[lower]

@@ -15,6 +15,8 @@ AsgiApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LARGEST_BODY = 512 * 1024
 """Bytes of a request's body."""
+LARGEST_BODIES = {"/api/v1/gguf": 25 * 2**20}
+"""The same of routes that take the beginning of a file, in base64."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -48,8 +50,9 @@ class Guard:
 
         async def headed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = [(k.encode(), v.encode()) for k, v in HEADERS.items()]
-                message["headers"] = [*message.get("headers", ()), *own]
+                given = list(message.get("headers", ()))
+                own = [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in dict(given)]
+                message["headers"] = [*given, *own]
             await send(message)
 
         sent = {k.lower(): v for k, v in scope["headers"]}
@@ -57,9 +60,10 @@ class Guard:
         if refused is not None:
             await _problem(headed, *refused)
             return
-        body = await _body(receive)
+        most = LARGEST_BODIES.get(scope["path"], LARGEST_BODY)
+        body = await _body(receive, most)
         if body is None:
-            await _problem(headed, 413, "body", f"at most {LARGEST_BODY} bytes")
+            await _problem(headed, 413, "body", f"at most {most} bytes")
             return
         await self.app(scope, _again(body, receive), headed)
 
@@ -72,12 +76,13 @@ class Guard:
             if not compare_digest(shown, f"Bearer {self.token}".encode()):
                 return 401, "Authorization", "Bearer and the token that the server was started with"
         length = sent.get(b"content-length", b"0")
-        if not length.isdigit() or len(length) > 12 or int(length) > LARGEST_BODY:
-            return 413, "body", f"at most {LARGEST_BODY} bytes"
+        most = LARGEST_BODIES.get(path, LARGEST_BODY)
+        if not length.isdigit() or len(length) > 12 or int(length) > most:
+            return 413, "body", f"at most {most} bytes"
         return None
 
 
-async def _body(receive: Receive) -> bytes | None:
+async def _body(receive: Receive, most: int) -> bytes | None:
     """All of the body, or None where there is too much of it."""
     parts, size = [], 0
     while True:
@@ -86,7 +91,7 @@ async def _body(receive: Receive) -> bytes | None:
             return b""
         parts.append(message.get("body", b""))
         size += len(parts[-1])
-        if size > LARGEST_BODY:
+        if size > most:
             return None
         if not message.get("more_body", False):
             return b"".join(parts)

@@ -33,9 +33,10 @@ def run_page(host: str, port: int, hub: bool, token: str | None, browser: bool) 
         import uvicorn
 
         from roofline.web.app import page_app
+        from roofline.web.choices import Allowed
     except ImportError as error:
         raise InputError("web", f"no {error.name}", "the extra: pip install 'roofline[web]'") from error
-    app = page_app(hub, token, LOOPBACK if local else None)
+    app = page_app(Allowed(hub, own_machine=local), token, LOOPBACK if local else None)
     address = f"http://{'localhost' if local else host}:{port}/" + (f"#token={token}" if token else "")
     print(f"{address}  (Ctrl+C ends it)", file=sys.stderr)
     if browser and local:

@@ -32,7 +32,7 @@ _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _TEXT, _ARRAY = 8, 9
 _INTEGERS = {24: 1, 25: 2, 26: 4, 27: 8}
 """Tensor types that no weights have, and their bytes: tables of indices."""
-_TYPES = {t.number: t for t in GGML_TYPES.values()} | {
+TENSOR_TYPES = {t.number: t for t in GGML_TYPES.values()} | {
     n: GgmlType(n, 1, size, Format(f"int{8 * size}-table", GGML_TYPES["fp32"].format.bits * size / 4))
     for n, size in _INTEGERS.items()
 }
@@ -197,7 +197,7 @@ def _tensor(cursor: _Cursor, alignment: int) -> tuple[TensorOfFile, int]:
         raise InputError(field, f"{sides} dimensions", "1 to 4")
     shape = tuple(cursor.number("Q", field) for _ in range(sides))
     number, offset = cursor.number("I", field), cursor.number("Q", field)
-    kind = _TYPES.get(number)
+    kind = TENSOR_TYPES.get(number)
     if kind is None:
         raise InputError(field, f"type {number}", "a tensor type of GGUF")
     if prod(shape) > 2**60 or min(shape) < 1:

@@ -1,26 +1,72 @@
-// Questions to the server that lent this page; the same question twice is asked once.
+// Questions to the server that lent this page, or to the data beside it. Quick ones that are asked at once travel
+// together; the same question twice is asked once.
+import { exported } from "./exported.js";
+import { t } from "./words.js";
+
 const kept = new Map();
 const token = new URLSearchParams(location.hash.slice(1)).get("token") || sessionStorage.getItem("token");
 if (token) sessionStorage.setItem("token", token);
 const headers = { "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+const LONG = new Set(["sweep", "simulate", "search", "advice", "runs", "layouts", "launch", "timeline", "recipe", "gguf"]);
 
 export class Problem extends Error {}
 
 async function answer(response) {
-  const body = await response.json();
+  const body = await response.json().catch(() => ({ message: `${response.status} ${response.statusText}` }));
   if (!response.ok) throw new Problem(body.message ?? response.statusText);
   return body;
 }
 
 export async function list(name) {
+  if (exported) return exported.lists[name];
   return answer(await fetch(`/api/v1/${name}`, { headers }));
+}
+
+export async function file(name, body) {
+  const response = await fetch(`/api/v1/${name}`, { method: "POST", headers, body: JSON.stringify(body) });
+  if (!response.ok) await answer(response);
+  return response.blob();
 }
 
 export async function ask(name, body, signal) {
   const text = JSON.stringify(body), key = name + text;
   if (kept.has(key)) return kept.get(key);
-  const given = await answer(await fetch(`/api/v1/${name}`, { method: "POST", headers, body: text, signal }));
+  if (name === "gguf") return alone(name, text, signal);
+  const given = await (exported ? known(name + JSON.stringify({ ...body, model: 0 })) : LONG.has(name) ? alone(name, text, signal) : together(key, { name, body }, signal));
   kept.set(key, given);
   if (kept.size > 200) kept.delete(kept.keys().next().value);
   return given;
+}
+
+async function known(key) {
+  if (key in exported.problems) throw new Problem(exported.problems[key]);
+  if (!(key in exported.answers)) throw new Problem(t("beyond"));
+  return exported.answers[key];
+}
+
+async function alone(name, text, signal) {
+  return answer(await fetch(`/api/v1/${name}`, { method: "POST", headers, body: text, signal }));
+}
+
+const batches = new Map();
+function together(key, question, signal) {
+  if (!batches.has(signal)) {
+    batches.set(signal, new Map());
+    queueMicrotask(() => send(signal));
+  }
+  const batch = batches.get(signal);
+  if (!batch.has(key)) batch.set(key, { question, waiting: [] });
+  return new Promise((done, fail) => batch.get(key).waiting.push({ done, fail }));
+}
+
+async function send(signal) {
+  const batch = [...batches.get(signal).values()];
+  batches.delete(signal);
+  const tell = (entry, how, what) => entry.waiting.forEach((one) => one[how](what));
+  try {
+    const given = await alone("batch", JSON.stringify({ questions: batch.map((entry) => entry.question) }), signal);
+    given.answers.forEach((one, i) => (one.status === 200 ? tell(batch[i], "done", one.answer) : tell(batch[i], "fail", new Problem(one.problem.message))));
+  } catch (error) {
+    batch.forEach((entry) => tell(entry, "fail", error));
+  }
 }

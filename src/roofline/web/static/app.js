@@ -1,27 +1,35 @@
 // The page: controls write the state, the state is asked, answers are shown; a newer question ends the older one.
 import { ask, list, Problem } from "./api.js";
-import { isDark } from "./draw.js";
+import { isDark } from "./colours.js";
+import { plotly } from "./draw.js";
+import { exported } from "./exported.js";
 import { asks, decoded, encoded, FRESH, LONGEST_ADDRESS, MOST_SCENARIOS, now, state, take } from "./state.js";
 import { address, saveState } from "./take.js";
-import { cards, VIEWS } from "./views.js";
+import { cards, LONG_VIEWS, VIEWS } from "./views.js";
 import { make, speak, t, whole } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const SLIDERS = { input: [16, 131072], output: [1, 16384], concurrency: [1, 4096] };
-const WAIT_MS = 25;
-let running = null, timer = 0;
+const PATIENCE_MS = 300;
+let running = null, again = false;
 
 // -- sliders are logarithmic: 8 stops an octave
+const grid = exported?.axes;
 const stops = ([least, most]) => Math.round(8 * Math.log2(most / least));
 const fromStop = (at, [least]) => { const x = least * 2 ** (at / 8); return x < 64 ? Math.round(x) : Number(x.toPrecision(2)) === x ? x : Math.round(x / 8) * 8; };
 const toStop = (value, [least]) => Math.round(8 * Math.log2(value / least));
 
+// A page without a server has the stops that were computed.
+const limit = (name, span) => (grid?.[name] ? grid[name].length - 1 : stops(span));
+const at = (name, span) => (grid?.[name] ? Math.max(0, grid[name].indexOf(now()[name])) : toStop(now()[name], span));
+const value = (name, span) => (grid?.[name] ? grid[name][Number($(name).value)] : fromStop(Number($(name).value), span));
+
 function show() {
   const s = now();
-  for (const name of ["model", "on", "layout", "engine", "precision", "law", "rate", "phase", "ttft", "tpot"]) $(name).value = s[name] ?? "";
-  if (s.config) $("model").value = `config.json (${s.config.model_type ?? "?"})`;
+  for (const name of ["model", "on", "layout", "engine", "precision", "law", "rate", "phase", "ttft", "tpot", "price", "grid", "pue"]) $(name).value = s[name] ?? "";
+  if (s.config) $("model").value = s.config.gguf ? `GGUF (${s.config.gguf.metadata?.["general.name"] ?? "?"})` : `config.json (${s.config.model_type ?? "?"})`;
   for (const [name, span] of Object.entries(SLIDERS)) {
-    Object.assign($(name), { min: 0, max: stops(span), step: 1, value: toStop(s[name], span) });
+    Object.assign($(name), { min: 0, max: limit(name, span), step: 1, value: at(name, span) });
     label(name);
   }
   const pick = (_, i) => make("button", { type: "button", "aria-pressed": String(i === state.at), onclick: () => { state.at = i; show(); changed(); } }, "ABCD"[i]);
@@ -37,8 +45,8 @@ function label(name) {
 }
 
 function tabs() {
-  const names = Object.keys(VIEWS);
-  if (!VIEWS[state.view]) state.view = "overview";
+  const names = exported?.views ?? Object.keys(VIEWS);
+  if (!names.includes(state.view)) state.view = "overview";
   const focused = document.activeElement?.getAttribute("role") === "tab";
   const go = (name) => { state.view = name; tabs(); changed(); };
   const key = (event) => {
@@ -50,34 +58,43 @@ function tabs() {
   if (focused) $(`tab-${state.view}`).focus();
 }
 
+// One question is out at a time and the newest waits, so that pictures follow a slider however fast it moves; a view
+// that takes long is given up at once for a newer question.
 function changed() {
-  clearTimeout(timer);
-  timer = setTimeout(update, WAIT_MS);
+  encoded().then((text) => { if (text.length <= LONGEST_ADDRESS) history.replaceState(null, "", `#${text}`); });
+  if (running && !LONG_VIEWS.has(running.view) && performance.now() - running.since < PATIENCE_MS) again = true;
+  else update();
 }
 
 async function update() {
   running?.abort();
-  const mine = (running = new AbortController()), s = now();
+  const mine = (running = Object.assign(new AbortController(), { view: state.view, since: performance.now() })), s = now();
+  again = false;
   $("verdict").classList.add("old");
   $("view").classList.add("old");
-  encoded().then((text) => { if (text.length <= LONGEST_ADDRESS) history.replaceState(null, "", `#${text}`); });
   try {
-    const [served, fit] = await Promise.all([ask("serve", asks.serve(s), mine.signal), ask("fit", asks.fit(s), mine.signal)]);
+    const node = attached(make("div"));
+    await Promise.all([head(s, mine), VIEWS[state.view](node, s, mine.signal, changed)]);
     if (mine !== running) return;
-    const fits = served.memory.fits, limits = [["ttft", "TTFT"], ["tpot", "TPOT"]].filter(([key]) => s[key]).map(([key, name]) => `${name} ${served[key].expected * 1e3 <= s[key] ? "≤" : ">"} ${s[key]} ms`);
-    const head = make("h2", { class: "headline" }, `${served.model || "config.json"} · ${s.on}: `, make("span", { class: fits ? "good" : "bad" }, t(fits ? "fits" : "misfits")), make("small", {}, [served.deployment.layout, served.engine, `${s.input} → ${s.output} tokens`, `${served.in_flight} in flight`, ...limits].join(" · ")));
-    $("verdict").replaceChildren(head, cards(served, fit));
-    const node = make("div");
     $("problem").hidden = true;
-    await VIEWS[state.view](attached(node), s, mine.signal, changed);
   } catch (error) {
-    if (error.name === "AbortError" || mine !== running) return;
+    if (mine !== running || error.name === "AbortError") return;
     $("problem").textContent = error instanceof Problem ? error.message : String(error);
     $("problem").hidden = false;
   }
+  running = null;
+  if (again) { update(); return; }
   $("verdict").classList.remove("old");
   $("view").classList.remove("old");
   document.body.dataset.ready = String(Number(document.body.dataset.ready ?? 0) + 1);
+}
+
+async function head(s, mine) {
+  const [served, fit] = await Promise.all([ask("serve", asks.serve(s), mine.signal), ask("fit", asks.fit(s), mine.signal)]);
+  if (mine !== running) return;
+  const fits = served.memory.fits, limits = [["ttft", "TTFT"], ["tpot", "TPOT"]].filter(([key]) => s[key]).map(([key, name]) => `${name} ${served[key].expected * 1e3 <= s[key] ? "≤" : ">"} ${s[key]} ms`);
+  const line = make("h2", { class: "headline" }, `${served.model || "config.json"} · ${s.on}: `, make("span", { class: fits ? "good" : "bad" }, t(fits ? "fits" : "misfits")), make("small", {}, [served.deployment.layout, served.engine, `${s.input} → ${s.output} tokens`, `${served.in_flight} ${t("inflight")}`, ...limits].join(" · ")));
+  $("verdict").replaceChildren(line, cards(served, fit));
 }
 
 // The old picture stays until the first piece of the new one is there.
@@ -109,31 +126,62 @@ function say(text) {
 }
 
 function wire() {
-  for (const name of ["on", "layout", "engine", "precision", "law", "phase"]) $(name).addEventListener("change", () => { now()[name] = $(name).value.trim(); changed(); });
+  if (!exported) $("use").addEventListener("click", () => config($("config").value));
+  if (!exported) $("file").addEventListener("change", async () => { if ($("file").files[0]) config(await $("file").files[0].text()); });
+  if (!exported) {
+    $("use").addEventListener("click", () => config($("config").value));
+    $("file").addEventListener("change", () => opened($("file").files[0]));
+  }
+  for (const name of ["on", "layout", "engine", "precision", "law", "phase", "price", "grid"]) $(name).addEventListener("change", () => { now()[name] = $(name).value.trim(); changed(); });
   $("model").addEventListener("change", () => { Object.assign(now(), { model: $("model").value.trim(), config: null }); changed(); });
-  for (const name of ["rate", "ttft", "tpot"]) $(name).addEventListener("change", () => { now()[name] = Number($(name).value) > 0 ? Number($(name).value) : null; changed(); });
-  for (const [name, span] of Object.entries(SLIDERS)) $(name).addEventListener("input", () => { now()[name] = fromStop(Number($(name).value), span); label(name); changed(); });
+  for (const name of ["rate", "ttft", "tpot", "pue"]) $(name).addEventListener("change", () => { now()[name] = Number($(name).value) > 0 ? Number($(name).value) : null; changed(); });
+  for (const [name, span] of Object.entries(SLIDERS)) $(name).addEventListener("input", () => { now()[name] = value(name, span); label(name); changed(); });
   $("choose").addEventListener("submit", (event) => event.preventDefault());
-  $("use").addEventListener("click", () => config($("config").value));
-  $("file").addEventListener("change", async () => { if ($("file").files[0]) config(await $("file").files[0].text()); });
   $("choose").addEventListener("dragover", (event) => { event.preventDefault(); $("choose").classList.add("dropping"); });
   $("choose").addEventListener("dragleave", () => $("choose").classList.remove("dropping"));
-  $("choose").addEventListener("drop", async (event) => { event.preventDefault(); $("choose").classList.remove("dropping"); const file = event.dataTransfer.files[0]; if (file && file.size < 262144) config(await file.text()); });
+  $("choose").addEventListener("drop", async (event) => { event.preventDefault(); $("choose").classList.remove("dropping"); await opened(event.dataTransfer.files[0]); });
   $("theme").addEventListener("click", () => { const theme = isDark() ? "light" : "dark"; document.documentElement.dataset.theme = theme; localStorage.setItem("theme", theme); update(); });
   $("language").addEventListener("change", async () => { localStorage.setItem("language", $("language").value); await speak($("language").value); show(); update(); });
   $("copy").addEventListener("click", async () => {
     const link = await address();
     if (link.length > LONGEST_ADDRESS) { saveState(); say(t("long")); return; }
-    await navigator.clipboard.writeText(link).catch(() => {});
+    await navigator.clipboard?.writeText(link).catch(() => {});
     say(t("copied"));
   });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
   addEventListener("hashchange", async () => { await decoded(location.hash).catch(() => {}); show(); changed(); });
+}
+
+// Without a server: what was computed can be chosen, the rest is read.
+function confine() {
+  for (const id of ["model", "layout", "engine", "precision", "law", "output", "rate", "price", "grid", "pue"]) $(id).disabled = true;
+  $("paste").remove();
+  const choose = make("select", { id: "on", name: "on" }, ...grid.on.map((value) => make("option", { value }, value)));
+  $("on").replaceWith(choose);
+  $("choose").prepend(make("p", { class: "note" }, t("computed")));
+}
+
+// A config.json as it is; of a GGUF file the beginning, of which the server reads the header alone.
+const LARGEST_CONFIG = 256 * 1024, LARGEST_HEADER = 16 * 2 ** 20;
+async function opened(file) {
+  if (!file || exported) return;
+  if (!file.name.toLowerCase().endsWith(".gguf")) { config(file.size <= LARGEST_CONFIG ? await file.text() : "[]"); return; }
+  try {
+    const url = await new Promise((done, fail) => { const reader = new FileReader(); reader.onload = () => done(reader.result); reader.onerror = () => fail(reader.error); reader.readAsDataURL(file.slice(0, LARGEST_HEADER)); });
+    const given = await ask("gguf", { head: url.slice(url.indexOf(",") + 1), size: file.size });
+    Object.assign(now(), { config: given.model, precision: "" });
+    show();
+    changed();
+  } catch (error) {
+    $("problem").textContent = error.message;
+    $("problem").hidden = false;
+  }
 }
 
 async function choices() {
   const [models, chips, clusters, engines] = await Promise.all(["models", "chips", "clusters", "engines"].map(list));
   $("models").replaceChildren(...models.models.map((m) => make("option", { value: m.id })));
-  $("machines").replaceChildren(...[...chips.chips.map((c) => c.id), ...chips.chips.map((c) => `8x${c.id}`), ...clusters.clusters.map((c) => c.name)].map((value) => make("option", { value })));
+  $("machines").replaceChildren(...["here", ...chips.chips.map((c) => c.id), ...chips.chips.map((c) => `8x${c.id}`), ...clusters.clusters.map((c) => c.name)].map((value) => make("option", { value })));
   $("engine").append(...engines.map((name) => make("option", { value: name }, name)));
 }
 
@@ -141,9 +189,10 @@ const language = localStorage.getItem("language") ?? navigator.language.slice(0,
 $("language").value = ["en", "de", "zh", "ja"].includes(language) ? language : "en";
 await speak($("language").value);
 await decoded(location.hash).catch(() => take({ scenarios: [FRESH] }));
+if (exported) confine();
 wire();
-const chosen = choices();
 show();
-update();
-await chosen.catch((error) => say(error.message));
+await update();
+await choices().catch((error) => say(error.message));
 $("engine").value = now().engine;
+(globalThis.requestIdleCallback ?? setTimeout)(() => plotly().catch(() => {}));

@@ -1,31 +1,39 @@
 // Pictures: data of the API into Plotly's traces, in the page's colours.
+import { colour, css, palette } from "./colours.js";
 import { make, si, t, time } from "./words.js";
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const LIGHT = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#8a7f00", "#555555"];
-const DARK = ["#3D9BE0", "#F0803C", "#1FC79A", "#F2B134", "#8FD0F5", "#E29CC4", "#F0E442", "#9aa1ab"];
-export const isDark = () => document.documentElement.dataset.theme
-  ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-export const palette = () => (isDark() ? DARK : LIGHT);
-const GROUPS = ["matmul", "attention", "experts", "elementwise", "norm", "scan", "communication", "embedding"];
-export const colour = (group) => palette()[Math.max(0, GROUPS.indexOf(group)) % 8];
+let loading = null;
+// Plotly comes when the first picture of its own is drawn, or when the page has nothing else to do.
+export function plotly() {
+  loading ??= new Promise((done, fail) => {
+    const script = make("script", { src: document.documentElement.dataset.plotly });
+    script.addEventListener("load", () => done(globalThis.Plotly));
+    script.addEventListener("error", () => { loading = null; fail(new Error("plotly.js: not loaded")); });
+    document.head.append(script);
+  });
+  return loading;
+}
 
-export function picture(node, traces, layout = {}) {
+const titled = (axis) => (axis.title ? { ...axis, title: { standoff: 12, ...axis.title } } : axis);
+
+export async function picture(node, traces, layout = {}) {
   const axis = { gridcolor: css("--line"), linecolor: css("--line"), zeroline: false, automargin: true };
   const full = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--ink"), size: 12, family: "system-ui, sans-serif" },
     margin: { l: 56, r: 16, t: 12, b: 48 }, legend: { orientation: "h", y: 1.12, x: 0 }, colorway: palette(), hovermode: "closest", ...layout,
-    xaxis: { ...axis, ...layout.xaxis }, yaxis: { ...axis, ...layout.yaxis },
+    xaxis: titled({ ...axis, ...layout.xaxis }), yaxis: titled({ ...axis, ...layout.yaxis }),
   };
-  Plotly.react(node, traces, full, { displaylogo: false, responsive: true, displayModeBar: false });
+  await (await plotly()).react(node, traces, full, { displaylogo: false, responsive: true, displayModeBar: false });
   return node;
 }
 
-export function frame(label, low = false) {
-  return make("div", { class: low ? "plot low" : "plot", role: "img", "aria-label": label });
+// A picture that is shown already is used again: changing it takes a fraction of drawing it.
+export function frame(label, kind = "plot") {
+  const shown = [...document.querySelectorAll(`#view .${kind}`)].find((node) => node.getAttribute("aria-label") === label);
+  return shown ?? make("div", { class: kind, role: "img", "aria-label": label });
 }
 
-export function roofline(node, plot, click) {
+export async function roofline(node, plot, click) {
   const panel = plot.panels[0], roof = panel.roof, slope = roof.slopes[0];
   const xs = panel.points.map((p) => p.intensity), peak = Math.max(...roof.ceilings.map((c) => c.peak));
   const low = Math.min(1, ...xs) / 4, high = Math.max(...xs, ...roof.ceilings.map((c) => c.ridge)) * 6;
@@ -46,11 +54,12 @@ export function roofline(node, plot, click) {
     };
   });
   const ticks = { type: "log", tickformat: "~s" };
-  picture(node, [...lines, ...dots], {
+  await picture(node, [...lines, ...dots], {
     xaxis: { ...ticks, title: { text: "FLOP/B" }, range: [Math.log10(low), Math.log10(high)] },
     yaxis: { ...ticks, title: { text: "FLOP/s" }, range: [Math.log10(Math.min(...panel.points.map((p) => p.performance)) / 6), Math.log10(peak * 3)] },
   });
-  node.on?.("plotly_click", (event) => event.points[0].customdata && click(event.points[0].customdata[4]));
+  node.removeAllListeners("plotly_click");
+  node.on("plotly_click", (event) => event.points[0].customdata && click(event.points[0].customdata[4]));
 }
 
 // The points whose names have room: of those at nearly one place the one that takes longest.
@@ -61,54 +70,65 @@ function spaced(points) {
   return named;
 }
 
-const TERMS = ["weights", "cache", "state", "activations", "gradients", "optimizer", "overhead"];
-export function memoryBar(node, memory) {
-  const terms = TERMS.filter((name) => memory[name] > 0);
-  const limit = memory.budget ?? memory.capacity;
-  picture(node, terms.map((name, i) => ({
-    type: "bar", orientation: "h", name, x: [memory[name] / 1e9], y: [""], marker: { color: palette()[i] }, hovertemplate: `${name}: ${si(memory[name], "B")}<extra></extra>`,
-  })), {
-    barmode: "stack", xaxis: { title: { text: "GB" }, range: [0, 1.05 * Math.max(memory.capacity, memory.total) / 1e9] }, legend: { orientation: "h", y: 1.35, x: 0, traceorder: "normal" },
-    shapes: [[memory.capacity, "solid"], [limit, "dot"]].map(([x, dash]) => ({ type: "line", x0: x / 1e9, x1: x / 1e9, y0: 0, y1: 1, yref: "paper", line: { color: css("--bad"), width: 2, dash } })),
-  });
-}
+const line = (given) => ({ type: "line", line: { color: css("--bad"), dash: "dash" }, ...given });
+const slo = (text, given) => ({ text, showarrow: false, font: { size: 11, color: css("--bad") }, ...given });
 
-export function shares(node, ops) {
-  const kinds = new Map();
-  for (const op of ops) kinds.set(op.kind, (kinds.get(op.kind) ?? 0) + op.time.expected);
-  const rows = [...kinds].sort((a, b) => a[1] - b[1]);
-  picture(node, [{
-    type: "bar", orientation: "h", x: rows.map((r) => r[1] * 1e3), y: rows.map((r) => r[0]), marker: { color: palette()[0] },
-    text: rows.map((r) => time(r[1])), textposition: "auto", hoverinfo: "y+text",
-  }], { xaxis: { title: { text: "ms" } }, margin: { l: 100, r: 16, t: 8, b: 44 } });
-}
-
+// Points that keep both SLOs are full, the others open.
 export function front(node, served, s) {
   const rows = served.in_flight.map((n, i) => ({ n, tpot: served.tpot.expected[i], low: served.tpot.low[i], high: served.tpot.high[i], ttft: served.ttft.expected[i], out: served.tokens_per_second_per_chip[i] }))
     .filter((r) => Number.isFinite(r.tpot) && Number.isFinite(r.out));
-  picture(node, [{
-    x: rows.map((r) => r.tpot * 1e3), y: rows.map((r) => r.out), mode: "lines+markers+text", text: rows.map((r) => r.n), textposition: "top left", line: { shape: "spline", width: 2 },
+  const highest = Math.max(...rows.map((r) => r.out)), widest = Math.max(...rows.map((r) => r.tpot));
+  let last = null;
+  const roomy = (r) => { const room = !last || Math.abs(r.out - last.out) > 0.06 * highest || Math.abs(r.tpot - last.tpot) > 0.08 * widest; if (room) last = r; return room; };
+  const keeps = (r) => (!s.tpot || r.tpot * 1e3 <= s.tpot) && (!s.ttft || r.ttft * 1e3 <= s.ttft);
+  return picture(node, [{
+    x: rows.map((r) => r.tpot * 1e3), y: rows.map((r) => r.out), mode: "lines+markers+text", text: rows.map((r) => (roomy(r) ? r.n : "")), textposition: "top left", line: { shape: "spline", width: 2 },
+    marker: { size: 9, symbol: rows.map((r) => (keeps(r) ? "circle" : "circle-open")) },
     error_x: { type: "data", symmetric: false, array: rows.map((r) => (r.high - r.tpot) * 1e3), arrayminus: rows.map((r) => (r.tpot - r.low) * 1e3), thickness: 1, color: css("--muted") },
-    customdata: rows.map((r) => time(r.ttft)), hovertemplate: "%{text}: TPOT %{x:.2f} ms, %{y:,.0f} tokens/s, TTFT %{customdata}<extra></extra>",
+    customdata: rows.map((r) => [time(r.ttft), r.n]), hovertemplate: "%{customdata[1]}: TPOT %{x:.2f} ms, %{y:,.0f} tokens/s, TTFT %{customdata[0]}<extra></extra>",
   }], {
-    showlegend: false, xaxis: { title: { text: "TPOT (ms)" }, rangemode: "tozero" }, yaxis: { title: { text: `${t("throughput")} / chip` }, rangemode: "tozero" },
-    shapes: s.tpot ? [{ type: "line", x0: s.tpot, x1: s.tpot, y0: 0, y1: 1, yref: "paper", line: { color: css("--bad"), dash: "dash" } }] : [],
+    showlegend: false, xaxis: { title: { text: "TPOT (ms)" }, rangemode: "tozero" }, yaxis: { title: { text: t("perchip") }, rangemode: "tozero" },
+    shapes: s.tpot ? [line({ x0: s.tpot, x1: s.tpot, y0: 0, y1: 1, yref: "paper" })] : [],
+    annotations: s.tpot ? [slo("TPOT SLO", { x: s.tpot, y: 1, yref: "paper", yanchor: "top", xanchor: "right" })] : [],
   });
 }
 
 export function ttfts(node, served, s) {
-  picture(node, [{ x: served.in_flight, y: served.ttft.expected.map((v) => v * 1e3), mode: "lines+markers", name: "TTFT" }, { x: served.in_flight, y: served.tpot.expected.map((v) => v * 1e3), mode: "lines+markers", name: "TPOT" }], {
+  const limits = [[s.ttft, "TTFT"], [s.tpot, "TPOT"]].filter(([v]) => v);
+  return picture(node, [{ x: served.in_flight, y: served.ttft.expected.map((v) => v * 1e3), mode: "lines+markers", name: "TTFT" }, { x: served.in_flight, y: served.tpot.expected.map((v) => v * 1e3), mode: "lines+markers", name: "TPOT" }], {
     xaxis: { type: "log", title: { text: t("concurrency") } }, yaxis: { type: "log", title: { text: "ms" } },
-    shapes: [[s.ttft, 0], [s.tpot, 1]].filter(([v]) => v).map(([v, i]) => ({ type: "line", x0: 0, x1: 1, xref: "paper", y0: v, y1: v, line: { color: palette()[i], dash: "dash" } })),
+    shapes: limits.map(([v]) => line({ x0: 0, x1: 1, xref: "paper", y0: v, y1: v })),
+    annotations: limits.map(([v, name]) => slo(`${name} SLO`, { x: 1, xref: "paper", xanchor: "right", y: Math.log10(v), yanchor: "bottom" })),
   });
 }
 
 export function sweep(node, e, body) {
-  picture(node, body.context.map((context, j) => ({ x: body.batch, y: body.batch.map((b, i) => e.time.expected[i][j] * 1e3), mode: "lines+markers", name: `${context} tokens` })), {
-    xaxis: { type: "log", title: { text: "batch" } }, yaxis: { type: "log", title: { text: `${t("step")} (ms)` } },
+  return picture(node, body.context.map((context, j) => ({ x: body.batch, y: body.batch.map((b, i) => e.time.expected[i][j] * 1e3), mode: "lines+markers", name: `${context} tokens` })), {
+    xaxis: { type: "log", title: { text: t("batch") } }, yaxis: { type: "log", title: { text: `${t("step")} (ms)` } },
   });
 }
 
+// Every cell says its time; colours go by its logarithm, as times span decades.
+export function map(node, e, body) {
+  const cells = body.context.map((_, j) => body.batch.map((_, i) => e.time.expected[i][j]));
+  return picture(node, [{
+    type: "heatmap", x: body.batch.map(String), y: body.context.map(String), z: cells.map((row) => row.map((v) => Math.log10(v))), text: cells.map((row) => row.map(time)), texttemplate: node.clientWidth > 620 ? "%{text}" : "", textfont: { size: 11 },
+    colorscale: "Viridis", reversescale: true, showscale: false, hovertemplate: "%{x} × %{y}: %{text}<extra></extra>",
+  }], { xaxis: { type: "category", title: { text: t("batch") } }, yaxis: { type: "category", title: { text: `${t("context")} (tokens)` } } });
+}
+
+const PASSES = { F: "forward", B: "backward", W: "weightgrads" };
+export function timeline(node, given) {
+  const traces = Object.entries(PASSES).map(([kind, name], i) => {
+    const items = given.items.filter((item) => item[1] === kind);
+    return {
+      type: "bar", orientation: "h", name: t(name), base: items.map((item) => item[3] * 1e3), x: items.map((item) => (item[4] - item[3]) * 1e3), y: items.map((item) => item[0]), width: 0.8,
+      marker: { color: palette()[i], line: { width: 0.5, color: css("--card") } }, customdata: items.map((item) => `${t(name)} ${item[2]}: ${time(item[4] - item[3])}`), hovertemplate: "%{customdata}<extra></extra>",
+    };
+  }).filter((trace) => trace.y.length);
+  return picture(node, traces, { barmode: "overlay", xaxis: { title: { text: "ms" } }, yaxis: { title: { text: t("stage") }, autorange: "reversed", dtick: 1, tick0: 0 } });
+}
+
 export function course(node, timeline) {
-  picture(node, ["running", "waiting"].map((name) => ({ x: timeline.seconds, y: timeline[name], mode: "lines", name, line: { width: 1.5 } })), { xaxis: { title: { text: "s" } }, yaxis: { title: { text: "requests" }, rangemode: "tozero" } });
+  return picture(node, [["running", "atonce"], ["waiting", "queue"]].map(([name, word]) => ({ x: timeline.seconds, y: timeline[name], mode: "lines", name: t(word), line: { width: 1.5 } })), { xaxis: { title: { text: "s" } }, yaxis: { title: { text: t("requests") }, rangemode: "tozero" } });
 }

@@ -1,10 +1,14 @@
 // All that the page shows, and how it goes into the address: JSON, deflated, base64url, in the fragment.
+import { exported } from "./exported.js";
+
 export const MOST_SCENARIOS = 4;
 export const LONGEST_ADDRESS = 8000;
 export const FRESH = {
   model: "meta-llama/Llama-3.1-8B", config: null, on: "h100-sxm", layout: "", precision: "", engine: "", law: "calibrated",
   input: 1024, output: 256, concurrency: 32, rate: null, phase: "decode", ttft: null, tpot: null,
   trainBatch: 64, trainTokens: 4096, requests: 300, seed: 0,
+  price: "", grid: "", pue: null, runsContext: 4096, launcher: "vllm", framework: "megatron",
+  ...exported?.scenario,
 };
 export const state = { scenarios: [{ ...FRESH }], at: 0, view: "overview" };
 export const now = () => state.scenarios[state.at];
@@ -52,8 +56,9 @@ function clean(given) {
 // -- what a scenario asks of each route
 const place = (s) => ({
   model: s.config ?? s.model, on: s.on, layout: s.layout || null, precision: s.precision || null,
-  engine: s.engine || null, law: s.law,
+  engine: s.engine || null, law: s.law, bill: s.price || s.grid || s.pue ? { price: s.price || null, grid: s.grid || null, pue: s.pue } : null,
 });
+const sizes = (s) => ({ input: s.input, output: s.output });
 export const middle = (s) => (s.phase === "prefill" ? s.input : s.input + Math.floor(s.output / 2));
 const load = (s) => (s.rate ? { rate: s.rate } : { concurrency: s.concurrency });
 export const asks = {
@@ -65,8 +70,13 @@ export const asks = {
   memory: (s) => ({ ...place(s), kind: "memory", batch: s.concurrency, context: s.input + s.output }),
   analyze: (s) => ({ model: s.config ?? s.model, precision: s.precision || null, phase: s.phase, batch: s.concurrency, context: middle(s) }),
   fit: (s) => ({ ...place(s), batch: s.concurrency, context: s.input + s.output }),
-  sweep: (s) => ({ ...place(s), phase: s.phase, batch: powers(s.concurrency), context: [512, 2048, 8192] }),
+  sweep: (s) => ({ ...place(s), phase: s.phase, batch: powers(s.concurrency), context: [512, 2048, 8192, 32768], only: ["time"] }),
   train: (s) => ({ ...place(s), precision: null, engine: null, batch: s.trainBatch, tokens: s.trainTokens }),
+  layouts: (s) => ({ model: s.config ?? s.model, on: s.on, batch: s.trainBatch, tokens: s.trainTokens }),
+  recipe: (s) => ({ ...asks.train(s), framework: s.framework }),
+  runs: (s) => ({ on: s.on, context: s.runsContext, model: s.config ?? s.model }),
+  launch: (s) => ({ ...place(s), ...sizes(s), concurrency: s.concurrency, launcher: s.launcher }),
+  report: (s) => ({ ...place(s), batch: s.concurrency, ...sizes(s) }),
   simulate: (s) => ({ ...place(s), input: s.input, output: s.output, ...load(s), requests: s.requests, seed: s.seed }),
   search: (s) => ({ ...place(s), layout: null, input: s.input, output: s.output, concurrency: s.concurrency, ttft: s.ttft ? s.ttft / 1e3 : null, tpot: s.tpot ? s.tpot / 1e3 : null }),
   advice: (s) => ({ ...place(s), batch: s.concurrency, input: s.input, output: s.output }),

@@ -1,5 +1,7 @@
 // Numbers as people read them, and texts in their language.
-let texts = {}, language = 0;
+import { exported } from "./exported.js";
+
+let texts = exported?.messages ?? {}, language = 0;
 const LANGUAGES = ["en", "de", "zh", "ja"];
 export const t = (key) => texts[key]?.[language] ?? texts[key]?.[0] ?? key;
 
@@ -8,6 +10,7 @@ export async function speak(name) {
   language = Math.max(0, LANGUAGES.indexOf(name));
   document.documentElement.lang = LANGUAGES[language];
   for (const node of document.querySelectorAll("[data-t]")) node.textContent = t(node.dataset.t);
+  for (const node of document.querySelectorAll("[data-label]")) node.setAttribute("aria-label", t(node.dataset.label));
 }
 
 const fixed = (x) => (x >= 100 ? x.toFixed(0) : x >= 10 ? x.toFixed(1) : x.toFixed(2));

@@ -1,0 +1,85 @@
+"""The page's files and Plotly's, compressed once; names are looked up among those that there are."""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from fastapi import FastAPI, Request, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from roofline.model.errors import InputError
+from roofline.version import __version__
+
+STATIC = Path(__file__).with_name("static")
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".json": "application/json",
+         ".svg": "image/svg+xml"}  # fmt: skip
+FOR_EVER = "public, max-age=31536000, immutable"
+"""Of a file whose name changes with its content."""
+
+
+def plotly_file() -> Path:
+    """The JavaScript that comes with Plotly's Python package."""
+    spec = find_spec("plotly")
+    if spec is None or spec.origin is None:
+        raise InputError("plotly", "not installed", "the extra: pip install 'roofline[web]'")
+    return Path(spec.origin).parent / "package_data" / "plotly.min.js"
+
+
+@cache
+def plotly_name() -> str:
+    """A name of its own for each version, so that a browser keeps it for ever."""
+    from importlib.metadata import version
+
+    return f"plotly-{version('plotly')}.js"
+
+
+@cache
+def page_text() -> str:
+    """The page, with every module named that it will want, so that they come together and not one after another."""
+    modules = "".join(
+        f'<link rel="modulepreload" href="/static/{file.name}">\n'
+        for file in sorted(STATIC.glob("*.js"))
+        if file.name != "theme.js"
+    )
+    text = (STATIC / "index.html").read_text(encoding="utf-8")
+    return text.replace("<!-- modules -->\n", modules).replace("PLOTLY", f"/static/{plotly_name()}")
+
+
+def add_files(app: FastAPI) -> None:
+    """The routes of the page and of its files."""
+    files = {file.name: file for file in STATIC.iterdir() if file.suffix in TYPES}
+
+    @cache
+    def content(name: str, packed: bool) -> bytes:
+        if name == "index.html":
+            plain = page_text().encode()
+        else:
+            plain = (plotly_file() if name == plotly_name() else files[name]).read_bytes()
+        return gzip.compress(plain, 6, mtime=0) if packed else plain
+
+    async def sent(name: str, kind: str, request: Request) -> Response:
+        tag = f'"{__version__}-{(plotly_file() if name == plotly_name() else files[name]).stat().st_mtime_ns:x}"'
+        headers = {"etag": tag, "vary": "accept-encoding"}
+        if name == plotly_name():
+            headers["cache-control"] = FOR_EVER
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        if packed := "gzip" in request.headers.get("accept-encoding", ""):
+            headers["content-encoding"] = "gzip"
+        return Response(await run_in_threadpool(content, name, packed), headers=headers, media_type=kind)
+
+    @app.get("/", include_in_schema=False)
+    async def _page(request: Request) -> Response:
+        return await sent("index.html", "text/html", request)
+
+    @app.get("/static/{name}", include_in_schema=False)
+    async def _static(name: str, request: Request) -> Response:
+        if name == plotly_name():
+            return await sent(name, "text/javascript", request)
+        if name not in files:
+            raise HTTPException(404)
+        return await sent(name, TYPES[files[name].suffix], request)

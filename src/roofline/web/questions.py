@@ -1,0 +1,112 @@
+"""The table of questions, and what a process that answers them is given and gives back: plain data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel, ValidationError
+
+from roofline.model.errors import InputError
+from roofline.result import Result
+from roofline.web import answers as a
+from roofline.web import bodies as b
+from roofline.web import more_answers as more
+from roofline.web.choices import NOTHING_MORE, Allowed
+
+AskedOfPage: TypeAlias = tuple[str, str]
+"""A question's name, and its body as JSON."""
+Answered: TypeAlias = bytes | Exception
+"""The JSON of an answer, or the content of a file, or why there is none."""
+
+
+JSON, HTML, PARQUET, CSV = "application/json", "text/html", "application/vnd.apache.parquet", "text/csv"
+
+
+@dataclass(frozen=True)
+class ApiQuestion:
+    """A route: its body, what answers it, whether it is long, so that quick ones need not wait, and what it sends."""
+
+    body: type[BaseModel]
+    answer: Callable[[Any, Allowed], Any]
+    heavy: bool = False
+    media: str = JSON
+
+
+def table_answer(asked: b.TableAsked, allowed: Allowed) -> bytes:
+    """An answer as a table, a row for each point: a CSV or a Parquet file."""
+    more.check_table(asked.name)
+    question = QUESTIONS[asked.name]
+    try:
+        body = question.body.model_validate(asked.body)
+    except ValidationError as error:
+        raise invalid_body(error) from error
+    return more.table_bytes(question.answer(body, allowed).to_frame(), asked.form)
+
+
+QUESTIONS = MappingProxyType({
+    "analyze": ApiQuestion(b.StepAsked, a.analyze_answer),
+    "estimate": ApiQuestion(b.EstimateAsked, a.estimate_answer),
+    "explain": ApiQuestion(b.ExplainAsked, a.explain_answer),
+    "generate": ApiQuestion(b.GenerateAsked, a.generate_answer),
+    "serve": ApiQuestion(b.ServeAsked, a.serve_answer),
+    "fit": ApiQuestion(b.FitAsked, a.fit_answer),
+    "train": ApiQuestion(b.TrainAsked, a.train_answer),
+    "timeline": ApiQuestion(b.TrainAsked, more.timeline_answer, heavy=True),
+    "layouts": ApiQuestion(b.LayoutsAsked, more.layouts_answer, heavy=True),
+    "sweep": ApiQuestion(b.SweepAsked, a.sweep_answer, heavy=True),
+    "plot": ApiQuestion(b.PlotAsked, a.plot_answer),
+    "simulate": ApiQuestion(b.SimulateAsked, a.simulate_answer, heavy=True),
+    "search": ApiQuestion(b.SearchAsked, a.search_answer, heavy=True),
+    "advice": ApiQuestion(b.GenerateAsked, a.advice_answer, heavy=True),
+    "runs": ApiQuestion(b.RunsAsked, more.runs_answer, heavy=True),
+    "gguf": ApiQuestion(b.GgufAsked, more.gguf_answer, heavy=True),
+    "launch": ApiQuestion(b.LaunchAsked, more.launch_answer, heavy=True),
+    "recipe": ApiQuestion(b.RecipeAsked, more.recipe_answer, heavy=True),
+    "report": ApiQuestion(b.GenerateAsked, more.report_answer, heavy=True, media=HTML),
+    "table": ApiQuestion(b.TableAsked, table_answer, heavy=True, media="application/octet-stream"),
+})  # fmt: skip
+"""Every question of the API."""
+
+
+def first_fault(error: Any) -> tuple[str, str]:
+    """The field of a body that is wrong, and what it should be."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"] if part != "body")[:200] or "body"
+    return field, first["msg"].removeprefix("Input should be ")
+
+
+def invalid_body(error: ValidationError) -> InputError:
+    """The one error of a body within a body."""
+    field, expected = first_fault(error)
+    return InputError(field, error.errors()[0].get("input"), expected)
+
+
+def answered(name: str, body: dict[str, Any], allowed: Allowed = NOTHING_MORE) -> Any:
+    """The answer to a question whose body is plain data: plain data, or the bytes of a file. Raises InputError."""
+    question = QUESTIONS[name]
+    answer = question.answer(question.body.model_validate(body), allowed)
+    return answer.to_dict() if isinstance(answer, Result) else answer
+
+
+def answered_all(asked: Sequence[AskedOfPage], allowed: Allowed) -> list[Answered]:
+    """The answers to several questions, each on its own: one that cannot be answered keeps no other from it."""
+    return [_tried(name, body, allowed) for name, body in asked]
+
+
+def as_json(answer: Any) -> bytes:
+    """The text that a client gets, without a blank too many."""
+    return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _tried(name: str, body: str, allowed: Allowed) -> Answered:
+    try:
+        answer = answered(name, json.loads(body), allowed)
+        return answer if isinstance(answer, bytes) else as_json(answer)
+    except (InputError, ArithmeticError, RecursionError, MemoryError) as error:
+        return error
+    except Exception as error:
+        return RuntimeError(f"{type(error).__name__}: {error}")

@@ -1,0 +1,68 @@
+"""A scenario of the page, and what each view asks of it: as `static/state.js` has it, which a test compares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+SWEPT = (512, 2048, 8192, 32768)
+"""Tokens of context that the sweep draws."""
+LEAST_SWEPT = 256
+"""Requests in flight that a sweep reaches at least."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is chosen at the left of the page; texts are as the commands take them, empty for what is usual."""
+
+    model: str | dict[str, Any] = "meta-llama/Llama-3.1-8B"
+    on: str = "h100-sxm"
+    layout: str = ""
+    precision: str = ""
+    engine: str = ""
+    law: str = "calibrated"
+    input: int = 1024
+    output: int = 256
+    concurrency: int = 32
+    phase: str = "decode"
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The settings that every estimate takes."""
+        return {"model": self.model, "on": self.on, "layout": self.layout or None, "precision": self.precision or None,
+                "engine": self.engine or None, "law": self.law, "bill": None}  # fmt: skip
+
+    @property
+    def middle(self) -> int:
+        """Tokens of context half way through the answer; of a prefill those of the prompt."""
+        return self.input if self.phase == "prefill" else self.input + self.output // 2
+
+    def body(self, view: str) -> tuple[str, dict[str, Any]]:
+        """The question, and its body, of one of the page's `asks`."""
+        step = {"phase": self.phase, "batch": self.concurrency, "context": self.middle}
+        sizes = {"input": self.input, "output": self.output}
+        full = {"batch": self.concurrency, "context": self.input + self.output}
+        powers = _powers(self.concurrency)
+        bodies: dict[str, tuple[str, dict[str, Any]]] = {
+            "serve": ("serve", {**self.place, **sizes, "concurrency": self.concurrency}),
+            "front": ("serve", {**self.place, **sizes, "concurrency": powers}),
+            "estimate": ("estimate", {**self.place, **step}),
+            "plot": ("plot", {**self.place, "kind": "roofline", **step}),
+            "diagram": ("plot", {**self.place, "kind": "diagram"}),
+            "analyze": ("analyze", {"model": self.model, "precision": self.precision or None, **step}),
+            "fit": ("fit", {**self.place, **full}),
+            "sweep": (
+                "sweep",
+                {**self.place, "phase": self.phase, "batch": powers, "context": list(SWEPT), "only": ["time"]},
+            ),
+        }
+        return bodies[view]
+
+
+FIRST_VIEW = ("serve", "fit", "estimate")
+"""What the overview asks."""
+
+
+def _powers(last: int) -> list[int]:
+    end = max(LEAST_SWEPT, 2 * last)
+    return sorted({last, *(1 << i for i in range(end.bit_length()) if 1 << i <= end)})

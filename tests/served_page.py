@@ -1,0 +1,78 @@
+"""The page of a server of the tests' own, and how it is used."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic, sleep
+from typing import Any
+
+import uvicorn
+
+from browser import Watched
+from roofline.web.app import page_app
+from roofline.web.choices import NOTHING_MORE, Allowed
+
+READY = "document.body.dataset.ready ?? 0"
+CARDS = "[...document.querySelectorAll('#verdict .card')].map((card) => card.textContent)"
+DRAWN = "[...document.querySelectorAll('#view .plot')].map((p) => JSON.stringify(p.data?.map((d) => [d.x, d.y])))"
+
+
+@contextmanager
+def page_server(allowed: Allowed = NOTHING_MORE) -> Iterator[str]:
+    """The address of a server on a port that is free."""
+    server = uvicorn.Server(uvicorn.Config(page_app(allowed), host="127.0.0.1", port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    end = monotonic() + 20
+    while not server.started and monotonic() < end:
+        sleep(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(10)
+
+
+@dataclass
+class Page:
+    """A tab at the page, and how it is used."""
+
+    seen: Watched
+    tab: Any
+
+    def answers(self, do: Callable[[], Any]) -> None:
+        """Does it, and waits until the page has answered whatever that asked."""
+        before = int(self.tab.evaluate(READY))
+        do()
+        end = monotonic() + 30
+        while int(self.tab.evaluate(READY)) <= before:
+            assert monotonic() < end, "no answer"
+            self.tab.wait_for_timeout(15)
+        assert not self.tab.is_visible("#problem"), self.tab.inner_text("#problem")
+
+    def open(self, view: str) -> None:
+        """Shows a view."""
+        self.answers(lambda: self.tab.click(f"#tab-{view}"))
+
+    def sees(self, script: str, given: Any = None) -> Any:
+        """What a script of the tab evaluates to."""
+        return self.tab.evaluate(script, given)
+
+    def fresh(self, address: str) -> None:
+        """The page as one who comes for the first time sees it."""
+        self.tab.goto("about:blank")
+        self.answers(lambda: self.tab.goto(address))
+
+    def slide(self, name: str, by: int) -> None:
+        """Moves a slider by so many stops."""
+        script = f"(() => {{ const s = document.getElementById('{name}'); s.value = Number(s.value) + {by}; "
+        self.answers(lambda: self.sees(script + "s.dispatchEvent(new Event('input', { bubbles: true })); })()"))
+
+    def set_to(self, name: str, value: str) -> None:
+        """Writes into a field, or chooses of a list."""
+        field = self.tab.locator(f"#{name}")
+        if field.evaluate("f => f.tagName") == "SELECT":
+            self.answers(lambda: field.select_option(value))
+        else:
+            self.answers(lambda: (field.fill(value), field.blur()))

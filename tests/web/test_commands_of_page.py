@@ -1,0 +1,142 @@
+"""What the page hands over runs: its command lines and its Python lines give the page's own figures."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofline as rl
+from browser import needs_chromium, watched
+from roofline.cli.main import main
+from roofline.web.choices import Allowed
+from served_page import CARDS, Page, page_server
+from small_gguf import write_gguf
+
+pytestmark = needs_chromium
+CONFIG = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "vocab_size": 32000,
+    "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8,
+}  # fmt: skip
+SCENARIOS: tuple[dict[str, Any], ...] = (
+    {},
+    {"on": "8xh100-sxm", "layout": "tp=4,dp=2", "engine": "sglang", "precision": "weights=fp8,kv=fp8", "law": "ideal"},
+    {"rate": 2.5, "phase": "prefill", "price": "own(30000,electricity=0.08)", "grid": "de", "pue": 1.3},
+    {"config": CONFIG, "on": "peak=1000T,bw=4.8T,mem=141G", "grid": "0.35", "price": "2.5", "rate": 3, "input": 777},
+)
+TEXTS = """async (given) => {
+  const state = await import("/static/state.js"), take = await import("/static/take.js");
+  const api = await import("/static/api.js");
+  const s = { ...state.FRESH, ...given }, asks = state.asks;
+  const bodies = [["serve", asks.serve(s)], ["estimate", asks.estimate(s)], ["fit", asks.fit(s)]];
+  return [take.commands(s), take.python(s), await Promise.all(bodies.map(([name, body]) => api.ask(name, body)))];
+}"""
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with page_server(Allowed(own_machine=True)) as address, watched() as seen:
+        page = Page(seen, seen.tab)
+        page.answers(lambda: seen.tab.goto(address))
+        yield page
+
+
+def printed(line: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The JSON of a command of `roofline`."""
+    words = shlex.split(line)
+    assert words[0] == "roofline"
+    with suppress(SystemExit):  # 1 where the answer is no
+        main([*words[1:], "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("given", SCENARIOS)
+def test_lines_run_and_say_the_same(
+    page: Page, given: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: Any, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    lines, python, (served, estimate, fit) = page.sees(TEXTS, given)
+    serve, analyze, fits = (printed(line, capsys) for line in lines.splitlines())
+    assert {**serve, "model": served["model"]} == served
+    assert {**fits, "model": fit["model"]} == fit
+    (step,) = analyze["steps"]
+    assert estimate["time"] in (step.get("time"), step.get("estimate", {}).get("time"))
+    results: list[Any] = []
+    exec(compile(python, "page", "exec"), {"print": results.append})
+    for result, answer in zip(results, (served, estimate, fit), strict=True):
+        told = json.loads(json.dumps(result.to_dict()))
+        assert {**told, "model": answer["model"]} == answer
+
+
+def test_what_is_shown_is_what_is_handed_over(page: Page) -> None:
+    page.open("away")
+    lines, python, _ = page.sees(TEXTS, {})
+    assert page.tab.inner_text("#view pre >> nth=0") == lines
+    assert page.tab.inner_text("#view pre >> nth=1") == python
+
+
+def test_files_come_down(page: Page, tmp_path: Path) -> None:
+    page.open("away")
+    for name in ("serve.json", "scenario.json", "serve.csv", "serve.parquet", "report.html"):
+        with page.tab.expect_download(timeout=30_000) as waiting:
+            page.tab.get_by_role("button", name=name, exact=True).click()
+        waiting.value.save_as(tmp_path / name)
+        assert waiting.value.suggested_filename == name
+        assert (tmp_path / name).stat().st_size > 100, name
+    assert json.loads((tmp_path / "serve.json").read_text())["tpot"] == json.loads(
+        json.dumps(rl.serve("meta-llama/Llama-3.1-8B", on="h100-sxm", input=1024, output=256, concurrency=32).to_dict())
+    )["tpot"]  # fmt: skip
+
+
+def test_launch_commands_and_configs(page: Page) -> None:
+    page.open("away")
+    page.set_to("more-launcher", "sglang")
+    runs = page.tab.locator("#view section", has=page.tab.get_by_role("button", name="Run"))
+    runs.nth(0).get_by_role("button", name="Run").click()
+    page.tab.wait_for_selector("#view section pre[aria-label$='.sh']")
+    assert "sglang" in page.tab.inner_text("#view section pre[aria-label$='.sh']")
+    page.set_to("on", "8xh100-sxm")
+    runs.nth(1).get_by_role("button", name="Run").click()
+    page.tab.wait_for_selector("#view section pre[aria-label='megatron']")
+    assert "tensor-model-parallel-size" in page.tab.inner_text("#view section pre[aria-label='megatron']")
+    page.set_to("on", "h100-sxm")
+
+
+def test_a_dropped_header_is_a_model(page: Page, tmp_path: Path) -> None:
+    write_gguf(tmp_path / "model.gguf")
+    page.tab.click("#paste summary")
+    page.answers(lambda: page.tab.set_input_files("#file", tmp_path / "model.gguf"))
+    assert page.sees("document.getElementById('model').value") == "GGUF (Small)"
+    fit = rl.fit(rl.load(tmp_path / "model.gguf"), on="h100-sxm", batch=32, context=1280)
+    assert f"{fit.memory.total / 1e6:.0f} MB" in page.sees(CARDS)[4]
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF but not really")
+    page.tab.set_input_files("#file", tmp_path / "broken.gguf")
+    page.tab.wait_for_selector("#problem:not([hidden])")
+    page.seen.said.clear()
+    page.set_to("model", "meta-llama/Llama-3.1-8B")
+
+
+def test_what_runs_on_this_machine(page: Page) -> None:
+    page.set_to("on", "here")
+    page.open("running")
+    assert page.tab.locator("#view table tbody tr").count() >= 7
+    page.set_to("more-runsContext", "1000")
+    assert "1,000 tokens" in page.tab.inner_text("#view")
+    page.set_to("on", "h100-sxm")
+
+
+def test_training_s_timeline_and_layouts(page: Page) -> None:
+    page.seen.said.clear()
+    page.set_to("on", "8xh100-sxm")
+    page.set_to("layout", "pp=2,dp=4")
+    page.open("training")
+    assert page.sees("document.querySelector('#view .plot').data.length") >= 2
+    page.tab.get_by_role("button", name="Run").click()
+    page.tab.wait_for_selector("#view section [aria-label='Search for layouts'] tbody tr", timeout=30_000)
+    assert page.seen.said == []

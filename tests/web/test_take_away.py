@@ -1,0 +1,184 @@
+"""What is taken away from the page: launch files, configs, tables, reports; and models that files' headers say."""
+
+from __future__ import annotations
+
+import json
+import struct
+from base64 import b64encode
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+from fastapi.testclient import TestClient
+
+import roofline as rl
+from roofline.emit.make import hand_over
+from roofline.explore.running import what_runs
+from roofline.model.load import catalog
+from roofline.web.app import page_app
+from roofline.web.bodies import PlaceAsked
+from roofline.web.choices import Allowed
+from roofline.web.questions import QUESTIONS
+from small_gguf import LAYERS, VOCABULARY, WIDTH, write_gguf
+
+MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
+PLACE = {"model": MODEL, "on": ON}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with TestClient(page_app(), base_url="http://localhost") as client:
+        yield client
+
+
+def ask(client: TestClient, name: str, body: dict[str, Any]) -> Any:
+    answer = client.post(f"/api/v1/{name}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_tables_have_a_row_for_each_point(client: TestClient) -> None:
+    body = {**PLACE, "concurrency": [1, 8, 32]}
+    given = client.post("/api/v1/table", json={"name": "serve", "body": body})
+    frame = polars.read_parquet(BytesIO(given.content))
+    assert frame["in_flight"].to_list() == [1, 8, 32]
+    served = rl.serve(MODEL, on=ON, input=1024, output=256, concurrency=8)
+    assert frame["tokens_per_second"][1] == served.tokens_per_second
+    text = client.post("/api/v1/table", json={"name": "serve", "body": body, "form": "csv"}).text
+    assert text.count("\n") == 4
+    for wrong in ({"name": "table", "body": {}}, {"name": "serve", "body": {**PLACE, "input": 0}}):
+        assert client.post("/api/v1/table", json=wrong).status_code == 422
+
+
+def test_a_report_is_one_page(client: TestClient) -> None:
+    given = client.post("/api/v1/report", json={**PLACE, "batch": 4})
+    assert given.headers["content-type"].startswith("text/html")
+    assert "Llama-3.1-8B" in given.text
+
+
+def test_launch_files_are_those_of_the_search(client: TestClient) -> None:
+    given = ask(client, "launch", {**PLACE, "on": "8xh100-sxm", "layout": "tp=2", "launcher": "sglang"})
+    assert given["files"][0]["name"].endswith(".sh")
+    assert "--tp" in given["files"][0]["text"]
+    assert client.post("/api/v1/launch", json={**PLACE, "launcher": "none"}).status_code == 422
+
+
+def test_a_framework_s_config(client: TestClient) -> None:
+    place = {**PLACE, "on": "8xh100-sxm", "layout": "tp=2,dp=4"}
+    given = ask(client, "recipe", {**place, "framework": "torchtitan"})
+    estimate = rl.train(MODEL, on="8xh100-sxm", layout="tp=2,dp=4", batch=64, tokens=4096)
+    assert given["text"] == hand_over(estimate, "torchtitan").text
+
+
+def test_a_timeline_adds_up(client: TestClient) -> None:
+    place = {**PLACE, "on": "8xh100-sxm", "layout": "pp=2,dp=4"}
+    given = ask(client, "timeline", place)
+    assert given["stages"] == 2
+    assert given["length"] == max(end for *_, end in given["items"])
+    assert client.post("/api/v1/timeline", json={**place, "batch": 1_000_000}).status_code == 422
+
+
+def test_layouts_of_training(client: TestClient) -> None:
+    given = ask(client, "layouts", {**PLACE, "on": "8xh100-sxm", "top": 2})
+    best = rl.search_training(MODEL, batch=64, tokens=4096, on="8xh100-sxm", top=2)
+    assert given["plans"] == json.loads(json.dumps(best.to_dict()))["plans"]
+
+
+def test_what_runs(client: TestClient) -> None:
+    given = ask(client, "runs", {"on": "rtx-4090", "start": 5, "count": 3})
+    runs = what_runs(tuple(catalog())[5:8], "rtx-4090", 4096)
+    assert given["running"] == json.loads(json.dumps(runs.to_dict()))["running"]
+    assert given["of"] == len(catalog())
+    formats = ask(client, "runs", {"on": "rtx-4090", "model": MODEL})["running"]
+    assert {row["model"] for row in formats} == {MODEL}
+
+
+def test_here_is_known_where_it_may_be(client: TestClient) -> None:
+    assert client.post("/api/v1/fit", json={**PLACE, "on": "here"}).status_code == 422
+    with TestClient(page_app(Allowed(own_machine=True)), base_url="http://localhost") as local:
+        assert ask(local, "fit", {**PLACE, "on": "here"})["memory"]["capacity"] > 0
+
+
+def test_a_bill_is_the_library_s(client: TestClient) -> None:
+    bill = {"price": "own(30000,electricity=0.2)", "pue": 1.2, "grid": "de", "utilisation": 0.5}
+    given = ask(client, "serve", {**PLACE, "concurrency": 8, "bill": bill})
+    own = rl.Bill(price=rl.Own(30000, electricity=0.2), pue=1.2, grid="de", utilisation=0.5)
+    served = rl.serve(MODEL, on=ON, input=1024, output=256, concurrency=8, bill=own)
+    assert given == json.loads(json.dumps(served.to_dict()))
+    for wrong in ({"price": "cheap"}, {"grid": "atlantis"}, {"pue": 0.5}):
+        assert client.post("/api/v1/serve", json={**PLACE, "concurrency": 8, "bill": wrong}).status_code == 422
+
+
+def test_every_place_takes_a_bill(client: TestClient) -> None:
+    place = {**PLACE, "on": "8xh100-sxm", "bill": {"grid": "fr", "price": "2"}}
+    more: dict[str, dict[str, Any]] = {
+        "serve": {"concurrency": 4}, "simulate": {"concurrency": 4, "requests": 8},
+        "sweep": {"batch": [1], "context": [64]},
+    }  # fmt: skip
+    for name, question in QUESTIONS.items():
+        if issubclass(question.body, PlaceAsked):
+            answer = client.post(f"/api/v1/{name}", json={**place, **more.get(name, {})})
+            assert answer.status_code == 200, (name, answer.text)
+    for kind in ("roofline", "memory", "parameters", "diagram"):
+        assert client.post("/api/v1/plot", json={**place, "kind": kind}).status_code == 200
+
+
+# -- headers of GGUF files -----------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def gguf_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("gguf") / "model.gguf"
+    write_gguf(path)
+    return path
+
+
+def sent(head: bytes, size: int) -> dict[str, Any]:
+    return {"head": b64encode(head).decode(), "size": size}
+
+
+def test_a_header_is_the_model_of_its_file(client: TestClient, gguf_file: Path) -> None:
+    whole = gguf_file.read_bytes()
+    given = ask(client, "gguf", sent(whole[:50_000], len(whole)))
+    model = rl.load(gguf_file)
+    assert (given["name"], given["parameters"]) == ("Small", model.parameters)
+    assert "t17" not in json.dumps(given)
+    fit = ask(client, "fit", {"model": given["model"], "on": ON, "batch": 2, "context": 512})
+    own = rl.fit(model, on=ON, batch=2, context=512)
+    assert fit["memory"] == json.loads(json.dumps(own.to_dict()))["memory"]
+    matrices = LAYERS * (2 * 256 * 256 + 2 * 128 * 256 + 3 * 512 * 256) + 2 * VOCABULARY * WIDTH
+    assert fit["memory"]["weights"] == matrices * 34 // 32 + 4 * WIDTH * (2 * LAYERS + 1)
+
+
+def test_hostile_headers_are_refused_in_one_line(client: TestClient, gguf_file: Path) -> None:
+    whole = gguf_file.read_bytes()
+    names = struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 2**63)
+    arrays = struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1) + b"a" + struct.pack("<IIQ", 9, 4, 2**40)
+    heads = [b"", b"GGUF", b"GGUF" + b"\xff" * 40, b"GGUF" + names, b"GGUF" + arrays, whole[:500], b"PK" + whole[2:900]]
+    for head in heads:
+        answer = client.post("/api/v1/gguf", json=sent(head, 10**9))
+        assert answer.status_code == 422, head[:40]
+        assert "\n" not in answer.json()["message"]
+    for body in ({"head": "%%", "size": 9}, {"head": "", "size": 0}, sent(whole, 10), {"head": 1, "size": 1}):
+        assert client.post("/api/v1/gguf", json=body).status_code == 422
+    big = client.post("/api/v1/gguf", content=b" " * (26 * 2**20), headers={"content-type": "application/json"})
+    assert big.status_code == 413
+
+
+@pytest.mark.parametrize(
+    "gguf",
+    [
+        1, {}, {"metadata": {}}, {"metadata": [], "tensors": []}, {"metadata": {}, "tensors": [[]]},
+        {"metadata": {"general.architecture": "llama"}, "tensors": [["token_embd.weight", [0, 1], 0]]},
+        {"metadata": {"general.architecture": "llama"}, "tensors": [["token_embd.weight", [10**30], 0]]},
+        {"metadata": {"general.architecture": "llama"}, "tensors": [["token_embd.weight", [32, 2], 0]] * 2},
+        {"metadata": {"general.architecture": ["llama"]}, "tensors": []},
+        {"metadata": {"general.architecture": "llama", "split.count": 2}, "tensors": []},
+        {"metadata": {"general.architecture": "llama", "split.count": []}, "tensors": []},
+    ],
+)  # fmt: skip
+def test_hostile_models_of_files_are_refused(client: TestClient, gguf: Any) -> None:
+    answer = client.post("/api/v1/analyze", json={"model": {"gguf": gguf}})
+    assert answer.status_code == 422, answer.text
+    assert "\n" not in answer.json()["message"]

@@ -1,0 +1,90 @@
+"""Every word of the page is in the message file, in all of its languages, and no other label is on the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser import needs_chromium, watched
+from roofline.web.choices import Allowed
+from roofline.web.files import STATIC
+from served_page import Page, page_server
+
+MESSAGES: dict[str, list[str]] = json.loads((STATIC / "messages.json").read_text(encoding="utf-8"))
+SCRIPTS = sorted(STATIC.glob("*.js"))
+LANGUAGES = ("en", "de", "zh", "ja")
+BY_VARIABLE = {"fits", "misfits", "beside", "besidegguf", "forward", "backward", "weightgrads", "pue", "roofline",
+               "overview", "memory", "serving", "sweep", "training", "simulation", "advice", "running", "structure",
+               "compare", "away", "price"}  # fmt: skip
+"""Keys that a script looks up by a variable: views, fields, passes."""
+TERMS = re.compile(
+    r"TTFT|TPOT|FLOPs|MFU|USD|PUE|SLO|Roofline|Python|GGUF|config\.json|PNG|SVG|CSV|tokens/s|p\d\d|ms|[A-D]|tp=8|de|"
+    r"English|Deutsch|中文|日本語|decode|prefill|vllm|sglang|trtllm|dynamo|k8s|megatron|bridge|torchtitan|deepspeed|"
+    r"maxtext|FLOP/[sB]|s|tokens|[\w.]+\.(json|csv|parquet|html)|[\W\d_]+"
+)
+"""The field's own names, which no language changes, names of software and of files, and numbers."""
+LABELS = """() => {
+  const labels = "h2, h3, th, label, legend, summary, button, option[data-t], .xtitle, .ytitle, [aria-label]";
+  const shown = [...document.querySelectorAll(labels)].filter((n) => !n.closest("td, pre, .headline"));
+  const own = (n) => [...n.childNodes].filter((c) => c.nodeType === 3).map((c) => c.data);
+  return shown.flatMap((n) => [...own(n), n.getAttribute("aria-label")]).filter(Boolean);
+}"""
+
+
+def bare(text: str) -> bool:
+    """Whether words are outside the brackets that messages have, and are no terms."""
+    rest = re.sub(r"⟦[^⟧]*⟧", " ", text)
+    return not all(TERMS.fullmatch(word) for word in re.split(r"[\s()·:]+", rest) if word)
+
+
+def test_every_message_is_in_every_language() -> None:
+    for key, texts in MESSAGES.items():
+        assert len(texts) == len(LANGUAGES), key
+        assert all(text.strip() for text in texts), key
+        assert not re.search(r"[぀-ヿ㐀-鿿]", texts[0] + texts[1]), key
+
+
+def test_keys_are_those_that_are_used() -> None:
+    page = (STATIC / "index.html").read_text(encoding="utf-8")
+    scripts = "\n".join(path.read_text(encoding="utf-8") for path in SCRIPTS)
+    used = set(re.findall(r'\bt\("(\w+)"\)', scripts)) | set(re.findall(r'data-(?:t|label)="(\w+)"', page))
+    quoted = set(re.findall(r'"(\w+)"', scripts))
+    assert used <= MESSAGES.keys()
+    assert set(MESSAGES) - used <= BY_VARIABLE | quoted
+
+
+@needs_chromium
+def test_no_label_is_outside_the_message_file(tmp_path: Path) -> None:
+    """All messages in brackets: a label without them is not of the file."""
+    marked = json.dumps({key: [f"⟦{text}⟧" for text in texts] for key, texts in MESSAGES.items()})
+    with page_server(Allowed(own_machine=True)) as address, watched() as seen:
+        seen.tab.route("**/messages.json", lambda route: route.fulfill(body=marked, content_type="application/json"))
+        page = Page(seen, seen.tab)
+        page.answers(lambda: seen.tab.goto(address))
+        page.tab.click("#scenarios button")
+        page.set_to("on", "8xh100-sxm")
+        page.tab.click("#cost summary")
+        outside: dict[str, set[str]] = {}
+        for view in page.sees("[...document.querySelectorAll('[role=tab]')].map((b) => b.id.slice(4))"):
+            page.open(view)
+            said: list[Any] = page.sees(LABELS)
+            outside |= {view: words} if (words := set(filter(bare, said))) else {}
+        assert outside == {}
+
+
+@needs_chromium
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_page_speaks(language: str) -> None:
+    at = LANGUAGES.index(language)
+    with page_server() as address, watched() as seen:
+        page = Page(seen, seen.tab)
+        page.answers(lambda: seen.tab.goto(address))
+        if language != "en":
+            page.answers(lambda: seen.tab.select_option("#language", language))
+        assert page.sees("document.documentElement.lang") == language
+        assert page.tab.inner_text("#tab-training") == MESSAGES["training"][at]
+        assert MESSAGES["where"][at] in page.tab.inner_text("#view")
