@@ -1,11 +1,12 @@
 """Draws servers and compares what `serve` says with what `simulate` does request by request.
 
-    python benchmarks/serve_against_simulate.py [CASES] [SEED] [LOW HIGH]
+    python benchmarks/serve_against_simulate.py [CASES] [SEED] [LOW HIGH] [users]
 
 Models × chips × engines × lengths × load: a share LOW to HIGH (0.05 to 0.9) of the rate that `serve` says the server
 takes at most, at random, and one case in six a closed loop, whose users all begin at once. One in seven has lognormal
 lengths, of which `serve` knows the means; the users of such a loop are in no order, which is `serve`'s formula. One in
-six verifies drafts, by a small model or for free; their users are out of step, whom `serve` follows. Errors
+six verifies drafts, by a small model or for free; their users are out of step, whom `serve` follows. With `users` every
+case is a closed loop of lengths that vary. Errors
 are what lies beyond the simulation's own 95 % confidence; a case that the simulation calls overloaded counts as wrong.
 Prints the shares within 3 % of throughput, 5 % of TPOT and 15 % of TTFT, of percentiles of all three (TTFT, TPOT,
 latency) within 15 % at p90 and 25 % at p99 where lengths are fixed, and the worst cases.
@@ -66,12 +67,15 @@ def drafts(rng: random.Random) -> rl.Speculation | None:
     return rl.Speculation(round(rng.uniform(0.3, 0.95), 2), rng.randint(1, 6), draft)
 
 
-def drawn(rng: random.Random, low: float, high: float, speculation: rl.Speculation | None) -> Compared | None:
+def drawn(
+    rng: random.Random, low: float, high: float, speculation: rl.Speculation | None, only_users: bool
+) -> Compared | None:
     """One case; None where the server does not hold such a request."""
     model, chips, layout = rng.choice(PLACES)
     where = {"on": rng.choice(chips), "engine": rng.choice(ENGINES), **({"layout": layout} if layout else {})}
     new, out = round(10 ** rng.uniform(1.7, 4.3)), round(10 ** rng.uniform(0.3, 3.1))
     load, spread, loop = rng.uniform(low, high), rng.random() < 1 / 7, rng.random() < 1 / 6
+    spread, loop = spread or only_users, loop or only_users
     where |= {"speculation": speculation}
     full = rl.serve(model, input=new, output=out, concurrency=2**20, formula=True, **where)
     if not full.fits:
@@ -119,12 +123,14 @@ def _beyond(predicted: float, simulated: object) -> float:
 
 def main(words: list[str]) -> int:
     """Draws, compares, prints."""
+    only_users = words[-1:] == ["users"]
+    words = words[: len(words) - only_users]
     cases, seed = [*map(int, words[:2]), *(300, 0)[len(words[:2]) :]]
     low, high = map(float, words[2:4]) if len(words) > 3 else (0.05, 0.9)
     rng, drafting = random.Random(seed), random.Random(seed + 1)
     compared: list[Compared] = []
     while len(compared) < cases:
-        case = drawn(rng, low, high, drafts(drafting))
+        case = drawn(rng, low, high, drafts(drafting), only_users)
         if case is not None:
             compared.append(case)
     print(describe())
@@ -134,8 +140,9 @@ def main(words: list[str]) -> int:
         within = [sum(getattr(c, n) <= d for c in group) / len(group) for n, d in _ALLOWED]
         print(f"{kind or 'all':34} {len(group):>5} {within[0]:>10.0%} {within[1]:>6.0%} {within[2]:>6.0%}")
     tails = [c for c in compared if c.p90 is not None and c.p99 is not None]
-    near = sum(c.p90 <= 0.15 for c in tails) / len(tails), sum(c.p99 <= 0.25 for c in tails) / len(tails)
-    print(f"percentiles of {len(tails)} cases: p90 within 15 % in {near[0]:.0%}, p99 within 25 % in {near[1]:.0%}")
+    if tails:
+        near = sum(c.p90 <= 0.15 for c in tails) / len(tails), sum(c.p99 <= 0.25 for c in tails) / len(tails)
+        print(f"percentiles of {len(tails)} cases: p90 within 15 % in {near[0]:.0%}, p99 within 25 % in {near[1]:.0%}")
     for c in sorted(compared, key=lambda c: -c.worst)[:WORST]:
         print(f"throughput {c.throughput:7.1%}  TPOT {c.tpot:7.1%}  TTFT {c.ttft:7.1%}  {c.text}")
     return 0
