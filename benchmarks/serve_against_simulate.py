@@ -1,10 +1,12 @@
 """Draws servers and compares what `serve` says with what `simulate` does request by request.
 
-    python benchmarks/serve_against_simulate.py [CASES] [SEED] [LOW HIGH]
+    python benchmarks/serve_against_simulate.py [CASES] [SEED] [LOW HIGH] [users]
 
 Models × chips × engines × lengths × load: a share LOW to HIGH (0.05 to 0.9) of the rate that `serve` says the server
 takes at most, at random, and one case in six a closed loop, whose users all begin at once. One in seven has lognormal
-lengths, of which `serve` knows the means; the users of such a loop are in no order, which is `serve`'s formula. Errors
+lengths, of which `serve` knows the means; the users of such a loop are in no order, which is `serve`'s formula. One in
+six verifies drafts, by a small model or for free; their users are out of step, whom `serve` follows. With `users` every
+case is a closed loop of lengths that vary. Errors
 are what lies beyond the simulation's own 95 % confidence; a case that the simulation calls overloaded counts as wrong.
 Prints the shares within 3 % of throughput, 5 % of TPOT and 15 % of TTFT, of percentiles of all three (TTFT, TPOT,
 latency) within 15 % at p90 and 25 % at p99 where lengths are fixed, and the worst cases.
@@ -57,12 +59,24 @@ class Compared:
         return max(self.throughput / 0.03, self.tpot / 0.05, self.ttft / 0.15)
 
 
-def drawn(rng: random.Random, low: float, high: float) -> Compared | None:
+def drafts(rng: random.Random) -> rl.Speculation | None:
+    """What drafts tokens in one case of six."""
+    if rng.random() > 1 / 6:
+        return None
+    draft = rl.load("meta-llama/Llama-3.2-1B") if rng.random() < 0.5 else None
+    return rl.Speculation(round(rng.uniform(0.3, 0.95), 2), rng.randint(1, 6), draft)
+
+
+def drawn(
+    rng: random.Random, low: float, high: float, speculation: rl.Speculation | None, only_users: bool
+) -> Compared | None:
     """One case; None where the server does not hold such a request."""
     model, chips, layout = rng.choice(PLACES)
     where = {"on": rng.choice(chips), "engine": rng.choice(ENGINES), **({"layout": layout} if layout else {})}
     new, out = round(10 ** rng.uniform(1.7, 4.3)), round(10 ** rng.uniform(0.3, 3.1))
     load, spread, loop = rng.uniform(low, high), rng.random() < 1 / 7, rng.random() < 1 / 6
+    spread, loop = spread or only_users, loop or only_users
+    where |= {"speculation": speculation}
     full = rl.serve(model, input=new, output=out, concurrency=2**20, formula=True, **where)
     if not full.fits:
         return None
@@ -73,14 +87,17 @@ def drawn(rng: random.Random, low: float, high: float) -> Compared | None:
     if loop:
         users = max(1, round(10 ** rng.uniform(0, 2.5)))
         predicted = rl.serve(model, **lengths, concurrency=users, formula=spread, **where)
-        extent = Extent(requests=max(2000, 10 * users), warmup=3 * users + 50, seed=1)
+        settling = 25 * users if speculation else 3 * users + 50
+        extent = Extent(requests=max(2000, 10 * users), warmup=settling, seed=1)
         s = simulate(model, **sent, concurrency=users, extent=extent, **where)
         text += f" concurrency {users}"
     else:
         predicted = rl.serve(model, **lengths, rate=load * most, **where)
         s = simulate(model, **sent, rate=load * most, extent=Extent(requests=REQUESTS, seed=1), **where)
         text += f" load {load:.2f}"
+    text += f" {speculation.length} drafts right with {speculation.acceptance}" if speculation else ""
     kind = f"{'closed' if loop else 'at random'}, {'varied' if spread else 'equal'}, {where['engine']}"
+    kind += ", drafts" if speculation else ""
     if s.overloaded and not loop:
         return Compared(kind, f"{text} overloaded", float("inf"), float("inf"), float("inf"))
     rate = abs(predicted.requests_per_second / s.requests_per_second - 1) if loop else 0.0
@@ -106,23 +123,26 @@ def _beyond(predicted: float, simulated: object) -> float:
 
 def main(words: list[str]) -> int:
     """Draws, compares, prints."""
+    only_users = words[-1:] == ["users"]
+    words = words[: len(words) - only_users]
     cases, seed = [*map(int, words[:2]), *(300, 0)[len(words[:2]) :]]
     low, high = map(float, words[2:4]) if len(words) > 3 else (0.05, 0.9)
-    rng = random.Random(seed)
+    rng, drafting = random.Random(seed), random.Random(seed + 1)
     compared: list[Compared] = []
     while len(compared) < cases:
-        case = drawn(rng, low, high)
+        case = drawn(rng, low, high, drafts(drafting), only_users)
         if case is not None:
             compared.append(case)
     print(describe())
-    print(f"{'':26} {'cases':>5} {'throughput':>10} {'TPOT':>6} {'TTFT':>6}   within 3, 5, 15 %")
+    print(f"{'':34} {'cases':>5} {'throughput':>10} {'TPOT':>6} {'TTFT':>6}   within 3, 5, 15 %")
     for kind in ("", *sorted({c.kind for c in compared})):
         group = [c for c in compared if kind in ("", c.kind)]
         within = [sum(getattr(c, n) <= d for c in group) / len(group) for n, d in _ALLOWED]
-        print(f"{kind or 'all':26} {len(group):>5} {within[0]:>10.0%} {within[1]:>6.0%} {within[2]:>6.0%}")
+        print(f"{kind or 'all':34} {len(group):>5} {within[0]:>10.0%} {within[1]:>6.0%} {within[2]:>6.0%}")
     tails = [c for c in compared if c.p90 is not None and c.p99 is not None]
-    near = sum(c.p90 <= 0.15 for c in tails) / len(tails), sum(c.p99 <= 0.25 for c in tails) / len(tails)
-    print(f"percentiles of {len(tails)} cases: p90 within 15 % in {near[0]:.0%}, p99 within 25 % in {near[1]:.0%}")
+    if tails:
+        near = sum(c.p90 <= 0.15 for c in tails) / len(tails), sum(c.p99 <= 0.25 for c in tails) / len(tails)
+        print(f"percentiles of {len(tails)} cases: p90 within 15 % in {near[0]:.0%}, p99 within 25 % in {near[1]:.0%}")
     for c in sorted(compared, key=lambda c: -c.worst)[:WORST]:
         print(f"throughput {c.throughput:7.1%}  TPOT {c.tpot:7.1%}  TTFT {c.ttft:7.1%}  {c.text}")
     return 0

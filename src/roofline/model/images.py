@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from math import ceil, floor, sqrt
 from typing import Any, ClassVar, Protocol
 
@@ -101,10 +100,11 @@ class ImageTiles:
         numbers = range(1, self.most + 1)
         grids = [(across, down) for across in numbers for down in numbers if across * down <= self.most]
 
-        def scale(grid: tuple[int, int]) -> Fraction:
-            return min(Fraction(grid[0] * self.side, width), Fraction(grid[1] * self.side, height))
+        def scale(grid: tuple[int, int]) -> int:
+            """By which sides grow, times the image's area: a whole number."""
+            return min(grid[0] * self.side * height, grid[1] * self.side * width)
 
-        larger = [scale(g) for g in grids if scale(g) >= 1]
+        larger = [scale(g) for g in grids if scale(g) >= width * height]
         chosen = min(larger) if larger else max(map(scale, grids))
         return min((g for g in grids if scale(g) == chosen), key=lambda g: g[0] * g[1])
 

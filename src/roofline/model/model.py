@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from roofline.model.errors import InputError
-from roofline.model.images import ImageRule
 from roofline.model.maths import Count, least
 from roofline.model.modules import PARTS, Conv, Delay, ExpertLinear, Experts, Module, Part, TokenShift
 from roofline.model.precision import Precision, part_of
+
+if TYPE_CHECKING:
+    from roofline.model.images import ImageRule
 
 _LAST_INPUTS = (Conv, TokenShift, Delay)
 """Modules whose state is a few of their last inputs."""
