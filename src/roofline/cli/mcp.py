@@ -21,6 +21,6 @@ def mcp(*, hub: Switch = False) -> None:
     os.environ["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
     try:
         from roofline.web.agents import run_agent_server
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise InputError("mcp", f"no {error.name}", "the extra: pip install 'roofline[mcp]'") from error
     run_agent_server(hub)

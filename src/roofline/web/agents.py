@@ -26,7 +26,8 @@ from roofline.schema import schemas
 from roofline.show.chips import ChipFacts, Chips
 from roofline.show.models import Catalog
 from roofline.version import __version__
-from roofline.web.answers import QUESTIONS, answered
+from roofline.web.choices import Allowed
+from roofline.web.questions import QUESTIONS, first_fault
 from roofline.web.workers import Workers
 
 MOST_NAMED = 40
@@ -115,20 +116,20 @@ def _body(name: str) -> type[BaseModel]:
     return CATALOGUES[name].body if name in CATALOGUES else QUESTIONS[name].body
 
 
-async def tool_answer(name: str, arguments: dict[str, Any], workers: Workers, hub: bool) -> dict[str, Any]:
-    """The JSON that a tool gives. Raises InputError; long work ends when the call is cancelled."""
+async def tool_answer(name: str, arguments: dict[str, Any], workers: Workers, allowed: Allowed) -> dict[str, Any]:
+    """The JSON that a tool gives. Raises InputError; work ends when the call is cancelled."""
     try:
         asked = _body(name).model_validate(arguments)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "arguments"
-        raise InputError(field, first["input"], first["msg"].removeprefix("Input should be ")) from error
+        field, expected = first_fault(error)
+        raise InputError(field, error.errors()[0]["input"], expected) from error
     if name in CATALOGUES:
         catalogue: Any = CATALOGUES[name]
         return dict(await anyio.to_thread.run_sync(catalogue.answer, asked))
-    if QUESTIONS[name].heavy:
-        return await workers.ask(name, asked.model_dump(), hub, _never)
-    return await anyio.to_thread.run_sync(answered, name, asked.model_dump(), hub)
+    (answer,) = await workers.ask([(name, asked.model_dump_json())], allowed, _never)
+    if isinstance(answer, Exception):
+        raise answer
+    return dict(json.loads(answer))
 
 
 async def _never() -> bool:
@@ -137,8 +138,9 @@ async def _never() -> bool:
 
 def agent_server(workers: Workers, hub: bool = False) -> Server[Any]:
     """The server and its tools. What cannot be answered is told in a result that says so, so that an agent can ask
-    again; `hub`: whether Hub ids that are not in the catalog are looked up.
+    again; `hub`: whether Hub ids that are not in the catalog are looked up. `here` is this machine.
     """
+    allowed = Allowed(hub, own_machine=True)
 
     async def listed(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=list(await anyio.to_thread.run_sync(tools)))
@@ -147,7 +149,7 @@ def agent_server(workers: Workers, hub: bool = False) -> Server[Any]:
         if params.name not in TOOLS:
             raise MCPError(types.INVALID_PARAMS, f"no tool {params.name[:80]!r}; there are {', '.join(TOOLS)}")
         try:
-            answer = await tool_answer(params.name, params.arguments or {}, workers, hub)
+            answer = await tool_answer(params.name, params.arguments or {}, workers, allowed)
         except InputError as error:
             return _refused(error_line(error))
         except (ArithmeticError, RecursionError, MemoryError):

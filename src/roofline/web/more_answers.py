@@ -14,7 +14,7 @@ from roofline.emit.serving import launch_files
 from roofline.explore.running import formats_that_run, what_runs
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import catalog
-from roofline.show.report.write import html
+from roofline.show.report.page import html
 from roofline.web import bodies as b
 from roofline.web.answers import settings_of_place, train_answer
 from roofline.web.choices import Allowed, chosen_machine, chosen_model

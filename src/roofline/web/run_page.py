@@ -34,7 +34,7 @@ def run_page(host: str, port: int, hub: bool, token: str | None, browser: bool) 
 
         from roofline.web.app import page_app
         from roofline.web.choices import Allowed
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise InputError("web", f"no {error.name}", "the extra: pip install 'roofline[web]'") from error
     app = page_app(Allowed(hub, own_machine=local), token, LOOPBACK if local else None)
     address = f"http://{'localhost' if local else host}:{port}/" + (f"#token={token}" if token else "")
