@@ -59,7 +59,8 @@ def test_figures_are_the_library_s(page: Page, address: str) -> None:
     cards = page.sees(CARDS)
     assert f"{answer['tpot']['expected'] * 1e3:.1f} ms" in cards[1]
     assert f"{answer['tokens_per_second']:,.0f}" in cards[3]
-    assert f"{answer['memory']['total'] / 1e9:.1f} GB" in cards[4]
+    assert f"{answer['memory']['total'] / 1e9:.1f} GBof {answer['memory']['capacity'] / 1e9:.1f} GB" in cards[4]
+    assert f"KV cache ≤ {answer['memory']['budget'] / 1e9:.1f} GB" in cards[4]
     assert f"{answer['capacity']:,}" in cards[5]
 
 

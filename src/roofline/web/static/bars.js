@@ -57,9 +57,7 @@ export function memoryBar(frame, memory) {
       marks.push(hint(node("rect", { x: at(before), y: 18, width: Math.max(1, at(bytes)), height: 44, fill }), `${name}: ${si(bytes, "B")}`));
       before += bytes;
     }
-    for (const [bytes, dash] of new Map([[memory.budget ?? memory.capacity, "4 3"], [memory.capacity, "none"]])) {
-      marks.push(hint(node("line", { x1: at(bytes), x2: at(bytes), y1: 12, y2: 68, stroke: css("--bad"), "stroke-width": 2, "stroke-dasharray": dash }), si(bytes, "B")));
-    }
+    marks.push(hint(node("line", { x1: at(memory.capacity), x2: at(memory.capacity), y1: 12, y2: 68, stroke: css("--bad"), "stroke-width": 2 }), si(memory.capacity, "B")));
     marks.push(node("text", { x: at(memory.capacity) - 4, y: 10, "text-anchor": "end", fill: css("--muted"), ...FONT }, si(memory.capacity, "B")));
     let x = 0, y = 92;
     for (const { name, bytes, fill } of terms) {

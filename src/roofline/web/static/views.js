@@ -19,7 +19,7 @@ export function cards(served, fit) {
     card("TPOT", time(served.tpot.expected), between(served.tpot) + (p ? ` · p99 ${time(p.tpot.p99)}` : "")),
     card(t("latency"), time(served.latency.expected), between(served.latency)),
     card(t("throughput"), whole(served.tokens_per_second), `${whole(served.tokens_per_second_per_user)} ${t("each")}`),
-    card(t("memory"), si(memory.total, "B"), `${t("ofcapacity")} ${si(memory.budget ?? memory.capacity, "B")}`, memory.fits ? "" : "bad"),
+    card(t("memory"), si(memory.total, "B"), `${t("ofcapacity")} ${si(memory.capacity, "B")}${memory.budget === null ? "" : ` · ${t("kvcache")} ≤ ${si(Math.max(0, memory.budget), "B")}`}`, memory.fits ? "" : "bad"),
     card(t("most"), whole(served.capacity), fit ? `${whole(fit.gpu_kv_cache_size)} ${t("kvtokens")}` : ""),
     card("USD", usd(served.usd_per_million_tokens), t("price")),
     card(t("energy"), served.joules_per_token === null ? "–" : `${served.joules_per_token.toPrecision(3)} J`, energy.filter(Boolean).join(" · ")));
@@ -67,7 +67,7 @@ async function memory(node, s, signal) {
   const fit = await ask("fit", asks.fit(s), signal), [bar, plot] = pictured(t("terms"), `${fit.batch} × ${fit.context} tokens`, "bars");
   const facts = cardsOf(card(t("largestbatch"), whole(fit.largest_batch), `${whole(fit.context)} tokens`), card(t("longestcontext"), whole(fit.longest_context), `${t("batch")} ${fit.batch}`), card(t("fewestchips"), whole(fit.fewest_chips), fit.fewest_layout ?? ""), card(t("kvcache"), `${whole(fit.gpu_kv_cache_size)}`, `tokens · ${fit.engine}`));
   const rows = Object.entries(fit.memory).filter(([, value]) => typeof value === "number" && value > 0);
-  node.replaceChildren(bar, facts, gap(), panel(t("memory"), "", table([{ name: t("term"), of: (r) => r[0] }, { name: t("bytes"), of: (r) => r[1], text: whole }, { name: "", of: (r) => r[1], text: (v) => si(v, "B") }], rows, { name: t("memory") })));
+  node.replaceChildren(bar, facts, gap(), panel(t("memory"), "", table([{ name: t("term"), of: (r) => (r[0] === "budget" ? t("leftforcache") : r[0]) }, { name: t("bytes"), of: (r) => r[1], text: whole }, { name: "", of: (r) => r[1], text: (v) => si(v, "B") }], rows, { name: t("memory") })));
   bars.memoryBar(plot, fit.memory);
 }
 
