@@ -12,7 +12,7 @@ import numpy as np
 import roofline as rl
 from roofline.show.plots import canvas
 from roofline.show.plots.data import Plot
-from roofline.show.plots.style import Style
+from roofline.show.plots.style import Style, ThemeName
 from roofline.show.plots.write import renderers
 
 LEAST_CONTRAST = 4.5
@@ -44,7 +44,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
     "tornado": {"kind": "tornado", "batch": 16},
     "diagram": {"kind": "diagram"},
 }
-THEMES = ("light", "dark")
+THEMES: tuple[ThemeName, ...] = ("light", "dark")
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,12 @@ def picture(model: str, kind: str) -> Plot:
     """A picture of one of the models."""
     name, on, layout = MODELS[model]
     alone = kind in ("parameters", "diagram")
-    plot: Plot = rl.plot(name, **KINDS[kind], **({} if alone else {"on": on, "layout": layout}))
+    options: dict[str, Any] = {**KINDS[kind], **({} if alone else {"on": on, "layout": layout})}
+    plot: Plot = rl.plot(name, **options)
     return plot
 
 
-def every_picture() -> Iterator[tuple[str, str, str]]:
+def every_picture() -> Iterator[tuple[str, str, ThemeName]]:
     """Model, kind and theme of each."""
     yield from product(MODELS, KINDS, THEMES)
 

@@ -13,15 +13,15 @@ import pytest
 from legible import KINDS, MODELS, THEMES, contrast, picture, problems
 from roofline.show.plots import draw_charts
 from roofline.show.plots.style import THEMES as COLOURS
-from roofline.show.plots.style import Style
+from roofline.show.plots.style import Style, ThemeName
 
 SAMPLE = tuple((list(MODELS)[i % 3], kind, THEMES[i // 3 % 2]) for i, kind in enumerate(KINDS))
 """Each kind once, with the models and the themes in turn."""
 
 
 @pytest.mark.parametrize(("model", "kind", "theme"), SAMPLE)
-def test_every_text_can_be_read(model: str, kind: str, theme: str) -> None:
-    assert problems(picture(model, kind), Style(theme=theme, dpi=100)) == []  # type: ignore[arg-type]
+def test_every_text_can_be_read(model: str, kind: str, theme: ThemeName) -> None:
+    assert problems(picture(model, kind), Style(theme=theme, dpi=100)) == []
 
 
 def test_contrast_is_that_of_the_standard() -> None:

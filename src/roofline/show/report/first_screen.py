@@ -37,7 +37,7 @@ class Card:
     full: float | None = None
 
 
-def verdict(r: Report) -> tuple[str, ...]:
+def verdict_lines(r: Report) -> tuple[str, ...]:
     """Whether it fits, how fast and dear it is, what it waits for, and what to change first."""
     g, memory, price = r.generation, r.fit.memory, r.generation.usd_per_million_tokens
     cost = "" if price is None else f" at ${price:,.2f} per million"

@@ -8,8 +8,8 @@ from typing import Any
 
 from roofline.inert import inert_line
 from roofline.show.report.finished import Finished, OnSection
-from roofline.show.report.first_screen import CHANGES_TABLE, cards, limits, verdict
-from roofline.show.report.picture import Picture, inline_picture, theme_styles
+from roofline.show.report.first_screen import CHANGES_TABLE, cards, limits, verdict_lines
+from roofline.show.report.picture import InlinePicture, inline_picture, theme_styles
 from roofline.show.report.section import Section, anchor
 from roofline.show.tables import Table
 
@@ -23,7 +23,7 @@ def html(f: Finished, progress: OnSection | None = None) -> str:
     from jinja2 import Environment
 
     many = sum(len(part.pictures) for part in f.sections)
-    drawn: list[list[Picture]] = []
+    drawn: list[list[InlinePicture]] = []
     for i, part in enumerate(f.sections):
         drawn.append([])
         for j, (name, plot) in enumerate(part.pictures):
@@ -36,7 +36,7 @@ def html(f: Finished, progress: OnSection | None = None) -> str:
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     r = f.of
     return template.render(
-        title=f.title, asked=_asked(f), verdict=[*map(inert_line, verdict(r))], cards=cards(r), limits=limits(r),
+        title=f.title, asked=_asked(f), verdict=[*map(inert_line, verdict_lines(r))], cards=cards(r), limits=limits(r),
         best=f.sections[0].table(CHANGES_TABLE), first=shown[0], sections=shown[1:], long=LONG,
         styles=theme_styles() + STYLES.read_text(encoding="utf-8"),
     )  # fmt: skip
@@ -51,7 +51,7 @@ def _asked(f: Finished) -> str:
     )
 
 
-def _shown(part: Section, pictures: list[Picture]) -> dict[str, Any]:
+def _shown(part: Section, pictures: list[InlinePicture]) -> dict[str, Any]:
     tables = [(table, _data(table)) for table in part.tables]
     return {"title": part.title, "text": part.text, "tables": tables, "pictures": pictures}
 

@@ -9,8 +9,8 @@ from roofline.explore.regimes import MOST, dominance
 from roofline.explore.sweep import floor_bound
 from roofline.model.errors import InputError
 from roofline.show.fit import activations_text, budget_text
-from roofline.show.report.drawn import drawn
 from roofline.show.report.first_screen import critical_batch_text
+from roofline.show.report.plots_of import report_plot
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
@@ -39,7 +39,7 @@ def memory_section(r: Report) -> Section:
         f"Largest batch at {f.context} tokens: {whole(f.largest_batch)}. Longest context at a batch of {f.batch}: "
         f"{longest}. Fewest chips: {fewest}.",
     )
-    curve = drawn(r, "memory")
+    curve = report_plot(r, "memory")
     fields = (Column("Term"), Column("Bytes of the fullest chip", "B"), Column("Of what"))
     return Section("Memory", text, (Table(fields, rows, total, name="memory"),), (("Memory over context", curve),))
 
@@ -77,7 +77,7 @@ def terms(r: Report) -> Section:
         if t.dominates
     ]
     tables = (Table(fields, tuple(rows), name="terms"), Table(heads, tested, name="dominance"))
-    picture = ("Shares of FLOPs, bytes and time", drawn(r, "shares"))
+    picture = ("Shares of FLOPs, bytes and time", report_plot(r, "shares"))
     return Section("Bytes and FLOPs by term", tuple(lines), tables, (picture,))
 
 
@@ -123,7 +123,7 @@ def regimes(r: Report) -> Section:
             f"of light; expected {e.time / e.serial_floor:.2f} times that."
         )
     table = Table(fields, tuple(rows), name="regimes")
-    return Section("Regimes", tuple(lines), (table,), (("Roofline, op by op", drawn(r, "roofline")),))
+    return Section("Regimes", tuple(lines), (table,), (("Roofline, op by op", report_plot(r, "roofline")),))
 
 
 def tokens(n: int) -> str:
@@ -161,9 +161,9 @@ def critical_section(r: Report) -> Section:
     )  # fmt: skip
     table = Table((Column("Critical"), Column("From", "count")), rows, name="critical")
     pictures = (
-        ("Decode over batch", drawn(r, "sweep")),
-        ("Prefill over the prompt", drawn(r, "sweep", phase="prefill", over="context")),
-        ("Decode over context", drawn(r, "sweep", over="context")),
+        ("Decode over batch", report_plot(r, "sweep")),
+        ("Prefill over the prompt", report_plot(r, "sweep", phase="prefill", over="context")),
+        ("Decode over context", report_plot(r, "sweep", over="context")),
     )
     return Section("Critical batch and length", tuple(lines), (table,), pictures)
 
