@@ -11,6 +11,7 @@ import pytest
 
 import roofline as rl
 from browser import needs_chromium, watched
+from plain import LONGEST, length, spoken
 from roofline.show.report.finished import Finished
 from roofline.show.report.first_screen import best_changes, cards, changes_table, slower_phase, verdict_lines
 from roofline.show.report.page import html
@@ -126,6 +127,11 @@ def test_pictures_have_words_and_the_colours_of_the_page(llama: Finished) -> Non
     assert re.findall(r"var\(--(\w+)\)", text)
     names = set(re.findall(r"var\(--(\w+)\)", text)) - {"link", "full", "over", "soft"}
     assert names <= set(re.findall(r"--(\w+):", theme_styles()))
+
+
+def test_no_sentence_of_a_report_is_long(llama: Finished, v3: Finished) -> None:
+    texts = [line for done in (llama, v3) for part in done.sections for line in part.text]
+    assert [s for line in texts for s in spoken(line) if length(s) > LONGEST] == []
 
 
 # -- a browser -----------------------------------------------------------------------------------------------------

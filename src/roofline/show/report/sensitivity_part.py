@@ -32,8 +32,8 @@ def sensitivity_section(r: Report) -> Section:
     if points:
         least, most = min(points, key=lambda p: p.time), max(points, key=lambda p: p.time)
         lines.append(
-            f"The grid has {len(points)} decode steps, from {seconds(least.time)} ({_knobs(least)}) to "
-            f"{seconds(most.time)} ({_knobs(most)})."
+            f"The grid has {len(points)} decode steps, from {seconds(least.time)} to {seconds(most.time)}. "
+            f"Shortest: {_knobs(least)}. Longest: {_knobs(most)}."
         )
     picture = ("Tornado", build.tornado_plot(r.point, every))
     return Section("Sensitivity", tuple(lines), (Table(fields, rows, name="sensitivity"), _grid(points)), (picture,))

@@ -113,14 +113,14 @@ def regimes(r: Report) -> Section:
         )
     if not isinstance(t, InputError):
         lines.append(
-            "FLOPs of training are those of all chips, of prefill and decode those of one rank; its "
+            "FLOPs of training are those of all chips, of prefill and decode those of one rank. Training's "
             f"intensity and bound are those of a micro-batch of {t.micro_batch} on the first stage."
         )
     for name, e in r.estimates:
         lines.append(
             f"{name}: {seconds(e.compute_time)} of arithmetic at full peak, {seconds(e.memory_time)} of the least "
-            f"traffic at full bandwidth ({seconds(e.traffic_time)} of fused traffic): {floor_bound(e)} sets its speed "
-            f"of light; expected {e.time / e.serial_floor:.2f} times that."
+            f"traffic at full bandwidth ({seconds(e.traffic_time)} of fused traffic). "
+            f"{str(floor_bound(e)).capitalize()} sets its speed of light; expected {e.time / e.serial_floor:.2f} times that."
         )
     table = Table(fields, tuple(rows), name="regimes")
     return Section("Regimes", tuple(lines), (table,), (("Roofline, op by op", report_plot(r, "roofline")),))
