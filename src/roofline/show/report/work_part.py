@@ -117,10 +117,11 @@ def regimes(r: Report) -> Section:
             f"intensity and bound are those of a micro-batch of {t.micro_batch} on the first stage."
         )
     for name, e in r.estimates:
+        sets = str(floor_bound(e)).capitalize()
         lines.append(
             f"{name}: {seconds(e.compute_time)} of arithmetic at full peak, {seconds(e.memory_time)} of the least "
             f"traffic at full bandwidth ({seconds(e.traffic_time)} of fused traffic). "
-            f"{str(floor_bound(e)).capitalize()} sets its speed of light; expected {e.time / e.serial_floor:.2f} times that."
+            f"{sets} sets its speed of light; expected {e.time / e.serial_floor:.2f} times that."
         )
     table = Table(fields, tuple(rows), name="regimes")
     return Section("Regimes", tuple(lines), (table,), (("Roofline, op by op", report_plot(r, "roofline")),))
