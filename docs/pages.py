@@ -56,6 +56,8 @@ def gallery(folder: Path) -> str:
     write(rows_plot(swept), folder / "rows.svg", force=True)
     title = "Time per output token over batch, by `roofline sweep`"
     lines += ["", f"## {title}", "", f"![{title}](gallery/rows.svg)"]
+    rl.report(V3, on="8xh200-sxm", layout="tp=8", output=folder / "report.html", force=True)
+    lines += ["", "## A whole report", "", "[DeepSeek-V3 on eight H200](gallery/report.html), by `roofline report`."]
     return "\n".join(lines) + "\n"
 
 
@@ -87,4 +89,4 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def _made(folder: Path) -> Iterator[Path]:
-    yield from sorted(folder.glob("*.svg"))
+    yield from sorted((*folder.glob("*.svg"), *folder.glob("*.html")))

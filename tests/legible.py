@@ -12,7 +12,7 @@ import numpy as np
 import roofline as rl
 from roofline.show.plots import canvas
 from roofline.show.plots.data import Plot
-from roofline.show.plots.style import Style
+from roofline.show.plots.style import Style, ThemeName
 from roofline.show.plots.write import renderers
 
 LEAST_CONTRAST = 4.5
@@ -44,7 +44,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
     "tornado": {"kind": "tornado", "batch": 16},
     "diagram": {"kind": "diagram"},
 }
-THEMES = ("light", "dark")
+THEMES: tuple[ThemeName, ...] = ("light", "dark")
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,19 @@ class Written:
     @property
     def contrast(self) -> float:
         """The ratio that all but a few of the pixels behind it reach."""
-        return float(np.quantile(contrast(_rgb(self.colour), self.behind), 1 - CLEAR))
+        return float(np.quantile(contrast(rgb_of(self.colour), self.behind), 1 - CLEAR))
 
 
 def picture(model: str, kind: str) -> Plot:
     """A picture of one of the models."""
     name, on, layout = MODELS[model]
     alone = kind in ("parameters", "diagram")
-    plot: Plot = rl.plot(name, **KINDS[kind], **({} if alone else {"on": on, "layout": layout}))
+    options: dict[str, Any] = {**KINDS[kind], **({} if alone else {"on": on, "layout": layout})}
+    plot: Plot = rl.plot(name, **options)
     return plot
 
 
-def every_picture() -> Iterator[tuple[str, str, str]]:
+def every_picture() -> Iterator[tuple[str, str, ThemeName]]:
     """Model, kind and theme of each."""
     yield from product(MODELS, KINDS, THEMES)
 
@@ -144,7 +145,7 @@ def _rim(text: Any) -> str | None:
 def _behind(pixels: np.ndarray, box: Any, rim: str | None) -> np.ndarray:
     """The colours behind a text, [n, 3] from 0 to 1."""
     if rim is not None:
-        return _rgb(rim)[None, :]
+        return rgb_of(rim)[None, :]
     high, wide = pixels.shape[:2]
     x0, x1 = (int(np.clip(v, 0, wide - 1)) for v in (box.x0, box.x1))
     y0, y1 = (int(np.clip(v, 0, high - 1)) for v in (box.y0, box.y1))
@@ -158,7 +159,8 @@ def _within(box: Any, frame: Any, room: float) -> bool:
     return bool(across and frame.y0 - room <= box.y0 and box.y1 <= frame.y1 + room)
 
 
-def _rgb(colour: str) -> np.ndarray:
+def rgb_of(colour: str) -> np.ndarray:
+    """A colour's red, green and blue, from 0 to 1."""
     return np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
 
 

@@ -166,6 +166,7 @@ def test_the_site_builds(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "formulas" / "index.html").exists()
     assert len(list((tmp_path / "site" / "gallery").glob("*.svg"))) == 12
+    assert (tmp_path / "site" / "gallery" / "report.html").exists()
 
 
 def test_llms_txt_names_every_page_by_its_title() -> None:

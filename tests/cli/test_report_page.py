@@ -11,6 +11,7 @@ import pytest
 
 import roofline as rl
 from browser import needs_chromium, watched
+from plain import LONGEST, length, spoken
 from roofline.show.report.finished import Finished
 from roofline.show.report.first_screen import best_changes, cards, changes_table, slower_phase, verdict_lines
 from roofline.show.report.page import html
@@ -80,7 +81,8 @@ def test_the_verdict_says_whether_it_fits_how_fast_and_what_to_change(llama: Fin
     assert first.startswith("It fits, with 21.33 GB of 85.90 GB")
     assert f"{float(g.tokens_per_second):,.0f} tokens/s" in first
     wait = 1 - float(g.ttft.expected / g.latency.expected)
-    assert slower_phase(g) == ("decode", pytest.approx(wait))
+    phase, part = slower_phase(g)
+    assert (phase, f"{part:.12f}") == ("decode", f"{wait:.12f}")
     assert f"Decode takes {100 * wait:.1f} % of the time and is memory bound." in second
     assert best_changes(v3.of)[0].what in verdict_lines(v3.of)[1]
     none = rl.report("meta-llama/Llama-3.1-70B", on="h100-sxm", batch=1, input=64, output_tokens=8)
@@ -125,6 +127,11 @@ def test_pictures_have_words_and_the_colours_of_the_page(llama: Finished) -> Non
     assert re.findall(r"var\(--(\w+)\)", text)
     names = set(re.findall(r"var\(--(\w+)\)", text)) - {"link", "full", "over", "soft"}
     assert names <= set(re.findall(r"--(\w+):", theme_styles()))
+
+
+def test_no_sentence_of_a_report_is_long(llama: Finished, v3: Finished) -> None:
+    texts = [line for done in (llama, v3) for part in done.sections for line in part.text]
+    assert [s for line in texts for s in spoken(line) if length(s) > LONGEST] == []
 
 
 # -- a browser -----------------------------------------------------------------------------------------------------

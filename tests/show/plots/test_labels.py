@@ -10,18 +10,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from legible import KINDS, MODELS, THEMES, contrast, picture, problems
+from legible import KINDS, LEAST_CONTRAST, MODELS, THEMES, contrast, picture, problems, rgb_of
 from roofline.show.plots import draw_charts
 from roofline.show.plots.style import THEMES as COLOURS
-from roofline.show.plots.style import Style
+from roofline.show.plots.style import Style, ThemeName
 
 SAMPLE = tuple((list(MODELS)[i % 3], kind, THEMES[i // 3 % 2]) for i, kind in enumerate(KINDS))
 """Each kind once, with the models and the themes in turn."""
 
 
 @pytest.mark.parametrize(("model", "kind", "theme"), SAMPLE)
-def test_every_text_can_be_read(model: str, kind: str, theme: str) -> None:
-    assert problems(picture(model, kind), Style(theme=theme, dpi=100)) == []  # type: ignore[arg-type]
+def test_every_text_can_be_read(model: str, kind: str, theme: ThemeName) -> None:
+    assert problems(picture(model, kind), Style(theme=theme, dpi=100)) == []
 
 
 def test_contrast_is_that_of_the_standard() -> None:
@@ -30,6 +30,16 @@ def test_contrast_is_that_of_the_standard() -> None:
     assert contrast(black, white) == pytest.approx(21)
     assert contrast(grey, grey) == 1
     assert contrast(grey, white) == pytest.approx(4.54, abs=0.005)
+
+
+def test_text_on_a_bar_can_be_read_where_a_page_changes_its_theme() -> None:
+    """A report draws in light colours, and its page puts the dark ones in their place: paper for white, black stays."""
+    light, dark = COLOURS["light"], COLOURS["dark"]
+    for one, other in zip(light.palette, dark.palette, strict=True):
+        ink = draw_charts.on_colour(one)
+        there = dark.paper if ink == light.paper else ink
+        assert contrast(rgb_of(ink), rgb_of(one)) >= LEAST_CONTRAST, one
+        assert contrast(rgb_of(there), rgb_of(other)) >= LEAST_CONTRAST, other
 
 
 def test_the_check_sees_faint_text_and_text_on_text(monkeypatch: pytest.MonkeyPatch) -> None:

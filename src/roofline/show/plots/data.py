@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from roofline.result import Result, Units
-from roofline.units import counted
+from roofline.units import counted, whole
 
 
 class Picture(Result):
@@ -161,6 +161,11 @@ class Curve:
         """How many of the values fit."""
         end = self.unfit_from
         return len(self.values) if end is None else sum(v < end for v in self.values)
+
+    @property
+    def memory_ends(self) -> str:
+        """Where, in words."""
+        return f"memory ends before {whole(self.unfit_from or 0)}" if self.fitting else "does not fit"
 
 
 @dataclass(frozen=True, repr=False)

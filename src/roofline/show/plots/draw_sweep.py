@@ -99,7 +99,7 @@ def _crossings(ax: Any, plot: SweepPlot, style: Style) -> None:
         if curve.unfit_from is not None:
             y = _between(curve.values, curve.tokens_per_second, curve.unfit_from)
             taken.marks.append(labels.around_point(ax, curve.unfit_from, y, 8))
-            text = f"memory ends before {whole(curve.unfit_from)}"
+            text = curve.memory_ends
             named.append(labels.Label(text, curve.unfit_from, y, theme.ink, clear=8))
         ends = list(zip(curve.values, curve.tokens_per_second, strict=True))
         for start, end in pairwise(ends):

@@ -33,7 +33,7 @@ LIGHT = Theme(
 )  # fmt: skip
 DARK = Theme(
     "#15181d", "#eceff1", "#a7adb5", "#30353d",
-    ("#3D9BE0", "#F0803C", "#1FC79A", "#F2B134", "#8FD0F5", "#E29CC4", "#F0E442", "#767B83",
+    ("#3D9BE0", "#F0803C", "#1FC79A", "#F2B134", "#8FD0F5", "#E29CC4", "#F0E442", "#7F848C",
      "#FFFFFF", "#D2A679", "#B9A7F0", "#0F8F78"),
 )  # fmt: skip
 THEMES: Mapping[str, Theme] = MappingProxyType({"light": LIGHT, "dark": DARK})

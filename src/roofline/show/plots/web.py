@@ -308,7 +308,7 @@ def sweep_page(plot: d.SweepPlot, style: Style) -> Figure:
         figure.add_scatter(y=[second * v for v in c.latency], line=line, **says, **below)
         figure.add_scatter(y=[second * v for v in c.floor], line=dotted, **says, **below)
         if c.unfit_from is not None:
-            text = f"memory ends before {whole(c.unfit_from)} ({c.chip})"
+            text = f"{c.memory_ends} ({c.chip})"
             figure.add_vline(x=c.unfit_from, line={"color": colour, "dash": "dot", "width": 2})
             figure.add_annotation(
                 x=log10(c.unfit_from), y=1, yref="y domain", text=text, textangle=-90, showarrow=False,

@@ -12,7 +12,6 @@ from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
 from roofline.model.errors import InputError
 from roofline.show.estimate import deployment_text, memory_text
-from roofline.show.report.drawn import report_picture
 from roofline.show.report.first_screen import (
     LEAST_GAIN,
     MOST_CHANGES,
@@ -23,6 +22,7 @@ from roofline.show.report.first_screen import (
     quality,
     verdict_lines,
 )
+from roofline.show.report.plots_of import report_plot
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
@@ -34,7 +34,7 @@ PHASES_PICTURE = "Roofline of the phases"
 def summary_section(r: Report) -> Section:
     """The first screen: verdict, figures, the roofline of the phases, what limits it, the best changes."""
     tables = (cards_table(cards(r)), changes_table(r))
-    pictures = ((PHASES_PICTURE, report_picture(r, "roofline", points="phases")),)
+    pictures = ((PHASES_PICTURE, report_plot(r, "roofline", points="phases")),)
     return Section("In one minute", (*verdict_lines(r), *limits(r)), tuple(t for t in tables if t), pictures)
 
 

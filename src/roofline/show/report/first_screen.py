@@ -45,19 +45,18 @@ def verdict_lines(r: Report) -> tuple[str, ...]:
     if r.fit.fits:
         first = [f"It fits, with {memory_text(memory)} in use on the fullest chip, and {rate}."]
     else:
-        ways = "; or ".join(c.detail for c in r.fit.changes)
+        ways = " or ".join(c.detail for c in r.fit.changes)
         would = f"It would fit with {ways}" if ways else "No change that was tried would make it fit"
         first = [
             f"It does not fit: a chip would need {memory_text(memory)}.",
-            f"{would}; with enough memory it {rate}.",
+            f"{would}. With enough memory it {rate}.",
         ]
     phase, part = slower_phase(g)
     best = best_changes(r)
-    gain = (
-        f" Of the changes tried, {best[0].what} gains most: {change(best[0].per_chip)} tokens/s per chip."
-        if best
-        else ""
-    )
+    gain = ""
+    if best:
+        more = f"{change(best[0].per_chip)} tokens/s per chip"
+        gain = f" The largest gain of the changes tried is from {best[0].what}: {more}."
     bound = dict(r.estimates)[phase].bound
     return (*first, f"{phase.capitalize()} takes {percent(part)} of the time and is {bound} bound.{gain}")
 

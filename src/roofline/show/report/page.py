@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 from typing import Any
 
 from roofline.inert import inert_line
 from roofline.show.report.finished import Finished, OnSection
 from roofline.show.report.first_screen import CHANGES_TABLE, cards, limits, verdict_lines
-from roofline.show.report.picture import PagePicture, inline_picture, theme_styles
+from roofline.show.report.picture import InlinePicture, inline_picture, theme_styles
 from roofline.show.report.section import Section, anchor
 from roofline.show.tables import Table
 
 TEMPLATE, STYLES = (Path(__file__).with_name(name) for name in ("report.html.j2", "report.css"))
+BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|[kMGTP]?B\b|[mµn]?s\b)")
 LONG = 24
 """Rows from which on a table is folded away."""
 
@@ -23,7 +25,7 @@ def html(f: Finished, progress: OnSection | None = None) -> str:
     from jinja2 import Environment
 
     many = sum(len(part.pictures) for part in f.sections)
-    drawn: list[list[PagePicture]] = []
+    drawn: list[list[InlinePicture]] = []
     for i, part in enumerate(f.sections):
         drawn.append([])
         for j, (name, plot) in enumerate(part.pictures):
@@ -32,7 +34,7 @@ def html(f: Finished, progress: OnSection | None = None) -> str:
                 progress(sum(map(len, drawn)), many, f"picture of {name}")
     shown = [_shown(part, pictures) for part, pictures in zip(f.sections, drawn, strict=True)]
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["anchor"] = anchor
+    environment.filters |= {"anchor": anchor, "kept": with_units}
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     r = f.of
     return template.render(
@@ -51,9 +53,18 @@ def _asked(f: Finished) -> str:
     )
 
 
-def _shown(part: Section, pictures: list[PagePicture]) -> dict[str, Any]:
+def _shown(part: Section, pictures: list[InlinePicture]) -> dict[str, Any]:
     tables = [(table, _data(table)) for table in part.tables]
     return {"title": part.title, "text": part.text, "tables": tables, "pictures": pictures}
+
+
+def with_units(text: str) -> str:
+    """A text in which no line ends between a number and its unit.
+
+    >>> with_units("77 % in 3.5 ms").count("\u00a0")
+    2
+    """
+    return BEFORE_UNIT.sub("\u00a0", text)
 
 
 def _data(table: Table) -> str:

@@ -20,7 +20,7 @@ MOST_POINTS = 6
 
 
 @dataclass(frozen=True)
-class PagePicture:
+class InlinePicture:
     """A caption, an SVG as it stands in a page, and what it shows in words."""
 
     name: str
@@ -28,7 +28,7 @@ class PagePicture:
     words: str
 
 
-def inline_picture(name: str, plot: d.Plot, prefix: str) -> PagePicture:
+def inline_picture(name: str, plot: d.Plot, prefix: str) -> InlinePicture:
     """A plot drawn for a page; `prefix` makes its ids its own among several there."""
     from markupsafe import Markup, escape
 
@@ -42,7 +42,7 @@ def inline_picture(name: str, plot: d.Plot, prefix: str) -> PagePicture:
     svg = re.sub(r'fill="(#[0-9a-f]{6})"', r'style="fill: \1"', svg)  # an attribute cannot hold a property of the page
     svg = re.sub(r'style="[^"]*"', lambda style: COLOUR.sub(lambda c: names.get(c[0], c[0]), style[0]), svg)
     words = in_words_of(name, plot)
-    return PagePicture(name, Markup(svg.replace("<svg", f'<svg role="img" aria-label="{escape(words)}"', 1)), words)
+    return InlinePicture(name, Markup(svg.replace("<svg", f'<svg role="img" aria-label="{escape(words)}"', 1)), words)
 
 
 def in_words_of(name: str, plot: d.Plot) -> str:

@@ -9,8 +9,8 @@ from roofline.explore.regimes import MOST, dominance
 from roofline.explore.sweep import floor_bound
 from roofline.model.errors import InputError
 from roofline.show.fit import activations_text, budget_text
-from roofline.show.report.drawn import report_picture
 from roofline.show.report.first_screen import critical_batch_text
+from roofline.show.report.plots_of import report_plot
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
@@ -39,7 +39,7 @@ def memory_section(r: Report) -> Section:
         f"Largest batch at {f.context} tokens: {whole(f.largest_batch)}. Longest context at a batch of {f.batch}: "
         f"{longest}. Fewest chips: {fewest}.",
     )
-    curve = report_picture(r, "memory")
+    curve = report_plot(r, "memory")
     fields = (Column("Term"), Column("Fullest chip", "B"), Column("What"))
     return Section("Memory", text, (Table(fields, rows, total, name="memory"),), (("Memory over context", curve),))
 
@@ -76,7 +76,7 @@ def terms(r: Report) -> Section:
         if t.dominates
     ]
     tables = (Table(fields, tuple(rows), name="terms"), Table(heads, tested, name="dominance"))
-    picture = ("Shares of FLOPs, bytes and time", report_picture(r, "shares"))
+    picture = ("Shares of FLOPs, bytes and time", report_plot(r, "shares"))
     return Section("Bytes and FLOPs by term", tuple(lines), tables, (picture,))
 
 
@@ -122,7 +122,7 @@ def regimes(r: Report) -> Section:
             f"set by {floor_bound(e)}; the expected time is {e.time / e.serial_floor:.2f} times the floor."
         )
     table = Table(fields, tuple(rows), name="regimes")
-    return Section("Regimes", tuple(lines), (table,), (("Roofline, op by op", report_picture(r, "roofline")),))
+    return Section("Regimes", tuple(lines), (table,), (("Roofline, op by op", report_plot(r, "roofline")),))
 
 
 def tokens(n: int) -> str:
@@ -160,9 +160,9 @@ def critical_section(r: Report) -> Section:
     )  # fmt: skip
     table = Table((Column("Critical"), Column("From", "count")), rows, name="critical")
     pictures = (
-        ("Decode over batch", report_picture(r, "sweep")),
-        ("Prefill over the prompt", report_picture(r, "sweep", phase="prefill", over="context")),
-        ("Decode over context", report_picture(r, "sweep", over="context")),
+        ("Decode over batch", report_plot(r, "sweep")),
+        ("Prefill over the prompt", report_plot(r, "sweep", phase="prefill", over="context")),
+        ("Decode over context", report_plot(r, "sweep", over="context")),
     )
     return Section("Critical batch and length", tuple(lines), (table,), pictures)
 

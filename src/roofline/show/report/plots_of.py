@@ -10,7 +10,7 @@ from roofline.show.plots.make import PictureKind, plot
 from roofline.show.report.subject import Report
 
 
-def report_picture(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
+def report_plot(r: Report, kind: PictureKind, **options: Any) -> d.Plot:
     """A picture of this report's steps on its machine, sweeps and memory beside the other machines."""
     compared = kind in ("sweep", "memory")
     others = tuple(machine for machine, other in r.elsewhere if not isinstance(other, InputError))
