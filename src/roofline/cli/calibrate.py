@@ -38,7 +38,7 @@ def calibrate(
     quick: Switch = False,
     threads: Whole = None,
     cpu_clock: Switch = False,
-    bench: BenchOptions = BenchOptions(),  # noqa: B008
+    bench: BenchOptions = BenchOptions(),
     json: Switch = False,
     out: OutFile = None,
     force: Switch = False,

@@ -97,21 +97,22 @@ def bench_fit(model: Any, rows: Sequence[Measured], on: Any, engine: Any = None,
     memory = _middle(answers.values())
     prompts = {i: question.alone(row, memory) for i, row in enumerate(known) if row.quantity == "prompt"}
     compute = _middle(prompts.values())
-    fitted, held = [], []
+    fitted: list[float] = []
+    apart: list[float | None] = []
     for i, row in enumerate(known):
         fitted.append(question.rate(row, memory, compute))
         mine = answers if i in answers else prompts
         others = [share for j, share in mine.items() if j != i]
         share = _middle(others)
         shares = (share, compute) if i in answers else (memory, share)
-        held.append(question.rate(row, *shares) if others else None)
-    off = [abs(log(rate / row.value)) for row, rate in zip(known, held, strict=True) if rate]
+        apart.append(question.rate(row, *shares) if others else None)
+    off = [abs(log(rate / row.value)) for row, rate in zip(known, apart, strict=True) if rate]
     width = max(LEAST_WIDTH, exp(max(off))) if off else None
     own = question.chip_of(memory, compute, width, f"{chip.id}-llama-bench")
     low, high = (1 / width, width) if width else question.ends()
     told = tuple(
-        FittedRow(row.quantity, row.input, row.output, row.depth, row.value, *rates)
-        for row, *rates in zip(known, before, fitted, held, strict=True)
+        FittedRow(row.quantity, row.input, row.output, row.depth, row.value, catalog, all_rows, others_alone)
+        for row, catalog, all_rows, others_alone in zip(known, before, fitted, apart, strict=True)
     )
     return BenchFit(own, built.name, chip.id, how.id, memory, compute, low, high, told)
 
