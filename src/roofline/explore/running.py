@@ -137,8 +137,8 @@ def _rows(
             if not answer.fits and host is not None:
                 split = offload(model, host=host, input=context - output, output=output, **where)
                 if split.fits:
-                    placed = {"gpu_layers": split.gpu_layers, "cpu_experts": split.cpu_experts}
-                    row = replace(row, tpot=split.tpot, ttft=split.ttft, **placed)
+                    row = replace(row, tpot=split.tpot, ttft=split.ttft)
+                    row = replace(row, gpu_layers=split.gpu_layers, cpu_experts=split.cpu_experts)
             if answer.fits:
                 spoken = generate(model, input=context - output, output=output, **where)
                 row = replace(row, tpot=spoken.tpot, ttft=spoken.ttft, grade=spoken.grade)
