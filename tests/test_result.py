@@ -17,6 +17,7 @@ import pytest
 import roofline as rl
 from roofline import schema
 from roofline.accuracy.accuracy import SAMPLE, accuracy
+from roofline.comparison.bench_fit import bench_fit
 from roofline.comparison.benchmarks import compared_results
 from roofline.comparison.read import compare_measured
 from roofline.comparison.results import Measured
@@ -143,6 +144,7 @@ ONE: dict[str, Callable[[], Any]] = {
         PROFILES / "config.json", PROFILES / "decode.json.gz", STEPLESS, {"on": "l4"}
     ),
     "compared_results": lambda: compared_results(rl.load(QWEN), [Measured("prompt", 5e3, 64, 0)], on=ON),
+    "bench_fit": lambda: bench_fit(QWEN, [Measured("answer", 99.0, 0, 64)], "rtx-3090", precision="q4_0"),
     "running": lambda: what_runs([QWEN], ON, 4096),
     "chips": lambda: Chips(tuple(ChipFacts(chip_named(name)) for name in (ON, "l4"))),
     "clusters": lambda: Clusters(tuple(map(ClusterFacts, clusters().values()))),

@@ -48,6 +48,7 @@ RESULTS = {
     "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot RowsPlot",
     "comparison.comparison": "Comparison",
     "comparison.benchmarks": "ComparedResults",
+    "comparison.bench_fit": "BenchFit",
     "explore.running": "WhatRuns",
     "explore.swept": "Sweep",
     "show.report.finished": "Finished",

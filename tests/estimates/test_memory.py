@@ -164,3 +164,21 @@ def test_llama_cpp_on_a_cpu_has_the_embeddings_in_its_buffer_and_no_context_of_a
     memory = rl.fit("meta-llama/Llama-3.1-8B", on="ryzen-9-7950x", engine="llama.cpp", context=4096).memory
     assert memory.activations == 4 * 512 * (128_256 + 2 * 4096)
     assert memory.overhead == 0
+
+
+def test_llama_cpp_keeps_whole_blocks_of_256_and_a_window_with_a_step_beside_it() -> None:
+    """Its logs: 1,100 tokens are 1,280 cells; of gpt-oss-20b at 4,096 tokens 12 layers have 768 cells, 18 MiB
+    (ggml-org/llama.cpp pull 17609); 12 more have 4,096, 96 MiB."""
+    cache = rl.fit("openai/gpt-oss-20b", on="m4-max", engine="llama.cpp", context=4096).memory.cache
+    assert cache == (18 + 96) * 2**20
+    for kind, bits in (("fp16", 16), ("q8_0", 8.5), ("q4_0", 4.5)):
+        asked = {"on": "rtx-4090", "engine": "llama.cpp", "precision": f"kv={kind}"}
+        assert rl.fit("meta-llama/Llama-3.1-8B", context=1100, **asked).memory.cache == 1280 * 65_536 * bits / 8
+    short = rl.fit("openai/gpt-oss-20b", on="m4-max", engine="llama.cpp", context=300).memory.cache
+    assert short == 24 * 512 * 2 * 512 * 2
+
+
+def test_the_compute_buffer_of_gpt_oss_is_near_what_metal_logs() -> None:
+    """404.00 MiB (ggml-org/llama.cpp pull 17609), to 3 %."""
+    active = rl.fit("openai/gpt-oss-20b", on="m4-max", engine="llama.cpp", context=4096).memory.activations
+    assert active == pytest.approx(404 * 2**20, rel=0.03)

@@ -40,6 +40,19 @@ def test_one_model_in_every_format_is_as_fit_and_generate_say() -> None:
     assert answer.running[-1].tpot is None
 
 
+def test_what_the_card_does_not_hold_is_split_over_both_as_offload_says() -> None:
+    where: dict[str, Any] = {"on": "rtx-3060", "host": "ryzen-9-7950x"}
+    answer = formats_that_run(rl.load(LLAMA), context=4096, formats=("q4_k_m", "checkpoint"), **where)
+    whole, split = answer.running
+    assert (whole.fits, whole.gpu_layers) == (True, None)
+    placed = rl.offload(LLAMA, input=4096 - 128, output=128, **where)
+    assert (split.fits, split.gpu_layers, split.cpu_experts) == (False, placed.gpu_layers, 0)
+    assert split.tpot == placed.tpot
+    assert split.tokens_per_second == 1 / placed.tpot.expected
+    with pytest.raises(InputError, match="ryzen-9-7950x"):
+        formats_that_run(rl.load(LLAMA), "rtx-3060", 4096, ("checkpoint",), host="ryzen-9-7950y")
+
+
 def test_a_context_beyond_the_models_is_refused_or_left_out() -> None:
     with pytest.raises(InputError, match="context"):
         formats_that_run(rl.load("gpt2"), "rtx-4090", 2048)

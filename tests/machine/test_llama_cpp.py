@@ -99,3 +99,21 @@ def test_grades_say_which_generations_took_part() -> None:
     for on, grade in (("rtx-4090", "B"), ("m4-max", "C"), ("h100-sxm", "C"), ("p40", "C"), ("rx-6800-xt", "C")):
         step = rl.estimate(LLAMA, rl.decode(1, 9), on=on, engine="llama.cpp", precision="q4_k_m")
         assert step.grade == grade, on
+
+
+def test_mlx_is_near_what_people_published() -> None:
+    """Tokens a second: 70B in 4 bits on an M3 Max, by which it was set, and two that took no part: Llama-3.1-8B in 8
+    bits on an M3 Max (EricLBuehler/mistral.rs issue 903), Qwen3.5-9B in 4 bits on an M4 (jitesh.dev, 2026-03)."""
+    for name, on, bits, prompt, measured in (
+        ("meta-llama/Llama-3.1-70B", "m3-max", 4, 1635, 9.22), ("meta-llama/Llama-3.1-70B", "m3-max", 4, 16003, 7.78),
+        ("meta-llama/Llama-3.1-8B", "m3-max", 8, 22, 43.43), ("Qwen/Qwen3.5-9B", "m4", 4, 83, 22.0),
+    ):  # fmt: skip
+        g = rl.generate(name, on=on, engine="mlx", precision=f"mlx-{bits}bit", input=prompt, output=256)
+        assert 1 / g.tpot.expected == pytest.approx(measured, rel=0.08), (name, on)
+        assert g.tpot.low < 1 / measured < g.tpot.high
+        assert g.grade == "C"
+
+
+def test_mlx_is_apples_alone() -> None:
+    assert engine_named("mlx").on(chip_named("m1")).software == "mlx"
+    assert engine_named("mlx").on(chip_named("rtx-3090")).software is None

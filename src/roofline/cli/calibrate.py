@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from roofline.cli.common import OutFile, Switch, Whole, deliver, say
 from roofline.model.checks import count
+from roofline.model.errors import InputError
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class BenchOptions:
+    """Results of llama-bench in place of measurements."""
+
+    llama_bench: Path | None = None
+    "Results of `llama-bench -o json`, or csv: constants for llama.cpp by these, and nothing is measured."
+    model: str | None = None
+    "With --llama-bench: the model that ran."
+    on: str | None = None
+    "With --llama-bench: the chip that it ran on, a name or `here`."
+    engine: str | None = None
+    "With --llama-bench: llama.cpp (the chip's own backend) or llama.cpp-vulkan."
+    precision: str | None = None
+    "With --llama-bench: the model's format, such as q4_k_m; not of a GGUF file, which says it."
 
 
 def calibrate(
@@ -18,6 +38,7 @@ def calibrate(
     quick: Switch = False,
     threads: Whole = None,
     cpu_clock: Switch = False,
+    bench: BenchOptions = BenchOptions(),
     json: Switch = False,
     out: OutFile = None,
     force: Switch = False,
@@ -30,6 +51,9 @@ def calibrate(
     Example: `roofline calibrate --quick --out laptop.toml`
 
     Then `roofline analyze MODEL --on laptop.toml` and the other commands take it.
+
+    `roofline calibrate --llama-bench bench.json --model Qwen/Qwen3-4B --precision q4_k_m --on rtx-3090 --out mine.toml`
+    fits llama.cpp's kernels to what llama-bench measured instead, and keeps the chip's figures.
 
     Parameters
     ----------
@@ -50,6 +74,12 @@ def calibrate(
     force:
         Overwrite the file.
     """
+    if bench.llama_bench is not None:
+        _by_bench(bench, json, out, force)
+        return
+    for name in ("model", "on", "engine", "precision"):
+        if getattr(bench, name) is not None:
+            raise InputError(f"--{name}", getattr(bench, name), "--llama-bench beside it")
     from roofline.machine.calibrate import calibrate as run
     from roofline.machine.calibrate import chip_toml
     from roofline.show import calibrate as views
@@ -75,6 +105,35 @@ def calibrate(
         return
     deliver(chip_toml(calibration), out, force)
     say(f"wrote {out}; use it with --on {out}")
+
+
+def _by_bench(bench: BenchOptions, json: bool, out: Path | None, force: bool) -> None:
+    """Constants by results of llama-bench. Raises InputError where it is not said what ran on what."""
+    from roofline.comparison.bench_fit import bench_fit
+    from roofline.comparison.read import bench_rows
+    from roofline.machine.calibrate.file import known_chip_toml
+    from roofline.show import calibrate as views
+    from roofline.show.files import check_ending, check_file
+    from roofline.show.tables import print_json, print_table
+
+    for name in ("model", "on"):
+        if getattr(bench, name) is None:
+            raise InputError(f"--{name}", "nothing (missing)", f"what llama-bench ran{' on' if name == 'on' else ''}")
+    if out is not None:
+        check_ending(out, (".toml",), "--out")
+        check_file(out, force, "--out")
+    assert bench.llama_bench is not None
+    fit = bench_fit(bench.model, bench_rows(bench.llama_bench), bench.on, bench.engine, bench.precision)
+    if json:
+        print_json(fit.to_dict())
+    else:
+        print_table(views.bench_table(fit))
+        say(views.bench_text(fit))
+    if out is None:
+        say("nothing written: --out FILE keeps the chip file")
+        return
+    deliver(known_chip_toml(fit.chip), out, force)
+    say(f"wrote {out}; use it with --on {out} --engine {fit.engine}")
 
 
 def _progress(done: int, total: int, what: str) -> None:

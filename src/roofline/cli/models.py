@@ -33,6 +33,7 @@ def models(
     size: str | None = None,
     find: str | None = None,
     on: str | None = None,
+    host: str | None = None,
     context: Needed = CONTEXT,
     engine: EngineName = None,
     types: Switch = False,
@@ -59,6 +60,8 @@ def models(
         Only those with this text in their id, scope or source.
     on:
         A chip, a cluster, or `here`: what runs on it, how much memory it takes, how fast it answers one user.
+    host:
+        With --on, of one model: the CPU behind the card; formats that the card does not hold are split over both.
     context:
         Tokens of prompt and answer together that must fit, with `--on`.
     types:
@@ -83,6 +86,8 @@ def models(
             raise InputError(option, str(value), "no model and nothing of one beside it")
     if on is None and (context != CONTEXT or engine is not None):
         raise InputError("--on", None, "a chip, for --context and --engine")
+    if host is not None and (on is None or name is None):
+        raise InputError("--host", host, "a model and --on beside it")
     if on is not None and (tensors or headers or types or check is not None):
         raise InputError("--on", on, "nothing of --types, --check, --tensors and --headers beside it")
     if sum(map(bool, (types, check is not None, any(v is not None for v in filters.values())))) > 1:
@@ -103,7 +108,7 @@ def models(
         result = views.ConfigChecks(str(check), checked_configs(check))
         tables = (views.checks_table(result),)
     elif on is not None:
-        result = _running(name, on, context, engine, filters)
+        result = _running(name, on, host, context, engine, filters)
         tables = (views.running_table(result),)
     elif name is None:
         from roofline.model.choice import chosen_models
@@ -130,14 +135,16 @@ def models(
         refuse(not result.refused)
 
 
-def _running(name: str | None, on: str, context: int, engine: str | None, filters: dict[str, str | None]) -> WhatRuns:
+def _running(
+    name: str | None, on: str, host: str | None, context: int, engine: str | None, filters: dict[str, str | None]
+) -> WhatRuns:
     """What runs on a machine, of one model or of those of the catalog that are wanted; with progress on a terminal."""
     from roofline.explore.running import formats_that_run, what_runs
     from roofline.model.choice import chosen_models
     from roofline.model.load import load
 
     if name is not None:
-        return formats_that_run(load(name), on, context, engine=engine)
+        return formats_that_run(load(name), on, context, engine=engine, host=host)
     entries = chosen_models(*filters.values())
     with progress_bar("models") if sys.stderr.isatty() else nullcontext() as progress:
 

@@ -10,7 +10,7 @@ from roofline.comparison.benchmarks import ComparedResults, compared_results
 from roofline.comparison.comparison import Comparison, compared, step_of_kernels
 from roofline.comparison.kernels import ProfiledKernel
 from roofline.comparison.nsight import compute_kernels, systems_kernels
-from roofline.comparison.results import measured_rows
+from roofline.comparison.results import Measured, measured_rows
 from roofline.comparison.torch_trace import torch_kernels, unpacked
 from roofline.estimates.estimate import estimate
 from roofline.model.errors import InputError
@@ -35,6 +35,11 @@ def compare_measured(
         return compared_results(built, measured_rows(_text(content, path.name), path.name), **where)
     predicted = estimate(built, _step(kernels, step), within=False, **where)
     return compared(predicted, kernels)
+
+
+def bench_rows(path: Path) -> tuple[Measured, ...]:
+    """The measurements of a benchmark's result file. Raises InputError for anything else."""
+    return measured_rows(_text(unpacked(path), path.name), path.name)
 
 
 def profiled_kernels(path: Path) -> tuple[ProfiledKernel, ...]:

@@ -242,8 +242,14 @@ def holding(
 
 
 def cache_bytes(rank: Model, precision: Precision, engine: Engine, batch: Count, tokens: Count) -> Count:
-    """KV cache of `batch` sequences of so many tokens in whole blocks, bytes."""
-    return batch * precision.kv.bytes(rank.kv_elements(engine.cached_tokens(tokens)))
+    """KV cache of `batch` sequences of so many tokens in whole blocks, bytes.
+
+    An engine that sets its buffers aside has room for a step beside the window of layers that have one: llama.cpp's
+    (`src/llama-kv-cache-iswa.cpp`) are min(n_ctx, n_swa + n_ubatch) cells in multiples of 256.
+    """
+    whole = engine.cached_tokens(tokens)
+    kept = rank.kv_elements(whole, engine.chunk, engine.block) if engine.buffers else rank.kv_elements(whole)
+    return batch * precision.kv.bytes(kept)
 
 
 def activation_bytes(

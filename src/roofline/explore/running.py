@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
+from roofline.estimates.offload import Host, host_of, offload
 from roofline.estimates.span import Span
 from roofline.machine.engine import engine_named
 from roofline.machine.fabric import cluster_named
@@ -27,13 +28,14 @@ class Running(Figured):
 
     `weights`, `memory`: bytes of the weights, and of all that is held at the context; `fits`: beside the engine's own;
     `tpot`: seconds per output token of the answer that fills the context, `ttft`: to the first, of the prompt before
-    it; None where it does not fit.
+    it; None where it does not fit. `gpu_layers`, `cpu_experts`: where it does not but card and host hold it together,
+    the fastest split, whose times these are.
     """
 
     FIGURES: ClassVar[Units] = {
         "model": "", "parameters": "", "format": "", "weights": "B", "memory": "B", "capacity": "B", "fits": "",
         "tpot": "s", "ttft": "s", "tokens_per_second": "", "tokens_per_second_low": "", "tokens_per_second_high": "",
-        "grade": "",
+        "grade": "", "gpu_layers": "", "cpu_experts": "",
     }  # fmt: skip
 
     model: str
@@ -46,6 +48,8 @@ class Running(Figured):
     tpot: Span | None = None
     ttft: Span | None = None
     grade: str | None = None
+    gpu_layers: int | None = None
+    cpu_experts: int | None = None
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -88,15 +92,19 @@ def what_runs(
     return WhatRuns(where, context, tuple(sorted(rows, key=lambda row: -row.parameters)))
 
 
-def formats_that_run(model: Model, on: Any, context: int, formats: Sequence[str] = (), engine: Any = None) -> WhatRuns:
+def formats_that_run(
+    model: Model, on: Any, context: int, formats: Sequence[str] = (), engine: Any = None, host: str | Host | None = None
+) -> WhatRuns:
     """One model in each format, the widest that fits first, then those that do not fit.
 
+    `host`: as in `offload`; what the card alone does not hold is then split over both.
     Raises InputError for a context that the model has not.
     """
     if model.context and context > model.context:
         raise InputError("context", context, f"at most {model.context} tokens, the context of {model.name}")
     where, engine = _known(on, engine), engine or LOCAL
-    rows = list(_rows(model, on, context, formats or LADDER, engine))
+    place = host_of(host) if isinstance(host, str) else host
+    rows = list(_rows(model, on, context, formats or LADDER, engine, place))
     return WhatRuns(where, context, tuple(sorted(rows, key=lambda row: (not row.fits, -row.weights))))
 
 
@@ -107,7 +115,9 @@ LOCAL = "llama.cpp"
 """The engine where none is given: what runs on every machine that people own."""
 
 
-def _rows(model: Model, on: Any, context: int, formats: Sequence[str], engine: Any) -> Iterator[Running]:
+def _rows(
+    model: Model, on: Any, context: int, formats: Sequence[str], engine: Any, host: Host | None = None
+) -> Iterator[Running]:
     """A row for each format that there is for the model; a format that the engine or the chip lacks has none."""
     for name in formats:
         precision = None if name == CHECKPOINT else name
@@ -123,8 +133,13 @@ def _rows(model: Model, on: Any, context: int, formats: Sequence[str], engine: A
                 answer.memory.capacity,
                 answer.fits,
             )
+            output = min(ANSWER, context - 1)
+            if not answer.fits and host is not None:
+                split = offload(model, host=host, input=context - output, output=output, **where)
+                if split.fits:
+                    row = replace(row, tpot=split.tpot, ttft=split.ttft)
+                    row = replace(row, gpu_layers=split.gpu_layers, cpu_experts=split.cpu_experts)
             if answer.fits:
-                output = min(ANSWER, context - 1)
                 spoken = generate(model, input=context - output, output=output, **where)
                 row = replace(row, tpot=spoken.tpot, ttft=spoken.ttft, grade=spoken.grade)
         except InputError as error:

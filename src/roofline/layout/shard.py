@@ -55,9 +55,9 @@ class Shard(Model):
         """The ranks of the stages that a pass goes through, one after another."""
         return (self,) if self.whole is None else distinct_ranks(stages(self.whole, self.layout))
 
-    def kv_elements(self, tokens: Count) -> Count:
+    def kv_elements(self, tokens: Count, ahead: Count = 0, block: int = 1) -> Count:
         """Cached elements of one sequence: those of this rank's share of the tokens, or of its heads (Ulysses)."""
-        whole = super().kv_elements(tokens)
+        whole = super().kv_elements(tokens, ahead, block)
         return whole if self.layout.exchange == "ulysses" else ceil_div(whole, self.layout.cp)
 
     @cached_property

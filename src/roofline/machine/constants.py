@@ -170,7 +170,7 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
     none of its own; another dtype that nobody measured has them too, with grade C.
     """
     if software is not None and names_a_file(FOLDER / f"{software}.toml"):
-        return _of_software(chip, dtype, kind, software)
+        return _measured_here(chip, dtype, kind, software) or _of_software(chip, dtype, kind, software)
     if chip.constants is not None:
         own = _record(chip.constants.get(dtype, {}).get(kind, {}), kind, software, "A")
         if own:
@@ -190,6 +190,13 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
             return base
         return Constants(_as(RECORDS[kind], base.record), "C", UNKNOWN, UNKNOWN)
     return Constants(RECORDS[kind](), "C", UNKNOWN, UNKNOWN)
+
+
+def _measured_here(chip: Chip, dtype: str, kind: str, software: str) -> Constants | None:
+    """The constants of an engine's kernels that a chip file has of its own."""
+    nodes = ((chip.constants or {}).get(d, {}).get(kind, {}) for d in (dtype, _wide(kind)))
+    own = (_record({"default": node[software]}, kind, None, "A") for node in nodes if software in node)
+    return next(own, None)
 
 
 CORES_SHARP = 4.0

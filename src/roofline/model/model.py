@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from roofline.model.errors import InputError
-from roofline.model.maths import Count, least
+from roofline.model.maths import Count, ceil_div, least
 from roofline.model.modules import PARTS, Conv, Delay, ExpertLinear, Experts, Module, Part, TokenShift
 from roofline.model.precision import Precision, part_of
 
@@ -66,7 +66,7 @@ class Model:
     warnings: tuple[str, ...] = field(default=(), compare=False)
     not_counted: tuple[str, ...] = field(default=(), compare=False)
     drafts: tuple[Block, ...] = ()
-    images: ImageRule | None = None
+    images: ImageRule | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         names = _names_apart(self.layers)
@@ -168,14 +168,17 @@ class Model:
             sums[part_of(module)] += n * module.parameters
         return {part: total for part, total in sums.items() if total}
 
-    def kv_elements(self, tokens: Count) -> Count:
-        """Cached key/value elements of one sequence of `tokens`; windowed layers keep their window only."""
+    def kv_elements(self, tokens: Count, ahead: Count = 0, block: int = 1) -> Count:
+        """Cached key/value elements of one sequence of `tokens`; windowed layers keep their window only.
+
+        `ahead`, `block`: as in `cached_tokens`.
+        """
         total: Count = 0
         for module, n in self.modules():
             width = getattr(module, "cache_width", None)
             if width is None or module.idle:
                 continue
-            total = total + n * width * cached_tokens(module, tokens)
+            total = total + n * width * cached_tokens(module, tokens, ahead, block)
         return total
 
     def kv_bytes(self, tokens: Count, precision: Precision | None = None) -> Count:
@@ -220,10 +223,13 @@ def stored_state(module: Module, precision: Precision) -> Count:
     return fmt.bytes(getattr(module, "state", 0))
 
 
-def cached_tokens(module: Module, tokens: Count) -> Count:
-    """Of so many tokens those that a module caches: its window or chunk at most."""
+def cached_tokens(module: Module, tokens: Count, ahead: Count = 0, block: int = 1) -> Count:
+    """Of so many tokens those that a module caches: its window or chunk at most.
+
+    `ahead`: new tokens of a step for which there is room beside the window; `block`: in multiples of so many.
+    """
     limit = getattr(module, "window", None) or getattr(module, "chunk", None)
-    return tokens if limit is None else least(tokens, limit)
+    return tokens if limit is None else least(tokens, ceil_div(limit + ahead, block) * block)
 
 
 def chosen(experts: Experts | ExpertLinear) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.comparison.bench_fit import BenchFit
 from roofline.machine.calibrate import Calibration, Fitted
 from roofline.show.tables import Column, Table
 from roofline.units import si
@@ -43,3 +44,24 @@ def _row(f: Fitted) -> tuple[object, ...]:
         f.dtype, f.kind, f.rows, f.constants["t0"],
         *("–" if s is None or s > BOUNDLESS else f"{s:.2f}" for s in shares), f.median, f.mape, f.held_out,
     )  # fmt: skip
+
+
+def bench_table(fit: BenchFit) -> Table:
+    """Each row of llama-bench, and what is expected of it before and after."""
+    columns = (
+        Column("Test"), Column("Tokens", "count"), Column("Depth", "count"), Column("Measured", "tokens/s"),
+        Column("Catalog", "tokens/s"), Column("Fitted", "tokens/s"), Column("Held out", "tokens/s"),
+    )  # fmt: skip
+    rows = tuple(
+        (row.quantity, row.input + row.output, row.depth, row.measured, row.before, row.fitted,
+         "–" if row.held_out is None else row.held_out) for row in fit.rows
+    )  # fmt: skip
+    return Table(columns, rows, title=f"{fit.model} on {fit.on}, {fit.engine}, tokens per second")
+
+
+def bench_text(fit: BenchFit) -> str:
+    """What the constants are multiplied by, and how wide an op's interval is now."""
+    return (
+        f"shares of bandwidth times {fit.memory:.3f}, of peak times {fit.compute:.3f}; "
+        f"an op takes {fit.low:.2f} to {fit.high:.2f} of what is expected"
+    )

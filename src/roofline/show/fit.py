@@ -12,24 +12,31 @@ RULES = {
     "sglang": "{share:g} of the memory, less weights",
     "all": "what weights, activations and overhead leave of the memory",
 }
+TERMS = ("weights", "KV cache", "activations", "overhead")
+BUFFERS = ("model buffer", "KV buffer", "compute buffer", "context")
+"""The same in the words of an engine's log that sets buffers aside, llama.cpp's."""
+OUTSIDE = "of the driver and its libraries, which no log of buffers names"
 
 
 def fit_text(f: Fit) -> str:
     """The terms, the answer, and what would make it fit."""
     m = f.memory
     sequences = f"{f.batch_per_replica} × {f.context} tokens"
+    weights, cache, active, overhead = BUFFERS if f.engine.buffers else TERMS
+    beside = OUTSIDE if f.engine.buffers else f.engine.source
     rows = [
-        ("weights", m.weights, f.formats.text()),
-        ("KV cache", m.cache, f"{sequences} in {blocks_text(f)}"),
+        (weights, m.weights, f.formats.text()),
+        (cache, m.cache, f"{sequences} in {blocks_text(f)}"),
         *([("state", m.state, f"recurrent state of {f.batch_per_replica} sequences")] if m.state else []),
-        ("activations", m.activations, activations_text(f)),
-        ("overhead", m.overhead, f.engine.source),
+        (active, m.activations, activations_text(f)),
+        (overhead, m.overhead, beside),
     ]
     replicas = share_text(f.batch, f.batch_per_replica, f.idle_replicas, f.deployment)
     lines = [f"{f.batch} × {f.context} tokens{_whose(f)}"]
     lines += [*([replicas] if replicas else []), ""]
-    lines += [f"{name:<12} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
-    lines += [f"{'sum':<12} {si(m.total, 'B'):>10}  of {si(m.capacity, 'B')}", ""]
+    wide = max(len(name) for name, _, _ in rows) if f.engine.buffers else 12
+    lines += [f"{name:<{wide}} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
+    lines += [f"{'sum':<{wide}} {si(m.total, 'B'):>10}  of {si(m.capacity, 'B')}", ""]
     lines.append(f"{f.engine.name} leaves the KV cache {budget_text(f, ': ')}")
     if f.gpu_kv_cache_size is not None and f.maximum_concurrency is not None:
         size, requests = whole(int(f.gpu_kv_cache_size)), f.maximum_concurrency
@@ -53,7 +60,11 @@ def blocks_text(f: Fit) -> str:
     """How the cache is allocated."""
     if f.tables != 1:
         return f"groups of equal pages, {f.tables} tables of blocks"
-    return f"blocks of {f.engine.block}"
+    limits = ("window", "chunk")
+    cached = (m for m, _ in f.model.modules() if getattr(m, "cache_width", None))
+    windows = any(getattr(module, limit, None) for module in cached for limit in limits)
+    beside = f", windows with room for {f.engine.chunk} new tokens" if f.engine.buffers and windows else ""
+    return f"blocks of {f.engine.block}{beside}"
 
 
 def activations_text(f: Fit) -> str:
@@ -64,7 +75,7 @@ def activations_text(f: Fit) -> str:
             f"a step of {f.chunk} tokens, which {f.engine.name} tries out: the largest op, or {sampled} tokens sampled"
         )
     if f.engine.buffers:
-        return f"compute buffer: a step of at most {f.chunk} tokens in fp32, every one with its logits"
+        return f"a step of at most {f.chunk} tokens in fp32, every one with its logits"
     return f"a step of at most {f.chunk} tokens: the largest op, or the logits"
 
 

@@ -188,12 +188,19 @@ def running_table(w: WhatRuns) -> Table:
     )  # fmt: skip
     rows = tuple(
         (
-            r.model, r.parameters, r.format, r.weights, r.memory, "yes" if r.fits else "no", _speed(r),
+            r.model, r.parameters, r.format, r.weights, r.memory, _where(r), _speed(r),
             r.ttft.expected if r.ttft else None, r.grade,
         )
         for r in w.running
     )  # fmt: skip
     return Table(columns, rows, title=f"{w.on}, one user, {w.context:,} tokens of prompt and answer")
+
+
+def _where(r: Running) -> str:
+    """Whether it fits, or how it is split, in llama.cpp's options."""
+    if r.fits or r.gpu_layers is None:
+        return "yes" if r.fits else "no"
+    return f"-ngl {r.gpu_layers}" + (f" -ncmoe {r.cpu_experts}" if r.cpu_experts else "")
 
 
 def _speed(r: Running) -> str | None:

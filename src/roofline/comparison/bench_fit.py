@@ -1,0 +1,168 @@
+"""A chip's own constants for llama.cpp, by what llama-bench measured on it.
+
+The kernels of the backend keep their laws and launch time. Two numbers are fitted: by one the share of the bandwidth of
+every kernel is multiplied, from the answers, by the other their share of the peak, from the prompts. Each row says a
+number alone; the median of all is kept, and a row is held out with the median of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from math import exp, log
+from statistics import median
+from typing import Any, ClassVar
+
+from roofline.comparison.benchmarks import compared_results
+from roofline.comparison.results import Measured
+from roofline.frozen import frozen_tree
+from roofline.machine.chip import Chip, chip_named
+from roofline.machine.constants import constants_for
+from roofline.machine.engine import engine_named
+from roofline.machine.law import RECORDS
+from roofline.model.errors import InputError
+from roofline.model.load import model_of
+from roofline.model.model import Model
+from roofline.result import Figured, Result, Units
+
+ENGINE = "llama.cpp"
+FARTHEST = log(20)
+"""A machine twenty times as fast or as slow as its kind is another one."""
+HALVINGS = 12
+MOST_ROWS = 64
+LEAST_WIDTH = 1.05
+"""The narrowest interval: runs of llama-bench differ by a few per cent from day to day."""
+DTYPES = ("bf16", "bf16_kv_bf16", "int8_wo", "int4_wo", "w4a16_mxfp4")
+"""What llama.cpp's products are of."""
+
+
+@dataclass(frozen=True)
+class FittedRow(Figured):
+    """A row: tokens a second as measured, as the catalog's chip has it, with the constants fitted on all rows, and with
+    those of the others (null of a row that has no other)."""
+
+    FIGURES: ClassVar[Units] = {
+        "quantity": "", "input": "", "output": "", "depth": "", "measured": "tokens/s", "before": "tokens/s",
+        "fitted": "tokens/s", "held_out": "tokens/s",
+    }  # fmt: skip
+
+    quantity: str
+    input: int
+    output: int
+    depth: int
+    measured: float
+    before: float
+    fitted: float
+    held_out: float | None
+
+
+@dataclass(frozen=True, repr=False)
+class BenchFit(Result):
+    """A chip with its own constants. `memory`, `compute`: by what shares of bandwidth and of peak are multiplied, 1
+    where no answer or no prompt was measured; `low`, `high`: the ends of an op's interval, over its expected time."""
+
+    SCHEMA: ClassVar[str] = "roofline.bench_fit/1"
+    FIGURES: ClassVar[Units] = {
+        "model": "", "on": "", "engine": "", "memory": "", "compute": "", "low": "", "high": "", "rows": "",
+    }  # fmt: skip
+
+    chip: Chip
+    model: str
+    on: str
+    engine: str
+    memory: float
+    compute: float
+    low: float
+    high: float
+    rows: tuple[FittedRow, ...]
+
+
+def bench_fit(model: Any, rows: Sequence[Measured], on: Any, engine: Any = None, precision: Any = None) -> BenchFit:
+    """The constants of the chip `on` by rows of llama-bench, which ran `model` in `precision` on it.
+
+    Raises InputError for a machine of several chips, an engine whose kernels have no constants of its own, more than 64
+    rows, and rows of which none is a prompt or an answer of one sequence that can be predicted.
+    """
+    built, chip = model_of(model), chip_named(on)
+    how = engine_named(engine or ENGINE).on(chip)
+    if how.software is None or not how.software.startswith("llama.cpp"):
+        raise InputError("--engine", how.plain(), "llama.cpp, whose kernels llama-bench runs")
+    known = [row for row in rows if row.quantity in ("answer", "prompt")]
+    if not 0 < len(known) <= MOST_ROWS:
+        raise InputError("--llama-bench", f"{len(known)} prompts and answers", f"from 1 to {MOST_ROWS}")
+    question = _Question(built, chip, how.software, {"engine": how.id, "precision": precision})
+    before = [question.rate(row, 1.0, 1.0) for row in known]
+    answers = {i: question.alone(row, 1.0) for i, row in enumerate(known) if row.quantity == "answer"}
+    memory = _middle(answers.values())
+    prompts = {i: question.alone(row, memory) for i, row in enumerate(known) if row.quantity == "prompt"}
+    compute = _middle(prompts.values())
+    fitted: list[float] = []
+    apart: list[float | None] = []
+    for i, row in enumerate(known):
+        fitted.append(question.rate(row, memory, compute))
+        mine = answers if i in answers else prompts
+        others = [share for j, share in mine.items() if j != i]
+        share = _middle(others)
+        shares = (share, compute) if i in answers else (memory, share)
+        apart.append(question.rate(row, *shares) if others else None)
+    off = [abs(log(rate / row.value)) for row, rate in zip(known, apart, strict=True) if rate]
+    width = max(LEAST_WIDTH, exp(max(off))) if off else None
+    own = question.chip_of(memory, compute, width, f"{chip.id}-llama-bench")
+    low, high = (1 / width, width) if width else question.ends()
+    told = tuple(
+        FittedRow(row.quantity, row.input, row.output, row.depth, row.value, catalog, all_rows, others_alone)
+        for row, catalog, all_rows, others_alone in zip(known, before, fitted, apart, strict=True)
+    )
+    return BenchFit(own, built.name, chip.id, how.id, memory, compute, low, high, told)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A model on a chip by an engine's kernels."""
+
+    model: Model
+    chip: Chip
+    software: str
+    where: Mapping[str, Any]
+
+    def rate(self, row: Measured, memory: float, compute: float) -> float:
+        """Tokens a second with the shares multiplied so. Raises InputError where there is no prediction."""
+        id = f"{self.chip.id}*{memory:.12g}*{compute:.12g}"
+        one = compared_results(self.model, [row], on=self.chip_of(memory, compute, None, id), **self.where).results[0]
+        if not one.expected:
+            raise InputError("--llama-bench", f"{row.quantity} of {row.input + row.output} tokens", one.why)
+        return one.expected
+
+    def alone(self, row: Measured, memory: float) -> float:
+        """By what the share that a row hangs on is multiplied for the row to come out, by halving."""
+        low, high = -FARTHEST, FARTHEST
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            shares = (exp(middle), 1.0) if row.quantity == "answer" else (memory, exp(middle))
+            low, high = (middle, high) if self.rate(row, *shares) < row.value else (low, middle)
+        return exp((low + high) / 2)
+
+    def chip_of(self, memory: float, compute: float, width: float | None, id: str) -> Chip:
+        """The chip with constants of its own, no share above 1; a `width` of None keeps the backend's intervals."""
+        tree: dict[str, dict[str, Any]] = {}
+        for dtype, kind in product(DTYPES, RECORDS):
+            base = constants_for(self.chip, dtype, kind, self.software)
+            values = {f.name: float(getattr(base.record, f.name)) for f in fields(base.record)}
+            for name, factor in (("memory", memory), ("compute", compute)):
+                if name in values:
+                    values[name] = min(1.0, values[name] * factor)
+            low, high = base.large if width is None else (1 / width, width)
+            values |= {"low": low, "high": high, "low_small": low, "high_small": high}
+            tree.setdefault(dtype, {})[kind] = {self.software: values}
+        return replace(self.chip, id=id, name=f"{self.chip.name}, as measured", aliases=(), constants=frozen_tree(tree))
+
+    def ends(self) -> tuple[float, float]:
+        """The backend's interval of a product."""
+        return constants_for(self.chip, "bf16", "matmul", self.software).large
+
+
+def _middle(shares: Any) -> float:
+    """The median, 1 of nothing."""
+    known = list(shares)
+    return median(known) if known else 1.0
