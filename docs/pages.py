@@ -88,5 +88,10 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_post_page(output: str, **_: Any) -> str:
+    """MkDocs calls it with the HTML of each page: the theme's search is a dialog without a name."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
+
+
 def _made(folder: Path) -> Iterator[Path]:
     yield from sorted((*folder.glob("*.svg"), *folder.glob("*.html")))

@@ -73,22 +73,21 @@ def _levers(gains: list[Gain]) -> list[Gain]:
 def guidance(r: Report) -> Section:
     """What limits each phase, and the changes that help it most."""
     lines = [
-        f"{name}: {e.bound} bound; most of the time is {e.shares[0][0]}, {percent(e.shares[0][1])}."
+        f"{name.capitalize()} is {e.bound} bound; most time goes to {e.shares[0][0]}, {percent(e.shares[0][1])}."
         for name, e in r.estimates
     ]
     t = r.training
     if not isinstance(t, InputError):
         busy = t.micro(t.stages[0])
-        lines.append(
-            f"training: {busy.bound} bound; most of the time is {busy.shares[0][0]}, {percent(busy.shares[0][1])}."
-        )
+        kind, part = busy.shares[0]
+        lines.append(f"Training is {busy.bound} bound; most time goes to {kind}, {percent(part)}.")
         if not t.fits:
-            ways = "; or ".join(f.detail for f in r.training_fixes)
-            would = f"It would with {ways}." if ways else "No change that was tried would make it fit."
+            ways = " or ".join(f.detail for f in r.training_fixes)
+            would = f"It fits with {ways}." if ways else "No change that was tried makes it fit."
             lines.append(f"A training step does not fit: {memory_text(t.memory)}. {would}")
     if not r.fit.fits:
-        ways = "; or ".join(c.detail for c in r.fit.changes)
-        lines.append(f"It would fit with {ways}." if ways else "No change that was tried would make it fit.")
+        ways = " or ".join(c.detail for c in r.fit.changes)
+        lines.append(f"It fits with {ways}." if ways else "No change that was tried makes it fit.")
     best = tuple((phase, g.what, g.option, g.gain, g.grade) for phase, gains in _best(r) for g in gains)
     every = tuple(
         (
