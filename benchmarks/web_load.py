@@ -47,7 +47,7 @@ SLIDE = """(by) => new Promise((done) => {
   const start = performance.now();
   const look = () => Number(document.body.dataset.ready) > before
     ? requestAnimationFrame(() => done(performance.now() - start)) : setTimeout(look, 1);
-  slider.value = Number(slider.value) + (Number(slider.value) + by > Number(slider.max) - 8 ? -24 : by);
+  slider.value = Number(slider.value) + (Number(slider.value) + by > Number(slider.max) - 8 ? -240 : by);
   slider.dispatchEvent(new Event("input", { bubbles: true }));
   look();
 })"""

@@ -56,6 +56,10 @@ def test_answers_are_the_library_s(client: TestClient) -> None:
         "estimate": ({**PLACE, "batch": 8, "phase": "prefill"}, rl.estimate(model, rl.prefill(8, 1024), on=ON)),
         "generate": ({**PLACE, "batch": 8}, rl.generate(model, on=ON, batch=8, input=1024, output=256)),
         "serve": ({**PLACE, "concurrency": 32}, rl.serve(model, on=ON, input=1024, output=256, concurrency=32)),
+        "diff": (
+            {"a": {"model": MODEL, "on": ON, "batch": 8}, "b": {"model": MODEL, "on": "2xH200", "layout": "tp=2"}},
+            rl.diff(f"{MODEL}@{ON}:batch=8", f"{MODEL}@2xh200:layout=tp=2"),
+        ),
         "fit": ({**PLACE, "batch": 8, "context": 8192}, rl.fit(model, on=ON, batch=8, context=8192)),
         "train": ({**PLACE, "on": "8xh100-sxm"}, rl.train(model, on="8xh100-sxm", batch=64, tokens=4096)),
         "plot": (PLACE, rl.plot(model, {"decode": rl.decode(1, 1024)}, on=ON)),
@@ -114,6 +118,22 @@ def test_what_cannot_be_is_one_line(client: TestClient, name: str, change: dict[
     problem = answer.json()
     assert field in problem["field"]
     assert "\n" not in problem["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"on": "../x"}, "on"),
+        ({"layout": "tp=3"}, "layout"),
+        ({"model": "/etc/passwd"}, "model"),
+        ({"batch": 0}, "batch"),
+    ],
+)
+def test_a_side_that_cannot_be_is_one_line(client: TestClient, change: dict[str, Any], field: str) -> None:
+    other = {"model": MODEL, "on": ON}
+    answer = client.post("/api/v1/diff", json={"a": {**other, **change}, "b": other})
+    assert answer.status_code == 422, answer.text
+    assert field in answer.json()["field"]
 
 
 def test_bodies_are_bounded(client: TestClient) -> None:

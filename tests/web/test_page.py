@@ -138,6 +138,9 @@ def test_scenarios_stand_side_by_side(page: Page, address: str) -> None:
     page.set_to("on", "h200")
     page.open("compare")
     assert "h200" in page.tab.inner_text("#view table")
+    causes = rl.diff(*(f"{MODEL}@{on}:batch=32,context=1152" for on in (ON, "h200")))
+    decode = next(turn for turn in causes.turns if turn.phase == "decode")
+    assert f"decode Machine h100-sxm → h200: × {decode.factor:.3g}" in page.tab.inner_text("#view ul")
 
 
 def test_a_click_explains(page: Page, address: str) -> None:

@@ -97,6 +97,27 @@ class FitAsked(PlaceAsked):
     context: Tokens = 1024
 
 
+class SideAsked(ModelAsked):
+    """One of two that are compared step by step: `batch` sequences, each with a prompt, then with cached tokens."""
+
+    on: Text
+    layout: Text | None = None
+    precision: Text | None = None
+    engine: Text | None = None
+    batch: SequencesAsked = 1
+    context: Tokens = 1024
+    prompt: Tokens = 1024
+
+
+class DiffAsked(BaseModel):
+    """Two sides: what changes from `a` to `b`, and what the change comes from."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    a: SideAsked
+    b: SideAsked
+
+
 class TrainAsked(PlaceAsked):
     """An optimizer step."""
 

@@ -11,7 +11,9 @@ import polars
 import roofline as rl
 from roofline.emit.make import hand_over
 from roofline.emit.serving import launch_files
+from roofline.explore.difference import Side, differ
 from roofline.explore.running import formats_that_run, what_runs
+from roofline.layout.layout import layout_named
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import catalog
 from roofline.show.report.page import html
@@ -43,6 +45,26 @@ def layouts_answer(asked: b.LayoutsAsked, allowed: Allowed) -> Any:
     model, on = chosen_model(asked.model, allowed), chosen_machine(asked.on, allowed)
     sizes: dict[str, Any] = {"batch": asked.batch, "tokens": asked.tokens, "top": asked.top}
     return rl.search_training(model, on=on, objective=asked.objective, **sizes)
+
+
+def diff_answer(asked: b.DiffAsked, allowed: Allowed) -> Any:
+    """`roofline.diff`: what changes from one side to the other, setting by setting and op by op."""
+    return differ(_side(asked.a, allowed), _side(asked.b, allowed))
+
+
+def _side(asked: b.SideAsked, allowed: Allowed) -> Side:
+    chosen_machine(asked.on, allowed)
+    on = asked.on.strip()
+    return Side(
+        chosen_model(asked.model, allowed),
+        on=on if "=" in on else on.lower(),
+        layout=layout_named(asked.layout) if asked.layout else None,
+        precision=asked.precision or None,
+        engine=asked.engine or None,
+        batch=asked.batch,
+        context=asked.context,
+        prompt=asked.prompt,
+    )
 
 
 def runs_answer(asked: b.RunsAsked, allowed: Allowed) -> dict[str, Any]:

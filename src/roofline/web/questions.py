@@ -54,6 +54,7 @@ QUESTIONS = MappingProxyType({
     "generate": ApiQuestion(b.GenerateAsked, a.generate_answer),
     "serve": ApiQuestion(b.ServeAsked, a.serve_answer),
     "fit": ApiQuestion(b.FitAsked, a.fit_answer),
+    "diff": ApiQuestion(b.DiffAsked, more.diff_answer, heavy=True),
     "train": ApiQuestion(b.TrainAsked, a.train_answer),
     "timeline": ApiQuestion(b.TrainAsked, more.timeline_answer, heavy=True),
     "layouts": ApiQuestion(b.LayoutsAsked, more.layouts_answer, heavy=True),

@@ -71,6 +71,7 @@ export const asks = {
   analyze: (s) => ({ model: s.config ?? s.model, precision: s.precision || null, phase: s.phase, batch: s.concurrency, context: middle(s) }),
   fit: (s) => ({ ...place(s), batch: s.concurrency, context: s.input + s.output }),
   sweep: (s) => ({ ...place(s), phase: s.phase, batch: powers(s.concurrency), context: [512, 2048, 8192, 32768], only: ["time"] }),
+  side: (s, batch) => ({ model: s.config ?? s.model, on: s.on, layout: s.layout || null, precision: s.precision || null, engine: s.engine || null, batch, context: middle({ ...s, phase: "decode" }), prompt: s.input }),
   train: (s) => ({ ...place(s), precision: null, engine: null, batch: s.trainBatch, tokens: s.trainTokens }),
   layouts: (s) => ({ model: s.config ?? s.model, on: s.on, batch: s.trainBatch, tokens: s.trainTokens }),
   recipe: (s) => ({ ...asks.train(s), framework: s.framework }),

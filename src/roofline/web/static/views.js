@@ -3,10 +3,11 @@ import { ask } from "./api.js";
 import { away } from "./away.js";
 import * as bars from "./bars.js";
 import { colour } from "./colours.js";
+import { compare } from "./compare.js";
 import * as draw from "./draw.js";
 import { button, card, cardsOf, gap, given, panel, pictured, two } from "./kit.js";
 import { advice, running, simulation, training } from "./long.js";
-import { asks, middle, now, state } from "./state.js";
+import { asks, middle, now } from "./state.js";
 import { table } from "./table.js";
 import { csv, save } from "./take.js";
 import { between, make, share, si, t, time, usd, whole } from "./words.js";
@@ -91,20 +92,6 @@ async function structure(node, s, signal) {
   const times = new Map(estimate.ops.flatMap((o) => [[`${o.block}/${o.name}`, each(o)], ...(alone(o) ? [[o.name, each(o)]] : [])]));
   const box = (b, block) => { const node = make("div", { class: "box" }, make("b", {}, (b.adds ? "+ " : "") + b.label), make("small", {}, [b.detail, time(times.get(`${block}/${b.label}`) ?? times.get(b.label) ?? null)].filter(Boolean).join(" · "))); node.style.borderLeftColor = colour(b.group); return node; };
   node.replaceChildren(two(...[plot.model, ...plot.layers].map((stack) => panel(given(stack.title), "", make("div", { class: "stack" }, ...stack.boxes.map((b) => box(b, stack.title.split(" · ")[0])))))), make("p", { class: "note" }, plot.note));
-}
-
-async function compare(node, s, signal) {
-  if (state.scenarios.length < 2) return node.replaceChildren(panel(t("compare"), t("nothing")));
-  const all = await Promise.all(state.scenarios.map((one) => ask("serve", asks.serve(one), signal)));
-  const joules = (v) => (v === null ? "–" : `${v.toPrecision(3)} J`);
-  const rows = [["TTFT", (r) => r.ttft.expected, time], ["TPOT", (r) => r.tpot.expected, time], [t("latency"), (r) => r.latency.expected, time], [t("throughput"), (r) => r.tokens_per_second, whole], [t("perchip"), (r) => r.tokens_per_second_per_chip, whole], [t("memory"), (r) => r.memory.total, (v) => si(v, "B")], [t("most"), (r) => r.capacity, whole], [`USD ${t("price")}`, (r) => r.usd_per_million_tokens, usd], [t("energy"), (r) => r.joules_per_token, joules]];
-  const keys = ["model", "on", "layout", "precision", "engine", "law", "input", "output", "concurrency", "rate", "price", "grid", "pue"].filter((k) => new Set(state.scenarios.map((x) => x[k])).size > 1);
-  const value = (of, text, i) => { const v = of(all[i]), first = of(all[0]); const change = i && first && v !== null ? ` (${v >= first ? "+" : "−"}${Math.abs(100 * (v / first - 1)).toFixed(0)} %)` : ""; return text(v) + change; };
-  const cells = [...keys.map((k) => [t({ on: "machine", price: "priceof" }[k] ?? k), ...state.scenarios.map((x) => String(x[k] ?? "–") || "–")]), ...rows.map(([name, of, text]) => [name, ...all.map((_, i) => value(of, text, i))])];
-  const heads = make("tr", {}, make("td"), ...state.scenarios.map((_, i) => make("th", { scope: "col" }, "ABCD"[i])));
-  const lines = cells.map((c) => make("tr", {}, ...c.map((x, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, x))));
-  node.replaceChildren(panel(t("compare"), "", make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("compare") }, make("table", {}, make("thead", {}, heads), make("tbody", {}, ...lines)))));
-  return undefined;
 }
 
 export const LONG_VIEWS = new Set(["sweep", "training", "simulation", "advice", "running"]);

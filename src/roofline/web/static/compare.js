@@ -1,0 +1,50 @@
+// Two to four scenarios side by side, and in words what their differences come from.
+import { ask, Problem } from "./api.js";
+import { panel } from "./kit.js";
+import { asks, state } from "./state.js";
+import { make, si, t, time, usd, whole } from "./words.js";
+
+const SAID = { on: "machine", prompt: "input" };
+const value = (side, setting) => String((setting === "model" ? null : side[setting]) || "–");
+
+// What changes from the first scenario to another, steps of as many requests as are in flight; nothing where their
+// times are by unlike laws, or where the data beside an exported page have no answer.
+async function causes(i, all, signal) {
+  const scenarios = [state.scenarios[0], state.scenarios[i]];
+  if (scenarios.some((s) => s.law !== "calibrated")) return [];
+  const [a, b] = scenarios.map((s, at) => asks.side(s, Math.max(1, Math.round(all[at ? i : 0].in_flight))));
+  let d;
+  try {
+    d = await ask("diff", { a, b }, signal);
+  } catch (error) {
+    if (error instanceof Problem) return [];
+    throw error;
+  }
+  const names = [d.a.model, d.b.model];
+  const turned = (setting) => `${t(SAID[setting] ?? setting)} ${setting === "model" ? names.join(" → ") : `${value(a, setting)} → ${value(b, setting)}`}`;
+  const change = (c) => `${c.op} ${c.b >= c.a ? "+" : "−"}${time(Math.abs(c.b - c.a))}`;
+  const line = (phase) => {
+    const turns = d.turns.filter((x) => x.phase === phase).map((x) => `${x.settings.map(turned).join(" + ")}: × ${x.factor.toPrecision(3)}`);
+    const ops = d.causes.filter((x) => x.phase === phase).map(change);
+    return make("li", {}, make("b", {}, phase), ` ${turns.join(", ")}${turns.length ? " · " : ""}${t("mostly")} ${ops.join(", ")}`);
+  };
+  const phases = [...new Set(d.causes.map((c) => c.phase))];
+  return phases.length ? [make("p", {}, `A → ${"ABCD"[i]}`), make("ul", {}, ...phases.map(line))] : [];
+}
+
+export async function compare(node, s, signal) {
+  if (state.scenarios.length < 2) return node.replaceChildren(panel(t("compare"), t("nothing")));
+  const all = await Promise.all(state.scenarios.map((one) => ask("serve", asks.serve(one), signal)));
+  const joules = (v) => (v === null ? "–" : `${v.toPrecision(3)} J`);
+  const rows = [["TTFT", (r) => r.ttft.expected, time], ["TPOT", (r) => r.tpot.expected, time], [t("latency"), (r) => r.latency.expected, time], [t("throughput"), (r) => r.tokens_per_second, whole], [t("perchip"), (r) => r.tokens_per_second_per_chip, whole], [t("memory"), (r) => r.memory.total, (v) => si(v, "B")], [t("most"), (r) => r.capacity, whole], [`USD ${t("price")}`, (r) => r.usd_per_million_tokens, usd], [t("energy"), (r) => r.joules_per_token, joules]];
+  const keys = ["model", "on", "layout", "precision", "engine", "law", "input", "output", "concurrency", "rate", "price", "grid", "pue"].filter((k) => new Set(state.scenarios.map((x) => x[k])).size > 1);
+  const value = (of, text, i) => { const v = of(all[i]), first = of(all[0]); const change = i && first && v !== null ? ` (${v >= first ? "+" : "−"}${Math.abs(100 * (v / first - 1)).toFixed(0)} %)` : ""; return text(v) + change; };
+  const cells = [...keys.map((k) => [t({ on: "machine", price: "priceof" }[k] ?? k), ...state.scenarios.map((x) => String(x[k] ?? "–") || "–")]), ...rows.map(([name, of, text]) => [name, ...all.map((_, i) => value(of, text, i))])];
+  const why = make("div", { "aria-live": "polite" });
+  const heads = make("tr", {}, make("td"), ...state.scenarios.map((_, i) => make("th", { scope: "col" }, "ABCD"[i])));
+  const lines = cells.map((c) => make("tr", {}, ...c.map((x, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, x))));
+  node.replaceChildren(panel(t("compare"), "", make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("compare") }, make("table", {}, make("thead", {}, heads), make("tbody", {}, ...lines)))), why);
+  const told = await Promise.all(all.map((served, i) => (i ? causes(i, all, signal) : [])));
+  if (told.flat().length) why.replaceChildren(panel(t("causes"), t("causesnote"), ...told.flat()));
+  return undefined;
+}
