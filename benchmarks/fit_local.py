@@ -9,6 +9,7 @@ tokens (`--ubatch-size`). With --write the constants go to `machine/constants/SO
 
 import argparse
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 import roofline as rl
-from local_rows import LocalRow, load, local_rows, precision_of
+from local_rows import LocalRow, engine_of, load, local_rows, precision_of
 from roofline.machine.chip import Chip, chip_named
 from roofline.machine.constants import FOLDER
 from roofline.work import ops as o
@@ -35,6 +36,7 @@ NAMES = (
     "clocked",
     *GENERATIONS,
     "integers",
+    "other",
 )
 START = np.array(
     [
@@ -61,17 +63,21 @@ START = np.array(
         1.0,
         1.0,
         1.3,
+        1.5,
     ]
 )
-LEAST = np.array([2e-7, *[0.02] * 8, *[0.005] * 8, 2.0, *[0.3] * 4, 0.5])
-MOST = np.array([8e-5, *[0.97] * 8, *[0.95] * 8, 50.0, *[3.0] * 4, 2.2])
+LEAST = np.array([2e-7, *[0.02] * 8, *[0.005] * 8, 2.0, *[0.3] * 4, 0.5, 0.5])
+MOST = np.array([8e-5, *[0.97] * 8, *[0.95] * 8, 50.0, *[3.0] * 4, 2.2, 5.0])
 SHARP = 4.0
 """How sharply a kernel goes over from the memory's limit to that of its cores."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """Kernels of a step by class: how many, and their seconds at full peak and bandwidth."""
+    """Kernels of a step by class: how many, and their seconds at full peak and bandwidth.
+
+    `odd`: attention of prompts whose heads are not of 128 elements.
+    """
 
     classes: np.ndarray
     counts: np.ndarray
@@ -81,14 +87,16 @@ class Work:
     wide: float
     clocks: float
     generation: int
+    odd: np.ndarray
 
     def seconds(self, point: np.ndarray) -> float:
         """The law."""
         n = len(CLASSES)
         fractions, compute = point[1 : n + 1][self.classes], point[n + 1 : 2 * n + 1][self.classes]
         memory = (fractions**-SHARP + (self.clocks / point[2 * n + 1]) ** SHARP) ** (-1 / SHARP)
-        faster = self.wide ** point[-1] * (point[2 * n + 2 + self.generation] if self.generation >= 0 else 1.0)
-        each = point[0] + np.maximum(self.compute / np.minimum(compute * faster, 0.97), self.memory / memory)
+        faster = self.wide ** point[-2] * (point[2 * n + 2 + self.generation] if self.generation >= 0 else 1.0)
+        compute = np.minimum(compute * faster, 0.97) / np.where(self.odd, point[-1], 1.0)
+        each = point[0] + np.maximum(self.compute / compute, self.memory / memory)
         return float(self.times * np.sum(self.counts * each))
 
 
@@ -127,15 +135,39 @@ def work_of(row: LocalRow) -> Work:
     else:
         step = rl.decode(1, row.context)
     e = rl.estimate(
-        model, step, on=chip_named(row.chip), engine="llama.cpp", precision=precision_of(row), law="ideal", within=False
+        model,
+        step,
+        on=chip_named(row.chip),
+        engine=engine_of(row),
+        precision=precision_of(row),
+        law="ideal",
+        within=False,
     )
-    ops = [op for op in e.ops if not op.cost.op.rides]
+    kernels = [kernel for op in e.ops if not op.cost.op.rides for kernel in kernels_of(op, e.target, row)]
+    classes, counts, compute, memory, odd = (np.array(column) for column in zip(*kernels, strict=True))
     return Work(
-        np.array([class_of(op, e.target) for op in ops]), np.array([op.layers for op in ops]),
-        np.array([float(op.each.compute) for op in ops]), np.array([float(op.each.memory) for op in ops]), times,
-        integer_rate(e.chip), clocks(e.chip),
-        GENERATIONS.index(e.chip.generation) if e.chip.generation in GENERATIONS else -1,
+        classes, counts, compute, memory, times, integer_rate(e.chip), clocks(e.chip),
+        GENERATIONS.index(e.chip.generation) if e.chip.generation in GENERATIONS else -1, odd,
     )  # fmt: skip
+
+
+def kernels_of(op: Any, target: Any, row: LocalRow) -> Iterator[tuple[int, float, float, float, bool]]:
+    """An op's kernels: class, how many, seconds at full peak and bandwidth, and whether attention of odd heads.
+
+    A prompt's attention without flash attention is products over the full square, and passes of its scores.
+    """
+    cost = op.cost.op
+    compute, memory = float(op.each.compute), float(op.each.memory)
+    attends = isinstance(cost, o.Attend)
+    if attends and row.prompt and not row.flash:
+        scores = cost.heads * cost.square
+        flops = 2 * (cost.qk_dim + cost.v_dim) * scores
+        yield CLASSES.index("wide"), op.layers, flops / target.chip.peak("fp16"), 0.0, False
+        moved = 2 * target.engine.score_passes * scores / target.chip.bandwidth
+        yield CLASSES.index("stream"), op.layers, 0.0, moved, False
+    else:
+        odd = attends and bool(row.prompt) and (cost.qk_dim + cost.v_dim) / 2 != 128
+        yield class_of(op, target), op.layers, compute, memory, odd
 
 
 def ratios(rows: list[LocalRow], point: np.ndarray) -> np.ndarray:
@@ -235,20 +267,25 @@ def write(software: str, rows: list[LocalRow], point: np.ndarray, ends: dict[str
         lines = [
             "# Written by benchmarks/fit_local.py --write: llama.cpp on",
             f"# {', '.join(sorted({r.chip for r in rows}))}.",
-            "# low, high: what 80 % of answers' rows lie within on a machine (of one machine: a model) that took no",
-            "# part; mape: their mean error there. clocked: bytes that a core reads in a clock; integers: the power of",
-            "# half of the int8 rate over the fp16 rate, by which products are faster where the former is more.",
+            "# low, high: what 80 % of answers' rows (attention of prompts: of prompts') lie within on a machine that",
+            "# took no part (of one machine: a model); mape: answers' mean error there. clocked: bytes that a core",
+            "# reads in a clock; integers: power of half of the int8 rate over the fp16 rate, by which products are faster.",
             "", "[cores]", f"generations = {sorted(known)!r}".replace("'", '"'), f"clocked = {value['clocked']:.4g}",
             f"integers = {value['integers'] if any(chip_named(r.chip).vendor == 'nvidia' for r in rows) else 0.0:.4g}",
         ]  # fmt: skip
-        low, high, error = ends["answer"]
+        error = ends["answer"][2]
         for dtype, kind, which, law in ENTRIES:
             lines += ["", f"[{dtype}.{kind}.default]", f"t0 = {value['t0']:.4g}"]
             figures = {**law, "memory": value[f"memory_{which}"]}
             if "compute" in law:
                 figures["compute"] = value[f"compute_{which}"] * faster
+            if "other" in law:
+                figures["other"] = value["other"]
+            prompts = kind in ("prefill", "latent_prefill")
             lines += [f"{key} = {number:.4g}" for key, number in figures.items()]
-            lines += [f"{key} = {number:.4g}" for key, number in ends_of(low, high).items()]
+            lines += [
+                f"{key} = {number:.4g}" for key, number in ends_of(*ends["prompt" if prompts else "answer"][:2]).items()
+            ]
             lines += [f"rows = {len(rows)}", f"mape = {error:.4f}"]
         (FOLDER / f"{name}.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

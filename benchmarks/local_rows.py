@@ -55,7 +55,8 @@ BACKENDS = {
     "CUDA": "llama.cpp", "Metal": "llama.cpp", "rocm-7_2_3": "llama.cpp", "vulkan_radv": "llama.cpp-vulkan",
     "Vulkan": "llama.cpp-vulkan", "CPU": "ollama", "GPU": "ollama",
 }  # fmt: skip
-WRONG = frozenset(("A100 SXM", "L40S", "4x5000 Ada"))
+BEFORE_FLASH = frozenset(("May 2024", "2023-11 and later"))
+"""Builds whose tools used no flash attention unless asked to."""
 
 
 class LeftOutError(Exception):
@@ -77,6 +78,7 @@ class LocalRow:
     rate: float
     gpus: int
     source: str
+    flash: bool
 
     @property
     def test(self) -> str:
@@ -149,7 +151,7 @@ def local_row(r: dict[str, str]) -> LocalRow:
     engine = "ollama" if ollama else BACKENDS.get(r["backend"], "llama.cpp")
     return LocalRow(
         machine, chip, engine, model, mix_named(r["model"], r["quant"], model), prompt, generated,
-        int(float(r["depth"] or 0)), float(r["tok_per_s"]), gpus, r["quality"],
+        int(float(r["depth"] or 0)), float(r["tok_per_s"]), gpus, r["quality"], r["build"] not in BEFORE_FLASH,
     )  # fmt: skip
 
 
@@ -178,6 +180,12 @@ def load(row: LocalRow) -> rl.Model:
     return rl.load(row.model)
 
 
+def engine_of(row: LocalRow) -> str:
+    """The engine whose kernels a row ran, and its setting."""
+    name = "llama-cpp-vulkan" if row.engine == "llama.cpp-vulkan" else "llama-cpp"
+    return name if row.flash else f"{name}(flash_attn=off)"
+
+
 UBATCH = 512
 
 
@@ -193,12 +201,12 @@ def main() -> None:
     every = list(local_rows(Path(sys.argv[1])))
     scored: dict[tuple[str, str], list[tuple[float, bool]]] = defaultdict(list)
     for row in (r for r in every if not isinstance(r, str)):
-        engine = "llama-cpp-vulkan" if row.engine == "llama.cpp-vulkan" else "llama-cpp"
+        engine = engine_of(row)
         step, tokens = step_of(row)
         where: Any = {"on": row.chip, "engine": engine, "precision": precision_of(row)}
         span = rl.estimate(load(row), step, within=False, **where).span
         inside = tokens / float(span.high) <= row.rate <= tokens / float(span.low)
-        scored[f"{chip_named(row.chip).vendor} {engine}", row.test].append(
+        scored[f"{chip_named(row.chip).vendor} {engine.partition('(')[0]}", row.test].append(
             (tokens / float(span.expected) / row.rate, inside)
         )
     print(f"{'backend':26}{'test':8}{'rows':>5}{'median':>9}{'mean':>8}{'bias':>8}{'in 80 %':>9}")

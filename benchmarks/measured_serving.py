@@ -402,10 +402,11 @@ def local_machines(r: TableRow) -> Iterator[MeasuredRun]:
         raise LeftOutError(str(error)) from error
     step, tokens = local_rows.step_of(row)
     (query,) = step.queries
-    backend = "llama.cpp-vulkan" if row.engine == "llama.cpp-vulkan" else "llama.cpp"
+    engine = local_rows.engine_of(row)
+    backend = engine.partition("(")[0].replace("llama-cpp", "llama.cpp")
     yield MeasuredRun(
         quantity="prefill" if row.prompt else "decode", seconds=tokens / row.rate, model=row.model, on=row.chip,
-        engine=backend, precision=local_rows.precision_of(row), batch=1,
+        engine=engine, precision=local_rows.precision_of(row), batch=1,
         input=query.new if row.prompt else query.cached,
         system=row.chip, slices=("prompt" if row.prompt else "generation", f"{backend}, {row.machine}"),
         fitted="no" if row.engine == "ollama" else "the engine's kernels",

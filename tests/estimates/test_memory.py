@@ -166,6 +166,31 @@ def test_llama_cpp_on_a_cpu_has_the_embeddings_in_its_buffer_and_no_context_of_a
     assert memory.overhead == 0
 
 
+def test_llama_cpp_without_flash_attention_keeps_scores() -> None:
+    """Logs of 2024: "CUDA0 compute buffer size = 296.00 MiB" of Llama-2-7B at 4,096 tokens, 560 of Llama-3-8B at 8,192;
+    "CPU compute buffer size = 157.01 MiB" of 2048 wide layers with 16 heads and 2 of keys, at 4,096 (0.3.36)."""
+    for name, context, mebibytes in (("Llama-2-7b-hf", 4096, 296), ("Meta-Llama-3-8B", 8192, 560)):
+        fit = rl.fit(f"meta-llama/{name}", on="rtx-4090", engine="llama.cpp(flash_attn=off)", context=context)
+        assert fit.memory.activations == mebibytes * 2**20
+    small = {"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16,
+             "num_key_value_heads": 2, "intermediate_size": 3072, "vocab_size": 8000}  # fmt: skip
+    fit = rl.fit(small, on="ryzen-9-7950x", engine="llama.cpp(flash_attn=off)", context=4096, batch=1)
+    assert fit.memory.activations == 157 * 2**20
+
+
+def test_llama_cpp_without_flash_attention_moves_scores_twelve_times() -> None:
+    """24 bytes a score, at most at the card's bandwidth: of 32 heads a step of 512 after 7,680 tokens has 512 · 8,192
+    in each of 32 layers. Tokens of an answer have the same kernels."""
+    for step, scores in ((rl.prefill(1, 512, cached=7680), 32 * 32 * 512 * 8192), (rl.decode(1, 8000), 0)):
+        on, off = (
+            rl.estimate("meta-llama/Meta-Llama-3-8B", step, on="rtx-3090", engine=f"llama.cpp(flash_attn={way})")
+            for way in ("on", "off")
+        )
+        attention = sum(op.span.expected for op in off.ops if op.kind == "attention")
+        assert attention > 24 * scores / 936e9
+        assert scores or off.time == on.time
+
+
 def test_llama_cpp_keeps_whole_blocks_of_256_and_a_window_with_a_step_beside_it() -> None:
     """Its logs: 1,100 tokens are 1,280 cells; of gpt-oss-20b at 4,096 tokens 12 layers have 768 cells, 18 MiB
     (ggml-org/llama.cpp pull 17609); 12 more have 4,096, 96 MiB."""

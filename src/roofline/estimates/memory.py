@@ -22,7 +22,7 @@ from roofline.estimates.span import shaped
 from roofline.machine.engine import Engine
 from roofline.model.maths import Count, ceil_div, is_array, least, most, some, where
 from roofline.model.model import Model
-from roofline.model.modules import Experts
+from roofline.model.modules import Attention, Experts, LatentAttention
 from roofline.model.precision import Precision
 from roofline.result import Figured, Flag, Units
 from roofline.work.lower import lower
@@ -129,6 +129,8 @@ class Holding:
         weights = rank.weight_bytes(self.formats) + self.padding(rank)
         step = most(self.chunk if engine.profiled else least(self.chunk, tokens), new)
         active = self.activations(rank, step, least(engine.most_running if engine.profiled else sequences, step))
+        if engine.buffers and not engine.flash:
+            active = most(active, score_bytes(rank, step, engine.cached_tokens(tokens), chip.kind == "cpu"))
         overhead = engine.overhead(self.together)
         pages, parts = self._paged(rank), self.deployment.layout.cp > 1
         cache = sum(cache_bytes(rank, self.formats, engine, n, length) for n, length in groups)
@@ -250,6 +252,18 @@ def cache_bytes(rank: Model, precision: Precision, engine: Engine, batch: Count,
     whole = engine.cached_tokens(tokens)
     kept = rank.kv_elements(whole, engine.chunk, engine.block) if engine.buffers else rank.kv_elements(whole)
     return batch * precision.kv.bytes(kept)
+
+
+def score_bytes(rank: Model, step: Count, tokens: Count, cpu: bool) -> Count:
+    """llama.cpp's buffer of a step without flash attention: scores and mask in fp32, and activations beside them.
+
+    4·step·(tokens·(heads + 1) + 4·d); a CPU's has 5·d and the new keys and values. As its logs say: of GPUs 296 MiB of
+    Llama-2-7B at 4,096 tokens, 560 of Llama-3-8B at 8,192; of a CPU those of `benchmarks/llama_cpp_here.py`.
+    """
+    modules = [x for x, _ in rank.modules() if isinstance(x, (Attention, LatentAttention))]
+    heads = reduce(most, (x.heads for x in modules), 0)
+    beside = 5 * rank.hidden + reduce(most, (x.kv_width for x in modules), 0) if cpu else 4 * rank.hidden
+    return 4 * step * (tokens * (heads + 1) + beside)
 
 
 def activation_bytes(

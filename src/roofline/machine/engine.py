@@ -39,6 +39,8 @@ class Engine:
     `software`: whose kernels were measured; `softwares`: by kind or vendor of chip, where it has others there;
     `halves`: it keeps in fp16 what the checkpoint has in bf16, and multiplies in fp16, on chips
     without it in fp32; `integers`: kinds of chip on which it multiplies quantised weights by activations of 8 bits.
+    `flash`: prompts' attention is one kernel; where not, it is products whose scores go through memory `score_passes`
+    times, each time as large as activations.
     `network`: whose collectives, where they are not the same.
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
     it, and of a prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the
@@ -87,6 +89,8 @@ class Engine:
     softwares: Mapping[str, str] = field(default_factory=dict)
     halves: bool = False
     integers: tuple[str, ...] = ()
+    flash: bool = True
+    score_passes: float = 4.0
     network: str | None = None
     budget: Budget = "all"
     share: float = 1.0

@@ -14,7 +14,7 @@ from typing import Any
 from roofline.machine.chip import Chip
 from roofline.model.errors import InputError, nearest
 
-OF_SOME = ("captured", "dispatcher")
+OF_SOME = ("captured", "dispatcher", "flash")
 """Settings that only engines with a word of their own for them have: in the others' figures they change nothing."""
 Asked = tuple[tuple[str, str], ...]
 """Settings as they were written, key and value."""
@@ -38,7 +38,7 @@ def _whole_number(text: str) -> int | None:
 
 
 def _switch(text: str) -> bool | None:
-    return {"1": True, "true": True, "0": False, "false": False}.get(text.lower())
+    return {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}.get(text.lower())
 
 
 def _dispatcher(text: str) -> str | None:
@@ -62,6 +62,7 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "captured": ("captured", _whole_number, "a whole number from 1 to 2^24"),
     "dispatcher": ("dispatcher", _dispatcher, "deepep or alltoall"),
     "eager": ("eager", _switch, "1 or 0"),
+    "flash": ("flash", _switch, "1 or 0"),
     "graphs": ("graph_bytes", _bytes, "bytes with their unit, such as 500MB or 0B"),
     "sampled": ("sampled_bytes", _bytes, "bytes with their unit, such as 14B"),
     "reserve": ("overhead_bytes", _bytes, "bytes with their unit, such as 2GB or 1.5GiB"),

@@ -158,8 +158,8 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
     The keys a token sees are those of the op's own mask: pairs / new tokens, whatever the mask is. Ranks that share out
     a decode each attend to the keys that they cache.
     """
-    if not op.flash:
-        return _unfused(op, target, 2, 4.0)
+    if not op.flash or (not target.engine.flash and any(is_long(q) for q in op.step.queries)):
+        return _unfused(op, target, 2, target.engine.score_passes)
     cache, latent = target.precision.kv, op.form != "plain"
     plain = wide_key(target.precision.activations.compute)
     suffix = "fp8" if cache.bits == 8 else "bf16" if latent else plain
@@ -213,8 +213,8 @@ def is_long(q: Queries) -> bool:
 def _unfused(op: o.Attend, target: Target, products: int, passes: float) -> Seconds:
     """Attention kernel by kernel: products over the full square, and passes over its scores.
 
-    Forward 2 products and 4 passes, back 4 and 6: what arXiv:2205.05198, table 4, measured of the layers of a 22B model
-    (softmax and dropout skip the masked half).
+    Forward 2 products and 4 passes (an engine's own number, where it is known), back 4 and 6: what arXiv:2205.05198,
+    table 4, measured of the layers of a 22B model (softmax and dropout skip the masked half).
     """
     roof, plain = target.roof(target.precision.activations.compute or "bf16"), target.precision.activations
     constants = target.constants(wide_key(plain.compute), "matmul")
