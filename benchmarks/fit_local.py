@@ -269,7 +269,7 @@ def write(software: str, rows: list[LocalRow], point: np.ndarray, ends: dict[str
             f"# {', '.join(sorted({r.chip for r in rows}))}.",
             "# low, high: what 80 % of answers' rows (attention of prompts: of prompts') lie within on a machine that",
             "# took no part (of one machine: a model); mape: answers' mean error there. clocked: bytes that a core",
-            "# reads in a clock; integers: power of half of the int8 rate over the fp16 rate, by which products are faster.",
+            "# reads in a clock; integers: power of half the int8 rate over fp16's, by which products are faster.",
             "", "[cores]", f"generations = {sorted(known)!r}".replace("'", '"'), f"clocked = {value['clocked']:.4g}",
             f"integers = {value['integers'] if any(chip_named(r.chip).vendor == 'nvidia' for r in rows) else 0.0:.4g}",
         ]  # fmt: skip

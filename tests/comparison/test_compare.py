@@ -21,6 +21,7 @@ from roofline.comparison.kernels import ProfiledKernel
 from roofline.comparison.nsight import compute_kernels, systems_kernels
 from roofline.comparison.read import compare_measured, profiled_kernels
 from roofline.comparison.results import measured_rows
+from roofline.comparison.rows import accuracy_table
 from roofline.comparison.rules import product_sizes
 from roofline.model.errors import InputError
 
@@ -224,3 +225,39 @@ def test_views_of_sqlite_are_not_read(tmp_path: Path) -> None:
     base.close()
     with pytest.raises(InputError, match="no kernels"):
         systems_kernels(path)
+
+
+SERVER = {"completed": 10, "total_input_tokens": 10240, "total_output_tokens": 1280, "max_concurrency": 4,
+          "mean_ttft_ms": 160.0, "mean_tpot_ms": 21.0, "mean_e2el_ms": 2830.0, "output_throughput": 180.0}  # fmt: skip
+BENCH = [{"avg_ts": 800.0, "n_prompt": 512, "n_gen": 0, "n_depth": 4096}, {"avg_ts": 30.0, "n_prompt": 0, "n_gen": 128}]
+
+
+@pytest.mark.parametrize(("content", "engine", "rates"), [(SERVER, "vllm", ("throughput",)),
+                                                          (BENCH, "llama.cpp", ("prompt", "answer"))])  # fmt: skip
+def test_rows_are_scored_by_accuracy_as_by_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: Any, engine: str, rates: tuple[str, ...]
+) -> None:
+    """The errors of seconds; of tokens a second 1 / (1 + error) − 1."""
+    file, rows = tmp_path / "bench.json", tmp_path / "rows.csv"
+    file.write_text(json.dumps(content))
+    asked = ["meta-llama/Llama-3.1-8B", "--measured", str(file), "--on", "a100-sxm-80gb", "--engine", engine]
+    assert not main(["compare", *asked, "--rows", str(rows), "--json"])
+    compared_rows = json.loads(capsys.readouterr().out)["results"]
+    errors = [1 / (1 + r["error"]) - 1 if r["quantity"] in rates else r["error"] for r in compared_rows]
+    assert not main(["accuracy", str(rows), "--json"])
+    scored = next(s for s in json.loads(capsys.readouterr().out)["scores"] if s["slice"] == "bench.json")
+    assert scored["n"] == len(errors)
+    assert scored["mape"] == pytest.approx(100 * sum(map(abs, errors)) / len(errors), rel=0.01)
+    with pytest.raises(SystemExit, match="2"):
+        main(["compare", *asked, "--rows", str(rows)])
+    assert "--force" in capsys.readouterr().err
+
+
+def test_a_profile_is_a_row_of_its_step(tmp_path: Path) -> None:
+    for phase, row in (("prefill", "prefill,"), ("decode", "decode,")):
+        table = accuracy_table(of_recorded(phase), {"model": "m", "on": "xeon-8480", "layout": None}, "run")
+        head, line = table.splitlines()
+        cells = dict(zip(head.split(","), line.split(","), strict=True))
+        assert line.startswith(row)
+        assert (cells["batch"], cells["input"]) == ("2", "256" if phase == "prefill" else "257")
+        assert float(cells["seconds"]) == pytest.approx(of_recorded(phase).measured)

@@ -28,6 +28,7 @@ COLUMNS: Mapping[str, str] = {
     "output": "generated tokens of each sequence",
     "concurrency": "requests in flight of a server",
     "rate": "requests that a server receives in a second, where that is what is known",
+    "cached": "tokens of each sequence that were in the cache before a `prefill`",
     "group": "a name; rows of the same name are scored together, besides all of the file",
 }
 """Column → what stands in it."""
@@ -105,6 +106,9 @@ def measurement(r: TableRow) -> MeasuredRun:
     sizes: dict[str, Any] = {name: r.whole(name) for name in names}
     rate = r.number("rate") if r.text("rate") else None
     group = r.text("group")
+    options = {"cached": r.whole("cached")} if r.text("cached") else {}
+    if options and r.text("quantity") != "prefill":
+        raise CellError("cached", r.text("cached"), "nothing, for all but `prefill`")
     return checked(
         MeasuredRun(
             quantity=r.text("quantity"),
@@ -117,6 +121,7 @@ def measurement(r: TableRow) -> MeasuredRun:
             slices=(group, "all") if group else ("all",),
             system=r.text("on"),
             rate=rate,
+            options=options,
             **sizes,
         )
     )

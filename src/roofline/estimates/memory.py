@@ -260,9 +260,14 @@ def score_bytes(rank: Model, step: Count, tokens: Count, cpu: bool) -> Count:
     4·step·(tokens·(heads + 1) + 4·d); a CPU's has 5·d and the new keys and values. As its logs say: of GPUs 296 MiB of
     Llama-2-7B at 4,096 tokens, 560 of Llama-3-8B at 8,192; of a CPU those of `benchmarks/llama_cpp_here.py`.
     """
-    modules = [x for x, _ in rank.modules() if isinstance(x, (Attention, LatentAttention))]
-    heads = reduce(most, (x.heads for x in modules), 0)
-    beside = 5 * rank.hidden + reduce(most, (x.kv_width for x in modules), 0) if cpu else 4 * rank.hidden
+    heads: Count = 0
+    new: Count = 0
+    for module, _ in rank.modules():
+        if isinstance(module, Attention):
+            heads, new = most(heads, module.heads), most(new, module.kv_width)
+        elif isinstance(module, LatentAttention):
+            heads = most(heads, module.heads)
+    beside = 5 * rank.hidden + new if cpu else 4 * rank.hidden
     return 4 * step * (tokens * (heads + 1) + beside)
 
 

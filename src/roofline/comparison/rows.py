@@ -1,0 +1,53 @@
+"""Measurements of a profile or of a benchmark as a table that `roofline accuracy` scores (docs/accuracy.md)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any
+
+from roofline.accuracy.csvs import COLUMNS
+from roofline.comparison.benchmarks import ComparedResults
+from roofline.comparison.comparison import Comparison
+from roofline.comparison.results import Measured
+
+_SERVED = {"ttft": "served-ttft", "tpot": "served-tpot", "latency": "served-latency"}
+
+
+def accuracy_table(answer: Comparison | ComparedResults, asked: Mapping[str, Any], group: str) -> str:
+    """A CSV file with a row for each measurement that has a place there.
+
+    `asked`: model, on, layout, engine and precision as they were given; `group`: what the rows are scored under.
+    """
+    sizes = (_step(answer),) if isinstance(answer, Comparison) else map(_sizes, (r.of for r in answer.results))
+    text = StringIO(newline="")
+    table = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
+    table.writeheader()
+    given = {name: value for name, value in asked.items() if value is not None}
+    table.writerows({**given, **row, "group": group} for row in sizes if row)
+    return text.getvalue()
+
+
+def _step(c: Comparison) -> dict[str, Any]:
+    """The step of a profile."""
+    query = c.predicted.step.queries[0]
+    if query.new == 1 and query.cached:
+        return {"quantity": "decode", "batch": query.count, "input": query.cached, "seconds": c.measured}
+    more = {"cached": query.cached} if query.cached else {}
+    return {"quantity": "prefill", "batch": query.count, "input": query.new, "seconds": c.measured, **more}
+
+
+def _sizes(m: Measured) -> dict[str, Any]:
+    """A benchmark's measurement in seconds; nothing of a server without a load."""
+    if m.quantity == "prompt":
+        more = {"cached": m.depth} if m.depth else {}
+        return {"quantity": "prefill", "batch": 1, "input": m.input, "seconds": m.input / m.value, **more}
+    if m.quantity == "answer":
+        return {"quantity": "decode", "batch": 1, "input": m.depth + max(1, m.output // 2), "seconds": 1 / m.value}
+    if not (m.concurrency or m.rate):
+        return {}
+    load = {"concurrency": m.concurrency} if m.concurrency else {"rate": m.rate}
+    quantity = _SERVED.get(m.quantity, "served-token")
+    seconds = m.value if m.quantity in _SERVED else 1 / m.value
+    return {"quantity": quantity, "input": m.input, "output": m.output, "seconds": seconds, **load}
