@@ -111,6 +111,37 @@ def test_prompts_copy_the_hosts_weights_to_the_card_and_a_few_tokens_do_not() ->
     assert long.tiers[-1].prompt.expected > long.streamed / 25e9
 
 
+def test_a_cache_on_the_host_is_attended_to_there() -> None:
+    """llama.cpp's --no-kv-offload: to the CPU and back in each of 32 layers, beside the embedding's one crossing."""
+    there = rl.Host(chip_named(CPU), cache=True)
+    card, host = split(33, host=there).tiers
+    assert (card.layers, host.layers, card.cache) == (32, 32, 0)
+    assert host.cache == 768 * 131_072
+    assert split(33, host=there).crossing == pytest.approx(65 * (2e-5 + 4 * 4096 / 25e9))
+    slow, fast = (split(33, host=host, input=8192, output=2).tpot.expected for host in (there, CPU))
+    assert slow - fast > 8192 * 131_072 / chip_named(CPU).bandwidth - 8192 * 131_072 / chip_named(CARD).bandwidth
+
+
+def test_an_engine_that_computes_on_cards_alone_reads_weights_over_the_link() -> None:
+    """Llama-3.1-70B in bf16 on one H100: what the card does not hold takes its bytes over the link in every step."""
+    given = {"on": "h100-sxm", "engine": "vllm", "precision": None, "batch": 8}
+    model, cpu = "meta-llama/Llama-3.1-70B", chip_named("epyc-9654")
+    one, other = (split(None, model, host=rl.Host(cpu, pcie=link), **given) for link in (50e9, 400e9))
+    card, host = one.tiers
+    plain = rl.generate(model, on="h100-sxm", engine="vllm", **{**SIZES, "batch": 8})
+    assert one.fits
+    assert card.weights + host.weights == float(plain.memory.weights)
+    assert (card.cache, host.cache, one.crossing) == (float(plain.memory.cache), 0, 0)
+    layer = 2 * (2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 28672 + 2 * 8192)
+    assert host.weights == layer * (81 - one.gpu_layers)
+    assert host.token.expected == pytest.approx(host.weights / 50e9, rel=1e-4)
+    assert other.tiers[1].token.expected == pytest.approx(host.weights / 400e9, rel=1e-4)
+    assert card.token.expected + host.weights / 3.35e12 < plain.tpot.expected
+    for wrong in ({"on": ["h100-sxm", "h100-sxm"]}, {"host": rl.Host(cpu, cache=True)}):
+        with pytest.raises(rl.InputError):
+            split(None, model, **{"host": cpu, **given, **wrong})
+
+
 @given(st.integers(0, 33), st.integers(0, 32), st.integers(1, 700))
 @settings(max_examples=15, deadline=None)
 def test_weights_and_cache_are_all_somewhere(gpu_layers: int, cpu_experts: int, tokens: int) -> None:

@@ -33,6 +33,7 @@ def offload(
     drive: str | None = None,
     gpu_layers: Whole = None,
     cpu_experts: Whole = None,
+    no_kv_offload: Switch = False,
     batch: Needed = 1,
     input: Needed = 512,
     output_tokens: Needed = 128,
@@ -45,7 +46,8 @@ def offload(
 ) -> None:
     """A model too large for its cards: layers on cards, the rest on the CPU, as llama.cpp splits it.
 
-    Finds the fastest split that fits, or times the one given. Exits with 1 where it does not fit.
+    Finds the fastest split that fits, or times the one given. Exits with 1 where it does not fit. With `--engine vllm`
+    nothing runs on the CPU: the card reads the host's weights over its link in every step (--cpu-offload-gb).
 
     Example: `roofline offload openai/gpt-oss-120b --on rtx-4090 --host ryzen-9-7950x`
 
@@ -67,6 +69,8 @@ def offload(
         Layers on cards, counted from the last, the output first: llama.cpp's --n-gpu-layers.
     cpu_experts:
         Layers, counted from the first, whose experts stay on the host: llama.cpp's --n-cpu-moe.
+    no_kv_offload:
+        The KV cache and attention to it stay on the host: llama.cpp's --no-kv-offload.
     batch:
         Sequences together.
     input:
@@ -83,10 +87,10 @@ def offload(
     from roofline.show.tables import print_json, print_tables
 
     built = load(model, revision=revision, headers=headers)
+    place = host_of(host, ram=ram, ram_bw=ram_bw, pcie=pcie, drive=drive, cache=no_kv_offload)
     result = run(
-        built, on=on, host=host_of(host, ram=ram, ram_bw=ram_bw, pcie=pcie, drive=drive), gpu_layers=gpu_layers,
-        cpu_experts=cpu_experts, batch=batch, input=input, output=output_tokens, engine=engine, precision=precision,
-        law=law,
+        built, on=on, host=place, gpu_layers=gpu_layers, cpu_experts=cpu_experts, batch=batch, input=input,
+        output=output_tokens, engine=engine, precision=precision, law=law,
     )  # fmt: skip
     if json:
         print_json(result.to_dict())

@@ -1,4 +1,4 @@
-"""A model over tiers, as llama.cpp places it: cards, the host's CPU and memory, and a drive for what is left.
+"""A model over tiers, as engines place it: cards, the host's CPU and memory, and a drive for what is left.
 
 A step runs on one tier after another. Its time is the sum over tiers of the time of the modules that lie there, by that
 tier's own law, plus what passes between them:
@@ -9,7 +9,13 @@ llama.cpp (`load_tensors` of src/llama-model.cpp; common/arg.cpp): with n layers
 layers and the output on cards, `--n-cpu-moe c` leaves the routed experts of the first c layers on the host. The
 embedding stays on the host. Cards take layers in proportion to their memory. From 32 tokens on
 (`GGML_OP_OFFLOAD_MIN_BATCH`) products of weights on the host run on a card, to which the weights are copied for each
-part of 512 tokens.
+part of 512 tokens. With `--no-kv-offload` attention and its cache are the host's.
+
+Engines of data centres run nothing on the CPU: the card reads the weights of the first layers from the host's memory,
+over its link and in every step, as vLLM does under `--cpu-offload-gb` (vllm/config; embedding, output and cache stay
+on the card). A read of weights is then as long as the link needs, where its kernel was no longer:
+
+    t = t(all on the card) − t(modules on the host) + max(t(modules on the host), weights / pcie)
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ from typing import Any, ClassVar
 
 from roofline.estimates.deployment import Machine, deploy
 from roofline.estimates.generate import Generation, generation
+from roofline.estimates.memory import Memory
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span, exactly, total
 from roofline.layout.shard import untied_ends
@@ -42,6 +49,8 @@ STREAMED_FROM = 32
 """New tokens of a step from which weights on the host are copied to a card."""
 SYNC_S = 2e-5
 """Seconds that handing a step from one tier to the next takes beside its bytes: a synchronisation and two launches."""
+LINK_WORST = 1.25
+"""How much longer a link may take than its rate says: an assumption, as no run of known links was found."""
 HOST = "host"
 PCIE = 25e9
 """Bytes/s of copies to a card where nothing is said: PCIe 4.0 of 16 lanes, 31.5 GB/s less protocol."""
@@ -49,11 +58,15 @@ PCIE = 25e9
 
 @dataclass(frozen=True)
 class Host:
-    """What a card is plugged into: a CPU with its memory; bytes/s between host and card, and of the drive behind."""
+    """What a card is plugged into: a CPU with its memory; bytes/s between host and card, and of the drive behind.
+
+    `cache`: the KV cache of all layers and attention to it stay there.
+    """
 
     cpu: Chip
     pcie: float = PCIE
     drive: float | None = None
+    cache: bool = False
 
 
 def host_of(
@@ -62,6 +75,7 @@ def host_of(
     ram_bw: str | None = None,
     pcie: str | None = None,
     drive: str | None = None,
+    cache: bool = False,
 ) -> Host:
     """A host by a CPU's name or figures, and by figures with their units that stand in the place of the CPU's own.
 
@@ -73,7 +87,8 @@ def host_of(
     if ram_bw is not None:
         chip = replace(chip, bandwidth=figure_named("--ram-bw", ram_bw, ("B/s",)))
     given = {"pcie": pcie, "drive": drive}
-    return Host(chip, **{n: figure_named(f"--{n}", text, ("B/s",)) for n, text in given.items() if text is not None})
+    rates = {n: figure_named(f"--{n}", text, ("B/s",)) for n, text in given.items() if text is not None}
+    return Host(chip, **rates, cache=cache)
 
 
 @dataclass(frozen=True)
@@ -120,14 +135,14 @@ class Offload(Result):
     """A static batch of a model whose modules lie on several tiers.
 
     `chosen`: whether the placement was looked for. `crossing`: seconds of a token between tiers. `streamed`: bytes that
-    the prompt copies from the host to a card.
+    the prompt copies, or the card reads, from the host.
     """
 
     SCHEMA: ClassVar[str] = "roofline.offload/1"
     FIGURES: ClassVar[Units] = {
         "model": "", "engine": "", "formats": "", "batch": "", "input": "", "output": "", "layers": "",
-        "gpu_layers": "", "cpu_experts": "", "chosen": "", "ttft": "s", "tpot": "s", "tokens_per_second": "tokens/s",
-        "crossing": "s", "streamed": "B", "fits": "", "tiers": "",
+        "gpu_layers": "", "cpu_experts": "", "host_cache": "", "chosen": "", "ttft": "s", "tpot": "s",
+        "tokens_per_second": "tokens/s", "crossing": "s", "streamed": "B", "fits": "", "tiers": "",
     }  # fmt: skip
 
     model: Model
@@ -139,6 +154,7 @@ class Offload(Result):
     layers: int
     gpu_layers: int
     cpu_experts: int
+    host_cache: bool
     chosen: bool
     ttft: Span
     tpot: Span
@@ -200,23 +216,33 @@ class _Asked:
         """What a part takes."""
         return generation(self.setup(chip, model), self.batch, self.input, self.output)
 
+    def on_host(self, placed: Placement, layer: int, module: Module) -> bool:
+        """Whether a module's weights, and its cache where it has one, lie there."""
+        cached = getattr(module, "cache_width", 0) > 0
+        if cached and not self.engine.hosts:
+            return False
+        apart = layer < placed.cpu_experts and isinstance(module, Experts)
+        return layer <= self.layers - placed.gpu_layers or apart or (self.host.cache and cached)
+
     def shares(self, placed: Placement) -> Iterator[_Share]:
         """The tiers of a placement: cards in their order, the host behind."""
         first = self.layers + 1 - placed.gpu_layers
 
         def on_host(layer: int, module: Module) -> bool:
-            return layer < first or (layer < placed.cpu_experts and isinstance(module, Experts))
+            return self.on_host(placed, layer, module)
 
         ends = _cuts([chip.capacity for chip in self.cards], placed.gpu_layers)
         for number, (chip, (start, end)) in enumerate(zip(self.cards, ends, strict=True)):
-            mine = range(first + start, min(first + end, self.layers))
+            mine = range(first + start if self.engine.hosts else 0, min(first + end, self.layers))
             output = end == placed.gpu_layers and start < end
 
             def keep(layer: int, module: Module, mine: range = mine) -> bool:
                 return layer in mine and not on_host(layer, module)
 
-            yield self._share(f"card {number + 1}" if len(self.cards) > 1 else "card", chip, keep, head=output)
-        yield self._share(HOST, self.host.cpu, on_host, embedding=True, head=placed.gpu_layers == 0)
+            name = f"card {number + 1}" if len(self.cards) > 1 else "card"
+            yield self._share(name, chip, keep, embedding=not self.engine.hosts, head=output or not self.engine.hosts)
+        alone = placed.gpu_layers == 0
+        yield self._share(HOST, self.host.cpu, on_host, embedding=self.engine.hosts, head=alone and self.engine.hosts)
 
     def _share(
         self, name: str, chip: Chip, keep: Callable[[int, Module], bool], embedding: bool = False, head: bool = False
@@ -252,13 +278,19 @@ def offload(
     `model`: a Model, its name, path or config. `on`: a card, or several of any kinds. `host`: a `Host`, or a CPU by its
     name or figures. `gpu_layers`, `cpu_experts`: as in `Placement`; where neither is given the fastest that fits is
     looked for. `precision`, `engine` (llama.cpp) and `law`: as in `generate`.
-    Raises InputError for what is not understood, more layers than there are, and lengths beyond the model's context.
+    Raises InputError for what is not understood, more layers than there are, lengths beyond the model's context, and,
+    of an engine that runs nothing on the CPU, for several cards and for a cache on the host.
     """
     asked = _asked(model_of(model), on, host, batch, input, output, settings)
     most = asked.layers + 1
     for name, value, limit in (("gpu_layers", gpu_layers, most), ("cpu_experts", cpu_experts, asked.layers)):
         if value is not None and not 0 <= value <= limit:
             raise InputError(name, value, f"a whole number from 0 to {limit}")
+    if not asked.engine.hosts:
+        if len(asked.cards) > 1:
+            raise InputError("on", f"{len(asked.cards)} cards", f"one card, whose weights {asked.engine.name} streams")
+        if asked.host.cache:
+            raise InputError("host.cache", True, "llama.cpp, which computes on the host")
     if gpu_layers is None and cpu_experts is None:
         return _timed(asked, _best(asked), chosen=True)
     return _timed(asked, Placement(most if gpu_layers is None else gpu_layers, cpu_experts or 0), chosen=False)
@@ -288,16 +320,20 @@ def _holds(asked: _Asked, placed: Placement) -> bool:
 def _best(asked: _Asked) -> Placement:
     """The fastest placement that fits, of two ways: as many layers as fit on cards, or all of them but the experts of
     as few layers as need be; nothing on cards where not even the output fits."""
+
+    def held(layers: int, experts: int = 0) -> bool:
+        return _holds(asked, Placement(layers, experts))
+
     most = asked.layers + 1
-    ways = [Placement(_largest(most, lambda k: _holds(asked, Placement(k))))]
-    if asked.sparse and ways[0].gpu_layers < most:
-        covered = _largest(asked.layers, lambda n: _holds(asked, Placement(most, asked.layers - n)), start=-1)
+    ways = [(_largest(most, held), 0)]
+    if asked.sparse and ways[0][0] < most:
+        covered = _largest(asked.layers, lambda n: held(most, asked.layers - n), start=-1)
         if covered >= 0:
-            ways.append(Placement(most, asked.layers - covered))
+            ways.append((most, asked.layers - covered))
         else:
-            layers = _largest(most, lambda k: _holds(asked, Placement(k, asked.layers)))
-            ways.append(Placement(layers, asked.layers))
-    return min(ways, key=lambda way: float(_timed(asked, way, chosen=True).tpot.expected))
+            ways.append((_largest(most, lambda k: held(k, asked.layers)), asked.layers))
+    placed = [Placement(*way) for way in ways]
+    return min(placed, key=lambda way: float(_timed(asked, way, chosen=True).tpot.expected))
 
 
 def _largest(most: int, allowed: Callable[[int], bool], start: int = 0) -> int:
@@ -314,6 +350,21 @@ def _timed(asked: _Asked, placed: Placement, chosen: bool) -> Offload:
     shares = [
         share for share in asked.shares(placed) if share.model.layers or share.model.embedding or share.model.head
     ]
+    tiers, streamed = _tiers(asked, shares) if asked.engine.hosts else _streaming(asked, shares)
+    passed = _crossings(asked, shares, placed) if asked.engine.hosts else 0
+    crossing = passed * (SYNC_S + 4 * asked.model.hidden * asked.batch / asked.host.pcie)
+    parts = ceil_div(asked.batch * asked.input, asked.engine.chunk)
+    crossed = passed * (parts * SYNC_S + 4 * asked.model.hidden * asked.batch * asked.input / asked.host.pcie)
+    return Offload(
+        asked.model, asked.engine, asked.formats, asked.batch, asked.input, asked.output, asked.layers,
+        placed.gpu_layers, placed.cpu_experts, asked.host.cache, chosen,
+        total(t.prompt for t in tiers) + exactly(float(crossed)), total(t.token for t in tiers) + exactly(crossing),
+        crossing, streamed, tuple(tiers),
+    )  # fmt: skip
+
+
+def _tiers(asked: _Asked, shares: Sequence[_Share]) -> tuple[list[Tier], float]:
+    """What each tier takes by its own chip's law, and the bytes that a prompt copies to a card."""
     hosted = shares[-1] if shares[-1].name == HOST else None
     tiers, streamed = [], 0.0
     for share in shares:
@@ -323,34 +374,53 @@ def _timed(asked: _Asked, placed: Placement, chosen: bool) -> Offload:
         if share is hosted and len(shares) > 1 and asked.batch * asked.input >= STREAMED_FROM:
             copied, prompt = _copied(asked, share, prompt)
             streamed += copied
-        memory = runs.memory
-        tiers.append(
-            Tier(
-                f"{share.name}: {share.chip.name}", share.layers, float(memory.weights),
-                float(memory.cache + memory.state), float(memory.activations + memory.overhead), share.chip.capacity,
-                missing, bool(memory.fits) or (missing > 0 and asked.host.drive is not None),
-                prompt + reading[0], token + reading[1],
-            )
-        )  # fmt: skip
-    passed = _crossings(shares, placed)
-    crossing = passed * (SYNC_S + 4 * asked.model.hidden * asked.batch / asked.host.pcie)
-    parts = ceil_div(asked.batch * asked.input, asked.engine.chunk)
-    crossed = passed * (parts * SYNC_S + 4 * asked.model.hidden * asked.batch * asked.input / asked.host.pcie)
-    return Offload(
-        asked.model, asked.engine, asked.formats, asked.batch, asked.input, asked.output, asked.layers,
-        placed.gpu_layers, placed.cpu_experts, chosen, total(t.prompt for t in tiers) + exactly(float(crossed)),
-        total(t.token for t in tiers) + exactly(crossing), crossing, streamed, tuple(tiers),
+        tiers.append(_tier(asked, share, runs.memory, missing, prompt + reading[0], token + reading[1]))
+    return tiers, streamed
+
+
+def _tier(asked: _Asked, share: _Share, memory: Memory, missing: float, prompt: Span, token: Span) -> Tier:
+    return Tier(
+        f"{share.name}: {share.chip.name}", share.layers, float(memory.weights), float(memory.cache + memory.state),
+        float(memory.activations + memory.overhead), share.chip.capacity, missing,
+        bool(memory.fits) or (missing > 0 and asked.host.drive is not None), prompt, token,
     )  # fmt: skip
 
 
-def _crossings(shares: Sequence[_Share], placed: Placement) -> int:
-    """How often a token passes from one tier to another: between the shares, and to and from experts on the host."""
-    experts = sum(
-        1
-        for block in (shares[-1].model.layers if shares[-1].name == HOST else ())
-        if all(isinstance(module, Experts) for module in block.modules)
-    )
-    return len(shares) - 1 + (2 * experts if placed.gpu_layers else 0)
+def _streaming(asked: _Asked, shares: Sequence[_Share]) -> tuple[list[Tier], float]:
+    """The card, which does all the work, and what reading the host's weights adds to it."""
+    card, *hosted = shares
+    whole = asked.run(card.chip, asked.model)
+    if not hosted:
+        return [_tier(asked, card, whole.memory, 0.0, whole.ttft, whole.tpot)], 0.0
+    share = hosted[0]
+    quick = replace(asked.engine, step_s=0.0, sequence_s=0.0, token_s=0.0, prefill_s=0.0, launch_s=0.0)
+    away = replace(asked, engine=quick).run(card.chip, share.model)
+    parts = ceil_div(asked.batch * asked.input, asked.engine.chunk)
+    prompt, token = (float(r.analysis.moved.weight) for r in (away.prompts, away.middle))
+    on_host = Memory(share.chip.capacity, weights=away.memory.weights)
+    missing = max(0.0, float(on_host.total - share.chip.capacity))
+    link = asked.host.pcie
+    if missing and asked.host.drive is not None:
+        part = missing / float(on_host.weights)
+        link = 1 / ((1 - part) / link + part / asked.host.drive)
+    reads = away.ttft.most(_over(prompt * parts, link)), away.tpot.most(_over(token, link))
+    memory = asked.run(card.chip, card.model).memory
+    tiers = [
+        _tier(asked, card, memory, 0.0, whole.ttft.minus(away.ttft), whole.tpot.minus(away.tpot)),
+        _tier(asked, share, on_host, missing, *reads),
+    ]
+    return tiers, prompt * parts
+
+
+def _crossings(asked: _Asked, shares: Sequence[_Share], placed: Placement) -> int:
+    """How often a token passes from one tier to another: between the shares, and, in layers on cards, to and from each
+    run of modules on the host."""
+    first = asked.layers + 1 - placed.gpu_layers
+    runs = 0
+    for layer in range(first, asked.layers) if placed.gpu_layers else ():
+        places = [asked.on_host(placed, layer, module) for module in asked.model.layers[layer].modules]
+        runs += sum(there and not before for before, there in pairwise([False, *places]))
+    return len(shares) - 1 + 2 * runs
 
 
 def _beyond(asked: _Asked, share: _Share, runs: Generation) -> tuple[float, tuple[Span, Span]]:
@@ -374,4 +444,10 @@ def _copied(asked: _Asked, share: _Share, prompt: Span) -> tuple[float, Span]:
     runs = asked.run(asked.cards[0], replace(share.model, embedding=()))
     parts = ceil_div(asked.batch * asked.input, asked.engine.chunk)
     copied = float(runs.prompts.analysis.moved.weight) * parts
-    return copied, runs.ttft + exactly(copied / asked.host.pcie)
+    return copied, runs.ttft + _over(copied, asked.host.pcie)
+
+
+def _over(size: float, rate: float) -> Span:
+    """Bytes over a link whose rate is the most that it gives."""
+    seconds = size / rate
+    return Span(seconds, seconds, seconds, LINK_WORST * seconds)

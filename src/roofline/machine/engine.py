@@ -41,6 +41,7 @@ class Engine:
     without it in fp32; `integers`: kinds of chip on which it multiplies quantised weights by activations of 8 bits.
     `flash`: prompts' attention is one kernel; where not, it is products whose scores go through memory `score_passes`
     times, each time as large as activations.
+    `hosts`: layers whose weights lie in the host's memory run on its CPU; else the card reads these over its link.
     `network`: whose collectives, where they are not the same.
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
     it, and of a prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the
@@ -91,6 +92,7 @@ class Engine:
     integers: tuple[str, ...] = ()
     flash: bool = True
     score_passes: float = 4.0
+    hosts: bool = False
     network: str | None = None
     budget: Budget = "all"
     share: float = 1.0

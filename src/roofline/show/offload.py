@@ -22,19 +22,19 @@ def offload_table(o: Offload) -> Table:
 
 
 def offload_text(o: Offload) -> str:
-    """The placement in llama.cpp's options, and the figures."""
-    options = [f"--n-gpu-layers {o.gpu_layers}"] + ([f"--n-cpu-moe {o.cpu_experts}"] if o.cpu_experts else [])
+    """The placement in the engine's options, and the figures."""
     how = "the fastest placement that fits" if o.chosen and o.fits else "placement"
     lines = [
         headline(o.model, o.formats),
-        f"{how}: {' '.join(options)} of {o.layers + 1} (the output is one)",
+        f"{how}: {placement_text(o)}",
         f"{whole(o.batch)} × ({whole(o.input)} in, {whole(o.output)} out)",
         "",
         f"TTFT     {span_text(o.ttft)}",
         f"TPOT     {span_text(o.tpot)}",
         f"speed    {o.tokens_per_second:,.1f} tokens/s",
-        f"between  {seconds(o.crossing)} of a token passes between tiers",
     ]
+    if o.engine.hosts:
+        lines.append(f"between  {seconds(o.crossing)} of a token passes between tiers")
     if o.streamed:
         lines.append(f"prompt   copies {si(o.streamed, 'B')} of weights from the host to a card")
     for t in o.tiers:
@@ -44,3 +44,13 @@ def offload_text(o: Offload) -> str:
         elif not t.fits:
             lines.append(f"does not fit: {t.name} has {si(t.capacity, 'B')} of {si(t.needed, 'B')}")
     return "\n".join(lines)
+
+
+def placement_text(o: Offload) -> str:
+    """The options of llama.cpp, or what the host holds for a card that streams it."""
+    if not o.engine.hosts:
+        away = sum(tier.weights for tier in o.tiers[1:])
+        return f"{si(away, 'B')} of weights on the host, read by the card in every step"
+    options = [f"--n-gpu-layers {o.gpu_layers}"] + ([f"--n-cpu-moe {o.cpu_experts}"] if o.cpu_experts else [])
+    options += ["--no-kv-offload"] if o.host_cache else []
+    return f"{' '.join(options)} of {o.layers + 1} (the output is one)"
