@@ -156,6 +156,8 @@ def static_batches(r: TableRow) -> Iterator[MeasuredRun]:
     """LLM-Inference-Bench: whole latency of a batch whose prompts and outputs are equally long, fp16."""
     framework, split = r.text("framework"), r.text("parallelism")
     engine = ENGINES.get(framework)
+    if framework == "llama.cpp":
+        raise LeftOutError("ambiguous: neither the format of llama.cpp's file nor how cards share its layers is given")
     if engine is None:
         raise LeftOutError(f"no engine in the catalog for {framework}")
     chip, model = chip_of_row(CHIPS.get(r.text("hardware"))), model_of_row(r.text("model"))
