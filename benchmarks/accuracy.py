@@ -32,7 +32,7 @@ import measured_serving
 import measured_training
 from left_out import KNOWN, REPEATED, SUPERSEDED, TOO_FAST, WHOLE_FILES, Sections, reasons, rows_of, sections
 from measured_ops import LAWS, Case, cases, chip, last_level, read
-from measured_other_ops import newer, others, streams
+from measured_other_ops import newer, older_chips, others, streams
 from roofline.accuracy.accuracy import Groups, score_rows
 from roofline.accuracy.csvs import CellError, cells
 from roofline.accuracy.scoring import GroupScore, Scored, pooled
@@ -94,7 +94,8 @@ def operators(folder: Path, books: Books, apart: Sections, fold: int) -> None:
     """Every operator row that a law speaks of."""
     older = cases(folder)
     done = rows_of(older, apart)
-    for part, took_part in (([*older, *streams(folder, done)], True), ([*newer(folder, done), *others(folder)], False)):
+    fitted = [*older, *streams(folder, done), *older_chips(folder)]
+    for part, took_part in ((fitted, True), ([*newer(folder, done), *others(folder)], False)):
         for case in part:
             one(case, books, apart, fold, took_part)
 

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from measured_ops import LYING, Case, known, read
-from measured_other_ops import AITER, FP32_CHIPS
+from measured_other_ops import AITER, CALLED, FP32_CHIPS
 
 SUPERSEDED = "superseded by section F, which corrects it"
 REPEATED = "the very row of section A"
@@ -154,7 +154,10 @@ REASONS: Mapping[str, tuple[Why, ...]] = {
         ("ambiguous: the load of the most loaded of several ranks is not given", pl.col("distribution") != "balanced"),
     ),
     "gemm_fp8_deepgemm_h800.csv": (("no law: grouped products apart from their layer", pl.col("num_groups") != 1),),
-    "ops_fp32_neusight.csv": (("no law: batched products whose both sides are activations", pl.col("op") == "bmm"),),
+    "ops_fp32_neusight.csv": (
+        ("no law: batched products whose both sides are activations", pl.col("op") == "bmm"), (HOST, CALLED),
+    ),
+    "elementwise_llmcompass.csv": ((HOST, pl.col("hardware") == "MI210"),),
     "layer_ops_vidur.csv": (
         (NO_CHIP, ~pl.col("gpu").is_in(["a100", "h100", "a40"])),
         ("no law: an op whose bytes the table does not give", pl.lit(True)),
@@ -192,7 +195,7 @@ WHOLE_FILES: Mapping[str, str] = {
 }
 OTHERS = (
     "allreduce_custom_engines_aic.csv", "allreduce_llmcompass.csv", "attention_encoder_engines_aic.csv",
-    "attention_infersim.csv", "collectives_engines_aic.csv", "elementwise_llmcompass.csv", "gemm_amd_aiter.csv",
+    "attention_infersim.csv", "collectives_engines_aic.csv", "gemm_amd_aiter.csv",
     "gemm_fp8_infersim.csv", "gemm_llmcompass.csv", "grouped_gemm_fp8_infersim.csv", "moe_amd_aiter.csv",
 )  # fmt: skip
 KNOWN = frozenset((*REASONS, *SECTIONS, *OTHERS))

@@ -180,13 +180,18 @@ def encoder(folder: Path) -> Iterator[Case]:
 
 FP32_CHIPS = {"T4": "t4", "L4": "l4", "A100-PCIE-40GB": "a100-pcie-40gb", "A100-PCIE-80GB": "a100-pcie-80gb",
               "V100-PCIE-32GB": "v100-pcie-32gb", "H100-SXM-80GB": "h100-sxm", "MI210": "mi210", "MI100": "mi100",
-              "P4": "p4", "P100-PCIE-16GB": "p100-pcie-16gb"}  # fmt: skip
+              "P4": "p4", "P100-PCIE-16GB": "tesla-p100-pcie-16gb"}  # fmt: skip
 PASSES = {"add": 3, "mul": 3, "ln": 2, "tanh": 2, "relu": 2, "gelu": 2, "softmax": 2}
 
 
+CALLED = pl.col("latency_ms") < 3 * pl.when(pl.col("gpu").str.starts_with("MI")).then(0.015).otherwise(0.03)
+"""Rows of NeuSight that take less than three calls from the host, of 15 µs on AMD's machines and 30 µs on NVIDIA's."""
+
+
 def single_precision(folder: Path) -> Iterator[Case]:
-    """NeuSight: 32-bit ops called one by one from the host, without TF32."""
-    for (op, gpu), part in parts(read(folder, FP32), ["op", "gpu"]):
+    """NeuSight: 32-bit ops called one by one from the host, without TF32, that are long beside a call."""
+    frame = read(folder, FP32)
+    for (op, gpu), part in parts(frame.filter(~CALLED) if frame.height else frame, ["op", "gpu"]):
         system = FP32_CHIPS.get(gpu, "")
         if not known(system):
             continue
@@ -201,6 +206,15 @@ def single_precision(folder: Path) -> Iterator[Case]:
         elif op in PASSES:
             size = 4 * PASSES[op] * b * column(part, "h")
             yield stream(source, op, size, seconds, shapes(part, ["batch", "h"]))
+
+
+PASSES_KNOWN = frozenset(("h100-sxm", "a100-pcie-40gb", "a100-pcie-80gb", "l4"))
+"""Chips whose element-wise passes have constants by other rows."""
+
+
+def fits_older(c: Case) -> bool:
+    """Whether fit_older.py fits a case of `single_precision`."""
+    return c.kind == "matmul" or c.system not in PASSES_KNOWN
 
 
 def streams(folder: Path, done: Done) -> list[Case]:
@@ -227,6 +241,11 @@ def others(folder: Path) -> list[Case]:
         *wide(folder),
         *grouped(folder),
         *deepgemm(folder),
-        *single_precision(folder),
+        *(c for c in single_precision(folder) if not fits_older(c)),
     ]
     return usable(every)
+
+
+def older_chips(folder: Path) -> list[Case]:
+    """Rows that fit_older.py fits."""
+    return usable([c for c in single_precision(folder) if fits_older(c)])
