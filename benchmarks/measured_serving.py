@@ -238,12 +238,14 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
             quantity=f"served-{what}", seconds=r.number(f"{what}_ms") / 1e3, model=model, layout=layout,
             on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=engine, system=chip,
-            precision=_precision(model, mode, engine),
+            precision=_precision(model, mode, engine), options={"rounds": SENT} if what == "ttft" else {},
             slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
             fitted="the engine's slow-downs" if slowed and what == "tpot" else "no",
         )  # fmt: skip
 
 
+SENT = 10
+"""Requests that each user of these tables sent, as InferenceMAX's benchmarks do: num_prompts = 10 · concurrency."""
 NODE = 8
 """Chips that a server of these tables has."""
 

@@ -151,7 +151,7 @@ def at_concurrency(r: TableRow) -> tuple[float, Simulation]:
     most = out if drawn else 6 * out // 5
     prompts, answers = f"uniform({-(-4 * new // 5)},{new})" if drawn else new, f"uniform({-(-4 * out // 5)},{most})"
     requests = min(max(ROUNDS * run.concurrency, FEWEST), MOST)
-    settings = run.settings()
+    settings = {name: value for name, value in run.settings().items() if name != "rounds"}
     if drawn and settings["engine"] == "trtllm":
         settings["engine"] = f"trtllm(max_num_tokens={step_tokens(r.text('model'), new, run.concurrency)})"
     s = simulate(

@@ -33,3 +33,37 @@ def test_a_step_of_many_short_prompts_takes_time() -> None:
     assert 0 < s.tpot.expected < 1
     seen = rl.simulate("Qwen/Qwen3-Next-80B-A3B-Instruct", rate=13.6, extent=rl.Extent(requests=300), **given)
     assert s.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.1)
+
+
+ROUNDS = [
+    ("meta-llama/Llama-3.1-8B", "h100-sxm", "vllm", 1024, 1024, 64),
+    ("openai/gpt-oss-120b", "b200", "sglang", 1024, 1024, 128),
+    ("Qwen/Qwen3-32B", "h200-sxm", "trtllm", 1024, 512, 16),
+]
+
+
+@pytest.mark.parametrize(("model", "chip", "engine", "new", "out", "users"), ROUNDS)
+def test_rounds_of_a_benchmark_have_its_opening(
+    model: str, chip: str, engine: str, new: int, out: int, users: int
+) -> None:
+    """Ten requests of each user, from 0.8 of a length to all of it, all users beginning at once, against `simulate`."""
+    given = {"on": chip, "engine": engine, "concurrency": users}
+    mean = {"input": int(0.9 * new), "output": int(0.9 * out)}
+    steady = rl.serve(model, **given, **mean)
+    ten, hundred = (rl.serve(model, rounds=n, **given, **mean) for n in (10, 100))
+    drawn = {"input": f"uniform({int(0.8 * new)},{new})", "output": f"uniform({int(0.8 * out)},{out})"}
+    seen = rl.simulate(model, extent=rl.Extent(requests=10 * users, warmup=0, seed=3), **given, **drawn)
+    assert ten.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.15)
+    assert ten.ttft.expected - steady.ttft.expected == pytest.approx(
+        10 * (hundred.ttft.expected - steady.ttft.expected)
+    )
+    assert (ten.tpot, ten.requests_per_second, ten.rounds) == (steady.tpot, steady.requests_per_second, 10)
+
+
+def test_one_user_has_no_opening() -> None:
+    given = {"on": "h100-sxm", "input": 1000, "output": 100}
+    alone = rl.serve("meta-llama/Llama-3.1-8B", concurrency=1, **given)
+    assert rl.serve("meta-llama/Llama-3.1-8B", concurrency=1, rounds=1, **given).ttft == alone.ttft
+    for wrong in ({"rate": 1.0}, {"concurrency": 4, "formula": False}):
+        with pytest.raises(rl.InputError, match="rounds"):
+            rl.serve("meta-llama/Llama-3.1-8B", rounds=3, **given, **wrong)

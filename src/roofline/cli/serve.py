@@ -43,6 +43,7 @@ def serve(
     output_tokens: Needed,
     concurrency: Whole = None,
     rate: float | None = None,
+    rounds: Whole = None,
     prefix: float = 0.0,
     formula: Annotated[bool | None, Parameter(negative="--no-formula")] = None,
     drafts: DraftOptions = DraftOptions(),  # noqa: B008
@@ -77,6 +78,9 @@ def serve(
         Requests always in flight, those of all replicas.
     rate:
         Requests a second, arriving at random; instead of a concurrency.
+    rounds:
+        Requests that each user of a benchmark sends, where all begin at once: TTFT then has its share of the opening.
+        Without it, TTFT is that of the steady state.
     prefix:
         Share of each prompt found in the prefix cache.
     formula:
@@ -113,6 +117,8 @@ def serve(
         raise InputError("--draft", "with --prefill-layout", "one pool, or `simulate`, which has drafts in two")
     own = {"--chips": chips, "--prefills": prefills, "--decodes": decodes, "--prefill-on": prefill_on,
            "--prefill-engine": prefill_engine}  # fmt: skip
+    if rounds is not None and prefill_layout is not None:
+        raise InputError("--rounds", "with --prefill-layout", "one pool")
     for option, value in own.items():
         if prefill_layout is None and value is not None:
             raise InputError(option, value, "--prefill-layout beside it; without, no replica only prefills")
@@ -133,7 +139,7 @@ def serve(
     result = run(
         built, on=on, layout=spread.text(), input=input, output=output_tokens, concurrency=concurrency,
         rate=rate, prefix=prefix, formula=formula, engine=engine, precision=precision, law=law, bill=bill.bill(),
-        speculation=speculation, images=images,
+        speculation=speculation, images=images, rounds=rounds,
     )  # fmt: skip
     _print(result, (result.asked, result.memory), serving_text(result), json, drafts.told(result.model))
 

@@ -125,6 +125,19 @@ def closed(table: ReplicaTimes, population: Array, more: Array) -> tuple[Array, 
     return part * rate, number / rate - more * tpot, tpot
 
 
+def opening(table: ReplicaTimes, users: Array, rounds: Array) -> Array:
+    """Mean seconds that TTFT is longer where all users of a replica begin at once and send so many `rounds`.
+
+    Their n first prompts, of S seconds each, end in steps of b, after (n + b)/2·S in the mean and not S; later ones
+    come as far apart as the first were answered, and wait for none of them.
+    """
+    room = np.where(table.chunks > 1, 1.0, table.at(table.room, users / 2))
+    batch = np.clip(users, 1.0, room)
+    beside = (users - batch) / 2 if table.mixes else np.zeros_like(users)
+    each = table.chunks * _mixed_at(table, batch, beside) / batch
+    return np.asarray(((users + batch) / 2 - 1) * each / rounds)
+
+
 def _mixed_at(table: ReplicaTimes, batch: Array, decodes: Array) -> Array:
     """Seconds of a step of so many prompts and decodes, 0 of them allowed."""
     values = interpolated(table.prompts[:, np.newaxis], table.mixed, batch)

@@ -23,7 +23,7 @@ from roofline.estimates.drafting import Drafting, memory_with, running_at_once, 
 from roofline.estimates.generate import Speculation, decode_of, launched
 from roofline.estimates.memory import Memory, largest
 from roofline.estimates.mixed import Prompts, mixed_seconds
-from roofline.estimates.queueing import Open, ReplicaTimes, closed
+from roofline.estimates.queueing import Open, ReplicaTimes, closed, opening
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
 from roofline.estimates.span import NOTHING, Span, shaped
 from roofline.estimates.spending import SteadyLoad, server_spending
@@ -60,7 +60,8 @@ class Serving(Spent, Deployed):
     memory of all replicas holds at once.
     `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency, of the
     formula by an approximation. `speculation`: what drafts tokens for decode steps to verify, null where nothing does.
-    `images`: those of each request, null where it has none; their tokens are in `input`.
+    `images`: those of each request, null where it has none; their tokens are in `input`. `rounds`: requests of each
+    user of a benchmark, whose opening is in TTFT, latency and their percentiles, null where none begins.
     """
 
     SCHEMA: ClassVar[str] = "roofline.serve/4"
@@ -71,7 +72,7 @@ class Serving(Spent, Deployed):
         "tokens_per_second": "tokens/s",
         "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
         "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "", "speculation": "",
-        "images": "",
+        "images": "", "rounds": "",
     }  # fmt: skip
 
     asked: Setup
@@ -87,6 +88,7 @@ class Serving(Spent, Deployed):
     percentiles: Percentiles
     drafting: Drafting | None = None
     images: ImageTokens | None = None
+    rounds: Count | None = None
 
     # -- what and where --------------------------------------------------------------------------------------------
     @cached_property
@@ -171,9 +173,14 @@ class Serving(Spent, Deployed):
 
 
 class ServerSettings(Settings, total=False):
-    """The settings of a server, and `images`: those of each request, whose tokens are a part of its prompt."""
+    """The settings of a server, and of what is sent to it.
+
+    `images`: those of each request, whose tokens are a part of its prompt. `rounds`: requests that each user of a
+    benchmark sends, of whom all begin at once, so that TTFT has its share of the opening; without it none has.
+    """
 
     images: Images | None
+    rounds: Count | None
 
 
 def serve(
@@ -195,7 +202,7 @@ def serve(
     which broadcast.
     Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
     degree that does not divide, images of a model that does not state how they become tokens, a rate beyond what the
-    server can take, or both or neither of concurrency and rate.
+    server can take, rounds at a rate or without the formula, or both or neither of concurrency and rate.
     Where memory holds not one request, `fits` says so, and the times are those of chips with more.
     """
 
@@ -203,6 +210,9 @@ def serve(
         if (concurrency is None) == (rate is None):
             raise InputError("concurrency", concurrency, "either a concurrency or a rate")
         pictures: Images | None = where.pop("images", None)
+        rounds = where.pop("rounds", None)
+        if rounds is not None and (concurrency is None or formula is False):
+            raise InputError("rounds", rounds, "a concurrency beside it, by the formula of means")
         asked = setup(model_of(model), **where)
         seen = None if pictures is None else image_tokens(asked.model.images, asked.model.name, pictures)
         new = count("input", input, 1) + (0 if seen is None else seen.tokens)
@@ -213,8 +223,10 @@ def serve(
         drafting = None if speculation is None else Drafting(asked, speculation)
         if concurrency is not None:
             requests = count("concurrency", concurrency, 1)
-            shape = broadcast(input=new, output=out, prefix=shared, concurrency=requests, layout=asked.layout)
-            server = Server(asked, new, out, known, len(shape), drafting, seen)
+            turns = None if rounds is None else count("rounds", rounds, 1)
+            sizes = {"input": new, "output": out, "prefix": shared, "rounds": 1 if turns is None else turns}
+            shape = broadcast(**sizes, concurrency=requests, layout=asked.layout)
+            server = Server(asked, new, out, known, len(shape), drafting, seen, turns)
             return server.together(requests) if formula is False else server.at(requests)
         arriving = requests_a_second("rate", rate)
         shape = broadcast(input=new, output=out, prefix=shared, rate=arriving, layout=asked.layout)
@@ -244,6 +256,7 @@ class Server:
     axes: int
     drafting: Drafting | None = None
     images: ImageTokens | None = None
+    rounds: Count | None = None
 
     @cached_property
     def capacity(self) -> Count:
@@ -435,6 +448,8 @@ class Server:
         tpot = between * self.share
         latency = mine / rate
         ttft, every = self._first(latency, tpot), everyone / latency
+        if self.rounds is not None:
+            ttft = ttft + opening(self.table, np.minimum(mine, most_running), np.asarray(self.rounds))
         alone = np.maximum(1 - 1 / np.maximum(everyone / self.groups, 1.0), 0.0)
         percentiles = self._approximate(alone, ttft, tpot, every, latency)
         return self._serving(everyone, ttft, tpot, every, percentiles)
@@ -507,6 +522,7 @@ class Server:
             asked, self.input, self.output, self.cached, flight, self.capacity,
             prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.before(self.input), shape),
             between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles, self.drafting, self.images,
+            self.rounds,
         )  # fmt: skip
 
 

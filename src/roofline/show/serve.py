@@ -24,6 +24,7 @@ def serving_text(s: Serving) -> str:
         "",
         f"TTFT     {span_text(s.ttft)}",
         "         arrival to first token: HTTP and tokeniser, the step under way, prompts before it, its own prefill",
+        *([f"         all users begin at once and send {s.rounds} requests each"] if s.rounds else []),
         f"TPOT     {span_text(s.tpot)}",
         "         mean time between tokens after the first, other requests' prefill included",
         f"latency  {span_text(s.latency)}",
