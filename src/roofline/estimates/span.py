@@ -50,12 +50,13 @@ class Span(Figured):
         """This span where the condition holds, the other elsewhere."""
         return self._with(other, lambda a, b: where(condition, a, b))
 
-    def wider(self, share: Count) -> Span:
-        """With an independent error of this share of the expected seconds at both ends; never below the floor."""
-        apart = share * self.expected
-        below, above = self.expected - self.low, self.high - self.expected
-        low = most(self.expected - root(below * below + apart * apart), least(self.floor, self.low))
-        return Span(self.floor, self.expected, low, self.expected + root(above * above + apart * apart))
+    def wider(self, share: Count, above: Count | None = None) -> Span:
+        """With an independent error of this share of the expected seconds below them, and of that or another `above`;
+        never below the floor."""
+        down, up = share * self.expected, (share if above is None else above) * self.expected
+        under, over = self.expected - self.low, self.high - self.expected
+        low = most(self.expected - root(under * under + down * down), least(self.floor, self.low))
+        return Span(self.floor, self.expected, low, self.expected + root(over * over + up * up))
 
     def ends(self) -> tuple[Count, Count, Count, Count]:
         """The four numbers."""
