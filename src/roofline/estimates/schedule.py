@@ -66,14 +66,14 @@ class StageTimes:
 def side_by_side(times: Sequence[StageTimes], axes: int) -> StageTimes:
     """Several times of one stage, numbers or arrays of so many axes, as one along a first axis of their own."""
 
-    def whole_passes(values: Sequence[Count]) -> Count:
+    def stacked(values: Sequence[Count]) -> Count:
         if any(is_array(v) for v in values):
             return np.stack(np.broadcast_arrays(*values))
         same = all(v == values[0] for v in values)
         return values[0] if same else np.reshape(np.asarray(values), (len(values), *(1 for _ in range(axes))))
 
     names = ("forward", "backward", "weight", "send")
-    return StageTimes(*(together([getattr(t, name) for t in times]) for name in names))
+    return StageTimes(*(stacked([getattr(t, name) for t in times]) for name in names))
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,21 @@
 """`search_training`: every legal layout of a training step on a machine, and the best of them.
 
-Degrees and micro-batches are worked out side by side in arrays, one call of `train` for each choice of stages, chunks,
-ZeRO, recomputation and recipe.
+Degrees, micro-batches, ZeRO and recomputation are worked out side by side in arrays, for each choice of stages, chunks
+and recipe: memory first, and the time of what fits.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, is_several, node_size, tensor_degrees
-from roofline.estimates.train import TrainingEstimate, run_beside, train_beside
+from roofline.estimates.training_family import TrainingFamily, family_beside
 from roofline.estimates.training_sharing import Shared
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
@@ -76,8 +74,8 @@ TRAINING_AIMS: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
 
 @dataclass(frozen=True, repr=False)
 class TrainingSearch(Result):
-    """Ways to train, the best first. `considered`: legal layouts that were timed; `left_out`: how many were no plan, by
-    reason: degrees that do not divide, a format or schedule that is not legal there, or memory."""
+    """Ways to train, the best first. `considered`: legal layouts, of which those that fit were timed; `left_out`: how many
+    were no plan, by reason: degrees that do not divide, a format or schedule that is not legal there, or memory."""
 
     SCHEMA: ClassVar[str] = "roofline.search_training/1"
     FIGURES: ClassVar[Units] = {
@@ -143,34 +141,52 @@ def search_training(
         for kind in recipes:
             beside = {False: Shared(), True: Shared()}
             steps = {"batch": batch, "tokens": tokens, "on": on, "recipe": kind, **options}
-            for vp, zero, recompute in product(_chunks(built, pp), ZEROS, RECOMPUTED):
+            for vp in _chunks(built, pp):
                 points = even if vp > 1 else every
-                left_out["micro-batches"] += uneven if vp > 1 else 0
+                left_out["micro-batches"] += uneven * len(ZEROS) * len(RECOMPUTED) if vp > 1 else 0
                 if not len(points):
                     continue
-                schedule = "interleaved" if vp > 1 else "1f1b"
-                asked = {**steps, "recompute": recompute, "schedule": schedule}
-                if (zero, recompute) == (ZEROS[0], RECOMPUTED[0]):
-                    _play(built, points, (pp, vp, zero), asked, beside[vp > 1])
-                for some, e in _timed(built, points, (pp, vp, zero), asked, left_out, beside[vp > 1]):
-                    considered += len(some)
-                    seconds, fullest, fits = (
-                        np.broadcast_to(np.asarray(v), (len(some),)) for v in (e.time, e.memory.total, e.fits)
-                    )
-                    left_out["memory"] += int(np.sum(~fits))
-                    kept = np.flatnonzero(fits)
-                    timed.append(_Timed(some, kept, seconds[kept], fullest[kept], (pp, vp, zero), recompute, kind))
+                asked = {**steps, "schedule": "interleaved" if vp > 1 else "1f1b"}
+                alike = _Alike(points, (pp, vp), ZEROS, RECOMPUTED)
+                for some, family in _families(built, alike, asked, left_out, beside[vp > 1]):
+                    considered += family.fits.size
+                    left_out["memory"] += int(np.sum(~family.fits))
+                    timed += some.timed(family, kind)
     ranked = [t.plan(int(i)) for t, i in _first(timed, TRAINING_AIMS[objective], top)]
     reasons = {reason: n for reason, n in left_out.items() if n}
     return TrainingSearch(built, batch, tokens, objective, considered, reasons, tuple(ranked))
 
 
-def _play(
-    model: Model, points: _Points, discrete: tuple[int, int, int], options: Mapping[str, Any], beside: Shared
-) -> None:
-    """The schedules of what is run again or not at once, where all points are legal."""
-    with suppress(InputError):
-        run_beside(beside, model, RECOMPUTED, layout=points.layout(*discrete), micro_batch=points.micro, **options)
+@dataclass(frozen=True)
+class _Alike:
+    """Points under the same stages and chunks, of every ZeRO and recomputation."""
+
+    points: _Points
+    pipeline: tuple[int, int]
+    zeros: tuple[int, ...]
+    recomputed: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.points) * len(self.zeros) * len(self.recomputed)
+
+    def halves(self) -> tuple[_Alike, _Alike]:
+        """Fewer ZeROs, else fewer recomputations, else fewer points."""
+        for name in ("zeros", "recomputed"):
+            values: tuple[Any, ...] = getattr(self, name)
+            if len(values) > 1:
+                half = len(values) // 2
+                return replace(self, **{name: values[:half]}), replace(self, **{name: values[half:]})
+        half = len(self.points) // 2
+        first, second = (self.points.where(part) for part in (slice(half), slice(half, None)))
+        return replace(self, points=first), replace(self, points=second)
+
+    def timed(self, family: TrainingFamily, recipe: str) -> Iterator[_Timed]:
+        """Those that fit, of one ZeRO and recomputation each."""
+        for j, zero in enumerate(self.zeros):
+            for i, again in enumerate(self.recomputed):
+                kept = np.flatnonzero(family.fits[i, j])
+                seconds, fullest = family.seconds[i, j, kept], family.bytes[i, j, kept]
+                yield _Timed(self.points, kept, seconds, fullest, (*self.pipeline, zero), again, recipe)
 
 
 @dataclass(frozen=True)
@@ -216,20 +232,22 @@ def _first(timed: Sequence[_Timed], aim: Callable[[Any], tuple[Any, ...]], top: 
         yield timed[family], int(number - (ends[family] - len(timed[family].seconds)))
 
 
-def _timed(
-    model: Model, points: _Points, discrete: tuple[int, int, int], options: Mapping[str, Any], left_out: Counter[str],
-    beside: Shared,
-) -> Iterator[tuple[_Points, TrainingEstimate]]:  # fmt: skip
-    """The estimates of points that are legal, in halves around those that are not."""
+def _families(
+    model: Model, alike: _Alike, options: Mapping[str, Any], left_out: Counter[str], beside: Shared
+) -> Iterator[tuple[_Alike, TrainingFamily]]:
+    """The steps of points that are legal, in halves around those that are not."""
+    points, (pp, vp) = alike.points, alike.pipeline
     try:
-        yield points, train_beside(beside, model, layout=points.layout(*discrete), micro_batch=points.micro, **options)
+        yield alike, family_beside(
+            beside, model, alike.recomputed, alike.zeros, layout=points.layout(pp, vp, alike.zeros[0]),
+            points=len(points), micro_batch=points.micro, **options,
+        )  # fmt: skip
     except InputError as error:
-        if len(points) == 1:
+        if len(alike) == 1:
             left_out[error.field] += 1
             return
-        half = len(points) // 2
-        for part in (slice(half), slice(half, None)):
-            yield from _timed(model, points.where(part), discrete, options, left_out, Shared())
+        for part in alike.halves():
+            yield from _families(model, part, options, left_out, beside if part.points is points else Shared())
 
 
 def _machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
