@@ -46,7 +46,7 @@ from roofline.estimates.training_shapes import has_room as has_room
 from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_update import update_of
 from roofline.layout.layout import Layout
-from roofline.layout.shard import pipeline
+from roofline.layout.shard import parts_of, pipeline
 from roofline.machine.engine import Engine, trainer_named
 from roofline.machine.target import mode_named
 from roofline.model.adapters import with_drafts, with_lora
@@ -175,7 +175,10 @@ class _Ranks:
 
 
 def _ranks(model: Model, spread: Layout, step: Training, shared: Shared) -> _Ranks:
-    layers, ranks = pipeline(model, spread)
+    if spread.alone:
+        layers, ranks = pipeline(model, spread)
+    else:
+        layers, ranks = shared.of("parts", (), lambda: parts_of(model, spread)).pipeline(spread)
     known: dict[object, int] = shared.of("kinds", (), dict)
     kinds: dict[int, tuple[int, Model, Model | None]] = {}
     order = []
@@ -191,7 +194,7 @@ def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
     model, spread, micro = asked.model, asked.layout, with_batch(step, step.micro_batch)
     again, zero, vp, waits = step.recompute, spread.zero, spread.vp, chunks_waited(step, spread)
     ranks = shared.of("ranks", (vp,), lambda: _ranks(model, spread, step, shared))
-    sections, known = shared.of("sections", (again, vp), lambda: timed_sections(asked, micro, ranks.layers))
+    sections, known = shared.of("sections", (again,), lambda: timed_sections(asked, micro, ranks.layers))
     contention = contention_on(asked.target)
     kinds: dict[int, Stage] = {}
     for kind, (number, rank, copy) in ranks.kinds.items():

@@ -71,7 +71,7 @@ def family_beside(
     fits = total <= every[0].setups[0].deployment.chip.capacity
     seconds = np.full(total.shape, np.nan)
     if fits.any():
-        passes = _passes(every, layout.vp, fits.any(axis=1))
+        passes = _passes(every, layout.vp, np.asarray(fits.any(axis=1)))
         beyond = np.empty(total.shape)
         for i, some in enumerate(every):
             for j, (setup, stages) in enumerate(zip(some.setups, some.stages, strict=True)):

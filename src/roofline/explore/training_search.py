@@ -74,8 +74,8 @@ TRAINING_AIMS: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
 
 @dataclass(frozen=True, repr=False)
 class TrainingSearch(Result):
-    """Ways to train, the best first. `considered`: legal layouts, of which those that fit were timed; `left_out`: how many
-    were no plan, by reason: degrees that do not divide, a format or schedule that is not legal there, or memory."""
+    """Ways to train, the best first. `considered`: legal layouts, those that fit timed; `left_out`: how many were no
+    plan, by reason: degrees that do not divide, a format or schedule that is not legal there, or memory."""
 
     SCHEMA: ClassVar[str] = "roofline.search_training/1"
     FIGURES: ClassVar[Units] = {
@@ -139,7 +139,7 @@ def search_training(
         every = _points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))
         even, uneven = _of_whole_rounds(every, batch, pp)
         for kind in recipes:
-            beside = {False: Shared(), True: Shared()}
+            beside = {vp > 1: Shared() for vp in (1, 2)} if uneven else dict.fromkeys((False, True), Shared())
             steps = {"batch": batch, "tokens": tokens, "on": on, "recipe": kind, **options}
             for vp in _chunks(built, pp):
                 points = even if vp > 1 else every
@@ -172,10 +172,12 @@ class _Alike:
     def halves(self) -> tuple[_Alike, _Alike]:
         """Fewer ZeROs, else fewer recomputations, else fewer points."""
         for name in ("zeros", "recomputed"):
-            values: tuple[Any, ...] = getattr(self, name)
-            if len(values) > 1:
-                half = len(values) // 2
-                return replace(self, **{name: values[:half]}), replace(self, **{name: values[half:]})
+            half = len(getattr(self, name)) // 2
+            if half:
+                parts: tuple[dict[str, Any], ...] = tuple(
+                    {name: getattr(self, name)[part]} for part in (slice(half), slice(half, None))
+                )
+                return replace(self, **parts[0]), replace(self, **parts[1])
         half = len(self.points) // 2
         first, second = (self.points.where(part) for part in (slice(half), slice(half, None)))
         return replace(self, points=first), replace(self, points=second)
