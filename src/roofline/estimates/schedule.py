@@ -253,34 +253,24 @@ def _length(schedule: str, stages: Sequence[StageTimes], m: Array, v: int, round
         lengths: Array = play(schedule, stages, 1, v, 1).seconds + (m - 1) * slowest
         return lengths
     enough = rounds * p
-    long = m > enough + p
-    if not long.any():
-        return _played(schedule, stages, m, v)
-    if not long.all():
-        return _in_parts(long, lambda places: _length(schedule, _some(stages, places), m[places], v, rounds))
-    every = play(schedule, stages, enough, v, enough, whole_passes(schedule))
-    again, seconds = _repeat(every, schedule, enough, v)
-    if 3 * p * v * enough >= MOST_ITEMS:
-        again = np.maximum(again, _shift(schedule, p, v)[1])
-    again, seconds, played = (np.broadcast_to(value, m.shape) for value in (again, seconds, every.seconds))
-    repeats, period = again > 0, np.maximum(again, 1)
-    size = enough + (m - enough) % period
-    lengths = played + (m - size) / period * seconds
-    rest = np.flatnonzero(repeats & (size > enough))
+    long = np.flatnonzero(m > enough + p)
+    size, repeats, lengths, beyond = m.copy(), np.ones(m.shape, dtype=bool), np.zeros(m.shape), np.zeros(m.shape)
+    if len(long):
+        every = play(schedule, _some(stages, long), enough, v, enough, whole_passes(schedule))
+        again, seconds = _repeat(every, schedule, enough, v)
+        if 3 * p * v * enough >= MOST_ITEMS:
+            again = np.maximum(again, _shift(schedule, p, v)[1])
+        period, more = np.maximum(again, 1), m[long] - enough
+        size[long], repeats[long], lengths[long] = enough + more % period, again > 0, every.seconds
+        beyond[long] = more // period * seconds
+    rest = np.flatnonzero(repeats & ((size > enough) | (m <= enough + p)))
     if len(rest):
-        lengths[rest] += _played(schedule, _some(stages, rest), size[rest], v) - played[rest]
+        lengths[rest] = _played(schedule, _some(stages, rest), size[rest], v)
+    lengths += beyond
     rest = np.flatnonzero(~repeats)
     if len(rest):
         lengths[rest] = _length(schedule, _some(stages, rest), m[rest], v, 2 * rounds)
     return lengths
-
-
-def _in_parts(some: Array, each: Callable[[Array], Array]) -> Array:
-    """What is worked out for some elements and for the others, each by themselves."""
-    values = np.empty(some.shape)
-    for places in (np.flatnonzero(some), np.flatnonzero(~some)):
-        values[places] = each(places)
-    return values
 
 
 def _shift(schedule: str, p: int, v: int) -> tuple[int, int]:

@@ -72,9 +72,11 @@ def family_beside(
     seconds = np.full(total.shape, np.nan)
     if fits.any():
         passes = _passes(every, layout.vp, np.asarray(fits.any(axis=1)))
-        beyond = np.empty(total.shape)
+        beyond = np.zeros(total.shape)
         for i, some in enumerate(every):
             for j, (setup, stages) in enumerate(zip(some.setups, some.stages, strict=True)):
+                if not fits[i, j].any():
+                    continue
                 parts = replicas_and_update(stages, setup, some.step, some.micro_batches, shared)
                 if some.step.optimizer.paged:
                     parts = (*parts[:2], update_of(_in_flight(some, setup, stages), setup, some.step))
