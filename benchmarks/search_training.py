@@ -79,7 +79,7 @@ def main(words: list[str]) -> int:
     print(
         f"{number} runs: the best is slower than a published one that fits in {slower}; that is not in the top "
         f"{100 * TOP_SHARE:.0f} % in {outside}; {sum(legal) / took:,.0f} layouts/s, of which {sum(timed) / took:,.0f} "
-        f"fit and are timed; of spaces with {LARGE:,} or more {legal[True] / max(spent[True], 1e-9):,.0f} and {rate:,.0f}"
+        f"fit and are timed; with {LARGE:,} or more {legal[True] / max(spent[True], 1e-9):,.0f} and {rate:,.0f}"
     )
     return 1 if slower or outside or (timed[True] and rate < PER_SECOND) else 0
 
