@@ -103,15 +103,16 @@ def asked_beside(shared: Shared, model: Any, options: Mapping[str, Any]) -> tupl
     """What `train_beside` is asked."""
     options = dict(options)
     lora, drafts = options.pop("lora", None), options.pop("drafts", None)
-
-    def changed() -> Model:
-        built = model_of(model)
-        built = built if drafts is None else with_drafts(built, drafts)
-        return built if lora is None else with_lora(built, lora)
-
     settings = {name: options.pop(name) for name in (*LISTED, "bill") if name in options}
     step = training(options.pop("batch"), options.pop("tokens"), **options)
-    return _asked(shared.of("model", (), changed), step, **settings)
+    return _asked(shared.of("model", (), lambda: learner(model, lora, drafts)), step, **settings)
+
+
+def learner(model: Any, lora: int | None = None, drafts: int | None = None) -> Model:
+    """The model that learns: with layers of multi-token prediction, and with adapters on frozen weights."""
+    built = model_of(model)
+    built = built if drafts is None else with_drafts(built, drafts)
+    return built if lora is None else with_lora(built, lora)
 
 
 def is_one(name: str, value: object) -> bool:

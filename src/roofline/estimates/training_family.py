@@ -60,9 +60,12 @@ def family_beside(
     Options are those of `train`; `shared` is that of the same degrees and micro-batches. Raises InputError where one of
     them cannot be.
     """
+    first = {**options, "layout": replace(layout, zero=zeros[0])}
+    asked = [asked_beside(shared, model, {**first, "recompute": again}) for again in recomputed]
+    setups = _of_zeros(*asked[0], zeros)
     every = [
-        _understood(shared, model, zeros, {**options, "layout": replace(layout, zero=zeros[0]), "recompute": again})
-        for again in recomputed
+        _Asked(step, micro_batches, setups, tuple(stages_of(setup, step, shared) for setup in setups))
+        for _, step, micro_batches in asked
     ]
     total = np.empty((len(recomputed), len(zeros), points))
     for i, some in enumerate(every):
@@ -87,13 +90,13 @@ def family_beside(
     return TrainingFamily(seconds, total, fits)
 
 
-def _understood(shared: Shared, model: Any, zeros: Sequence[int], options: dict[str, Any]) -> _Asked:
-    asked, step, micro_batches = asked_beside(shared, model, options)
+def _of_zeros(asked: Setup, step: Training, micro_batches: Count, zeros: Sequence[int]) -> tuple[Setup, ...]:
+    """What is asked under each ZeRO. Raises InputError where one of them cannot be."""
     where = asked.deployment
     setups = tuple(replace(asked, deployment=replace(where, layout=replace(where.layout, zero=zero))) for zero in zeros)
     for setup in setups:
         check_sharded(step, setup.layout, micro_batches)
-    return _Asked(step, micro_batches, setups, tuple(stages_of(setup, step, shared) for setup in setups))
+    return setups
 
 
 def _in_flight(some: _Asked, setup: Setup, stages: Stages) -> list[Stage]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, is_several, node_size, tensor_degrees
+from roofline.estimates.train import learner
 from roofline.estimates.training_family import TrainingFamily, family_beside
 from roofline.estimates.training_sharing import Shared
 from roofline.layout.layout import Layout
@@ -134,6 +135,7 @@ def search_training(
         raise InputError("on", str(on), "a machine of several chips")
     recipes = (recipe,) if isinstance(recipe, str) else tuple(recipe)
     left_out, considered, timed = Counter[str](), 0, list[_Timed]()
+    learning = learner(built, options.pop("lora", None), options.pop("drafts", None))
     sizes = _machine_sizes(on, objective, chips)
     for pp in _stages(built, max(sizes)):
         every = _points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))
@@ -148,7 +150,7 @@ def search_training(
                     continue
                 asked = {**steps, "schedule": "interleaved" if vp > 1 else "1f1b"}
                 alike = _Alike(points, (pp, vp), ZEROS, RECOMPUTED)
-                for some, family in _families(built, alike, asked, left_out, beside[vp > 1]):
+                for some, family in _families(learning, alike, asked, left_out, beside[vp > 1]):
                     considered += family.fits.size
                     left_out["memory"] += int(np.sum(~family.fits))
                     timed += some.timed(family, kind)
