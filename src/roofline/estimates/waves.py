@@ -41,14 +41,15 @@ class Waves:
     def _steps(self) -> list[tuple[int, int, Array, Array, Array, int]]:
         """Of each wave where it begins and ends, whose seconds it takes, what it waits for (what it needs, then the one
         before), its senders, and its last micro-batch."""
-        kinds = self.stage * (1 + int(self.kind.max())) + self.kind
+        firsts, lasts, number = np.array(self.edges[:-1]), np.array(self.edges[1:]), np.arange(len(self.stage))
+        sizes = lasts - firsts
+        awaited = np.empty(2 * len(number), dtype=np.int64)
+        awaited[number + np.repeat(firsts, sizes)], awaited[number + np.repeat(lasts, sizes)] = self.needed, self.before
+        kinds, highest = self.stage * (1 + int(self.kind.max())) + self.kind, np.maximum.reduceat(self.micro, firsts)
         return [
-            (
-                first, last, kinds[first:last], np.concatenate((self.needed[first:last], self.before[first:last])),
-                self.sender[first:last], int(self.micro[first:last].max()),
-            )
-            for first, last in zip(self.edges, self.edges[1:], strict=False)
-        ]  # fmt: skip
+            (first, last, kinds[first:last], awaited[2 * first : 2 * last], self.sender[first:last], micro)
+            for first, last, micro in zip(self.edges, self.edges[1:], highest.tolist(), strict=False)
+        ]
 
     def ends(self, seconds: Array, sends: Array, micro_batches: Array | None) -> Array:
         """The end of every item, along a first axis, and 0 behind them.
