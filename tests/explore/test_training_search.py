@@ -6,7 +6,8 @@ import json
 import pytest
 
 import roofline as rl
-from roofline.explore.training_search import _chunks, search_training
+from roofline.explore.training_points import chunk_numbers
+from roofline.explore.training_search import search_training
 
 SMALL = {
     "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096, "vocab_size": 32000,
@@ -98,7 +99,7 @@ def test_stages_that_do_not_divide() -> None:
     """126 layers are 128 with the embedding and the head; 61, and 63, are no multiple of two."""
     layers = {126: (8, [1, 2, 4, 8, 16]), 80: (4, [1, 2, 4, 5, 10, 20]), 61: (2, [1, 2, 4, 8, 16]), 5: (4, [1])}
     for number, (pp, chunks) in layers.items():
-        assert _chunks(rl.load({**SMALL, "num_hidden_layers": number}), pp) == chunks
+        assert chunk_numbers(rl.load({**SMALL, "num_hidden_layers": number}), pp) == chunks
     few = rl.load({**SMALL, "num_hidden_layers": 3})
     assert {p.spread.pp for p in search_training(few, batch=8, tokens=1024, on=ON, top=10**6).plans} == {1, 2}
 

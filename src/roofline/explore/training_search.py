@@ -14,23 +14,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from roofline.distinct import Array
-from roofline.estimates.deployment import Machine, is_several, node_size, tensor_degrees
+from roofline.estimates.deployment import Machine, is_several
 from roofline.estimates.train import learner
 from roofline.estimates.training_family import TrainingFamily, family_beside
 from roofline.estimates.training_sharing import Shared
+from roofline.explore.training_points import (
+    DegreePoints,
+    chunk_numbers,
+    degree_points,
+    in_whole_rounds,
+    machine_sizes,
+    stage_numbers,
+)
 from roofline.layout.layout import Layout
-from roofline.machine.fabric import cluster_named
 from roofline.model.checks import count
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
 from roofline.model.model import Model
-from roofline.model.modules import Experts
 from roofline.result import Figured, Result, Units
 
 ZEROS = (0, 1, 2, 3)
 RECOMPUTED = ("none", "selective", "full")
-MOST_MICRO, MOST_CHUNKS = 8, 20
-"""Sequences of a micro-batch, and chunks of a stage, at most."""
 
 
 @dataclass(frozen=True)
@@ -92,30 +96,6 @@ class TrainingSearch(Result):
     plans: tuple[TrainingPlan, ...]
 
 
-@dataclass(frozen=True)
-class _Points:
-    """Degrees and micro-batches side by side."""
-
-    tp: Array
-    cp: Array
-    dp: Array
-    ep: Array
-    micro: Array
-
-    def __len__(self) -> int:
-        return len(self.tp)
-
-    def layout(self, pp: int, vp: int, zero: int) -> Layout:
-        return Layout(tp=self.tp, cp=self.cp, dp=self.dp, ep=self.ep, pp=pp, vp=vp, zero=zero, sp=True)
-
-    def one(self, i: int, pp: int, vp: int, zero: int) -> Layout:
-        tp, cp, dp, ep = (int(v[i]) for v in (self.tp, self.cp, self.dp, self.ep))
-        return Layout(tp=tp, cp=cp, dp=dp, ep=ep, pp=pp, vp=vp, zero=zero, sp=tp > 1)
-
-    def where(self, kept: Array | slice) -> _Points:
-        return _Points(*(v[kept] for v in (self.tp, self.cp, self.dp, self.ep, self.micro)))
-
-
 def search_training(
     model: Any, *, batch: int, tokens: int, on: Machine, recipe: str | Sequence[str] = "bf16", objective: str = "time",
     chips: int | None = None, top: int = 10, **options: Any,
@@ -136,14 +116,14 @@ def search_training(
     recipes = (recipe,) if isinstance(recipe, str) else tuple(recipe)
     left_out, considered, timed = Counter[str](), 0, list[_Timed]()
     learning = learner(built, options.pop("lora", None), options.pop("drafts", None))
-    sizes = _machine_sizes(on, objective, chips)
-    for pp in _stages(built, max(sizes)):
-        every = _points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))
-        even, uneven = _of_whole_rounds(every, batch, pp)
+    sizes = machine_sizes(on, objective, chips)
+    for pp in stage_numbers(built, max(sizes)):
+        every = degree_points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))
+        even, uneven = in_whole_rounds(every, batch, pp)
         for kind in recipes:
             beside = {vp > 1: Shared() for vp in (1, 2)} if uneven else dict.fromkeys((False, True), Shared())
             steps = {"batch": batch, "tokens": tokens, "on": on, "recipe": kind, **options}
-            for vp in _chunks(built, pp):
+            for vp in chunk_numbers(built, pp):
                 points = even if vp > 1 else every
                 left_out["micro-batches"] += uneven * len(ZEROS) * len(RECOMPUTED) if vp > 1 else 0
                 if not len(points):
@@ -163,7 +143,7 @@ def search_training(
 class _Alike:
     """Points under the same stages and chunks, of every ZeRO and recomputation."""
 
-    points: _Points
+    points: DegreePoints
     pipeline: tuple[int, int]
     zeros: tuple[int, ...]
     recomputed: tuple[str, ...]
@@ -197,7 +177,7 @@ class _Alike:
 class _Timed:
     """Points that fit, by their place among others, with seconds and bytes; and their (pp, vp, zero)."""
 
-    points: _Points
+    points: DegreePoints
     places: Array
     seconds: Array
     bytes: Array
@@ -252,64 +232,3 @@ def _families(
             return
         for part in alike.halves():
             yield from _families(model, part, options, left_out, beside if part.points is points else Shared())
-
-
-def _machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
-    """Chips to train on."""
-    whole = cluster_named(on).chips
-    sizes = [whole if chips is None else count("chips", chips, 1)]
-    if sizes[0] > whole:
-        raise InputError("chips", sizes[0], f"at most the {whole} that there are")
-    while objective != "time" and sizes[-1] % 2 == 0:
-        sizes.append(sizes[-1] // 2)
-    return sizes
-
-
-def _stages(model: Model, chips: int) -> list[int]:
-    """Numbers of stages, at most as many as layers."""
-    return [pp for pp in _divisors(chips) if pp <= len(model.layers)]
-
-
-def _chunks(model: Model, pp: int) -> list[int]:
-    """Numbers of chunks of a stage into which layers divide, by themselves or with the embedding and the head.
-
-    Counted as layers these two leave the first and the last chunk one less, as `Layout.layers_of` has it. Where neither
-    divides into so many stages, powers of two.
-    """
-    layers = len(model.layers)
-    if pp == 1:
-        return [1]
-    few = range(1, max(1, min(MOST_CHUNKS, (layers + 2) // pp)) + 1)
-    even = [vp for vp in few if layers % (pp * vp) == 0 or (layers + 2) % (pp * vp) == 0]
-    return even or [vp for vp in few if vp & (vp - 1) == 0]
-
-
-def _points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int]) -> _Points:
-    """Every tp, cp, dp, ep and micro-batch of so many ranks of a stage that divide."""
-    batch, tokens = work
-    experts = [x.experts for x, _ in model.modules() if isinstance(x, Experts)]
-    degrees = sorted(tensor_degrees(model, node_size(cluster_named(on))))
-    rows = []
-    for n in ranks:
-        for tp in (d for d in degrees if n % d == 0):
-            for cp in (d for d in _powers(n // tp) if n // tp % d == 0 and tokens % d == 0):
-                dp = n // tp // cp
-                eps = [e for e in _divisors(n) if all(x % e == 0 for x in experts)] if experts else [1]
-                micros = [m for m in _powers(MOST_MICRO) if batch % (dp * m) == 0]
-                rows += [(tp, cp, dp, ep, m) for ep in eps for m in micros]
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
-    return _Points(*columns)
-
-
-def _of_whole_rounds(points: _Points, batch: int, pp: int) -> tuple[_Points, int]:
-    """Those whose micro-batches an interleaved schedule takes in rounds of as many as stages, and how many are not."""
-    kept = batch // (points.dp * points.micro) % pp == 0
-    return points.where(kept), int(np.sum(~kept))
-
-
-def _divisors(number: int) -> list[int]:
-    return [d for d in range(1, number + 1) if number % d == 0]
-
-
-def _powers(most: int) -> list[int]:
-    return [2**k for k in range(most.bit_length()) if 2**k <= most]
