@@ -123,7 +123,8 @@ def test_sends_delay_neighbours() -> None:
 
 def test_one_stage_has_no_bubble() -> None:
     for name in SCHEDULES:
-        assert timeline(name, equal(1), 4, 1).bubble == 0
+        t = timeline(name, equal(1), 4, 1)
+        assert (t.bubble, t.length, len(t.items)) == (0, 4 * equal(1)[0].busy, 12)
 
 
 @pytest.mark.parametrize(

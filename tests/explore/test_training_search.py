@@ -6,7 +6,8 @@ import json
 import pytest
 
 import roofline as rl
-from roofline.explore.training_search import _chunks, search_training
+from roofline.explore.training_points import chunk_numbers
+from roofline.explore.training_search import search_training
 
 SMALL = {
     "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096, "vocab_size": 32000,
@@ -69,11 +70,36 @@ def test_what_layouts_share_depends_on_nothing_that_tells_them_apart(engine: str
         assert float(alone.memory.total) == pytest.approx(p.bytes, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"optimizer": "paged-adamw"}, {"offload": "optimizer"}, {"offload": "activations", "overlap": False},
+     {"reshard": False, "engine": "fsdp"}, {"lora": 8, "recipe": "qlora"}],
+)  # fmt: skip
+def test_options_of_memory_are_those_of_each_alone(options: dict[str, object]) -> None:
+    asked = {"batch": 16, "tokens": 4096, "on": "4xrtx-4090", **options}
+    s = search_training("meta-llama/Llama-3.2-3B", **asked, top=10**6)  # type: ignore[arg-type]
+    assert len(s.plans) == s.considered - s.left_out.get("memory", 0) > 0
+    for p in s.plans[:: max(1, len(s.plans) // 30)]:
+        how = {**asked, "recipe": p.recipe, "schedule": p.schedule, "recompute": p.recompute}
+        alone = rl.train("meta-llama/Llama-3.2-3B", layout=p.spread, micro_batch=p.micro_batch, **how)  # type: ignore[arg-type]
+        assert alone.fits
+        assert float(alone.time) == pytest.approx(p.seconds, rel=1e-9)
+        assert float(alone.memory.total) == pytest.approx(p.bytes, rel=1e-9)
+
+
+def test_what_one_zero_alone_allows() -> None:
+    """Weights that stay gathered are of ZeRO-3: of the four, three are no plan."""
+    every = search_training(MODEL, batch=8, tokens=2048, on=ON, engine="fsdp")
+    kept = search_training(MODEL, batch=8, tokens=2048, on=ON, engine="fsdp", reshard=False, top=10**6)
+    assert {p.spread.zero for p in kept.plans} == {3}
+    assert kept.left_out["reshard"] == 3 * kept.considered == every.considered * 3 // 4
+
+
 def test_stages_that_do_not_divide() -> None:
     """126 layers are 128 with the embedding and the head; 61, and 63, are no multiple of two."""
     layers = {126: (8, [1, 2, 4, 8, 16]), 80: (4, [1, 2, 4, 5, 10, 20]), 61: (2, [1, 2, 4, 8, 16]), 5: (4, [1])}
     for number, (pp, chunks) in layers.items():
-        assert _chunks(rl.load({**SMALL, "num_hidden_layers": number}), pp) == chunks
+        assert chunk_numbers(rl.load({**SMALL, "num_hidden_layers": number}), pp) == chunks
     few = rl.load({**SMALL, "num_hidden_layers": 3})
     assert {p.spread.pp for p in search_training(few, batch=8, tokens=1024, on=ON, top=10**6).plans} == {1, 2}
 

@@ -9,25 +9,24 @@ may be arrays, and numbers of micro-batches too: the orders of fewer micro-batch
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
-from itertools import pairwise
+from functools import cached_property, reduce
 from operator import itemgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from roofline.distinct import distinct, everyone
-from roofline.estimates.waves import Waves, waves_of
+from roofline.distinct import Array, distinct, everyone
+from roofline.estimates.orders import KINDS, PassKind, lag, warm_up, waves_of, whole_passes
+from roofline.estimates.waves import Waves
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count, ceil_div, is_array, least, most
 from roofline.work.training import SCHEDULES
 
-PassKind: TypeAlias = Literal["F", "B", "W"]
-ROUNDS = 4
-"""So many times the stages' number of micro-batches run before a schedule is looked at for its period."""
+ROUNDS = 3
+"""So many times the stages' number of micro-batches run before a schedule is looked at for its period; then twice as
+many."""
 REACH = 3
 """Rounds of a stage's neighbours that an item may wait for, its own included."""
 MOST_ITEMS = 2**18
@@ -67,14 +66,14 @@ class StageTimes:
 def side_by_side(times: Sequence[StageTimes], axes: int) -> StageTimes:
     """Several times of one stage, numbers or arrays of so many axes, as one along a first axis of their own."""
 
-    def together(values: Sequence[Count]) -> Count:
+    def stacked(values: Sequence[Count]) -> Count:
         if any(is_array(v) for v in values):
             return np.stack(np.broadcast_arrays(*values))
         same = all(v == values[0] for v in values)
         return values[0] if same else np.reshape(np.asarray(values), (len(values), *(1 for _ in range(axes))))
 
     names = ("forward", "backward", "weight", "send")
-    return StageTimes(*(together([getattr(t, name) for t in times]) for name in names))
+    return StageTimes(*(stacked([getattr(t, name) for t in times]) for name in names))
 
 
 @dataclass(frozen=True)
@@ -159,155 +158,6 @@ def check_micro_batches(schedule: str, stages: int, micro_batches: Count, chunks
         raise InputError("micro-batches", wrong, expected, [str(max(2 * stages, wrong + 1) // 2 * 2)])
 
 
-# -- orders --------------------------------------------------------------------------------------------------------
-Task: TypeAlias = tuple[PassKind, int, int]
-"""Kind, micro-batch, and place: which of the model's chunks it is, along the model (of DualPipe, from which end)."""
-
-
-def warm_up(schedule: str, stage: int, p: int, v: int) -> int:
-    """Forwards of a stage before its first gradient, where there are enough micro-batches; GPipe's are all of them."""
-    return {"interleaved": 2 * (p - stage - 1) + (v - 1) * p, "zb-h2": 2 * (p - stage - 1)}.get(schedule, p - stage - 1)
-
-
-def lag(schedule: str, stage: int) -> int:
-    """Micro-batches by which a stage's weight gradients stay behind: as its neighbours' in-flight forwards allow."""
-    return {"zb-h1": stage, "zb-h2": 2 * stage}.get(schedule, 0)
-
-
-def order(schedule: str, stage: int, p: int, m: int, v: int) -> Iterator[Task]:
-    """The work of one stage in order. Chunks take turns of p micro-batches, forwards first to last, gradients back."""
-    total, behind = m * v, lag(schedule, stage)
-    warm = total if schedule == "gpipe" else min(total, warm_up(schedule, stage, p, v))
-
-    def forward(k: int) -> Task:
-        return ("F", k // (p * v) * p + k % p, k // p % v * p + stage) if v > 1 else ("F", k, stage)
-
-    def gradient(kind: PassKind, k: int) -> Task:
-        if schedule == "gpipe":
-            return kind, m - 1 - k, stage
-        _, micro, place = forward(k)
-        return kind, micro, (v - 1) * p + 2 * stage - place
-
-    yield from (forward(k) for k in range(warm))
-    for k in range(total):
-        if warm + k < total:
-            yield forward(warm + k)
-        yield gradient("B", k)
-        if k >= behind:
-            yield gradient("W", k - behind)
-    yield from (gradient("W", k) for k in range(max(0, total - behind), total))
-
-
-@lru_cache(maxsize=256)
-def sequence(schedule: str, p: int, m: int, v: int) -> tuple[tuple[int, Task, Task | None, int], ...]:
-    """All work in an order in which it can be played out: the stage, the work, what must have arrived, and from where.
-
-    `from`: the stage whose send lies between, −1 where there is none.
-    """
-    two_ends = schedule == "dualpipe"
-    orders = _dualpipe(p, m) if two_ends else [list(order(schedule, i, p, m, v)) for i in range(p)]
-    whole = frozenset[Task]() if schedule in ("zb-h1", "zb-h2") else _together(orders)
-    place, played = [0] * p, set[Task]()
-    items: list[tuple[int, Task, Task | None, int]] = []
-    moved = True
-    while moved:
-        moved = False
-        for stage in range(p):
-            while place[stage] < len(orders[stage]):
-                work = orders[stage][place[stage]]
-                needed, sender = _needed(work, p, v, two_ends)
-                if needed in whole:  # its stream is ready where the whole backward pass is
-                    needed = ("W", *needed[1:])
-                if needed is not None and needed not in played:
-                    break
-                items.append((stage, work, needed, sender))
-                played.add(work)
-                place[stage] += 1
-                moved = True
-    if len(items) < sum(map(len, orders)):
-        raise AssertionError(f"the order of {schedule} waits for itself")
-    return tuple(items)
-
-
-def _needed(work: Task, p: int, v: int, two_ends: bool) -> tuple[Task | None, int]:
-    """What an item needs of another stage: the stream of the place before it, or the gradient of the one behind."""
-    kind, micro, place = work
-    if kind == "F" and place:
-        return ("F", micro, place - 1), _along(micro, place - 1, p) if two_ends else (place - 1) % p
-    if kind == "B" and place < p * v - 1:
-        return ("B", micro, place + 1), _along(micro, place, p) if two_ends else place % p
-    return None, -1
-
-
-# -- DualPipe ------------------------------------------------------------------------------------------------------
-def _dualpipe(p: int, m: int) -> list[list[Task]]:
-    """The order of each stage where half of the micro-batches come in at either end, as it is published.
-
-    Stage i and its mirror image do the same with the ends exchanged. With h = m/2 and i < p/2: forwards of the own end,
-    h − p + i + 1 rounds of a forward and a gradient of either end, gradients. Weight gradients stand apart while the
-    pipeline fills and empties (arXiv:2412.19437, fig. 5; github.com/deepseek-ai/DualPipe). `place` counts stages along
-    the way of a micro-batch; odd ones begin at the last stage.
-    """
-    return [_mirrored(min(i, p - 1 - i), i >= p // 2, p, m) for i in range(p)]
-
-
-def _mirrored(i: int, far: bool, p: int, m: int) -> list[Task]:
-    counts = {(kind, end): 0 for kind in "FBW" for end in (0, 1)}
-    works: list[Task] = []
-    apart: deque[int] = deque()  # gradients whose weights' gradients stand apart, by the end they came in at
-
-    def add(kind: PassKind, end: int) -> None:
-        way = end ^ far
-        works.append((kind, 2 * counts[kind, end] + way, i if end == 0 else p - 1 - i))
-        counts[kind, end] += 1
-
-    def gradients(end: int, alone: bool) -> None:
-        add("B", end)
-        if alone:
-            apart.append(end)
-        else:
-            add("W", end)
-
-    outer = p // 2 - i - 1
-    for _ in range(2 * outer):
-        add("F", 0)
-    for _ in range(i + 1):
-        add("F", 0)
-        add("F", 1)
-    for _ in range(outer):
-        gradients(1, True)
-        add("W", apart.popleft())
-        add("F", 1)
-    for _ in range(m // 2 - p + i + 1):
-        add("F", 0)
-        gradients(1, False)
-        add("F", 1)
-        gradients(0, False)
-    for _ in range(outer):
-        gradients(1, False)
-        add("F", 1)
-        gradients(0, False)
-    for n in range(2 * (i + 1)):
-        gradients(1 - n % 2, n > i)
-    for _ in range(outer):
-        add("W", apart.popleft())
-        gradients(0, True)
-    while apart:
-        add("W", apart.popleft())
-    return works
-
-
-def _together(orders: Sequence[Sequence[Task]]) -> frozenset[Task]:
-    """The gradients that one backward pass makes with those of the weights, which follow at once."""
-    pairs = (pair for works in orders for pair in pairwise(works))
-    return frozenset(one for one, other in pairs if one[0] == "B" and other == ("W", *one[1:]))
-
-
-def _along(micro: int, place: int, p: int) -> int:
-    """The stage at a place of a micro-batch's way."""
-    return place if micro % 2 == 0 else p - 1 - place
-
-
 # -- time ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Played:
@@ -331,28 +181,25 @@ class Played:
         longest = last.max(axis=0)
         return longest if longest.ndim else float(longest)
 
-    def of_stage(self, stage: int) -> Any:
-        """When each item of a stage ends, in its order."""
-        return self.ends[self.waves.of_stage[stage]]
+    def of_stage(self, stage: int, some: slice) -> Any:
+        """When some items of a stage end, in its order."""
+        return self.ends[self.waves.of_stage[stage][some]]
 
 
-@lru_cache(maxsize=256)
-def _waves(schedule: str, p: int, m: int, v: int) -> Waves:
-    return waves_of(sequence(schedule, p, m, v), "FBW")
-
-
-def play(schedule: str, stages: Sequence[StageTimes], m: Count, v: int, longest: int) -> Played:
+def play(schedule: str, stages: Sequence[StageTimes], m: Count, v: int, longest: int, whole: bool = False) -> Played:
     """When everything happens.
 
     `m` micro-batches, at most `longest`, of which all elements together are played: those that an element does not have
-    take no time and are not waited for.
+    take no time and are not waited for. `whole`: a backward pass is one item with the gradients of the weights, of a
+    schedule that never puts them off.
     """
-    waves = _waves(schedule, len(stages), longest, v)
+    waves = waves_of(schedule, len(stages), longest, v, whole)
+    times = [(s.forward, s.backward + s.weight) if whole else s.by_kind for s in stages]
     shape = np.broadcast_shapes(np.shape(m), *(np.shape(x) for s in stages for x in (*s.by_kind, s.send)))
-    seconds, sends = np.zeros((len(stages), 3, *shape)), np.zeros((len(stages) + 1, *shape))
-    for i, stage in enumerate(stages):
+    seconds, sends = np.zeros((len(stages), len(times[0]), *shape)), np.zeros((len(stages) + 1, *shape))
+    for i, (stage, by_kind) in enumerate(zip(stages, times, strict=True)):
         sends[i] = stage.send
-        for kind, value in enumerate(stage.by_kind):
+        for kind, value in enumerate(by_kind):
             seconds[i, kind] = value
     some = m if is_array(m) and np.ndim(m) and int(m.min()) < longest else None
     return Played(schedule, waves, waves.ends(seconds, sends, some), sends)
@@ -368,8 +215,8 @@ def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, ch
     p = len(stages)
     if p == 1:
         return micro_batches * stages[0].busy
-    if not is_array(micro_batches) and not any(is_array(v) for s in stages for v in (s.forward, s.backward, s.weight)):
-        return _length(schedule, stages, micro_batches, chunks)
+    if not is_array(micro_batches) and not any(is_array(v) for s in stages for v in (*s.by_kind, s.send)):
+        return float(_length(schedule, stages, np.array([micro_batches]), chunks)[0])
     kinds = {id(s): s for s in stages}
     numbers = [v for s in kinds.values() for v in (s.forward, s.backward, s.weight, s.send)]
     shape = np.broadcast_shapes(*map(np.shape, (micro_batches, *numbers)))
@@ -379,41 +226,50 @@ def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, ch
     return np.asarray(_length(schedule, flat, m, chunks))[alike.within(shape)].reshape(shape)
 
 
-def _played(schedule: str, stages: Sequence[StageTimes], m: Count, v: int) -> Count:
+def _played(schedule: str, stages: Sequence[StageTimes], m: Array, v: int) -> Array:
     """The length of `m` micro-batches, all played out; of DualPipe number by number: its orders are no parts of one."""
-    if not is_array(m):
-        return play(schedule, stages, m, v, int(m)).seconds
+    p = len(stages)
     if schedule != "dualpipe":
-        return play(schedule, stages, m, v, int(m.max())).seconds
+        longest = ceil_div(int(m.max()), p) * p
+        return np.asarray(play(schedule, stages, m, v, longest, whole_passes(schedule)).seconds)
     lengths = np.zeros(m.shape)
     for number in np.unique(m):
         places = np.flatnonzero(m == number)
-        some = [s.at(itemgetter(places)) for s in stages]
-        lengths[places] = play(schedule, some, int(number), v, int(number)).seconds
+        lengths[places] = play(schedule, _some(stages, places), int(number), v, int(number)).seconds
     return lengths
 
 
-def _length(schedule: str, stages: Sequence[StageTimes], m: Count, v: int, rounds: int = ROUNDS) -> Count:
-    """The length of `m` micro-batches, played out only until every element repeats itself."""
+def _some(stages: Sequence[StageTimes], places: Array) -> list[StageTimes]:
+    """The stages at some elements; those that are equal are one still."""
+    few = {key: s.at(itemgetter(places)) for key, s in {id(s): s for s in stages}.items()}
+    return [few[id(s)] for s in stages]
+
+
+def _length(schedule: str, stages: Sequence[StageTimes], m: Array, v: int, rounds: int = ROUNDS) -> Array:
+    """The length of `m` [n] micro-batches, each element played out only until it repeats itself."""
     p = len(stages)
-    longest, enough = int(m.max()) if is_array(m) else m, rounds * p
     if schedule == "gpipe":  # two flow shops of equal jobs: every further one takes as long as its slowest stage
         slowest = reduce(most, (s.forward for s in stages)) + reduce(most, (s.backward + s.weight for s in stages))
-        return play(schedule, stages, 1, v, 1).seconds + (m - 1) * slowest
-    if longest <= enough + p:
-        return _played(schedule, stages, m, v)
-    again, seconds = _repeat(schedule, stages, enough, v)
-    if 3 * p * v * enough >= MOST_ITEMS:
-        again = most(again, _shift(schedule, p, v)[1])
-    repeats = again > 0
-    if not is_array(m) and not repeats:
-        return _length(schedule, stages, m, v, 4 * rounds)
-    again = most(again, 1)
-    size = least(m, enough + (m - enough) % again)
-    lengths = _played(schedule, stages, size, v) + (m - size) / again * seconds
-    if is_array(m) and is_array(lengths) and not np.all(repeats):
-        rest = np.flatnonzero(~repeats)
-        lengths[rest] = _length(schedule, [s.at(itemgetter(rest)) for s in stages], m[rest], v, 4 * rounds)
+        lengths: Array = play(schedule, stages, 1, v, 1).seconds + (m - 1) * slowest
+        return lengths
+    enough = rounds * p
+    long = np.flatnonzero(m > enough + p)
+    size, repeats, lengths, beyond = m.copy(), np.ones(m.shape, dtype=bool), np.zeros(m.shape), np.zeros(m.shape)
+    if len(long):
+        every = play(schedule, _some(stages, long), enough, v, enough, whole_passes(schedule))
+        again, seconds = _repeat(every, schedule, enough, v)
+        if 3 * p * v * enough >= MOST_ITEMS:
+            again = np.maximum(again, _shift(schedule, p, v)[1])
+        period, more = np.maximum(again, 1), m[long] - enough
+        size[long], repeats[long], lengths[long] = enough + more % period, again > 0, every.seconds
+        beyond[long] = more // period * seconds
+    rest = np.flatnonzero(repeats & ((size > enough) | (m <= enough + p)))
+    if len(rest):
+        lengths[rest] = _played(schedule, _some(stages, rest), size[rest], v)
+    lengths += beyond
+    rest = np.flatnonzero(~repeats)
+    if len(rest):
+        lengths[rest] = _length(schedule, _some(stages, rest), m[rest], v, 2 * rounds)
     return lengths
 
 
@@ -428,10 +284,10 @@ def _rounds(schedule: str, stage: int, p: int, m: int, v: int) -> tuple[int, int
         i = min(stage, p - 1 - stage)
         return 5 * (p // 2 - i - 1) + 2 * (i + 1), 6, m // 2 - p + i + 1
     warm, behind = warm_up(schedule, stage, p, v), lag(schedule, stage)
-    return warm + 2 * behind, 3, m * v - warm - behind
+    return warm + 2 * behind, 2 if whole_passes(schedule) else 3, m * v - warm - behind
 
 
-def _repeat(schedule: str, stages: Sequence[StageTimes], m: int, v: int) -> tuple[Count, Count]:
+def _repeat(every: Played, schedule: str, m: int, v: int) -> tuple[Array, Array]:
     """After how many more micro-batches the last rounds of `m` come again, all later by the same seconds; 0 if not.
 
     An item starts at the maximum of what ends before it, plus its time. Whatever it needs stands at most `REACH` rounds
@@ -439,13 +295,12 @@ def _repeat(schedule: str, stages: Sequence[StageTimes], m: int, v: int) -> tupl
     time, all that follow are shifted too (a max-plus linear recurrence: Baccelli et al., Synchronization and Linearity,
     §3.7).
     """
-    p = len(stages)
-    every = play(schedule, stages, m, v, m)
+    p = len(every.waves.of_stage)
     (rounds, micro_batches), reach = _shift(schedule, p, v), max(REACH, p + 1 if v > 1 else 0)
     places = [_rounds(schedule, i, p, m, v) for i in range(p)]
     window = min(number for *_, number in places)
     rows = (slice(start + items * (number - window), start + items * number) for start, items, number in places)
-    played = np.stack([every.of_stage(i)[some] for i, some in enumerate(rows)], axis=1)
+    played = np.stack([every.of_stage(i, some) for i, some in enumerate(rows)], axis=1)
     by_round = played.reshape(window, -1, *played.shape[2:])
     again, seconds = np.zeros(by_round.shape[2:], dtype=np.int64), np.zeros(by_round.shape[2:])
     for times in range(1, min(p, (window - reach) // rounds) + 1):
@@ -453,9 +308,10 @@ def _repeat(schedule: str, stages: Sequence[StageTimes], m: int, v: int) -> tupl
         low, high = later.min(axis=(0, 1)), later.max(axis=(0, 1))
         same = (again == 0) & (high - low <= 1e-12 * by_round[-1].max(axis=0))
         again, seconds = np.where(same, times * micro_batches, again), np.where(same, low, seconds)
+        if again.all():
+            break
     last = (by_round[-1, 0] - by_round[-1 - rounds, 0]) if window > rounds else np.zeros(again.shape)
-    seconds = np.where(again > 0, seconds, last)
-    return (again, seconds) if again.ndim else (int(again), float(seconds))
+    return again, np.where(again > 0, seconds, last)
 
 
 def timeline(schedule: str, stages: Sequence[StageTimes], micro_batches: int, chunks: int = 1) -> Timeline:
@@ -471,11 +327,13 @@ def timeline(schedule: str, stages: Sequence[StageTimes], micro_batches: int, ch
         expected = f"at most {most_drawn} for a timeline of {p} stages, which draws every one"
         raise InputError("micro-batches", micro_batches, expected)
     played = play(schedule, stages, micro_batches, chunks, micro_batches)
-    works, starts = sequence(schedule, p, micro_batches, chunks), played.waves.starts(played.ends, played.sends)
-    times = sorted(zip(played.waves.numbers, starts.tolist(), played.ends.tolist(), strict=False))
+    waves, starts = played.waves, played.waves.starts(played.ends, played.sends)
+    rows = [v.tolist() for v in (starts, played.ends, waves.kind, waves.micro, waves.place)]
+    two_ends = schedule == "dualpipe" and p > 1
     items = (
-        Item(stage, kind, micro, micro % 2 if schedule == "dualpipe" and p > 1 else place // p, start, end)
-        for (_, start, end), (stage, (kind, micro, place), *_) in zip(times, works, strict=True)
+        Item(stage, KINDS[kind], micro, micro % 2 if two_ends else place // p, start, end)
+        for stage, order in enumerate(waves.of_stage)
+        for start, end, kind, micro, place in ([row[i] for row in rows] for i in order.tolist())
     )
     return Timeline(p, chunks, tuple(items))
 

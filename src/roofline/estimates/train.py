@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Unpack
 
 from roofline.estimates.bill import Bill
@@ -47,7 +46,7 @@ from roofline.estimates.training_shapes import has_room as has_room
 from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_update import update_of
 from roofline.layout.layout import Layout
-from roofline.layout.shard import pipeline
+from roofline.layout.shard import parts_of, pipeline
 from roofline.machine.engine import Engine, trainer_named
 from roofline.machine.target import mode_named
 from roofline.model.adapters import with_drafts, with_lora
@@ -97,22 +96,23 @@ def train_beside(
     """
 
     options |= {"batch": batch, "tokens": tokens, "lora": lora, "drafts": drafts}
-    return _estimated(*_asked_beside(shared, model, options), shared)
+    return _estimated(*asked_beside(shared, model, options), shared)
 
 
-def _asked_beside(shared: Shared, model: Any, options: Mapping[str, Any]) -> tuple[Setup, Training, Count]:
+def asked_beside(shared: Shared, model: Any, options: Mapping[str, Any]) -> tuple[Setup, Training, Count]:
     """What `train_beside` is asked."""
     options = dict(options)
     lora, drafts = options.pop("lora", None), options.pop("drafts", None)
-
-    def changed() -> Model:
-        built = model_of(model)
-        built = built if drafts is None else with_drafts(built, drafts)
-        return built if lora is None else with_lora(built, lora)
-
     settings = {name: options.pop(name) for name in (*LISTED, "bill") if name in options}
     step = training(options.pop("batch"), options.pop("tokens"), **options)
-    return _asked(shared.of("model", (), changed), step, **settings)
+    return _asked(shared.of("model", (), lambda: learner(model, lora, drafts)), step, **settings)
+
+
+def learner(model: Any, lora: int | None = None, drafts: int | None = None) -> Model:
+    """The model that learns: with layers of multi-token prediction, and with adapters on frozen weights."""
+    built = model_of(model)
+    built = built if drafts is None else with_drafts(built, drafts)
+    return built if lora is None else with_lora(built, lora)
 
 
 def is_one(name: str, value: object) -> bool:
@@ -154,85 +154,94 @@ def _asked(
     return Setup(model, deployment, formats, software, mode_named(law), bill_of(bill)), step, micro_batches
 
 
-def run_beside(shared: Shared, model: Any, recomputed: Sequence[str], **options: Any) -> None:
-    """Plays the schedules of steps at once that differ in recomputation alone, for `train_beside`."""
-    every = [_asked_beside(shared, model, {**options, "recompute": again}) for again in recomputed]
-    orders = [_stages_of(asked, step, shared).order for asked, step, _ in every]
-    asked, step, micro_batches = every[0]
-    vp = asked.layout.vp
-    runs = run_passes(step, [[stage.passes for stage in order] for order in orders], micro_batches, vp)
-    for again, run in zip(recomputed, runs, strict=True):
-        shared.of("schedule", (again, vp), partial(_itself, run))
-
-
-def _itself(run: Span) -> Span:
-    return run
-
-
 @dataclass(frozen=True)
-class _Stages:
-    """The stages that differ, by kind, with one micro-batch in flight; all of them in order; the times of layers."""
+class Stages:
+    """The stages that differ, by their kind, each with one micro-batch in flight; all in order; the times of layers."""
 
-    kinds: dict[Any, Stage]
-    order: list[Stage]
+    kinds: Mapping[int, Stage]
+    order: Sequence[Stage]
     sections: Sections
 
 
-def _stages_of(asked: Setup, step: Training, shared: Shared) -> _Stages:
-    model, spread, micro = asked.model, asked.layout, with_batch(step, step.micro_batch)
-    again, zero, vp = step.recompute, spread.zero, spread.vp
-    waits = _waits(step, spread)
-    layers, ranks = shared.of("ranks", (vp,), lambda: pipeline(model, spread))
-    sections, known = shared.of("sections", (again, vp), lambda: timed_sections(asked, micro, layers))
-    contention = contention_on(asked.target)
-    kinds: dict[Any, Stage] = {}
-    order: list[Stage] = []
+@dataclass(frozen=True)
+class _Ranks:
+    """A layer of each block with the ends; of each kind of stage the first, its rank and what it holds besides.
+
+    `order`: the kind of every stage.
+    """
+
+    layers: Model
+    kinds: Mapping[int, tuple[int, Model, Model | None]]
+    order: tuple[int, ...]
+
+
+def _ranks(model: Model, spread: Layout, step: Training, shared: Shared) -> _Ranks:
+    if spread.alone:
+        layers, ranks = pipeline(model, spread)
+    else:
+        layers, ranks = shared.of("parts", (), lambda: parts_of(model, spread)).pipeline(spread)
+    known: dict[object, int] = shared.of("kinds", (), dict)
+    kinds: dict[int, tuple[int, Model, Model | None]] = {}
+    order = []
     for i, (rank, copy) in enumerate(zip(ranks, copies_of(ranks, step), strict=True)):
-        kind = stage_kind(rank), copy and stage_kind(copy)
-        if kind not in kinds:
-
-            def run(rank: Model = rank) -> Passes:
-                alone = passes_of(rank, sections.running_again(rank, micro), micro, spread, contention)
-                return offloaded(alone, rank, known, micro, asked.deployment.chip)
-
-            def kept(rank: Model = rank, copy: Model | None = copy) -> TrainingMemory:
-                return stage_memory(rank, copy, micro, spread, known, shared)
-
-            passes = shared.of("passes", (again, waits, kind), run)
-            kinds[kind] = Stage(i, rank, passes, shared.of("memory", (again, zero, kind), kept), copy)
-        order.append(kinds[kind])
-    return _Stages(kinds, order, sections)
+        kind = known.setdefault((stage_kind(rank), copy and stage_kind(copy)), len(known))
+        kinds.setdefault(kind, (i, rank, copy))
+        order.append(kind)
+    return _Ranks(layers, kinds, tuple(order))
 
 
-def _waits(step: Training, layout: Layout) -> int:
+def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
+    """The stages of a step, with the passes and the memory of one micro-batch."""
+    model, spread, micro = asked.model, asked.layout, with_batch(step, step.micro_batch)
+    again, zero, vp, waits = step.recompute, spread.zero, spread.vp, chunks_waited(step, spread)
+    ranks = shared.of("ranks", (vp,), lambda: _ranks(model, spread, step, shared))
+    sections, known = shared.of("sections", (again,), lambda: timed_sections(asked, micro, ranks.layers))
+    contention = contention_on(asked.target)
+    kinds: dict[int, Stage] = {}
+    for kind, (number, rank, copy) in ranks.kinds.items():
+
+        def run(rank: Model = rank) -> Passes:
+            alone = passes_of(rank, sections.running_again(rank, micro), micro, spread, contention)
+            return offloaded(alone, rank, known, micro, asked.deployment.chip)
+
+        def kept(rank: Model = rank, copy: Model | None = copy) -> TrainingMemory:
+            return stage_memory(rank, copy, micro, spread, known, shared)
+
+        passes = shared.of("passes", (again, waits, kind), run)
+        kinds[kind] = Stage(number, rank, passes, shared.of("memory", (again, zero, kind), kept), copy)
+    return Stages(kinds, [kinds[kind] for kind in ranks.order], sections)
+
+
+def chunks_waited(step: Training, layout: Layout) -> int:
     """The chunks, where passes take longer with them: where sends are waited for."""
     return 0 if "pp" in axes_beside(step) else layout.vp
 
 
-def _estimated(asked: Setup, step: Training, micro_batches: Count, shared: Shared) -> TrainingEstimate:
-    deployment, software, spread = asked.deployment, asked.engine, asked.layout
-    again, zero, vp, waits = step.recompute, spread.zero, spread.vp, _waits(step, spread)
-    contention = contention_on(asked.target)
-    every = _stages_of(asked, step, shared)
-    kinds, order = every.kinds, every.order
-    passes = shared.of(
-        "schedule", (again, vp), lambda: run_passes(step, [[s.passes for s in order]], micro_batches, vp)[0]
-    )
-    stages = tuple(
-        replace(stage, number=i, memory=memory_in_flight(stage.memory, i, step, deployment, software, micro_batches))
-        for i, stage in enumerate(order)
-    )
-    differing = list(kinds.values())
+def replicas_and_update(
+    every: Stages, asked: Setup, step: Training, micro_batches: Count, shared: Shared
+) -> tuple[Span, Span, Span]:
+    """Gradients that are reduced and weights that are gathered, as they show, and an optimizer that is not paged."""
+    deployment, spread, again = asked.deployment, asked.layout, step.recompute
+    zero, waits, kinds, differing = spread.zero, chunks_waited(step, spread), every.kinds, list(every.kinds.values())
     sent = shared.of("sent", (zero, *kinds), lambda: sent_between(differing, deployment, step, micro_batches))
     reduction, gathering = shared.of(
         "replicas", (again, zero, waits, *kinds),
-        lambda: between_replicas(differing, sent, step, zero, micro_batches, contention),
+        lambda: between_replicas(differing, sent, step, zero, micro_batches, contention_on(asked.target)),
     )  # fmt: skip
-    update = (
-        update_of(stages, asked, step)
-        if step.optimizer.paged
-        else shared.of("update", (zero, *kinds), lambda: update_of(differing, asked, step))
+    return reduction, gathering, shared.of("update", (zero, *kinds), lambda: update_of(differing, asked, step))
+
+
+def _estimated(asked: Setup, step: Training, micro_batches: Count, shared: Shared) -> TrainingEstimate:
+    deployment, software, spread = asked.deployment, asked.engine, asked.layout
+    every = stages_of(asked, step, shared)
+    passes = run_passes(step, [s.passes for s in every.order], micro_batches, spread.vp)
+    stages = tuple(
+        replace(stage, number=i, memory=memory_in_flight(stage.memory, i, step, deployment, software, micro_batches))
+        for i, stage in enumerate(every.order)
     )
+    reduction, gathering, update = replicas_and_update(every, asked, step, micro_batches, shared)
+    if step.optimizer.paged:
+        update = update_of(stages, asked, step)
     waiting = waiting_of(passes + reduction + gathering + update, spread.chips, asked.target)
     parts = (passes, reduction, gathering, update, waiting)
     return TrainingEstimate(asked, step, micro_batches, stages, *parts, every.sections)

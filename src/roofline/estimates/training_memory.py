@@ -257,15 +257,22 @@ def memory_of(
     of a kind have in common.
     """
     shared = shared or Shared()
-    state = shared.of("state", (layout.zero, kind), lambda: _state_of(rank, micro, layout))
-    keeps = shared.of("keeps", (micro.recompute, kind), lambda: _keeps_of(rank, micro, layout, known))
+    again, zero = micro.recompute, layout.zero
+    state = shared.of("state", (zero, kind), lambda: _state_of(rank, micro, layout))
+    keeps = shared.of("keeps", (again, kind), lambda: _keeps_of(rank, micro, layout, known))
+    peak, ending = shared.of("moments", (again, zero >= 3, kind), lambda: _moments_of(keeps, rank, micro, layout))
     groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
     memory = TrainingMemory(
-        state.weights, state.gradients, state.optimizer, 0, peak_of(keeps.needs, rank, micro, layout, keeps.each),
-        CONTEXT + COMMUNICATOR * groups, keeps.each, 0, keeps.fragments,
-        ending_of(keeps.needs, rank, micro, layout) + keeps.layer, 2 * keeps.layer,
+        state.weights, state.gradients, state.optimizer, 0, peak, CONTEXT + COMMUNICATOR * groups, keeps.each, 0,
+        keeps.fragments, ending, 2 * keeps.layer,
     )  # fmt: skip
     return memory.keeping(1, micro)
+
+
+def _moments_of(keeps: RankKeeps, rank: Model, micro: Training, layout: Layout) -> tuple[Count, Count]:
+    """Bytes that the worst moment of the passes needs besides what is kept, and the end of the backward pass."""
+    peak = peak_of(keeps.needs, rank, micro, layout, keeps.each)
+    return peak, ending_of(keeps.needs, rank, micro, layout) + keeps.layer
 
 
 def _state_of(rank: Model, micro: Training, layout: Layout) -> RankState:

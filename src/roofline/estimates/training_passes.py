@@ -207,39 +207,22 @@ def stage_times(passes: Passes, end: str, chunks: int) -> StageTimes:
     return StageTimes(f / chunks, b / chunks, w / chunks, send)
 
 
-def run_passes(
-    step: Training, variants: Sequence[Sequence[Passes]], micro_batches: Count, chunks: int
-) -> tuple[Span, ...]:
-    """The passes of all micro-batches through all stages, of each of some variants of what the stages take.
-
-    Those of arrays are played at once. The interval is as wide as the slowest stage's.
-    """
-    slowest = [reduce(lambda a, b: a.where(a.expected >= b.expected, b), (p.busy for p in v)) for v in variants]
-    axes = max(np.ndim(each.expected + micro_batches) for each in slowest)
-    positions = list(zip(*variants, strict=True))
+def run_passes(step: Training, stages: Sequence[Passes], micro_batches: Count, chunks: int) -> Span:
+    """The passes of all micro-batches through all stages. The interval is as wide as the slowest stage's."""
+    busy = reduce(lambda a, b: a.where(a.expected >= b.expected, b), (p.busy for p in stages))
+    axes = np.ndim(busy.expected + micro_batches)
+    kinds = {id(p): p for p in stages}
+    ends = {key: [stage_times(p, end, chunks) for end in ("expected", "floor")] for key, p in kinds.items()}
     if axes:
-        kinds = {tuple(map(id, passes)): passes for passes in positions}
-        times = {key: side_by_side(_both_ends(passes, chunks), axes) for key, passes in kinds.items()}
-        stages = [times[tuple(map(id, passes))] for passes in positions]
-        lengths = np.asarray(length(step.schedule, stages, micro_batches, chunks))
-        every = list(np.broadcast_to(lengths, (2 * len(variants), *lengths.shape[-axes:])))  # of one, where all equal
+        times = {key: side_by_side(both, axes) for key, both in ends.items()}
+        lengths = np.asarray(length(step.schedule, [times[id(p)] for p in stages], micro_batches, chunks))
+        expected, floor = np.broadcast_to(lengths, (2, *lengths.shape[-axes:]))  # of one, where both are equal
     else:
-        ends = {id(p): _both_ends((p,), chunks) for variant in variants for p in variant}
-        every = [
-            length(step.schedule, [ends[id(p)][end] for p in variant], micro_batches, chunks)
-            for variant in variants
-            for end in (0, 1)
-        ]
-    runs = []
-    for busy, expected, floor in zip(slowest, every[::2], every[1::2], strict=True):
-        scale = expected / busy.expected
-        runs.append(Span(floor, expected, busy.low * scale, busy.high * scale))
-    return tuple(runs)
-
-
-def _both_ends(passes: Sequence[Passes], chunks: int) -> list[StageTimes]:
-    """The expected seconds of each, and the least."""
-    return [stage_times(p, end, chunks) for p in passes for end in ("expected", "floor")]
+        expected, floor = (
+            length(step.schedule, [ends[id(p)][end] for p in stages], micro_batches, chunks) for end in (0, 1)
+        )
+    scale = expected / busy.expected
+    return Span(floor, expected, busy.low * scale, busy.high * scale)
 
 
 def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sections, Mapping[int, LayerBytes]]:

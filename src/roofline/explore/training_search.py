@@ -1,37 +1,40 @@
 """`search_training`: every legal layout of a training step on a machine, and the best of them.
 
-Degrees and micro-batches are worked out side by side in arrays, one call of `train` for each choice of stages, chunks,
-ZeRO, recomputation and recipe.
+Degrees, micro-batches, ZeRO and recomputation are worked out side by side in arrays, for each choice of stages, chunks
+and recipe: memory first, and the time of what fits.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from roofline.distinct import Array
-from roofline.estimates.deployment import Machine, is_several, node_size, tensor_degrees
-from roofline.estimates.train import TrainingEstimate, run_beside, train_beside
+from roofline.estimates.deployment import Machine, is_several
+from roofline.estimates.train import learner
+from roofline.estimates.training_family import TrainingFamily, family_beside
 from roofline.estimates.training_sharing import Shared
+from roofline.explore.training_points import (
+    DegreePoints,
+    chunk_numbers,
+    degree_points,
+    in_whole_rounds,
+    machine_sizes,
+    stage_numbers,
+)
 from roofline.layout.layout import Layout
-from roofline.machine.fabric import cluster_named
 from roofline.model.checks import count
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
 from roofline.model.model import Model
-from roofline.model.modules import Experts
 from roofline.result import Figured, Result, Units
 
 ZEROS = (0, 1, 2, 3)
 RECOMPUTED = ("none", "selective", "full")
-MOST_MICRO, MOST_CHUNKS = 8, 20
-"""Sequences of a micro-batch, and chunks of a stage, at most."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,8 @@ TRAINING_AIMS: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
 
 @dataclass(frozen=True, repr=False)
 class TrainingSearch(Result):
-    """Ways to train, the best first. `considered`: legal layouts that were timed; `left_out`: how many were no plan, by
-    reason: degrees that do not divide, a format or schedule that is not legal there, or memory."""
+    """Ways to train, the best first. `considered`: legal layouts, those that fit timed; `left_out`: how many were no
+    plan, by reason: degrees that do not divide, a format or schedule that is not legal there, or memory."""
 
     SCHEMA: ClassVar[str] = "roofline.search_training/1"
     FIGURES: ClassVar[Units] = {
@@ -91,30 +94,6 @@ class TrainingSearch(Result):
     considered: int
     left_out: Mapping[str, int]
     plans: tuple[TrainingPlan, ...]
-
-
-@dataclass(frozen=True)
-class _Points:
-    """Degrees and micro-batches side by side."""
-
-    tp: Array
-    cp: Array
-    dp: Array
-    ep: Array
-    micro: Array
-
-    def __len__(self) -> int:
-        return len(self.tp)
-
-    def layout(self, pp: int, vp: int, zero: int) -> Layout:
-        return Layout(tp=self.tp, cp=self.cp, dp=self.dp, ep=self.ep, pp=pp, vp=vp, zero=zero, sp=True)
-
-    def one(self, i: int, pp: int, vp: int, zero: int) -> Layout:
-        tp, cp, dp, ep = (int(v[i]) for v in (self.tp, self.cp, self.dp, self.ep))
-        return Layout(tp=tp, cp=cp, dp=dp, ep=ep, pp=pp, vp=vp, zero=zero, sp=tp > 1)
-
-    def where(self, kept: Array | slice) -> _Points:
-        return _Points(*(v[kept] for v in (self.tp, self.cp, self.dp, self.ep, self.micro)))
 
 
 def search_training(
@@ -136,48 +115,69 @@ def search_training(
         raise InputError("on", str(on), "a machine of several chips")
     recipes = (recipe,) if isinstance(recipe, str) else tuple(recipe)
     left_out, considered, timed = Counter[str](), 0, list[_Timed]()
-    sizes = _machine_sizes(on, objective, chips)
-    for pp in _stages(built, max(sizes)):
-        every = _points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))
-        even, uneven = _of_whole_rounds(every, batch, pp)
+    learning = learner(built, options.pop("lora", None), options.pop("drafts", None))
+    sizes = machine_sizes(on, objective, chips)
+    for pp in stage_numbers(built, max(sizes)):
+        every = degree_points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))
+        even, uneven = in_whole_rounds(every, batch, pp)
         for kind in recipes:
-            beside = {False: Shared(), True: Shared()}
+            beside = {vp > 1: Shared() for vp in (1, 2)} if uneven else dict.fromkeys((False, True), Shared())
             steps = {"batch": batch, "tokens": tokens, "on": on, "recipe": kind, **options}
-            for vp, zero, recompute in product(_chunks(built, pp), ZEROS, RECOMPUTED):
+            for vp in chunk_numbers(built, pp):
                 points = even if vp > 1 else every
-                left_out["micro-batches"] += uneven if vp > 1 else 0
+                left_out["micro-batches"] += uneven * len(ZEROS) * len(RECOMPUTED) if vp > 1 else 0
                 if not len(points):
                     continue
-                schedule = "interleaved" if vp > 1 else "1f1b"
-                asked = {**steps, "recompute": recompute, "schedule": schedule}
-                if (zero, recompute) == (ZEROS[0], RECOMPUTED[0]):
-                    _play(built, points, (pp, vp, zero), asked, beside[vp > 1])
-                for some, e in _timed(built, points, (pp, vp, zero), asked, left_out, beside[vp > 1]):
-                    considered += len(some)
-                    seconds, fullest, fits = (
-                        np.broadcast_to(np.asarray(v), (len(some),)) for v in (e.time, e.memory.total, e.fits)
-                    )
-                    left_out["memory"] += int(np.sum(~fits))
-                    kept = np.flatnonzero(fits)
-                    timed.append(_Timed(some, kept, seconds[kept], fullest[kept], (pp, vp, zero), recompute, kind))
+                asked = {**steps, "schedule": "interleaved" if vp > 1 else "1f1b"}
+                alike = _Alike(points, (pp, vp), ZEROS, RECOMPUTED)
+                for some, family in _families(learning, alike, asked, left_out, beside[vp > 1]):
+                    considered += family.fits.size
+                    left_out["memory"] += int(np.sum(~family.fits))
+                    timed += some.timed(family, kind)
     ranked = [t.plan(int(i)) for t, i in _first(timed, TRAINING_AIMS[objective], top)]
     reasons = {reason: n for reason, n in left_out.items() if n}
     return TrainingSearch(built, batch, tokens, objective, considered, reasons, tuple(ranked))
 
 
-def _play(
-    model: Model, points: _Points, discrete: tuple[int, int, int], options: Mapping[str, Any], beside: Shared
-) -> None:
-    """The schedules of what is run again or not at once, where all points are legal."""
-    with suppress(InputError):
-        run_beside(beside, model, RECOMPUTED, layout=points.layout(*discrete), micro_batch=points.micro, **options)
+@dataclass(frozen=True)
+class _Alike:
+    """Points under the same stages and chunks, of every ZeRO and recomputation."""
+
+    points: DegreePoints
+    pipeline: tuple[int, int]
+    zeros: tuple[int, ...]
+    recomputed: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.points) * len(self.zeros) * len(self.recomputed)
+
+    def halves(self) -> tuple[_Alike, _Alike]:
+        """Fewer ZeROs, else fewer recomputations, else fewer points."""
+        for name in ("zeros", "recomputed"):
+            half = len(getattr(self, name)) // 2
+            if half:
+                parts: tuple[dict[str, Any], ...] = tuple(
+                    {name: getattr(self, name)[part]} for part in (slice(half), slice(half, None))
+                )
+                return replace(self, **parts[0]), replace(self, **parts[1])
+        half = len(self.points) // 2
+        first, second = (self.points.where(part) for part in (slice(half), slice(half, None)))
+        return replace(self, points=first), replace(self, points=second)
+
+    def timed(self, family: TrainingFamily, recipe: str) -> Iterator[_Timed]:
+        """Those that fit, of one ZeRO and recomputation each."""
+        for j, zero in enumerate(self.zeros):
+            for i, again in enumerate(self.recomputed):
+                kept = np.flatnonzero(family.fits[i, j])
+                seconds, fullest = family.seconds[i, j, kept], family.bytes[i, j, kept]
+                yield _Timed(self.points, kept, seconds, fullest, (*self.pipeline, zero), again, recipe)
 
 
 @dataclass(frozen=True)
 class _Timed:
     """Points that fit, by their place among others, with seconds and bytes; and their (pp, vp, zero)."""
 
-    points: _Points
+    points: DegreePoints
     places: Array
     seconds: Array
     bytes: Array
@@ -216,78 +216,19 @@ def _first(timed: Sequence[_Timed], aim: Callable[[Any], tuple[Any, ...]], top: 
         yield timed[family], int(number - (ends[family] - len(timed[family].seconds)))
 
 
-def _timed(
-    model: Model, points: _Points, discrete: tuple[int, int, int], options: Mapping[str, Any], left_out: Counter[str],
-    beside: Shared,
-) -> Iterator[tuple[_Points, TrainingEstimate]]:  # fmt: skip
-    """The estimates of points that are legal, in halves around those that are not."""
+def _families(
+    model: Model, alike: _Alike, options: Mapping[str, Any], left_out: Counter[str], beside: Shared
+) -> Iterator[tuple[_Alike, TrainingFamily]]:
+    """The steps of points that are legal, in halves around those that are not."""
+    points, (pp, vp) = alike.points, alike.pipeline
     try:
-        yield points, train_beside(beside, model, layout=points.layout(*discrete), micro_batch=points.micro, **options)
+        yield alike, family_beside(
+            beside, model, alike.recomputed, alike.zeros, layout=points.layout(pp, vp, alike.zeros[0]),
+            points=len(points), micro_batch=points.micro, **options,
+        )  # fmt: skip
     except InputError as error:
-        if len(points) == 1:
+        if len(alike) == 1:
             left_out[error.field] += 1
             return
-        half = len(points) // 2
-        for part in (slice(half), slice(half, None)):
-            yield from _timed(model, points.where(part), discrete, options, left_out, Shared())
-
-
-def _machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
-    """Chips to train on."""
-    whole = cluster_named(on).chips
-    sizes = [whole if chips is None else count("chips", chips, 1)]
-    if sizes[0] > whole:
-        raise InputError("chips", sizes[0], f"at most the {whole} that there are")
-    while objective != "time" and sizes[-1] % 2 == 0:
-        sizes.append(sizes[-1] // 2)
-    return sizes
-
-
-def _stages(model: Model, chips: int) -> list[int]:
-    """Numbers of stages, at most as many as layers."""
-    return [pp for pp in _divisors(chips) if pp <= len(model.layers)]
-
-
-def _chunks(model: Model, pp: int) -> list[int]:
-    """Numbers of chunks of a stage into which layers divide, by themselves or with the embedding and the head.
-
-    Counted as layers these two leave the first and the last chunk one less, as `Layout.layers_of` has it. Where neither
-    divides into so many stages, powers of two.
-    """
-    layers = len(model.layers)
-    if pp == 1:
-        return [1]
-    few = range(1, max(1, min(MOST_CHUNKS, (layers + 2) // pp)) + 1)
-    even = [vp for vp in few if layers % (pp * vp) == 0 or (layers + 2) % (pp * vp) == 0]
-    return even or [vp for vp in few if vp & (vp - 1) == 0]
-
-
-def _points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int]) -> _Points:
-    """Every tp, cp, dp, ep and micro-batch of so many ranks of a stage that divide."""
-    batch, tokens = work
-    experts = [x.experts for x, _ in model.modules() if isinstance(x, Experts)]
-    degrees = sorted(tensor_degrees(model, node_size(cluster_named(on))))
-    rows = []
-    for n in ranks:
-        for tp in (d for d in degrees if n % d == 0):
-            for cp in (d for d in _powers(n // tp) if n // tp % d == 0 and tokens % d == 0):
-                dp = n // tp // cp
-                eps = [e for e in _divisors(n) if all(x % e == 0 for x in experts)] if experts else [1]
-                micros = [m for m in _powers(MOST_MICRO) if batch % (dp * m) == 0]
-                rows += [(tp, cp, dp, ep, m) for ep in eps for m in micros]
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
-    return _Points(*columns)
-
-
-def _of_whole_rounds(points: _Points, batch: int, pp: int) -> tuple[_Points, int]:
-    """Those whose micro-batches an interleaved schedule takes in rounds of as many as stages, and how many are not."""
-    kept = batch // (points.dp * points.micro) % pp == 0
-    return points.where(kept), int(np.sum(~kept))
-
-
-def _divisors(number: int) -> list[int]:
-    return [d for d in range(1, number + 1) if number % d == 0]
-
-
-def _powers(most: int) -> list[int]:
-    return [2**k for k in range(most.bit_length()) if 2**k <= most]
+        for part in alike.halves():
+            yield from _families(model, part, options, left_out, beside if part.points is points else Shared())

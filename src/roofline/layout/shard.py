@@ -102,14 +102,14 @@ def shard(model: Model, layout: Layout, stage: int | None = None) -> Model:
     A layout of one chip gives the model itself. Degrees in arrays (tp, dp, cp, ep, …) give sizes in arrays.
     Raises InputError for a degree that does not divide what it shares out, naming it and the nearest that do.
     """
-    return model if layout.alone else _cut(model, layout).of(stage)
+    return model if layout.alone else parts_of(model, layout).of(stage)
 
 
 def stages(model: Model, layout: Layout) -> tuple[Model, ...]:
     """The models of a rank of every pipeline stage, first to last. Raises InputError as `shard` does."""
     if layout.alone:
         return (model,)
-    return _cut(model, layout).stages()
+    return parts_of(model, layout).stages()
 
 
 def pipeline(model: Model, layout: Layout) -> tuple[Model, tuple[Model, ...]]:
@@ -119,10 +119,7 @@ def pipeline(model: Model, layout: Layout) -> tuple[Model, tuple[Model, ...]]:
     """
     if layout.alone:
         return replace(model, layers=tuple(block for block, _ in model.blocks)), (model,)
-    parts = _cut(model, layout)
-    whole = parts.of(None)
-    assert isinstance(whole, Shard)
-    return replace(whole, counted=tuple((block, 1) for block, _ in whole.counted)), parts.stages()
+    return parts_of(model, layout).pipeline(layout)
 
 
 def handing(rank: Model) -> Model:
@@ -133,14 +130,15 @@ def handing(rank: Model) -> Model:
     return replace(rank, embedding=(), head=(), counted=blocks)
 
 
-def _cut(model: Model, layout: Layout) -> _Parts:
+def parts_of(model: Model, layout: Layout) -> Parts:
+    """The model cut for a rank. Raises InputError as `shard` does."""
     rows = next((e.rows for e in model.embedding if isinstance(e, m.Embedding)), model.vocab)
     rank = _Rank(layout, model.hidden, rows)
     handed = m.Collective(
         name="send", op="p2p", width=model.hidden, ranks=layout.pp, stride=layout.ranks, axis="pp",
         split=rank.scattered,
     )  # fmt: skip
-    return _Parts(
+    return Parts(
         model, layout, tuple(_spread(rank, model.embedding)), tuple(_spread(rank, model.head)),
         {block: rank.block(block) for block, _ in model.blocks}, Block(PIPELINE, (handed,)),
         layout.layers_of(len(model.layers)),
@@ -148,7 +146,7 @@ def _cut(model: Model, layout: Layout) -> _Parts:
 
 
 @dataclass(frozen=True)
-class _Parts:
+class Parts:
     """A model cut for a rank: its ends, its blocks by what they are shares of, and the layers of each stage."""
 
     model: Model
@@ -162,6 +160,16 @@ class _Parts:
     def stages(self) -> tuple[Model, ...]:
         """What a rank of every stage holds."""
         return tuple(self.of(i) for i in range(self.layout.pp))
+
+    def pipeline(self, layout: Layout) -> tuple[Model, tuple[Model, ...]]:
+        """One layer of each block with the ends, and what a rank of every stage holds; of as many stages and degrees.
+
+        The layout may differ in chunks, and so in the layers of each stage: the blocks are the same.
+        """
+        parts = replace(self, layout=layout, layers=layout.layers_of(len(self.model.layers)))
+        whole = parts.of(None)
+        assert isinstance(whole, Shard)
+        return replace(whole, counted=tuple((block, 1) for block, _ in whole.counted)), parts.stages()
 
     def of(self, stage: int | None) -> Model:
         """What a rank of a stage holds, or of all stages as one."""

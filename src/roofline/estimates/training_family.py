@@ -1,0 +1,131 @@
+"""Steps of training that differ in ZeRO and recomputation, and in degrees and micro-batches side by side.
+
+Memory comes first, of all of them; the passes are played, as `train` plays them, where something fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from roofline.distinct import Array
+from roofline.estimates.schedule import StageTimes, length, side_by_side
+from roofline.estimates.settings import Setup
+from roofline.estimates.span import exactly
+from roofline.estimates.train import Stages, asked_beside, replicas_and_update, stages_of
+from roofline.estimates.training_estimate import Stage
+from roofline.estimates.training_passes import Passes, stage_times
+from roofline.estimates.training_scale import waiting_of
+from roofline.estimates.training_shapes import memory_in_flight
+from roofline.estimates.training_sharing import Shared
+from roofline.estimates.training_traffic import check_sharded
+from roofline.estimates.training_update import update_of
+from roofline.layout.layout import Layout
+from roofline.model.maths import Count, most
+from roofline.work.training import Training
+
+
+@dataclass(frozen=True)
+class TrainingFamily:
+    """Steps by recomputation, ZeRO and point, [again, zeros, points]: bytes of the fullest rank, whether they fit.
+
+    `seconds` of a step, expected; not a number where it does not fit.
+    """
+
+    seconds: Array
+    bytes: Array
+    fits: Array
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Steps with one recomputation, whatever ZeRO is; the setups are those of each ZeRO."""
+
+    step: Training
+    micro_batches: Count
+    setups: tuple[Setup, ...]
+    stages: tuple[Stages, ...]
+
+
+def family_beside(
+    shared: Shared, model: Any, recomputed: Sequence[str], zeros: Sequence[int], *, layout: Layout, points: int,
+    **options: Any,
+) -> TrainingFamily:  # fmt: skip
+    """The steps of a layout and micro-batches of so many points, under every ZeRO and recomputation.
+
+    Options are those of `train`; `shared` is that of the same degrees and micro-batches. Raises InputError where one of
+    them cannot be.
+    """
+    first = {**options, "layout": replace(layout, zero=zeros[0])}
+    asked = [asked_beside(shared, model, {**first, "recompute": again}) for again in recomputed]
+    setups = _of_zeros(*asked[0], zeros)
+    every = [
+        _Asked(step, micro_batches, setups, tuple(stages_of(setup, step, shared) for setup in setups))
+        for _, step, micro_batches in asked
+    ]
+    total = np.empty((len(recomputed), len(zeros), points))
+    for i, some in enumerate(every):
+        for j, (setup, stages) in enumerate(zip(some.setups, some.stages, strict=True)):
+            total[i, j] = reduce(most, (s.memory.total for s in _in_flight(some, setup, stages)))
+    fits = total <= every[0].setups[0].deployment.chip.capacity
+    seconds = np.full(total.shape, np.nan)
+    if fits.any():
+        passes = _passes(every, layout.vp, np.asarray(fits.any(axis=1)))
+        beyond = np.zeros(total.shape)
+        for i, some in enumerate(every):
+            for j, (setup, stages) in enumerate(zip(some.setups, some.stages, strict=True)):
+                if not fits[i, j].any():
+                    continue
+                parts = replicas_and_update(stages, setup, some.step, some.micro_batches, shared)
+                if some.step.optimizer.paged:
+                    parts = (*parts[:2], update_of(_in_flight(some, setup, stages), setup, some.step))
+                beyond[i, j] = sum(part.expected for part in parts)
+        work = passes[:, np.newaxis] + beyond
+        waiting = waiting_of(exactly(work), layout.chips, every[0].setups[0].target).expected
+        seconds = np.where(fits, work + waiting, np.nan)
+    return TrainingFamily(seconds, total, fits)
+
+
+def _of_zeros(asked: Setup, step: Training, micro_batches: Count, zeros: Sequence[int]) -> tuple[Setup, ...]:
+    """What is asked under each ZeRO. Raises InputError where one of them cannot be."""
+    where = asked.deployment
+    setups = tuple(replace(asked, deployment=replace(where, layout=replace(where.layout, zero=zero))) for zero in zeros)
+    for setup in setups:
+        check_sharded(step, setup.layout, micro_batches)
+    return setups
+
+
+def _in_flight(some: _Asked, setup: Setup, stages: Stages) -> list[Stage]:
+    """The first stage of each kind, which keeps no fewer micro-batches than those behind, with those in flight."""
+    where, engine = setup.deployment, setup.engine
+    return [
+        replace(s, memory=memory_in_flight(s.memory, s.number, some.step, where, engine, some.micro_batches))
+        for s in stages.kinds.values()
+    ]
+
+
+def _passes(every: Sequence[_Asked], chunks: int, wanted: Array) -> Array:
+    """Expected seconds of the passes, [again, points], where they are wanted."""
+    first = every[0]
+    orders = [[s.passes for s in some.stages[0].order] for some in every]
+    variants: dict[tuple[int, ...], tuple[Passes, ...]] = {}
+    keys = []
+    for passes in zip(*orders, strict=True):
+        key = tuple(map(id, passes))
+        variants[key] = passes
+        keys.append(key)
+
+    def few(values: Count) -> Array:
+        return np.asarray(np.broadcast_to(values, wanted.shape)[wanted])
+
+    def at(passes: Sequence[Passes]) -> StageTimes:
+        return side_by_side([stage_times(p, "expected", chunks) for p in passes], 1).at(few)
+
+    times = {key: at(passes) for key, passes in variants.items()}
+    lengths = np.full(wanted.shape, np.nan)
+    lengths[wanted] = length(first.step.schedule, [times[key] for key in keys], few(first.micro_batches), chunks)
+    return lengths

@@ -1,0 +1,108 @@
+"""Degrees of parallelism and micro-batches that a search of training tries: those that divide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from roofline.distinct import Array
+from roofline.estimates.deployment import Machine, node_size, tensor_degrees
+from roofline.layout.layout import Layout
+from roofline.machine.fabric import cluster_named
+from roofline.model.checks import count
+from roofline.model.errors import InputError
+from roofline.model.model import Model
+from roofline.model.modules import Experts
+
+MOST_MICRO, MOST_CHUNKS = 8, 20
+"""Sequences of a micro-batch, and chunks of a stage, at most."""
+
+
+@dataclass(frozen=True)
+class DegreePoints:
+    """Degrees and micro-batches side by side."""
+
+    tp: Array
+    cp: Array
+    dp: Array
+    ep: Array
+    micro: Array
+
+    def __len__(self) -> int:
+        return len(self.tp)
+
+    def layout(self, pp: int, vp: int, zero: int) -> Layout:
+        """All of them as one layout, whose degrees are arrays; where tp is 1 sequence parallelism does nothing."""
+        return Layout(tp=self.tp, cp=self.cp, dp=self.dp, ep=self.ep, pp=pp, vp=vp, zero=zero, sp=True)
+
+    def one(self, i: int, pp: int, vp: int, zero: int) -> Layout:
+        """The layout of one of them."""
+        tp, cp, dp, ep = (int(v[i]) for v in (self.tp, self.cp, self.dp, self.ep))
+        return Layout(tp=tp, cp=cp, dp=dp, ep=ep, pp=pp, vp=vp, zero=zero, sp=tp > 1)
+
+    def where(self, kept: Array | slice) -> DegreePoints:
+        """Some of them."""
+        return DegreePoints(*(v[kept] for v in (self.tp, self.cp, self.dp, self.ep, self.micro)))
+
+
+def machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
+    """Chips to train on."""
+    whole = cluster_named(on).chips
+    sizes = [whole if chips is None else count("chips", chips, 1)]
+    if sizes[0] > whole:
+        raise InputError("chips", sizes[0], f"at most the {whole} that there are")
+    while objective != "time" and sizes[-1] % 2 == 0:
+        sizes.append(sizes[-1] // 2)
+    return sizes
+
+
+def stage_numbers(model: Model, chips: int) -> list[int]:
+    """Numbers of stages, at most as many as layers."""
+    return [pp for pp in _divisors(chips) if pp <= len(model.layers)]
+
+
+def chunk_numbers(model: Model, pp: int) -> list[int]:
+    """Numbers of chunks of a stage into which layers divide, by themselves or with the embedding and the head.
+
+    Counted as layers these two leave the first and the last chunk one less, as `Layout.layers_of` has it. Where neither
+    divides into so many stages, powers of two.
+    """
+    layers = len(model.layers)
+    if pp == 1:
+        return [1]
+    few = range(1, max(1, min(MOST_CHUNKS, (layers + 2) // pp)) + 1)
+    even = [vp for vp in few if layers % (pp * vp) == 0 or (layers + 2) % (pp * vp) == 0]
+    return even or [vp for vp in few if vp & (vp - 1) == 0]
+
+
+def degree_points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int]) -> DegreePoints:
+    """Every tp, cp, dp, ep and micro-batch of so many ranks of a stage that divide."""
+    batch, tokens = work
+    experts = [x.experts for x, _ in model.modules() if isinstance(x, Experts)]
+    degrees = sorted(tensor_degrees(model, node_size(cluster_named(on))))
+    rows = []
+    for n in ranks:
+        for tp in (d for d in degrees if n % d == 0):
+            for cp in (d for d in _powers(n // tp) if n // tp % d == 0 and tokens % d == 0):
+                dp = n // tp // cp
+                eps = [e for e in _divisors(n) if all(x % e == 0 for x in experts)] if experts else [1]
+                micros = [m for m in _powers(MOST_MICRO) if batch % (dp * m) == 0]
+                rows += [(tp, cp, dp, ep, m) for ep in eps for m in micros]
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    return DegreePoints(*columns)
+
+
+def in_whole_rounds(points: DegreePoints, batch: int, pp: int) -> tuple[DegreePoints, int]:
+    """Those whose micro-batches an interleaved schedule takes in rounds of as many as stages, and how many are not."""
+    kept = batch // (points.dp * points.micro) % pp == 0
+    return points.where(kept), int(np.sum(~kept))
+
+
+def _divisors(number: int) -> list[int]:
+    return [d for d in range(1, number + 1) if number % d == 0]
+
+
+def _powers(most: int) -> list[int]:
+    return [2**k for k in range(most.bit_length()) if 2**k <= most]
