@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
@@ -22,13 +22,14 @@ from roofline.estimates.training_working import (
 )
 from roofline.layout.layout import Layout
 from roofline.model import modules as m
-from roofline.model.maths import Count, ceil_div, is_array, least, most, where
+from roofline.model.formats import FORMATS, Format
+from roofline.model.maths import Count, ceil_div, is_array, least, most, some, where
 from roofline.model.model import Model
 from roofline.result import Figured, Units
 from roofline.work import ops as o
 from roofline.work.checkpointing import by_op, layers_again
 from roofline.work.lower import lower
-from roofline.work.training import Training, forward_ops, kept_by, with_options
+from roofline.work.training import Kept, Training, forward_ops, kept_by, run_again, with_options
 
 CONTEXT = 0.6e9
 """Bytes of a CUDA context, and below of one communicator's buffers: assumptions (formulas 0.5-0.6 and 0.3-0.4 GB)."""
@@ -159,13 +160,42 @@ def sharing(step: Training, layout: Layout) -> Layout:
 
 def kept_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
     """Bytes that a layer keeps of one micro-batch for its backward pass."""
-    precision = step.precision
-    total: Count = 0
-    for op, k in kept_by(modules, step):
-        weights = precision.chosen(op.part, op.format)
-        product = weights if weights.compute is not None and weights.bits < 16 else precision.activations
-        total = total + product.bytes(k.products) + precision.activations.bytes(k.stream) + 4 * k.single
-    return total
+    return sum(size for _, size in op_bytes(modules, step))
+
+
+def op_bytes(modules: tuple[m.Module, ...], step: Training) -> Iterator[tuple[o.Op, Count]]:
+    """The ops of a layer, and the bytes that each keeps of one micro-batch.
+
+    The backward pass of flash attention reads its output. Where the product behind keeps that in the stream's format
+    it is kept once; where it keeps another format, or nothing because its weights do not learn, attention keeps it
+    itself (TransformerEngine, pytorch/attention/dot_product_attention/backends.py, `FusedAttnFunc`).
+    """
+    every = list(kept_by(modules, step))
+    activated = FORMATS[step.recipe.activated or step.recipe.stream]
+    stream = step.precision.activations
+    for (op, k), behind in zip(every, (*every[1:], None), strict=False):
+        read = activated if isinstance(op, o.Activate) else stream
+        own = op.output if _needs_output(op, step) and not _kept_behind(behind, step) else 0
+        yield op, _product_format(op, step).bytes(k.products) + read.bytes(k.stream) + 4 * k.single + stream.bytes(own)
+
+
+def _needs_output(op: o.Op, step: Training) -> bool:
+    """Whether the backward pass of an op reads what it made, and does not make it again."""
+    return isinstance(op, o.Attend) and op.flash and not run_again(op, step, whole=False)
+
+
+def _product_format(op: o.Op, step: Training) -> Format:
+    """The format in which a product keeps what it reads."""
+    weights = step.precision.chosen(op.part, op.format)
+    return weights if weights.compute is not None and weights.bits < 16 else step.precision.activations
+
+
+def _kept_behind(behind: tuple[o.Op, Kept] | None, step: Training) -> bool:
+    """Whether what an op makes is kept by the next one, in the stream's format."""
+    if behind is None:
+        return False
+    op, k = behind
+    return bool(some(k.stream > 0) or (some(k.products > 0) and _product_format(op, step) == step.precision.activations))
 
 
 def input_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:

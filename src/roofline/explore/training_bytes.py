@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from roofline.estimates.train import Stage, TrainingEstimate
-from roofline.estimates.training_memory import sharing
+from roofline.estimates.training_memory import op_bytes, sharing
 from roofline.estimates.training_working import parameters, stored
 from roofline.explore.training_breakdown import module_of
 from roofline.layout.shard import PIPELINE
 from roofline.model.errors import InputError
 from roofline.model.modules import Module
 from roofline.result import Figured, Units
-from roofline.work.training import Training, kept_by, with_batch
+from roofline.work.training import Training, with_batch
 
 LAYER_INPUTS = "inputs of layers"
 """What full recomputation keeps, which is of no module."""
@@ -88,14 +88,10 @@ def _kept(stage: Stage, micro: Training) -> Iterator[tuple[str, float]]:
     """Bytes that the ops of a stage's layers keep of one micro-batch; of full recomputation none."""
     if micro.recompute == "full":
         return
-    precision = micro.precision
     for block, n in stage.rank.blocks:
         if block.name == PIPELINE:
             continue
-        for op, k in kept_by(block.modules, micro):
-            weights = precision.chosen(op.part, op.format)
-            product = weights if weights.compute is not None and weights.bits < 16 else precision.activations
-            size = product.bytes(k.products) + precision.activations.bytes(k.stream) + 4 * k.single
+        for op, size in op_bytes(block.modules, micro):
             yield module_of(op.name), float(n * size)
 
 
