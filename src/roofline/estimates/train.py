@@ -50,7 +50,7 @@ from roofline.layout.layout import Layout
 from roofline.layout.shard import pipeline
 from roofline.machine.engine import Engine, trainer_named
 from roofline.machine.target import mode_named
-from roofline.model.adapters import with_drafts, with_lora
+from roofline.model.adapters import named_targets, with_drafts, with_lora
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.model.maths import Count
@@ -67,11 +67,12 @@ def train(
 ) -> Any:
     """A step of training: its time, the memory of every stage, what is exposed: a `TrainingEstimate`.
 
-    `batch` sequences of `tokens` tokens, of all replicas together. `lora`: rank of adapters on frozen weights;
-    `drafts`: multi-token-prediction layers that learn too. Options are those of `training` (recompute, recipe,
-    optimizer, flash, loss, fused_loss, micro_batch, schedule, overlap, offload, recompute_layers, recompute_every,
-    lengths, reshard, no_sync, gather_format, reduce_format, optimizer_in_backward) and the settings of `Settings`,
-    the engine Megatron-LM where not given, with DualPipe kernels alone.
+    `batch` sequences of `tokens` tokens, of all replicas together. `lora`: rank of adapters on frozen weights, and
+    `lora_targets` the names of the linear layers that have one, all where not given; `drafts`: multi-token-prediction
+    layers that learn too. Options are those of `training` (recompute, recipe, optimizer, flash, loss, fused_loss,
+    micro_batch, schedule, overlap, offload, offload_layers, recompute_layers, recompute_every, lengths, reshard,
+    no_sync, gather_format, reduce_format, optimizer_in_backward) and the settings of `Settings`, the engine
+    Megatron-LM where not given, with DualPipe kernels alone.
     Without a layout a machine of several chips is used whole: ZeRO-1
     replicas, then tensor parallelism in a node, then stages, the first that fits. Numbers may be arrays, which
     broadcast; of lists of settings, or of recompute, recipe, optimizer, schedule, offload and loss, a `Grid`. A
@@ -104,11 +105,12 @@ def _asked_beside(shared: Shared, model: Any, options: Mapping[str, Any]) -> tup
     """What `train_beside` is asked."""
     options = dict(options)
     lora, drafts = options.pop("lora", None), options.pop("drafts", None)
+    targets = named_targets(options.pop("lora_targets", None), lora)
 
     def changed() -> Model:
         built = model_of(model)
         built = built if drafts is None else with_drafts(built, drafts)
-        return built if lora is None else with_lora(built, lora)
+        return built if lora is None else with_lora(built, lora, targets)
 
     settings = {name: options.pop(name) for name in (*LISTED, "bill") if name in options}
     step = training(options.pop("batch"), options.pop("tokens"), **options)

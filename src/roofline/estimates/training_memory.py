@@ -45,8 +45,8 @@ class TrainingMemory(Figured):
 
     `weights`, `gradients`, `optimizer`: a rank's share of what ZeRO shares out. `activations`: kept by the
     micro-batches in flight; `each` of them keeps that much. `working`: what the peak of the backward pass needs
-    besides (`peak_of`), and `ending` what the end of that pass does. `under_way`: of `each`, what two layers keep,
-    the most that is there of activations that live with the host. `fragments`: blocks that are free, and too small
+    besides (`peak_of`), and `ending` what the end of that pass does. `away`: of `each`, what lives with the host;
+    `under_way`: what two layers keep, the most of that which is there. `fragments`: blocks that are free, and too small
     for what comes after. `context`: the runtime and its communicators, outside the allocator.
     """
 
@@ -67,6 +67,7 @@ class TrainingMemory(Figured):
     fragments: Count = 0
     ending: Count = 0
     under_way: Count = 0
+    away: Count = 0
 
     @property
     def allocated(self) -> Count:
@@ -88,17 +89,14 @@ class TrainingMemory(Figured):
         room = (capacity - self.context) * RESERVED - (self.allocated - self.optimizer) - self.fragments
         return replace(self, optimizer=least(self.optimizer, most(room, 0)))
 
-    def keeping(self, in_flight: Count, micro: Training) -> TrainingMemory:
-        """The same with so many micro-batches in flight; what they keep in the host's memory where offloaded.
+    def keeping(self, in_flight: Count) -> TrainingMemory:
+        """The same with so many micro-batches in flight, of which a part is in the host's memory where offloaded.
 
         Then a layer is under way and another travels (TransformerEngine, pytorch/cpu_offload.py; torchtune,
         training/_activation_offloading.py).
         """
-        kept = in_flight * self.each
-        return replace(
-            self, activations=least(kept, self.under_way) if "activations" in micro.offload else kept,
-            in_flight=in_flight,
-        )  # fmt: skip
+        stays, away = in_flight * (self.each - self.away), in_flight * self.away
+        return replace(self, activations=stays + least(away, self.under_way), in_flight=in_flight)
 
     def as_made(self) -> TrainingMemory:
         """The same where no buffer holds gradients: at the loss there is none, and at the end all are.
@@ -118,7 +116,7 @@ class TrainingMemory(Figured):
             self, weights=self.weights + other.weights, gradients=self.gradients + other.gradients,
             optimizer=self.optimizer + other.optimizer, working=most(self.working, other.working),
             each=(self.each + other.each) / 2, fragments=most(self.fragments, other.fragments),
-            under_way=most(self.under_way, other.under_way),
+            under_way=most(self.under_way, other.under_way), away=(self.away + other.away) / 2,
         )  # fmt: skip
 
     def on(self, capacity: float) -> Memory:
@@ -195,7 +193,9 @@ def _kept_behind(behind: tuple[o.Op, Kept] | None, step: Training) -> bool:
     if behind is None:
         return False
     op, k = behind
-    return bool(some(k.stream > 0) or (some(k.products > 0) and _product_format(op, step) == step.precision.activations))
+    return bool(
+        some(k.stream > 0) or (some(k.products > 0) and _product_format(op, step) == step.precision.activations)
+    )
 
 
 def input_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
@@ -264,11 +264,13 @@ class RankState:
 class RankKeeps:
     """Bytes that a rank keeps of each micro-batch, and needs in its passes, which ZeRO does not change.
 
-    `layer`: the mean of a layer. `fragments`: blocks that are free, and too small for what comes after.
+    `layer`: the mean of a layer. `away`: of `each`, what lives with the host. `fragments`: blocks that are free, and
+    too small for what comes after.
     """
 
     each: Count
     layer: Count
+    away: Count
     needs: Working
     fragments: Count
 
@@ -293,9 +295,9 @@ def memory_of(
     memory = TrainingMemory(
         state.weights, state.gradients, state.optimizer, 0, peak_of(keeps.needs, rank, micro, layout, keeps.each),
         CONTEXT + COMMUNICATOR * groups, keeps.each, 0, keeps.fragments,
-        ending_of(keeps.needs, rank, micro, layout) + keeps.layer, 2 * keeps.layer,
+        ending_of(keeps.needs, rank, micro, layout) + keeps.layer, 2 * keeps.layer, keeps.away,
     )  # fmt: skip
-    return memory.keeping(1, micro)
+    return memory.keeping(1)
 
 
 def _state_of(rank: Model, micro: Training, layout: Layout) -> RankState:
@@ -319,8 +321,18 @@ def _keeps_of(rank: Model, micro: Training, layout: Layout, known: Mapping[int, 
     if micro.loss == "chunked":  # the gradient of the head's weights so far, and that of a part
         loss = loss + 2 * ends[0]
     fragments = logits if micro.loss == "eager" and precision.activations.bits < 32 else 0
-    one = each / most(1, sum(int(n) for _, n in layers))
-    return RankKeeps(each, one, Working(streams, loss, logits, *ends), fragments)
+    number = sum(int(n) for _, n in layers)
+    one = each / most(1, number)
+    gone = layers_away(number, micro)
+    away = each if gone == number else each * gone / number
+    return RankKeeps(each, one, away, Working(streams, loss, logits, *ends), fragments)
+
+
+def layers_away(layers: int, micro: Training) -> int:
+    """Of a stage's layers those whose activations live in the host's memory."""
+    if "activations" not in micro.offload:
+        return 0
+    return layers if micro.offload_layers is None else min(micro.offload_layers, layers)
 
 
 def kept_of(layers: Sequence[tuple[LayerBytes, Count]], micro: Training) -> Count:

@@ -68,7 +68,7 @@ def memory_in_flight(
 
     And without what has no room of state that is paged with the host.
     """
-    kept = memory.keeping(kept_in_flight(step, stage, where.layout, micro_batches), step)
+    kept = memory.keeping(kept_in_flight(step, stage, where.layout, micro_batches))
     if where.layout.pp == 1 and (step.optimizer_in_backward or engine.id in EAGER):
         kept = kept.either(micro_batches == 1, kept.as_made())
     return kept.resident(where.chip.capacity) if step.optimizer.paged else kept

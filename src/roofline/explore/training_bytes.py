@@ -154,7 +154,7 @@ def memory_over_step(e: TrainingEstimate) -> tuple[StageOverStep, ...]:
 def _curve(e: TrainingEstimate, stage: Stage, length: float, changes: list[tuple[float, float, int]]) -> StageOverStep:
     """One stage: at each moment what is kept, and what the backward pass needs besides while it runs."""
     memory = stage.memory
-    idle = replace(memory.keeping(0, e.step), working=0)
+    idle = replace(memory.keeping(0), working=0)
     points: dict[float, tuple[float, int]] = {0.0: (0.0, 0)}
     flying, running = 0.0, 0
     for time, more, works in sorted(changes, key=lambda change: change[0]):
@@ -163,7 +163,7 @@ def _curve(e: TrainingEstimate, stage: Stage, length: float, changes: list[tuple
     points.setdefault(length, (0.0, 0))
     totals, kept = [], []
     for number, works in points.values():
-        now = memory.keeping(number, e.step)
+        now = memory.keeping(number)
         now = now if works else replace(now, working=0)
         kept.append(float(now.activations))
         totals.append(float(now.total))
