@@ -14,7 +14,7 @@ from roofline.accuracy.accuracy import Reader
 from roofline.accuracy.csvs import TableRow
 from roofline.accuracy.measurements import MeasuredRun
 from roofline.model.load import catalog_config
-from training_settings import bridge_settings, lora_settings
+from training_settings import bridge_settings, lora_settings, pretraining_settings
 
 MEGATRON = "training_megatron_a100.csv"
 SIMUMAX = "training_simumax_b200.csv"
@@ -284,16 +284,19 @@ def mlperf(r: TableRow) -> Iterator[MeasuredRun]:
         dp=chips // (degrees["tp"] * degrees["pp"] * degrees["cp"]), zero=1, sp=degrees["tp"] > 1, **degrees
     )
     tuned = task.startswith("LoRA")
-    lora = {"lora": LORA_RANK, **lora_settings(chip, degrees["cp"], recipe)} if tuned else {}
+    told = (
+        lora_settings(chip, degrees["cp"], recipe) if tuned else pretraining_settings(r.text("benchmark"), chip, recipe)
+    )
+    lora = {"lora": LORA_RANK} if tuned else {}
     options = {
         "micro_batch": r.whole("micro_batch"), "recipe": recipe,
         "schedule": "interleaved" if degrees["vp"] > 1 else "1f1b",
         "overlap": ("dp", "cp", "pp", *(("tp",) if r.text("tp_comm_overlap") == "1" else ())),
     }  # fmt: skip
     yield MeasuredRun(
-        quantity="training", seconds=_step(r, batch), engine="nemo", model=model,
-        on=_cluster(chip, chips), layout=layout, batch=batch,
-        input=tokens, options={**options, **lora}, system=chip, slices=(task, r.text("benchmark")), fitted=SCALED,
+        quantity="training", seconds=_step(r, batch), engine="nemo", model=model, on=_cluster(chip, chips),
+        layout=layout, batch=batch, input=tokens, options={**options, **lora, **told}, system=chip,
+        slices=(task, r.text("benchmark")), fitted=SCALED,
     )  # fmt: skip
 
 
