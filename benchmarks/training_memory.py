@@ -1,7 +1,8 @@
 """Peak memory of training, measured and ours: `training_memory.py DIR`, where DIR has the measured tables.
 
 SimuMax's runs of Megatron-LM and torchtune report what the allocator handed out, SimuMax as a whole and on the fullest
-rank; torchtitan what it reserved (`torch.cuda.memory_stats`, reserved_bytes.all.peak).
+rank; torchtitan what it reserved (`torch.cuda.memory_stats`, reserved_bytes.all.peak). MLPerf's logs give a `max_memory`
+without a unit or a rank: it is read as what is allocated, in GB, on the last rank, which fits them best.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from statistics import median
 from typing import Any
 
 import roofline as rl
-from measured_training import SIMUMAX, sliced
-from roofline.accuracy.csvs import TableRow, cells
+from measured_serving import LeftOutError
+from measured_training import MLPERF, SIMUMAX, mlperf, sliced
+from roofline.accuracy.csvs import CellError, TableRow, cells
 from roofline.model.load import catalog_config
 
 TITAN = "training_torchtitan_h100.csv"
@@ -82,6 +84,25 @@ def _titan(r: TableRow) -> Any:
         recipe="fp8-mixed" if "fp8" in r.text("technique") else "bf16-mixed",
         recompute="op" if r.text("activation_ckpt") == "selective" else "full",
     )  # fmt: skip
+
+
+def logged(directory: Path) -> Iterator[Peak]:
+    """What runs of MLPerf Training logged, each figure once; those whose layout is not known are left out."""
+    known: set[tuple[str, float]] = set()
+    for r in cells(directory / MLPERF):
+        try:
+            figure = r.number("max_memory_logged") if r.text("max_memory_logged") else 0.0
+            runs = [run for run in mlperf(r) if figure and run.quantity == "training"]
+        except (LeftOutError, CellError):
+            continue
+        for run in runs:
+            case = f"{r.text('benchmark')} {run.on} tp {run.layout.tp} pp {run.layout.pp} cp {run.layout.cp}"
+            if (case, figure) in known:
+                continue
+            known.add((case, figure))
+            e = rl.train(run.model, batch=run.batch, tokens=run.input, **run.settings())
+            last = float(e.stages[-1].memory.allocated)
+            yield Peak("MLPerf, stages" if run.layout.pp > 1 else "MLPerf", case, figure * 1e9, last)
 
 
 def published() -> Iterator[Peak]:
@@ -150,7 +171,7 @@ def tune_models() -> Iterator[Peak]:
 
 def main(directory: Path) -> None:
     """Prints each peak, and the median of every group."""
-    peaks = [*simumax(directory), *titan(directory), *published()]
+    peaks = [*simumax(directory), *titan(directory), *logged(directory), *published()]
     print(f"| {'group':21} | {'run':52} | {'measured':>8} | {'ours':>6} | {'error':>6} |")
     print("|---|---|---|---|---|")
     for p in peaks:
