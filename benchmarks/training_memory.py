@@ -1,8 +1,8 @@
 """Peak memory of training, measured and ours: `training_memory.py DIR`, where DIR has the measured tables.
 
 SimuMax's runs of Megatron-LM and torchtune report what the allocator handed out, SimuMax as a whole and on the fullest
-rank; torchtitan what it reserved (`torch.cuda.memory_stats`, reserved_bytes.all.peak). MLPerf's logs give a `max_memory`
-without a unit or a rank: it is read as what is allocated, in GB, on the last rank, which fits them best.
+rank; torchtitan what it reserved (`torch.cuda.memory_stats`, reserved_bytes.all.peak). MLPerf's logs give a figure
+without its unit and its rank: it is read as what is allocated, in GB, on the last stage, which fits them best.
 """
 
 from __future__ import annotations
