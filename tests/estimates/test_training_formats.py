@@ -64,6 +64,13 @@ def test_gradients_of_two_bytes_and_matrices_of_one() -> None:
     assert changed.optimizer == usual.optimizer
 
 
+def test_without_a_master_copy_the_moments_are_all_of_the_state() -> None:
+    usual, changed = step(recipe="bf16").fullest, step(recipe="bf16(master=none)").fullest
+    assert usual.optimizer == pytest.approx(12 * PSI / 8, rel=1e-6)
+    assert changed.optimizer == pytest.approx(8 * PSI / 8, rel=1e-6)
+    assert recipe_named("bf16-pure(master=none)") == recipe_named("bf16-pure")
+
+
 def test_gradients_of_two_bytes_are_sent_in_two() -> None:
     usual, changed = (step(recipe=r, overlap=False).time for r in ("fp8", "fp8(gradients=bf16)"))
     assert changed < usual

@@ -125,9 +125,10 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
 
 
 CHANGES: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "gradients": ("fp32", "bf16", "fp16"), "matrices": ("bf16", "fp8", "nvfp4"), "activated": ("fp8",),
+    "gradients": ("fp32", "bf16", "fp16"), "master": ("fp32", "none"), "matrices": ("bf16", "fp8", "nvfp4"),
+    "activated": ("fp8",),
 })  # fmt: skip
-"""What of a recipe may be another format: `fp8(gradients=bf16,matrices=fp8)`."""
+"""What of a recipe may be another format: `fp8(gradients=bf16,matrices=fp8)`; a master copy may be none."""
 
 
 def recipe_named(name: str | Recipe) -> Recipe:
@@ -159,12 +160,15 @@ def _changed(recipe: Recipe, inside: str) -> Recipe:
             raise not_one_of(f"recipe.{key}", value, CHANGES[key])
         if given.setdefault(key, value) != value:
             raise InputError(f"recipe.{key}", value, "given once")
-    usual = {"gradients": recipe.gradients, "matrices": recipe.matrices or recipe.weights}
+    usual = {
+        "gradients": recipe.gradients, "master": recipe.master or "none", "matrices": recipe.matrices or recipe.weights,
+    }  # fmt: skip
     new = {key: given[key] for key in CHANGES if key in given and given[key] != usual.get(key)}
     if not new:
         return recipe
     settings = ",".join(f"{key}={value}" for key, value in new.items())
-    return replace(recipe, name=f"{recipe.name}({settings})", **new)
+    values = {key: None if value == "none" else value for key, value in new.items()}
+    return replace(recipe, name=f"{recipe.name}({settings})", **values)
 
 
 def optimizer_named(name: str | Optimizer) -> Optimizer:
