@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
+from typing import Any
 
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.formats import FORMATS, Format
@@ -167,7 +168,7 @@ def _changed(recipe: Recipe, inside: str) -> Recipe:
     if not new:
         return recipe
     settings = ",".join(f"{key}={value}" for key, value in new.items())
-    values = {key: None if value == "none" else value for key, value in new.items()}
+    values: dict[str, Any] = {key: None if value == "none" else value for key, value in new.items()}
     return replace(recipe, name=f"{recipe.name}({settings})", **values)
 
 
