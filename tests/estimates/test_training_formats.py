@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.estimates.training_memory import kept_bytes, op_bytes
+from roofline.estimates.training_kept import kept_bytes, op_bytes
 from roofline.model.adapters import with_lora
 from roofline.work.recipe import recipe_named
 from roofline.work.training import with_options

@@ -24,12 +24,7 @@ from roofline.estimates.schedule import (
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span, total
 from roofline.estimates.training_host import to_host
-from roofline.estimates.training_memory import (
-    LayerBytes,
-    kept_of,
-    layer_bytes,
-    layers_away,
-)
+from roofline.estimates.training_kept import LayerBytes, kept_of, layer_bytes, layers_away
 from roofline.layout.layout import Layout
 from roofline.layout.shard import handing, pipeline
 from roofline.model.maths import Count, is_array

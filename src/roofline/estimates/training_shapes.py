@@ -13,12 +13,8 @@ from roofline.estimates.schedule import (
 )
 from roofline.estimates.settings import broadcast
 from roofline.estimates.step import check_context
-from roofline.estimates.training_memory import (
-    LayerBytes,
-    TrainingMemory,
-    memory_of,
-    two_ended,
-)
+from roofline.estimates.training_kept import LayerBytes
+from roofline.estimates.training_memory import TrainingMemory, memory_of, two_ended
 from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_traffic import check_sharded
 from roofline.layout.layout import Layout

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from roofline.estimates.train import Stage, TrainingEstimate
-from roofline.estimates.training_memory import op_bytes, sharing
+from roofline.estimates.training_kept import op_bytes
+from roofline.estimates.training_memory import sharing
 from roofline.estimates.training_working import parameters, stored
 from roofline.explore.training_breakdown import module_of
 from roofline.layout.shard import PIPELINE
