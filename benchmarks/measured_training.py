@@ -14,6 +14,7 @@ from roofline.accuracy.accuracy import Reader
 from roofline.accuracy.csvs import TableRow
 from roofline.accuracy.measurements import MeasuredRun
 from roofline.model.load import catalog_config
+from training_settings import bridge_settings, lora_settings, pretraining_settings
 
 MEGATRON = "training_megatron_a100.csv"
 SIMUMAX = "training_simumax_b200.csv"
@@ -231,13 +232,13 @@ def bridge(r: TableRow) -> Iterator[MeasuredRun]:
     schedule = "interleaved" if degrees["vp"] > 1 else "1f1b"
     batch, release = r.whole("global_batch"), r.text("release").partition(" ")[0]
     run = BridgeRun(release, chip, plain, r.text("precision"), degrees["tp"])
-    options["overlap"] = run.overlap
+    options |= {"overlap": run.overlap, **bridge_settings(plain, chip, recipe, fsdp)}
     yield MeasuredRun(
         quantity="training", seconds=batch * tokens / (rate * chips), engine=run.engine, model=name,
         on=_cluster(chip, chips),
         layout=layout, batch=batch, input=tokens, system=chip, slices=("step", f"step,{plain}"),
         fitted=SLOWED if run.sparse else "no",
-        options={**options, "micro_batch": r.whole("micro_batch"), "recipe": recipe, "schedule": schedule},
+        options={**options, "micro_batch": r.whole("micro_batch"), "schedule": schedule},
     )  # fmt: skip
 
 
@@ -282,16 +283,20 @@ def mlperf(r: TableRow) -> Iterator[MeasuredRun]:
     layout = rl.Layout(
         dp=chips // (degrees["tp"] * degrees["pp"] * degrees["cp"]), zero=1, sp=degrees["tp"] > 1, **degrees
     )
-    lora = {"lora": LORA_RANK} if task.startswith("LoRA") else {}
+    tuned = task.startswith("LoRA")
+    told = (
+        lora_settings(chip, degrees["cp"], recipe) if tuned else pretraining_settings(r.text("benchmark"), chip, recipe)
+    )
+    lora = {"lora": LORA_RANK} if tuned else {}
     options = {
         "micro_batch": r.whole("micro_batch"), "recipe": recipe,
         "schedule": "interleaved" if degrees["vp"] > 1 else "1f1b",
         "overlap": ("dp", "cp", "pp", *(("tp",) if r.text("tp_comm_overlap") == "1" else ())),
     }  # fmt: skip
     yield MeasuredRun(
-        quantity="training", seconds=_step(r, batch), engine="nemo", model=model,
-        on=_cluster(chip, chips), layout=layout, batch=batch,
-        input=tokens, options={**options, **lora}, system=chip, slices=(task, r.text("benchmark")), fitted=SCALED,
+        quantity="training", seconds=_step(r, batch), engine="nemo", model=model, on=_cluster(chip, chips),
+        layout=layout, batch=batch, input=tokens, options={**options, **lora, **told}, system=chip,
+        slices=(task, r.text("benchmark")), fitted=SCALED,
     )  # fmt: skip
 
 

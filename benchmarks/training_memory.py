@@ -1,7 +1,8 @@
 """Peak memory of training, measured and ours: `training_memory.py DIR`, where DIR has the measured tables.
 
 SimuMax's runs of Megatron-LM and torchtune report what the allocator handed out, SimuMax as a whole and on the fullest
-rank; torchtitan what it reserved (`torch.cuda.memory_stats`, reserved_bytes.all.peak).
+rank; torchtitan what it reserved (`torch.cuda.memory_stats`, reserved_bytes.all.peak). MLPerf's logs give a figure
+without its unit and its rank: it is read as what is allocated, in GB, on the last stage, which fits them best.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from statistics import median
 from typing import Any
 
 import roofline as rl
-from measured_training import SIMUMAX, sliced
-from roofline.accuracy.csvs import TableRow, cells
+from measured_serving import LeftOutError
+from measured_training import MLPERF, SIMUMAX, mlperf, sliced
+from roofline.accuracy.csvs import CellError, TableRow, cells
 from roofline.model.load import catalog_config
 
 TITAN = "training_torchtitan_h100.csv"
@@ -84,6 +86,25 @@ def _titan(r: TableRow) -> Any:
     )  # fmt: skip
 
 
+def logged(directory: Path) -> Iterator[Peak]:
+    """What runs of MLPerf Training logged, each figure once; those whose layout is not known are left out."""
+    known: set[tuple[str, float]] = set()
+    for r in cells(directory / MLPERF):
+        try:
+            figure = r.number("max_memory_logged") if r.text("max_memory_logged") else 0.0
+            runs = [run for run in mlperf(r) if figure and run.quantity == "training"]
+        except (LeftOutError, CellError):
+            continue
+        for run in runs:
+            case = f"{r.text('benchmark')} {run.on} tp {run.layout.tp} pp {run.layout.pp} cp {run.layout.cp}"
+            if (case, figure) in known:
+                continue
+            known.add((case, figure))
+            e = rl.train(run.model, batch=run.batch, tokens=run.input, **run.settings())
+            last = float(e.stages[-1].memory.allocated)
+            yield Peak("MLPerf, stages" if run.layout.pp > 1 else "MLPerf", case, figure * 1e9, last)
+
+
 def published() -> Iterator[Peak]:
     """Figures of projects' own pages that are not among the tables, under the settings that they name."""
     yield from titan_h200()
@@ -102,12 +123,14 @@ def titan_h200() -> Iterator[Peak]:
         yield Peak("torchtitan", f"8B FSDP{8 * nodes} H200", figure * 2**30, float(e.fullest.reserved))
 
 
+TUNED = "qlora(gradients=bf16,master=none)"
+"""torchtune's QLoRA: adapters in bf16, as `dtype` says, which the optimizer updates themselves."""
 FLAGS = (
     ("packed", 60.0, {}), ("compiled", 51.0, {}), ("chunked loss", 42.9, {"loss": "chunked"}),
     ("checkpointing", 24.9, {"recompute": "full"}), ("optimizer in backward", 23.1, {"optimizer_in_backward": True}),
     ("offloading", 21.8, {"offload": "activations"}), ("8-bit AdamW", 17.6, {"optimizer": "adam8bit"}),
     ("LoRA", 8.5, {"optimizer": "adamw-bf16", "optimizer_in_backward": False, "lora": 64}),
-    ("QLoRA", 4.6, {"recipe": "qlora"}),
+    ("QLoRA", 4.6, {"recipe": TUNED}),
 )  # fmt: skip
 """torchtune's README, "Optimization flags": Llama-3.2-3B, 2 packs of 4,096, bf16, one A100; each beside the former."""
 
@@ -144,13 +167,13 @@ def tune_models() -> Iterator[Peak]:
     yield Peak("torchtune", "70B LoRA, 8 A100", 27.6 * 2**30, float(lora.fullest.allocated))
     small = rl.train(llama, batch=2, on="rtx-4090", lora=8, **adapters)
     yield Peak("torchtune", "8B LoRA, one 4090", 16.2 * 2**30, float(small.fullest.allocated))
-    packed = rl.train(llama, batch=2, on="rtx-4090", lora=8, **{**adapters, "recipe": "qlora"})
+    packed = rl.train(llama, batch=2, on="rtx-4090", lora=8, **{**adapters, "recipe": TUNED})
     yield Peak("torchtune", "8B QLoRA, one 4090", 7.4 * 2**30, float(packed.fullest.allocated))
 
 
 def main(directory: Path) -> None:
     """Prints each peak, and the median of every group."""
-    peaks = [*simumax(directory), *titan(directory), *published()]
+    peaks = [*simumax(directory), *titan(directory), *logged(directory), *published()]
     print(f"| {'group':21} | {'run':52} | {'measured':>8} | {'ours':>6} | {'error':>6} |")
     print("|---|---|---|---|---|")
     for p in peaks:

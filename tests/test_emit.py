@@ -245,6 +245,24 @@ def test_the_example_of_megatron_by_hand() -> None:
     ]  # fmt: skip
 
 
+def test_some_layers_run_again_and_gradients_in_bf16() -> None:
+    e = trained(DENSE, "tp=8,dp=8,sp,zero=1", recompute="full", recompute_layers=21, recipe="fp8(gradients=bf16)")
+    handed = hand_over(e, "megatron")
+    told = {s.name: s.value for s in handed.settings}
+    assert (told["--recompute-method"], told["--recompute-num-layers"]) == ("block", 21)
+    assert told["--grad-reduce-in-bf16"] is True
+    assert told["--fp8-format"] == "hybrid"
+    chunks = trained(
+        DENSE, "tp=8,pp=2,vp=2,dp=4,sp,zero=1", recompute="full", recompute_layers=2, schedule="interleaved"
+    )
+    assert says(hand_over(chunks, "megatron"), "2 layers a stage")
+    every = trained(DENSE, "tp=8,dp=8,sp,zero=1", recompute="full", recompute_every=2)
+    assert says(hand_over(every, "bridge"), "every 2 layers")
+    kept = trained(DENSE, "tp=8,dp=8,sp,zero=1", recipe="fp8(matrices=fp8)")
+    for framework in ("megatron", "bridge"):
+        assert says(hand_over(kept, framework), "matrices=fp8")
+
+
 def test_a_pipeline_of_unequal_stages() -> None:
     """10, 12 and 10 layers: Megatron Core's text of it, and torchtitan's modules of each part."""
     e = trained(DENSE, "pp=3,dp=16,stages=10+12+10")

@@ -8,7 +8,8 @@ import pytest
 
 import roofline as rl
 from roofline.estimates.training_changes import fixes
-from roofline.estimates.training_memory import kept_bytes, memory_of
+from roofline.estimates.training_kept import kept_bytes
+from roofline.estimates.training_memory import memory_of
 from roofline.estimates.training_working import parameters
 from roofline.model.adapters import with_drafts, with_lora
 from roofline.work.recipe import OPTIMIZERS, RECIPES, newton_schulz_flops

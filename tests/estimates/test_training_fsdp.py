@@ -9,7 +9,8 @@ import pytest
 
 import roofline as rl
 from roofline.estimates.train import TrainingEstimate
-from roofline.estimates.training_memory import kept_by_op, layer_bytes, memory_of
+from roofline.estimates.training_kept import kept_by_op, layer_bytes
+from roofline.estimates.training_memory import memory_of
 from roofline.estimates.training_traffic import gathered_of, times_of
 from roofline.estimates.training_working import WORKSPACES, reduced_in, stored, total_bytes, travelling
 from roofline.layout.layout import Layout

@@ -9,7 +9,7 @@ import pytest
 import roofline as rl
 from roofline.estimates.schedule import StageTimes, length
 from roofline.estimates.training_changes import training_remedies
-from roofline.estimates.training_memory import kept_bytes
+from roofline.estimates.training_kept import kept_bytes
 from roofline.layout.layout import Exchange, Layout
 from roofline.machine.fabric import cluster_named
 from roofline.work import ops as o

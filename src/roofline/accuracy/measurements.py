@@ -15,7 +15,7 @@ from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
 from roofline.estimates.span import Span
 from roofline.estimates.train import train
-from roofline.model.adapters import with_drafts, with_lora
+from roofline.model.adapters import named_targets, with_drafts, with_lora
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import load
 from roofline.model.model import Model
@@ -119,7 +119,8 @@ def _training_bytes(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) ->
 def _training_flops(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
     """Model FLOPs of a step, which are known to 1 %: the conventions differ in small ops."""
     changed = with_drafts(model, settings["drafts"]) if "drafts" in settings else model
-    changed = with_lora(changed, settings["lora"]) if "lora" in settings else changed
+    if "lora" in settings:
+        changed = with_lora(changed, settings["lora"], named_targets(settings.get("lora_targets"), settings["lora"]))
     flops = np.asarray(analyze(changed, training(sizes["batch"], sizes["input"])).flops, dtype=float)
     return Span(float("nan"), flops, 0.99 * flops, 1.01 * flops)
 

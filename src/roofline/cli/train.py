@@ -47,8 +47,10 @@ def train(
     recipe: str = "bf16",
     optimizer: str = "adamw",
     lora: Whole = None,
+    lora_targets: str | None = None,
     drafts: Whole = None,
     offload: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
+    offload_layers: Whole = None,
     no_flash: Switch = False,
     loss: str | None = None,
     fused_loss: Switch = False,
@@ -98,16 +100,21 @@ def train(
     recipe:
         Formats of products, weights, gradients and master: `bf16`, `bf16-gradients`, `bf16-pure`, `fp16`, `fp32`,
         `fp8`, `fp8-block`, `mxfp8`, `nvfp4`, `qlora` (with --lora). With FSDP also `bf16-mixed` and `fp8-mixed`:
-        fp32 weights, gathered in bf16. `fp8-primary` keeps matrices of layers in fp8.
+        fp32 weights, gathered in bf16. `fp8-primary` keeps matrices of layers in fp8. Formats of a recipe can be
+        changed: `fp8(gradients=bf16,matrices=fp8,activated=fp8)`; the last is of inputs of activation functions.
     optimizer:
         `adamw`, `adamw-bf16`, `adam8bit`, `adafactor`, `muon`, `momentum`, `sgd`; `paged-adamw`, `paged-adam8bit`
         (state in the host's memory where there is no room).
     lora:
         Rank of adapters on frozen weights.
+    lora_targets:
+        Linear layers that have one, separated by commas, such as `qkv_proj,o_proj` (default: all).
     drafts:
         Multi-token-prediction layers that learn too.
     offload:
         What lives in the host's memory: `optimizer`, `activations`, `parameters` (zero=3), `gradients` (zero=2, 3).
+    offload_layers:
+        Layers of each stage whose activations do, with `--offload activations` (default: all).
     no_flash:
         Attention kernel by kernel, its scores in memory.
     loss:
@@ -182,9 +189,10 @@ def train(
     beside = False if no_overlap else True if overlap is None else overlap
     built = load(model, revision=revision, headers=headers)
     result = estimate(
-        built, batch=batch, tokens=tokens, lora=lora, drafts=drafts, on=on, layout=spread.text(), engine=engine,
-        law=law, recompute=recompute, recipe=recipe, optimizer=optimizer, flash=not no_flash, fused_loss=fused_loss,
-        loss=loss, micro_batch=micro_batch, schedule=schedule, overlap=beside, offload=",".join(offload or ()),
+        built, batch=batch, tokens=tokens, lora=lora, lora_targets=lora_targets, drafts=drafts, on=on,
+        layout=spread.text(), engine=engine, law=law, recompute=recompute, recipe=recipe, optimizer=optimizer,
+        flash=not no_flash, fused_loss=fused_loss, loss=loss, micro_batch=micro_batch, schedule=schedule,
+        overlap=beside, offload=",".join(offload or ()), offload_layers=offload_layers,
         recompute_layers=recompute_layers, recompute_every=recompute_every, lengths=lengths, reshard=not no_reshard,
         no_sync=no_sync, gather_format=gather_format, reduce_format=reduce_format,
         optimizer_in_backward=optimizer_in_backward, bill=whole.bill(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from roofline.emit.core import core_told
-from roofline.emit.sizes import LayoutSizes, Missing, Setting, Told
+from roofline.emit.sizes import LayoutSizes, Missing, Setting, Told, recipe_words
 from roofline.estimates.train import TrainingEstimate
 
 SECTIONS: Mapping[str, str] = {
@@ -45,11 +45,14 @@ def bridge_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
             yield Setting("dataset.seq_length", told.value)
         if told.name == "use_distributed_optimizer":
             yield Setting("optimizer.use_distributed_optimizer", told.value)
-    if e.recipe in PRECISION:
-        yield Setting("mixed_precision", PRECISION[e.recipe])
+    recipe, changes = recipe_words(e.recipe)
+    if recipe in PRECISION:
+        yield Setting("mixed_precision", PRECISION[recipe])
     else:
-        yield Missing(f"recipe {e.recipe}: Megatron Bridge has no mixed-precision recipe of it")
-    if e.recipe in DIFFERENCES:
-        yield Missing(DIFFERENCES[e.recipe])
+        yield Missing(f"recipe {recipe}: Megatron Bridge has no mixed-precision recipe of it")
+    if recipe in DIFFERENCES:
+        yield Missing(DIFFERENCES[recipe])
+    for change in changes:
+        yield Missing(f"recipe {e.recipe}, {change}: Bridge's recipes of mixed precision are Python objects")
     if not e.step.flash:
         yield Missing("attention kernel by kernel: the attention backend is a Python object in Megatron Bridge")

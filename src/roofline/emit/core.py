@@ -47,7 +47,7 @@ def core_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
     yield Setting("seq_length", n.tokens)
     yield from _pipeline(e, n)
     yield from _state(e, n)
-    yield from _recomputation(e)
+    yield from _recomputation(e, n)
     yield from _overlap(e, n)
     yield from not_of_layout(e, "Megatron")
     if e.loss != "in-place":
@@ -101,15 +101,23 @@ def _state(e: TrainingEstimate, n: LayoutSizes) -> Told:
         yield Setting("use_precision_aware_optimizer", True)
 
 
-def _recomputation(e: TrainingEstimate) -> Told:
+def _recomputation(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """What is run again."""
     what = recompute_words(e.step)
     if what == "none":
         return
+    if e.step.recompute_every is not None:
+        yield Missing(
+            f"recompute {what} of every {e.step.recompute_every} layers: Megatron Core takes the first so many"
+        )
+    some = e.step.recompute_layers
+    if some is not None and (what != "full" or n.vp > 1):
+        yield Missing(f"recompute {what} of {some} layers a stage: Megatron Core takes whole layers, so many a chunk")
     if what == "full":
+        block = some is not None and n.vp == 1
         yield Setting("recompute_granularity", "full")
-        yield Setting("recompute_method", "uniform")
-        yield Setting("recompute_num_layers", 1)
+        yield Setting("recompute_method", "block" if block else "uniform")
+        yield Setting("recompute_num_layers", some if block and some is not None else 1)
         return
     names = MODULES.get(frozenset({"attention"} if what == "selective" else what.split(",")))
     if names is None:

@@ -97,6 +97,16 @@ def recompute_words(step: Training) -> str:
     return step.recompute if isinstance(step.recompute, str) else ",".join(step.recompute)
 
 
+def recipe_words(recipe: str) -> tuple[str, tuple[str, ...]]:
+    """A recipe's name, and what it changes of that.
+
+    >>> recipe_words("fp8(gradients=bf16,matrices=fp8)")
+    ('fp8', ('gradients=bf16', 'matrices=fp8'))
+    """
+    name, _, changes = recipe.partition("(")
+    return name, tuple(changes.removesuffix(")").split(",")) if changes else ()
+
+
 def not_of_layout(e: TrainingEstimate, framework: str) -> Told:
     """What no config of a framework says: assumptions of the estimate about the load, and adapters."""
     layout, step = e.asked.layout, e.step
@@ -104,5 +114,5 @@ def not_of_layout(e: TrainingEstimate, framework: str) -> Told:
         yield Missing(f"imbalance {layout.imbalance:g}: how tokens spread over experts is the router's")
     if any(module.frozen for module, _ in e.model.modules()):
         yield Missing(f"adapters on frozen weights: {framework} has them in its own fine-tuning")
-    if step.recipe.name not in RECIPES:
+    if recipe_words(step.recipe.name)[0] not in RECIPES:
         yield Missing(f"recipe {step.recipe.name}: one of your own")

@@ -49,7 +49,7 @@ from roofline.layout.layout import Layout
 from roofline.layout.shard import parts_of, pipeline
 from roofline.machine.engine import Engine, trainer_named
 from roofline.machine.target import mode_named
-from roofline.model.adapters import with_drafts, with_lora
+from roofline.model.adapters import named_targets, with_drafts, with_lora
 from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.model.maths import Count
@@ -66,11 +66,12 @@ def train(
 ) -> Any:
     """A step of training: its time, the memory of every stage, what is exposed: a `TrainingEstimate`.
 
-    `batch` sequences of `tokens` tokens, of all replicas together. `lora`: rank of adapters on frozen weights;
-    `drafts`: multi-token-prediction layers that learn too. Options are those of `training` (recompute, recipe,
-    optimizer, flash, loss, fused_loss, micro_batch, schedule, overlap, offload, recompute_layers, recompute_every,
-    lengths, reshard, no_sync, gather_format, reduce_format, optimizer_in_backward) and the settings of `Settings`,
-    the engine Megatron-LM where not given, with DualPipe kernels alone.
+    `batch` sequences of `tokens` tokens, of all replicas together. `lora`: rank of adapters on frozen weights, and
+    `lora_targets` the names of the linear layers that have one, all where not given; `drafts`: multi-token-prediction
+    layers that learn too. Options are those of `training` (recompute, recipe, optimizer, flash, loss, fused_loss,
+    micro_batch, schedule, overlap, offload, offload_layers, recompute_layers, recompute_every, lengths, reshard,
+    no_sync, gather_format, reduce_format, optimizer_in_backward) and the settings of `Settings`, the engine
+    Megatron-LM where not given, with DualPipe kernels alone.
     Without a layout a machine of several chips is used whole: ZeRO-1
     replicas, then tensor parallelism in a node, then stages, the first that fits. Numbers may be arrays, which
     broadcast; of lists of settings, or of recompute, recipe, optimizer, schedule, offload and loss, a `Grid`. A
@@ -102,17 +103,22 @@ def train_beside(
 def asked_beside(shared: Shared, model: Any, options: Mapping[str, Any]) -> tuple[Setup, Training, Count]:
     """What `train_beside` is asked."""
     options = dict(options)
-    lora, drafts = options.pop("lora", None), options.pop("drafts", None)
+    changes = changes_of(options)
     settings = {name: options.pop(name) for name in (*LISTED, "bill") if name in options}
     step = training(options.pop("batch"), options.pop("tokens"), **options)
-    return _asked(shared.of("model", (), lambda: learner(model, lora, drafts)), step, **settings)
+    return _asked(shared.of("model", (), lambda: learner(model, **changes)), step, **settings)
 
 
-def learner(model: Any, lora: int | None = None, drafts: int | None = None) -> Model:
+def changes_of(options: dict[str, Any]) -> dict[str, Any]:
+    """What makes another model of the one that learns, taken out of the options."""
+    return {name: options.pop(name) for name in ("lora", "lora_targets", "drafts") if name in options}
+
+
+def learner(model: Any, lora: int | None = None, lora_targets: Any = None, drafts: int | None = None) -> Model:
     """The model that learns: with layers of multi-token prediction, and with adapters on frozen weights."""
-    built = model_of(model)
+    built, targets = model_of(model), named_targets(lora_targets, lora)
     built = built if drafts is None else with_drafts(built, drafts)
-    return built if lora is None else with_lora(built, lora)
+    return built if lora is None else with_lora(built, lora, targets)
 
 
 def is_one(name: str, value: object) -> bool:

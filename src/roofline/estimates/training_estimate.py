@@ -20,10 +20,8 @@ from roofline.estimates.settings import Deployed, Setup
 from roofline.estimates.span import Span, shaped
 from roofline.estimates.spending import busy_of
 from roofline.estimates.step import STEP_BILLED, Estimate
-from roofline.estimates.training_memory import (
-    TrainingMemory,
-    layer_bytes,
-)
+from roofline.estimates.training_kept import layer_bytes
+from roofline.estimates.training_memory import TrainingMemory
 from roofline.estimates.training_passes import Passes, Sections, stage_times
 from roofline.estimates.training_scale import known_interval
 from roofline.estimates.training_shapes import stage_kind

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from roofline.estimates.memory import Memory
 from roofline.estimates.span import shaped
+from roofline.estimates.training_kept import LayerBytes, kept_bytes, kept_of, layer_bytes, layers_away
 from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_working import (
     Parameters,
@@ -21,14 +22,11 @@ from roofline.estimates.training_working import (
     total_bytes,
 )
 from roofline.layout.layout import Layout
-from roofline.model import modules as m
 from roofline.model.maths import Count, ceil_div, is_array, least, most, where
 from roofline.model.model import Model
 from roofline.result import Figured, Units
 from roofline.work import ops as o
-from roofline.work.checkpointing import by_op, layers_again
-from roofline.work.lower import lower
-from roofline.work.training import Training, forward_ops, kept_by, with_options
+from roofline.work.training import Training, forward_ops
 
 CONTEXT = 0.6e9
 """Bytes of a CUDA context, and below of one communicator's buffers: assumptions (formulas 0.5-0.6 and 0.3-0.4 GB)."""
@@ -44,8 +42,8 @@ class TrainingMemory(Figured):
 
     `weights`, `gradients`, `optimizer`: a rank's share of what ZeRO shares out. `activations`: kept by the
     micro-batches in flight; `each` of them keeps that much. `working`: what the peak of the backward pass needs
-    besides (`peak_of`), and `ending` what the end of that pass does. `under_way`: of `each`, what two layers keep,
-    the most that is there of activations that live with the host. `fragments`: blocks that are free, and too small
+    besides (`peak_of`), and `ending` what the end of that pass does. `away`: of `each`, what lives with the host;
+    `under_way`: what two layers keep, the most of that which is there. `fragments`: blocks that are free, and too small
     for what comes after. `context`: the runtime and its communicators, outside the allocator.
     """
 
@@ -66,6 +64,7 @@ class TrainingMemory(Figured):
     fragments: Count = 0
     ending: Count = 0
     under_way: Count = 0
+    away: Count = 0
 
     @property
     def allocated(self) -> Count:
@@ -87,17 +86,14 @@ class TrainingMemory(Figured):
         room = (capacity - self.context) * RESERVED - (self.allocated - self.optimizer) - self.fragments
         return replace(self, optimizer=least(self.optimizer, most(room, 0)))
 
-    def keeping(self, in_flight: Count, micro: Training) -> TrainingMemory:
-        """The same with so many micro-batches in flight; what they keep in the host's memory where offloaded.
+    def keeping(self, in_flight: Count) -> TrainingMemory:
+        """The same with so many micro-batches in flight, of which a part is in the host's memory where offloaded.
 
         Then a layer is under way and another travels (TransformerEngine, pytorch/cpu_offload.py; torchtune,
         training/_activation_offloading.py).
         """
-        kept = in_flight * self.each
-        return replace(
-            self, activations=least(kept, self.under_way) if "activations" in micro.offload else kept,
-            in_flight=in_flight,
-        )  # fmt: skip
+        stays, away = in_flight * (self.each - self.away), in_flight * self.away
+        return replace(self, activations=stays + least(away, self.under_way), in_flight=in_flight)
 
     def as_made(self) -> TrainingMemory:
         """The same where no buffer holds gradients: at the loss there is none, and at the end all are.
@@ -117,7 +113,7 @@ class TrainingMemory(Figured):
             self, weights=self.weights + other.weights, gradients=self.gradients + other.gradients,
             optimizer=self.optimizer + other.optimizer, working=most(self.working, other.working),
             each=(self.each + other.each) / 2, fragments=most(self.fragments, other.fragments),
-            under_way=most(self.under_way, other.under_way),
+            under_way=most(self.under_way, other.under_way), away=(self.away + other.away) / 2,
         )  # fmt: skip
 
     def on(self, capacity: float) -> Memory:
@@ -157,70 +153,6 @@ def sharing(step: Training, layout: Layout) -> Layout:
     return replace(layout, dp=2 * layout.dp) if two_ended(step, layout.pp) else layout
 
 
-def kept_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
-    """Bytes that a layer keeps of one micro-batch for its backward pass."""
-    precision = step.precision
-    total: Count = 0
-    for op, k in kept_by(modules, step):
-        weights = precision.chosen(op.part, op.format)
-        product = weights if weights.compute is not None and weights.bits < 16 else precision.activations
-        total = total + product.bytes(k.products) + precision.activations.bytes(k.stream) + 4 * k.single
-    return total
-
-
-def input_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
-    """Bytes of the stream that comes into a layer, which is all that full recomputation keeps."""
-    ops = (op for module in modules for op in lower(module, step))
-    first = next((op.input for op in ops if not isinstance(op, o.Communicate)), 0)
-    return step.precision.activations.bytes(first)
-
-
-def kept_by_op(modules: tuple[m.Module, ...], step: Training) -> Count:
-    """Bytes that a layer keeps where every second product is run again: its input, and what `by_op` keeps of it."""
-    ops = forward_ops(modules, step)
-    sums = sum(4 * op.heads * op.tokens for op in ops if isinstance(op, o.Attend))
-    outputs = sum(kept for _, kept in by_op(ops))
-    return input_bytes(modules, step) + step.precision.activations.bytes(outputs) + sums
-
-
-def widest_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
-    """The streams of a layer's widest op in the backward pass: its inputs and its output, or their gradients."""
-    widest: Count = 0
-    for module in modules:
-        for op in lower(module, step):
-            if not isinstance(op, (o.Communicate, o.Sum)):
-                widest = most(widest, op.input + op.output)
-    return step.precision.activations.bytes(widest)
-
-
-@dataclass(frozen=True)
-class LayerBytes:
-    """Of one micro-batch: bytes that a layer keeps, that one keeps of which nothing is run again, of its widest op.
-
-    `again`: what is there besides while it is run again.
-    """
-
-    kept: Count
-    plain: Count
-    widest: Count
-    again: Count
-
-    def mapped(self, each: Callable[[Count], Count]) -> LayerBytes:
-        """The same with every number put through `each`."""
-        return LayerBytes(*(each(getattr(self, f.name)) for f in fields(self)))
-
-
-def layer_bytes(modules: tuple[m.Module, ...], micro: Training) -> LayerBytes:
-    """What one layer keeps and needs."""
-    plain, widest = kept_bytes(modules, with_options(micro, recompute="none")), widest_bytes(modules, micro)
-    if micro.recompute == "full":
-        return LayerBytes(input_bytes(modules, micro), plain, widest, plain)
-    if micro.recompute == "op":
-        kept = least(kept_by_op(modules, micro), plain)
-        return LayerBytes(kept, plain, widest, plain - kept)
-    return LayerBytes(kept_bytes(modules, micro), plain, widest, 0)
-
-
 @dataclass(frozen=True)
 class RankState:
     """Bytes of weights, gradients and optimizer state on a rank, which no recomputation changes."""
@@ -234,11 +166,13 @@ class RankState:
 class RankKeeps:
     """Bytes that a rank keeps of each micro-batch, and needs in its passes, which ZeRO does not change.
 
-    `layer`: the mean of a layer. `fragments`: blocks that are free, and too small for what comes after.
+    `layer`: the mean of a layer. `away`: of `each`, what lives with the host. `fragments`: blocks that are free, and
+    too small for what comes after.
     """
 
     each: Count
     layer: Count
+    away: Count
     needs: Working
     fragments: Count
 
@@ -264,9 +198,9 @@ def memory_of(
     groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
     memory = TrainingMemory(
         state.weights, state.gradients, state.optimizer, 0, peak, CONTEXT + COMMUNICATOR * groups, keeps.each, 0,
-        keeps.fragments, ending, 2 * keeps.layer,
+        keeps.fragments, ending, 2 * keeps.layer, keeps.away,
     )  # fmt: skip
-    return memory.keeping(1, micro)
+    return memory.keeping(1)
 
 
 def _moments_of(keeps: RankKeeps, rank: Model, micro: Training, layout: Layout) -> tuple[Count, Count]:
@@ -296,17 +230,11 @@ def _keeps_of(rank: Model, micro: Training, layout: Layout, known: Mapping[int, 
     if micro.loss == "chunked":  # the gradient of the head's weights so far, and that of a part
         loss = loss + 2 * ends[0]
     fragments = logits if micro.loss == "eager" and precision.activations.bits < 32 else 0
-    one = each / most(1, sum(int(n) for _, n in layers))
-    return RankKeeps(each, one, Working(streams, loss, logits, *ends), fragments)
-
-
-def kept_of(layers: Sequence[tuple[LayerBytes, Count]], micro: Training) -> Count:
-    """Bytes that the layers of a rank keep of one micro-batch; where some alone are run again, in equal shares."""
     number = sum(int(n) for _, n in layers)
-    again = layers_again(number, micro.recompute_layers, micro.recompute_every)
-    if again == number:
-        return sum(n * layer.kept for layer, n in layers)
-    return sum(n * (again * layer.kept + (number - again) * layer.plain) for layer, n in layers) / number
+    one = each / most(1, number)
+    gone = layers_away(number, micro)
+    away = each if gone == number else each * gone / number
+    return RankKeeps(each, one, away, Working(streams, loss, logits, *ends), fragments)
 
 
 def _logits_of(rank: Model, micro: Training) -> Count:

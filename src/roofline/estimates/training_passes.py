@@ -24,11 +24,7 @@ from roofline.estimates.schedule import (
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span, total
 from roofline.estimates.training_host import to_host
-from roofline.estimates.training_memory import (
-    LayerBytes,
-    kept_of,
-    layer_bytes,
-)
+from roofline.estimates.training_kept import LayerBytes, kept_of, layer_bytes, layers_away
 from roofline.layout.layout import Layout
 from roofline.layout.shard import handing, pipeline
 from roofline.model.maths import Count, is_array
@@ -193,9 +189,12 @@ def axes_beside(step: Training) -> tuple[str, ...]:
 
 def offloaded(passes: Passes, rank: Model, known: Mapping[int, LayerBytes], micro: Training, chip: Any) -> Passes:
     """Activations go to the host beside the forward pass and come back beside the backward; what is longer shows."""
-    if "activations" not in micro.offload:
+    number = sum(int(n) for _, n in rank.blocks)
+    away = layers_away(number, micro)
+    if not away:
         return passes
-    moved = to_host(kept_of([(known[id(b)], n) for b, n in rank.blocks], micro), chip)
+    kept = kept_of([(known[id(b)], n) for b, n in rank.blocks], micro)
+    moved = to_host(kept if away == number else kept * away / number, chip)
     back = passes.backward + passes.weight
     forward, backward = passes.forward + moved.minus(passes.forward), passes.backward + moved.minus(back)
     return replace(passes, forward=forward, backward=backward)

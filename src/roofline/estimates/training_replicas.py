@@ -13,10 +13,7 @@ from roofline.estimates.deployment import Deployment
 from roofline.estimates.span import NOTHING, Span
 from roofline.estimates.training_estimate import Stage
 from roofline.estimates.training_host import to_host
-from roofline.estimates.training_memory import (
-    sharing,
-    trained,
-)
+from roofline.estimates.training_memory import sharing, trained
 from roofline.estimates.training_passes import axes_beside
 from roofline.estimates.training_traffic import gathered_of, gradient_format, times_of
 from roofline.machine.collectives import collective

@@ -13,12 +13,8 @@ from roofline.estimates.schedule import (
 )
 from roofline.estimates.settings import broadcast
 from roofline.estimates.step import check_context
-from roofline.estimates.training_memory import (
-    LayerBytes,
-    TrainingMemory,
-    memory_of,
-    two_ended,
-)
+from roofline.estimates.training_kept import LayerBytes
+from roofline.estimates.training_memory import TrainingMemory, memory_of, two_ended
 from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_traffic import check_sharded
 from roofline.layout.layout import Layout
@@ -68,7 +64,7 @@ def memory_in_flight(
 
     And without what has no room of state that is paged with the host.
     """
-    kept = memory.keeping(kept_in_flight(step, stage, where.layout, micro_batches), step)
+    kept = memory.keeping(kept_in_flight(step, stage, where.layout, micro_batches))
     if where.layout.pp == 1 and (step.optimizer_in_backward or engine.id in EAGER):
         kept = kept.either(micro_batches == 1, kept.as_made())
     return kept.resident(where.chip.capacity) if step.optimizer.paged else kept

@@ -11,10 +11,7 @@ from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span, total
 from roofline.estimates.training_estimate import Stage
 from roofline.estimates.training_host import to_host
-from roofline.estimates.training_memory import (
-    sharing,
-    trained,
-)
+from roofline.estimates.training_memory import sharing, trained
 from roofline.layout.layout import Layout
 from roofline.machine.timing import time_op
 from roofline.model import modules as m

@@ -97,7 +97,10 @@ def _matrix_format(module: m.Module, step: Training) -> Format | None:
     """The format of a module's matrices where it is not that of all weights."""
     if FORMATS[step.recipe.weights].bits < TRAINABLE:
         return step.precision.of(module) if module.frozen else None
-    return FORMATS[step.recipe.matrices] if step.recipe.matrices is not None and _of_layer(module) else None
+    if step.recipe.matrices is None or not _of_layer(module):
+        return None
+    kept = FORMATS[step.recipe.matrices]
+    return kept if kept.bits >= TRAINABLE or module.frozen else None
 
 
 def _by_format(

@@ -225,7 +225,7 @@ def training_changes(step: Training, layout: Layout) -> Iterator[TrainingTrial]:
     def spread(lever: str, what: str, other: Layout) -> TrainingTrial:
         return TrainingTrial(lever, what, _option(other), step, other)
 
-    if step.recipe.name != "fp8":
+    if step.recipe.products != "fp8":
         yield run("recipe", "products in fp8", "--recipe fp8", with_options(step, recipe="fp8"))
     twice = 2 * query.count
     yield run("batch", f"a batch of {twice}", f"--batch {twice}", with_batch(step, twice))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from roofline.estimates.train import Stage, TrainingEstimate
+from roofline.estimates.training_kept import op_bytes
 from roofline.estimates.training_memory import sharing
 from roofline.estimates.training_working import parameters, stored
 from roofline.explore.training_breakdown import module_of
@@ -14,7 +15,7 @@ from roofline.layout.shard import PIPELINE
 from roofline.model.errors import InputError
 from roofline.model.modules import Module
 from roofline.result import Figured, Units
-from roofline.work.training import Training, kept_by, with_batch
+from roofline.work.training import Training, with_batch
 
 LAYER_INPUTS = "inputs of layers"
 """What full recomputation keeps, which is of no module."""
@@ -88,14 +89,10 @@ def _kept(stage: Stage, micro: Training) -> Iterator[tuple[str, float]]:
     """Bytes that the ops of a stage's layers keep of one micro-batch; of full recomputation none."""
     if micro.recompute == "full":
         return
-    precision = micro.precision
     for block, n in stage.rank.blocks:
         if block.name == PIPELINE:
             continue
-        for op, k in kept_by(block.modules, micro):
-            weights = precision.chosen(op.part, op.format)
-            product = weights if weights.compute is not None and weights.bits < 16 else precision.activations
-            size = product.bytes(k.products) + precision.activations.bytes(k.stream) + 4 * k.single
+        for op, size in op_bytes(block.modules, micro):
             yield module_of(op.name), float(n * size)
 
 
@@ -158,7 +155,7 @@ def memory_over_step(e: TrainingEstimate) -> tuple[StageOverStep, ...]:
 def _curve(e: TrainingEstimate, stage: Stage, length: float, changes: list[tuple[float, float, int]]) -> StageOverStep:
     """One stage: at each moment what is kept, and what the backward pass needs besides while it runs."""
     memory = stage.memory
-    idle = replace(memory.keeping(0, e.step), working=0)
+    idle = replace(memory.keeping(0), working=0)
     points: dict[float, tuple[float, int]] = {0.0: (0.0, 0)}
     flying, running = 0.0, 0
     for time, more, works in sorted(changes, key=lambda change: change[0]):
@@ -167,7 +164,7 @@ def _curve(e: TrainingEstimate, stage: Stage, length: float, changes: list[tuple
     points.setdefault(length, (0.0, 0))
     totals, kept = [], []
     for number, works in points.values():
-        now = memory.keeping(number, e.step)
+        now = memory.keeping(number)
         now = now if works else replace(now, working=0)
         kept.append(float(now.activations))
         totals.append(float(now.total))

@@ -15,7 +15,7 @@ import numpy as np
 
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, is_several
-from roofline.estimates.train import learner
+from roofline.estimates.train import changes_of, learner
 from roofline.estimates.training_family import TrainingFamily, family_beside
 from roofline.estimates.training_sharing import Shared
 from roofline.explore.training_points import (
@@ -115,7 +115,7 @@ def search_training(
         raise InputError("on", str(on), "a machine of several chips")
     recipes = (recipe,) if isinstance(recipe, str) else tuple(recipe)
     left_out, considered, timed = Counter[str](), 0, list[_Timed]()
-    learning = learner(built, options.pop("lora", None), options.pop("drafts", None))
+    learning = learner(built, **changes_of(options))
     sizes = machine_sizes(on, objective, chips)
     for pp in stage_numbers(built, max(sizes)):
         every = degree_points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))

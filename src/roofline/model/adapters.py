@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from roofline.model.checks import count
@@ -25,7 +25,7 @@ def with_lora(model: Model, rank: int, targets: Iterable[str] = ()) -> Model:
     named = set(targets)
     known = {m.name for b in model.layers for m in b.modules if isinstance(m, Linear)}
     for name in named - known:
-        raise InputError("targets", name, "a linear layer of the model", nearest(name, known) or sorted(known))
+        raise InputError("lora_targets", name, "a linear layer of the model", nearest(name, known) or sorted(known))
 
     def adapted(modules: Iterable[Module], layer: bool) -> Iterator[Module]:
         for module in modules:
@@ -39,6 +39,24 @@ def with_lora(model: Model, rank: int, targets: Iterable[str] = ()) -> Model:
         model, embedding=tuple(adapted(model.embedding, False)), head=tuple(adapted(model.head, False)),
         layers=tuple(blocks[b] for b in model.layers),
     )  # fmt: skip
+
+
+def named_targets(targets: str | Sequence[str] | None, rank: int | None) -> tuple[str, ...]:
+    """The linear layers named, in a list or with commas between; none where all that can have an adapter are meant.
+
+    Raises InputError where there is no adapter, and for anything else than names.
+    """
+    if targets is None:
+        return ()
+    words = targets.split(",") if isinstance(targets, str) else targets
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+        raise InputError("lora_targets", targets, "names of linear layers, such as qkv_proj,o_proj")
+    if rank is None:
+        raise InputError("lora_targets", targets, "only with lora: the rank of adapters")
+    names = tuple(word.strip() for word in words if word.strip())
+    if not names:
+        raise InputError("lora_targets", targets, "names of linear layers, such as qkv_proj,o_proj")
+    return names
 
 
 def _pair(module: Linear, rank: int) -> Iterator[Linear]:

@@ -87,7 +87,8 @@ def _sharded(e: TrainingEstimate) -> Iterator[str]:
     if step.optimizer_in_backward:
         yield "optimizer in the backward pass"
     if step.offload:
-        yield f"{', '.join(step.offload)} in the host's memory"
+        some = "" if step.offload_layers is None else f" (activations of {step.offload_layers} layers a stage)"
+        yield f"{', '.join(step.offload)} in the host's memory{some}"
     if step.lengths:
         yield f"packed from {', '.join(f'{n} × {length}' for length, n in step.lengths)}"
 

@@ -37,6 +37,19 @@ def check_layers(recompute: object, most: Count, every: Count) -> None:
             raise InputError(name, value, "only with recompute: selective, op, full or names", ["recompute=full"])
 
 
+def check_offloaded(layers: Count, offload: Sequence[str]) -> None:
+    """Raises InputError for layers whose activations are offloaded where none are, and for no whole number of them.
+
+    Megatron-LM's `cpu_offloading_num_layers` (core/transformer/transformer_config.py).
+    """
+    if layers is None:
+        return
+    if isinstance(layers, bool) or not isinstance(layers, int) or layers < 1:
+        raise InputError("offload_layers", layers, "a whole number of at least 1")
+    if "activations" not in offload:
+        raise InputError("offload_layers", layers, "only with offload: activations", ["offload=activations"])
+
+
 def by_op(forward: Sequence[o.Op]) -> Iterator[tuple[o.Op, Count]]:
     """Each op of a layer, and how many elements of its output are kept where every second product is run again.
 

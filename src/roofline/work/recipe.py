@@ -8,11 +8,12 @@ gradients, master and Adam (Megatron-LM); 16 with gradients in bf16 (arXiv:1910.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
+from typing import Any
 
-from roofline.model.errors import not_one_of
+from roofline.model.errors import InputError, not_one_of
 from roofline.model.formats import FORMATS, Format
 from roofline.model.maths import Count
 from roofline.model.precision import ROLES, Precision, uniform
@@ -36,7 +37,9 @@ class Recipe:
     `weights`: in which weights are kept for the passes. `gradients`: in which they are added up. `master`: of the copy
     that the optimizer updates, None where it updates the weights themselves. `gathers`: in which weights that are
     shared out are gathered, None for that in which they are kept. `matrices`: in which the matrices of layers are kept,
-    None for that of all weights.
+    None for that of all weights; of a format that no optimizer updates those that are frozen. `activated`: in which
+    inputs of activation functions are kept for the backward pass, None for the stream's (Megatron-LM,
+    `activation_func_fp8_input_store`).
     """
 
     name: str
@@ -48,6 +51,7 @@ class Recipe:
     master: str | None
     gathers: str | None = None
     matrices: str | None = None
+    activated: str | None = None
 
     def precision(self, optimizer: Optimizer) -> TrainingPrecision:
         """The formats of every role, with gradients and optimizer state."""
@@ -121,13 +125,51 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
 """FLOPs a weight: AdamW 3 + 4 for the moments, 2 bias corrections, root, sum, quotient, 2 decay and 2 update."""
 
 
+CHANGES: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "gradients": ("fp32", "bf16", "fp16"), "master": ("fp32", "none"), "matrices": ("bf16", "fp8", "nvfp4"),
+    "activated": ("fp8",),
+})  # fmt: skip
+"""What of a recipe may be another format: `fp8(gradients=bf16,matrices=fp8)`; a master copy may be none."""
+
+
 def recipe_named(name: str | Recipe) -> Recipe:
-    """The recipe of that name, or an InputError with the nearest."""
+    """The recipe of that name, with some of its formats changed: `fp8`, or `fp8(gradients=bf16,matrices=fp8)`.
+
+    Raises InputError, with the nearest, for a name, a setting or a format that is not known.
+    """
     if isinstance(name, Recipe):
         return name
-    if name not in RECIPES:
+    base, bracket, inside = name.strip().partition("(") if isinstance(name, str) else (name, "", "")
+    if base not in RECIPES:
         raise not_one_of("recipe", name, RECIPES)
-    return RECIPES[name]
+    if not bracket:
+        return RECIPES[base]
+    if not inside.endswith(")"):
+        raise InputError("recipe", name, f"{base} or {base}(gradients=bf16,matrices=fp8,activated=fp8)")
+    return _changed(RECIPES[base], inside[:-1])
+
+
+def _changed(recipe: Recipe, inside: str) -> Recipe:
+    """The recipe with settings such as gradients=bf16, a comma between them; its name says them in the order of
+    CHANGES, and none that changes nothing."""
+    given: dict[str, str] = {}
+    for word in inside.split(","):
+        key, _, value = (part.strip() for part in word.partition("="))
+        if key not in CHANGES:
+            raise not_one_of("recipe", key, CHANGES)
+        if value not in CHANGES[key]:
+            raise not_one_of(f"recipe.{key}", value, CHANGES[key])
+        if given.setdefault(key, value) != value:
+            raise InputError(f"recipe.{key}", value, "given once")
+    usual = {
+        "gradients": recipe.gradients, "master": recipe.master or "none", "matrices": recipe.matrices or recipe.weights,
+    }  # fmt: skip
+    new = {key: given[key] for key in CHANGES if key in given and given[key] != usual.get(key)}
+    if not new:
+        return recipe
+    settings = ",".join(f"{key}={value}" for key, value in new.items())
+    values: dict[str, Any] = {key: None if value == "none" else value for key, value in new.items()}
+    return replace(recipe, name=f"{recipe.name}({settings})", **values)
 
 
 def optimizer_named(name: str | Optimizer) -> Optimizer:

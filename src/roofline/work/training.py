@@ -18,7 +18,7 @@ from roofline.model.maths import Count, ceil_div, least, some
 from roofline.model.modules import Module
 from roofline.model.table import KindTable
 from roofline.work import ops as o
-from roofline.work.checkpointing import again_by_op, check_layers, packed
+from roofline.work.checkpointing import again_by_op, check_layers, check_offloaded, packed
 from roofline.work.lower import lower
 from roofline.work.recipe import Optimizer, Recipe, TrainingPrecision, optimizer_named, recipe_named
 from roofline.work.step import Queries, Step
@@ -58,7 +58,8 @@ class Training(Step):
     `dp`, gradients and gathered weights beside the passes; `tp`, collectives in pieces beside the products that
     need or make them; `ep`, tokens on their way to experts beside another micro-batch's work; `cp`, a ring's keys
     and values beside attention; `pp`, a stage's output on its way to the next. `offload`: what lives in the host's
-    memory, the `optimizer` state, `activations`, `parameters` (a rank's share) or `gradients`.
+    memory, the `optimizer` state, `activations` (of so many layers of a stage with `offload_layers`, else of all),
+    `parameters` (a rank's share) or `gradients`.
 
     `lengths`: sequences of which each of the batch is packed, (length, how many); tokens attend within their own.
     `reshard`: weights gathered for the forward pass are given up until the backward (FSDP's reshard_after_forward).
@@ -78,6 +79,7 @@ class Training(Step):
     offload: tuple[str, ...]
     recompute_layers: int | None
     recompute_every: int | None
+    offload_layers: int | None
     lengths: tuple[tuple[int, int], ...]
     reshard: bool
     no_sync: bool
@@ -126,6 +128,7 @@ class TrainingOptions:
     offload: str | Sequence[str] = ()
     recompute_layers: int | None = None
     recompute_every: int | None = None
+    offload_layers: int | None = None
     lengths: str | Sequence[Any] | None = None
     reshard: bool = True
     no_sync: bool = False
@@ -166,6 +169,7 @@ def training(batch: Count = 1, tokens: Count = None, **options: Any) -> Training
     for name in away:
         if name not in OFFLOADS:
             raise not_one_of("offload", name, OFFLOADS)
+    check_offloaded(how.offload_layers, away)
     given: dict[str, Any] = {
         **{name: getattr(how, name) for name in AS_GIVEN},
         "queries": _queries(entry, lengths), "lengths": lengths, "logits": "all", "parts": 1, "recompute": again,
@@ -199,7 +203,7 @@ def _words(field: str, value: Any) -> tuple[str, ...]:
 
 
 AS_GIVEN = (
-    "recompute_layers", "recompute_every", "reshard", "no_sync", "gather_format", "reduce_format",
+    "recompute_layers", "recompute_every", "offload_layers", "reshard", "no_sync", "gather_format", "reduce_format",
     "optimizer_in_backward",
 )  # fmt: skip
 """Options that a step holds as they were given."""
@@ -225,6 +229,8 @@ def with_options(step: Training, **options: Any) -> Training:
         options = {"loss": None, **options}
     if options.get("recompute") == "none":
         options = {"recompute_layers": None, "recompute_every": None, **options}
+    if "activations" not in options.get("offload", step.offload):
+        options = {"offload_layers": None, **options}
     return training(step.batch, step.tokens_each, **{**{n: getattr(step, n) for n in names}, **options})
 
 

@@ -1,0 +1,125 @@
+"""What layers keep of a micro-batch for their backward pass, op by op, and which of them keep it with the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+
+from roofline.model import modules as m
+from roofline.model.formats import FORMATS, Format
+from roofline.model.maths import Count, least, most, some
+from roofline.work import ops as o
+from roofline.work.checkpointing import by_op, layers_again
+from roofline.work.lower import lower
+from roofline.work.training import Kept, Training, forward_ops, kept_by, run_again, with_options
+
+
+def kept_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
+    """Bytes that a layer keeps of one micro-batch for its backward pass."""
+    return sum(size for _, size in op_bytes(modules, step))
+
+
+def op_bytes(modules: tuple[m.Module, ...], step: Training) -> Iterator[tuple[o.Op, Count]]:
+    """The ops of a layer, and the bytes that each keeps of one micro-batch.
+
+    The backward pass of flash attention reads its output. Where the product behind keeps that in the stream's format
+    it is kept once; where it keeps another format, or nothing because its weights do not learn, attention keeps it
+    itself (TransformerEngine, pytorch/attention/dot_product_attention/backends.py, `FusedAttnFunc`).
+    """
+    every = list(kept_by(modules, step))
+    activated = FORMATS[step.recipe.activated or step.recipe.stream]
+    stream = step.precision.activations
+    for (op, k), behind in zip(every, (*every[1:], None), strict=False):
+        read = activated if isinstance(op, o.Activate) else stream
+        own = op.output if _needs_output(op, step) and not _kept_behind(behind, step) else 0
+        yield op, _product_format(op, step).bytes(k.products) + read.bytes(k.stream) + 4 * k.single + stream.bytes(own)
+
+
+def _needs_output(op: o.Op, step: Training) -> bool:
+    """Whether the backward pass of an op reads what it made, and does not make it again."""
+    return isinstance(op, o.Attend) and op.flash and not run_again(op, step, whole=False)
+
+
+def _product_format(op: o.Op, step: Training) -> Format:
+    """The format in which a product keeps what it reads."""
+    weights = step.precision.chosen(op.part, op.format)
+    return weights if weights.compute is not None and weights.bits < 16 else step.precision.activations
+
+
+def _kept_behind(behind: tuple[o.Op, Kept] | None, step: Training) -> bool:
+    """Whether what an op makes is kept by the next one, in the stream's format."""
+    if behind is None:
+        return False
+    op, k = behind
+    return bool(
+        some(k.stream > 0) or (some(k.products > 0) and _product_format(op, step) == step.precision.activations)
+    )
+
+
+def input_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
+    """Bytes of the stream that comes into a layer, which is all that full recomputation keeps."""
+    ops = (op for module in modules for op in lower(module, step))
+    first = next((op.input for op in ops if not isinstance(op, o.Communicate)), 0)
+    return step.precision.activations.bytes(first)
+
+
+def kept_by_op(modules: tuple[m.Module, ...], step: Training) -> Count:
+    """Bytes that a layer keeps where every second product is run again: its input, and what `by_op` keeps of it."""
+    ops = forward_ops(modules, step)
+    sums = sum(4 * op.heads * op.tokens for op in ops if isinstance(op, o.Attend))
+    outputs = sum(kept for _, kept in by_op(ops))
+    return input_bytes(modules, step) + step.precision.activations.bytes(outputs) + sums
+
+
+def widest_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
+    """The streams of a layer's widest op in the backward pass: its inputs and its output, or their gradients."""
+    widest: Count = 0
+    for module in modules:
+        for op in lower(module, step):
+            if not isinstance(op, (o.Communicate, o.Sum)):
+                widest = most(widest, op.input + op.output)
+    return step.precision.activations.bytes(widest)
+
+
+@dataclass(frozen=True)
+class LayerBytes:
+    """Of one micro-batch: bytes that a layer keeps, that one keeps of which nothing is run again, of its widest op.
+
+    `again`: what is there besides while it is run again.
+    """
+
+    kept: Count
+    plain: Count
+    widest: Count
+    again: Count
+
+    def mapped(self, each: Callable[[Count], Count]) -> LayerBytes:
+        """The same with every number put through `each`."""
+        return LayerBytes(*(each(getattr(self, f.name)) for f in fields(self)))
+
+
+def layer_bytes(modules: tuple[m.Module, ...], micro: Training) -> LayerBytes:
+    """What one layer keeps and needs."""
+    plain, widest = kept_bytes(modules, with_options(micro, recompute="none")), widest_bytes(modules, micro)
+    if micro.recompute == "full":
+        return LayerBytes(input_bytes(modules, micro), plain, widest, plain)
+    if micro.recompute == "op":
+        kept = least(kept_by_op(modules, micro), plain)
+        return LayerBytes(kept, plain, widest, plain - kept)
+    return LayerBytes(kept_bytes(modules, micro), plain, widest, 0)
+
+
+def layers_away(layers: int, micro: Training) -> int:
+    """Of a stage's layers those whose activations live in the host's memory."""
+    if "activations" not in micro.offload:
+        return 0
+    return layers if micro.offload_layers is None else min(micro.offload_layers, layers)
+
+
+def kept_of(layers: Sequence[tuple[LayerBytes, Count]], micro: Training) -> Count:
+    """Bytes that the layers of a rank keep of one micro-batch; where some alone are run again, in equal shares."""
+    number = sum(int(n) for _, n in layers)
+    again = layers_again(number, micro.recompute_layers, micro.recompute_every)
+    if again == number:
+        return sum(n * layer.kept for layer, n in layers)
+    return sum(n * (again * layer.kept + (number - again) * layer.plain) for layer, n in layers) / number
