@@ -366,6 +366,22 @@ def test_serve(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, *argv, "--json")[0])["in_flight"] == 8
 
 
+def test_pools_take_drafts_and_images(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["serve", "Qwen/Qwen3.5-9B", "--on", "8xh100-sxm", "--layout", "tp=2", "--prefill-layout", "tp=1"]
+    words += ["--prefills", "2", "--decodes", "2", "--input", "300", "--output-tokens", "90", "--rate", "2"]
+    words += ["--draft", "none", "--draft-length", "2", "--images", "1", "--image-size", "640x480"]
+    data, text = json.loads(run(capsys, *words, "--json")[0]), run(capsys, *words)[0]
+    p = rl.pools(
+        rl.load("Qwen/Qwen3.5-9B"), on="8xh100-sxm", prefills=2, decodes=2, prefill_layout="tp=1",
+        decode_layout="tp=2", input=300, output=90, rate=2, speculation=rl.Speculation(0.7, 2),
+        images=rl.Images(1, 640, 480),
+    )  # fmt: skip
+    assert (data["tpot"]["expected"], data["speculation"]["length"]) == (p.tpot.expected, 2)
+    assert data["input"] == 300 + data["images"]["tokens"]
+    assert "2 tokens a step drafted" in text
+    assert f"{p.images.tokens} of the input are" in text
+
+
 def test_pools_of_prefill_and_decode(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["serve", LLAMA, "--on", "8xh100-sxm", "--layout", "tp=4", "--prefill-layout", "tp=2", "--chips", "8"]
     words += ["--input", "900", "--output-tokens", "90", "--concurrency", "4"]

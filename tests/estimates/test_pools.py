@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
 import roofline as rl
+from roofline.estimates.drafting import expected_steps
 from roofline.estimates.transfer import moved_bytes, rank_cache
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
@@ -13,7 +15,7 @@ LATENT = rl.load("deepseek-ai/DeepSeek-V3")
 
 
 def pools_of(**changes: object) -> rl.Pools:
-    given = {
+    given: dict[str, Any] = {
         "on": "2xdgx-h100", "chips": 16, "prefill_layout": "tp=2", "decode_layout": "tp=4", "input": 2048,
         "output": 256, "concurrency": 32,
     }  # fmt: skip
@@ -236,3 +238,69 @@ def test_what_cannot_be_is_an_input_error(changes: dict[str, object], field: str
     with pytest.raises(rl.InputError) as caught:
         pools_of(**changes)
     assert caught.value.field == field
+
+
+# -- drafts and images ---------------------------------------------------------------------------------------------
+DRAFTS = rl.Speculation(0.7, 3, rl.load("meta-llama/Llama-3.2-1B"))
+
+
+def test_a_request_alone_takes_the_steps_that_its_drafts_leave() -> None:
+    p = pools_of(concurrency=1, speculation=DRAFTS)
+    plain = pools_of(concurrency=1)
+    verified = rl.serve(
+        LLAMA, on="2xdgx-h100", layout="tp=4", input=2048, output=257, concurrency=1, speculation=DRAFTS
+    )
+    steps = expected_steps(DRAFTS, 256)  # of all tokens: this pool makes the first one too
+    assert p.step.expected * steps == pytest.approx(256 * verified.tpot.expected, rel=1e-3)
+    assert p.tpot.expected == pytest.approx(p.step.expected * (steps - 1) / 255)
+    assert p.latency.expected - p.ttft.expected == pytest.approx(p.step.expected * (steps - 1))
+    assert p.ttft.expected - plain.ttft.expected == pytest.approx(p.step.expected - plain.step.expected)
+    assert plain.step == plain.tpot
+    assert p.decode_rate == pytest.approx(p.decode_requests_per_second / p.decodes)
+    assert p.to_dict()["speculation"]["length"] == 3
+    assert plain.to_dict()["speculation"] is None
+
+
+def test_a_draft_that_is_never_right_takes_a_step_for_each_token() -> None:
+    wrong = pools_of(concurrency=1, speculation=rl.Speculation(0.0, 1))
+    assert wrong.tpot == wrong.step
+    assert pools_of(concurrency=1, speculation=rl.Speculation(1.0, 1), output=1).tpot.expected < wrong.tpot.expected
+
+
+def test_a_draft_takes_the_memory_of_those_that_decode() -> None:
+    p, plain = pools_of(speculation=DRAFTS), pools_of()
+    draft = DRAFTS.draft
+    assert draft is not None
+    assert p.memory.weights - plain.memory.weights == draft.parameters * 2
+    assert p.prefill_memory.weights == plain.prefill_memory.weights
+    served = rl.serve(
+        LLAMA, on="2xdgx-h100", layout="tp=4", input=2048, output=256, concurrency=10**6, speculation=DRAFTS
+    )
+    full = pools_of(speculation=DRAFTS, concurrency=10**6, chips=None, prefills=40, decodes=1, on="16xdgx-h100")
+    assert full.running == served.capacity
+
+
+def test_what_pools_with_drafts_spend_is_the_work_of_their_steps() -> None:
+    p, plain = (pools_of(rate=20.0, concurrency=None, speculation=s) for s in (DRAFTS, None))
+    joules = [np.asarray(each.joules_per_token, dtype=float).item() for each in (p, plain)]
+    assert 0 < joules[0] < joules[1] * 1.5
+    array = pools_of(rate=np.array([2.0, 20.0]), concurrency=None, speculation=DRAFTS)
+    assert np.shape(array.tpot.expected) == (2,)
+
+
+def test_images_are_tokens_of_the_prompt_and_their_cache_travels() -> None:
+    given: dict[str, Any] = {
+        "on": "h100-sxm", "prefill_layout": "tp=1", "decode_layout": "tp=1", "prefills": 1, "decodes": 1, "output": 64,
+        "rate": 1.0,
+    }  # fmt: skip
+    seen = rl.pools("Qwen/Qwen3.5-9B", input=300, images=rl.Images(2, 1024, 768), **given)
+    alike = rl.pools("Qwen/Qwen3.5-9B", input=300 + seen.images.tokens, **given)
+    assert (
+        seen.images.tokens
+        == rl.serve(
+            "Qwen/Qwen3.5-9B", on="h100-sxm", input=300, images=rl.Images(2, 1024, 768), output=64, rate=1.0
+        ).images.tokens
+    )
+    assert (seen.input, seen.cache, seen.ttft, seen.tpot) == (alike.input, alike.cache, alike.ttft, alike.tpot)
+    with pytest.raises(rl.InputError, match="images"):
+        pools_of(images=rl.Images(1, 64, 64))

@@ -25,6 +25,21 @@ def test_no_curve_falls(model: str, chip: str, engine: str, new: int, out: int) 
     assert (waits[1:] > 0.99 * np.maximum.accumulate(waits)[:-1]).all()
 
 
+@pytest.mark.parametrize(
+    ("model", "chip", "new", "out"),
+    [
+        ("openai/gpt-oss-120b", "b200", 94, 146), ("Qwen/Qwen3-30B-A3B", "h100-sxm", 58, 44),
+        ("meta-llama/Llama-3.1-8B", "mi300x", 92, 14),
+    ],
+)  # fmt: skip
+def test_waits_never_fall_where_every_place_is_taken(model: str, chip: str, new: int, out: int) -> None:
+    """Prompts that run apart and share few places: a decode step and those prompts take what that many ends take."""
+    given = {"on": chip, "engine": "sglang", "input": new, "output": out, "formula": True}
+    most = rl.serve(model, concurrency=2**20, **given).requests_per_second
+    waits = rl.serve(model, rate=most * np.linspace(0.05, 0.95, 19), **given).ttft.expected
+    assert (waits[1:] > 0.99 * np.maximum.accumulate(waits)[:-1]).all()
+
+
 def test_a_step_of_many_short_prompts_takes_time() -> None:
     """What a kernel costs once, found of long chunks, is more than 53 tokens of linear attention take; steps
     of many of these were negative."""

@@ -111,10 +111,6 @@ def serve(
     if formula and prefill_layout is not None:
         raise InputError("--formula", "with --prefill-layout", "one pool; two are a formula in any case")
     speculation, images = drafts.speculation(), pictures.asked()
-    if images is not None and prefill_layout is not None:
-        raise InputError("--images", "with --prefill-layout", "one pool, or `simulate`, which has images in two")
-    if speculation is not None and prefill_layout is not None:
-        raise InputError("--draft", "with --prefill-layout", "one pool, or `simulate`, which has drafts in two")
     own = {"--chips": chips, "--prefills": prefills, "--decodes": decodes, "--prefill-on": prefill_on,
            "--prefill-engine": prefill_engine}  # fmt: skip
     if rounds is not None and prefill_layout is not None:
@@ -133,8 +129,9 @@ def serve(
             output=output_tokens, concurrency=concurrency, rate=rate, prefix=prefix, engine=engine,
             precision=precision, law=law, prefill_on=prefill_on,
             prefill_engine=prefill_engine, prefills=prefills, decodes=decodes, bill=bill.bill(),
+            speculation=speculation, images=images,
         )  # fmt: skip
-        _print(both, both.limiting, pools_text(both), json, both.model)
+        _print(both, both.limiting, pools_text(both), json, drafts.told(both.model))
         return
     result = run(
         built, on=on, layout=spread.text(), input=input, output=output_tokens, concurrency=concurrency,

@@ -14,14 +14,14 @@ import numpy as np
 
 from roofline.distinct import Array
 from roofline.estimates.generate import Speculation, decode_of, draft_plan, launched
-from roofline.estimates.memory import Memory
+from roofline.estimates.memory import Memory, largest
 from roofline.estimates.plan import Plan
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span
 from roofline.estimates.spending import busy_of, ranks_of
 from roofline.machine.energy import Busy
 from roofline.machine.engine import Engine
-from roofline.model.maths import Count, is_array
+from roofline.model.maths import Count, is_array, least
 from roofline.model.precision import Precision
 
 SUMMED = 4096
@@ -117,6 +117,17 @@ def memory_with(asked: Setup, drafting: Drafting | None, sequences: Count, token
     left = None if plain.budget is None else plain.budget - weights
     cache = plain.cache + sequences * drafting.cache(longer)
     return replace(plain, weights=plain.weights + weights, cache=cache, budget=left)
+
+
+def sequences_held(asked: Setup, drafting: Drafting | None, tokens: Count, limit: Count) -> Count:
+    """Sequences of so many tokens that a replica's memory holds, its draft's included, at most `limit` and those that
+    the engine runs; 0 where not one fits."""
+    if drafting is None:
+        return asked.holding.most_sequences(tokens, limit)
+    limit = least(limit, asked.engine.most_running)
+    shape = np.broadcast_shapes(np.shape(tokens), np.shape(limit), asked.layout.shape)
+    whole = np.broadcast_to(limit, shape) if shape else limit
+    return largest(lambda number: memory_with(asked, drafting, number, tokens).fits, whole)
 
 
 def running_at_once(engine: Engine, groups: Count, width: int) -> Count:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from roofline.distinct import Array
-from roofline.estimates.generate import changed_step, launched
+from roofline.estimates.drafting import Drafting, running_at_once, sequences_held
+from roofline.estimates.generate import changed_step, decode_of, launched
 from roofline.estimates.serve import MOST_IN_FLIGHT
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
@@ -17,7 +18,7 @@ from roofline.estimates.tandem import Batches, Passage, Places, Tandem
 from roofline.layout.layout import Layout
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, ceil_div, least, most, where
-from roofline.work.step import decode, prefill
+from roofline.work.step import prefill
 
 SIZES, RUNNING = 10, 24
 """Numbers of prompts and of sequences at which steps are timed; between them times are nearly linear."""
@@ -58,7 +59,10 @@ class Replicas:
 
 @dataclass(frozen=True)
 class Pair:
-    """A replica of either kind, the requests they answer, and how many there are."""
+    """A replica of either kind, the requests they answer, and how many there are.
+
+    `drafting`: where decode steps verify drafts. A draft has its prompts' cache for nothing.
+    """
 
     first: Setup
     then: Setup
@@ -67,6 +71,20 @@ class Pair:
     cached: Count
     replicas: Replicas
     transfer: Span
+    drafting: Drafting | None = None
+
+    @property
+    def steps(self) -> Count:
+        """The mean number of decode steps of a request, which yield all tokens of its answer."""
+        return self.output if self.drafting is None else self.drafting.steps(self.output)
+
+    @property
+    def share(self) -> Count:
+        """Decode steps for each token after the first step; of one token alone those that another would take."""
+        if self.drafting is None:
+            return 1.0
+        alone = 1 / self.drafting.speculation.tokens_per_step
+        return where(self.output > 1, (self.steps - 1) / most(1, self.output - 1), alone)
 
     @cached_property
     def prompts(self) -> Count:
@@ -84,10 +102,10 @@ class Pair:
         Groups are those of data-parallel ranks and those that take turns in a pipeline.
         """
         then = self.then
-        running = most(1, least(MOST_IN_FLIGHT, then.engine.most_running) // then.layout.pp)
+        running = least(MOST_IN_FLIGHT, running_at_once(then.engine, then.layout.pp, self.width))
         if then.engine.id == "none":
             return running
-        capacity = then.holding.most_sequences(self.input + self.output, MOST_IN_FLIGHT)
+        capacity = sequences_held(then, self.drafting, self.input + self.output, MOST_IN_FLIGHT)
         return where(capacity < 1, running, most(1, least(running, capacity // then.layout.pp)))
 
     def prefilled(self, prompts: Count) -> Span:
@@ -97,10 +115,16 @@ class Pair:
         host = engine.prefill_s + ceil_div(tokens, engine.chunk) * engine.host(prompts, least(tokens, engine.chunk))
         return launched(self.first.plan, changed_step(prefill(1, 1), self.cached, fresh, prompts), host)
 
+    @property
+    def width(self) -> int:
+        """Tokens that a decode step brings for each sequence."""
+        return 1 if self.drafting is None else self.drafting.width
+
     def decoded(self, sequences: Count) -> Span:
-        """A decode step of so many sequences of a group, in the middle of their answers."""
-        step = changed_step(decode(1, 1), self.input + self.output // 2, 1, sequences)
-        return launched(self.then.plan, step, self.then.engine.host(sequences))
+        """A decode step of so many sequences of a group, in the middle of their answers, and the drafts before it."""
+        context, host = self.input + self.output // 2, self.then.engine.host(sequences, sequences * self.width)
+        step = launched(self.then.plan, decode_of(sequences, context, self.width), host)
+        return step if self.drafting is None else step + self.drafting.proposed(sequences, context)
 
     @property
     def sizes(self) -> dict[str, Count | Layout]:
@@ -188,7 +212,7 @@ class Columns:
         return Tandem(
             Batches(self._batches[0][axes], self._batches[1][axes], flat(first.pp)[part]),
             Places(
-                self._steps[0][axes], self._steps[1][axes], flat(pair.output)[part], float(pair.then.engine.ahead)
+                self._steps[0][axes], self._steps[1][axes], flat(pair.steps)[part], float(pair.then.engine.ahead)
             ),
             prefills * flat(first.dp)[part],
             decodes * flat(then.dp * then.pp)[part],

@@ -8,7 +8,7 @@ step, as in vLLM, where a prompt's last token is computed there once more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, ClassVar, Unpack
 
@@ -17,6 +17,8 @@ import numpy as np
 from roofline.distinct import Array
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.deployment import Deployment, Machine, is_several
+from roofline.estimates.drafting import Drafting, memory_with
+from roofline.estimates.generate import Speculation
 from roofline.estimates.memory import Memory
 from roofline.estimates.pool_replicas import Load, Pair, Replicas, settled_pools
 from roofline.estimates.serve import rounded_down
@@ -29,6 +31,7 @@ from roofline.machine.engine import Engine
 from roofline.machine.fabric import MOST, cluster_named
 from roofline.model.checks import count, numbers, requests_a_second
 from roofline.model.errors import InputError
+from roofline.model.images import Images, ImageTokens, image_tokens
 from roofline.model.load import model_of
 from roofline.model.maths import Count, least, most
 from roofline.model.model import Model
@@ -41,7 +44,8 @@ class PoolSettings(Settings, total=False):
 
     prefill_layout, decode_layout: of a replica of either kind. chips: of both pools, over which replicas are shared out
     so that they serve most; or `prefills` and `decodes`, numbers of replicas. prefill_on: the machine of replicas that
-    prefill, where it is not `on`; prefill_engine: their engine, where it is not `engine`.
+    prefill, where it is not `on`; prefill_engine: their engine, where it is not `engine`. images: those of each
+    request, whose tokens are a part of its prompt.
     """
 
     chips: Any
@@ -51,6 +55,7 @@ class PoolSettings(Settings, total=False):
     decodes: Any
     prefill_on: Any
     prefill_engine: Any
+    images: Images | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,8 +67,9 @@ class Pools(Spent, Deployed):
     prompt's cache; `transfer`: seconds that it keeps the busiest link. `prefill_wait`: seconds a request waits for a
     replica that prefills and for the link; `decode_wait`: for a place in one that decodes, and for its first step.
     `ttft`: host, these waits, the batch's prefill, what layer-wise transfer leaves uncovered, the first decode step.
-    `tpot`: a decode step. `prefill_rate`, `decode_rate`: requests per second that one replica of either kind holds;
-    `transfer_requests_per_second`: those whose caches the links between the pools hold.
+    `tpot`: a decode step, `step`, or with drafts the steps after the first over the tokens after the first.
+    `speculation`, `images`: as of `Serving`. `prefill_rate`, `decode_rate`: requests per second that one replica of
+    either kind holds; `transfer_requests_per_second`: those whose caches the links between the pools hold.
     """
 
     SCHEMA: ClassVar[str] = "roofline.pools/4"
@@ -75,7 +81,7 @@ class Pools(Spent, Deployed):
         "decode_requests_per_second": "requests/s", "requests_per_second": "requests/s",
         "prefill_utilisation": "share", "transfer_utilisation": "share", "decode_utilisation": "share",
         "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", **Spent.BILLED, "bottleneck": "",
-        "prefill_memory": "B", "memory": "B",
+        "prefill_memory": "B", "memory": "B", "speculation": "", "images": "",
     }  # fmt: skip
 
     asked: Setup
@@ -98,6 +104,14 @@ class Pools(Spent, Deployed):
     prefill_rate: Count
     decode_rate: Count
     transfer_requests_per_second: Count
+    step: Span
+    drafting: Drafting | None = None
+    images: ImageTokens | None = None
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """What drafts tokens, where something does."""
+        return None if self.drafting is None else self.drafting.speculation
 
     @property
     def prefill(self) -> Deployment:
@@ -170,9 +184,10 @@ class Pools(Spent, Deployed):
         running = rounded(most(1, self.running / (self.asked.layout.dp * self.asked.layout.pp)))
         load = SteadyLoad(self.requests_per_second, self.input, self.output, self.cached_prefix)
         places = self.decodes * self.asked.layout.dp * self.asked.layout.pp
-        awake = least(1.0, self.requests_per_second * self.output * self.tpot.expected / places)
+        steps = self.output if self.drafting is None else self.drafting.steps(self.output)
+        awake = least(1.0, self.requests_per_second * steps * self.step.expected / places)
         first = PhasePool(self.first, self.prefills, self.prompts, least(1.0, self.prefill_utilisation))
-        return pools_spending(first, PhasePool(self.asked, self.decodes, running, awake), load)
+        return pools_spending(first, PhasePool(self.asked, self.decodes, running, awake), load, self.drafting)
 
     @property
     def bottleneck(self) -> Word:
@@ -186,7 +201,7 @@ class Pools(Spent, Deployed):
     def memory(self) -> Memory:
         """What the fullest rank of a decode replica needs, all that run there at their last token."""
         each_holds = self.deployment.share(self.running)
-        return self.asked.holding.memory(((each_holds, self.input + self.output),)).shaped(self.shape)
+        return memory_with(self.asked, self.drafting, each_holds, self.input + self.output).shaped(self.shape)
 
     @cached_property
     def prefill_memory(self) -> Memory:
@@ -208,14 +223,15 @@ class Pools(Spent, Deployed):
 
 def pools(
     model: Any, *, input: Count, output: Count, concurrency: Count = None, rate: Count = None, prefix: Count = 0.0,
-    **settings: Unpack[PoolSettings],
+    speculation: Speculation | None = None, **settings: Unpack[PoolSettings],
 ) -> Any:  # fmt: skip
     """Replicas that prefill and replicas that decode, in steady state; times in seconds, rates per second: `Pools`.
 
     They always have `concurrency` requests, or receive `rate` requests a second, at random; those of all replicas
     together, which take turns. Each has a prompt of `input` tokens and generates `output` tokens. `prefix`: share of a
     prompt in the prefix cache of the replicas that prefill; its cache travels all the same. On `chips` the replicas are
-    those that serve most at the concurrency, or answer soonest at the rate. `model`: a Model, its name, path or config;
+    those that serve most at the concurrency, or answer soonest at the rate. `speculation`: decode steps verify drafts.
+    `model`: a Model, its name, path or config;
     the settings are those of `PoolSettings`; of lists a `Grid`. Numbers may be arrays, which broadcast.
     Raises InputError for what is not understood, for chips too few for a replica of either kind, for lengths beyond the
     model's context, a rate beyond what both pools hold, and both or neither of concurrency and rate. Where the memory
@@ -225,9 +241,10 @@ def pools(
     def one(model: Any, input: Count, output: Count, concurrency: Any, rate: Any, prefix: Any, **where: Any) -> Pools:
         if (concurrency is None) == (rate is None):
             raise InputError("concurrency", concurrency, "either a concurrency or a rate")
-        new, out = count("input", input, 1), count("output", output, 1)
+        built, pictures = model_of(model), where.pop("images", None)
+        seen = None if pictures is None else image_tokens(built.images, built.name, pictures)
+        new, out = count("input", input, 1) + (0 if seen is None else seen.tokens), count("output", output, 1)
         shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
-        built = model_of(model)
         load = Load(None if concurrency is None else count("concurrency", concurrency, 1), rate)
         if rate is not None:
             load = Load(None, requests_a_second("rate", rate))
@@ -236,7 +253,8 @@ def pools(
         check_context(built, prefill(1, new + out - 1))
         pair = _pair(built, new, out, rounded_down(new * shared), **where)
         broadcast(load=load.number, **pair.sizes)
-        return _answer(pair, load)
+        drafting = None if speculation is None else Drafting(pair.then, speculation)
+        return _answer(replace(pair, drafting=drafting), load, seen)
 
     options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}
     names = (*LISTED, "prefill_layout", "decode_layout", "prefill_on", "prefill_engine")
@@ -291,7 +309,7 @@ def _replicas(
     return Replicas(many, None, None, many, (rooms[0], rooms[1]))
 
 
-def _answer(pair: Pair, load: Load) -> Pools:
+def _answer(pair: Pair, load: Load, images: ImageTokens | None) -> Pools:
     """The figures, in the shape of what was asked; waits are as uncertain as the steps that they are of."""
     shape, s = pair.shape(load), settled_pools(pair, load)
     t, p = s.tandem, s.passage
@@ -303,7 +321,8 @@ def _answer(pair: Pair, load: Load) -> Pools:
     prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))
     step = pair.decoded(back(np.rint(p.running).astype(np.int64)))
     before, seconds = back(t.before), back(p.step)
-    tpot = step.times(seconds / step.expected)
+    each_step = step.times(seconds / step.expected)
+    tpot = each_step.times(pair.share)
     ttft = (
         Span(0.0, before, before, before)
         + prompt.times(back(p.prefill_wait + p.prefill) / prompt.expected)
@@ -318,5 +337,6 @@ def _answer(pair: Pair, load: Load) -> Pools:
         pair.prompts, back(np.ceil(p.running - 1e-9).astype(np.int64)) * groups, shaped(cache, shape),
         pair.transfer.shaped(shape), back(p.prefill_wait), back(p.decode_wait), ttft.shaped(shape), tpot.shaped(shape),
         back(p.rate), back(t.prefills * t.batches.fastest / s.prefills),
-        back(t.decodes * t.running.fastest / s.decodes), back(t.links / t.transfer),
+        back(t.decodes * t.running.fastest / s.decodes), back(t.links / t.transfer), each_step.shaped(shape),
+        pair.drafting, images,
     )  # fmt: skip

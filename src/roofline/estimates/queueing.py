@@ -211,6 +211,18 @@ class Open:
         return np.asarray(np.minimum(self.rate * self.table.chunks * seconds / batch, NEARLY))
 
     @cached_property
+    def met_prompts(self) -> Array:
+        """Share of the time that a request finds prompts under way which run apart.
+
+        Where every place is taken, as many requests end as come: most/more in a decode step and the prompts before it,
+        so that these leave 1 − λ·more·s/most of the time to prompts, which then wait for places in larger batches.
+        """
+        t = self.table
+        left = 1 - self.rate * self.more * t.alone[-1:] / t.decodes[-1:]
+        last = np.minimum(self.busy_prompts[-1:], np.maximum(left, 0.0))
+        return np.concatenate([self.busy_prompts[:-1], last])
+
+    @cached_property
     def spread(self) -> Array:
         """What one prompt more adds to a step of an ordinary number of them: dm/db over a deviation to either side."""
         t = self.table
@@ -250,7 +262,7 @@ class Open:
         several = t.chunks * t.step(np.ones_like(t.alone))
         if t.mixes:
             return np.where(t.chunks > 1, several, t.step(1 + np.maximum(rate * self.under_way - self.others, 0.0)))
-        share = self.busy_prompts
+        share = self.met_prompts
         first, after = t.step(1 + rate * t.alone), t.step(1 + np.maximum(rate * self.under_way - self.others, 0.0))
         return np.where(t.chunks > 1, several, (1 - share) * first + share * after)
 
@@ -260,7 +272,7 @@ class Open:
         t = self.table
         rest = self.under_way / 2
         if not t.mixes:
-            share = self.busy_prompts
+            share = self.met_prompts
             rest = (1 - share) * t.alone / 2 + share * rest
         return np.asarray(np.where(t.chunks > 1, t.alone / 2, rest) + self.own + self.queue + self.next_step)
 
@@ -273,7 +285,7 @@ class Open:
             return np.zeros_like(t.alone)
         calm = 1 - np.minimum(self.rate * self.serial, 1.0)
         if not t.mixes:
-            return np.asarray((1 - self.busy_prompts) * t.alone)
+            return np.asarray((1 - self.met_prompts) * t.alone)
         return np.asarray(np.where(t.chunks > 1, calm * t.alone, self.interval))
 
     @cached_property

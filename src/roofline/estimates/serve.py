@@ -19,9 +19,9 @@ import numpy as np
 from roofline.distinct import Array
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.course import Answers, Loop, StepRules, StepTable, at_random
-from roofline.estimates.drafting import Drafting, memory_with, running_at_once, step_quantiles
+from roofline.estimates.drafting import Drafting, memory_with, running_at_once, sequences_held, step_quantiles
 from roofline.estimates.generate import Speculation, decode_of, launched
-from roofline.estimates.memory import Memory, largest
+from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
 from roofline.estimates.queueing import Open, ReplicaTimes, closed, opening
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
@@ -268,12 +268,7 @@ class Server:
         """Requests that all replicas hold in memory and run at once, 0 where not one; kernels alone have no rule."""
         if self.asked.engine.id == "none":
             return MOST_IN_FLIGHT * self.asked.layout.dp
-        tokens, most_running = self.input + self.output, least(MOST_IN_FLIGHT, self.asked.engine.most_running)
-        if self.drafting is None:
-            return self.asked.holding.most_sequences(tokens, most_running) * self.asked.layout.dp
-        shape = np.broadcast_shapes(np.shape(tokens), self.asked.layout.shape)
-        limit = np.broadcast_to(most_running, shape) if shape else most_running
-        fitting = largest(lambda number: memory_with(self.asked, self.drafting, number, tokens).fits, limit)
+        fitting = sequences_held(self.asked, self.drafting, self.input + self.output, MOST_IN_FLIGHT)
         return fitting * self.asked.layout.dp
 
     @property

@@ -91,13 +91,18 @@ def server_spending(
     prompts = least_busy(mixed).times(each * ranks)
     answers = step.times(each * steps / running * ranks)
     if drafting is not None:
-        every = replace(decode(1, 1, new=width), queries[1:])  # each of its tokens has logits
-        verified, proposed = busy_of(plan.total(every)).times(ranks), drafting.work(decodes, context).times(groups)
-        answers = (verified + proposed).times(each * steps / running)
+        answers = verified_busy(asked, drafting, decodes, context).times(groups * each * steps / running)
     awake = least(1.0, each * (load.output - 1) * tpot) * ranks
     answers = dataclass_replace(answers, running=most(answers.running, awake - prompts.running))
     costs = shared(asked, chips, 1.0, prompts, answers)
     return Spending(*costs, 1.0, load.rate * load.input, load.rate * load.output)
+
+
+def verified_busy(asked: Setup, drafting: Drafting, decodes: Count, context: Count) -> Busy:
+    """What a step that verifies drafts, and proposing them, do to the units of the chips of a group, together."""
+    width = drafting.width
+    every = replace(decode(1, 1, new=width), (Queries(context, width, decodes),))  # each of its tokens has logits
+    return busy_of(asked.plan.total(every)).times(ranks_of(asked)) + drafting.work(decodes, context)
 
 
 @dataclass(frozen=True)
@@ -113,25 +118,29 @@ class PhasePool:
     awake: Count
 
 
-def pools_spending(first: PhasePool, then: PhasePool, load: SteadyLoad) -> Spending:
+def pools_spending(first: PhasePool, then: PhasePool, load: SteadyLoad, drafting: Drafting | None = None) -> Spending:
     """What a pool that prefills and one that decodes spend in a second.
 
     A batch of prompts is a step of its own; every token but a request's first is one of a decode step's sequences, and
-    so is its first, which the pool that decodes computes once more.
+    so is its first, which the pool that decodes computes once more. With `drafting` there are fewer of these steps.
     """
     new, context = load.input - load.cached, load.input + load.output // 2
     batch = step_busy(first.asked.plan, Queries(load.cached, new, first.sequences))
-    step = step_busy(then.asked.plan, Queries(context, 1, then.sequences))
-    prompts = _pool_cost(first, batch.times(load.rate / first.sequences))
-    answers = _pool_cost(then, step.times(load.rate * load.output / then.sequences))
+    if drafting is None:
+        steps: Count = load.output
+        step = step_busy(then.asked.plan, Queries(context, 1, then.sequences)).times(ranks_of(then.asked))
+    else:
+        steps, step = drafting.steps(load.output), verified_busy(then.asked, drafting, then.sequences, context)
+    prompts = _pool_cost(first, batch.times(load.rate / first.sequences * ranks_of(first.asked)))
+    answers = _pool_cost(then, step.times(load.rate * steps / then.sequences))
     return Spending(prompts, answers, 1.0, load.rate * load.input, load.rate * load.output)
 
 
 def _pool_cost(pool: PhasePool, work: Busy) -> Cost:
-    """A second of a pool that does so much work on each rank."""
+    """A second of a pool whose chips together do so much work."""
     asked, chips = pool.asked, pool.asked.layout.chips * pool.replicas
-    paid, busy = tariff(asked.deployment.chip, asked.bill), work.times(ranks_of(asked))
-    return Cost(chips, 1.0, paid, busy=dataclass_replace(busy, running=most(busy.running, pool.awake * chips)))
+    paid = tariff(asked.deployment.chip, asked.bill)
+    return Cost(chips, 1.0, paid, busy=dataclass_replace(work, running=most(work.running, pool.awake * chips)))
 
 
 def rounded(value: Count) -> Any:

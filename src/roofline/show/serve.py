@@ -77,12 +77,14 @@ def pools_text(p: Pools) -> str:
         f"{p.input} in{prefix}, {p.output} out, {p.in_flight:,.4g} in flight",
         f"{p.prefills} × prefill on {deployment_text(p.prefill)}{first}, "
         f"{p.decodes} × decode on {deployment_text(p.decode)}{then}: {p.chips} chips",
+        *([drafts_text(p.speculation)] if p.speculation else []),
+        *([f"{p.images.tokens} of the input are {p.images.text}"] if p.images else []),
         "",
         f"TTFT      {span_text(p.ttft)}",
         f"          host, {seconds(p.prefill_wait)} for a replica that prefills, its batch, what is not hidden of the",
         f"          transfer, {seconds(p.decode_wait)} for a place and the step under way, first decode step",
         f"TPOT      {span_text(p.tpot)}",
-        f"          one decode step, {p.running} requests a replica; no prompt interferes",
+        f"          {_steps(p)}, {p.running} requests a replica; no prompt interferes",
         f"latency   {span_text(p.latency)}",
         "          TTFT + (output − 1) · TPOT",
         f"transfer  {span_text(p.transfer)}",
@@ -97,6 +99,13 @@ def pools_text(p: Pools) -> str:
         *cost_lines(p, 10),
     ]
     return "\n".join(lines)
+
+
+def _steps(p: Pools) -> str:
+    """What lies between two tokens."""
+    if p.speculation is None:
+        return "one decode step"
+    return f"decode steps of {seconds(p.step.expected)} over the tokens that they yield"
 
 
 def _used(share: Any, most: Any) -> str:

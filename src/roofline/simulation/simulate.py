@@ -395,10 +395,9 @@ class SimulationRun:
     def _spent(
         self, recorder: Recorder, seconds: float, replicas: list[Replica], pools: TwoPools | None
     ) -> Spending | None:
-        """What it spends in a second, at mean lengths of requests; None where none counts, and of drafted
-        tokens in pools."""
+        """What it spends in a second, at mean lengths of requests; None where none counts."""
         done = recorder.finished
-        if not done or not seconds > 0 or not recorder.tokens or (self.drafting and self.pool):
+        if not done or not seconds > 0 or not recorder.tokens:
             return None
         prompt = max(1, round(recorder.prompts_done / done))
         known = min(prompt - 1, round(recorder.cached / done))
@@ -409,7 +408,7 @@ class SimulationRun:
         busy = recorder.busy / seconds / len(replicas)
         running = max(1, round(recorder.decoding / recorder.busy)) if recorder.busy else 1
         first = PhasePool(self.pool.first, 1, 1, min(1.0, pools.answer(seconds).utilization))
-        return pools_spending(first, PhasePool(self.asked, 1, running, min(1.0, busy)), load)
+        return pools_spending(first, PhasePool(self.asked, 1, running, min(1.0, busy)), load, self.drafting)
 
 
 def prefilling_setup(then: Setup, pool: PrefillPool, settings: dict[str, Any]) -> Travel:
