@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -192,7 +193,7 @@ def _exactly(
         return ()
     first, then = degrees[0].where(splits.first), degrees[1].where(splits.then)
     apart = {"prefill_on": sites[0].on, "prefill_engine": sites[0].engine} if sites[0] != sites[1] else {}
-    sizes = {"input": demand.input, "output": demand.output, "prefix": demand.prefix}
+    sizes: dict[str, Any] = {"input": demand.input, "output": demand.output, "prefix": demand.prefix}
 
     def answer(flights: Array) -> tuple[Pools, Array]:
         p = pools(
