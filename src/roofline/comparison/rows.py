@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from io import StringIO
 from typing import Any
 
-from roofline.accuracy.csvs import COLUMNS
 from roofline.comparison.benchmarks import ComparedResults
 from roofline.comparison.comparison import Comparison
 from roofline.comparison.results import Measured
 
+FIRST = ("quantity", "model", "on", "seconds")
+"""The columns that such a table has in any case."""
 _SERVED = {"ttft": "served-ttft", "tpot": "served-tpot", "latency": "served-latency"}
 
 
@@ -21,11 +22,12 @@ def accuracy_table(answer: Comparison | ComparedResults, asked: Mapping[str, Any
     `asked`: model, on, layout, engine and precision as they were given; `group`: what the rows are scored under.
     """
     sizes = (_step(answer),) if isinstance(answer, Comparison) else map(_sizes, (r.of for r in answer.results))
-    text = StringIO(newline="")
-    table = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
-    table.writeheader()
     given = {name: value for name, value in asked.items() if value is not None}
-    table.writerows({**given, **row, "group": group} for row in sizes if row)
+    rows = [{**row, **given, "group": group} for row in sizes if row]
+    text = StringIO(newline="")
+    table = csv.DictWriter(text, dict.fromkeys((*FIRST, *(name for row in rows for name in row))), lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
     return text.getvalue()
 
 
