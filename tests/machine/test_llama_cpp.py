@@ -114,6 +114,20 @@ def test_mlx_is_near_what_people_published() -> None:
         assert g.grade == "C"
 
 
+def test_exllama_is_near_what_its_authors_measured() -> None:
+    """Tokens a second after a few words, exllamav2's README (turboderp/exllamav2, 2024); nothing was fitted on them."""
+    for name, on, bits, measured in (
+        ("meta-llama/Llama-2-7b-hf", "rtx-4090", 3, 245), ("meta-llama/Llama-2-7b-hf", "rtx-4090", 4, 207),
+        ("meta-llama/Llama-2-7b-hf", "rtx-4090", 5, 170), ("codellama/CodeLlama-34b-hf", "rtx-4090", 4, 50),
+        ("meta-llama/Llama-2-70b-hf", "rtx-4090", 2.5, 37), ("meta-llama/Llama-2-7b-hf", "rtx-3090-ti", 4, 179),
+        ("meta-llama/Llama-2-7b-hf", "rtx-3090-ti", 5, 159), ("codellama/CodeLlama-34b-hf", "rtx-3090-ti", 4, 44),
+    ):  # fmt: skip
+        g = rl.generate(name, on=on, engine="exllama", precision=f"exl2-{bits}bpw", input=8, output=128)
+        assert 1 / g.tpot.expected == pytest.approx(measured, rel=0.15), (name, on, bits)
+        assert g.tpot.low < 1 / measured < g.tpot.high
+        assert g.grade == "C"
+
+
 def test_mlx_is_apples_alone() -> None:
     assert engine_named("mlx").on(chip_named("m1")).software == "mlx"
     assert engine_named("mlx").on(chip_named("rtx-3090")).software is None

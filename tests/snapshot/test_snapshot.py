@@ -98,6 +98,7 @@ def kept() -> dict[str, dict[str, Any]]:
     return figures
 
 
+@lru_cache
 def corrections() -> Corrections:
     """What was put right since, by reason."""
     corrected: Corrections = json.loads(CORRECTED.read_text())
