@@ -167,3 +167,14 @@ def test_more_ranks_never_slow_a_ranks_experts(tokens: int) -> None:
     """The same tokens a rank: as many rows, of fewer experts."""
     times = [seconds(on_ranks(rl.decode(tokens * n, 1024), n), "experts") for n in (32, 64, 128, 256)]
     assert times == sorted(times, reverse=True)
+
+
+def test_formats_name_a_dispatch_where_experts_are_dispatched() -> None:
+    """Of layouts with and without expert parallelism side by side, as of each alone."""
+    given = {"on": "8xh100-sxm", "engine": "vllm", "precision": "fp8-block", "law": "ideal"}
+    layouts = [rl.Layout(dp=4, ep=ep) for ep in (1, 4)]
+    model = "Qwen/Qwen3-30B-A3B"
+    words = [rl.estimate(model, rl.decode(8, 99), layout=each, **given).to_frame()["formats"][0] for each in layouts]
+    both = rl.Layout(dp=4, ep=np.array([1, 4]))
+    assert rl.estimate(model, rl.decode(8, 99), layout=both, **given).to_frame()["formats"].to_list() == words
+    assert ["dispatch" in word for word in words] == [False, True]

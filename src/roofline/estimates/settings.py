@@ -6,8 +6,8 @@ be a list: a plan each, and an axis of the result that says which.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, TypedDict
@@ -33,12 +33,12 @@ from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.machine.fabric import Cluster, is_catalogued
 from roofline.machine.target import Mode, Target, mode_named
 from roofline.model.errors import InputError
-from roofline.model.maths import Count, some
+from roofline.model.maths import Count, is_array, some
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.model.quantization.asked import formats_of
 from roofline.remember import remembered
-from roofline.result import Axis, Grid, Result
+from roofline.result import Axis, Grid, Leaf, Result
 from roofline.work.step import Step
 
 
@@ -91,6 +91,15 @@ class Setup:
         """The layout."""
         return self.deployment.layout
 
+    @property
+    def formats_text(self) -> Any:
+        """The formats in words: of many layouts, with the engine's own of a dispatch where experts are dispatched."""
+        ep, dispatch = self.layout.ep, self.formats.dispatch
+        own = dispatch is not None and self.engine.dispatches.get(self.formats.experts.name) == dispatch.name
+        if not (own and is_array(ep)):
+            return self.formats.text()
+        return np.where(ep > 1, self.formats.text(), replace(self.formats, dispatch=None).text())
+
     @cached_property
     def target(self) -> Target:
         """The chip as ops meet it."""
@@ -101,6 +110,11 @@ class Deployed(Result):
     """An answer about a model under a deployment: what all of them say of what was asked."""
 
     asked: Setup
+
+    def leaves(self) -> Iterator[Leaf]:
+        """As of any result; formats in words, for each of many layouts."""
+        for name, value, unit in super().leaves():
+            yield name, self.asked.formats_text if name == "formats" else value, unit
 
     @property
     def model(self) -> Model:
