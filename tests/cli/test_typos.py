@@ -224,7 +224,7 @@ TYPOS = [
     ),
     (
         "fit gpt2 --on l4 --engine vlm",
-        "engine: expected one of none, vllm, trtllm, sglang, llama-cpp, llama-cpp-vulkan, mlx, ollama, vllm-202..., "
+        "engine: expected one of none, vllm, trtllm, sglang, llama-cpp, llama-cpp-vulkan, mlx, exllama, ollama,..., "
         "got 'vlm'; nearest: vllm, vllm-2024, trtllm",
     ),
     (
