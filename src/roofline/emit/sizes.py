@@ -112,6 +112,8 @@ def not_of_layout(e: TrainingEstimate, framework: str) -> Told:
     layout, step = e.asked.layout, e.step
     if layout.imbalance != 1:
         yield Missing(f"imbalance {layout.imbalance:g}: how tokens spread over experts is the router's")
+    if layout.popularity:
+        yield Missing("popularity of experts: how tokens spread over experts is the router's")
     if any(module.frozen for module, _ in e.model.modules()):
         yield Missing(f"adapters on frozen weights: {framework} has them in its own fine-tuning")
     if recipe_words(step.recipe.name)[0] not in RECIPES:

@@ -27,7 +27,7 @@ from roofline.estimates.deployment import (
 from roofline.estimates.memory import Holding, holding
 from roofline.estimates.overlap import OverlappedPlan
 from roofline.estimates.plan import Plan
-from roofline.layout.layout import DISCRETE, Layout, layout_named
+from roofline.layout.layout import DISCRETE, SEVERAL, Layout, layout_named
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.machine.fabric import Cluster, is_catalogued
@@ -247,7 +247,7 @@ def _is_list_of(name: str, value: object) -> bool:
     """Whether it is a list of what a layout takes one of."""
     if name not in DISCRETE or not isinstance(value, (list, tuple)):
         return False
-    return name != "stages" or any(isinstance(v, (list, tuple)) for v in value)
+    return name not in SEVERAL or any(isinstance(v, (list, tuple)) for v in value)
 
 
 def setting_labels(name: str, values: Sequence[Any]) -> tuple[str, ...]:

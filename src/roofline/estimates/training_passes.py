@@ -231,17 +231,20 @@ def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sectio
     but for where the next stage is.
     """
     layout = asked.layout
-    numbers = (layout.tp, layout.cp, layout.ep, layout.expert_tp, layout.load, micro.tokens_each, micro.batch)
+    capacity = layout.capacity if layout.capacity is not None else 0
+    numbers = (
+        layout.tp, layout.cp, layout.ep, layout.expert_tp, layout.imbalance, capacity, micro.tokens_each, micro.batch,
+    )  # fmt: skip
     columns = [v for v in numbers if is_array(v)]
     alike = distinct(columns) if columns else None
 
     def few(value: Count) -> Count:
         return value if alike is None or not is_array(value) else alike.take(value)
 
-    tp, cp, ep, etp, load, tokens, batch = map(few, numbers)
+    tp, cp, ep, etp, imbalance, capacity, tokens, batch = map(few, numbers)
     alone = replace(
-        layout, tp=tp, cp=cp, ep=ep, etp=etp, dp=ep * etp, imbalance=load, capacity=None, shard=None, zero=0, pp=1,
-        vp=1, stages=(),
+        layout, tp=tp, cp=cp, ep=ep, etp=etp, dp=ep * etp, imbalance=imbalance, shard=None, zero=0, pp=1, vp=1,
+        capacity=None if layout.capacity is None else capacity, stages=(),
     )  # fmt: skip
     step = with_batch(micro, batch) if micro.lengths else changed(micro, (Queries(0, tokens, batch),))
     totals, kept = _sections_of(asked, step, alone)

@@ -17,6 +17,7 @@ import numpy as np
 from roofline.model.checks import flag
 from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.maths import Count, ceil_div, is_array, least, some, where
+from roofline.model.popularity import Popularity, popularity_given
 from roofline.result import Figured, Units
 
 Exchange: TypeAlias = Literal["ring", "all_gather", "ulysses"]
@@ -24,7 +25,8 @@ EXCHANGES: tuple[Exchange, ...] = get_args(Exchange)
 MOST = 2**20
 DEGREES = ("tp", "pp", "dp", "cp", "ep")
 FLAGS = ("sp", "overlap")
-DISCRETE = ("pp", "vp", "zero", "sp", "stages", "exchange", "redundant", "overlap")
+DISCRETE = ("pp", "vp", "zero", "sp", "stages", "exchange", "redundant", "popularity", "overlap")
+SEVERAL = ("stages", "popularity")
 """What makes another plan where it differs, and is no array."""
 
 
@@ -40,8 +42,10 @@ class Layout(Figured):
     (interleaving). `stages`: layers of each stage where they are not equal. `exchange`: how context parallelism brings
     keys and values together. `imbalance`: tokens that the experts of the busiest rank get over the mean; `capacity`:
     the most they take of them, over the mean, the rest being dropped; either may be an array. `redundant`: copies of
-    experts beside them, as many in each layer, so that ep divides the sum. `overlap`: two halves of a step's sequences
-    take turns, the one computing while the other exchanges tokens with the experts (arXiv:2412.19437 §3.4).
+    experts beside them, as many in each layer, so that ep divides the sum. `popularity`: how tokens spread over
+    experts, as the exponent of a power law or as tokens that each got; `imbalance` follows where it is 1. `overlap`:
+    two halves of a step's sequences take turns, the one computing while the other exchanges tokens with the experts
+    (arXiv:2412.19437 §3.4).
 
     >>> Layout(tp=8, pp=4, dp=2).chips
     64
@@ -49,7 +53,7 @@ class Layout(Figured):
 
     FIGURES: ClassVar[Units] = dict.fromkeys(
         ("tp", "pp", "dp", "cp", "ep", "etp", "sp", "zero", "shard", "vp", "stages", "exchange", "imbalance",
-         "capacity", "redundant", "overlap"), "",
+         "capacity", "redundant", "popularity", "overlap"), "",
     )  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"etp": "expert_tp", "shard": "sharers"}
 
@@ -68,12 +72,13 @@ class Layout(Figured):
     imbalance: Count = 1.0
     capacity: Count = None
     redundant: int = 0
+    popularity: Popularity = 0.0
     overlap: bool = False
 
     def __post_init__(self) -> None:
         for name in DISCRETE:
             value = getattr(self, name)
-            if is_array(value) or (name != "stages" and isinstance(value, (list, tuple))):
+            if is_array(value) or (name not in SEVERAL and isinstance(value, (list, tuple))):
                 raise InputError(f"layout.{name}", value, f'one value; several as layout={{"{name}": [...]}}')
         for name in DEGREES:
             object.__setattr__(self, name, _degree(name, getattr(self, name)))
@@ -92,6 +97,7 @@ class Layout(Figured):
         for name in ("imbalance", "capacity"):
             if name == "imbalance" or self.capacity is not None:
                 object.__setattr__(self, name, _at_least_one(name, getattr(self, name)))
+        object.__setattr__(self, "popularity", popularity_given("layout.popularity", self.popularity))
         try:
             stages = tuple(self.stages)
         except TypeError:
@@ -168,8 +174,12 @@ class Layout(Figured):
     @cached_property
     def load(self) -> Count:
         """Rows of the busiest expert-parallel rank over the mean: 1 where one rank has all experts."""
-        rows = self.imbalance if self.capacity is None else least(self.imbalance, self.capacity)
-        return where(self.ep > 1, rows, 1.0)
+        return self.loaded(1.0)
+
+    def loaded(self, popular: Count) -> Count:
+        """The same where popularity has so many rows fall on the busiest rank, and nothing else is told."""
+        told = where(self.imbalance > 1, self.imbalance, popular)
+        return where(self.ep > 1, told if self.capacity is None else least(told, self.capacity), 1.0)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -181,8 +191,8 @@ class Layout(Figured):
 
     @cached_property
     def alone(self) -> bool:
-        """Whether it is one chip."""
-        return not is_array(self.chips) and self.chips == 1
+        """Whether it is one chip, whose experts get as many tokens each: the model itself."""
+        return not is_array(self.chips) and self.chips == 1 and not self.popularity
 
     def layers_of(self, layers: int) -> tuple[tuple[int, ...], ...]:
         """The layers of every stage, by number; with interleaving a stage has several runs of them.
@@ -212,6 +222,7 @@ class Layout(Figured):
         shown = [f"{n}={_short(v)}" for n, v in plain.items()]
         words = [name for name in FLAGS if getattr(self, name)]
         words += [f"redundant={self.redundant}"] if self.redundant else []
+        words += [f"popularity={_spread_text(self.popularity)}"] if self.popularity else []
         words += [f"stages={'+'.join(map(str, self.stages))}"] if self.stages else []
         words += [f"imbalance={_short(self.imbalance)}"] if is_array(self.imbalance) or self.imbalance != 1 else []
         words += [f"capacity={_short(self.capacity)}"] if self.capacity is not None else []
@@ -225,6 +236,11 @@ def _short(value: Count) -> str:
         return f"{value:g}"
     low, high = value.min(), value.max()
     return f"{low:g}" if low == high else f"{low:g}…{high:g}"
+
+
+def _spread_text(popularity: Popularity) -> str:
+    """An exponent, or the tokens of each expert."""
+    return "+".join(f"{v:.17g}" for v in popularity) if isinstance(popularity, tuple) else f"{popularity:g}"
 
 
 def _spread(layers: int, chunks: int) -> list[int]:
@@ -267,6 +283,9 @@ def _pair(word: str) -> tuple[str, Any]:
         return name, text.lower() in ("true", "1", "yes")
     if name in ("imbalance", "capacity") and re.fullmatch(r"\d+(\.\d+)?", text):
         return name, float(text)
+    if name == "popularity" and re.fullmatch(r"\d+(\.\d+)?([eE][+-]?\d+)?(\+\d+(\.\d+)?)*", text):
+        counts = [float(part) for part in text.split("+")]
+        return name, counts if len(counts) > 1 else counts[0]
     if name == "stages":
         parts = text.split("+")
         if not all(re.fullmatch(r"\d{1,9}", p) for p in parts):

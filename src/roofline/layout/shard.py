@@ -19,6 +19,7 @@ from roofline.model import modules as m
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, ceil_div, is_array, least, most, some
 from roofline.model.model import Block, Model
+from roofline.model.popularity import busiest
 from roofline.model.table import KindTable
 
 ONE_CHIP = Layout()
@@ -99,8 +100,9 @@ def shard(model: Model, layout: Layout, stage: int | None = None) -> Model:
     """The model that a rank of `stage` holds: the first stage has the embedding, the last the head.
 
     `stage` None: all layers on one rank, and the hand-overs between stages as modules, for the latency of one pass.
-    A layout of one chip gives the model itself. Degrees in arrays (tp, dp, cp, ep, …) give sizes in arrays.
-    Raises InputError for a degree that does not divide what it shares out, naming it and the nearest that do.
+    A layout of one chip gives the model itself, but for its experts' popularity. Degrees in arrays (tp, dp, cp, ep, …)
+    give sizes in arrays. Raises InputError for a degree that does not divide what it shares out, naming it and the
+    nearest that do.
     """
     return model if layout.alone else parts_of(model, layout).of(stage)
 
@@ -561,6 +563,13 @@ def _experts(e: m.Experts, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Modu
     return _exchanged_experts(e, rank), replace(stream, pieces=False, partial=partial)
 
 
+def _load(e: m.Experts, layout: Layout) -> Count:
+    """Rows of the busiest rank over the mean: as told, else as the experts' popularity has it."""
+    if not e.popularity:
+        return layout.load
+    return layout.loaded(busiest(e.chances, layout.ep, isinstance(e.popularity, tuple) and not e.redundant))
+
+
 def _exchanged_experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
     """A rank's experts; tokens are sent to them and their outputs back."""
     layout, etp = rank.layout, rank.layout.expert_tp
@@ -570,9 +579,10 @@ def _exchanged_experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
     check_divides("etp" if layout.etp is not None else "tp", etp, "the experts' inner size", e.inner)
     stays, owned = _stays(layout), layout.cp * layout.tp
     inner: Any = e.inner // etp
+    routed = replace(e, redundant=redundant, popularity=layout.popularity)
     mine = replace(
-        e, inner=inner, ranks=layout.ep, gathered=layout.ep * etp, split=owned,
-        copies=layout.ranks // (layout.ep * etp), load=layout.load, redundant=redundant,
+        routed, inner=inner, ranks=layout.ep, gathered=layout.ep * etp, split=owned,
+        copies=layout.ranks // (layout.ep * etp), load=_load(routed, layout),
     )  # fmt: skip
     sends, spans = _if(stays, 1, layout.ep), _if(stays, 1, etp)
     width, k = e.hidden, e.top_k or 1

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from roofline.model.formats import Format
 from roofline.model.maths import Count, ceil_div
+from roofline.model.popularity import Popularity, slot_chances
 from roofline.model.record import Value, record
 
 Part: TypeAlias = Literal["attention", "ffn", "experts", "router", "embedding", "head", "other"]
@@ -373,7 +374,8 @@ class Experts(Module):
     weights, and what falls on them does no work and goes nowhere; the router takes all for equals.
     On one rank of a layout: it holds one in `ranks` of the experts, and their tokens come from `gathered` ranks;
     `load`: rows of the busiest rank over the mean. `redundant`: copies of experts besides, among which and the
-    originals an expert's tokens are shared out (redundant experts, arXiv:2412.19437 §3.4.1).
+    originals an expert's tokens are shared out (redundant experts, arXiv:2412.19437 §3.4.1). `popularity`: how tokens
+    spread over experts (roofline.model.popularity); 0: evenly.
     """
 
     hidden: int
@@ -391,11 +393,18 @@ class Experts(Module):
     gathered: Count = 1
     load: Count = 1.0
     redundant: int = 0
+    popularity: Popularity = 0.0
 
     @property
     def slots(self) -> int:
         """Experts and their copies."""
         return self.experts + self.redundant
+
+    @property
+    def chances(self) -> tuple[float, ...]:
+        """The share of tokens that choose each expert or copy; of identities they choose as many as of others."""
+        share = (self.top_k or 1) * self.experts / (self.experts + self.identities)
+        return slot_chances(self.experts, self.redundant, share, self.popularity)
 
     @property
     def each(self) -> int:

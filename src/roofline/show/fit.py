@@ -87,4 +87,4 @@ def budget_text(f: Fit, link: str) -> str:
 
 def _whose(f: Fit) -> str:
     """Whose memory it is, where there are several chips."""
-    return "" if f.asked.layout.alone else ": the fullest chip"
+    return "" if f.asked.layout.chips == 1 else ": the fullest chip"

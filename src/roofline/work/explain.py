@@ -11,7 +11,7 @@ from roofline.model.errors import InputError
 from roofline.model.load import Source
 from roofline.model.maths import Count
 from roofline.model.model import Model
-from roofline.model.modules import LatentAttention, Module
+from roofline.model.modules import Experts, LatentAttention, Module
 from roofline.result import Figured, Result, Units
 from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.counting import Counting
@@ -104,6 +104,8 @@ def explained(analysis: Analysis, name: str) -> Explanation:
     if len(analysis.step.queries) != 1 or analysis.step.shape:
         raise InputError("step", analysis.step, "queries that are all alike, to be explained")
     module = _module(analysis, cost)
+    if isinstance(module, Experts) and module.popularity:
+        raise InputError("layout.popularity", module.popularity, "0: formulas are of evenly spread tokens")
     query = analysis.step.queries[0]
     values: dict[str, Any] = {"B": query.count, "P": query.cached, "T": query.new}
     sizes = {f.name: getattr(module, f.name) for f in fields(module)}

@@ -9,6 +9,7 @@ from typing import Any
 from roofline.model import modules as m
 from roofline.model.maths import Count, ceil_div, experts_visited, half, is_array, least, no_more, some
 from roofline.model.model import chosen
+from roofline.model.popularity import popular_visited
 from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.step import (
@@ -415,8 +416,10 @@ def slots_visited(e: m.Experts, top_k: Count, tokens: Count) -> Count:
 
     Of S = qE + r slots of E experts, r experts have q + 1 and the others q; a token that chooses an expert goes to each
     of its c slots as often, so that T tokens visit one with probability 1 − (1 − k/(cA))^T of A experts and
-    identities.
+    identities. Where some are more popular, each has a chance of its own.
     """
+    if e.popularity:
+        return popular_visited(e.chances, tokens)
     if not e.redundant:
         return experts_visited(e.experts, top_k, tokens, e.identities)
     fewest, more = divmod(e.slots, e.experts)

@@ -1,0 +1,107 @@
+"""Routers whose tokens do not spread evenly over experts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.layout.layout import Layout, layout_named
+from roofline.model.maths import experts_visited
+from roofline.model.popularity import busiest, chances, popular_visited, slot_chances
+from roofline.work import ops as o
+
+QWEN = rl.load("Qwen/Qwen3-30B-A3B")
+
+
+def experts_of(step: rl.Step, **layout: Any) -> o.ExpertMatMul:
+    """The last product of a layer's experts on a rank."""
+    costs = rl.analyze(rl.shard(QWEN, Layout(**layout)), step).ops
+    return next(c.op for c in reversed(costs) if isinstance(c.op, o.ExpertMatMul))
+
+
+def test_counted_tokens_by_hand() -> None:
+    # 12 tokens, one expert each: a half, a quarter, a sixth and a twelfth of them.
+    one = chances(4, 1, (6.0, 3.0, 2.0, 1.0))
+    assert one == pytest.approx((1 / 2, 1 / 4, 1 / 6, 1 / 12))
+    assert popular_visited(one, 1) == pytest.approx(1)
+    assert popular_visited(one, 2) == pytest.approx(4 - (1 / 4 + 9 / 16 + 25 / 36 + 121 / 144))
+    # Of two each, all tokens choose the first; the other choices fall on the rest.
+    assert chances(4, 2, (6.0, 3.0, 2.0, 1.0)) == pytest.approx((1, 1 / 2, 1 / 3, 1 / 6))
+    # The busiest of two ranks, which hold experts 1 and 2 and experts 3 and 4, has 9 of 12 tokens.
+    assert busiest(one, 2, True) == pytest.approx(9 / 6)
+    # A copy of the first halves what comes to each.
+    assert slot_chances(4, 1, 1, (6.0, 3.0, 2.0, 1.0)) == pytest.approx((1 / 4, 1 / 4, 1 / 4, 1 / 6, 1 / 12))
+
+
+@given(st.integers(1, 300), st.integers(1, 16), st.integers(1, 4096), st.floats(0, 4), st.integers(0, 40))
+def test_chances_add_up_and_even_ones_give_the_formula_of_even_ones(
+    experts: int, top_k: int, tokens: int, exponent: float, redundant: int
+) -> None:
+    top_k = min(top_k, experts)
+    each = chances(experts, top_k, exponent)
+    assert sum(each) == pytest.approx(top_k)
+    assert max(each) <= 1 + 1e-12
+    assert sum(slot_chances(experts, redundant, top_k, exponent)) == pytest.approx(top_k)
+    even = experts_visited(experts, top_k, tokens)
+    assert popular_visited(chances(experts, top_k, 0.0), tokens) == pytest.approx(even)
+    steeper = popular_visited(each, np.array([tokens, 2 * tokens]))
+    assert top_k - 1e-6 <= popular_visited(each, tokens) == pytest.approx(steeper[0])
+    assert steeper[0] <= steeper[1] + 1e-9
+    assert steeper[0] <= even * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("experts", "ranks", "exponent"), [(256, 8, 0.7), (256, 64, 0.7), (128, 16, 1.0), (64, 4, 0.3)]
+)
+def test_the_busiest_rank_is_that_of_experts_dealt_out_at_random(experts: int, ranks: int, exponent: float) -> None:
+    each, draw = chances(experts, 8, exponent), np.random.default_rng(7)
+    dealt = np.array([draw.permutation(each).reshape(ranks, -1).mean(axis=1) for _ in range(4000)])
+    drawn = float((dealt.max(axis=1) / np.mean(each)).mean())
+    assert busiest(each, ranks, False) == pytest.approx(drawn, rel=0.02)
+    assert busiest(each, np.array([[1, ranks]]), False).tolist() == [[1.0, busiest(each, ranks, False)]]
+
+
+def test_a_step_reads_the_experts_that_popular_ones_leave() -> None:
+    step = rl.decode(batch=16, context=100)
+    even, skewed = experts_of(step), experts_of(step, popularity=0.7)
+    assert skewed.touched == pytest.approx(popular_visited(chances(128, 8, 0.7), 16))
+    assert skewed.touched < even.touched == pytest.approx(128 * (1 - (1 - 8 / 128) ** 16))
+    assert (skewed.m, skewed.weight) == (even.m, pytest.approx(768 * 2048 * float(skewed.touched)))
+    counts = tuple(3.0 if i < 64 else 1.0 for i in range(128))
+    halves = experts_of(rl.prefill(1, 1000), dp=2, ep=2, popularity=counts)
+    assert halves.m == 1000 * 8 * 3 // 2  # three of four tokens come to the first rank
+    assert experts_of(rl.prefill(1, 1000), dp=2, ep=2, popularity=counts, imbalance=1.25).m == 1000 * 8 * 5 // 4
+    assert experts_of(rl.prefill(1, 1000), dp=2, ep=2, popularity=counts, capacity=1.25).m == 1000 * 8 * 5 // 4
+
+
+@pytest.mark.parametrize("text", ["popularity=0.7", "dp=2, ep=2, popularity=3+2.5+1", "popularity=1"])
+def test_it_is_said_in_a_layout(text: str) -> None:
+    layout = layout_named(text)
+    assert layout.text() == text
+    assert layout_named(layout.text()) == layout
+
+
+@pytest.mark.parametrize("wrong", [-1, 17, True, "much", (), (0, 0), (1, -1), (1, float("nan")), float("nan")])
+def test_what_is_no_popularity_is_refused(wrong: Any) -> None:
+    with pytest.raises(rl.InputError, match="popularity"):
+        Layout(popularity=wrong)
+
+
+def test_counts_are_of_the_experts_that_the_model_has() -> None:
+    with pytest.raises(rl.InputError, match="one for each of 128 experts, got '2 counts'"):
+        rl.estimate(QWEN, rl.decode(1, 9), on="h100-sxm", layout="popularity=3+2")
+    with pytest.raises(rl.InputError, match="tokens for 8 experts or more"):
+        rl.estimate(QWEN, rl.decode(1, 9), on="h100-sxm", layout=Layout(popularity=(1.0, *[0.0] * 127)))
+    with pytest.raises(rl.InputError, match="evenly spread tokens"):
+        rl.explain(rl.shard(QWEN, Layout(popularity=1)), "experts_down_proj", rl.decode(4, 100))
+
+
+def test_several_popularities_are_a_grid() -> None:
+    grid = rl.estimate(QWEN, rl.decode(8, 9), on="h100-sxm", layout=["popularity=0", "popularity=0.7"])
+    times = [e.time for e in grid.results]  # type: ignore[attr-defined]
+    assert times[1] < times[0] == rl.estimate(QWEN, rl.decode(8, 9), on="h100-sxm").time
