@@ -25,7 +25,10 @@ TABLES = {
     "mla_context_module": "deepseek-ai/DeepSeek-V3", "mla_generation_module": "deepseek-ai/DeepSeek-V3",
     "dsa_context_module": "deepseek-ai/DeepSeek-V3.2", "dsa_generation_module": "deepseek-ai/DeepSeek-V3.2",
 }  # fmt: skip
-MODELS = {"GLM-5": "zai-org/GLM-5", "GLM-5-FP8": "zai-org/GLM-5"}
+MODELS = {
+    "DeepSeek-V3": "deepseek-ai/DeepSeek-V3", "DeepSeek-R1": "deepseek-ai/DeepSeek-V3",
+    "DeepSeek-V3.2": "deepseek-ai/DeepSeek-V3.2", "GLM-5": "zai-org/GLM-5", "GLM-5-FP8": "zai-org/GLM-5",
+}  # fmt: skip
 OUTSIDE = ("embedding", "attn_norm", "attn_residual", "ffn", "gate", "act", "down", "final", "lm_head")
 
 
@@ -50,6 +53,12 @@ def one_layer(name: str, heads: int) -> rl.Model:
         "num_key_value_heads": heads,
     }
     return rl.load({**config, "first_k_dense_replace": 1, "mlp_layer_types": ["dense"]})
+
+
+def block_model(label: str, table: str, heads: int) -> rl.Model | None:
+    """The model of a row's label, of its table where it has none; None where it is not in the catalog."""
+    name = MODELS.get(label.rpartition("/")[2]) if label else TABLES[table]
+    return None if name is None else one_layer(name, heads)
 
 
 def blocks(folder: Path) -> Iterator[Blocks]:
@@ -77,9 +86,9 @@ def _block(file: str, key: tuple[str, ...], part: pl.DataFrame) -> Blocks | None
     """Rows that differ in batch and lengths alone; None where they cannot be predicted."""
     system, software, table, label, cache_dtype, gemm, heads = key
     formats, engine = FORMATS.get(gemm), software.partition(" ")[0]
-    if formats is None or not known(system):
+    model = block_model(label, table, int(float(heads)))
+    if formats is None or model is None or not known(system):
         return None
-    name = MODELS.get(label.rpartition("/")[2], TABLES[table])
     step = rl.Step(
         cached=column(part, "step").astype(int), new=column(part, "isl").astype(int),
         batch=column(part, "batch_size").astype(int),
@@ -87,7 +96,7 @@ def _block(file: str, key: tuple[str, ...], part: pl.DataFrame) -> Blocks | None
     cached = "fp8" if cache_dtype == "fp8" else "bf16"
     try:
         e = rl.estimate(
-            one_layer(name, int(float(heads))), step, on=chip_named(system).id, engine=engine, within=False,
+            model, step, on=chip_named(system).id, engine=engine, within=False,
             precision=f"weights={formats},kv={cached}",
         )  # fmt: skip
     except InputError:

@@ -127,7 +127,9 @@ def _narrower(x: m.Module, block: Block, divisor: int) -> m.Module:
             kv = x.kv // divisor
             return replace(x, outputs=x.outputs - x.kv + kv, kv=kv, kv_groups=size // divisor)
         case m.Linear(part="attention", cut="none") if latent is not None and x.outputs == size + latent.rope:
-            return replace(x, outputs=x.outputs - left)
+            return replace(x, outputs=x.outputs - left, stacked=x.stacked and x.stacked - left)
+        case m.Linear(stacked=stacked) if latent is not None and stacked:
+            return replace(x, stacked=stacked - left)
         case m.Norm(width=width) if latent is not None and width == size:
             return replace(x, width=width - left)
         case m.Norm(name="k_norm", repeats=repeats) if repeats == size:

@@ -66,7 +66,8 @@ class Engine:
     because of clocks under lasting load and of one another, and how much longer a collective's `latency` is; `within`,
     where kernels were not measured: what four fifths of whole models' times stay within of it, as a logarithm.
     `assumes`: generations whose factors were fitted on nothing.
-    `fuses`: dtypes it quantises activations to in the kernel before the product. `runs`: by format of routed experts
+    `fuses`: dtypes it quantises activations to in the kernel before the product. `widens`: of absorbed latent attention
+    it holds the weights of keys and values in the activations' format. `runs`: by format of routed experts
     and generation of chip, the dtype of the kernel it runs where that is not the format's own. `dispatches`: by format
     of routed experts, that of tokens on their way to them where it is not the activations'; they come back in these.
     `mixes`: prompts and decodes share a step, else prompts go first, alone. `splits`: a prompt longer than what is left
@@ -122,6 +123,7 @@ class Engine:
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     assumes: tuple[str, ...] = ()
     fuses: tuple[str, ...] = ()
+    widens: bool = False
     runs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     dispatches: Mapping[str, str] = field(default_factory=dict)
     mixes: bool = True

@@ -103,7 +103,14 @@ def _matmul(op: o.MatMul, target: Target) -> Seconds:
     def seconds(m: Count, n: Count, k: Count, groups: Count) -> Count:
         return law.matmul_seconds(m, n, k, path.activation, path.weight, out, roof, record, groups=groups)
 
+    if op.stacked:
+        return on_distinct(seconds, op.m, op.stacked, op.k, op.groups) * stacked_share(op), constants
     return on_distinct(seconds, op.m, op.n, op.k, op.groups), constants
+
+
+def stacked_share(op: o.MatMul) -> Count:
+    """A product's share of the one that engines make of it and of another."""
+    return op.n / op.stacked if op.stacked else 1.0
 
 
 def _added(op: o.MatMul | o.ExpertMatMul, target: Target) -> float:
@@ -135,8 +142,14 @@ def share_of(op: o.ExpertMatMul) -> Count:
 
 
 def launch_of(op: o.Op, constants: Constants | Either) -> Count:
-    """Seconds of an op's time that its launch takes; the products of experts share one."""
-    return constants.launch * share_of(op) if isinstance(op, o.ExpertMatMul) else constants.launch
+    """Seconds of an op's time that its launch takes; the products of experts share one, and so do stacked ones."""
+    match op:
+        case o.ExpertMatMul():
+            return constants.launch * share_of(op)
+        case o.MatMul():
+            return constants.launch * stacked_share(op)
+        case _:
+            return constants.launch
 
 
 # -- attention -----------------------------------------------------------------------------------------------------
@@ -174,6 +187,11 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
             return law.latent_decode(sequences, keys, heads, op.v_dim, op.qk_dim - op.v_dim, kv, roof, one.record)
         return law.decode_seconds(sequences, keys, heads, op.kv_heads, op.v_dim, 0, kv, roof, one.record)
 
+    if op.picks:
+        own = target.constants(f"bf16_kv_{suffix}", "latent_sparse")
+        if op.form == "absorbed" or own.record.short:
+            return _picked(op, own, roof, short), own
+
     def verified(q: Queries) -> Count:
         return short(q.count, q.new, op.pairs_of(q) / q.new / parts)
 
@@ -203,6 +221,19 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
         each = where(q.count > 0, long(q), 0.0)
         seconds = seconds + (each if i == 0 else most(each - many.launch, 0.0))
     return seconds, many if prompts else one
+
+
+def _picked(op: o.Attend, own: Constants, roof: law.Roof, dense: Callable[[Count, Count, Count], Count]) -> Count:
+    """Queries that pick latents of their own, one kind after another; a few tokens take no less than dense ones do."""
+    seconds: Count = 0.0
+    for q in op.step.queries:
+        tokens, keys = q.count * q.new / op.step.parts, op.pairs_of(q) / q.new
+        each = law.sparse_seconds(tokens, keys, op.picks, op.heads, op.absorbed, roof, own.record)
+        if op.form == "absorbed" and not is_long(q):
+            each = most(each, dense(q.count, q.new, keys / op.step.parts))
+        launched = where(q.count > 0, each, 0.0)
+        seconds = seconds + (launched if q is op.step.queries[0] else most(launched - own.launch, 0.0))
+    return seconds
 
 
 def is_long(q: Queries) -> bool:

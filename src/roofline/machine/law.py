@@ -157,6 +157,19 @@ class Latent:
 
 
 @dataclass(frozen=True)
+class Sparse:
+    """MLA over the latents that each query picks, absorbed. t0: s. compute: fraction of peak. heads: a tile of query
+    heads. least: keys that a query costs at least, as a share of those it may pick. short: 1 where queries that see no
+    more than they may pick run so too, 0 where their latents are expanded."""
+
+    t0: Number = 1.1e-5
+    compute: Number = 0.4
+    heads: Number = 64.0
+    least: Number = 0.0
+    short: float = 0.0
+
+
+@dataclass(frozen=True)
 class ExpertsLaw:
     """Fused MoE layer. t0: s; compute, memory, sharp as Matmul; passes: fraction of bandwidth the activation passes
     (permute, activation, combine) reach; expert: s per expert touched; apart: s more where a rank holds only some of
@@ -195,6 +208,7 @@ RECORDS: Mapping[str, type[Any]] = {
     "latent_prefill": PrefillLaw,
     "decode": DecodeLaw,
     "latent_decode": Latent,
+    "latent_sparse": Sparse,
     "experts": ExpertsLaw,
     "stream": StreamLaw,
     "scan": Scan,
@@ -379,6 +393,18 @@ def latent_decode(
     work = 2 * batch * length * padded(heads, HEAD_TILE) * (2 * rank + rope) / (c.compute * chip.peak)
     blocks = batch * ceil(heads / 64) / chip.units * c.block
     return c.t0 + c.walk * length / (1 + length / c.reach) + smooth_max(c.sharp, traffic, work, blocks)
+
+
+def sparse_seconds(
+    tokens: Number, keys: Number, picks: Number, heads: Number, width: Number, chip: Roof, c: Sparse
+) -> Number:
+    """MLA of queries that pick latents of their own: a gather for each, shared by its heads alone.
+
+    `keys` of a token on average, of `picks` that it may pick; width: multiply-adds of a pair and head, 2·rank + rope.
+    t = t0 + tokens·max(keys, least·picks)·⌈heads/tile⌉·tile·2·width / (compute·peak).
+    """
+    pairs = tokens * most(keys, c.least * picks)
+    return c.t0 + 2 * pairs * padded(heads, c.heads) * width / (c.compute * chip.peak)
 
 
 def experts_seconds(

@@ -65,6 +65,8 @@ class Target:
     def path(self, product: o.MatMul | o.ExpertMatMul) -> Path:
         """How a product runs, by the part of the model that its weights are of."""
         weights, activations = self.precision.chosen(product.part, product.format), self.precision.activations
+        if isinstance(product, o.MatMul) and product.absorbs and self.engine.widens:
+            weights = activations
         if isinstance(product, o.ExpertMatMul):
             return self._once(
                 ("experts", weights),

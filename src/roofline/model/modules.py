@@ -81,6 +81,7 @@ class Linear(Module):
     `cut`: along which side the architecture is made of independent pieces that ranks can share out: its outputs
     (columns: heads, inner neurons), its inputs (rows), its blocks (groups), or none. `kv`: so many of the outputs are
     keys and values, of `kv_groups` heads. `gathered`: so many ranks bring their tokens together just before.
+    `stacked`: outputs of it and of another that reads the same input, which engines make in one product; 0 where none.
     """
 
     inputs: int
@@ -95,6 +96,7 @@ class Linear(Module):
     gathered: Count = 1
     gated: bool = False
     beside: bool = False
+    stacked: int = 0
 
     @property
     def matrix(self) -> int:

@@ -91,7 +91,7 @@ def _linear(l: m.Linear, step: Step) -> Iterator[o.Op]:
     rows = step.logit_tokens if l.part == "head" else step.tokens
     yield o.MatMul(
         name=l.name, part=l.part, m=rows, k=l.inputs // l.groups, n=l.outputs // l.groups, groups=l.groups, bias=l.bias,
-        gathered=l.gathered, frozen=l.frozen, gated=l.gated, beside=l.beside,
+        gathered=l.gathered, frozen=l.frozen, gated=l.gated, beside=l.beside, stacked=l.stacked,
         weight=l.inputs * l.outputs // l.groups, vector=l.outputs if l.bias else 0,
         input=l.inputs * rows, output=l.outputs * rows,
     )  # fmt: skip
@@ -153,13 +153,16 @@ def expands(a: m.LatentAttention, q: Queries) -> Count:
     expanded = pairs·h·(nope + rope + v) + (P + T)·rank·h·(nope + v)
     absorbed = pairs·h·(2·rank + rope) + T·h·rank·(nope + v)
     (arXiv:2405.04434 §2.1.2; without a mask they meet near T = 171 for DeepSeek-V3's sizes.)
+    Queries that an indexer leaves some tokens out for gather the latents that it picks, and run absorbed
+    (arXiv:2512.02556 §2.1).
     """
     pairs = _latent_pairs(a, q)
     up = a.rank * (a.nope + a.v)
     cached = q.cached if a.window is None else least(q.cached, a.window - 1)
     expanded = pairs * (a.nope + a.rope + a.v) + (cached + q.new) * up
     absorbed = pairs * (2 * a.rank + a.rope) + q.new * up
-    return no_more(expanded, absorbed)
+    whole = 1 if a.select is None else no_more(q.cached + q.new, a.select)
+    return no_more(expanded, absorbed) * whole
 
 
 def _latent_pairs(a: m.LatentAttention, q: Queries) -> Count:
@@ -208,6 +211,8 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
         "pairs": pairs,
         "square": square,
         "vector": a.parameters - a.matrix,
+        "picks": select or 0,
+        "absorbed": 2 * a.rank + a.rope,
     }
     if expanded:
         # The latents of the whole context become keys and values, then attention is plain multi-head.
@@ -224,7 +229,7 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
         return
     # The up-projection moves to the queries and to the output; all heads share one latent key and value.
     yield o.MatMul(
-        name=f"{a.name}_q_absorb", part="attention", m=t, k=a.nope, n=a.rank, groups=a.heads,
+        name=f"{a.name}_q_absorb", part="attention", absorbs=True, m=t, k=a.nope, n=a.rank, groups=a.heads,
         weight=used * a.heads * a.nope * a.rank, input=a.heads * a.nope * t, output=a.heads * a.rank * t,
     )  # fmt: skip
     yield o.Attend(
@@ -234,7 +239,7 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
         scratch=2 * a.heads * square, **moved,
     )  # fmt: skip
     yield o.MatMul(
-        name=f"{a.name}_v_absorb", part="attention", m=t, k=a.rank, n=a.v, groups=a.heads,
+        name=f"{a.name}_v_absorb", part="attention", absorbs=True, m=t, k=a.rank, n=a.v, groups=a.heads,
         weight=used * a.heads * a.rank * a.v, input=a.heads * a.rank * t, output=a.heads * a.v * t,
     )  # fmt: skip
 

@@ -65,7 +65,8 @@ class MatMul(Op):
 
     `gathered`: so many ranks brought their rows together just before.
     `gated`: n holds a gate and what it is multiplied with, side by side. `beside`: a product before it reads the same
-    input.
+    input. `stacked`: outputs of the two together, where engines make one product of them; 0 where not. `absorbs`: the
+    weights, of keys or values, were taken apart at load and are multiplied with queries or outputs instead.
     """
 
     m: Count
@@ -76,6 +77,8 @@ class MatMul(Op):
     gathered: Count = 1
     gated: bool = False
     beside: bool = False
+    stacked: int = 0
+    absorbs: bool = False
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -116,7 +119,9 @@ class Attend(Op):
     `kv_tokens`: tokens of all queries, cached and new together. `pairs_of` gives one query's pairs, for kernels that
     run the queries of `step` apart. `form`: keys and values of their own (plain), made from latents (expanded), or one
     latent for both (absorbed). `flash`: scores and probabilities stay on the chip. `keys_per_value`: so many key
-    heads share a value head, and as often the published code multiplies queries with keys (`torch` counting).
+    heads share a value head, and as often the published code multiplies queries with keys (`torch` counting). `picks`:
+    tokens that an indexer picks for each query, 0 where there is none; `absorbed`: multiply-adds of a pair and head in
+    the absorbed form.
     """
 
     step: Step
@@ -133,6 +138,8 @@ class Attend(Op):
     square: Count
     flash: bool = True
     keys_per_value: int = 1
+    picks: int = 0
+    absorbed: int = 0
 
     @property
     def kv_width(self) -> Count:

@@ -77,11 +77,11 @@ def _attention(c: Config, width: int, name: str) -> Modules:
     inner = heads * dim
     entries = () if rate is None else _compressor("kv_compressor", width, dim, rate, rotated, name == SPARSE)
     return (
-        replicated_product("q_a_proj", width, rank),
+        replicated_product("q_a_proj", width, rank, stacked=rank + dim),
         rms("q_a_norm", rank),
         column_product("q_b_proj", rank, inner),
         plain_per_head("q_norm", heads, dim),
-        replicated_product("kv_proj", width, dim, beside=True),
+        replicated_product("kv_proj", width, dim, beside=True, stacked=rank + dim),
         rms("kv_norm", dim),
         Rope(name="rope", heads=heads + 1, dims=rotated),
         *entries,

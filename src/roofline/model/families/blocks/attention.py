@@ -157,13 +157,17 @@ def latent_attention(
     c.unused_sizes("head_dim", least=int(rope))
     rope_section(c)
     queries: Modules = (column_product("q_proj", width, heads * (nope + rotated)),)
+    stacked = 0 if q_rank is None else q_rank + rank + rotated  # fused_qkv_a_proj of vLLM and SGLang
     if q_rank is not None:
         queries = (
-            replicated_product("q_a_proj", width, q_rank, bias),
+            replicated_product("q_a_proj", width, q_rank, bias, stacked=stacked),
             rms("q_a_norm", q_rank),
             column_product("q_b_proj", q_rank, heads * (nope + rotated)),
         )
-    keys = (replicated_product("kv_a_proj", width, rank + rotated, bias, beside=True), rms("kv_a_norm", rank))
+    keys = (
+        replicated_product("kv_a_proj", width, rank + rotated, bias, beside=True, stacked=stacked),
+        rms("kv_a_norm", rank),
+    )
     embedding = (Rope(name="rope", heads=heads + 1, dims=rotated),) if rope else ()
     select = None if index == "none" else c.size("index_topk")
     indexer = _lightning_indexer(c, width, q_rank) if index == "full" else ()

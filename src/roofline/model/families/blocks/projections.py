@@ -21,6 +21,10 @@ def row_product(name: str, inputs: int, outputs: int, bias: bool = False, part: 
     return Linear(name=name, inputs=inputs, outputs=outputs, bias=bias, part=part, cut="rows")
 
 
-def replicated_product(name: str, inputs: int, outputs: int, bias: bool = False, beside: bool = False) -> Linear:
+def replicated_product(
+    name: str, inputs: int, outputs: int, bias: bool = False, beside: bool = False, stacked: int = 0
+) -> Linear:
     """A product of attention that every rank does whole: its outputs are shared by all heads."""
-    return Linear(name=name, inputs=inputs, outputs=outputs, bias=bias, part="attention", beside=beside)
+    return Linear(
+        name=name, inputs=inputs, outputs=outputs, bias=bias, part="attention", beside=beside, stacked=stacked
+    )
