@@ -187,11 +187,6 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
             return law.latent_decode(sequences, keys, heads, op.v_dim, op.qk_dim - op.v_dim, kv, roof, one.record)
         return law.decode_seconds(sequences, keys, heads, op.kv_heads, op.v_dim, 0, kv, roof, one.record)
 
-    if op.picks:
-        own = target.constants(f"bf16_kv_{suffix}", "latent_sparse")
-        if op.form == "absorbed" or own.record.short:
-            return _picked(op, own, roof, short), own
-
     def verified(q: Queries) -> Count:
         return short(q.count, q.new, op.pairs_of(q) / q.new / parts)
 
@@ -205,6 +200,10 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
             q.count, new, q.cached + q.new - new, op.heads, op.kv_heads, op.qk_dim, op.v_dim, 0, 2.0, kv, roof,
             many.record, pairs, reach,
         )  # fmt: skip
+
+    if op.picks:
+        own = target.constants(f"bf16_kv_{suffix}", "latent_sparse")
+        return _picked(op, own, roof, short, long), own
 
     brief = [q for q in op.step.queries if op.form != "expanded" and not is_long(q)]
     prompts = [q for q in op.step.queries if op.form == "expanded" or is_long(q)]
@@ -223,16 +222,24 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
     return seconds, many if prompts else one
 
 
-def _picked(op: o.Attend, own: Constants, roof: law.Roof, dense: Callable[[Count, Count, Count], Count]) -> Count:
-    """Queries that pick latents of their own, one kind after another; a few tokens take no less than dense ones do."""
+def _picked(
+    op: o.Attend, own: Constants, roof: law.Roof, short: Callable[..., Count], dense: Callable[[Queries], Count]
+) -> Count:
+    """Queries that pick latents of their own, one kind after another, whatever form takes fewer FLOPs.
+
+    A few tokens take no less than without picking. Queries that see no more than they may pick run dense where an
+    engine has them so, with their latents expanded.
+    """
     seconds: Count = 0.0
-    for q in op.step.queries:
+    for i, q in enumerate(op.step.queries):
         tokens, keys = q.count * q.new / op.step.parts, op.pairs_of(q) / q.new
         each = law.sparse_seconds(tokens, keys, op.picks, op.heads, op.absorbed, roof, own.record)
         if op.form == "absorbed" and not is_long(q):
-            each = most(each, dense(q.count, q.new, keys / op.step.parts))
-        launched = where(q.count > 0, each, 0.0)
-        seconds = seconds + (launched if q is op.step.queries[0] else most(launched - own.launch, 0.0))
+            each = most(each, short(q.count, q.new, keys / op.step.parts))
+        elif op.form == "expanded" and not own.record.short:
+            each = where(q.cached + q.new > op.picks, each, dense(q))
+        each = where(q.count > 0, each, 0.0)
+        seconds = seconds + (each if i == 0 else most(each - own.launch, 0.0))
     return seconds
 
 

@@ -153,16 +153,15 @@ def expands(a: m.LatentAttention, q: Queries) -> Count:
     expanded = pairs·h·(nope + rope + v) + (P + T)·rank·h·(nope + v)
     absorbed = pairs·h·(2·rank + rope) + T·h·rank·(nope + v)
     (arXiv:2405.04434 §2.1.2; without a mask they meet near T = 171 for DeepSeek-V3's sizes.)
-    Queries that an indexer leaves some tokens out for gather the latents that it picks, and run absorbed
-    (arXiv:2512.02556 §2.1).
+    Where an indexer picks tokens, queries after cached ones run absorbed: what they pick is latents (arXiv:2512.02556
+    §2.1).
     """
     pairs = _latent_pairs(a, q)
     up = a.rank * (a.nope + a.v)
     cached = q.cached if a.window is None else least(q.cached, a.window - 1)
     expanded = pairs * (a.nope + a.rope + a.v) + (cached + q.new) * up
     absorbed = pairs * (2 * a.rank + a.rope) + q.new * up
-    whole = 1 if a.select is None else no_more(q.cached + q.new, a.select)
-    return no_more(expanded, absorbed) * whole
+    return no_more(expanded, absorbed) * (1 if a.select is None else no_more(q.cached, 0))
 
 
 def _latent_pairs(a: m.LatentAttention, q: Queries) -> Count:
