@@ -121,6 +121,7 @@ REASONS: Mapping[str, tuple[Why, ...]] = {
     "gemm_engines_aic.csv": ((HOST, pl.col("graph") == 0),),
     "mla_engines_aic.csv": (
         (HOST, pl.col("graph") == 0), ("no such model in the catalog: MiniMax-M3", says("table", "^msa_")),
+        ("no such model in the catalog: GLM-5.2, whose layers share an indexer", says("model", r"GLM-5\.2")),
         (MODULES, says("table", "_module$")),
         ("no law: the wide-EP attention of one engine", says("table", "^wideep_")),
     ),

@@ -13,10 +13,12 @@ import roofline as rl
 from roofline.machine import law
 from roofline.machine.chip import chip_named, chips
 from roofline.machine.constants import FOLDER, Constants, constants_for
+from roofline.machine.engine import engine_named
 from roofline.machine.kernels import KERNELS
 from roofline.machine.law import RECORDS
-from roofline.machine.target import path_of
+from roofline.machine.target import CALIBRATED, Target, path_of
 from roofline.model.formats import FORMATS
+from roofline.work.lower import lower
 from roofline.work.ops import NAMES, Backward, Communicate
 
 ROOF = law.Roof(peak=1e15, bandwidth=4e12, l2=50e6, units=132)
@@ -115,3 +117,55 @@ def test_the_interval_of_later_releases_is_their_own() -> None:
     assert [known.interval(t) for t in (2e-6, 4e-6)] == [(0.6, 2.0), (0.7, 1.4)]
     assert [known.interval(t, fitted=True) for t in (2e-6, 4e-6)] == [(0.8, 1.5), (0.9, 1.2)]
     assert dataclasses.replace(known, later=None).interval(4e-6) == (0.9, 1.2)
+
+
+def test_matrix_units_that_are_cut_down_are_used_for_more_of_their_time() -> None:
+    """The H20 has an H100's processors with less than a quarter of the matrix rate: 148 of 44, 989.4 of 66.9 TFLOP/s.
+
+    Of a product's time at an H100's peak the share 1 − compute goes to other work, which does not grow.
+    """
+    whole, cut = (constants_for(chip_named(c), "bf16", "experts", "vllm").record for c in ("h200-sxm", "h20"))
+    generation = constants_for(chip_named("gh200"), "bf16", "experts", "vllm").record
+    ratio = (148 / 44) / (989.4 / 66.9)
+    assert cut.compute == pytest.approx(1 / (1 + (1 / generation.compute - 1) * ratio), rel=1e-3)
+    assert cut.compute > whole.compute
+    turned = dataclasses.replace(chip_named("h20"), peaks={"bf16": 1e14})
+    assert constants_for(turned, "bf16", "experts", "vllm").record.compute == cut.compute
+
+
+def test_picked_latents_by_hand() -> None:
+    """Two tokens with 100 keys of 2,048 that they may pick, 16 heads in a tile of 64, 1,088 multiply-adds a pair."""
+    roof = law.Roof(1e15, 1e12, 1e6, 100)
+    c = law.Sparse(t0=1e-5, compute=0.5, heads=64, least=0)
+    assert law.sparse_seconds(2, 100, 2048, 16, 1088, roof, c) == pytest.approx(1e-5 + 2 * 100 * 64 * 2 * 1088 / 5e14)
+    padded = law.sparse_seconds(2, 100, 2048, 16, 1088, roof, dataclasses.replace(c, least=1))
+    assert padded == pytest.approx(1e-5 + 2 * 2048 * 64 * 2 * 1088 / 5e14)
+
+
+LATENT = rl.load("deepseek-ai/DeepSeek-V3")
+
+
+def seconds_of(engine: str, *names: str) -> list[float]:
+    """Seconds of ops of a layer of DeepSeek-V3 at a decode on H200, by the kernels of an engine."""
+    target = Target(chip_named("h200-sxm"), LATENT.precision, engine_named(engine), CALIBRATED)
+    ops = {op.name: op for module in LATENT.layers[0].modules for op in lower(module, rl.decode(8, 100))}
+    return [float(KERNELS[type(ops[n])].law(ops[n], target)[0]) for n in names]
+
+
+def test_products_of_one_input_are_one_product() -> None:
+    """q_a and kv_a of DeepSeek-V3, 1,536 and 576 outputs, take what one product of 2,112 takes, by their outputs."""
+    target = Target(chip_named("h200-sxm"), LATENT.precision, engine_named("sglang"), CALIBRATED)
+    ops = {op.name: op for module in LATENT.layers[0].modules for op in lower(module, rl.decode(8, 100))}
+    whole = dataclasses.replace(ops["q_a_proj"], n=2112, stacked=0)
+    both = seconds_of("sglang", "q_a_proj", "kv_a_proj")
+    assert sum(both) == pytest.approx(float(KERNELS[type(whole)].law(whole, target)[0]))
+    assert both[0] / both[1] == pytest.approx(1536 / 576)
+
+
+def test_absorbed_weights_are_multiplied_in_16_bits_where_engines_hold_them_so() -> None:
+    """vLLM has no fp8 of them: the constants are those of a 16-bit product, of twice the bytes."""
+    target = Target(chip_named("h200-sxm"), LATENT.precision, engine_named("vllm"), CALIBRATED)
+    ops = {op.name: op for module in LATENT.layers[0].modules for op in lower(module, rl.decode(8, 100))}
+    absorbed, other = target.path(ops["attention_q_absorb"]), target.path(ops["q_b_proj"])
+    assert (absorbed.dtype, absorbed.weight, absorbed.quantise) == ("bf16", 2.0, 0.0)
+    assert (other.dtype, other.weight) == ("fp8_block", 1 + 4 / 128**2)

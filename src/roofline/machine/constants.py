@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from roofline.machine.chip import Chip
+from roofline.machine.chip import Chip, chips
 from roofline.machine.deviation import COMMON, Deviation
 from roofline.machine.files import Tables, raw
 from roofline.machine.law import CHOSEN, RECORDS, ExpertsLaw, PrefillLaw
@@ -29,6 +29,11 @@ OTHER_VENDORS = (0.70, 2.54)
 `benchmarks/foreign.py`."""
 FITTED_VENDOR = "nvidia"
 """Whose chips the generic constants are of."""
+WHOLE: Mapping[str, str] = {"ada": "l40s", "ampere": "a100-sxm-80gb", "hopper": "h100-sxm", "blackwell": "b200",
+                            "blackwell-rtx": "rtx-pro-6000-server"}  # fmt: skip
+"""Of generations, the chip that was fitted whose matrix units are whole."""
+COMPUTED: Mapping[str, str] = {"fp8": "fp8", "nvfp4": "fp4", "w4a8_mxfp4": "fp8"}
+"""What products of a dtype are computed in, by how its name begins; else bf16."""
 Grade: TypeAlias = Any
 """How well constants are known, a letter or an array of them: A fitted on this chip, B on its generation, C on others;
 "-" where there are none."""
@@ -179,7 +184,7 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
         known = _record(_table(place).get(dtype, {}).get(kind, {}), kind, software, grade)
         if known:
             if grade == "B":
-                return replace(known, record=_of_chip(known.record, chip))
+                return replace(known, record=_of_chip(known.record, chip, dtype))
             return known if grade == "A" or place.startswith("vendor") else _foreign(known, chip, kind)
     if (dtype, kind) == ("sq", "experts"):  # int8: no row anywhere
         base = constants_for(chip, "fp8", kind, software)
@@ -241,19 +246,39 @@ def _by_cores(record: Any, cores: Mapping[str, Any], chip: Chip) -> Any:
     return replace(record, **values)
 
 
-def _of_chip(record: Any, chip: Chip) -> Any:
+def _of_chip(record: Any, chip: Chip, dtype: str) -> Any:
     """A generation's constants on one of its chips.
 
-    Where arithmetic is cut down and bandwidth is not, libraries choose kernels of fewer rows: so many at most that they
-    take half of the time in which the weights are read. More exponentials a clock shorten softmax.
+    What a kernel does besides multiplying takes the share 1/compute − 1 of the time at the peak. Where matrix units are
+    cut down and the rest of a processor is not, as on GeForce cards and the H20, that share shrinks with the peak: for
+    products, r being the ratio of the two chips' matrix to ordinary FLOP/s, compute is 1/(1 + (1/compute − 1)·r).
+    There libraries also choose kernels of fewer rows: so many at most that they take half of the time in which the
+    weights are read. More exponentials a clock shorten softmax.
     """
     if isinstance(record, PrefillLaw) and chip.exponentials != 1:
         saved = SOFTMAX * (1 - 1 / chip.exponentials)
         return replace(record, compute=record.compute / (1 - saved), fixed=(record.fixed - saved) / (1 - saved))
     if not hasattr(record, "height") or chip.kind != "gpu":
         return record
+    cut = _matrix_share(chip, dtype)
+    if cut < 1:
+        record = replace(record, compute=1 / (1 + (1 / record.compute - 1) * cut))
     hidden = chip.ridge(chip.main_format) / 2
     return record if record.height <= hidden else replace(record, height=2.0 ** math.floor(math.log2(hidden)))
+
+
+def _matrix_share(chip: Chip, dtype: str) -> float:
+    """A chip's FLOP/s of matrix units to those of ordinary arithmetic, over the same of the chip that was fitted.
+
+    Of a chip whose figures were turned, that of the one in the catalog: what is asked is what the figure does, apart.
+    """
+    own, whole, known = chip.like or chip.id, WHOLE.get(chip.generation, ""), chips()
+    if own not in known or whole not in known:
+        return 1.0
+    fmt = next((name for word, name in COMPUTED.items() if dtype.startswith(word)), "bf16")
+    rates = [(known[id].peaks.get(fmt), known[id].vector.get("fp32")) for id in (own, whole)]
+    shares = [peak / plain for peak, plain in rates if peak and plain]
+    return shares[0] / shares[1] if len(shares) == 2 else 1.0
 
 
 def _foreign(generic: Constants, chip: Chip, kind: str) -> Constants:
