@@ -8,7 +8,8 @@ Rows of mla_engines_aic.csv are whole attention blocks in CUDA graphs. What the 
 is left out of the fit's hands; the kernel's share of the peak, its launch and the keys that it pads to are chosen so
 that blocks come out best. *left out* is the mean error of each model's blocks by constants fitted on the other's; the
 interval holds 80 % of (measured − other ops) / predicted, of blocks that the kernel has half of or more; where there
-are few of them, of measured / predicted of blocks. Tiles are those of FlashMLA's kernels: 64 query heads on Hopper, 128 on Blackwell.
+are few of them, of measured / predicted of blocks. Tiles are those of FlashMLA's kernels: 64 query heads on Hopper, 128
+on Blackwell.
 """
 
 from __future__ import annotations
