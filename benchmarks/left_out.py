@@ -179,7 +179,10 @@ REASONS: Mapping[str, tuple[Why, ...]] = {
          (pl.col("system") == "h200_sxm") & says("software", "0.5.6.post2")),
     ),
     "moe_alltoall_engines_aic.csv": (
-        ("no law yet: an exchange of tokens between experts, by engine", pl.lit(True)),
+        ("timed from the host: a layer's preparation and launches are in it", says("op", "^moe_a2a$")),
+        ("the very kernel of deepep_low_latency_aic.csv", says("op", "^deepep_ll$")),
+        ("not the kernel that the engine chooses in a rack", says("comm_backend", "^NVLinkTwoSided$")),
+        ("another share of multiprocessors than DeepEP's, or eight nodes that wait", pl.lit(True)),
     ),
     "ep_alltoall_deepep.csv": (
         ("ambiguous: its bandwidths exceed the link's; what is counted is not said", pl.lit(True)),

@@ -258,6 +258,30 @@ def normal(folder: Path) -> Iterator[Rows]:
         )  # fmt: skip
 
 
+ONE_SIDED, PAYLOADS = "NVLinkOneSided", {"bfloat16": 2.0, "fp8": 1.0, "nvfp4": 0.5625}
+"""TensorRT-LLM's choice where one rack is joined by NVLink, and bytes of a value by the format that is sent."""
+
+
+def nvlink(folder: Path) -> Iterator[Rows]:
+    """TensorRT-LLM's exchange in a rack of GB200: a copy to each rank; tokens come back in 16 bits; uniform routing."""
+    table = read(folder, NORMAL)
+    if not table.height:
+        return
+    table = table.filter((pl.col("comm_backend") == ONE_SIDED) & pl.col("phase").is_in(["dispatch", "combine"]))
+    table = table.with_columns(node_num=pl.lit(1))  # the rack counts as none
+    kinds = ["system", "phase", "comm_dtype", "ep_size", "topk", "num_experts"]
+    for (system, op, sent, ranks, top_k, experts), part in groups(table, kinds):
+        if not known(system) or sent not in PAYLOADS:
+            continue
+        each = column(part, "hidden_size") * (PAYLOADS[sent] if op == "dispatch" else 2.0)
+        yield Rows(
+            NORMAL, system, op, "nvlink", "nvlink", ranks, node(system, ranks),
+            column(part, "num_tokens") * top_k * each, column(part, "latency_us") / 1e6,
+            shapes(part, ["num_tokens", "topk", "hidden_size"]), ("all", f"nvlink,{op}"),
+            routing=laws.Routing(top_k, experts, kernel="nvlink"),
+        )  # fmt: skip
+
+
 def published(folder: Path) -> Iterator[Rows]:
     """DeepEP's own figures for H800, 256 experts: seconds, or bytes over bandwidth as its benchmark counts them.
 
@@ -285,7 +309,7 @@ def published(folder: Path) -> Iterator[Rows]:
 
 def exchanges(folder: Path) -> Iterator[Rows]:
     """Every row of expert parallelism's exchanges."""
-    yield from (*low_latency(folder), *normal(folder), *published(folder))
+    yield from (*low_latency(folder), *normal(folder), *nvlink(folder), *published(folder))
 
 
 NCCL_ENGINES, CUSTOM_ENGINES = "collectives_engines_aic.csv", "allreduce_custom_engines_aic.csv"

@@ -172,7 +172,11 @@ class BridgeRun:
     def engine(self) -> str:
         """The engine, by the container, and what dispatches its tokens."""
         name = "megatron" if self.release >= NEWER else "nemo"
-        return f"{name}(moe_token_dispatcher_type=alltoall)" if self.sparse and self._copies else name
+        if not self.sparse:
+            return name
+        if self._copies:
+            return f"{name}(moe_token_dispatcher_type=alltoall)"
+        return f"{name}(moe_token_dispatcher_type=hybridep)" if self.chip in ("gb200", "gb300") else name
 
     @property
     def _copies(self) -> bool:

@@ -28,7 +28,7 @@ OF_KIND: Mapping[str, str] = {"experts": "products", "wide": "products", "exchan
 UNBOUNDED = 2**40
 """Sequences at once of an engine that has no scheduler."""
 _HALVES = ("bf16", "fp16")
-Dispatcher: TypeAlias = Literal["deepep", "alltoall"]
+Dispatcher: TypeAlias = Literal["deepep", "alltoall", "nvlink"]
 Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
 
 
@@ -78,7 +78,7 @@ class Engine:
     after. `pads`: by format of routed experts and generation of chip, of what the inner and the hidden width of its
     weights in memory are multiples. `serves`: generations and kinds of chips that it runs on.
     `dispatcher`: whose kernels bring tokens to experts and back, DeepEP's, which send a token once to each node and
-    rank, or NCCL's all-to-all, which sends each of its copies.
+    rank, NCCL's all-to-all, which sends each of its copies, or those that write to all ranks of a rack over NVLink.
     `trains`: it is one of training. `overlaps`: there, the axes of the layout whose communication travels beside work
     where nothing else is asked for; `scatter`: by what share the times of ranks scatter; `between_s`: host seconds
     between steps; `spread`: by generation and `dense` or `sparse` model, the ends of the interval that held 80 % of

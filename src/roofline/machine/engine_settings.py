@@ -42,7 +42,8 @@ def _switch(text: str) -> bool | None:
 
 
 def _dispatcher(text: str) -> str | None:
-    return {"deepep": "deepep", "flex": "deepep", "alltoall": "alltoall"}.get(text)
+    known = {"deepep": "deepep", "flex": "deepep", "alltoall": "alltoall", "nvlink": "nvlink", "hybridep": "nvlink"}
+    return known.get(text)
 
 
 def _bytes(text: str) -> float | None:
@@ -60,7 +61,7 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "most_running": ("most_running", _whole_number, "a whole number from 1 to 2^24"),
     "block": ("block", _whole_number, "a whole number from 1 to 2^24"),
     "captured": ("captured", _whole_number, "a whole number from 1 to 2^24"),
-    "dispatcher": ("dispatcher", _dispatcher, "deepep or alltoall"),
+    "dispatcher": ("dispatcher", _dispatcher, "deepep, alltoall or nvlink"),
     "eager": ("eager", _switch, "1 or 0"),
     "flash": ("flash", _switch, "1 or 0"),
     "graphs": ("graph_bytes", _bytes, "bytes with their unit, such as 500MB or 0B"),
@@ -126,7 +127,7 @@ def chip_settings(rows: Sequence[Mapping[str, Any]], chip: Chip) -> dict[str, An
 
 CONDITIONS = ("kinds", "chips", "but", "least_gib", "below_gib")
 """Keys of a row that say which chips it is for."""
-CHIP_SETTINGS = ("share", "chunk", "most_running", "block", "captured")
+CHIP_SETTINGS = ("share", "chunk", "most_running", "block", "captured", "dispatcher")
 """Fields of an engine that may hang on the chip."""
 
 

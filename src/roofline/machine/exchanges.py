@@ -3,16 +3,18 @@
     t = α + max(inside / (e_in·W_in), across / (e_out·W_out))
 
 `inside` are the bytes that a rank sends or forwards over the scale-up link, `across` those over its NIC to other nodes,
-at the slowest level crossed. DeepEP has two kernels (github.com/deepseek-ai/DeepEP, README):
+at the slowest level crossed. DeepEP has two kernels (github.com/deepseek-ai/DeepEP, README), and racks one more:
 
 normal: for prompts and training. A token crosses to each node once, however many of its experts are there, and is
 handed from there over the scale-up link to each rank once.
 low_latency: for decode. Each of a token's copies, one an expert, is sent by itself: over the scale-up link within the
 node, over the NIC to another.
+nvlink: for both, where the scale-up link joins a rack: tokens are written into the memory of each rank once, as
+TensorRT-LLM's one-sided NVLink kernels do (tensorrt_llm/_torch/modules/fused_moe) and HybridEP of Megatron Core.
 
 Of bytes S that a rank's tokens have for all their copies, on N nodes of g ranks, n = gN, with `Routing.sent` for the
-copies that are left: normal sends S·sent(n)·(g−1)/g inside and S·sent(N)·(N−1)/N across, low_latency S·(g−1)/n and
-S·(N−1)/N. `exchange_constants.toml` holds α and e, fitted by `benchmarks/fit_exchanges.py`.
+copies that are left: normal and nvlink send S·sent(n)·(g−1)/g inside and S·sent(N)·(N−1)/N across, low_latency
+S·(g−1)/n and S·(N−1)/N. `exchange_constants.toml` holds α and e, fitted by `benchmarks/fit_exchanges.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from roofline.model.errors import not_one_of
 from roofline.model.maths import ceil_div
 
 FILE = Path(__file__).with_name("exchange_constants.toml")
-ExchangeKernel: TypeAlias = Literal["normal", "low_latency"]
+ExchangeKernel: TypeAlias = Literal["normal", "low_latency", "nvlink"]
 KERNEL_NAMES: tuple[ExchangeKernel, ...] = get_args(ExchangeKernel)
 
 

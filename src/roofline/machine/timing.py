@@ -183,6 +183,7 @@ def _transferred(op: o.Communicate, target: Target, kernel: ExchangeKernel | Non
     if kernel is not None and target.engine.dispatcher == "alltoall":
         name = "all_to_all"
     elif kernel is not None:
+        kernel = "nvlink" if target.engine.dispatcher == "nvlink" else kernel
         routing = Routing(op.top_k, op.experts, op.groups, op.top_groups, op.identities, kernel)
     size = target.precision.sent(op.collective).bytes(op.elements)
     t = collective(
