@@ -107,6 +107,7 @@ def _block(file: str, key: tuple[str, ...], part: pl.DataFrame) -> Blocks | None
         for i in range(4)
     )
     seconds = column(part, "latency_ms") / 1e3
-    scored = Scored(expected, seconds, floor, low, high, np.zeros(part.height, dtype=bool), "-")
+    fitted = "in part: the law's constants" if table.startswith("dsa_") else "no"  # fit_sparse.py
+    scored = Scored(expected, seconds, floor, low, high, np.zeros(part.height, dtype=bool), "-", fitted)
     slices = (f"blocks,{table}", f"blocks,{table},{engine}", "blocks")
     return Blocks(file, system, slices, part["row"].to_numpy().astype(np.int64), scored)

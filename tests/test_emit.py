@@ -295,10 +295,20 @@ def test_what_cannot_be_expressed_is_said() -> None:
     assert "# not expressed: schedule zb-h1" in hand_over(e, "megatron").text
 
 
-def test_experts_exchange_all_to_all() -> None:
+@pytest.mark.parametrize(
+    ("dispatcher", "told"),
+    [
+        ("deepep", "--moe-token-dispatcher-type flex\n--moe-flex-dispatcher-backend deepep"),
+        ("hybridep", "--moe-token-dispatcher-type flex\n--moe-flex-dispatcher-backend hybridep"),
+        ("alltoall", "--moe-token-dispatcher-type alltoall\n--"),
+    ],
+)
+def test_experts_exchange_as_they_were_timed(dispatcher: str, told: str) -> None:
     """Megatron's dispatcher is all-gather where nothing is said."""
-    text = hand_over(trained(SPARSE, "dp=64,ep=8,zero=1"), "megatron").text
-    assert "--moe-token-dispatcher-type alltoall" in text
+    engine = f"megatron(moe_token_dispatcher_type={dispatcher})"
+    text = hand_over(trained(SPARSE, "dp=64,ep=8,zero=1", engine=engine), "megatron").text
+    assert told in text
+    assert ("flex-dispatcher" in text) == ("flex" in told)
     assert "--expert-model-parallel-size 8\n--expert-tensor-parallel-size 1" in text
 
 

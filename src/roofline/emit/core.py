@@ -24,6 +24,9 @@ MODULES: Mapping[frozenset[str], str] = {
 OPTIMIZERS: Mapping[str, str] = {"adamw": "adam", "momentum": "sgd", "muon": "muon"}
 """The optimizer → Megatron Core's name; its SGD has momentum."""
 
+FLEX: Mapping[str, str] = {"deepep": "deepep", "nvlink": "hybridep"}
+"""Whose kernels exchange the experts' tokens → the backend of Megatron Core's flexible dispatcher."""
+
 
 def core_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """Degrees, batch, state, recomputation, schedule and overlap, by the fields' own names."""
@@ -35,7 +38,10 @@ def core_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
         yield Setting("expert_model_parallel_size", n.ep)
         yield Setting("expert_tensor_parallel_size", n.etp)
         if n.ep > 1:
-            yield Setting("moe_token_dispatcher_type", "alltoall")
+            backend = FLEX.get(e.engine.dispatcher)
+            yield Setting("moe_token_dispatcher_type", "alltoall" if backend is None else "flex")
+            if backend is not None:
+                yield Setting("moe_flex_dispatcher_backend", backend)
         if layout.capacity is not None:
             yield Setting("moe_expert_capacity_factor", float(layout.capacity))
     if layout.sp and n.tp > 1:
