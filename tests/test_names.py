@@ -82,10 +82,6 @@ def is_command(path: Path) -> bool:
     return path.is_relative_to(SRC / "cli")
 
 
-TYPES = {path: types_of(path) for path in FILES}
-FUNCTIONS = {path: functions_of(path) for path in FILES if not is_command(path)}
-
-
 def homes(names: dict[Path, set[str]]) -> dict[str, list[str]]:
     """Every name, and the modules that define it."""
     of: dict[str, list[str]] = {}
@@ -95,26 +91,35 @@ def homes(names: dict[Path, set[str]]) -> dict[str, list[str]]:
     return of
 
 
-TYPE_HOMES, FUNCTION_HOMES = homes(TYPES), homes(FUNCTIONS)
+@cache
+def type_homes() -> dict[str, list[str]]:
+    """Every public type, and the modules that define it."""
+    return homes({path: types_of(path) for path in FILES})
+
+
+@cache
+def function_homes() -> dict[str, list[str]]:
+    """Every public function but commands, and the modules that define it."""
+    return homes({path: functions_of(path) for path in FILES if not is_command(path)})
 
 
 def test_there_is_something_to_look_at() -> None:
-    assert len(TYPE_HOMES) > 150
-    assert len(FUNCTION_HOMES) > 400
-    assert TYPE_HOMES["Model"] == ["roofline.model.model"]
-    assert {"Count", "TrafficRule"} <= set(TYPE_HOMES)
+    assert len(type_homes()) > 150
+    assert len(function_homes()) > 400
+    assert type_homes()["Model"] == ["roofline.model.model"]
+    assert {"Count", "TrafficRule"} <= set(type_homes())
 
 
 def test_a_type_is_defined_once() -> None:
-    assert {name: modules for name, modules in TYPE_HOMES.items() if len(modules) > 1} == {}
+    assert {name: modules for name, modules in type_homes().items() if len(modules) > 1} == {}
 
 
 def test_a_function_has_one_meaning() -> None:
-    assert {name: of for name, of in FUNCTION_HOMES.items() if len(of) > 1 and name not in ALIKE} == {}
+    assert {name: of for name, of in function_homes().items() if len(of) > 1 and name not in ALIKE} == {}
 
 
 def test_every_exception_is_needed() -> None:
-    assert {name for name in ALIKE if len(FUNCTION_HOMES.get(name, [])) < 2} == set()
+    assert {name for name in ALIKE if len(function_homes().get(name, [])) < 2} == set()
     many = {name for path in FILES for name, count, _ in crowds(path) if count > MOST_PARAMETERS}
     assert set(SEEDS_OWN) <= many
 
