@@ -249,7 +249,8 @@ class Chances:
         decoding = s.more * s.tpot
         number = self.rate * decoding * (1 - np.minimum(decoding / s.round, 1.0) / 2)
         if t.mixes:
-            number = number * (1 - np.minimum(s.rate * s.step / t.at(t.per_step, self.decodes), 1.0))
+            most = np.maximum(t.at(t.per_step, self.decodes), 1e-12)
+            number = number * (1 - np.minimum(s.rate * s.step / most, 1.0))
         idle = np.maximum(1 - self.prompts, IDLE)
         number = np.where(self.random, number / np.where(self.several, idle, idle**2), number)
         return np.asarray(number * (added / np.maximum(s.more, 1.0)) ** 2)
