@@ -7,7 +7,7 @@ host prepares the next request; the rest is spent in the steps of the engine. Ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,10 +16,14 @@ from roofline.distinct import Array
 from roofline.estimates.queueing import NEARLY, ReplicaTimes, interpolated
 from roofline.model.maths import Count
 
-ROUNDS, INNER = 32, 6
+ROUNDS, INNER = 26, 6
 """Times that a load is sought between too little and too much, and batches and decodes that fit each other at one."""
-FEWER = 12
+FEWER = 8
 """Smaller loads that are looked at, of which one may be answered sooner."""
+
+
+FULL = 1 - 1e-6
+"""Load from which all steps are full of prompts."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Circulation:
     load: Array
 
 
-def chosen(first: Array, one: Circulation, other: Circulation) -> Circulation:
+def either(first: Array, one: Circulation, other: Circulation) -> Circulation:
     """The one where that is said, elsewhere the other."""
     pairs = ((getattr(one, f.name), getattr(other, f.name)) for f in fields(Circulation))
     return Circulation(*(np.where(first, a, b) for a, b in pairs))
@@ -49,8 +53,8 @@ class ClosedLoop:
     more: Array
     late: Array
 
-    def answer(self) -> tuple[Array, Array]:
-        """Requests a second, and seconds of a decode step with what comes between it and the next.
+    def answer(self) -> Circulation:
+        """What goes round.
 
         The largest load at which no more users are needed than there are, nor more places; or less, where that is
         answered sooner: who is left waits, and a server takes no less because more requests wait for it. Nor does it
@@ -64,9 +68,9 @@ class ClosedLoop:
         best = self._around(low)
         for part in np.arange(1, FEWER) / FEWER:
             other = self._around(part * low)
-            best = chosen(other.rate > best.rate, other, best)
+            best = either(other.rate > best.rate, other, best)
         serial = 1 / (self.late / self.users + self._alone)
-        return np.maximum(best.rate, serial), best.step
+        return replace(best, rate=np.maximum(best.rate, serial))
 
     # -- loads -----------------------------------------------------------------------------------------------------
     @cached_property
@@ -119,7 +123,7 @@ class ClosedLoop:
             return self._shared(load)
         if not self.together.any():
             return self._apart(load)
-        return chosen(self.together, self._shared(load), self._apart(load))
+        return either(self.together, self._shared(load), self._apart(load))
 
     # -- steps of prompts and decodes ------------------------------------------------------------------------------
     def _shared(self, begun: Array) -> Circulation:
@@ -234,10 +238,16 @@ class ClosedLoop:
 
 
 def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count) -> tuple[Array, Array]:
-    """Requests a second of so many users of a replica, and seconds between one's decode steps: `ClosedLoop.answer`."""
-    return ClosedLoop(table, *(np.asarray(v, dtype=float) for v in (users, more, late))).answer()
+    """Requests a second of so many users of a replica, and seconds from one decode step of a request to the next."""
+    around = _loop(table, users, more, late).answer()
+    most = capacity_of(table, more, late)
+    return np.where(around.load > FULL, most, np.minimum(around.rate, most)), around.step
 
 
 def capacity_of(table: ReplicaTimes, more: Array, late: Count) -> Array:
     """Requests a second of a replica that has more users than it can run."""
-    return closed_loop(table, np.asarray(np.inf), more, late)[0]
+    return _loop(table, np.asarray(np.inf), more, late).answer().rate
+
+
+def _loop(table: ReplicaTimes, users: Array, more: Array, late: Count) -> ClosedLoop:
+    return ClosedLoop(table, *(np.asarray(v, dtype=float) for v in (users, more, late)))

@@ -433,8 +433,7 @@ class Server:
     def at(self, everyone: Count) -> Serving:
         """Always so many requests, in no order."""
         mine = np.asarray(most(1.0, everyone / self.groups))
-        served, between = closed_loop(self.table, mine, self.steps, self.asked.engine.before(self.input))
-        rate = least(served, self.fastest / self.groups)
+        rate, between = closed_loop(self.table, mine, self.steps, self.asked.engine.before(self.input))
         tpot = between * self.share
         latency = mine / rate
         ttft, every = self._first(latency, tpot), everyone / latency
