@@ -16,14 +16,16 @@ from roofline.distinct import Array
 from roofline.estimates.queueing import NEARLY, ReplicaTimes, interpolated
 from roofline.model.maths import Count
 
-ROUNDS, INNER = 26, 6
-"""Times that a load is sought between too little and too much, and batches and decodes that fit each other at one."""
+ROUNDS, INNER, BEHIND = 30, 10, 6
+"""Times that a load is sought between too little and too much, the prompts of a step, and what comes behind one."""
 FEWER = 8
 """Smaller loads that are looked at, of which one may be answered sooner."""
 
 
 FULL = 1 - 1e-6
 """Load from which all steps are full of prompts."""
+SOME = 0.99
+"""Part of the users below which those that a load needs leave some who wait for a place."""
 
 
 @dataclass(frozen=True)
@@ -177,18 +179,18 @@ class ClosedLoop:
         def prompts(number: Array) -> Array:
             return interpolated(t.prompts, t.mixed[:, 0], number)
 
-        batch, step = np.ones_like(rate), t.alone[1] + none
+        low, high = none, np.ones_like(rate)
         for _ in range(INNER):
+            part = (low + high) / 2
+            batch = np.asarray(room**part)
             seconds = prompts(batch)
             each = t.chunks * seconds / batch
             busy = np.minimum(met * each, NEARLY)
             work = rate * more / (1 - busy)
             decodes = np.where(work * t.alone[1] <= 1, work * t.alone[1], interpolated(slower, places, work))
             step = t.at(t.alone, 1 + decodes * self.others)
-            under_way = busy * seconds + np.maximum(meets - busy, 0.0) * step
-            batch = np.where(t.chunks > 1, 1.0, np.clip((batch + 1 + met * under_way) / 2, 1.0, room))
-        seconds = prompts(batch)
-        each = t.chunks * seconds / batch
+            more_come = 1 + met * (busy * seconds + np.maximum(meets - busy, 0.0) * step) > batch
+            low, high = np.where(more_come, part, low), np.where(more_come, high, part)
         turn = np.where(t.chunks > 1, t.chunks * prompts(np.ones_like(rate)), prompts(room + none) / room)
         load = np.minimum(met * turn, 1.0)
         queued = load ** (np.sqrt(2 * (room + 1)) - 2)
@@ -202,7 +204,7 @@ class ClosedLoop:
         waits = self._waits(rate, left, following, step)
         before = waits - meets * left + wait + own
         away, behind = met * self.late, none
-        for _ in range(INNER):
+        for _ in range(BEHIND):
             behind = each * away * -np.expm1(-(before + behind) / np.maximum(self.late, 1e-9))
         between = met * step / (1 - busy) * each
         after = more * step + np.maximum(more - 1, 0.0) * between + behind
@@ -238,15 +240,33 @@ class ClosedLoop:
 
 
 def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count) -> tuple[Array, Array]:
-    """Requests a second of so many users of a replica, and seconds from one decode step of a request to the next."""
-    around = _loop(table, users, more, late).answer()
-    most = capacity_of(table, more, late)
-    return np.where(around.load > FULL, most, np.minimum(around.rate, most)), around.step
+    """Requests a second of so many users of a replica, and seconds from one decode step of a request to the next.
+
+    Where all steps or places are full it takes what it can take at most.
+    """
+    loop = _loop(table, users, more, late)
+    around, most = loop.answer(), capacity_of(table, more, late)
+    there = around.rate * (loop.late + around.waits + around.inside)
+    full = (around.load > FULL) | (loop.users > loop.places) & (there < SOME * loop.users)
+    return np.where(full, most, np.minimum(around.rate, most)), around.step
 
 
 def capacity_of(table: ReplicaTimes, more: Array, late: Count) -> Array:
-    """Requests a second of a replica that has more users than it can run."""
-    return _loop(table, np.asarray(np.inf), more, late).answer().rate
+    """Requests a second of a replica that has more users than it can run.
+
+    Of prompts that run apart as many come between two decode steps as end in one, n/more of n; or fewer places are
+    used, where that takes more.
+    """
+    shared = _loop(table, np.asarray(np.inf), more, late)
+    if table.mixes:
+        return shared.answer().rate
+    steps = np.maximum(np.asarray(more, dtype=float), 1e-12)
+    places, alone = np.maximum(table.decodes[1:], 1.0), table.alone[1:]
+    room = np.where(table.chunks > 1, 1.0, table.room[0])
+    batch = np.clip(places / steps, 1.0, room)
+    each = table.chunks * interpolated(table.prompts[:, np.newaxis], table.mixed[:, :1], batch) / batch
+    most = (places / (steps * alone + places * each)).max(axis=0)
+    return np.where(np.asarray(more) > 0, most, shared.answer().rate if np.any(np.asarray(more) == 0) else most)
 
 
 def _loop(table: ReplicaTimes, users: Array, more: Array, late: Count) -> ClosedLoop:
