@@ -45,8 +45,9 @@ DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
 PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
 """Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
-LEAST = 3000
-"""Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
+LEAST, SETTLING = 3000, 4000
+"""Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share.
+Half as many before, up to these, beside thrice those present."""
 
 
 SERVED = (0.25, 0.9)
@@ -484,7 +485,7 @@ class Server:
         seen = []
         for i, (rules, table, groups, arriving) in enumerate(elements):
             counted = int(LEAST / (1 - min(load[i], 0.9)))
-            settling = int(counted / 2 + 3 * present[i])
+            settling = int(min(counted / 2, SETTLING) + 3 * present[i])
             seen.append((at_random(rules, table, arriving / groups, groups, settling, counted), rules))
         return self._told(seen, shape)
 
