@@ -30,11 +30,19 @@ def step(prompts: int, decodes: int) -> float:
 
 
 def test_requests_that_end_make_room_for_the_next() -> None:
-    """Eight of 100 tokens, in no order: 1 − 0.99⁸ = 7.73 % of the steps have 8 / 7.73 prompts beside seven decodes."""
+    """Eight of 100 tokens, in no order: each begins in a step with one chance in 100.
+
+    A prompt is in a step with 0.07 others; 1 − 0.99⁷ = 6.79 % of a request's decode steps have prompts of others, 1.03
+    in the mean.
+    """
     s = rl.serve(LLAMA, input=1000, output=100, concurrency=8, formula=True, **H100)
     alone = float(rl.estimate(LLAMA, rl.decode(batch=8, context=1050), **H100).time)
-    share = 1 - 0.99**8
-    assert s.latency.expected == pytest.approx(100 * (share * s.ttft.expected + (1 - share) * alone), rel=0.005)
+    share = 1 - 0.99**7
+    one, two = step(1, 7), step(2, 7)
+    first, others = (one + more * (two - one) for more in (0.07, 0.07 / share - 1))
+    assert s.ttft.expected == pytest.approx(first, rel=0.005)
+    assert s.tpot.expected == pytest.approx((1 - share) * alone + share * others, rel=0.005)
+    assert s.latency.expected == pytest.approx(s.ttft.expected + 99 * s.tpot.expected)
     assert s.requests_per_second == pytest.approx(8 / s.latency.expected)
 
 

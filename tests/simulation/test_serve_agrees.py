@@ -74,3 +74,19 @@ def test_the_formula_is_of_users_in_no_order() -> None:
     assert s.to_dict()["percentiles"]["ttft"]["p99"] == s.percentiles.ttft.p99
     assert s.requests_per_second == pytest.approx(seen.requests_per_second, rel=0.05)
     assert s.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.15)
+
+
+@pytest.mark.parametrize(("model", "chip", "engine", "new", "out", "users"), [
+    ("meta-llama/Llama-3.1-8B", "h100-sxm", "vllm", 300, 12, 6), ("openai/gpt-oss-120b", "b200", "sglang", 900, 150, 5),
+    ("Qwen/Qwen3-30B-A3B", "h200-sxm", "trtllm", 1177, 15, 2), ("meta-llama/Llama-3.2-1B", "l4", "vllm", 90, 40, 3),
+    ("Qwen/Qwen3-32B", "h200-sxm", "sglang", 543, 8, 2), ("meta-llama/Llama-3.1-8B", "h200-sxm", "trtllm", 800, 60, 24),
+])  # fmt: skip
+def test_users_in_no_order(model: str, chip: str, engine: str, new: int, out: int, users: int) -> None:
+    """Lengths that vary by two fifths: what few users and short answers see, whose requests wait for the host."""
+    given = {"on": chip, "engine": engine, "concurrency": users}
+    s = rl.serve(model, input=new, output=out, formula=True, **given)
+    lengths = {"input": f"lognormal({new},0.4)", "output": f"lognormal({out},0.4)"}
+    seen = simulate(model, **lengths, extent=Extent(requests=2500, warmup=200, seed=3), **given)
+    assert s.requests_per_second == pytest.approx(seen.requests_per_second, rel=0.03)
+    assert s.tpot.expected == pytest.approx(seen.tpot.mean, abs=0.05 * seen.tpot.mean + seen.tpot.half_width)
+    assert s.ttft.expected == pytest.approx(seen.ttft.mean, abs=0.15 * seen.ttft.mean + seen.ttft.half_width)

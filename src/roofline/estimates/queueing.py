@@ -77,54 +77,17 @@ class ReplicaTimes:
         grid = np.concatenate([np.zeros_like(self.prompts[:1]), self.prompts])[:, np.newaxis]
         return interpolated(grid, np.concatenate([self.base[np.newaxis], self.mixed]), np.minimum(prompts, self.room))
 
+    def with_prompts(self, prompts: Array, decodes: Array) -> Array:
+        """Seconds of a step of so many prompts, one at least, and decodes, 0 of them allowed."""
+        values = interpolated(self.prompts[:, np.newaxis], self.mixed, prompts)
+        return interpolated(self.decodes, values, decodes)
+
     def at(self, values: Array, decodes: Array) -> Array:
         """What is known at the nodes from k = 1 on, at another number of decodes."""
         return interpolated(self.decodes[1:], values[1:], decodes)
 
 
-# -- always the same number of requests -----------------------------------------------------------------------------
-def closed(table: ReplicaTimes, population: Array, more: Array) -> tuple[Array, Array, Array]:
-    """Requests a second, TTFT and TPOT of a replica where so many requests that all run are always in flight.
-
-    A request goes through its prompt's `chunks` and `more` steps, in no order with others, so that each of n begins in
-    a step with the chance p = chunks / (chunks + more): 1 − (1 − p)ⁿ of the steps have prompts, n·p in the mean, and
-    more steps have some where these do not fit. Where n·p do not fit into a step, all are full and the rest waits. A
-    prompt of several chunks waits for half of another's where one is under way. A part of one request is that part of a
-    time.
-    """
-    turns = table.chunks + more
-    part = np.minimum(population, 1.0)
-    number = np.maximum(population, 1.0)
-    load = number * table.chunks / (turns if table.mixes else np.maximum(more, table.chunks))
-    nodes = np.minimum(number, table.decodes[-1])
-    room = np.where(table.chunks > 1, 1.0, table.at(table.room, nodes))
-    some = 1 - (1 - np.minimum(table.chunks / turns, 1.0)) ** number
-    plain = table.at(table.alone, nodes)
-    if table.mixes:
-        share = np.minimum(np.where(table.chunks > 1, load, np.maximum(some, load / room)), 1.0)
-        batch = np.clip(load / share, 1.0, room)
-        beside = np.maximum(number - batch, 0.0)
-        fewer = np.minimum(beside, more * table.at(table.per_step, nodes))
-        full = _mixed_at(table, batch, np.where(load > room, fewer, beside))
-        step = np.where(load > room, full, (1 - share) * plain + share * full)
-        rate = np.minimum(load, room) / table.chunks / step
-        met = (number - 1) / number * rate * table.chunks * full  # share of the time that others' prompts run
-        wait = np.where((table.chunks > 1) & (load < room), met * table.chunks / 2 * (full - plain), 0.0)
-        rate = number / (number / rate + wait)
-    else:
-        wait = np.zeros_like(plain)
-        batch = np.clip(load, 1.0, room)
-        full = _mixed_at(table, batch, np.zeros_like(batch))
-        step = plain
-        rate = number / (more * plain + number * table.chunks * full / batch)
-    first = table.chunks * full + wait
-    tpot = np.where(load > room, step, np.maximum(number / rate - first, 0.0) / np.maximum(more, 1))
-    if not table.mixes:
-        tpot = np.maximum(number / rate - first, 0.0) / np.maximum(more, 1)
-    tpot = np.where(more > 0, tpot, plain)
-    return part * rate, number / rate - more * tpot, tpot
-
-
+# -- users who begin together ----------------------------------------------------------------------------------------
 def opening(table: ReplicaTimes, users: Array, rounds: Array) -> Array:
     """Mean seconds that TTFT is longer where all users of a replica begin at once and send so many `rounds`.
 
@@ -134,14 +97,8 @@ def opening(table: ReplicaTimes, users: Array, rounds: Array) -> Array:
     room = np.where(table.chunks > 1, 1.0, table.at(table.room, users / 2))
     batch = np.clip(users, 1.0, room)
     beside = (users - batch) / 2 if table.mixes else np.zeros_like(users)
-    each = table.chunks * _mixed_at(table, batch, beside) / batch
+    each = table.chunks * table.with_prompts(batch, beside) / batch
     return np.asarray(((users + batch) / 2 - 1) * each / rounds)
-
-
-def _mixed_at(table: ReplicaTimes, batch: Array, decodes: Array) -> Array:
-    """Seconds of a step of so many prompts and decodes, 0 of them allowed."""
-    values = interpolated(table.prompts[:, np.newaxis], table.mixed, batch)
-    return interpolated(table.decodes, values, decodes)
 
 
 # -- at random ------------------------------------------------------------------------------------------------------
@@ -150,7 +107,7 @@ class Open:
     """A replica that requests reach at random, `rate` of them a second, of which at most the last node's number run.
 
     `uneven`: squared variation of the gaps between requests: 1 at random, 1/R where R replicas take turns, whose gaps
-    are sums of R at random. Waits shrink with it (Kingman).
+    are sums of R at random. Waits shrink with it (Kingman). `fastest`: the most that it takes a second.
 
     The time of a decode is the step and its share of the prompts that came meanwhile, X(k) = s(k)/(1 − λΔ): a queue
     whose speed hangs on the number k in it, symmetric but for those that wait for a place, so that the number's
@@ -163,6 +120,7 @@ class Open:
     rate: Array
     more: Array
     uneven: Array
+    fastest: Array
 
     @property
     def others(self) -> Array:
@@ -354,7 +312,7 @@ class Open:
         top = np.maximum(logs.max(axis=0), 0.0)
         shares, nobody = widths * np.exp(logs - top), np.exp(-top)
         last = np.exp(logs - top)[-1]
-        ratio = np.minimum(rate / closed(t, t.decodes[-1], more)[0], NEARLY)
+        ratio = np.minimum(rate / self.fastest, NEARLY)
         waiting = last * ratio / (1 - ratio)
         everything = nobody + shares.sum(axis=0) + waiting
         decoding = ((shares * points).sum(axis=0) + waiting * t.decodes[-1]) / everything

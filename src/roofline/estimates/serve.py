@@ -17,13 +17,14 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from roofline.distinct import Array
+from roofline.estimates.closed import capacity_of, closed_loop
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.course import Answers, Loop, StepRules, StepTable, at_random
 from roofline.estimates.drafting import Drafting, memory_with, running_at_once, sequences_held, step_quantiles
 from roofline.estimates.generate import Speculation, decode_of, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
-from roofline.estimates.queueing import Open, ReplicaTimes, closed, opening
+from roofline.estimates.queueing import Open, ReplicaTimes, opening
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
 from roofline.estimates.span import NOTHING, Span, shaped
 from roofline.estimates.spending import SteadyLoad, server_spending
@@ -44,10 +45,9 @@ DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
 PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
 """Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
-LEAST = 3000
-"""Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share."""
-ROUNDS = 30
-"""Times that the number of requests in the steps of a closed loop is sought between too few and too many."""
+LEAST, SETTLING = 3000, 4000
+"""Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share.
+Half as many before, up to these, beside thrice those present."""
 
 
 SERVED = (0.25, 0.9)
@@ -361,8 +361,7 @@ class Server:
     @cached_property
     def fastest(self) -> Count:
         """Requests a second of all replicas that all have as many as they run: no server takes more."""
-        rate, _, _ = self._most(self.table.decodes[-1], self.steps)
-        return rate * self.groups
+        return capacity_of(self.table, self.steps, self.asked.engine.before(self.input)) * self.groups
 
     def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
         """The shape of everything asked, and for each element the scheduler, its steps, the groups and the load."""
@@ -435,36 +434,15 @@ class Server:
     def at(self, everyone: Count) -> Serving:
         """Always so many requests, in no order."""
         mine = np.asarray(most(1.0, everyone / self.groups))
-        more, most_running = self.steps, self.table.decodes[-1]
-        late = self.asked.engine.before(self.input)
-        waits = (1.0 - 1 / mine) * (self.asked.engine.ahead + (0.5 if np.any(late > 0) else 0.0))
-        turns = 1 + waits / (self.table.chunks + more)
-        low, high = np.zeros_like(mine), np.minimum(mine / turns, most_running)
-        for _ in range(ROUNDS):
-            middle = (low + high) / 2
-            fits = middle * turns + closed(self.table, middle, more)[0] * late <= mine
-            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        rate, _, between = self._most(high, more)
+        rate, between = closed_loop(self.table, mine, self.steps, self.asked.engine.before(self.input))
         tpot = between * self.share
         latency = mine / rate
         ttft, every = self._first(latency, tpot), everyone / latency
         if self.rounds is not None:
-            ttft = ttft + opening(self.table, np.minimum(mine, most_running), np.asarray(self.rounds))
+            ttft = ttft + opening(self.table, np.minimum(mine, self.table.decodes[-1]), np.asarray(self.rounds))
         alone = np.maximum(1 - 1 / np.maximum(everyone / self.groups, 1.0), 0.0)
         percentiles = self._approximate(alone, ttft, tpot, every, latency)
         return self._serving(everyone, ttft, tpot, every, percentiles)
-
-    def _most(self, number: Count, more: Array) -> tuple[Array, Array, Array]:
-        """Requests a second, TTFT and TPOT of so many in the steps, or of fewer where these are answered sooner.
-
-        Who is then left waits: a server takes no less because more requests wait for it.
-        """
-        rate, first, tpot = np.broadcast_arrays(*closed(self.table, np.asarray(number), more))
-        for fewer in np.maximum(self.table.decodes[1:], 1.0):
-            other, sooner, between = closed(self.table, fewer, more)
-            better = (fewer < number) & (other > rate)
-            rate, first, tpot = (np.where(better, a, b) for a, b in ((other, rate), (sooner, first), (between, tpot)))
-        return rate, first, tpot
 
     def at_rate(self, rate: Count, formula: bool) -> Serving:
         """So many requests a second, at random: by the formula of means, or followed from step to step."""
@@ -475,7 +453,7 @@ class Server:
             raise InputError("rate", asked.item(), expected)
         ttft: Count
         tpot: Count
-        ttft, tpot = Open(self.table, np.asarray(rate / self.groups), self.steps, 1 / np.asarray(self.groups)).answer()
+        ttft, tpot = self._open(rate).answer()
         tpot = tpot * self.share
         if formula:
             percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf)
@@ -486,6 +464,10 @@ class Server:
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
         return self._serving(flight, ttft, tpot, rate, percentiles)
+
+    def _open(self, rate: Count) -> Open:
+        groups = np.asarray(self.groups)
+        return Open(self.table, np.asarray(rate / groups), self.steps, 1 / groups, np.asarray(self.fastest / groups))
 
     def _approximate(self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count) -> Percentiles:
         """Percentiles about the means of the formula."""
@@ -503,7 +485,7 @@ class Server:
         seen = []
         for i, (rules, table, groups, arriving) in enumerate(elements):
             counted = int(LEAST / (1 - min(load[i], 0.9)))
-            settling = int(counted / 2 + 3 * present[i])
+            settling = int(min(counted / 2, SETTLING) + 3 * present[i])
             seen.append((at_random(rules, table, arriving / groups, groups, settling, counted), rules))
         return self._told(seen, shape)
 

@@ -1,0 +1,273 @@
+"""A replica whose users each send the next request when one is answered, in closed form, lengths in no order.
+
+Mean value analysis: a request meets what the others leave on average, (P − 1)/P of what P have (Reiser and Lavenberg
+1980; Schweitzer 1979), so that one user meets nobody. A user is away for `late` seconds after each answer, while the
+host prepares the next request; the rest is spent in the steps of the engine. Arrays: axes as in `queueing.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+
+from roofline.distinct import Array
+from roofline.estimates.queueing import NEARLY, ReplicaTimes, interpolated
+from roofline.model.maths import Count
+
+ROUNDS, INNER, BEHIND = 30, 10, 6
+"""Times that a load is sought between too little and too much, the prompts of a step, and what comes behind one."""
+FEWER = 8
+"""Smaller loads that are looked at, of which one may be answered sooner."""
+
+
+FULL = 1 - 1e-6
+"""Load from which all steps are full of prompts."""
+SOME = 0.99
+"""Part of the users below which those that a load needs leave some who wait for a place."""
+
+
+@dataclass(frozen=True)
+class Circulation:
+    """What goes round at one load: `rate` requests a second; of each the seconds that it `waits` for the step it can
+    join, that it has places for (`inside`), and of a `step` of its own decodes. `load`: share of the most prompts."""
+
+    rate: Array
+    waits: Array
+    inside: Array
+    step: Array
+    load: Array
+
+
+def either(first: Array, one: Circulation, other: Circulation) -> Circulation:
+    """The one where that is said, elsewhere the other."""
+    pairs = ((getattr(one, f.name), getattr(other, f.name)) for f in fields(Circulation))
+    return Circulation(*(np.where(first, a, b) for a, b in pairs))
+
+
+@dataclass(frozen=True)
+class ClosedLoop:
+    """So many `users` of a replica, whose requests take `more` decode steps after their prompt."""
+
+    table: ReplicaTimes
+    users: Array
+    more: Array
+    late: Array
+
+    def answer(self) -> Circulation:
+        """What goes round.
+
+        The largest load at which no more users are needed than there are, nor more places; or less, where that is
+        answered sooner: who is left waits, and a server takes no less because more requests wait for it. Nor does it
+        take less than one request after another.
+        """
+        low, high = np.zeros_like(self.most), self.most
+        for _ in range(ROUNDS):
+            middle = (low + high) / 2
+            fits = self._fits(middle)
+            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        best = self._around(low)
+        for part in np.arange(1, FEWER) / FEWER:
+            other = self._around(part * low)
+            best = either(other.rate > best.rate, other, best)
+        serial = 1 / (self.late / self.users + self._alone)
+        return replace(best, rate=np.maximum(best.rate, serial))
+
+    # -- loads -----------------------------------------------------------------------------------------------------
+    @cached_property
+    def places(self) -> Array:
+        """Requests that run at once at most."""
+        return np.asarray(self.table.decodes[-1], dtype=float)
+
+    @cached_property
+    def sources(self) -> Array:
+        """Users that can be in the steps at once."""
+        return np.asarray(np.minimum(self.users, self.places))
+
+    @property
+    def others(self) -> Array:
+        """The part of what all users do that is others', to one of them."""
+        return np.asarray((self.sources - 1) / self.sources)
+
+    @cached_property
+    def together(self) -> Array:
+        """Whether a step is known by the prompts that begin in it: prompts and decodes share steps, or there are none.
+
+        Where prompts run apart, more of them come between two decode steps than in a step.
+        """
+        return np.asarray(self.table.mixes | (np.asarray(self.more) == 0))
+
+    @cached_property
+    def most(self) -> Array:
+        """More than any load: prompts that begin in a step, or in a second where they run apart."""
+        t = self.table
+        steps = self.sources / (t.chunks + self.more)
+        least = self._alone
+        seconds = np.minimum(self.users / (self.late + least), self.places / least)
+        shape = np.broadcast_shapes(np.shape(steps), np.shape(seconds), t.decodes.shape[1:])
+        return np.broadcast_to(np.where(self.together, steps, seconds), shape)
+
+    @property
+    def _alone(self) -> Array:
+        """Seconds of a request that is alone, in the steps."""
+        return np.asarray(self.table.chunks * self.table.mixed[0][0] + self.more * self.table.alone[1])
+
+    def _fits(self, load: Array) -> Array:
+        """Whether the users are enough for a load, and the places and the steps."""
+        a = self._around(load)
+        users = a.rate * (self.late + a.waits + a.inside)
+        return np.asarray((users <= self.users) & (a.load <= 1) & (a.rate * a.inside <= self.places))
+
+    def _around(self, load: Array) -> Circulation:
+        load = np.maximum(load, 1e-12)
+        if self.together.all():
+            return self._shared(load)
+        if not self.together.any():
+            return self._apart(load)
+        return either(self.together, self._shared(load), self._apart(load))
+
+    # -- steps of prompts and decodes ------------------------------------------------------------------------------
+    def _shared(self, begun: Array) -> Circulation:
+        """A load of so many prompts that begin in a step, of all users.
+
+        Those of others are binomial. More than a step has room for wait: for turns, as in M/D/1 of the source's rest,
+        less where a step takes several (Sakasegawa 1977). Others' prompts that are left when one's own is done are in
+        one's decode steps, at least as long as these last.
+        """
+        t, more = self.table, self.more
+        met = begun * self.others
+        decodes = np.minimum(met * more, self.places)
+        room = np.where(t.chunks > 1, 1.0, t.at(t.room, np.maximum(decodes, 1.0)))
+        turns = t.chunks / room
+        load = met * turns
+        queued = np.minimum(load, 1.0) ** (np.sqrt(2 * (room + 1)) - 2)
+        wait = queued * turns * load / 2 / np.maximum(1 - queued * load, 1 - NEARLY)
+        own = t.with_prompts(np.where(t.chunks > 1, 1.0, np.clip(1 + met * (1 + wait), 1.0, room)), decodes)
+        beside = np.minimum(1 + decodes, self.places)
+        plain = t.at(t.alone, beside)
+        source = np.maximum(self.sources - 1, 1e-9)
+        some = 1 - np.maximum(1 - np.minimum(met / source, 1.0), 0.0) ** source
+        share = np.where(t.chunks > 1, load, np.maximum(some, met / room))
+        share = np.clip(np.where(np.asarray(more) > 0, share, 1.0), 0.0, 1.0)
+        batch = np.clip(met / np.maximum(np.minimum(share, some), 1e-12), 1.0, room)
+        full = t.with_prompts(np.where(t.chunks > 1, 1.0, batch), beside if t.mixes else np.zeros_like(beside))
+        step = (1 - share) * plain + share * full
+        behind = queued * met / 2 * np.minimum(more, turns) ** 2 * np.maximum(full - plain, 0.0)
+        after = more * step + np.where(np.asarray(more) > 0, behind, 0.0)
+        inside = wait * np.where(met > 0, full, 0.0) + t.chunks * own + after
+        rate = begun * (wait + t.chunks + more) / inside
+        uneven = (1 - share) * plain**2 + share * full**2
+        waits = self._waits(rate, self._left(step, uneven), step, step)
+        following = np.where(np.asarray(more) > 0, after / np.maximum(more, 1e-12), t.alone[1])
+        return Circulation(rate, waits, inside, following, turns * np.maximum(begun, rate * full))
+
+    # -- prompts apart ---------------------------------------------------------------------------------------------
+    def _apart(self, rate: Array) -> Circulation:
+        """A load of so many requests a second, whose prompts run before any decode step and alone.
+
+        They take ρ of the time, and of the rest decode steps, of k = rate·more·s(k)/(1 − ρ) decodes. A request shares
+        its step with those that came in the same one as it. After its prompt all run that came meanwhile, from users
+        who were away: n of them over a time t bring n·(1 − e^(−t/late)). Then others come between its decode steps.
+        """
+        t, more = self.table, self.more
+        met, meets = rate * self.others, self._meets(rate)
+        room = np.where(t.chunks > 1, 1.0, t.room[0])
+        places, none = t.decodes[1:], np.zeros_like(rate)
+        slower = np.maximum.accumulate(places / t.alone[1:], axis=0)
+
+        def prompts(number: Array) -> Array:
+            return interpolated(t.prompts, t.mixed[:, 0], number)
+
+        low, high = none, np.ones_like(rate)
+        for _ in range(INNER):
+            part = (low + high) / 2
+            batch = np.asarray(room**part)
+            seconds = prompts(batch)
+            each = t.chunks * seconds / batch
+            busy = np.minimum(met * each, NEARLY)
+            work = rate * more / (1 - busy)
+            decodes = np.where(work * t.alone[1] <= 1, work * t.alone[1], interpolated(slower, places, work))
+            step = t.at(t.alone, 1 + decodes * self.others)
+            more_come = 1 + met * (busy * seconds + np.maximum(meets - busy, 0.0) * step) > batch
+            low, high = np.where(more_come, part, low), np.where(more_come, high, part)
+        turn = np.where(t.chunks > 1, t.chunks * prompts(np.ones_like(rate)), prompts(room + none) / room)
+        load = np.minimum(met * turn, 1.0)
+        queued = load ** (np.sqrt(2 * (room + 1)) - 2)
+        wait = queued * turn * load / 2 * (1 / np.maximum(1 - queued * load, 1 - NEARLY) - 1)
+        often, seldom = busy / seconds, np.maximum(meets - busy, 1e-9) / step
+        share = often / (often + seldom)
+        mean, uneven = share * seconds + (1 - share) * step, share * seconds**2 + (1 - share) * step**2
+        following = (1 - share) * step + share * seconds * (1 - queued)
+        own = t.chunks * seconds
+        left = self._left(mean, uneven)
+        waits = self._waits(rate, left, following, step)
+        before = waits - meets * left + wait + own
+        away, behind = met * self.late, none
+        for _ in range(BEHIND):
+            behind = each * away * -np.expm1(-(before + behind) / np.maximum(self.late, 1e-9))
+        between = met * step / (1 - busy) * each
+        after = more * step + np.maximum(more - 1, 0.0) * between + behind
+        return Circulation(rate, waits, wait + own + after, after / np.maximum(more, 1e-12), rate * turn)
+
+    # -- whoever comes ---------------------------------------------------------------------------------------------
+    def _waits(self, rate: Array, left: Array, following: Array, last: Array) -> Array:
+        """Seconds that the step under way has `left`, and those of the one `following` where that is put together
+        already: where one of the others is there for it, who is neither away nor in the `last` step of an answer.
+
+        That others wait for the request itself it does not find when it comes.
+        """
+        meets = self._meets(rate)
+        if not self.table.ahead:
+            return np.asarray(meets * left)
+        waits = meets * (left + following)
+        gone = rate * (self.late + last + waits / np.maximum(self.users - 1, 1.0)) / self.users
+        return np.asarray(meets * left + self._any(gone) * following)
+
+    def _meets(self, rate: Array) -> Array:
+        """The chance that one of the others is there: not all of them are away."""
+        return self._any(rate * self.late / self.users)
+
+    def _any(self, gone: Array) -> Array:
+        """The chance that one of the others is not gone; where there is a part of one other, so much of it."""
+        gone, others = np.minimum(gone, 1.0), np.maximum(self.users - 1, 0.0)
+        return np.asarray(np.where(others >= 1, 1 - gone ** np.maximum(others, 1.0), others * (1 - gone)))
+
+    def _left(self, mean: Array, uneven: Array) -> Array:
+        """Seconds left of the step under way, of this mean and mean square: it began when the last answer came, or any
+        time ago where more than one passed since. A user who is never away comes between two."""
+        return np.where(np.asarray(self.late) > 0, np.maximum(mean - self.late, uneven / mean / 2), 0.0)
+
+
+def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count) -> tuple[Array, Array]:
+    """Requests a second of so many users of a replica, and seconds from one decode step of a request to the next.
+
+    Where all steps or places are full it takes what it can take at most.
+    """
+    loop = _loop(table, users, more, late)
+    around, most = loop.answer(), capacity_of(table, more, late)
+    there = around.rate * (loop.late + around.waits + around.inside)
+    full = (around.load > FULL) | (loop.users > loop.places) & (there < SOME * loop.users)
+    return np.where(full, most, np.minimum(around.rate, most)), around.step
+
+
+def capacity_of(table: ReplicaTimes, more: Array, late: Count) -> Array:
+    """Requests a second of a replica that has more users than it can run.
+
+    Of prompts that run apart as many come between two decode steps as end in one, n/more of n; or fewer places are
+    used, where that takes more.
+    """
+    shared = _loop(table, np.asarray(np.inf), more, late)
+    if table.mixes:
+        return shared.answer().rate
+    steps = np.maximum(np.asarray(more, dtype=float), 1e-12)
+    places, alone = np.maximum(table.decodes[1:], 1.0), table.alone[1:]
+    room = np.where(table.chunks > 1, 1.0, table.room[0])
+    batch = np.clip(places / steps, 1.0, room)
+    each = table.chunks * interpolated(table.prompts[:, np.newaxis], table.mixed[:, :1], batch) / batch
+    most = (places / (steps * alone + places * each)).max(axis=0)
+    return np.where(np.asarray(more) > 0, most, shared.answer().rate if np.any(np.asarray(more) == 0) else most)
+
+
+def _loop(table: ReplicaTimes, users: Array, more: Array, late: Count) -> ClosedLoop:
+    return ClosedLoop(table, *(np.asarray(v, dtype=float) for v in (users, more, late)))

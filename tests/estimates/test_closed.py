@@ -1,0 +1,65 @@
+"""Users who send the next request when one is answered, with tables whose answers are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from roofline.estimates.closed import capacity_of, closed_loop
+from roofline.estimates.queueing import ReplicaTimes
+
+
+def replica(plain: float, prompt: float, room: float = 1.0, mixes: bool = True, ahead: bool = False) -> ReplicaTimes:
+    """Steps of `plain` seconds, `prompt` seconds longer for each prompt; up to 64 requests run."""
+    nodes = np.array([0.0, 1.0, 2.0, 64.0])
+    alone = np.where(nodes > 0, plain, 0.0)
+    prompts = np.array([1.0, max(room, 1.0)])
+    beside = alone if mixes else np.zeros(4)
+    mixed = np.maximum(beside, plain) + prompt * prompts[:, np.newaxis]
+    full = np.full(4, room)
+    return ReplicaTimes(nodes, alone, prompts, mixed, full, full, np.ones(()), mixed, mixes, ahead)
+
+
+@pytest.mark.parametrize("mixes", [True, False])
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize("late", [0.0, 0.3])
+def test_one_user_meets_nobody(mixes: bool, ahead: bool, late: float) -> None:
+    """A prompt of 0.01 + 0.05 s, nine steps of 0.01 s, the host's time before each."""
+    rate, step = closed_loop(replica(0.01, 0.05, mixes=mixes, ahead=ahead), np.ones(()), np.array(9.0), late)
+    assert float(rate) == pytest.approx(1 / (late + 0.06 + 0.09), rel=1e-6)
+    assert float(step) == pytest.approx(0.01, rel=1e-6)
+
+
+def test_users_who_are_mostly_away_meet_few() -> None:
+    """A hundred who each come once in some 100 s are a hundred alone, but for the few that meet."""
+    rate, step = closed_loop(replica(0.01, 0.05), np.array(100.0), np.array(9.0), 100.0)
+    assert float(rate) == pytest.approx(100 / 100.15, rel=1e-3)
+    assert float(step) == pytest.approx(0.01, rel=0.1)
+
+
+def test_prompts_that_fill_every_step_are_all_that_a_server_takes() -> None:
+    """One prompt a step and one step after it: of 64 users all steps are full, each of 0.06 s."""
+    table = replica(0.01, 0.05)
+    for users in (64.0, 1e6):
+        assert float(closed_loop(table, np.array(users), np.ones(()), 0.0)[0]) == pytest.approx(1 / 0.06, rel=0.02)
+    assert float(capacity_of(table, np.ones(()), 0.0)) == pytest.approx(1 / 0.06, rel=0.02)
+
+
+def test_a_step_under_way_keeps_who_comes_between_two() -> None:
+    """Long answers of two users: steps of 0.01 s, of which who is away for 0.004 s misses the rest, and with steps put
+    together one ahead another."""
+    more, late = np.array(1e4), 0.004
+    lone, _ = closed_loop(replica(0.01, 0.0), np.ones(()), more, late)
+    two, _ = closed_loop(replica(0.01, 0.0), np.array(2.0), more, late)
+    ahead, _ = closed_loop(replica(0.01, 0.0, ahead=True), np.array(2.0), more, late)
+    assert 2 / float(lone) == pytest.approx(2 * (late + 0.01 + 100), rel=1e-6)
+    assert 2 / float(two) == pytest.approx(late + 0.006 + 0.01 + 100, rel=1e-6)
+    assert 2 / float(ahead) == pytest.approx(late + 0.006 + 0.01 + 0.01 + 100, rel=1e-6)
+
+
+@pytest.mark.parametrize("mixes", [True, False])
+def test_more_users_never_get_less(mixes: bool) -> None:
+    table = replica(0.01, 0.02, 4.0, mixes, True)
+    each = (closed_loop(table, np.array(float(n)), np.array(7.0), 0.02)[0] for n in range(1, 100, 3))
+    rates = np.array([float(rate) for rate in each])
+    assert (rates[1:] >= rates[:-1] * (1 - 1e-3)).all()
