@@ -79,6 +79,12 @@ def test_a_step_reads_the_experts_that_popular_ones_leave() -> None:
     assert experts_of(rl.prefill(1, 1000), dp=2, ep=2, popularity=counts, capacity=1.25).m == 1000 * 8 * 5 // 4
 
 
+@given(st.lists(st.floats(0, 1e300), min_size=2, max_size=5).filter(any))
+def test_any_counts_are_read_as_they_are_written(counts: list[float]) -> None:
+    layout = Layout(popularity=tuple(counts))
+    assert layout_named(layout.text()) == layout
+
+
 @pytest.mark.parametrize("text", ["popularity=0.7", "dp=2, ep=2, popularity=3+2.5+1", "popularity=1"])
 def test_it_is_said_in_a_layout(text: str) -> None:
     layout = layout_named(text)
@@ -90,6 +96,12 @@ def test_it_is_said_in_a_layout(text: str) -> None:
 def test_what_is_no_popularity_is_refused(wrong: Any) -> None:
     with pytest.raises(rl.InputError, match="popularity"):
         Layout(popularity=wrong)
+
+
+def test_text_that_is_no_popularity_is_refused() -> None:
+    for text in ("popularity=x", "popularity=1+x", "popularity=", "popularity=1e3", "popularity=-1"):
+        with pytest.raises(rl.InputError, match="layout.popularity: expected an exponent from 0 to 16"):
+            layout_named(text)
 
 
 def test_counts_are_of_the_experts_that_the_model_has() -> None:

@@ -240,7 +240,8 @@ def _short(value: Count) -> str:
 
 def _spread_text(popularity: Popularity) -> str:
     """An exponent, or the tokens of each expert."""
-    return "+".join(f"{v:.17g}" for v in popularity) if isinstance(popularity, tuple) else f"{popularity:g}"
+    values = popularity if isinstance(popularity, tuple) else (popularity,)
+    return "+".join(np.format_float_positional(v, trim="-") for v in values)
 
 
 def _spread(layers: int, chunks: int) -> list[int]:
@@ -283,9 +284,11 @@ def _pair(word: str) -> tuple[str, Any]:
         return name, text.lower() in ("true", "1", "yes")
     if name in ("imbalance", "capacity") and re.fullmatch(r"\d+(\.\d+)?", text):
         return name, float(text)
-    if name == "popularity" and re.fullmatch(r"\d+(\.\d+)?([eE][+-]?\d+)?(\+\d+(\.\d+)?)*", text):
-        counts = [float(part) for part in text.split("+")]
-        return name, counts if len(counts) > 1 else counts[0]
+    if name == "popularity":
+        counts = text.split("+")
+        if not all(re.fullmatch(r"\d{1,400}(\.\d{1,400})?", part) for part in counts):
+            return name, popularity_given("layout.popularity", text)
+        return name, [float(part) for part in counts] if len(counts) > 1 else float(text)
     if name == "stages":
         parts = text.split("+")
         if not all(re.fullmatch(r"\d{1,9}", p) for p in parts):
