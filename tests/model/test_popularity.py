@@ -100,7 +100,7 @@ def test_what_is_no_popularity_is_refused(wrong: Any) -> None:
 
 def test_text_that_is_no_popularity_is_refused() -> None:
     for text in ("popularity=x", "popularity=1+x", "popularity=", "popularity=1e3", "popularity=-1"):
-        with pytest.raises(rl.InputError, match="layout.popularity: expected an exponent from 0 to 16"):
+        with pytest.raises(rl.InputError, match=r"layout\.popularity: expected an exponent from 0 to 16"):
             layout_named(text)
 
 
