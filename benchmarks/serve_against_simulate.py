@@ -34,7 +34,8 @@ PLACES = (
     ("Qwen/Qwen3-Next-80B-A3B-Instruct", ("4xh200-sxm",), "tp=4"),
 )
 ENGINES = ("vllm", "sglang", "trtllm")
-REQUESTS = 12_000
+REQUESTS, LONG, BUSY = 12_000, 80_000, 0.94
+"""Requests of a simulation at random, and from what load so many more: there a wait is forgotten after thousands."""
 WORST = 15
 
 
@@ -93,7 +94,8 @@ def drawn(
         text += f" concurrency {users}"
     else:
         predicted = rl.serve(model, **lengths, rate=load * most, **where)
-        s = simulate(model, **sent, rate=load * most, extent=Extent(requests=REQUESTS, seed=1), **where)
+        extent = Extent(requests=LONG if load >= BUSY else REQUESTS, seed=1)
+        s = simulate(model, **sent, rate=load * most, extent=extent, **where)
         text += f" load {load:.2f}"
     text += f" {speculation.length} drafts right with {speculation.acceptance}" if speculation else ""
     kind = f"{'closed' if loop else 'at random'}, {'varied' if spread else 'equal'}, {where['engine']}"

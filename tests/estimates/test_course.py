@@ -68,6 +68,26 @@ def test_a_queue_with_a_known_answer() -> None:
     assert seen.mean(seen.first) == pytest.approx(4.5, rel=0.03)
 
 
+@pytest.mark.parametrize(("load", "p90", "p99"), [(0.9, 10.8, 21.9), (0.95, 22.3, 44.9), (0.97, 37.7, 75.6)])
+def test_waits_at_high_loads_are_as_long_as_they_should_be(load: float, p90: float, p99: float) -> None:
+    """M/D/1: the mean wait, and percentiles by its exact exponential tail: P(W > t) = C·e^(−θt), θ = ρ(e^θ − 1), in
+    services, C = (1 − ρ)/(ρe^θ − 1)."""
+    one = rules(0, places=1, tokens=10)
+    seen = at_random(one, TABLE, load / 3, 1, 4000, 30000)
+    assert seen.mean(seen.first) == pytest.approx(3 + 3 * load / 2 / (1 - load), rel=0.05)
+    far = (seen.quantiles(seen.first, (0.9, 0.99)) - 3) / 3
+    assert far[0] == pytest.approx(p90, rel=0.05)
+    assert far[1] == pytest.approx(p99, rel=0.18)
+
+
+def test_gaps_of_groups_that_take_turns_are_more_even() -> None:
+    """Sums of four exponential gaps: a squared variation of a quarter; a wait of a quarter at high loads (Kingman)."""
+    one = rules(0, places=1, tokens=10)
+    alone, turns = (at_random(one, TABLE, 0.95 / 3, n, 4000, 30000) for n in (1, 4))
+    waits = [seen.mean(seen.first) - 3 for seen in (alone, turns)]
+    assert waits[1] == pytest.approx(waits[0] / 4, rel=0.15)
+
+
 def test_quantiles_are_of_requests_not_rows() -> None:
     seen = Answers(np.array([1.0, 98.0, 1.0]), np.arange(3.0), np.array([5.0, 1.0, 9.0]), np.zeros(3))
     assert seen.quantiles(seen.first, (0.5, 0.98, 0.99, 1.0)).tolist() == [1.0, 1.0, 5.0, 9.0]
