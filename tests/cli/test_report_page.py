@@ -36,11 +36,16 @@ def v3() -> Finished:
 
 
 @pytest.fixture(scope="module")
-def tab(llama: Finished, v3: Finished, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def llama_page(llama: Finished) -> str:
+    return html(llama)
+
+
+@pytest.fixture(scope="module")
+def tab(llama_page: str, v3: Finished, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A tab, and the pages of both models in a folder."""
     folder = tmp_path_factory.mktemp("pages")
-    for name, done in (("llama", llama), ("v3", v3)):
-        (folder / f"{name}.html").write_text(html(done), encoding="utf-8")
+    for name, text in (("llama", llama_page), ("v3", html(v3))):
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
     with watched() as seen:
         seen.tab.folder = folder
         yield seen.tab
@@ -117,8 +122,8 @@ def test_best_changes_say_everything_that_they_change(llama: Finished) -> None:
     assert next(row[batch] for row in table.rows if row[0] == "Quality") == "unchanged"
 
 
-def test_pictures_have_words_and_the_colours_of_the_page(llama: Finished) -> None:
-    text = html(llama)
+def test_pictures_have_words_and_the_colours_of_the_page(llama: Finished, llama_page: str) -> None:
+    text = llama_page
     pictures = re.findall(r"<svg[^>]*>", text)
     assert len(pictures) == sum(len(s.pictures) for s in llama.sections)
     assert all('role="img"' in p and re.search(r'aria-label="[^"]{20,}"', p) for p in pictures)
