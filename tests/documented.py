@@ -135,6 +135,11 @@ class _Hidden(MetaPathFinder):
 
 def modules(extras: Iterable[str]) -> frozenset[str]:
     """Top-level modules in this Python that extras of the package brought, but not these nor the package itself."""
+    return _brought_by_others(frozenset(extras))
+
+
+@cache
+def _brought_by_others(extras: frozenset[str]) -> frozenset[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     optional = project["optional-dependencies"]
     there = _needed((*project["dependencies"], *RUNNER, *(r for e in extras for r in optional[e])))

@@ -30,6 +30,14 @@ SIMULATE = [
     "--rate",
     "1",
 ]
+SOON = """
+import roofline.show.requests as requests
+from roofline.cli.main import main
+import sys
+requests.EVERY_ROWS = 2000
+main(sys.argv[1:])
+"""
+"""A command that writes its first checkpoint after 2000 requests."""
 ENDLESS = ["--requests", "1G", "--warmup", "0", "-o", "r.csv"]
 
 
@@ -67,7 +75,8 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
 
 
 def test_a_simulation_that_is_told_to_end_says_what_is_kept(tmp_path: Path) -> None:
-    running = subprocess.Popen([*COMMAND, *SIMULATE, *ENDLESS], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    argv = [sys.executable, "-c", SOON, *SIMULATE, *ENDLESS]
+    running = subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     checkpoint, start = tmp_path / "r.csv.part" / "checkpoint.json", time.monotonic()
     while not checkpoint.exists() and time.monotonic() - start < 60:
         time.sleep(0.1)

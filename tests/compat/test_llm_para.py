@@ -42,6 +42,12 @@ def run(folder: Path, name: str = "table.csv", **options: Any) -> list[Operation
     return compute_and_plot_transformer_analysis(**options, output_csv_path=folder / name)
 
 
+@pytest.fixture
+def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables alone: the charts of these models are drawn in other tests."""
+    monkeypatch.setattr(llm_para, "_draw_charts", lambda path, table: None)
+
+
 def cell(table: list[Operation], phase: str, operation: str) -> Operation:
     (row,) = (r for r in table if (r.phase, r.operation) == (phase, operation))
     return row
@@ -161,6 +167,7 @@ def test_every_cell_of_the_formula_table(name: str, tmp_path: Path) -> None:
         assert float(line["Density (Op/Byte)"]) == round(flops / total, 2)
 
 
+@pytest.mark.usefixtures("no_charts")
 @pytest.mark.parametrize(
     ("phase", "operation", "flops", "total", "density"),
     [
@@ -177,6 +184,7 @@ def test_published_check_figures(
     assert (row.flops, row.total, row.density) == (flops, total, density)
 
 
+@pytest.mark.usefixtures("no_charts")
 def test_parameters_and_shapes(tmp_path: Path) -> None:
     table = run(tmp_path, **MIXTRAL)
     prefill, decode = cell(table, "Prefill", "FFN-1(with MoE)"), cell(table, "Decode", "FFN-1(with MoE)")
@@ -186,12 +194,14 @@ def test_parameters_and_shapes(tmp_path: Path) -> None:
     assert (last.input_shape, last.weight_shape) == ((1, 32, 1, 6144), (1, 8, 6144, 128))
 
 
+@pytest.mark.usefixtures("no_charts")
 def test_the_down_product_of_experts_is_whole_whatever_the_sizes(tmp_path: Path) -> None:
     table = run(tmp_path, **OLMOE)
     assert cell(table, "Prefill", "FFN-2(with MoE)").output == 4194304
     assert cell(table, "Prefill", "FFN-1(with MoE)").output == 2097152
 
 
+@pytest.mark.usefixtures("no_charts")
 def test_a_prompt_of_one_token_reads_all_experts(tmp_path: Path) -> None:
     table = run(tmp_path, **ONE_TOKEN)
     first, then = cell(table, "Prefill", "FFN-1(with MoE)"), cell(table, "Decode", "FFN-1(with MoE)")
@@ -219,6 +229,7 @@ def test_density_is_a_dash_where_no_byte_moves() -> None:
     assert Operation("Prefill", "x", 5, 0, 0, 0, 0, (), ()).density == "-"
 
 
+@pytest.mark.usefixtures("no_charts")
 def test_two_tables_do_not_run_into_each_other(tmp_path: Path) -> None:
     first = run(tmp_path, "a.csv", **LLAMA)
     assert run(tmp_path, "b.csv", **LLAMA) == first
@@ -285,6 +296,7 @@ def test_slip_rope_is_four_flops_a_pair_without_its_sums() -> None:
 
 
 # -- the roofline picture ------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("no_charts")
 def test_points_of_the_roofline(tmp_path: Path) -> None:
     table = run(tmp_path, **LLAMA)
     chip = llm_para._hardware(A100)
@@ -297,6 +309,7 @@ def test_points_of_the_roofline(tmp_path: Path) -> None:
         assert point.performance == pytest.approx(min(19.5e12, point.intensity * 1.555e12), rel=1e-12)
 
 
+@pytest.mark.usefixtures("no_charts")
 @pytest.mark.parametrize("ending", [".png", ".svg", ".html"])
 def test_the_roofline_in_other_forms(ending: str, tmp_path: Path) -> None:
     run(tmp_path, **MIXTRAL)
@@ -414,6 +427,7 @@ def test_a_table_that_a_spreadsheet_saved(tmp_path: Path) -> None:
     assert read_csv(path) == [CsvRow("Prefill", "x", 6, 3, "x"), CsvRow("Decode", "", 2, 1, "")]
 
 
+@pytest.mark.usefixtures("no_charts")
 @pytest.mark.parametrize(
     "config",
     [

@@ -20,6 +20,8 @@ VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "training", "simu
          "structure",
          "compare", "away")  # fmt: skip
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
+AXE = {"resultTypes": ["violations"], "selectors": False}
+"""All of its rules, without a selector for each element."""
 SIZES = ((1300, 900), (768, 1000), (390, 800))
 ASKS = """async (given) => {
   const page = await import("/static/state.js"), s = { ...page.FRESH, ...given };
@@ -166,7 +168,7 @@ def test_nothing_serious_for_readers_of_screens(page: Page, address: str, theme:
             sideways = page.sees("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             if sideways > 0:
                 wrong.append((view, width, "sideways", sideways))
-            violations = axe().run(page.tab, options={"resultTypes": ["violations"]}).response["violations"]
+            violations = axe().run(page.tab, options=AXE).response["violations"]
             wrong += [
                 (view, width, v["id"], v["nodes"][0]["html"][:120])
                 for v in violations

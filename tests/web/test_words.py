@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from browser import needs_chromium, watched
+from browser import Watched, needs_chromium, watched
 from roofline.web.choices import Allowed
 from roofline.web.files import STATIC
 from served_page import Page, page_server
@@ -57,14 +57,34 @@ def test_keys_are_those_that_are_used() -> None:
     assert set(MESSAGES) - used <= BY_VARIABLE | quoted
 
 
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with page_server() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Watched]:
+    with watched() as seen:
+        yield seen
+
+
+@pytest.fixture
+def tab(browser: Watched) -> Iterator[Any]:
+    """A tab of a context of its own, which remembers no other's choice."""
+    context = browser.tab.context.browser.new_context(viewport={"width": 1200, "height": 900})
+    yield context.new_page()
+    context.close()
+
+
 @needs_chromium
-def test_no_label_is_outside_the_message_file(tmp_path: Path) -> None:
+def test_no_label_is_outside_the_message_file(browser: Watched, tab: Any) -> None:
     """All messages in brackets: a label without them is not of the file."""
     marked = json.dumps({key: [f"⟦{text}⟧" for text in texts] for key, texts in MESSAGES.items()})
-    with page_server(Allowed(own_machine=True)) as address, watched() as seen:
-        seen.tab.route("**/messages.json", lambda route: route.fulfill(body=marked, content_type="application/json"))
-        page = Page(seen, seen.tab)
-        page.answers(lambda: seen.tab.goto(address))
+    with page_server(Allowed(own_machine=True)) as address:
+        tab.route("**/messages.json", lambda route: route.fulfill(body=marked, content_type="application/json"))
+        page = Page(browser, tab)
+        page.answers(lambda: tab.goto(address))
         page.tab.click("#scenarios button")
         page.set_to("on", "8xh100-sxm")
         page.tab.click("#cost summary")
@@ -78,13 +98,12 @@ def test_no_label_is_outside_the_message_file(tmp_path: Path) -> None:
 
 @needs_chromium
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_page_speaks(language: str) -> None:
+def test_the_page_speaks(language: str, address: str, browser: Watched, tab: Any) -> None:
     at = LANGUAGES.index(language)
-    with page_server() as address, watched() as seen:
-        page = Page(seen, seen.tab)
-        page.answers(lambda: seen.tab.goto(address))
-        if language != "en":
-            page.answers(lambda: seen.tab.select_option("#language", language))
-        assert page.sees("document.documentElement.lang") == language
-        assert page.tab.inner_text("#tab-training") == MESSAGES["training"][at]
-        assert MESSAGES["where"][at] in page.tab.inner_text("#view")
+    page = Page(browser, tab)
+    page.answers(lambda: tab.goto(address))
+    if language != "en":
+        page.answers(lambda: tab.select_option("#language", language))
+    assert page.sees("document.documentElement.lang") == language
+    assert page.tab.inner_text("#tab-training") == MESSAGES["training"][at]
+    assert MESSAGES["where"][at] in page.tab.inner_text("#view")
