@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -218,6 +219,8 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
     if "deepseek" in name.lower():
         raise LeftOutError("ambiguous: multi-token prediction is on in some rows and none says so")
     model, chip, layout = model_of_row(name), chip_of_row(r.text("system")), layout_of(r)
+    if theirs and r.text("image").endswith(PREDICTING) and "qwen3.5" in name.lower():
+        raise LeftOutError("ambiguous: multi-token prediction is on, and nothing says how much is accepted")
     if theirs and layout.dp > 1:
         raise LeftOutError("ambiguous: a data-parallel label that repeats runs on fewer chips")
     concurrency = r.whole("concurrency")
@@ -230,6 +233,12 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
     dense = "dense" if model.active_parameters == model.parameters else "moe"
     spread = "" if layout.alone else ",many chips"
     own = f"{name.rpartition('/')[2]},{engine},{mode}"
+    script = launched_by(r)
+    formats, runs = _precision(model, mode, engine), engine
+    if script is not None:
+        settings = script.settings.format(input=2 * r.whole("isl"), concurrency=concurrency)
+        formats, runs = _with_formats(formats, script.formats), f"{engine}({settings})"
+    sent = SENT if script is None else script.sent
     for what in ("tpot", "ttft"):
         if what == "ttft" and not r.text("ttft_ms"):
             continue
@@ -237,17 +246,70 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
         yield MeasuredRun(
             quantity=f"served-{what}", seconds=r.number(f"{what}_ms") / 1e3, model=model, layout=layout,
             on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
-            output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=engine, system=chip,
-            precision=_precision(model, mode, engine), options={"rounds": SENT} if what == "ttft" else {},
+            output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=runs, system=chip,
+            precision=formats, options={"rounds": sent} if what == "ttft" else {},
             slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
             fitted="the engine's slow-downs" if slowed and what == "tpot" else "no",
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class LaunchScript:
+    """What a published script sets besides the layout, of the rows whose columns begin so.
+
+    settings: the engine's, in its own words, with twice the row's {input} and its {concurrency}. formats: instead of the
+    checkpoint's. sent: requests of each user.
+    """
+
+    model: str
+    chip: str
+    engine: str
+    version: str
+    format: str
+    settings: str
+    formats: str = ""
+    sent: int = 10
+
+
+SCRIPTS = (
+    LaunchScript("MiniMax-M2.5", "b200", "vllm", "0.17.0", "fp8", "gpu_memory_utilization=0.95,block_size=32"),
+    LaunchScript("MiniMax-M2.5", "b200", "vllm", "0.19.0", "fp8", "max_num_batched_tokens={input},block_size=32", "kv=fp8"),
+    LaunchScript("MiniMax-M2.5", "b200", "vllm", "0.19.0", "nvfp4", "max_num_batched_tokens={input}", "kv=fp8"),
+    LaunchScript("MiniMax-M2.5", "b200", "vllm", "nightly", "nvfp4", "max_num_seqs={concurrency}"),
+    LaunchScript("Kimi-K2.5", "h200", "vllm", "", "int4_wo", "gpu_memory_utilization=0.95,max_num_seqs={concurrency}"),
+    LaunchScript("gpt-oss-120b", "h100", "vllm", "", "", "max_num_batched_tokens=8192,max_num_seqs={concurrency}"),
+    LaunchScript("gpt-oss-120b", "h200", "vllm", "", "", "max_num_batched_tokens=8192,max_num_seqs={concurrency}"),
+    LaunchScript("gpt-oss-120b", "h200", "trtllm", "", "", "free_gpu_memory_fraction=0.85,max_num_tokens=20000"),
+    LaunchScript("gpt-oss-120b", "b200", "trtllm", "", "", "free_gpu_memory_fraction=0.85,max_num_tokens=20000", "kv=fp8"),
+    LaunchScript("Llama-3.1-70B", "b200", "trtllm", "", "fp8", "max_num_tokens=16384"),
+    LaunchScript("GLM-5", "h200", "sglang", "", "fp8", "mem_fraction_static=0.85", "weights=fp8-block", sent=5),
+    LaunchScript(
+        "Qwen3.5-397B-A17B", "b200", "sglang", "", "fp8", "mem_fraction_static=0.82,chunked_prefill_size=32768",
+        "weights=fp8-block,kv=fp8",
+    ),
+)  # fmt: skip
+"""The scripts of InferenceX's rows (github.com/SemiAnalysisAI/InferenceX, benchmarks, of the date of the rows; pull
+requests 947 and 996 for vLLM 0.19, 804 and 918 for Qwen3.5, 914 for GLM-5). The checkpoints of Qwen3.5 and GLM-5 are
+their publishers', whose fp8 has a scale for each block."""
+
+PREDICTING = "sglang:v0.5.9-cu130"
+"""The image of InferenceX's runs of Qwen3.5 with multi-token prediction, on four chips without expert parallelism; those
+without it ran on four with it, or on eight, in images for amd64 (its pull requests 804, 897, 898 and 918)."""
 SENT = 10
 """Requests that each user of these tables sent, as InferenceMAX's benchmarks do: num_prompts = 10 · concurrency."""
 NODE = 8
 """Chips that a server of these tables has."""
+
+
+def launched_by(r: TableRow) -> LaunchScript | None:
+    """The published script of a row, None where there is none."""
+    name, chip = r.text("model").rpartition("/")[2], r.text("system")
+    for script in SCRIPTS if r.text("origin") == "inferencex" else ():
+        begins = ((r.text("backend_version"), script.version), (r.text("gemm_quant_mode"), script.format))
+        if (name, r.text("backend")) == (script.model, script.engine) and chip.startswith(script.chip):
+            if all(text.startswith(start) for text, start in begins):
+                return script
+    return None
 
 
 def contradiction(r: TableRow, model: rl.Model, layout: Layout, theirs: bool) -> str | None:
@@ -282,6 +344,12 @@ def _precision(model: rl.Model, mode: str, backend: str) -> str | None:
     role = "experts" if mode in ("nvfp4", "int4_wo") and model.active_parameters != model.parameters else "weights"
     cached = ",kv=fp8" if backend == "trtllm" and mode in ("fp8", "nvfp4") else ""
     return f"{role}={QUANTISED[mode]}{cached}"
+
+
+def _with_formats(own: str | None, others: str) -> str | None:
+    """Formats, of which others take the place of those of the same role."""
+    roles = dict(part.split("=") for part in (own or "").split(",") + others.split(",") if part)
+    return ",".join(f"{role}={format}" for role, format in roles.items()) or None
 
 
 def layout_of(r: TableRow) -> Layout:

@@ -119,8 +119,7 @@ def test_a_server_slows_with_every_request_in_flight() -> None:
     ):  # fmt: skip
         tpot = rl.serve(LLAMA, **{**given, name: values}).tpot
         assert grows(tpot.expected, KERNELS), name
-        # a share of the expected time, which is no law: where that grows by a tile (of 167 decodes) the share falls
-        assert grows(tpot.floor, 0.02), name
+        assert grows(tpot.floor), name
 
 
 @pytest.mark.parametrize("name", [LLAMA, LATENT, "Qwen/Qwen3-Next-80B-A3B-Instruct", "AntonV/mamba2-130m-hf"])

@@ -242,17 +242,31 @@ class ClosedLoop:
 def closed_loop(table: ReplicaTimes, users: Array, more: Array, late: Count) -> tuple[Array, Array]:
     """Requests a second of so many users of a replica, and seconds from one decode step of a request to the next.
 
-    Where all steps or places are full it takes what it can take at most.
+    Where all steps or places are full it takes what it can take at most. Where that is less than what fits its steps,
+    since requests lose their places, these are longer by as much.
     """
     loop = _loop(table, users, more, late)
-    around, most = loop.answer(), capacity_of(table, more, late)
+    around, most = loop.answer(), _most(table, more, late)
     there = around.rate * (loop.late + around.waits + around.inside)
     full = (around.load > FULL) | (loop.users > loop.places) & (there < SOME * loop.users)
-    return np.where(full, most, np.minimum(around.rate, most)), around.step
+    rate = np.where(full, most, np.minimum(around.rate, most))
+    slower = np.maximum(1.0, rate / _lasting(table, most))
+    return rate / slower, around.step * slower
 
 
 def capacity_of(table: ReplicaTimes, more: Array, late: Count) -> Array:
-    """Requests a second of a replica that has more users than it can run.
+    """Requests a second of a replica that has more users than it can run."""
+    return _lasting(table, _most(table, more, late))
+
+
+def _lasting(table: ReplicaTimes, rate: Array) -> Array:
+    """What is left of a rate where parts of prompts are computed again: 1/rate + again·(seconds of a prompt)."""
+    prompt = table.chunks * np.maximum(table.mixed[0][-1] - table.base[-1], 0.0)
+    return np.asarray(1 / (1 / rate + table.again * prompt))
+
+
+def _most(table: ReplicaTimes, more: Array, late: Count) -> Array:
+    """The same where no prompt is computed twice.
 
     Of prompts that run apart as many come between two decode steps as end in one, n/more of n; or fewer places are
     used, where that takes more.

@@ -21,7 +21,7 @@ from roofline.estimates.span import NOTHING, Span
 from roofline.estimates.spending import busy_of, ranks_of
 from roofline.machine.energy import Busy
 from roofline.machine.engine import Engine
-from roofline.model.maths import Count, is_array, least
+from roofline.model.maths import Count, is_array, least, most, where
 from roofline.model.precision import Precision
 
 SUMMED = 4096
@@ -136,6 +136,28 @@ def running_at_once(engine: Engine, groups: Count, width: int) -> Count:
     if width > 1:
         running = np.minimum(running, max(1, engine.chunk // width))
     return running if is_array(groups) else int(running)
+
+
+MOST_IN_FLIGHT = 2**20
+"""No server is looked at with more requests of a replica in its memory."""
+
+
+def places_of(asked: Setup, drafting: Drafting | None, input: Count, output: Count) -> Count:
+    """Requests of a group of ranks that run at once: those that the engine runs and the memory holds.
+
+    An engine that `reserves` holds as many as there is memory for at their last token. Another lets one begin where
+    there is memory for its prompt: as many run as there is memory for in the middle of their answers. Where not one
+    fits, as many as on chips with more.
+    """
+    groups, width = asked.layout.pp, 1 if drafting is None else drafting.width
+    running = least(MOST_IN_FLIGHT, running_at_once(asked.engine, groups, width))
+    if asked.engine.id == "none":
+        return running
+    whole = sequences_held(asked, drafting, input + output, MOST_IN_FLIGHT)
+    held = whole
+    if not asked.engine.reserves:
+        held = sequences_held(asked, drafting, input + output // 2, MOST_IN_FLIGHT)
+    return where(whole < 1, running, most(1, least(running, held // groups)))
 
 
 # -- the law of the steps ------------------------------------------------------------------------------------------

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from roofline.distinct import Array
-from roofline.estimates.drafting import Drafting, running_at_once, sequences_held
+from roofline.estimates.drafting import MOST_IN_FLIGHT, Drafting, places_of
 from roofline.estimates.generate import changed_step, decode_of, launched
-from roofline.estimates.serve import MOST_IN_FLIGHT
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
 from roofline.estimates.tandem import Batches, Passage, Places, Tandem
@@ -97,16 +96,8 @@ class Pair:
 
     @cached_property
     def places(self) -> Count:
-        """Sequences of a decode group: those that its memory holds and the engine runs, as on chips with more if none.
-
-        Groups are those of data-parallel ranks and those that take turns in a pipeline.
-        """
-        then = self.then
-        running = least(MOST_IN_FLIGHT, running_at_once(then.engine, then.layout.pp, self.width))
-        if then.engine.id == "none":
-            return running
-        capacity = sequences_held(then, self.drafting, self.input + self.output, MOST_IN_FLIGHT)
-        return where(capacity < 1, running, most(1, least(running, capacity // then.layout.pp)))
+        """Sequences of a decode group, of data-parallel ranks and of those that take turns in a pipeline."""
+        return places_of(self.then, self.drafting, self.input, self.output)
 
     def prefilled(self, prompts: Count) -> Span:
         """A batch of so many prompts on a group of ranks, through all stages of a pipeline."""

@@ -23,7 +23,7 @@ from roofline.estimates.memory import Memory
 from roofline.estimates.pool_replicas import Load, Pair, Replicas, settled_pools
 from roofline.estimates.serve import rounded_down
 from roofline.estimates.settings import LISTED, Deployed, Settings, Setup, broadcast, each, setup
-from roofline.estimates.span import Span, shaped
+from roofline.estimates.span import Span, exactly, shaped
 from roofline.estimates.spending import PhasePool, SteadyLoad, pools_spending, rounded
 from roofline.estimates.step import check_context
 from roofline.estimates.transfer import moved_bytes, networks
@@ -321,14 +321,15 @@ def _answer(pair: Pair, load: Load, images: ImageTokens | None) -> Pools:
     prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))
     step = pair.decoded(back(np.rint(p.running).astype(np.int64)))
     before, seconds = back(t.before), back(p.step)
-    each_step = step.times(seconds / step.expected)
+    each_step = step.times(seconds / step.expected).resting_on(step.floor)
     tpot = each_step.times(pair.share)
+    moved = pair.transfer.times(back(p.shown) / pair.transfer.expected)
     ttft = (
-        Span(0.0, before, before, before)
+        exactly(before)
         + prompt.times(back(p.prefill_wait + p.prefill) / prompt.expected)
-        + pair.transfer.times(back(p.shown) / pair.transfer.expected)
+        + moved
         + step.times((back(p.decode_wait) + seconds) / step.expected)
-    )
+    ).resting_on(pair.prefilled(1).floor + moved.floor + step.floor)
     flight = load.concurrency if load.rate is None else back(p.rate * t.latency(p))
     cache = pair.first.model.kv_bytes(pair.input, pair.first.formats) + pair.first.model.state_bytes(pair.first.formats)
     groups = pair.then.layout.dp * pair.then.layout.pp

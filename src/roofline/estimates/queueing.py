@@ -53,7 +53,7 @@ class ReplicaTimes:
     them. `room`: most prompts of a step at each k, 1 where a prompt takes several `chunks`.
     `per_step`: prompts that the tokens of a step are worth, less than 1 where a prompt takes several.
     `partly`: as `mixed`, of parts of one prompt, or of a step full of one. `ahead`: a step is put together while the
-    one before runs.
+    one before runs. `again`: the part of its prompt that a request computes again where all places are always taken.
     """
 
     decodes: Array
@@ -66,6 +66,7 @@ class ReplicaTimes:
     partly: Array
     mixes: bool
     ahead: bool = False
+    again: Array | float = 0.0
 
     @cached_property
     def base(self) -> Array:

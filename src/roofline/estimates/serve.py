@@ -20,13 +20,15 @@ from roofline.distinct import Array
 from roofline.estimates.closed import capacity_of, closed_loop
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.course import Answers, Loop, StepRules, StepTable, at_random
-from roofline.estimates.drafting import Drafting, memory_with, running_at_once, sequences_held, step_quantiles
+from roofline.estimates.drafting import (
+    MOST_IN_FLIGHT, Drafting, memory_with, places_of, running_at_once, sequences_held, step_quantiles,
+)  # fmt: skip
 from roofline.estimates.generate import Speculation, decode_of, launched
 from roofline.estimates.memory import Memory
 from roofline.estimates.mixed import Prompts, mixed_seconds
 from roofline.estimates.queueing import Open, ReplicaTimes, opening
 from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
-from roofline.estimates.span import NOTHING, Span, shaped
+from roofline.estimates.span import NOTHING, Span, exactly, shaped
 from roofline.estimates.spending import SteadyLoad, server_spending
 from roofline.estimates.step import Estimate, check_context, step_estimate
 from roofline.estimates.tails import SHARES, Chances, Percentiles, Steady, Tail
@@ -39,8 +41,6 @@ from roofline.result import Flag, Units, Word
 from roofline.work.step import Queries, decode, prefill
 from roofline.work.step import replace as changed
 
-MOST_IN_FLIGHT = 2**20
-"""No server is looked at with more requests of a replica in its memory."""
 DECODES, BATCHES = 24, 10
 """Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
 PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
@@ -278,9 +278,22 @@ class Server:
 
     @cached_property
     def places(self) -> Count:
-        """Requests of a group that run at once: as many as the engine runs and memory holds, if it holds one."""
-        running = running_at_once(self.asked.engine, self.asked.layout.pp, self.width)
-        return where(self.capacity < 1, running, most(1, least(running, self.capacity // self.groups)))
+        """Requests of a group that run at once."""
+        return places_of(self.asked, self.drafting, self.input, self.output)
+
+    @cached_property
+    def again(self) -> Array:
+        """The part of its prompt that a request computes again, where others always wait for its place.
+
+        The O tokens of an answer that is done come free at once, and new requests take their place, of which those that
+        grow meanwhile take half again: O/2 tokens of each request, less where several are done in each step.
+        """
+        engine = self.asked.engine
+        if engine.reserves or engine.expects:
+            return np.zeros(())
+        few = self.places < running_at_once(engine, self.asked.layout.pp, self.width)
+        lost = self.output / 2 * np.minimum(1.0, self.steps / (2 * np.asarray(self.places)))
+        return np.asarray(np.where(few, lost / (self.input - self.cached), 0.0))
 
     @cached_property
     def nodes(self) -> Any:
@@ -356,7 +369,7 @@ class Server:
         partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width) + before
         partly = np.broadcast_to(partly, (len(PARTS), *nodes.shape))
         alone = np.where(nodes > 0, self.alone.expected, 0.0)
-        return ReplicaTimes(nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead)
+        return ReplicaTimes(nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again)
 
     @cached_property
     def fastest(self) -> Count:
@@ -490,7 +503,10 @@ class Server:
         return self._told(seen, shape)
 
     def _serving(self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles) -> Serving:
-        """The answer, whose uncertainty is that of a decode step and of one with a prompt."""
+        """The answer, whose uncertainty is that of a decode step and of one with a prompt.
+
+        The speed of light has neither host nor waits: of the TTFT it is the prompt's alone, of the TPOT a decode step's.
+        """
         asked, engine, t = self.asked, self.asked.engine, self.table
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
         busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot), t.decodes[-1])
@@ -500,11 +516,13 @@ class Server:
         prompt = launched(asked.plan, changed(decode(1, 1), queries[: 2 if engine.mixes else 1]), engine.host(decodes))
         share = np.clip(rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy), 0.0, 1.0)
         between = steps.times((1 - share) * tpot / steps.expected) + prompt.times(share * tpot / prompt.expected)
-        first = prompt.times(ttft / prompt.expected).shaped(shape) + _exact(engine.before(self.input), shape)
+        own = asked.plan.total(changed(decode(1, 1), queries[:1])).floor
+        first = (prompt.times(ttft / prompt.expected) + exactly(engine.before(self.input))).resting_on(own)
         first = first if engine.id == "none" else first.wider(*SERVED)
+        between = between.resting_on(steps.floor * self.share)
         return Serving(
-            asked, self.input, self.output, self.cached, flight, self.capacity, first,
-            between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles, self.drafting, self.images,
+            asked, self.input, self.output, self.cached, flight, self.capacity,
+            first.shaped(shape), between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles, self.drafting, self.images,
             self.rounds,
         )  # fmt: skip
 
@@ -524,7 +542,3 @@ def _spaced(highest: Count, number: int) -> Any:
     """Whole numbers from 1 to the highest, nearly of one ratio, along a new first axis; some may be equal."""
     powers = np.linspace(0, 1, number).reshape(-1, *(1 for _ in np.shape(highest)))
     return np.rint(np.asarray(highest, dtype=float) ** powers)
-
-
-def _exact(seconds: Count, shape: tuple[int, ...]) -> Span:
-    return Span(seconds, seconds, seconds, seconds).shaped(shape)

@@ -58,6 +58,10 @@ class Span(Figured):
         low = most(self.expected - root(under * under + down * down), least(self.floor, self.low))
         return Span(self.floor, self.expected, low, self.expected + root(over * over + up * up))
 
+    def resting_on(self, floor: Count) -> Span:
+        """The same with another speed of light: that of the work alone, where waits and hosts are in the seconds."""
+        return Span(floor, self.expected, self.low, self.high)
+
     def ends(self) -> tuple[Count, Count, Count, Count]:
         """The four numbers."""
         return self.floor, self.expected, self.low, self.high
