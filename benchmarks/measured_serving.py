@@ -206,7 +206,8 @@ def gpt_of(width: int, layers: int, heads: int, vocabulary: int) -> rl.Model:
     })  # fmt: skip
 
 
-CAPPED_MS = 20e3
+CAPPED = 2
+"""Times its decode that a request waits where no more than a third of all are in the steps, by Little's law."""
 CAPPED_FROM = 512
 
 
@@ -224,8 +225,8 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
     if theirs and layout.dp > 1:
         raise LeftOutError("ambiguous: a data-parallel label that repeats runs on fewer chips")
     concurrency = r.whole("concurrency")
-    if theirs and concurrency >= CAPPED_FROM and r.number("ttft_ms") >= CAPPED_MS:
-        raise LeftOutError("ambiguous: a server that holds fewer in flight than it was sent (TTFT of 20 s and more)")
+    if theirs and concurrency >= CAPPED_FROM and r.number("ttft_ms") > CAPPED * r.whole("osl") * r.number("tpot_ms"):
+        raise LeftOutError("ambiguous: a server that holds a third or less of what it was sent")
     share, mode = 0.9 if theirs else 1.0, r.text("gemm_quant_mode")
     if problem := contradiction(r, model, layout, theirs):
         raise LeftOutError(f"ambiguous: {problem}")
@@ -257,8 +258,8 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
 class LaunchScript:
     """What a published script sets besides the layout, of the rows whose columns begin so.
 
-    settings: the engine's, in its own words, with twice the row's {input} and its {concurrency}. formats: instead of the
-    checkpoint's. sent: requests of each user.
+    settings: the engine's, in its own words, with twice the row's {input} and its {concurrency}. formats: instead of
+    the checkpoint's. sent: requests of each user.
     """
 
     model: str
@@ -273,14 +274,18 @@ class LaunchScript:
 
 SCRIPTS = (
     LaunchScript("MiniMax-M2.5", "b200", "vllm", "0.17.0", "fp8", "gpu_memory_utilization=0.95,block_size=32"),
-    LaunchScript("MiniMax-M2.5", "b200", "vllm", "0.19.0", "fp8", "max_num_batched_tokens={input},block_size=32", "kv=fp8"),
+    LaunchScript(
+        "MiniMax-M2.5", "b200", "vllm", "0.19.0", "fp8", "max_num_batched_tokens={input},block_size=32", "kv=fp8",
+    ),
     LaunchScript("MiniMax-M2.5", "b200", "vllm", "0.19.0", "nvfp4", "max_num_batched_tokens={input}", "kv=fp8"),
     LaunchScript("MiniMax-M2.5", "b200", "vllm", "nightly", "nvfp4", "max_num_seqs={concurrency}"),
     LaunchScript("Kimi-K2.5", "h200", "vllm", "", "int4_wo", "gpu_memory_utilization=0.95,max_num_seqs={concurrency}"),
     LaunchScript("gpt-oss-120b", "h100", "vllm", "", "", "max_num_batched_tokens=8192,max_num_seqs={concurrency}"),
     LaunchScript("gpt-oss-120b", "h200", "vllm", "", "", "max_num_batched_tokens=8192,max_num_seqs={concurrency}"),
     LaunchScript("gpt-oss-120b", "h200", "trtllm", "", "", "free_gpu_memory_fraction=0.85,max_num_tokens=20000"),
-    LaunchScript("gpt-oss-120b", "b200", "trtllm", "", "", "free_gpu_memory_fraction=0.85,max_num_tokens=20000", "kv=fp8"),
+    LaunchScript(
+        "gpt-oss-120b", "b200", "trtllm", "", "", "free_gpu_memory_fraction=0.85,max_num_tokens=20000", "kv=fp8",
+    ),
     LaunchScript("Llama-3.1-70B", "b200", "trtllm", "", "fp8", "max_num_tokens=16384"),
     LaunchScript("GLM-5", "h200", "sglang", "", "fp8", "mem_fraction_static=0.85", "weights=fp8-block", sent=5),
     LaunchScript(
@@ -293,8 +298,8 @@ requests 947 and 996 for vLLM 0.19, 804 and 918 for Qwen3.5, 914 for GLM-5). The
 their publishers', whose fp8 has a scale for each block."""
 
 PREDICTING = "sglang:v0.5.9-cu130"
-"""The image of InferenceX's runs of Qwen3.5 with multi-token prediction, on four chips without expert parallelism; those
-without it ran on four with it, or on eight, in images for amd64 (its pull requests 804, 897, 898 and 918)."""
+"""The image of InferenceX's runs of Qwen3.5 with multi-token prediction, on four chips without expert parallelism;
+those without it ran on four with it, or on eight, in images for amd64 (its pull requests 804, 897, 898 and 918)."""
 SENT = 10
 """Requests that each user of these tables sent, as InferenceMAX's benchmarks do: num_prompts = 10 · concurrency."""
 NODE = 8
@@ -305,10 +310,14 @@ def launched_by(r: TableRow) -> LaunchScript | None:
     """The published script of a row, None where there is none."""
     name, chip = r.text("model").rpartition("/")[2], r.text("system")
     for script in SCRIPTS if r.text("origin") == "inferencex" else ():
-        begins = ((r.text("backend_version"), script.version), (r.text("gemm_quant_mode"), script.format))
-        if (name, r.text("backend")) == (script.model, script.engine) and chip.startswith(script.chip):
-            if all(text.startswith(start) for text, start in begins):
-                return script
+        begins = (
+            (chip, script.chip),
+            (r.text("backend_version"), script.version),
+            (r.text("gemm_quant_mode"), script.format),
+        )
+        same = (name, r.text("backend")) == (script.model, script.engine)
+        if same and all(text.startswith(start) for text, start in begins):
+            return script
     return None
 
 

@@ -74,7 +74,7 @@ class MeasuredWay:
     def cell(self) -> tuple[Any, ...]:
         """What is chosen for."""
         r = self.run
-        return r.model.name, r.system, r.engine, r.precision, r.input, r.output
+        return r.model.name, r.system, str(r.engine).partition("(")[0], r.precision, r.input, r.output
 
 
 def ways(folder: Path) -> list[MeasuredWay]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,16 @@ def test_more_users_never_get_less(mixes: bool) -> None:
     each = (closed_loop(table, np.array(float(n)), np.array(7.0), 0.02)[0] for n in range(1, 100, 3))
     rates = np.array([float(rate) for rate in each])
     assert (rates[1:] >= rates[:-1] * (1 - 1e-3)).all()
+
+
+def test_prompts_computed_again_are_in_what_a_server_takes_at_most() -> None:
+    """Each request brings half a prompt of 0.02 s more: its share of a replica's seconds is longer by 0.01 s."""
+    plain = replica(0.01, 0.02)
+    table = replace(plain, again=0.5)
+    more = np.array(9.0)
+    once, twice = (float(capacity_of(t, more, 0.0)) for t in (plain, table))
+    assert 1 / twice == pytest.approx(1 / once + 0.5 * 0.02)
+    rates = [tuple(map(float, closed_loop(t, np.array(1e4), more, 0.0))) for t in (plain, table)]
+    assert rates[1] == pytest.approx((twice, rates[0][1] * once / twice))
+    few = [tuple(map(float, closed_loop(t, np.array(2.0), more, 0.0))) for t in (plain, table)]
+    assert few[0] == few[1]

@@ -40,6 +40,42 @@ def test_always_as_many(engine: str, new: int, out: int, users: int) -> None:
     assert s.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.15)
 
 
+@pytest.mark.parametrize(("on", "model", "new", "out"), [
+    ("a100-sxm-40gb", LLAMA, 1338, 305), ("h100-sxm", "Qwen/Qwen3-30B-A3B", 2219, 250),
+])  # fmt: skip
+def test_a_server_whose_memory_is_full(on: str, model: str, new: int, out: int) -> None:
+    """It runs as many as fit in the middle of their answers, and computes prompts again: no queue below, and above it a
+    throughput and a TPOT that are less by that."""
+    given = {"on": on, "engine": "vllm"}
+    lengths = {"input": new, "output": out}
+    sizes = {name: f"uniform({0.8 * n:.0f},{1.2 * n:.0f})" for name, n in lengths.items()}
+    full = rl.serve(model, input=new, output=out, concurrency=2**20, **given)
+    assert full.running > full.capacity
+    for share in (0.8, 1.3, 3.0):
+        users = round(share * full.running)
+        s = rl.serve(model, input=new, output=out, concurrency=users, **given)
+        extent = Extent(requests=8 * users, warmup=4 * users, seed=3)
+        seen = simulate(model, concurrency=users, extent=extent, **sizes, **given)
+        assert (seen.preemptions > 0) == (share > 1)
+        assert s.requests_per_second == pytest.approx(seen.requests_per_second, rel=0.03)
+        assert s.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.05)
+        assert s.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.15)
+    s = rl.serve(model, input=new, output=out, rate=0.9 * full.requests_per_second, **given)
+    seen = simulate(model, rate=0.9 * full.requests_per_second, extent=Extent(requests=6000, seed=3), **sizes, **given)
+    assert not seen.overloaded
+    assert s.tpot.expected == pytest.approx(seen.tpot.mean, abs=0.05 * seen.tpot.mean + seen.tpot.half_width)
+    assert s.ttft.expected == pytest.approx(seen.ttft.mean, abs=0.15 * seen.ttft.mean + seen.ttft.half_width)
+
+
+def test_an_engine_that_keeps_room_for_whole_answers_runs_no_more_than_those() -> None:
+    given = {"on": "a100-sxm-40gb", "input": 1338, "output": 305, "concurrency": 400}
+    trtllm, vllm = (rl.serve(LLAMA, engine=engine, **given) for engine in ("trtllm", "vllm"))
+    assert trtllm.running == trtllm.capacity
+    assert vllm.running > vllm.capacity
+    assert vllm.memory.fits
+    assert trtllm.memory.fits
+
+
 def test_replicas_that_take_turns() -> None:
     """Gaps between the requests of one of four are more even than at random, and waits shorter."""
     given = {"input": 2000, "output": 50, "on": "4xh100-sxm", "layout": "dp=4"}

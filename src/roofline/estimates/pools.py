@@ -17,7 +17,7 @@ import numpy as np
 from roofline.distinct import Array
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.deployment import Deployment, Machine, is_several
-from roofline.estimates.drafting import Drafting, memory_with
+from roofline.estimates.drafting import MOST_IN_FLIGHT, Drafting, memory_with, sequences_held
 from roofline.estimates.generate import Speculation
 from roofline.estimates.memory import Memory
 from roofline.estimates.pool_replicas import Load, Pair, Replicas, settled_pools
@@ -33,7 +33,7 @@ from roofline.model.checks import count, numbers, requests_a_second
 from roofline.model.errors import InputError
 from roofline.model.images import Images, ImageTokens, image_tokens
 from roofline.model.load import model_of
-from roofline.model.maths import Count, least, most
+from roofline.model.maths import Count, least, most, where
 from roofline.model.model import Model
 from roofline.result import Flag, Units, Word
 from roofline.work.step import prefill
@@ -199,9 +199,11 @@ class Pools(Spent, Deployed):
 
     @cached_property
     def memory(self) -> Memory:
-        """What the fullest rank of a decode replica needs, all that run there at their last token."""
-        each_holds = self.deployment.share(self.running)
-        return memory_with(self.asked, self.drafting, each_holds, self.input + self.output).shaped(self.shape)
+        """What the fullest rank of a decode replica needs, all that run there at their last token, if that fits."""
+        each_holds, tokens = self.deployment.share(self.running), self.input + self.output
+        whole = sequences_held(self.asked, self.drafting, tokens, MOST_IN_FLIGHT)
+        each_holds = where(whole < 1, each_holds, least(each_holds, whole))
+        return memory_with(self.asked, self.drafting, each_holds, tokens).shaped(self.shape)
 
     @cached_property
     def prefill_memory(self) -> Memory:

@@ -21,7 +21,13 @@ from roofline.estimates.closed import capacity_of, closed_loop
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.course import Answers, Loop, StepRules, StepTable, at_random
 from roofline.estimates.drafting import (
-    MOST_IN_FLIGHT, Drafting, memory_with, places_of, running_at_once, sequences_held, step_quantiles,
+    MOST_IN_FLIGHT,
+    Drafting,
+    memory_with,
+    places_of,
+    running_at_once,
+    sequences_held,
+    step_quantiles,
 )  # fmt: skip
 from roofline.estimates.generate import Speculation, decode_of, launched
 from roofline.estimates.memory import Memory
@@ -50,9 +56,9 @@ LEAST, SETTLING = 3000, 4000
 Half as many before, up to these, beside thrice those present."""
 
 
-SERVED = (0.25, 0.9)
+SERVED = (0.25, 1.0)
 """By what shares of it the TTFT of published servers at a concurrency falls below what is expected, and above: 80 % of
-966 lie within (benchmarks/accuracy.py). Hosts, schedulers and load generators decide it as kernels do."""
+1,037 lie within (benchmarks/accuracy.py). Hosts, schedulers and load generators decide it as kernels do."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,7 +68,7 @@ class Serving(Spent, Deployed):
     ttft: from arrival to the first token: the wait for the step under way, for prompts that came before or for a place,
     and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot.
     `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
-    memory of all replicas holds at once.
+    memory of all replicas holds at their last token; an engine that keeps no room for whole answers runs more.
     `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency, of the
     formula by an approximation. `speculation`: what drafts tokens for decode steps to verify, null where nothing does.
     `images`: those of each request, null where it has none; their tokens are in `input`. `rounds`: requests of each
@@ -124,7 +130,13 @@ class Serving(Spent, Deployed):
     # -- figures ---------------------------------------------------------------------------------------------------
     @cached_property
     def running(self) -> Count:
-        """Requests of the busiest replica that its memory holds; all of them where it holds not one."""
+        """Requests of the busiest replica that run at once."""
+        places = places_of(self.asked, self.drafting, self.input, self.output)
+        return least(self.deployment.share(self.in_flight), places * self.asked.layout.pp)
+
+    @property
+    def held(self) -> Count:
+        """Requests of the busiest replica that its memory holds to their last token; all where it holds not one."""
         share = self.deployment.share(self.in_flight)
         return where(self.capacity < 1, share, least(share, self.capacity // self.asked.layout.dp))
 
@@ -138,7 +150,7 @@ class Serving(Spent, Deployed):
     @cached_property
     def memory(self) -> Memory:
         """What the fullest rank needs where every request in its memory is at its last token, by the engine's rule."""
-        return memory_with(self.asked, self.drafting, self.running, self.input + self.output).shaped(self.shape)
+        return memory_with(self.asked, self.drafting, self.held, self.input + self.output).shaped(self.shape)
 
     @property
     def fits(self) -> Flag:
@@ -369,7 +381,9 @@ class Server:
         partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width) + before
         partly = np.broadcast_to(partly, (len(PARTS), *nodes.shape))
         alone = np.where(nodes > 0, self.alone.expected, 0.0)
-        return ReplicaTimes(nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again)
+        return ReplicaTimes(
+            nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again,
+        )  # fmt: skip
 
     @cached_property
     def fastest(self) -> Count:
@@ -505,7 +519,7 @@ class Server:
     def _serving(self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles) -> Serving:
         """The answer, whose uncertainty is that of a decode step and of one with a prompt.
 
-        The speed of light has neither host nor waits: of the TTFT it is the prompt's alone, of the TPOT a decode step's.
+        The speed of light has neither host nor waits: it is the prompt's alone of the TTFT, a decode step's of the TPOT.
         """
         asked, engine, t = self.asked, self.asked.engine, self.table
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
@@ -521,8 +535,8 @@ class Server:
         first = first if engine.id == "none" else first.wider(*SERVED)
         between = between.resting_on(steps.floor * self.share)
         return Serving(
-            asked, self.input, self.output, self.cached, flight, self.capacity,
-            first.shaped(shape), between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles, self.drafting, self.images,
+            asked, self.input, self.output, self.cached, flight, self.capacity, first.shaped(shape),
+            between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles, self.drafting, self.images,
             self.rounds,
         )  # fmt: skip
 
