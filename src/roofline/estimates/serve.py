@@ -519,7 +519,7 @@ class Server:
     def _serving(self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles) -> Serving:
         """The answer, whose uncertainty is that of a decode step and of one with a prompt.
 
-        The speed of light has neither host nor waits: it is the prompt's alone of the TTFT, a decode step's of the TPOT.
+        The speed of light has neither host nor waits: of the TTFT it is the prompt alone, of the TPOT a decode step.
         """
         asked, engine, t = self.asked, self.asked.engine, self.table
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
