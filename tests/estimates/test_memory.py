@@ -105,7 +105,7 @@ def test_no_more_run_at_once_than_the_scheduler_takes() -> None:
     one = rl.serve(small, on="b200", input=1024, output=256, concurrency=8)
     assert "8 in flight of 1024 that vLLM runs at once" in serving_text(one)
     held = rl.serve(LLAMA, on="l4", input=1024, output=256, concurrency=40)
-    assert "40 in flight; memory holds 23, 17 wait" in serving_text(held)
+    assert "40 in flight; memory holds 26, 23 to their last token; 14 wait" in serving_text(held)
     more = fit(small, on="2xb200", layout="dp=2", context=1280, engine="vllm(max_num_seqs=3000)")
     assert more.largest_batch == 6000
     alone = fit(small, on="b200", context=1280, engine="none")

@@ -129,10 +129,15 @@ class Serving(Spent, Deployed):
 
     # -- figures ---------------------------------------------------------------------------------------------------
     @cached_property
+    def places(self) -> Count:
+        """Requests of all replicas that run at once."""
+        layout = self.asked.layout
+        return places_of(self.asked, self.drafting, self.input, self.output) * layout.pp * layout.dp
+
+    @property
     def running(self) -> Count:
         """Requests of the busiest replica that run at once."""
-        places = places_of(self.asked, self.drafting, self.input, self.output)
-        return least(self.deployment.share(self.in_flight), places * self.asked.layout.pp)
+        return least(self.deployment.share(self.in_flight), self.places // self.asked.layout.dp)
 
     @property
     def held(self) -> Count:

@@ -59,13 +59,15 @@ _TAILED = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}
 
 def _places(s: Serving) -> str:
     """How many requests there are, and how many of them memory holds, or the engine runs where those are fewer."""
-    scheduled = s.capacity == s.engine.most_running * s.asked.layout.dp
-    if s.in_flight <= s.capacity:
+    if not s.capacity:
+        return f"{s.in_flight} in flight; memory holds 0"
+    scheduled = s.places >= s.engine.most_running * s.asked.layout.dp
+    whole = f", {s.capacity} to their last token" if s.capacity < s.places else ""
+    if s.in_flight <= s.places:
         which = f"{s.engine.name} runs at once" if scheduled else "fit"
-        return f"{s.in_flight} in flight of {s.capacity} that {which}"
-    most = f"{s.engine.name} runs {s.capacity}" if scheduled else f"memory holds {s.capacity}"
-    waiting = f", {s.in_flight - s.capacity} wait" if s.capacity else ""
-    return f"{s.in_flight} in flight; {most}{waiting}"
+        return f"{s.in_flight} in flight of {s.places} that {which}{whole if s.in_flight > s.capacity else ''}"
+    most = f"{s.engine.name} runs {s.places}" if scheduled else f"memory holds {s.places}{whole}"
+    return f"{s.in_flight} in flight; {most}; {s.in_flight - s.places} wait"
 
 
 def pools_text(p: Pools) -> str:
