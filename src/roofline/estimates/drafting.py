@@ -154,10 +154,10 @@ def places_of(asked: Setup, drafting: Drafting | None, input: Count, output: Cou
     if asked.engine.id == "none":
         return running
     whole = sequences_held(asked, drafting, input + output, MOST_IN_FLIGHT)
-    held = whole
+    fitting = whole
     if not asked.engine.reserves:
-        held = sequences_held(asked, drafting, input + output // 2, MOST_IN_FLIGHT)
-    return where(whole < 1, running, most(1, least(running, held // groups)))
+        fitting = sequences_held(asked, drafting, input + output // 2, MOST_IN_FLIGHT)
+    return where(whole < 1, running, most(1, least(running, fitting // groups)))
 
 
 # -- the law of the steps ------------------------------------------------------------------------------------------
