@@ -220,9 +220,9 @@ class Engine:
         return inner, hidden
 
     def running(self, formats: Precision, chip: Chip) -> Precision:
-        """The formats as it runs them on a chip."""
+        """The formats as it runs them on a chip. A CPU widens to fp32 halves that it does not multiply in."""
         if not self.halves:
-            return formats
+            return _widened(formats, chip)
         fp16 = format_named("fp16")
         half = fp16 if "fp16" in chip.peaks else replace(fp16, compute="fp32")
         stored = {f.name: getattr(formats, f.name) for f in fields(formats)}
@@ -258,6 +258,14 @@ class Engine:
         if self.budget == "sglang":
             return self.share * capacity - weights
         return self.share * (capacity - weights - activations - overhead)
+
+
+def _widened(formats: Precision, chip: Chip) -> Precision:
+    """The formats, of which those of 16 bits that a CPU does not multiply in are widened to fp32 as they are loaded."""
+    stored = {f.name: getattr(formats, f.name) for f in fields(formats)}
+    halves = {k: f for k, f in stored.items() if isinstance(f, Format) and f.compute in _HALVES}
+    wider: dict[str, Any] = {k: replace(f, compute="fp32") for k, f in halves.items() if f.compute not in chip.peaks}
+    return replace(formats, **wider) if wider and chip.kind == "cpu" and "fp32" in chip.peaks else formats
 
 
 @cache
