@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from roofline.distinct import Array
-from roofline.estimates.drafting import MOST_IN_FLIGHT, Drafting, places_of
+from roofline.estimates.drafting import MOST_IN_FLIGHT, Drafting, places_of, sequences_held
 from roofline.estimates.generate import changed_step, decode_of, launched
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
@@ -97,7 +97,12 @@ class Pair:
     @cached_property
     def places(self) -> Count:
         """Sequences of a decode group, of data-parallel ranks and of those that take turns in a pipeline."""
-        return places_of(self.then, self.drafting, self.input, self.output)
+        return places_of(self.then, self.drafting, self.input, self.output, self.whole)
+
+    @cached_property
+    def whole(self) -> Count:
+        """Sequences of a decode replica's data-parallel rank that its memory holds to their last token."""
+        return sequences_held(self.then, self.drafting, self.input + self.output, MOST_IN_FLIGHT)
 
     def prefilled(self, prompts: Count) -> Span:
         """A batch of so many prompts on a group of ranks, through all stages of a pipeline."""

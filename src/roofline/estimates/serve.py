@@ -132,7 +132,8 @@ class Serving(Spent, Deployed):
     def places(self) -> Count:
         """Requests of all replicas that run at once."""
         layout = self.asked.layout
-        return places_of(self.asked, self.drafting, self.input, self.output) * layout.pp * layout.dp
+        whole = self.capacity // layout.dp
+        return places_of(self.asked, self.drafting, self.input, self.output, whole) * layout.pp * layout.dp
 
     @property
     def running(self) -> Count:
@@ -282,7 +283,7 @@ class Server:
 
     @cached_property
     def capacity(self) -> Count:
-        """Requests that all replicas hold in memory and run at once, 0 where not one; kernels alone have no rule."""
+        """Requests that all replicas hold to their last token, 0 where not one; kernels alone have no rule."""
         if self.asked.engine.id == "none":
             return MOST_IN_FLIGHT * self.asked.layout.dp
         fitting = sequences_held(self.asked, self.drafting, self.input + self.output, MOST_IN_FLIGHT)
@@ -296,7 +297,8 @@ class Server:
     @cached_property
     def places(self) -> Count:
         """Requests of a group that run at once."""
-        return places_of(self.asked, self.drafting, self.input, self.output)
+        whole = self.capacity // self.asked.layout.dp
+        return places_of(self.asked, self.drafting, self.input, self.output, whole)
 
     @cached_property
     def again(self) -> Array:
