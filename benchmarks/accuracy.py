@@ -28,6 +28,7 @@ import numpy as np
 import accuracy_page
 import measured_blocks
 import measured_collectives
+import measured_mlperf
 import measured_serving
 import measured_training
 from left_out import KNOWN, REPEATED, SUPERSEDED, TOO_FAST, WHOLE_FILES, Sections, reasons, rows_of, sections
@@ -35,6 +36,8 @@ from measured_ops import LAWS, Case, cases, chip, last_level, read
 from measured_other_ops import newer, older_chips, others, streams
 from roofline.accuracy.accuracy import Groups, score_rows
 from roofline.accuracy.csvs import CellError, cells
+from roofline.accuracy.fitted import NOTHING, OF_COLLECTIVES, OF_KERNELS, fitted_table, kernels_fitted
+from roofline.accuracy.measurements import scored as scored_run
 from roofline.accuracy.scoring import GroupScore, Scored, pooled
 from roofline.accuracy.tally import Tally, tally, tally_of_all
 from roofline.machine import constants
@@ -45,8 +48,6 @@ from roofline.show.accuracy import score_table, tally_table
 from roofline.show.tables import markdown, plain_text
 
 READERS = {**measured_serving.READERS, **measured_training.READERS}
-OPS = "the law's constants"
-COLLECTIVES = "the collective's constants"
 
 
 @dataclass
@@ -69,9 +70,11 @@ def constants_of(case: Case) -> Constants:
     return constants_for(chip_named(case.system), case.dtype, kind, op or case.software)
 
 
-def score_case(case: Case, fitted: bool = True) -> Scored:
-    """Predictions of the shipped laws and constants; `fitted`: whether these rows took part in the fit.
+def score_case(case: Case, fitted: bool = True, seen: bool = True) -> Scored:
+    """Predictions of the shipped laws and constants.
 
+    fitted: whether the rows are of releases that were fitted, by which the interval goes. seen: whether these very rows
+    took part in the fit.
     far: rows that come from main memory: a working set of 1.2 last-level caches, or of 4 where that cache is in one
     piece and part of a larger set survives in it (L40S, RTX PRO 6000).
     """
@@ -83,26 +86,39 @@ def score_case(case: Case, fitted: bool = True) -> Scored:
     wide = known.of_ranks(case.args["remote"] > 0) if case.kind == "experts" else known
     low, high = wide.interval(predicted, fitted)
     far = case.footprint > (4.0 if machine.keeps else 1.2) * last_level(case.system)
-    own = fitted and known.grade == "A"
+    own = fitted and seen and known.grade == "A"
     apart = None if known.mape is None else 100 * known.mape
     return Scored(
-        predicted, case.seconds, plain, low * predicted, high * predicted, far, known.grade, OPS if own else "no", apart
-    )
+        predicted, case.seconds, plain, low * predicted, high * predicted, far, known.grade,
+        OF_KERNELS if own else NOTHING, apart,
+    )  # fmt: skip
+
+
+class _Seen(dict[str, bool]):
+    """Whether the constants of kernels of a kind were fitted on a folder's file of a name; each is read once."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        super().__init__()
+        self._folder, self._kind = folder, kind
+
+    def __missing__(self, file: str) -> bool:
+        self[file] = kernels_fitted(self._kind, fitted_table(self._folder / file))
+        return self[file]
 
 
 def operators(folder: Path, books: Books, apart: Sections, fold: int) -> None:
     """Every operator row that a law speaks of."""
-    older = cases(folder)
+    older, seen = cases(folder), _Seen(folder, "laws")
     done = rows_of(older, apart)
     fitted = [*older, *streams(folder, done), *older_chips(folder)]
     for part, took_part in ((fitted, True), ([*newer(folder, done), *others(folder)], False)):
         for case in part:
-            one(case, books, apart, fold, took_part)
+            one(case, books, apart, fold, took_part, seen)
 
 
-def one(case: Case, books: Books, apart: Sections, fold: int, took_part: bool) -> None:
+def one(case: Case, books: Books, apart: Sections, fold: int, took_part: bool, seen: _Seen) -> None:
     """A case: what another section corrects and what beats the speed of light is left out."""
-    whole = score_case(case, took_part)
+    whole = score_case(case, took_part, seen[case.file])
     sound = np.isfinite(whole.predicted) & (whole.predicted > 0) & (case.flops >= 0) & (case.size > 0)
     case, scored = case.take(sound), whole.take(sound)
     old = np.isin(case.row, apart.superseded.get(case.file, np.array([], dtype=np.int64)))
@@ -119,12 +135,13 @@ def one(case: Case, books: Books, apart: Sections, fold: int, took_part: bool) -
 
 def collectives(folder: Path, books: Books, apart: Sections, fold: int) -> None:
     """Every collective that a law speaks of."""
+    seen = _Seen(folder, "collectives")
     both = ((measured_collectives.rows(folder), True), (measured_collectives.newer_rows(folder), False))
     for part, took_part in both:
         for r in part:
             known_again = np.isin(r.shape.row, apart.repeated.get(r.file, np.array([], dtype=np.int64)))
             try:
-                each = list(measured_collectives.scored(r, COLLECTIVES if took_part else "no"))
+                each = list(measured_collectives.scored(r, OF_COLLECTIVES if took_part and seen[r.file] else NOTHING))
             except InputError as error:
                 books.left[r.file].update(dict.fromkeys(r.shape.row.tolist(), f"cannot be estimated: {error.field}"))
                 continue
@@ -166,9 +183,29 @@ def runs(folder: Path, books: Books) -> None:
         if not path.exists():
             continue
         rows = list(cells(path))
-        problems = score_rows(file, rows, reader, books.groups, why)
+        problems = score_rows(file, rows, reader, books.groups, why, fitted_table(path))
         books.left[file].update({p.row - 1: p.why for p in problems})
         books.scored[file].update({r.row for r in rows} - set(books.left[file]))
+
+
+def mlperf_inference(folder: Path, books: Books) -> None:
+    """MLPerf Inference, seconds of a request of the whole system; each contest is predicted once."""
+    path = folder / measured_mlperf.FILE
+    if not path.exists():
+        return
+    contests, left = measured_mlperf.contests(cells(path))
+    books.left[path.name].update({row: why(error) for row, error in left.items()})
+    for contest, rows in contests.items():
+        limited = "Offline" if contest.scenario == "Offline" else "within limits"
+        try:
+            span = measured_mlperf.predicted(contest).span(contest)
+        except InputError as error:
+            books.left[path.name].update(dict.fromkeys((r.row for r in rows), why(error)))
+            continue
+        for r in rows:
+            part = scored_run(span, 1 / r.number("samples_per_s"))
+            books.add(path.name, contest.chip, (limited, f"{limited},{contest.model}"), part)
+            books.scored[path.name].add(r.row)
 
 
 def tallies(folder: Path, books: Books, apart: Sections) -> Iterator[Tally]:
@@ -219,6 +256,7 @@ def report(folder: Path, fold: int = -1) -> Report:
     collectives(folder, books, apart, fold)
     attention_blocks(folder, books, apart)
     runs(folder, books)
+    mlperf_inference(folder, books)
     return Report(tuple(tallies(folder, books, apart)), tuple(pooled(books.groups)))
 
 

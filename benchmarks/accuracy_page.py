@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import measured_mlperf as mlperf
 import measured_serving as serving
 import measured_training as training
 from roofline.accuracy.scoring import AIM, ENOUGH, GroupScore
 from roofline.accuracy.tally import Tally
+from roofline.machine.chip import chip_named
 from roofline.show.accuracy import score_table, tally_table
 from roofline.show.tables import markdown
 from roofline.units import whole
@@ -42,12 +44,18 @@ KERNELS = (
     ("NCCL on a node", "collectives_nccl_aic.csv", "all", "all"),
     ("engines' own all-reduce", "allreduce_custom_aic.csv", "all", "all"),
 )
+LABELS = {
+    "a100-sxm-40gb": "A100 40 GB", "h100-sxm": "H100", "gh200": "GH200", "mi300x": "MI300X", "mi250": "MI250",
+    "max-1550": "Max 1550", "trainium1": "Trainium", "inferentia2": "Inferentia2",
+}  # fmt: skip
+"""Systems of EVERY_SYSTEM as lines call them; others by their names in the catalog."""
+EVERY_SYSTEM = (
+    ("static batch, {}", serving.STATIC, "all"),
+    ("static batch, {}, several chips", serving.STATIC, "many chips"),
+    ("static batch, {}, TPOT", serving.NEURON, "tpot"),
+)
+"""Lines of which every system has its own: what it is, file, slice."""
 MODELS = (
-    ("static batch, A100 40 GB", serving.STATIC, "a100-sxm-40gb", "all"),
-    ("static batch, H100", serving.STATIC, "h100-sxm", "all"),
-    ("static batch, GH200", serving.STATIC, "gh200", "all"),
-    ("static batch, MI300X", serving.STATIC, "mi300x", "all"),
-    ("static batch, MI250", serving.STATIC, "mi250", "all"),
     ("static batch, all, TP and PP 2 to 8", serving.STATIC, "all", "many chips"),
     ("static batch, FasterTransformer, A100 80 GB", serving.FASTER, "all", "all"),
     ("static batch, FasterTransformer, A100, TP 2 to 8", serving.FASTER, "all", "many chips"),
@@ -67,7 +75,9 @@ MODELS = (
     ("serving at a rate, TPOT, vLLM, H100", serving.RATES, "all", "tpot"),
     ("saturated TensorRT-LLM, tokens/s, one chip", serving.SATURATED, "all", "one chip"),
     ("saturated TensorRT-LLM, tokens/s, many chips", serving.SATURATED, "all", "many chips"),
-    ("Trainium and Inferentia, TPOT", serving.NEURON, "all", "tpot"),
+    ("MLPerf Inference, Offline, requests/s", mlperf.FILE, "all", "Offline"),
+    ("MLPerf Inference, highest rate within limits", mlperf.FILE, "all", "within limits"),
+    ("DeepSeek-V3 by expert parallelism, tokens/s of a node", serving.PUBLISHED, "all", "all"),
 )
 TRAINING = (
     ("Megatron-LM on A100, iteration", training.MEGATRON, "all", "iteration"),
@@ -79,23 +89,46 @@ TRAINING = (
     ("MLPerf, pre-training step", training.MLPERF, "all", "pre-training"),
     ("MLPerf, LoRA step", training.MLPERF, "all", "LoRA fine-tuning"),
 )
-SUMMARY = (("Kernels and collectives", KERNELS), ("Whole models", MODELS), ("Training", TRAINING))
 Line = tuple[str, str, str, str]
 
 
-def readme(scores: Iterable[GroupScore]) -> str:
-    """The README's table: of each section the worst line and the middle one, by mean error."""
+def summary(scores: Iterable[GroupScore]) -> tuple[tuple[str, Sequence[Line]], ...]:
+    """The tables in short: their titles and lines."""
+    return (
+        ("Kernels and collectives", KERNELS),
+        ("Whole models", (*_each_system(scores), *MODELS)),
+        ("Training", TRAINING),
+    )
+
+
+def _each_system(scores: Iterable[GroupScore]) -> Iterator[Line]:
+    """The lines of EVERY_SYSTEM, of all systems that were scored."""
+    for s in scores:
+        for what, file, part in EVERY_SYSTEM:
+            if (s.file, s.slice) == (file, part) and s.system != "all":
+                yield what.format(LABELS.get(s.system) or chip_named(s.system).name), file, s.system, part
+
+
+def readme(scores: Sequence[GroupScore]) -> str:
+    """The README's table and sentence: of each section the worst line and the middle one, by mean error."""
     by_name = _by_name(scores)
-    tables = [list(_table(section, by_name)) for _, section in SUMMARY]
+    tables = [list(_table(section, by_name)) for _, section in summary(scores)]
     chosen = [rows[place] for _, _, *rows in tables if rows for place in (0, (len(rows) - 1) // 2)]
-    return "\n".join([*tables[0][:2], *chosen])
+    return "\n".join([*tables[0][:2], *chosen, "", sentence(chosen)])
 
 
-def in_short(scores: Iterable[GroupScore]) -> str:
+def sentence(rows: Iterable[str]) -> str:
+    """What the README says below its table, of the worst line of all: rows as Markdown has them."""
+    cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
+    worst = max(cells, key=lambda row: float(row[2].removesuffix(" %")))
+    return f"The worst line of all is “{worst[0]}”: {worst[2]} off in the mean, {worst[3]} in the median."
+
+
+def in_short(scores: Sequence[GroupScore]) -> str:
     """Every section's table, in each the worst first."""
     by_name = _by_name(scores)
     lines = []
-    for title, section in SUMMARY:
+    for title, section in summary(scores):
         lines += ["", f"{title}:", "", *_table(section, by_name)]
     return "\n".join(lines[1:])
 

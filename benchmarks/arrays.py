@@ -1,5 +1,7 @@
 """Draws settings of every estimate and compares arrays with the same points one by one, to 1e-12.
 
+Of every span speed of light ≤ low ≤ expected ≤ high is looked at, too.
+
     python benchmarks/arrays.py [DRAWS] [SEED] [KIND …]
 
 Prints for each kind of estimate how many draws and points were equal and how many draws cannot be (an error both ways).

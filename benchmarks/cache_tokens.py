@@ -5,9 +5,13 @@
 A row is a model, a machine, the engine's settings and what was logged: `GPU KV cache size` in tokens, `Maximum
 concurrency for … tokens per request`, or `Available KV cache memory` in GiB. Settings that a log does not name are
 vLLM's defaults on the chip. Logs of 2025 have PyTorch's sampler, and CUDA graphs outside of the share
-(`sampled=38.4B,graphs=0B`, see machine/engines.toml). No constant is fitted on tokens; the bytes of sampling and the
-non-torch memory come from the first six rows' own lines about these terms, which is said in the column. Two logs do not
-name their GPU (gemma-3-27b on ROCm, DeepSeek-R1): it is the one whose memory their lines add up to.
+(`sampled=38.4B,graphs=0B`, see machine/engines.toml). vLLM before 0.8 tries out a step of `max_model_len` tokens where
+that is at most 32,768, and of at most 256 sequences (V0: vllm/config.py, SchedulerConfig). `beside` is what a log's
+engine holds and a model's own memory does not: a vision tower, which `fit` names as not counted, and tables of angles
+(vllm/model_executor/layers/rotary_embedding/base.py, cos_sin_cache); a second line has the figure less that. No
+constant is fitted on tokens; the bytes of sampling and the non-torch memory come from the first six rows' own lines
+about these terms, which is said in the column. Two logs do not name their GPU (gemma-3-27b on ROCm, DeepSeek-R1): it
+is the one whose memory their lines add up to.
 """
 
 from __future__ import annotations
@@ -47,7 +51,17 @@ class Logged:
     concurrency: float | None = None
     gib: float | None = None
     terms: bool = False
+    beside: float = 0.0
+    why: str = ""
 
+
+ANGLES_OF_GEMMA_4 = 262144 * (256 + 512) * 2 / 2**30
+"""GiB of cosines and sines in bf16, of its context: heads of 256 in layers with a window, of 512 in the others."""
+TOWER_OF_GEMMA_4 = (
+    (27 * (4 * 1152**2 + 3 * 1152 * 4304) + 2 * 10240 * 1152 + 3 * 16**2 * 1152 + 1152 * 2816) * 2 / 2**30
+)
+"""GiB of the vision tower of its 26B in bf16, by its `vision_config`: layers, positions, patches, projection."""
+V0 = f"max_num_seqs=256,{OF_2025}"
 
 ROWS = (
     Logged("meta-llama/Llama-3.1-8B-Instruct", "h100-sxm", OF_2025, 16000, "0.11", LLMD, gib=51.38, terms=True),
@@ -65,6 +79,7 @@ ROWS = (
     Logged(
         "Qwen/Qwen3-235B-A22B-FP8", "4xh100-sxm", OF_2025, 40960, "0.9", "github.com/vllm-project/vllm/issues/21348",
         layout="tp=4", tokens=178_880, gib=8.11,
+        why="a KV connector beside it; 1.50 GiB are 1.9 % of a GPU, non-torch memory of several is 0.55 to 1.74 GiB",
     ),
     Logged(
         "google/gemma-4-31B", "h200", "", 262144, "0.19.1", "github.com/vllm-project/vllm/issues/39734",
@@ -95,6 +110,30 @@ ROWS = (
         layout="tp=8", tokens=635_648, concurrency=77.59, gib=41.60,
     ),
     Logged(
+        "openai/gpt-oss-120b", "h100-sxm",
+        f"gpu_memory_utilization=0.95,max_num_batched_tokens=1024,mxfp4_use_marlin=1,{OF_2025}", 131072, "0.11",
+        "github.com/vllm-project/vllm/issues/27508", gib=1.71,
+        why="a wheel, so Marlin; 0.33 GiB are 0.4 % of the GPU, 0.07 of them weights (65.97 GiB load, issue 23278)",
+    ),
+    Logged(
+        "google/gemma-4-26B-A4B", "a100-sxm-80gb", "gpu_memory_utilization=0.9,enforce_eager=1", 131072, "0.19.1",
+        "myoceane.fr/index.php/ai-vllm-a100-gemma-4", gib=21.5, beside=TOWER_OF_GEMMA_4 + ANGLES_OF_GEMMA_4,
+        why="48.5 GiB load, 47.0 of them the language model",
+    ),
+    Logged(
+        "meta-llama/Llama-3.1-8B-Instruct", "rtx-3090", f"max_num_batched_tokens=20000,{V0}", 20000, "0.6.4",
+        "github.com/vllm-project/vllm/issues/10517", gib=3.81,
+        why="V0 runs op by op: a third stream beside the widest op, 2.07 GiB logged",
+    ),
+    Logged(
+        "meta-llama/Llama-3.1-8B-Instruct", "rtx-3090", f"max_num_batched_tokens=29000,{V0}", 29000, "0.6.4",
+        "github.com/vllm-project/vllm/issues/10517", gib=2.89, why="as before, 2.99 GiB logged",
+    ),
+    Logged(
+        "meta-llama/Meta-Llama-3-8B", "h100-sxm", V0, 8192, "0.6.5", "github.com/vllm-project/vllm/pull/10511",
+        gib=53.29, why="non-torch memory of 1.79 GiB; activations 1.26 GiB, 1.24 predicted",
+    ),
+    Logged(
         "MiniMaxAI/MiniMax-M2", "4xrtx-pro-6000-server", OF_2025, 196608, "0.15",
         "launch notes of MiniMax-M2.5 on four RTX PRO 6000; huggingface.co/MiniMaxAI/MiniMax-M2.5 says 400K",
         layout="tp=4", tokens=399_424, concurrency=2.03, gib=23.62,
@@ -113,6 +152,7 @@ class Compared:
     logged: float
     predicted: float
     terms: bool
+    why: str = ""
 
     @property
     def error(self) -> float:
@@ -134,7 +174,11 @@ def compared(row: Logged) -> Iterator[Compared]:
     }
     for name, (logged, predicted) in figures.items():
         if logged is not None:
-            yield Compared(row.model, row.on, row.version, name, logged, float(predicted), row.terms)
+            yield Compared(row.model, row.on, row.version, name, logged, float(predicted), row.terms, row.why)
+            if row.beside and name == "GiB":
+                less = float(predicted) - row.beside
+                why = f"less {row.beside:.2f} GiB that the model does not count"
+                yield Compared(row.model, row.on, row.version, "GiB, less beside", logged, less, row.terms, why)
 
 
 def tokens_of_a_table(asked: Any, budget: float) -> float:
@@ -151,7 +195,7 @@ def main() -> None:
     every = [c for row in ROWS for c in compared(row)]
     print(f"{'model':<36} {'on':<22} {'vLLM':<16} {'figure':<18} {'logged':>11} {'predicted':>11} {'error':>8}")
     for c in every:
-        mark = "  sets terms" if c.terms else ""
+        mark = "  sets terms" if c.terms else f"  {c.why}" if c.why else ""
         print(
             f"{c.model:<36} {c.on:<22} {c.version:<16} {c.figure:<18} {c.logged:>11,.6g} {c.predicted:>11,.6g} "
             f"{c.error:>+8.1%}{mark}"

@@ -1,7 +1,8 @@
 """Fits what an engine's host adds to a step, on measured static batches; prints the lines for machine/engines.toml.
 
 Then, chip generation by generation of those that nobody timed op by op under that engine, how much longer its products,
-attention and streams take than the kernels alone.
+attention and streams take than the kernels alone; and apart from these, before them, the seconds that the first batch
+of a cold process waits.
 
     python benchmarks/fit_engines.py DIR [--held-out]
 
@@ -14,7 +15,7 @@ Markdown: results/engines_held_out.md.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -24,7 +25,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 import roofline as rl
-from measured_serving import CHIPS, ENGINES, STATIC, known_model, rows_of
+from measured_serving import CHIPS, ENGINES, STATIC, known_model, rows_of, static_batches
+from roofline.accuracy.csvs import cells
+from roofline.accuracy.measurements import MeasuredRun, predictions
+from roofline.estimates.span import Span
 from roofline.machine.engine import Engine, engine_named
 from roofline.model.errors import InputError
 
@@ -82,44 +86,75 @@ def errors(rows: list[Sample]) -> NDArray[np.float64]:
 
 SLOWED = {"mi250": "cdna2", "mi300x": "cdna3", "max-1550": "xe-hpc"}
 KINDS = ("products", "attention", "streams")
+MORE_KINDS = {"max-1550": ("latency",)}
+"""Kinds beside KINDS that a chip's rows tell apart: on two and four Max 1550 a step of one sequence takes 40 and 60 ms
+more than on one, whatever the length, which no factor of products or streams is like."""
 
 
-def slowdowns(folder: Path, framework: str, engine: Engine, chip: str) -> tuple[dict[str, float], int, float]:
-    """The factors of a generation, the rows they are fitted on, and the median error of those rows."""
-    rows: list[tuple[rl.Model, dict[str, int], int, float]] = []
-    for r in rows_of(folder, STATIC):
-        model, ways = known_model(r["model"]), int(r["num_devices"])
-        if (
-            r["framework"] != framework
-            or CHIPS.get(r["hardware"]) != chip
-            or model is None
-            or r["consistent"] != "True"
-        ):
+def batches(folder: Path, engine: str, chip: str) -> list[MeasuredRun]:
+    """The static batches of an engine on a chip, of any number of them."""
+    runs: list[MeasuredRun] = []
+    for cell in cells(folder / STATIC):
+        try:
+            read = list(static_batches(cell))
+        except InputError:
             continue
-        sizes = {"batch": int(r["batch_size"]), "input": int(r["in_len"]), "output": int(r["out_len"])}
-        rows.append((model, sizes, ways, float(r["latency_s"])))
+        runs += [run for run in read if run.system == chip and engine_named(run.engine).id == engine]
+    return runs
 
-    def errors_at(point: NDArray[np.float64]) -> NDArray[np.float64]:
-        slower = {SLOWED[chip]: dict(zip(KINDS, np.exp(point).tolist(), strict=True))}
-        changed, found = replace(engine, slower={**engine.slower, **slower}), []
-        for model, sizes, ways, measured in rows:
-            try:
-                run = rl.generate(
-                    model, on=chip if ways == 1 else f"{ways}x{chip}", layout=f"tp={ways}", engine=changed,
-                    precision="fp16", **sizes,
-                )  # fmt: skip
-            except InputError:
-                continue
-            found.append(np.log(run.latency.expected / measured))
-        return np.abs(np.array(found))
+
+def start_up(runs: Sequence[MeasuredRun]) -> float:
+    """Seconds that a cold process waits: of batches of one sequence, where a line through seconds by length begins.
+
+    No prediction takes part in it. 0 where no run was cold.
+    """
+    cold = [run for run in runs if engine_named(run.engine).cold and run.batch == 1]
+    if len({run.output for run in cold}) < 2:
+        return 0.0
+    return float(np.polyfit([float(run.output or 0) for run in cold], [run.seconds for run in cold], 1)[1])
+
+
+def with_terms(engine: Engine, generation: str, factors: Mapping[str, float], start: float) -> Engine:
+    """The engine with other factors and another start-up on a generation; nothing is said of intervals."""
+    starts = {**engine.starts, generation: start}
+    return replace(engine, slower={**engine.slower, generation: dict(factors)}, starts=starts)
+
+
+@dataclass(frozen=True)
+class SlowedFit:
+    """What whole batches on a generation say: its factors, seconds of a cold start, the rows, and their errors.
+
+    median: of |predicted / measured − 1|. within: what four fifths of |log(predicted / measured)| are within.
+    """
+
+    factors: Mapping[str, float]
+    start: float
+    rows: int
+    median: float
+    within: float
+
+
+def slowdowns(folder: Path, name: str, chip: str) -> SlowedFit:
+    """The factors of a generation, the seconds of its cold start being fitted apart, before them."""
+    kinds, generation = (*KINDS, *MORE_KINDS.get(chip, ())), SLOWED[chip]
+    runs = batches(folder, name, chip)
+    start = start_up(runs)
+
+    def logs_at(point: NDArray[np.float64]) -> NDArray[np.float64]:
+        factors = dict(zip(kinds, np.exp(np.abs(point)).tolist(), strict=True))
+        terms = {name: with_terms(engine_named(name), generation, factors, start) for name in {r.engine for r in runs}}
+        changed = [replace(run, engine=terms[run.engine]) for run in runs]
+        pairs = zip(runs, predictions(changed), strict=True)
+        logs = [np.log(float(span.expected) / run.seconds) for run, span in pairs if isinstance(span, Span)]
+        return np.abs(np.array(logs))
 
     best = minimize(
-        lambda x: float(np.mean(errors_at(np.abs(x)))), np.log([2.0, 2.0, 2.0]), method="Nelder-Mead",
-        options={"maxfev": 80, "xatol": 0.03, "fatol": 0.003},
+        lambda x: float(np.mean(logs_at(x))), np.full(len(kinds), 0.7), method="Nelder-Mead",
+        options={"maxfev": 300, "xatol": 0.01, "fatol": 0.0005},
     )  # fmt: skip
-    point = np.abs(best.x)
-    error = float(np.median(np.expm1(errors_at(point))))
-    return dict(zip(KINDS, np.exp(point).tolist(), strict=True)), len(rows), error
+    logs = logs_at(best.x)
+    factors = dict(zip(kinds, np.exp(np.abs(best.x)).tolist(), strict=True))
+    return SlowedFit(factors, start, len(runs), float(np.median(np.expm1(logs))), float(np.quantile(logs, 0.8)))
 
 
 POINTS = list(product(REREADS, STEP_S, SEQUENCE_S))
@@ -185,9 +220,12 @@ def main(folder: Path, only_held_out: bool) -> None:
         print(held_out_page(folder), end="")
         return
     for chip, generation in SLOWED.items():
-        factors, count, error = slowdowns(folder, "vLLM", engine_named("vllm-2024"), chip)
-        lines = "\n".join(f"{kind} = {factor:.2f}" for kind, factor in factors.items())
-        print(f"[vllm-2024.slower.{generation}]  # {count} rows, median {100 * error:.1f} %\n{lines}\n", flush=True)
+        slowed = slowdowns(folder, "vllm-2024", chip)
+        lines = "\n".join(f"{kind} = {factor:.2f}" for kind, factor in slowed.factors.items())
+        print(f"[vllm-2024.slower.{generation}]  # {slowed.rows} rows, median {100 * slowed.median:.1f} %\n{lines}")
+        print(f"within = {slowed.within:.2f}\n", flush=True)
+        if slowed.start:
+            print(f"[vllm-2024.starts]\n{generation} = {slowed.start:.1f}\n", flush=True)
     for fit in host_fits(folder):
         rereads, step_s, sequence_s = POINTS[fit.best]
         held_out = fit.left_out([str(i % FOLDS) for i in range(len(fit.rows))])

@@ -192,8 +192,6 @@ REASONS: Mapping[str, tuple[Why, ...]] = {
 # Files of which no row can be scored, and why.
 WHOLE_FILES: Mapping[str, str] = {
     "hardware_peaks_used.csv": "no measurement: data-sheet figures",
-    "e2e_mlperf_inference.csv": "ambiguous: neither prompt lengths, batch nor layout are given",
-    "e2e_ep_published.csv": "ambiguous: published rates of a fleet whose experts are balanced by hand",
     "e2e_fp32_neusight.csv": "no engine runs so: eager attention in 32 bits (ops_fp32_neusight has its kernels)",
     "training_maxtext_tpu.csv": "ambiguous: a model by its size alone, neither batch nor recomputation given",
 }

@@ -21,6 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from measured_ops import Column, Shapes, column, known, read, shapes
+from roofline.accuracy.fitted import OF_COLLECTIVES
 from roofline.accuracy.scoring import GroupScore, Scored, pooled
 from roofline.machine import collectives as laws
 from roofline.machine import links
@@ -334,7 +335,7 @@ def predict(r: Rows, software: str) -> laws.Transfer:
     return laws.collective(r.op, r.size, r.ranks, r.cluster, stride=r.stride, software=software, routing=r.routing)
 
 
-def scored(r: Rows, fitted: str = "yes") -> Iterator[tuple[tuple[str, ...], Scored]]:
+def scored(r: Rows, fitted: str = OF_COLLECTIVES) -> Iterator[tuple[tuple[str, ...], Scored]]:
     """The rows with their predictions, and the slices of these.
 
     A row is predicted for its own release: of one that was not fitted, by the engine's newest, which is a prediction of

@@ -8,14 +8,16 @@ for, each with steps of at most 2,048 or 8,192 tokens. Nothing is fitted on thes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import Any
+from typing import Any, TypeAlias
 
 from highest_rate import highest_rate
 from measured_serving import LeftOutError, chip_of_row, model_of_row, several
 from roofline.accuracy.csvs import TableRow
+from roofline.estimates.serve import serve
+from roofline.estimates.span import Span
 from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.simulation.simulate import Extent, simulate
@@ -123,6 +125,27 @@ class Prediction:
     rate: float
     choice: Choice | None
 
+    def span(self, contest: Contest) -> Span:
+        """Seconds of a request of the whole system, 1 / rate; as certain as the time between tokens of a replica."""
+        if self.choice is None:
+            raise LeftOutError("the weights do not fit the chips of its label")
+        served = Trial(contest, self.choice).served(self.rate)
+        return served.times(1 / (self.rate * float(served.expected)))  # type: ignore[no-any-return]
+
+
+Contests: TypeAlias = dict[Contest, list[TableRow]]
+
+
+def contests(rows: Iterable[TableRow]) -> tuple[Contests, dict[int, InputError]]:
+    """The rows of each contest, and of each row that is left out why."""
+    known, left = Contests(), dict[int, InputError]()
+    for r in rows:
+        try:
+            known.setdefault(contest(r), []).append(r)
+        except InputError as error:
+            left[r.row] = error
+    return known, left
+
 
 def two_digits(value: float) -> int:
     """A number from 1 rounded to two digits."""
@@ -181,15 +204,21 @@ class Trial:
         """How many the system has."""
         return self.contest.chips // self.choice.chips
 
+    def settings(self) -> dict[str, str]:
+        """What a replica is run on and how."""
+        contest, choice = self.contest, self.choice
+        setting = "max_num_tokens" if contest.engine == "trtllm" else "max_num_batched_tokens"
+        return {
+            "on": several(contest.chip, choice.chips), "layout": choice.layout, "precision": contest.formats,
+            "engine": f"{contest.engine}({setting}={choice.tokens})",
+        }  # fmt: skip
+
     def simulated(self, requests: int, warmup: int, **traffic: Any) -> Simulation:
         """A replica under traffic."""
         contest, data = self.contest, self.contest.data
-        setting = "max_num_tokens" if contest.engine == "trtllm" else "max_num_batched_tokens"
         return simulate(  # type: ignore[no-any-return]
-            model_of_row(data.model), on=several(contest.chip, self.choice.chips), layout=self.choice.layout,
-            precision=contest.formats, engine=f"{contest.engine}({setting}={self.choice.tokens})",
-            input=data.prompts(), output=data.answers(contest.output),
-            extent=Extent(requests=requests, warmup=warmup), **traffic,
+            model_of_row(data.model), input=data.prompts(), output=data.answers(contest.output),
+            extent=Extent(requests=requests, warmup=warmup), **self.settings(), **traffic,
         )  # fmt: skip
 
     def full(self) -> float:
@@ -199,6 +228,14 @@ class Trial:
         """
         s = self.simulated(FULL, 2 * FULL, concurrency=FULL)  # the first FULL wait while it fills
         return self.replicas * FULL / s.latency.mean
+
+    def served(self, rate: float) -> Span:
+        """Time between tokens of a replica at its part of a rate, or always full where the scenario has no limit."""
+        contest, data = self.contest, self.contest.data
+        traffic: dict[str, float] = {"concurrency": FULL} if contest.ttft == inf else {"rate": rate / self.replicas}
+        return serve(  # type: ignore[no-any-return]
+            model_of_row(data.model), input=data.input, output=contest.output, **self.settings(), **traffic
+        ).tpot
 
     def meets(self, rate: float) -> bool:
         """Whether 99 % of the requests meet the limits at a rate of the system.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +17,6 @@ from roofline.accuracy.csvs import TableRow
 from roofline.accuracy.measurements import MeasuredRun
 from roofline.layout.layout import Layout
 from roofline.machine.chip import chip_named
-from roofline.machine.engine import engine_named
 from roofline.machine.fabric import Cluster, Level
 from roofline.model.errors import InputError
 from roofline.model.load import catalog_config
@@ -32,6 +32,7 @@ RATES = "e2e_vllm_rate_h100.csv"
 NEURON = "e2e_aws_neuron.csv"
 LOCAL = "local_machines.csv"
 SATURATED = "e2e_max_throughput_trtllm.csv"
+PUBLISHED = "e2e_ep_published.csv"
 
 # The chips of LLM-Inference-Bench; its A100 has 40 GB.
 CHIPS = {
@@ -47,8 +48,10 @@ CHIPS = {
 }
 # Engines of 2024 as that benchmark ran them.
 ENGINES = {"vLLM": "vllm-2024", "TensorRT-LLM": "trtllm-2024"}
-# What fit_engines.py fits on rows of which chips.
-HOST_FITTED = ("a100-sxm-40gb", "h100-sxm", "gh200")
+COLD = ("Intel PVC GPU", 1)
+"""Label and devices of LLM-Inference-Bench's rows that begin with the process: of one sequence they take 17 s and 14 ms
+a token, where those labelled Intel Max 1550 take the 14 ms alone, and those of two and four devices begin at 0 too. The
+script that was published (vLLM/Max1550/benchmark_latency.py) warms up with ten batches and writes the second label."""
 QUANTISED = {"fp8": "fp8", "fp8_block": "fp8-block", "nvfp4": "nvfp4", "int4_wo": "int4"}
 # Models that the catalog has under another name; of the same sizes, their formats are those that the row names.
 ALIASES = {
@@ -169,20 +172,20 @@ def static_batches(r: TableRow) -> Iterator[MeasuredRun]:
         ways, stages = 1, ways
     elif ways > 1 and split not in ("TP", "tensor"):
         raise LeftOutError("ambiguous: a mixed layout whose order is not given")
-    host = chip in HOST_FITTED and ways * stages == 1
-    slower = engine_named(engine).slower.get(chip_named(chip).generation, {})
-    slowed = bool(slower if ways > 1 else set(slower) - {"latency"})
+    if (r.text("hardware"), r.whole("num_devices")) == COLD and engine == "vllm-2024":
+        engine = f"{engine}(cold=1)"
     yield MeasuredRun(
         quantity="latency", seconds=r.number("latency_s"), model=model, on=several(chip, ways * stages),
         layout=None if ways * stages == 1 else f"tp={ways},pp={stages}", engine=engine, precision="fp16",
         batch=r.whole("batch_size"), input=r.whole("in_len"), output=r.whole("out_len"), system=chip,
         slices=(framework, "all") if ways * stages == 1 else (f"{framework},tp={ways},pp={stages}", "many chips"),
-        fitted="the engine's host time" if host else "the engine's slow-downs" if slowed else "no",
     )  # fmt: skip
 
 
 def faster_transformer(r: TableRow) -> Iterator[MeasuredRun]:
     """FasterTransformer's GPT guide: latency of a batch, fp16, nodes of A100 80 GB."""
+    if (software := r.text("software")) != "FasterTransformer":
+        raise LeftOutError(f"no engine in the catalog for {software}: the guide's column of another software")
     if r.text("oom") == "True" or not r.text("latency_ms"):
         raise LeftOutError("ran out of memory: no time")
     tp, pp, heads = r.whole("tp"), r.whole("pp"), r.whole("head_num")
@@ -193,7 +196,6 @@ def faster_transformer(r: TableRow) -> Iterator[MeasuredRun]:
         on="a100-sxm-80gb" if tp * pp <= 8 else f"{-(-tp * pp // 8)}xdgx-a100", layout=f"tp={tp},pp={pp}",
         batch=r.whole("batch_size"), input=r.whole("in_len"), output=r.whole("out_len"), system="a100-sxm-80gb",
         slices=(f"{r.text('model')}{spread}", "many chips" if spread else "all"),
-        fitted="the engine's launch" if r.text("model") in ("GPT-1.3B", "GPT-20B") and pp == 1 and tp <= 8 else "no",
     )  # fmt: skip
 
 
@@ -230,7 +232,6 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
     share, mode = 0.9 if theirs else 1.0, r.text("gemm_quant_mode")
     if problem := contradiction(r, model, layout, theirs):
         raise LeftOutError(f"ambiguous: {problem}")
-    slowed = layout.tp > 1 and chip_named(chip).generation in engine_named(engine).slower
     dense = "dense" if model.active_parameters == model.parameters else "moe"
     spread = "" if layout.alone else ",many chips"
     own = f"{name.rpartition('/')[2]},{engine},{mode}"
@@ -250,7 +251,6 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=runs, system=chip,
             precision=formats, options={"rounds": sent} if what == "ttft" else {},
             slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
-            fitted="the engine's slow-downs" if slowed and what == "tpot" else "no",
         )  # fmt: skip
 
 
@@ -454,7 +454,6 @@ def rates(r: TableRow) -> Iterator[MeasuredRun]:
             quantity=f"served-{what}", seconds=r.number(f"{what}_mean_ms") / 1e3, model=model_of_row(r.text("model")),
             on=several(chip, tp), layout=f"tp={tp}", engine=engine, input=prompt,
             output=r.whole("tokens_generated_each"), rate=r.number("requested_rate"), system=chip, slices=(what,),
-            fitted="the engine's time of a request" if what == "ttft" else "no",
             options={"prefix": (known + 0.5) / prompt},
         )  # fmt: skip
 
@@ -490,7 +489,7 @@ def local_machines(r: TableRow) -> Iterator[MeasuredRun]:
         engine=engine, precision=local_rows.precision_of(row), batch=1,
         input=query.new if row.prompt else query.cached,
         system=row.chip, slices=("prompt" if row.prompt else "generation", f"{backend}, {row.machine}"),
-        fitted="no" if row.engine == "ollama" else "the engine's kernels",
+        software="ollama" if row.engine == "ollama" else "",
         options={"within": False, **({"cached": query.cached} if row.prompt and query.cached else {})},
     )  # fmt: skip
 
@@ -501,18 +500,31 @@ SATURATED_CHIPS = {"H100": "h100-sxm", "H200": "h200-sxm", "B200": "b200", "GB20
                    "RTX PRO 6000": "rtx-pro-6000-server"}  # fmt: skip
 
 
+def saturated_layout(model: rl.Model, chips: int, stages: int) -> Layout:
+    """How TensorRT-LLM's pages run a model whose label is TPn, PPm or DEPn.
+
+    By both pages' section "Running the benchmark": dense models by --tp and --pp. Mixtures by --tp, --pp and --ep under
+    enable_attention_dp, whatever the label: the n ranks of a stage that TPn names hold whole sequences' attention each,
+    and share out the experts. (v1.0, docs/source/performance/perf-overview.md, "For MoE models"; v1.2,
+    docs/source/developer-guide/perf-overview.md, where the options of GPT-OSS, DeepSeek R1, Qwen3 and Llama 4 all have
+    it, and the label is DEPn.)
+    """
+    ways = chips // stages
+    if model.active_parameters == model.parameters:
+        return Layout(tp=ways, pp=stages)
+    return Layout(dp=ways, ep=ways, pp=stages)
+
+
 def saturated(r: TableRow) -> Iterator[MeasuredRun]:
     """TensorRT-LLM's pages: generated tokens a second of a server that always has requests waiting."""
-    chip, chips = chip_of_row(SATURATED_CHIPS.get(r.text("gpu"))), r.whole("num_gpus")
-    name, fp4 = r.text("model"), r.text("precision") == "fp4"
-    model, dp, pp = model_of_row(name), r.text("attention_dp") == "1", r.whole("pp", 1)
-    ways = chips // pp
-    layout = Layout(dp=ways, ep=ways, pp=pp) if dp else Layout(tp=ways, pp=pp)
+    chip, chips, stages = chip_of_row(SATURATED_CHIPS.get(r.text("gpu"))), r.whole("num_gpus"), r.whole("pp", 1)
+    name, fp4, model = r.text("model"), r.text("precision") == "fp4", model_of_row(r.text("model"))
     formats = _precision(model, "nvfp4" if fp4 else "fp8", "trtllm")
     if name.startswith("gpt-oss") and fp4:
         formats = "kv=fp8"
-    if not dp and layout.tp != r.whole("tp", 1):
+    if r.whole("ep" if r.text("attention_dp") == "1" else "tp", 1) * stages != chips:
         raise LeftOutError("ambiguous: its layout and its chips contradict each other")
+    layout = saturated_layout(model, chips, stages)
     yield MeasuredRun(
         quantity="served-token", seconds=1 / r.number("output_tokens_per_s"), model=model, on=several(chip, chips),
         layout=layout, engine="trtllm", precision=formats, input=r.whole("in_len"), output=r.whole("out_len"),
@@ -521,8 +533,62 @@ def saturated(r: TableRow) -> Iterator[MeasuredRun]:
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Fleet:
+    """What a source says of its nodes beside the row: the engine, formats, copies of experts, and tokens of a rank.
+
+    redundant: copies of experts, where the row itself does not say. prompts: new tokens of a rank in a step of prefill;
+    answers: sequences of one in a step of decode; None where it does not say. Both overlap two micro-batches.
+    """
+
+    engine: str
+    precision: str | None = None
+    redundant: int = 0
+    prompts: int | None = None
+    answers: int | None = None
+
+
+FLEETS: Mapping[str, Fleet] = {
+    "lmsys.org/blog/2025-05-05-large-scale-ep": Fleet("sglang", redundant=32, prompts=16384, answers=256),
+    "deepseek-ai/profile-data": Fleet("none", "dispatch=fp8-group", answers=128),
+}
+"""How a source begins → its fleet. LMSYS: 32 redundant experts in prefill and in decode (288 over 72 ranks are four
+each), 16,384 tokens of a device in prefill, 256 sequences in decode. DeepSeek: 128 sequences a device."""
+FLEET_NODES = {"H100": ("h100-sxm", "dgx-h100"), "H800": ("h800-sxm", "hgx-h800")}
+PUBLISHED_LENGTH = 4096
+"""Tokens of a prompt in DeepSeek's profile-data, whose row has no length."""
+
+
+def published_nodes(r: TableRow) -> Iterator[MeasuredRun]:
+    """Nodes of eight chips that serve DeepSeek-V3 by expert parallelism: seconds of a step of the whole layout.
+
+    EPn is dp=n, ep=n. Experts that n does not divide are n's with the copies that the source says it kept, and a row
+    whose source says of none is left out.
+    """
+    chip, node = FLEET_NODES.get(r.text("gpu"), (None, None))
+    fleet = next((f for start, f in FLEETS.items() if r.text("source").startswith(start)), None)
+    if node is None:
+        raise LeftOutError(NO_CHIP)
+    degree = re.search(r"EP(\d+)", f"{r.text('layout')} {r.text('note')}")
+    if fleet is None or degree is None:
+        raise LeftOutError("ambiguous: the mean of a day in production, neither batch nor load are given")
+    model, ranks, prefill = model_of_row("deepseek-ai/DeepSeek-V3"), int(degree[1]), r.text("phase") == "prefill"
+    length = r.whole("in_len", PUBLISHED_LENGTH)
+    each = fleet.prompts if prefill else fleet.answers
+    if each is None:
+        raise LeftOutError("ambiguous: neither the batch of a rank nor its tokens are given")
+    sequences = max(1, each // length) if prefill else each
+    layout = f"dp={ranks},ep={ranks},overlap" + (f",redundant={fleet.redundant}" if fleet.redundant else "")
+    tokens = sequences * ranks * (length if prefill else 1)
+    yield MeasuredRun(
+        quantity="prefill" if prefill else "decode", seconds=tokens / (r.number("tokens_per_s_per_node") * ranks / 8),
+        model=model, on=f"{-(-ranks // 8)}x{node}", layout=layout, engine=fleet.engine, precision=fleet.precision,
+        batch=sequences * ranks, input=length, system=chip_of_row(chip), slices=("all", r.text("phase")),
+    )  # fmt: skip
+
+
 READERS: Mapping[str, Reader] = {
     STATIC: static_batches, FASTER: faster_transformer, SERVING: servers, TRTLLM: trtllm_batches,
     PREFILLS: trtllm_prefills, GPT_FAST: gpt_fast, ROCM: rocm, RATES: rates, NEURON: neuron, LOCAL: local_machines,
-    SATURATED: saturated,
+    SATURATED: saturated, PUBLISHED: published_nodes,
 }  # fmt: skip

@@ -210,13 +210,11 @@ def ttft(folder: Path, everything: bool) -> Part:
 # -- 3. MLPerf Inference -----------------------------------------------------------------------------------------------
 def mlperf(folder: Path, _: bool) -> Part:
     """The highest rates within limits, and Offline."""
-    part, contests = Part("MLPerf Inference: requests/s"), defaultdict[measured_mlperf.Contest, list[TableRow]](list)
-    for r in cells(folder / measured_mlperf.FILE):
-        part.rows += 1
-        try:
-            contests[measured_mlperf.contest(r)].append(r)
-        except InputError as error:
-            part.leave(error)
+    part, every = Part("MLPerf Inference: requests/s"), list(cells(folder / measured_mlperf.FILE))
+    part.rows = len(every)
+    contests, left = measured_mlperf.contests(every)
+    for error in left.values():
+        part.leave(error)
     for i, (contest, rows) in enumerate(contests.items()):
         print(f"\r{i + 1} of {len(contests)} contests", end="", file=sys.stderr, flush=True)
         answer = measured_mlperf.predicted(contest)

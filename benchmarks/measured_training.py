@@ -23,8 +23,6 @@ BRIDGE = "training_megatron_bridge.csv"
 MLPERF = "training_mlperf.csv"
 TITAN = "training_torchtitan_h100.csv"
 
-SLOWED = "the engine's slow-downs"
-SCALED = "scatter of ranks and seconds between steps"
 NODES = {"a100_80gb": "dgx-a100", "a100_40gb": "dgx-a100-40gb", "h100_80gb": "dgx-h100"}
 SHARDING = {"FULL_SHARD": 3, "SHARD_GRAD_OP": 2, "NO_SHARD": 0}
 LLAMA_70B = {
@@ -45,7 +43,9 @@ def sliced(name: str, layers: int) -> dict[str, object]:
     if config is None:
         raise LeftOutError("no such model in the catalog")
     raw = dict(catalog_config(config)) if isinstance(config, str) else config
-    return {**raw, "num_hidden_layers": layers, "max_position_embeddings": 2**20}
+    # docs/b200/b200_release_v1.2_summary.md of MooreThreads/SimuMax: "DeepSeekV3 formal rows use dense_layers=1"
+    dense = {"first_k_dense_replace": 1} if "first_k_dense_replace" in raw else {}
+    return {**raw, **dense, "num_hidden_layers": layers, "max_position_embeddings": 2**20}
 
 
 @cache
@@ -75,7 +75,6 @@ def megatron(r: TableRow) -> Iterator[MeasuredRun]:
         model=loaded(frozenset(config.items())), layout=layout,
         on=f"{8 * -(-layout.chips // 8)}xa100-sxm-80gb", batch=r.whole("global_batch"), input=r.whole("seq_len"),
         options=options, system="a100-sxm-80gb", slices=("iteration",),
-        fitted=SLOWED if "175" in r.text("model") else "no",
     )  # fmt: skip
 
 
@@ -94,7 +93,6 @@ def simumax(r: TableRow) -> Iterator[MeasuredRun]:
         seconds=r.number("iteration_ms") / 1e3,
         engine="megatron-2025",
         slices=("iteration",),
-        fitted=SLOWED,
         **run,
     )
     yield MeasuredRun(
@@ -103,7 +101,11 @@ def simumax(r: TableRow) -> Iterator[MeasuredRun]:
 
 
 def foundry(r: TableRow) -> Iterator[MeasuredRun]:
-    """MosaicML llm-foundry: MPT under FSDP, seconds a step from tokens per second and GPU."""
+    """MosaicML llm-foundry: MPT under FSDP, seconds a step from tokens per second and GPU.
+
+    Its loss is flash-attention's `CrossEntropyLoss` (llmfoundry/models/mpt/modeling_mpt.py, `loss_fn`, by default
+    fused_crossentropy), which keeps 16-bit logits and their gradient, as a compiled one does.
+    """
     node, precision = NODES.get(r.text("gpu")), r.text("precision")
     if node is None:
         raise LeftOutError("no such chip in the catalog")
@@ -117,14 +119,16 @@ def foundry(r: TableRow) -> Iterator[MeasuredRun]:
     }  # fmt: skip
     sequences = micro * r.whole("grad_accum")
     fp8 = precision == "amp_fp8"
-    options = {"micro_batch": micro, "recompute": "full" if r.text("activation_checkpointing") == "True" else "none"}
+    options = {
+        "micro_batch": micro, "loss": "compiled",
+        "recompute": "full" if r.text("activation_checkpointing") == "True" else "none",
+    }  # fmt: skip
     yield MeasuredRun(
         quantity="training", seconds=sequences * tokens / r.number("throughput_tok_s_gpu"),
         model=_mpt(frozenset(config.items())), on=node if chips <= 8 else f"{chips // 8}x{node}", engine="fsdp",
         layout=rl.Layout(dp=chips, zero=SHARDING.get(r.text("sharding_strategy"), 3)), batch=sequences * chips,
         input=tokens, options={**options, "recipe": "fp8"} if fp8 else options, system=node,
         slices=("fp8 step" if fp8 else "bf16 step",),
-        fitted=SLOWED,
     )  # fmt: skip
 
 
@@ -241,7 +245,6 @@ def bridge(r: TableRow) -> Iterator[MeasuredRun]:
         quantity="training", seconds=batch * tokens / (rate * chips), engine=run.engine, model=name,
         on=_cluster(chip, chips),
         layout=layout, batch=batch, input=tokens, system=chip, slices=("step", f"step,{plain}"),
-        fitted=SLOWED if run.sparse else "no",
         options={**options, "micro_batch": r.whole("micro_batch"), "schedule": schedule},
     )  # fmt: skip
 
@@ -300,7 +303,7 @@ def mlperf(r: TableRow) -> Iterator[MeasuredRun]:
     yield MeasuredRun(
         quantity="training", seconds=_step(r, batch), engine="nemo", model=model, on=_cluster(chip, chips),
         layout=layout, batch=batch, input=tokens, options={**options, **lora, **told}, system=chip,
-        slices=(task, r.text("benchmark")), fitted=SCALED,
+        slices=(task, r.text("benchmark")),
     )  # fmt: skip
 
 
@@ -347,7 +350,7 @@ def titan(r: TableRow) -> Iterator[MeasuredRun]:
         quantity="training", seconds=local * dp * tokens / (r.number("tokens_per_s_per_gpu") * chips),
         engine="torchtitan",
         model=_long(name), on=_cluster("h100-sxm", chips), layout=layout, batch=local * dp, input=tokens,
-        system="h100-sxm", slices=("step", r.text("parallelism")), fitted=SLOWED,
+        system="h100-sxm", slices=("step", r.text("parallelism")),
         options={"micro_batch": local if pp == 1 else 1, "recompute": again, "overlap": overlap,
                  "recipe": "fp8" if "fp8" in technique else "bf16"},
     )  # fmt: skip

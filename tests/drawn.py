@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,9 @@ def check(case: Case) -> int:
         except rl.InputError:
             return 0
         raise AssertionError(f"{case}: {errors} alone, but {together} together")
-    many = list(figures(case.together()))
+    answer = case.together()
+    assert not (wrong := disordered(answer)), f"{case}: {wrong}"
+    many = list(figures(answer))
     for place, one in alone:
         for (name, values), (same, value) in zip(many, one, strict=True):
             assert name == same, f"{case}: {name} beside {same}"
@@ -111,6 +114,21 @@ def figures(result: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"stage memory {name}", getattr(stage.memory, name)) for name in stage.memory.FIGURES)
         yield from ((f"stage passes {i}", v) for i, v in enumerate(stage.passes.busy.ends()))
         yield from ((f"stage send {i}", v) for i, v in enumerate(stage.passes.send.ends()))
+
+
+def disordered(result: Any) -> list[str]:
+    """The spans of an answer that are not speed of light ≤ low ≤ expected ≤ high somewhere, and by what share."""
+    wrong = []
+    for name in result.FIGURES:
+        span = result.figure(name)
+        if not isinstance(span, rl.Span):
+            continue
+        for lower, upper in pairwise(("floor", "low", "expected", "high")):
+            least, most = (np.asarray(getattr(span, end), dtype=float) for end in (lower, upper))
+            beyond = np.broadcast_to(least > most * (1 + RELATIVE), np.broadcast_shapes(least.shape, most.shape))
+            if beyond.any():
+                wrong.append(f"{name}: {lower} {np.max(least / np.where(most > 0, most, np.nan)):.6g} times {upper}")
+    return wrong
 
 
 def equal(there: Any, value: Any, rounding: float = NOTHING) -> bool:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from documented import installed
+from roofline.cli.main import main
+from roofline.extras import install_line
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -50,5 +57,33 @@ def test_an_extra_and_the_tests_agree() -> None:
 def test_python_versions() -> None:
     named = {c.rsplit(" ", 1)[1] for c in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+", c)}
     assert PROJECT["requires-python"] == ">=3.11"
-    run = (Path(__file__).parents[1] / ".ci" / "run").read_text(encoding="utf-8")
-    assert named == {"3.11", *re.findall(r"\b3\.\d+\b", re.search(r"for version in ([\d. ]+);", run)[1])}  # type: ignore[index]
+    full = (Path(__file__).parents[1] / ".ci" / "full").read_text(encoding="utf-8")
+    assert named == {"3.11", *re.findall(r"\b3\.\d+\b", re.search(r"for version in ([\d. ]+);", full)[1])}  # type: ignore[index]
+
+
+@pytest.mark.parametrize("extra", sorted(set(EXTRAS) - {"test", "docs"}))
+def test_the_line_that_is_printed_installs_what_an_extra_needs(extra: str) -> None:
+    """There is no package of this name to install yet: the line names what is needed, by the bounds of pyproject."""
+    pip, install, *printed = shlex.split(install_line(extra))
+    assert (pip, install) == ("pip", "install")
+    assert set(map(Requirement, printed)) == set(map(Requirement, EXTRAS[extra]))
+
+
+def test_what_a_command_without_its_extra_prints_can_be_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole, and on one line of at most 160 characters."""
+    for extra, words in (("web", ["web", "--port", "1"]), ("mcp", ["mcp"])):
+        for module in [name for name in sys.modules if name.startswith("roofline.web")]:
+            monkeypatch.delitem(sys.modules, module)  # which another test may have imported with the extra
+        with installed([]), pytest.raises(SystemExit) as stop:
+            main(words)
+        (line,) = capsys.readouterr().err.splitlines()
+        assert (stop.value.code, install_line(extra) in line, "roofline[" in line) == (2, True, False)
+    assert install_line("web", "plotly") == "pip install 'plotly<7,>=6.0'"
+
+
+def test_no_document_names_a_package_that_there_is_not() -> None:
+    root = Path(__file__).parents[1]
+    pages = [root / "README.md", *root.glob("docs/*.md"), *root.glob("src/roofline/**/*.py")]
+    assert [page.name for page in pages if "pip install 'roofline" in page.read_text(encoding="utf-8")] == []

@@ -23,6 +23,7 @@ OWN = {"plots.md"}
 """A page with tests of its own, which look at the pictures."""
 
 
+@pytest.mark.drawn(15)
 @pytest.mark.parametrize(
     "told", [t for p in PAGES if p.name not in OWN for t in commands(p)], ids=lambda t: f"{t.page}: {t.text}"
 )
@@ -41,6 +42,7 @@ def test_commands(
     assert differences(told.output, printed) == []
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name not in OWN and snippets(p)], ids=lambda p: p.name)
 def test_snippets(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -83,7 +85,7 @@ def test_a_command_that_needs_an_extra_fails_without_it(tmp_path: Path, capsys: 
     with installed([]), pytest.raises(SystemExit) as stop:
         main(command)
     assert stop.value.code == 2
-    assert "roofline[web]" in capsys.readouterr().err
+    assert "pip install 'plotly<7,>=6.0'" in capsys.readouterr().err
     with installed(["web"]):
         main(command)
 

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import roofline as rl
+from folded import folded
 from roofline.cli.main import main
 from roofline.emit import make
 from roofline.emit.core import layout_text
@@ -190,7 +191,7 @@ def says(handed: Emitted, *words: str) -> bool:
 
 
 # -- tests ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@folded("framework", FRAMEWORKS)
 def test_every_name_is_the_framework_s_own(step: Any, framework: str) -> None:
     handed = hand_over(step, framework)
     assert {s.name for s in handed.settings} <= set(NAMES[framework]["names"])
@@ -203,7 +204,7 @@ def test_every_name_is_the_framework_s_own(step: Any, framework: str) -> None:
     assert there == {s.name for s in handed.settings}
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@folded("framework", FRAMEWORKS)
 def test_the_layout_that_is_read_back_is_the_same(step: Any, framework: str) -> None:
     """All that a framework has a word for; what it does in another way it has said."""
     handed, wanted = hand_over(step, framework), asked(step)
@@ -325,7 +326,7 @@ def test_unknown_frameworks_and_arrays() -> None:
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     code = 0
     try:
-        main(["train", DENSE, *"--on dgx-h100 --batch 16 --tokens 4096 --layout tp=2,dp=4,zero=1".split(), *words])
+        main(["train", DENSE, *"--on 8xh100-sxm --batch 16 --tokens 4096 --layout tp=2,dp=4,zero=1".split(), *words])
     except SystemExit as stop:
         code = int(stop.code or 0)
     out, err = capsys.readouterr()

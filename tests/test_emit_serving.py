@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import roofline as rl
+from folded import folded
 from roofline.cli.main import main
 from roofline.emit import serving
 from roofline.emit.serving import LAUNCHERS, launch_files
@@ -72,8 +73,8 @@ def wanted(group: Any) -> dict[str, int]:
     return {name: int(getattr(group.layout, name)) for name in ("tp", "pp", "dp", "ep")}
 
 
-@pytest.mark.parametrize("case", range(len(CASES)))
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@folded("case", range(len(CASES)))
+@folded("engine", ["vllm", "sglang"])
 def test_scripts_say_the_plan(case: int, engine: str) -> None:
     plan = planned(case, engine)
     files = {file.name: file.text for file in launch_files(plan, engine).files}
@@ -128,8 +129,8 @@ def test_tensorrt_llm(case: int) -> None:
     assert any("data or tensor parallel" in what for what in emitted.missing) == mixed
 
 
-@pytest.mark.parametrize("case", range(len(CASES)))
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@folded("case", range(len(CASES)))
+@folded("engine", ["vllm", "sglang"])
 def test_manifests(case: int, engine: str) -> None:
     plan = planned(case, engine)
     groups = {"server": plan.group} if plan.prefill is None else {"prefill": plan.prefill, "decode": plan.group}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from documented import PAGES, README, ROOT
+from folded import folded
 
 TEXTS = (README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES)
 MADE = {"formulas.md", "gallery.md"}
@@ -41,7 +40,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", TEXTS, ids=lambda p: p.name)
+@folded("page", TEXTS, ids=lambda p: p.name)
 def test_relative_links_and_anchors_lead_somewhere(page: Path) -> None:
     for target in targets(page):
         if "://" in target:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.frozen import frozen, frozen_tree
 from roofline.model.hub import HubError
 from roofline.work.counting import COUNTINGS
@@ -38,8 +39,8 @@ THINGS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", THINGS)
-@pytest.mark.parametrize("again", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy, copy.copy])
+@folded("name", THINGS)
+@folded("again", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy, copy.copy])
 def test_comes_back_equal(name: str, again: Callable[[Any], Any]) -> None:
     thing = THINGS[name]()
     text = str(thing)
@@ -75,7 +76,7 @@ def test_frozen() -> None:
     assert copy.deepcopy(values) == values == {"a": frozen({"b": 1})}
 
 
-@pytest.mark.parametrize(
+@folded(
     "error",
     [
         rl.InputError("batch", 0, "at least 1", ["1"]),
@@ -83,7 +84,7 @@ def test_frozen() -> None:
         HubError("org/name", "it is gone", "look elsewhere", ["org/near"], lost=True),
     ],
 )
-@pytest.mark.parametrize("again", [lambda x: pickle.loads(pickle.dumps(x)), copy.copy, copy.deepcopy])
+@folded("again", [lambda x: pickle.loads(pickle.dumps(x)), copy.copy, copy.deepcopy])
 def test_errors_come_back(error: rl.InputError, again: Callable[[Any], Any]) -> None:
     other = again(error)
     assert type(other) is type(error)

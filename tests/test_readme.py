@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
 import documented
 from documented import Told, installed
+from roofline.accuracy.scoring import GroupScore
 from roofline.cli.main import main
+from roofline.machine.chip import chip_named
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import accuracy_page
 
 README = documented.README.read_text(encoding="utf-8")
 SCREENS = 140
@@ -67,7 +74,21 @@ def test_accuracy_is_the_worst_and_the_middle_line_of_each_table_of_the_page() -
               for part in [re.search(rf"^{title}:\n\n((?:\|.*\n)+)", short, re.MULTILINE)[0]]]  # type: ignore[index]  # fmt: skip
     shown = rows(README.partition("\n## How accurate\n")[2])
     assert shown == [table[place] for table in tables for place in (0, (len(table) - 1) // 2)]
-    worst = max(shown, key=lambda row: float(row[2].removesuffix(" %")))
-    assert worst[0] == "Trainium and Inferentia, TPOT"
-    tens = round(float(worst[2].removesuffix(" %")), -1)
-    assert f"TPOT on Trainium and Inferentia is the worst of all, off by {tens:.0f} %" in README
+    said = accuracy_page.sentence([f"| {' | '.join(row)} |" for row in shown])
+    assert said in " ".join(README.split())
+    worst = max((row for table in tables for row in table), key=lambda row: float(row[2].removesuffix(" %")))
+    assert f"“{worst[0]}”: {worst[2]} off in the mean" in said
+
+
+def test_every_system_of_a_static_batch_has_a_line_of_its_own() -> None:
+    names = {row[0] for row in rows(ACCURACY)}
+    labels = ("A100 40 GB", "H100", "GH200", "MI300X", "MI250", "Max 1550")
+    assert {f"static batch, {label}" for label in labels} <= names
+    assert "static batch, Max 1550, several chips" in names
+    assert "static batch, Trainium, TPOT" in names
+
+
+def test_a_lines_system_is_named_by_the_catalog_where_the_page_has_no_label() -> None:
+    score = GroupScore("e2e_static_batch_llm_inference_bench.csv", "gaudi2", "all", 1, *(1.0,) * 7, "no", "-")
+    titles = [what for _, section in accuracy_page.summary([score]) for what, *_ in section]
+    assert f"static batch, {chip_named('gaudi2').name}" in titles

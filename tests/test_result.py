@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline import schema
 from roofline.accuracy.accuracy import SAMPLE, accuracy
 from roofline.comparison.bench_fit import bench_fit
@@ -187,7 +188,7 @@ def test_every_kind_of_result_is_looked_at() -> None:
 
 
 # -- text ----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", EVERY)
+@folded("name", EVERY)
 def test_the_text_is_short(name: str) -> None:
     result = answer(name)
     lines = repr(result).splitlines()
@@ -230,7 +231,7 @@ SIGNS = {
 """What a cell of each unit shows."""
 
 
-@pytest.mark.parametrize("name", EVERY)
+@folded("name", EVERY)
 def test_the_table_for_notebooks_has_units(name: str) -> None:
     result = answer(name)
     if isinstance(result, Picture):
@@ -255,7 +256,7 @@ def schemas() -> dict[str, Any]:
     return dict(schema.schemas())
 
 
-@pytest.mark.parametrize("name", EVERY)
+@folded("name", EVERY)
 def test_the_json_is_valid(name: str) -> None:
     data = json.loads(json.dumps(answer(name).to_dict(), allow_nan=False))
     document = schemas()[data["schema"].removeprefix("roofline.").partition("/")[0]]
@@ -263,7 +264,7 @@ def test_the_json_is_valid(name: str) -> None:
     assert set(data) == {"schema", *answer(name).FIGURES}
 
 
-@pytest.mark.parametrize("name", MANY)
+@folded("name", MANY)
 def test_a_frame_has_one_row_for_each_point(name: str) -> None:
     build, shape = MANY[name]
     result = build()
@@ -278,7 +279,7 @@ def test_a_frame_has_one_row_for_each_point(name: str) -> None:
         assert frame[leaf].to_list() == flat, leaf
 
 
-@pytest.mark.parametrize("name", ["estimate", "analysis", "generate", "serve", "fit", "training"])
+@folded("name", ["estimate", "analysis", "generate", "serve", "fit", "training"])
 def test_one_point_is_one_row(name: str) -> None:
     result = answer(name)
     assert result.shape == ()
@@ -390,7 +391,7 @@ RAGGED: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RAGGED)
+@folded("name", RAGGED)
 def test_arrays_that_do_not_broadcast_are_bad_input(name: str) -> None:
     with pytest.raises(rl.InputError):
         RAGGED[name]()
@@ -412,7 +413,7 @@ LISTS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", LISTS)
+@folded("name", LISTS)
 def test_a_list_where_none_may_be_is_bad_input(name: str) -> None:
     with pytest.raises(rl.InputError):
         LISTS[name]()

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 import roofline as rl
+from folded import folded
 from hub import CONFIG
 from roofline import schema
 from roofline.cli.main import main
@@ -105,12 +106,13 @@ def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, A
     return json.loads(capsys.readouterr().out)  # type: ignore[no-any-return]
 
 
+@pytest.mark.drawn(12)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_what_a_command_prints(words: list[str], capsys: pytest.CaptureFixture[str], schemas: dict[str, Any]) -> None:
     check(printed(words, capsys), schemas)
 
 
-@pytest.mark.parametrize("name", ARRAYS)
+@folded("name", ARRAYS)
 def test_what_the_library_gives(name: str, schemas: dict[str, Any]) -> None:
     data = ARRAYS[name]().to_dict()
     assert data["schema"].partition("/")[0] == f"roofline.{name}"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from documented import PAGES, README, ROOT
+from folded import folded
 from plain import LONGEST, length, sentences, spoken
 from roofline.cli.main import COMMANDS, app
 
@@ -26,7 +25,7 @@ def quaint(text: str) -> list[str]:
     return [m[0] for phrase in QUAINT for m in re.finditer(rf"\b{phrase}\b", " ".join(text.split()), re.IGNORECASE)]
 
 
-@pytest.mark.parametrize("page", TEXTS, ids=lambda p: p.name)
+@folded("page", TEXTS, ids=lambda p: p.name)
 def test_pages(page: object) -> None:
     assert hasattr(page, "read_text")
     said = sentences(page.read_text(encoding="utf-8").partition(GENERATED)[0])
@@ -34,7 +33,7 @@ def test_pages(page: object) -> None:
     assert [(phrase, s) for s in said for phrase in quaint(s)] == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@folded("command", COMMANDS)
 def test_help(command: str) -> None:
     """Its first words, its paragraphs, and what it says of every option; a code between backticks is one word."""
     one = app()[command]

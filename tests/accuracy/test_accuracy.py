@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,13 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.accuracy.accuracy import SAMPLE, TOO_FAST, accuracy
 from roofline.accuracy.csvs import CellError, TableRow
+from roofline.accuracy.fitted import FILE as FITTED_ON
+from roofline.accuracy.fitted import WORDS, fits_of, fitted_table, fitted_words
 from roofline.accuracy.measurements import QUANTITIES, SERVER, MeasuredRun, predictions
 from roofline.accuracy.scoring import Scored, pooled, scores_of
 from roofline.accuracy.tally import tally, tally_of_all
 from roofline.cli.main import main
 from roofline.estimates.span import Span
+from roofline.machine.engine import engines
 from roofline.model.errors import InputError
 
 GPT2 = "openai-community/gpt2"
@@ -32,7 +37,7 @@ def table(folder: Path, *rows: str, head: str = HEAD) -> Path:
 
 
 # -- cells ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("text", "value"),
     [("12", 12), ("1,024", 1024), ("1933 (1858)", 1933), (" 7 ", 7), ("1e3", 1000), ("1,234,567.0", 1234567)],
 )
@@ -40,7 +45,7 @@ def test_a_cell_is_a_number(text: str, value: int) -> None:
     assert TableRow(0, {"a": text}).whole("a") == value
 
 
-@pytest.mark.parametrize("text", ["", "x", "0", "-3", "nan", "inf", "1,2", "1.5", "1e999", ",", ".", "(7)", "1_000"])
+@folded("text", ["", "x", "0", "-3", "nan", "inf", "1,2", "1.5", "1e999", ",", ".", "(7)", "1_000"])
 def test_a_cell_that_is_none(text: str) -> None:
     with pytest.raises(CellError):
         TableRow(0, {"a": text}).whole("a")
@@ -121,7 +126,7 @@ def test_the_figures_by_hand() -> None:
     assert s.plain_mape == pytest.approx(100 * (0.5 + 0.75 + 0.25) / 3)
     assert s.covered == pytest.approx(100 / 3)
     assert s.floor_exceeds == 0
-    assert s.held_out == pytest.approx(s.mape)
+    assert s.held_out is None
 
 
 def test_held_out_is_of_the_fit_where_the_rows_were_fitted() -> None:
@@ -130,6 +135,8 @@ def test_held_out_is_of_the_fit_where_the_rows_were_fitted() -> None:
     both = scores_of(("f", "s", "all"), [fitted, scored([1.0], [2.0])])
     assert both.held_out == pytest.approx((3 * 20 + 50) / 4)
     assert both.fitted == "in part: the law's constants"
+    two = scores_of(("f", "s", "all"), [scored([1.0], [1.0], "a"), scored([1.0], [1.0], "b, a"), scored([1.0], [1.0])])
+    assert two.fitted == "in part: a, b"
     unknown = scores_of(("f", "s", "all"), [scored([1.0], [2.0], "something")])
     assert unknown.held_out is None
 
@@ -185,7 +192,7 @@ def test_the_sample_is_scored_whole() -> None:
     assert not a.problems
 
 
-@pytest.mark.parametrize(
+@folded(
     ("content", "says"),
     [
         ("", "quantity"), ("quantity,model,on,seconds\n", "at least one measurement"),
@@ -226,3 +233,74 @@ def test_the_command_in_three_forms(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["tally"]["rows"] == data["tally"]["scored"] + sum(r["rows"] for r in data["tally"]["reasons"])
     main(["accuracy", "--md"])
     assert capsys.readouterr().out.startswith("| file |")
+
+
+# -- what was fitted on a row --------------------------------------------------------------------------------------
+def serving_run(what: str = "served-ttft", **changed: object) -> MeasuredRun:
+    given = {"quantity": what, "seconds": 1.0, "model": "openai/gpt-oss-120b", "on": "h100-sxm", "engine": "vllm"}
+    return MeasuredRun(**{**given, "input": 64, "output": 8, "concurrency": 4, **changed})  # type: ignore[arg-type]
+
+
+SILICON = "e2e_serving_silicon_aic.csv"
+BENCH = "e2e_static_batch_llm_inference_bench.csv"
+
+
+@pytest.mark.parametrize(
+    ("table_of", "run", "words"),
+    [
+        (SILICON, serving_run(), "the engine's time of a request"),
+        (SILICON, serving_run("served-tpot"), "no"),
+        (SILICON, serving_run(model="Qwen/Qwen3-32B"), "no"),
+        (SILICON, serving_run(on="a100-sxm-80gb"), "no"),
+        ("e2e_vllm_rate_h100.csv", serving_run(model="Qwen/Qwen3-32B"), "the engine's time of a request"),
+        ("mine.csv", serving_run(), "no"),
+        (None, serving_run(), "no"),
+        (SILICON, serving_run("served-tpot", engine="trtllm"), "the engine's host time"),
+        (
+            SILICON,
+            serving_run("served-tpot", engine="trtllm", on="2xh100-sxm", layout="tp=2"),
+            "the engine's host time, the engine's slow-downs",
+        ),
+        (SILICON, serving_run("served-tpot", engine="sglang"), "no"),
+        (SILICON, serving_run("served-tpot", engine="sglang", on="b200"), "the engine's host time"),
+        (SILICON, serving_run(engine="vllm(max_num_seqs=64)"), "the engine's time of a request"),
+        (SILICON, serving_run(software="another"), "no"),
+        (BENCH, serving_run("latency", engine="vllm-2024", on="max-1550"), "the engine's slow-downs"),
+        (
+            BENCH,
+            serving_run("latency", engine="vllm-2024(cold=1)", on="max-1550"),
+            "the engine's slow-downs, the engine's start-up",
+        ),
+    ],
+)
+def test_what_was_fitted_on_a_row_is_what_stands_beside_the_constants(
+    table_of: str | None, run: MeasuredRun, words: str
+) -> None:
+    assert fitted_words(table_of, run) == words
+
+
+def test_every_table_that_something_was_fitted_on_is_declared_with_its_content() -> None:
+    declared = tomllib.loads(FITTED_ON.read_text(encoding="utf-8"))
+    fits = [fit for engine in engines().values() for fit in fits_of(engine)]
+    assert {fit.table for fit in fits} | set(declared["laws"]) | set(declared["collectives"]) == set(declared["tables"])
+    assert all(value in WORDS for fit in fits for value in fit.values)
+    assert all(len(digest) == 64 for digest in declared["tables"].values())
+
+
+def test_a_table_of_the_name_but_of_other_content_took_part_in_no_fit(tmp_path: Path) -> None:
+    other = tmp_path / SILICON
+    other.write_text("model,system\n", encoding="utf-8")
+    assert fitted_table(other) is None
+    assert fitted_table(tmp_path / "missing.csv") is None
+
+
+def test_nothing_was_fitted_on_a_users_own_rows(tmp_path: Path) -> None:
+    """A row of one's own, of a chip and an engine that were fitted, took part in nothing; none was left out."""
+    file = table(tmp_path, "ttft,openai-community/gpt2,h100-sxm,1,64,8,,0.02,mine")
+    scores = accuracy(file).scores
+    assert scores
+    assert {(s.fitted, s.held_out) for s in scores} == {("no", None)}
+
+
+def test_held_out_is_of_what_was_left_out_and_fitted_again_alone() -> None:
+    assert scores_of(("f", "s", "all"), [scored([1.0], [2.0])]).held_out is None

@@ -11,6 +11,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import accuracy
+import measured_training
+import roofline as rl
+from folded import folded
+from roofline.accuracy.csvs import TableRow
 
 # File → its header and rows, made up; by each how many of the rows can be scored.
 TABLES: dict[str, tuple[int, str]] = {
@@ -142,13 +146,38 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> accuracy.Report:
     return accuracy.report(folder)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@folded("name", TABLES)
 def test_a_table(whole: accuracy.Report, name: str) -> None:
     (t,) = [t for t in whole.tallies if t.file == name]
     rows = max(0, len(TABLES[name][1].splitlines()) - 1)
     assert t.rows == rows == t.scored + t.left
     assert t.scored == TABLES[name][0], t.reasons
     assert any(s.file == name for s in whole.scores) == bool(t.scored)
+
+
+def test_a_slice_of_deepseek_v3_has_one_dense_layer() -> None:
+    """MooreThreads/SimuMax, docs/b200/b200_release_v1.2_summary.md: dense_layers=1; four layers take 104.30 GiB."""
+    config = measured_training.sliced("deepseekv3", 4)
+    assert (config["num_hidden_layers"], config["first_k_dense_replace"]) == (4, 1)
+    assert "first_k_dense_replace" not in measured_training.sliced("llama3-70b", 12)
+    e = rl.train(rl.load(config), batch=32, tokens=4096, on="8xb200", layout="dp=8,ep=8,zero=1", overlap=False)
+    assert e.stages[0].memory.allocated / 2**30 == pytest.approx(104.30, rel=0.01)
+
+
+def test_llm_foundry_runs_the_loss_of_flash_attention() -> None:
+    """By default (llmfoundry/models/mpt/modeling_mpt.py): 16-bit logits and their gradient, 4 bytes and not 12."""
+    head, row = TABLES[measured_training.FOUNDRY][1].splitlines()
+    values = dict(zip(head.split(","), row.split(","), strict=True))
+    (run,) = measured_training.foundry(TableRow(0, values))
+    e = rl.train(
+        run.model, batch=run.batch, tokens=run.input, on=run.on, engine=run.engine, layout=run.layout, **run.options
+    )
+    eager = rl.train(
+        run.model, batch=run.batch, tokens=run.input, on=run.on, engine=run.engine, layout=run.layout,
+        **{**run.options, "loss": "eager"},
+    )  # fmt: skip
+    assert (e.loss, e.time) == ("compiled", eager.time)
+    assert eager.fullest.working - e.fullest.working > 0
 
 
 def test_the_rows_of_all_files_add_up(whole: accuracy.Report) -> None:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.cli.main import main
 from roofline.explore.codesign import Bounds, Process
 
@@ -32,7 +33,7 @@ def test_the_command_gives_what_the_library_gives(capsys: pytest.CaptureFixture[
     assert "time against area: " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@folded(
     ("words", "field"),
     [
         ("--stacks 0", "--stacks"), ("--stacks 3..2", "--stacks"), ("--peak 5..3", "--peak"), ("--peak 1X", "--peak"),

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
+from folded import folded
 from headed import write_all
 from hub import CONFIG
 from roofline.cli.main import COMMANDS, main
@@ -282,7 +283,7 @@ def test_check_of_a_folder_exits_with_1_where_one_is_refused(
     assert [c["outcome"] for c in data["configs"]] == ["exact", "refused"]
 
 
-@pytest.mark.parametrize(
+@folded(
     "words",
     [["--types", "--size", "8B"], ["--check", ".", "--find", "x"], ["x", "--family", "llama"], ["--tensors"],
      ["--headers"], ["--size", "8"]],
@@ -313,6 +314,7 @@ LASTING = ("calibrate", "web", "mcp")
 """Commands that take a minute, or run until they are ended."""
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("command", [[], *([c] for c in COMMANDS if c not in LASTING)])
 def test_help_has_an_example_that_works(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from folded import folded
 from roofline.cli.defaults import NAMES
 from roofline.cli.main import COMMANDS, app, main
 
@@ -91,7 +92,7 @@ def test_a_default_that_says_nothing_is_no_error(project: Path, capsys: pytest.C
     assert answer(capsys, "chips", "l4")[1] == []
 
 
-@pytest.mark.parametrize(
+@folded(
     ("content", "says"),
     [
         ('enigne = "vllm"', "an option that may be set, got 'enigne'; nearest: engine"),

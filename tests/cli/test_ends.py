@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,15 +37,7 @@ requests.EVERY_ROWS = 2000
 main(sys.argv[1:])
 """
 """A command that writes its first checkpoint after 2000 requests."""
-ENDLESS = ["--requests", "1G", "--warmup", "0", "-o", "r.csv"]
-
-
-@pytest.fixture(autouse=True)
-def heeded() -> Iterator[None]:
-    """Signals as a terminal leaves them, whatever the tests run under: nohup has hang-ups ignored."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
+ENDLESS = ["--requests", "20M", "--warmup", "0", "-o", "r.csv"]
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
@@ -103,7 +94,7 @@ def test_a_sweep_that_is_told_to_end_says_what_is_kept_and_goes_on(tmp_path: Pat
         "r.csv",
     ]
     running = subprocess.Popen(
-        [*COMMAND, *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=_default
+        [*COMMAND, *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     log, start = tmp_path / "r.csv.part.log", time.monotonic()
     while (not log.exists() or log.read_bytes().count(b"\n") < 2) and time.monotonic() - start < 60:
@@ -114,12 +105,6 @@ def test_a_sweep_that_is_told_to_end_says_what_is_kept_and_goes_on(tmp_path: Pat
     assert said.splitlines()[-1].startswith("r.csv.part keeps ")
     assert "Traceback" not in said
     assert sorted(p.name for p in tmp_path.iterdir()) == ["r.csv.part", "r.csv.part.log"]
-
-
-def _default() -> None:
-    """Signals as a terminal's, whoever runs the tests in the background."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        signal.signal(getattr(signal, name), signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 
 
 WRITERS = {
@@ -134,6 +119,7 @@ WRITERS = {
 }
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("command", WRITERS)
 def test_a_writer_that_is_told_to_end_as_it_puts_its_file_leaves_nothing(
@@ -152,16 +138,12 @@ def test_a_writer_that_is_told_to_end_as_it_puts_its_file_leaves_nothing(
     place = files._place
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("roofline.show.files._place", told)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        if command == "calibrate":
-            with pytest.raises(SystemExit) as ended, printing("roofline"):
-                deliver("[mine]", Path("a.toml"), force=False)
-        else:
-            with pytest.raises(SystemExit) as ended:
-                main(WRITERS[command].split())
-    finally:
-        signal.signal(signal.SIGINT, before)
+    if command == "calibrate":
+        with pytest.raises(SystemExit) as ended, printing("roofline"):
+            deliver("[mine]", Path("a.toml"), force=False)
+    else:
+        with pytest.raises(SystemExit) as ended:
+            main(WRITERS[command].split())
     assert ended.value.code == 128 + number
     assert list(tmp_path.iterdir()) == []
 

@@ -40,6 +40,58 @@ def test_a_machine_of_several_chips_is_all_of_them(machine: str, capsys: pytest.
     assert answer["tokens_per_second"] > 2 * one["tokens_per_second"]
 
 
+def test_a_dgx_is_one_box_and_costs_as_much(capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight H100 at 2.99 USD/h, the catalog's price: not the 765 of a SuperPOD, which has a name of its own."""
+    served = f"serve {LLAMA} --input 1024 --output-tokens 256 --concurrency 32 --json --on"
+    code, out, err = run(capsys, f"{served} dgx-h100")
+    box = json.loads(out)
+    assert (code, box["deployment"]["chips"], box["deployment"]["cluster"]) == (0, 8, "dgx-h100")
+    assert box["usd_per_hour"] == pytest.approx(8 * 2.99)
+    assert err == (
+        "warning: dgx-h100 now means 8 chips, not a cluster: that is superpod-h100 (256 chips); "
+        "1xdgx-h100 avoids this line\n"
+    )
+    again = json.loads(run(capsys, f"{served} 1xdgx-h100")[1])
+    assert (again["tpot"], again["usd_per_hour"]) == (box["tpot"], box["usd_per_hour"])
+    pod = json.loads(run(capsys, f"{served} superpod-h100")[1])
+    assert (pod["deployment"]["chips"], pod["usd_per_hour"]) == (256, pytest.approx(256 * 2.99))
+
+
+def test_a_batch_is_trained_on_the_eight_chips_of_a_dgx(capsys: pytest.CaptureFixture[str]) -> None:
+    """100 sequences divide among four replicas of two chips, 96 among eight; on 256 chips they were stages."""
+    words = "train Qwen/Qwen2.5-0.5B --on dgx-h100 --tokens 1024 --json --batch"
+    for batch, layout in ((96, "dp=8, zero=1"), (100, "tp=2, dp=4, zero=1")):
+        code, out, _ = run(capsys, f"{words} {batch}")
+        step = json.loads(out)
+        assert (code, step["deployment"]["layout"], step["deployment"]["chips"]) == (0, layout, 8)
+        assert step["bubble"] == 0
+
+
+def test_chips_knows_boxes_and_clusters(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, count, more in (
+        ("dgx-h100", "8 × NVIDIA H100", "4xdgx-h100"),
+        ("superpod-h100", "256 × NVIDIA H100", "32 by"),
+    ):
+        code, out, _ = run(capsys, f"chips {name}")
+        assert code == 0
+        assert all(word in out for word in (count, more, "450.00 GB/s", "50.00 GB/s", "source")), out
+    (box,) = json.loads(run(capsys, "chips dgx-h100 --json")[1])["clusters"]
+    assert (box["chips"], len(box["levels"]), box["network"]["bandwidth"]) == (8, 1, 50e9)
+    (pod,) = json.loads(run(capsys, "chips superpod-h100 --json")[1])["clusters"]
+    assert (pod["chips"], [x["size"] for x in pod["levels"]], pod["network"]) == (256, [8, 32], None)
+    assert "--clusters" in run(capsys, "chips")[2]
+
+
+def test_every_door_knows_boxes_and_clusters(capsys: pytest.CaptureFixture[str]) -> None:
+    from roofline.web.choices import chosen_machine
+
+    for name, count in (("dgx-h100", 8), ("superpod-h100", 256), ("2xsuperpod-h100", 512), ("hgx-h800", 8)):
+        assert rl.fit(GPT2, on=chosen_machine(name), context=64).deployment.chips == count
+    _, out, err = run(capsys, f"sweep {GPT2} --on dgx-h100 superpod-h100 --context 64 --json")
+    assert json.loads(out)["table"]["layout"] == ["tp=4, dp=2", "tp=4, dp=64"]
+    assert err.count("superpod-h100") == 1
+
+
 def test_fit_counts_the_memory_that_ecc_leaves(capsys: pytest.CaptureFixture[str]) -> None:
     """22.5 GiB less 10 %: 8B in bf16 with four times 4,096 tokens needs more, of 24 GiB it would not."""
     code, out, _ = run(capsys, f"fit {LLAMA} --on l4 --batch 4 --context 4096 --json")
@@ -86,8 +138,13 @@ def test_an_addition_is_bound_by_memory() -> None:
 @pytest.mark.parametrize("command", ["serve", "generate"])
 def test_servers_say_what_a_million_tokens_cost(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     load = " --concurrency 4" if command == "serve" else ""
-    out = run(capsys, f"{command} {LLAMA} --on h100-sxm --input 64 --output-tokens 64{load}")[1]
-    assert "USD per million tokens" in out
+    words = f"{command} {LLAMA} --on h100-sxm --input 64 --output-tokens 64{load}"
+    out, answer = run(capsys, words)[1], json.loads(run(capsys, f"{words} --json")[1])
+    each = 2.99 / 3600 / answer["tokens_per_second"] * 1e6
+    assert answer["usd_per_million_tokens"] == pytest.approx(each)
+    assert f"{each:.3g} USD per million generated tokens; " in out
+    assert f"{answer['usd_per_million_input']:.3g} per million prompt tokens" in out
+    assert "J per generated token" in out
 
 
 def test_python_runs_the_package(tmp_path: Path) -> None:

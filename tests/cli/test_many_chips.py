@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from folded import folded
 from roofline.cli.main import main
 
 LLAMA = "meta-llama/Llama-3.1-8B"
-TRAIN = ["train", LLAMA, "--on", "dgx-h100", "--batch", "16", "--tokens", "4096"]
+TRAIN = ["train", LLAMA, "--on", "8xh100-sxm", "--batch", "16", "--tokens", "4096"]
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -71,7 +72,7 @@ def test_the_trace_is_written_once(capsys: pytest.CaptureFixture[str], tmp_path:
     assert run(capsys, *words, "--force")[0] == 0
 
 
-@pytest.mark.parametrize(
+@folded(
     ("words", "said"),
     [
         ([*TRAIN, "--layout", "tp=3"], "attention heads"), ([*TRAIN, "--layout", "tpp=2"], "nearest: tp"),

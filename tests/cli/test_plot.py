@@ -11,6 +11,7 @@ import pytest
 
 import roofline as rl
 from documented import ROOT, Told, commands, installed, snippets
+from folded import folded
 from roofline.cli.main import main
 
 PAGE = ROOT / "docs" / "plots.md"
@@ -19,6 +20,7 @@ LLAMA = "meta-llama/Llama-3.1-8B"
 """What writes the table that another command draws."""
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("told", [t for t in commands(PAGE) if t != TABLE], ids=lambda t: t.text)
 def test_the_pages_commands(
     told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -55,7 +57,7 @@ def test_the_page_names_every_kind() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)) == set(KINDS)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("options", "says"),
     [
         ("--out roof.png", "--on: expected a chip, for a roofline"),
@@ -124,7 +126,7 @@ def test_a_timed_table_in_fp8_is_drawn_without_its_passes(tmp_path: Path, capsys
     assert panel["roof"]["ceilings"][0]["peak"] == rl.chips()["h100-sxm"].peak("fp8")
 
 
-@pytest.mark.parametrize(
+@folded(
     "options",
     [
         "--kind diagram", "--kind sweep", "--layout tp=4", "--law ideal", "--engine vllm", "--counting torch",
@@ -167,7 +169,7 @@ def test_a_bad_table_ends_with_2_and_a_line(
     assert not (tmp_path / "a.png").exists()
 
 
-@pytest.mark.parametrize(
+@folded(
     ("kind", "options"),
     [
         ("roofline", "--over context"), ("roofline", "--phase prefill"), ("roofline", "--most-batch 3"),

@@ -15,6 +15,7 @@ import pytest
 
 import roofline as rl
 from browser import CHROMIUM, needs_chromium, watched
+from folded import folded
 from roofline.cli.main import main
 from roofline.explore.guidance import advice, served
 from roofline.show.report.finished import Finished, finished
@@ -42,6 +43,12 @@ def llama() -> Finished:
     """Llama on one chip, compared with one that can and one that cannot run it."""
     model = rl.load(LLAMA)
     return rl.report(model, on=["h100-sxm", "l40s", "v100-sxm2-32gb"], batch=4, input=512, output_tokens=64)
+
+
+@pytest.fixture(scope="module")
+def trained() -> Finished:
+    """The same with training steps, on one chip."""
+    return rl.report(rl.load(LLAMA), on="h100-sxm", batch=4, input=512, output_tokens=64, train=True)
 
 
 def table(f: Finished, name: str) -> list[dict[str, object]]:
@@ -149,8 +156,18 @@ def test_regimes_are_the_librarys(llama: Finished) -> None:
         assert (by[name]["FLOPs"], by[name]["Expected"], by[name]["Bound"]) == (e.analysis.flops, e.time, e.bound)
         assert by[name]["Tokens/s"] == pytest.approx(step.tokens / e.time)
         assert by[name]["MFU"] == pytest.approx(e.analysis.flops / e.time / e.chip.peak("bf16"))
-    t = rl.train(model, batch=4, tokens=512, on="h100-sxm")
+    assert set(by) == {"prefill", "decode"}
+
+
+def test_training_is_the_librarys_where_it_is_asked_for(trained: Finished) -> None:
+    by = {row["Phase"]: row for row in table(trained, "regimes")}
+    t = rl.train(trained.of.model, batch=4, tokens=512, on="h100-sxm")
     assert (by["training"]["Expected"], by["training"]["MFU"]) == (t.time, t.mfu)
+
+
+def test_a_report_of_inference_says_nothing_of_training(llama: Finished) -> None:
+    said = json.dumps(llama.to_dict(), default=str).lower()
+    assert "train" not in said
 
 
 def test_places_are_compared_and_what_cannot_run_says_why(llama: Finished) -> None:
@@ -182,9 +199,10 @@ def test_guidance_is_computed_and_sorted() -> None:
 
 
 def test_guidance_has_three_levers_a_phase_none_that_loses() -> None:
-    done = finished(report_on(rl.load("Qwen/Qwen3-1.7B"), ["h100-sxm"], batch=4, input=512, output=64))
+    done = finished(report_on(rl.load("Qwen/Qwen3-1.7B"), ["h100-sxm"], train=True, batch=4, input=512, output=64))
     rows = table(done, "guidance")
-    lever = {a.option: a.lever for a in (*done.of.advice, *done.of.training_advice)}
+    lever = {a.option: a.lever for a in done.of.advice}
+    lever |= {f"train {a.option}": a.lever for a in done.of.training_advice}
     for phase in ("training", "prefill", "decode"):
         mine = [row for row in rows if row["Phase"] == phase]
         gains = [float(str(row["Tokens/s per chip"])) for row in mine]
@@ -195,20 +213,21 @@ def test_guidance_has_three_levers_a_phase_none_that_loses() -> None:
         assert len(set(levers)) == len(levers)
 
 
-def test_training_that_does_not_fit_is_told_what_would_make_it(llama: Finished) -> None:
-    guidance = next(s for s in llama.sections if s.title == "Guidance")
+def test_training_that_does_not_fit_is_told_what_would_make_it(trained: Finished) -> None:
+    guidance = next(s for s in trained.sections if s.title == "Guidance")
     (line,) = (x for x in guidance.text if x.startswith("A training step does not fit"))
-    fixed = rl.train(llama.of.model, batch=4, tokens=512, on="h100-sxm", layout="pp=2")
+    fixed = rl.train(trained.of.model, batch=4, tokens=512, on="h100-sxm", layout="pp=2")
     assert "pp=2" in line
     assert fixed.fits
 
 
 def test_training_is_in_the_chips_main_format() -> None:
     model = rl.load("google/gemma-3-270m")
-    trained = report_on(model, ["xeon-platinum"], batch=2, input=64, output=8, precision="fp32").training
-    assert not isinstance(trained, rl.InputError)
+    trained = report_on(model, ["xeon-platinum"], train=True, batch=2, input=64, output=8, precision="fp32").training
+    assert isinstance(trained, rl.TrainingEstimate)
     assert trained.time == rl.train(model, batch=2, tokens=64, recipe="fp32", on="xeon-platinum").time
-    none = report_on(model, ["fp64=1T,fp32=2T,bw=1T,mem=99G"], batch=2, input=64, output=8, precision="fp32").training
+    bare = ["fp64=1T,fp32=2T,bw=1T,mem=99G"]
+    none = report_on(model, bare, train=True, batch=2, input=64, output=8, precision="fp32").training
     assert isinstance(none, rl.InputError)
     assert none.field == "recipe"
 
@@ -231,7 +250,7 @@ def test_replicas_share_the_batch() -> None:
     assert by["prefill"]["Tokens/s"] == pytest.approx(16 * 512 / first.time)
 
 
-@pytest.mark.parametrize("chip", SEVEN)
+@folded("chip", SEVEN)
 def test_prefill_is_compute_bound_and_decode_memory_bound(chip: str) -> None:
     """The conclusion of the note on prefill and decode, out of the report's own figures."""
     model = rl.load("meta-llama/Meta-Llama-3-8B")
@@ -241,6 +260,7 @@ def test_prefill_is_compute_bound_and_decode_memory_bound(chip: str) -> None:
     assert first.analysis.intensity > report.deployment.chip.ridge("fp16") > then.analysis.intensity
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("name", ["state-spaces/mamba-2.8b-hf", "ai21labs/Jamba-v0.1", "openai-community/gpt2"])
 def test_any_family_has_a_report(name: str) -> None:
     model = rl.load(name)

@@ -11,6 +11,7 @@ import pytest
 
 import roofline as rl
 from browser import needs_chromium, watched
+from folded import folded
 from plain import LONGEST, length, spoken
 from roofline.show.report.finished import Finished
 from roofline.show.report.first_screen import best_changes, cards, changes_table, slower_phase, verdict_lines
@@ -75,7 +76,7 @@ def test_cards_are_the_library_s(llama: Finished) -> None:
     price = llama.of.deployment.chip.price
     assert price is not None
     dollars = [price.usd_per_hour / 3600 * latency[k] / tokens * 1e6 for k in LATENCIES]
-    assert rate.more[0] == "${:,.2f} per million tokens (${:,.2f} to ${:,.2f})".format(*dollars)
+    assert rate.more[0] == "${:,.2f} per million generated tokens (${:,.2f} to ${:,.2f})".format(*dollars)
     assert memory.value == f"{g['memory']['total'] / 1e9:.2f} GB"
     assert memory.full == g["memory"]["total"] / g["memory"]["capacity"]
 
@@ -101,20 +102,20 @@ def test_best_changes_say_everything_that_they_change(llama: Finished) -> None:
     """A change's column is what `generate` gives with its option."""
     table = changes_table(llama.of)
     assert table is not None
-    (column,) = (i for i, c in enumerate(table.columns) if c.name == "weights in 4 bits")
+    (column,) = (i for i, c in enumerate(table.columns) if c.name == "weights in 8 bits")
     cells = {row[0]: row[column] for row in table.rows}
     settings: dict[str, Any] = {"on": "h100-sxm", "batch": 16, "input": 1024, "output": 256, "engine": "vllm"}
-    now, then = (rl.generate(rl.load(LLAMA), **settings, precision=p) for p in (None, "weights=int4"))
+    now, then = (rl.generate(rl.load(LLAMA), **settings, precision=p) for p in (None, "weights=fp8"))
 
     def percent(a: float, b: float) -> str:
         return f"({100 * (a / b - 1):+.0f} %)".replace("-", "−")
 
-    assert cells["Option"] == "--precision weights=int4"
+    assert cells["Option"] == "--precision weights=fp8"
     assert cells["TPOT"] == f"{1e3 * then.tpot.expected:.3g} ms {percent(then.tpot.expected, now.tpot.expected)}"
     assert cells["TTFT"].endswith(percent(then.ttft.expected, now.ttft.expected))
     assert cells["Memory of a chip"].startswith(f"{then.memory.total / 1e9:.2f} GB")
     each = then.usd_per_million_tokens, now.usd_per_million_tokens
-    assert cells["USD per million tokens"] == f"{each[0]:.2f} {percent(*each)}"
+    assert cells["USD per million generated tokens"] == f"{each[0]:.2f} {percent(*each)}"
     joules = then.joules_per_token, now.joules_per_token
     assert cells["Energy per token"] == f"{joules[0]:.3g} J {percent(*joules)}"
     assert cells["Quality"] == "answers may change"
@@ -154,8 +155,8 @@ def test_the_first_screen_has_verdict_cards_and_roofline(tab: Any, name: str) ->
 
 
 @needs_chromium
-@pytest.mark.parametrize("size", [PHONE, TABLET, FIRST], ids=str)
-@pytest.mark.parametrize("name", ["llama", "v3"])
+@folded("size", [PHONE, TABLET, FIRST], ids=str)
+@folded("name", ["llama", "v3"])
 def test_nothing_is_wider_than_the_window(tab: Any, name: str, size: tuple[int, int]) -> None:
     shown(tab, name, size)
     assert tab.evaluate(WIDER) == 0

@@ -15,6 +15,7 @@ import polars
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.cli.common import whole_named
 from roofline.cli.main import main
 from roofline.cli.simulate import objective_named, prefixes_named
@@ -110,7 +111,7 @@ def test_a_memory_that_holds_no_request_is_a_no(capsys: pytest.CaptureFixture[st
     assert err == "roofline: on: expected memory for a request of 109 tokens, got '1xh100-sxm'\n"
 
 
-@pytest.mark.parametrize(
+@folded(
     "options",
     [
         "--input 9 --output-tokens 9",
@@ -219,6 +220,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("stream", STREAMS)
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(
     stream: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

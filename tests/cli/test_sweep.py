@@ -15,6 +15,7 @@ import polars
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.cli.main import main
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -80,7 +81,7 @@ def test_no_row_is_left(capsys: pytest.CaptureFixture[str]) -> None:
     assert "left out: 1 point, longer than the context of the model" in err
 
 
-@pytest.mark.parametrize(
+@folded(
     ("words", "says"),
     [
         (["--batch", "1..x"], "batch: expected numbers"), (["--where", "tpot < 3"], "a time with its unit"),

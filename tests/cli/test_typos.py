@@ -10,6 +10,7 @@ from threading import Thread
 
 import pytest
 
+from folded import folded
 from roofline.cli.main import main
 
 TYPOS = [
@@ -137,7 +138,7 @@ TYPOS = [
     ),
     (
         "chips h100-smx",
-        "chip: expected a chip of the catalog, a .toml file or peak=…,bw=…, got 'h100-smx'; nearest: "
+        "chip: expected a chip or a cluster by name, a .toml file or peak=…,bw=…, got 'h100-smx'; nearest: "
         "h100-sxm, h100-sxm5, v100-sxm",
     ),
     (
@@ -229,8 +230,8 @@ TYPOS = [
     ),
     (
         "fit gpt2 --on l4 --engine vllm(max_num_seq=1)",
-        "engine.max_num_seq: expected one of share, chunk, most_running, block, eager, g..., got "
-        "'max_num_seq=1'; nearest: max_num_seqs, max_num_batched_tokens",
+        "engine.max_num_seq: expected one of share, chunk, most_runnin..., got "
+        "'max_num_seq=1'; nearest: max_num_seqs, max_num_batched_tokens, mxfp4_use_marlin",
     ),
     (
         "fit gpt2 --on l4 --layout tpp=2",
@@ -436,7 +437,7 @@ def line_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     return err.removeprefix("roofline: ").rstrip("\n")
 
 
-@pytest.mark.parametrize(("command", "line"), TYPOS, ids=[command for command, _ in TYPOS])
+@folded(("command", "line"), TYPOS, ids=[command for command, _ in TYPOS])
 def test_a_typo_gets_its_line(command: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert line_of(command, capsys) == line
 

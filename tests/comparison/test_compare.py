@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.cli.main import main
 from roofline.comparison.comparison import Comparison, compared, step_of_kernels
 from roofline.comparison.kernels import ProfiledKernel
@@ -190,7 +191,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@folded("name", HOSTILE)
 def test_what_is_no_profile_is_one_line(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / name
     path.write_bytes(HOSTILE[name])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.compat import llm_para
 from roofline.compat.llm_para import CsvRow, analyze_from_csv, compute_and_plot_transformer_analysis, read_csv
 from roofline.compat.llm_para_table import COLUMNS, Operation
@@ -148,6 +149,7 @@ VARIANTS = {
 }  # fmt: skip
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_cell_of_the_formula_table(name: str, tmp_path: Path) -> None:
     options = {"max_gen_len": 4096, **VARIANTS[name]}
@@ -168,7 +170,7 @@ def test_every_cell_of_the_formula_table(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_charts")
-@pytest.mark.parametrize(
+@folded(
     ("phase", "operation", "flops", "total", "density"),
     [
         ("Prefill", "xW_Q", 68719476736, 67108864, 1024.0), ("Prefill", "xW_K", 17179869184, 29360128, 585.14),
@@ -344,6 +346,7 @@ def test_figures_beyond_64_bits(tmp_path: Path) -> None:
     assert len(analyze_from_csv(tmp_path / "table.csv", A100, tmp_path / "roof.png")) == 2
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("kind", "real"), [(np.int64, np.float64), (np.int32, np.float32), (np.uint16, np.float16), (np.array, np.array)]
 )
@@ -367,7 +370,7 @@ def test_nothing_runs_at_import() -> None:
 
 
 # -- bad input -----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("changes", "field"),
     [
         ({"hidden_size": "4096"}, "hidden_size"), ({"hidden_size": 0}, "hidden_size"), ({"num_heads": 33}, "num_heads"),

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.compat.model_info import (
     CSV_HEADER,
     EFFICIENT,
@@ -79,7 +80,7 @@ def of(phase: ReportPhase, rules: str, ep: int = 1, batch: int = 8) -> Account:
     return account(V3, phase, RULES[rules], batch=batch, length=255, ep=ep)
 
 
-@pytest.mark.parametrize("case", sorted(GOLDEN))
+@folded("case", sorted(GOLDEN))
 def test_every_figure(case: str) -> None:
     ep, phase, rules = case.split("/")
     step = of(phase, rules, int(ep.removeprefix("EP")))  # type: ignore[arg-type]
@@ -261,7 +262,7 @@ def test_the_smallest_batch_keeps_up_and_its_half_does_not() -> None:
 
 
 # -- the critical batch --------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("given", "wanted"),
     [
         ({"roofline": "nand-pim"}, "naive: 1 already, the smallest asked for; efficient: 1 already"),
@@ -396,7 +397,7 @@ def test_categories_add_up_to_the_physical_step() -> None:
     assert sum(float(n) * scale[unit] for n, unit in cells) == pytest.approx(real, rel=1e-3)
 
 
-@pytest.mark.parametrize(
+@folded(
     "words",
     [
         "prefill: masks leave 15,928,320 of the 31,732,200 query-key pairs that the rules count, 50.2 %.",
@@ -440,7 +441,7 @@ def test_training_has_times() -> None:
 
 
 # -- formats -------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("given", "chip", "target"),
     [
         ({"roofline": "b200"}, "fp8", "fp8"),
@@ -550,7 +551,7 @@ def test_exact_experts_and_no_network() -> None:
         account(V3, "prefill", "naive", batch=8, length=255, ep=64, on=replace(H200, link=None))
 
 
-@pytest.mark.parametrize(
+@folded(
     "given",
     [
         {"residency": (0, 1, 1)}, {"residency": (1, 1)}, {"scalar": 0}, {"saturation": 0}, {"saturation": math.inf},
@@ -573,7 +574,7 @@ def test_at_peak_says_so() -> None:
 
 
 # -- what is given -------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     "given",
     [
         {"interconnect_bw_gbps": 0}, {"hbm_capacity_gb": 0}, {"training_flops_multiplier": 0},
@@ -597,7 +598,7 @@ class Plain:
         self.__dict__.update(CONFIG)
 
 
-@pytest.mark.parametrize(
+@folded(
     "given",
     [
         SimpleNamespace(config=SimpleNamespace(**CONFIG)),
@@ -618,7 +619,7 @@ def test_a_config_inside_a_config() -> None:
     assert dump_model_info(outer, **QUICK) == dump_model_info(wanted, **QUICK)
 
 
-@pytest.mark.parametrize(
+@folded(
     "given",
     [5, None, object(), dict, SimpleNamespace(config=5), SimpleNamespace(config="x")],
     ids=["number", "none", "object", "class", "config a number", "config a text"],
@@ -637,6 +638,7 @@ def test_models_of_other_layers_are_refused(name: str) -> None:
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("name", "field"),
     [("r.md", "report_path"), ("r_roofline.png", "plot_roofline"), ("grid.csv", "sensitivity_csv")],

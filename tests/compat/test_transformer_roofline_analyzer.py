@@ -148,7 +148,7 @@ def test_slip_value_product_runs_over_the_kv_heads_width() -> None:
     op = Attend(
         name="a", step=step, pairs_of=lambda q: step.pairs(), heads=32, kv_heads=8, qk_dim=128, v_dim=128,
         sequences=1, tokens=1, kv_tokens=100,
-        pairs=step.pairs(), square=step.square_pairs,
+        pairs=step.pairs(), square=step.square_pairs, kept_pairs=step.kept_pairs(),
     )  # fmt: skip
     assert STANDARD.flops(op) == 2 * 100 * 32 * 128 + 2 * 100 * 32 * 128
     assert ORIGINAL.flops(op) == 100 * (2 * 4096 - 1) + 8 * 128 * (2 * 100 - 1)

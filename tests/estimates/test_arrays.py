@@ -9,6 +9,7 @@ import pytest
 
 import roofline as rl
 from drawn import KINDS, cases, check
+from folded import folded
 
 DRAWS = 10
 LLAMA = "meta-llama/Llama-3.2-1B"
@@ -17,6 +18,7 @@ SETTINGS: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_arrays_are_the_scalars_one_by_one(kind: str) -> None:
     """To 1e-12: numbers, words, memory, stages; few of the draws are settings that cannot be."""
@@ -25,6 +27,7 @@ def test_arrays_are_the_scalars_one_by_one(kind: str) -> None:
     assert sum(compared) >= 2 * DRAWS
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("name", "options", "lists"),
     [
@@ -63,7 +66,7 @@ def test_stages_and_their_like_are_lists_of_a_layout() -> None:
                 assert grid.memory.total[i, j, k] == pytest.approx(one.memory.total, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("call", "field"),
     [
         (lambda: rl.generate(LLAMA, on="l4", batch=np.array([1, 2]), input=np.array([1, 2, 3]), output=2), "arrays"),

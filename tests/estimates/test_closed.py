@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from folded import folded
 from roofline.estimates.closed import capacity_of, closed_loop
 from roofline.estimates.queueing import ReplicaTimes
 
@@ -22,9 +23,9 @@ def replica(plain: float, prompt: float, room: float = 1.0, mixes: bool = True, 
     return ReplicaTimes(nodes, alone, prompts, mixed, full, full, np.ones(()), mixed, mixes, ahead)
 
 
-@pytest.mark.parametrize("mixes", [True, False])
-@pytest.mark.parametrize("ahead", [True, False])
-@pytest.mark.parametrize("late", [0.0, 0.3])
+@folded("mixes", [True, False])
+@folded("ahead", [True, False])
+@folded("late", [0.0, 0.3])
 def test_one_user_meets_nobody(mixes: bool, ahead: bool, late: float) -> None:
     """A prompt of 0.01 + 0.05 s, nine steps of 0.01 s, the host's time before each."""
     rate, step = closed_loop(replica(0.01, 0.05, mixes=mixes, ahead=ahead), np.ones(()), np.array(9.0), late)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.estimates.bill import price_named
 from roofline.estimates.cost import Cost, Tariff, tariff
 from roofline.machine.energy import Busy, draw_of
@@ -63,13 +64,13 @@ def test_years_are_of_what_is_owned() -> None:
         price_named("2.5", 3)
 
 
-@pytest.mark.parametrize("text", ["", "own", "own()", "own(x)", "own(rest=3)", "own(1,2)", "own(1,cost=2)", "inf"])
+@folded("text", ["", "own", "own()", "own(x)", "own(rest=3)", "own(1,2)", "own(1,cost=2)", "inf"])
 def test_what_is_no_price(text: str) -> None:
     with pytest.raises(InputError, match="price"):
         price_named(text)
 
 
-@pytest.mark.parametrize(
+@folded(
     "asked",
     [
         {"price": -1}, {"price": "2"}, {"utilisation": 0}, {"utilisation": 1.1}, {"pue": 0.9}, {"grid": "atlantis"},

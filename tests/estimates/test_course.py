@@ -89,5 +89,5 @@ def test_gaps_of_groups_that_take_turns_are_more_even() -> None:
 
 
 def test_quantiles_are_of_requests_not_rows() -> None:
-    seen = Answers(np.array([1.0, 98.0, 1.0]), np.arange(3.0), np.array([5.0, 1.0, 9.0]), np.zeros(3))
+    seen = Answers(np.array([1.0, 98.0, 1.0]), np.arange(3.0), np.array([5.0, 1.0, 9.0]), np.zeros(3), np.zeros(3))
     assert seen.quantiles(seen.first, (0.5, 0.98, 0.99, 1.0)).tolist() == [1.0, 1.0, 5.0, 9.0]

@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
+from roofline.cli.main import main
 from roofline.estimates.fit import fit
 from roofline.estimates.memory import activation_bytes, cache_bytes
+from roofline.machine.chip import chips
 from roofline.machine.engine import Engine, engine_named, engines
 from roofline.show.fit import fit_text
 from roofline.show.serve import serving_text
+from roofline.simulation.policy import NoRoomError
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 
@@ -26,7 +30,7 @@ def test_terms() -> None:
     assert f.fits
 
 
-@pytest.mark.parametrize("engine", [e for e in engines() if e != "none"])
+@folded("engine", [e for e in engines() if e != "none"])
 def test_the_largest_batch_fits_and_one_more_does_not(engine: str) -> None:
     """The budget is that of the batch itself: every sequence's logits are activations."""
     f = fit(LLAMA, on="h100-sxm", batch=1, context=4096, engine=engine)
@@ -93,6 +97,41 @@ def test_one_capacity_of_fit_serve_and_generate() -> None:
         assert (f.largest_batch, f.fits) == (23, batch <= 23)
     assert rl.serve(LLAMA, on="l4", input=1024, output=256, concurrency=1).capacity == 23
     assert rl.generate(LLAMA, on="l4", input=1024, output=256, batch=47).waves == 3
+
+
+FIGURES = "peak=165T,bw=1T,mem=24G"
+
+
+def test_without_an_engine_memory_bounds_what_runs() -> None:
+    """8B on 24 GB given as figures, 4,096 + 1,024: what weights, activations and the driver's context leave, in
+    sequences of 131,072 bytes a token; and half of the answers' tokens for those that run at once."""
+    left = 24e9 - LLAMA.weight_bytes() - 8192 * 2 * (14336 + 28672 + 2 * 4096) - 0.6e9
+    held, begun = int(left // (5120 * 131072)), int(left // (4608 * 131072))
+    assert (held, begun) == (9, 10)
+    assert fit(LLAMA, on=FIGURES, context=5120, engine="none").largest_batch == held
+    s = rl.serve(LLAMA, on=FIGURES, engine="none", input=4096, output=1024, concurrency=500)
+    assert (s.capacity, s.places, s.fits) == (held, begun, True)
+    assert "500 in flight; memory holds 10, 9 to their last token; 490 wait" in serving_text(s)
+    full = rl.serve(LLAMA, on=FIGURES, engine="none", input=4096, output=1024, concurrency=begun)
+    assert s.tpot.expected == pytest.approx(full.tpot.expected, rel=0.02)
+    assert s.requests_per_second == pytest.approx(full.requests_per_second, rel=0.02)
+    g = rl.generate(LLAMA, on=FIGURES, engine="none", input=4096, output=1024, batch=100)
+    assert (g.first_wave, g.waves, g.fits) == (held, 12, True)
+    apart = {"chips": 2, "prefill_layout": "tp=1", "decode_layout": "tp=1"}
+    p = rl.pools(LLAMA, on="8xl4", engine="none", input=4096, output=1024, concurrency=500, **apart)
+    left += chips()["l4"].capacity - 24e9
+    assert (p.running, p.prompts, p.fits) == (left // (4608 * 131072), 2, True)
+
+
+def test_without_an_engine_what_does_not_fit_is_said() -> None:
+    """70B in bf16 on 24 GB: no place at all, in every estimate, and no simulation."""
+    big = rl.load("meta-llama/Llama-3.1-70B")
+    s = rl.serve(big, on=FIGURES, engine="none", input=1000, output=100, concurrency=4)
+    assert (s.capacity, s.fits) == (0, False)
+    assert "4 in flight; memory holds 0" in serving_text(s)
+    assert not rl.generate(big, on=FIGURES, engine="none", input=1000, output=100, batch=4).fits
+    with pytest.raises(NoRoomError, match="memory for a request of 1100 tokens"):
+        rl.simulate(big, on=FIGURES, engine="none", input=1000, output=100, concurrency=4)
 
 
 def test_no_more_run_at_once_than_the_scheduler_takes() -> None:
@@ -207,3 +246,59 @@ def test_the_compute_buffer_of_gpt_oss_is_near_what_metal_logs() -> None:
     """404.00 MiB (ggml-org/llama.cpp pull 17609), to 3 %."""
     active = rl.fit("openai/gpt-oss-20b", on="m4-max", engine="llama.cpp", context=4096).memory.activations
     assert active == pytest.approx(404 * 2**20, rel=0.03)
+
+
+# -- without a context ---------------------------------------------------------------------------------------------
+def test_without_a_context_the_longest_that_fits_is_asked_about() -> None:
+    """Llama 3.1 8B on an RTX 4090: what vLLM leaves the cache, over 131,072 bytes a token, in blocks of 16 tokens."""
+    f = rl.fit(LLAMA, on="rtx-4090")
+    assert f.memory.budget is not None
+    assert (f.fits, f.context_chosen, f.context) == (True, True, f.memory.budget // (16 * 131072) * 16)
+    assert f.context == f.longest_context == rl.fit(LLAMA, on="rtx-4090", context=8192).longest_context == 41184
+    assert not rl.fit(LLAMA, on="rtx-4090", context=f.context + 1).fits
+    whole = f.whole_context
+    assert whole is not None
+    assert (whole.context, whole.fits, whole.changes) == (
+        131072, False, rl.fit(LLAMA, on="rtx-4090", context=131072).changes,
+    )  # fmt: skip
+
+
+def test_the_models_whole_context_is_chosen_where_it_fits() -> None:
+    f = rl.fit(LLAMA, on="h100-sxm")
+    assert (f.context, f.fits, f.whole_context) == (131072, True, None)
+    assert f.memory == rl.fit(LLAMA, on="h100-sxm", context=131072).memory
+
+
+@pytest.mark.parametrize(("model", "batch"), [("meta-llama/Llama-3.1-70B", 1), (LLAMA, 400)])
+def test_less_than_a_useful_context_does_not_fit(model: str | rl.Model, batch: int) -> None:
+    f = rl.fit(model, on="l4", batch=batch)
+    assert (f.context, f.fits, f.context_chosen) == (1024, False, True)
+    assert f.changes
+
+
+def test_without_a_context_arrays_have_each_their_own() -> None:
+    many = rl.fit(LLAMA, on="rtx-4090", batch=np.array([1, 4, 64]))
+    each = [rl.fit(LLAMA, on="rtx-4090", batch=batch) for batch in (1, 4, 64)]
+    assert list(many.context) == [f.context for f in each]
+    assert list(many.fits) == [f.fits for f in each] == [True, True, False]
+
+
+def test_fit_says_first_that_the_weights_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["fit", LLAMA.name, "--on", "rtx-4090"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "does not fit" not in "".join(lines)
+    assert lines[3].startswith("the weights fit, and 1 × 41184 tokens beside them")
+    assert lines[-1].startswith("the model's whole context, 131,072 tokens, needs 34.39 GB: it would fit with ")
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", LLAMA.name, "--on", "rtx-4090", "--context", "131072"])
+    assert stop.value.code == 1
+    assert "context 41184" in capsys.readouterr().out
+
+
+def test_one_rule_at_every_door() -> None:
+    from roofline.web.answers import fit_answer
+    from roofline.web.bodies import FitAsked
+    from roofline.web.choices import NOTHING_MORE
+
+    asked = FitAsked.model_validate({"model": LLAMA.name, "on": "rtx-4090"})
+    assert fit_answer(asked, NOTHING_MORE).to_dict() == rl.fit(LLAMA, on="rtx-4090").to_dict()

@@ -12,6 +12,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from monotone import Draw, breaks, draws
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("draw", draws(3, 10), ids=str)
 def test_constants_turn_nothing_round(draw: Draw) -> None:
     """Throughput grows with the batch, a rank's own work shrinks with more ranks, fp8 is no slower than 16 bits."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.machine.chip import chip_named
 
 LLAMA, GPT, V3 = "meta-llama/Llama-3.1-8B", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-V3"
@@ -152,7 +153,7 @@ def test_weights_and_cache_are_all_somewhere(gpu_layers: int, cpu_experts: int, 
     assert sum(t.cache for t in placed.tiers) == whole.cache == model.kv_bytes(-(-(tokens + 1) // 256) * 256)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("options", "field"),
     [
         ({"gpu_layers": 34}, "gpu_layers"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.layout.layout import layout_named
 
 LLAMA, QWEN = "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B"
@@ -23,8 +24,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "settings"), CASES, ids=[f"{n.split('/')[1]}-{s}" for n, s in CASES])
-@pytest.mark.parametrize("engine", ENGINES)
+@folded(("name", "settings"), CASES, ids=[f"{n.split('/')[1]}-{s}" for n, s in CASES])
+@folded("engine", ENGINES)
 def test_the_same_sequences_take_the_same_bytes_whatever_is_asked(
     name: str, settings: dict[str, Any], engine: str
 ) -> None:
@@ -59,8 +60,8 @@ def test_memory_by_hand() -> None:
     assert alone.activations == 300 * 2 * (14336 + 7168 + 2 * 4096)
 
 
-@pytest.mark.parametrize(("name", "settings"), CASES, ids=[f"{n.split('/')[1]}-{s}" for n, s in CASES])
-@pytest.mark.parametrize("engine", ENGINES)
+@folded(("name", "settings"), CASES, ids=[f"{n.split('/')[1]}-{s}" for n, s in CASES])
+@folded("engine", ENGINES)
 def test_the_largest_batch_fits_and_serve_holds_it(name: str, settings: dict[str, Any], engine: str) -> None:
     """And one more, on the busiest replica, does not; the longest context likewise, to the token."""
     given = {**settings, "engine": engine}
@@ -70,10 +71,9 @@ def test_the_largest_batch_fits_and_serve_holds_it(name: str, settings: dict[str
     near = rl.fit(name, batch=np.array([batch, batch + 1]), context=1280, **given)
     assert near.fits.tolist() == [True, fit.bound_by_scheduler]
     assert batch <= replicas * fit.engine.most_running
-    if engine != "none":
-        assert rl.serve(name, input=1024, output=256, concurrency=1, **given).capacity == batch
-        waves = rl.generate(name, input=1024, output=256, batch=np.array([batch, batch + 1]), **given)
-        assert waves.waves.tolist() == [1, 2]
+    assert rl.serve(name, input=1024, output=256, concurrency=1, **given).capacity == batch
+    waves = rl.generate(name, input=1024, output=256, batch=np.array([batch, batch + 1]), **given)
+    assert waves.waves.tolist() == [1, 2]
     longest = rl.fit(name, batch=batch, context=1280, **given).longest_context
     assert 1280 <= longest <= fit.model.context
     if longest < fit.model.context:

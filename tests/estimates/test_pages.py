@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.estimates.pages import CachedLayers, cache_pages, cached_layers
+from roofline.machine.engine import engine_named
 from roofline.model.precision import Precision
 
 FULL, WINDOW = CachedLayers(10, token=8192), CachedLayers(52, token=8192, span=1024)
@@ -17,7 +18,8 @@ FULL, WINDOW = CachedLayers(10, token=8192), CachedLayers(52, token=8192, span=1
 
 def layers_of(name: str, tp: int = 1, **formats: str) -> tuple[CachedLayers, ...]:
     model = rl.load(name)
-    precision: Precision = model.precision.merged(formats) if formats else model.precision
+    stored: Precision = model.precision.merged(formats) if formats else model.precision
+    precision = engine_named("vllm").running(stored, rl.chips()["h100-sxm"])
     layers = cached_layers(rl.shard(model, rl.Layout(tp=tp)), precision)
     assert layers is not None
     return layers
@@ -78,7 +80,10 @@ def test_kinds_about_as_numerous_are_padded_to_the_larger() -> None:
     ],
 )  # fmt: skip
 def test_blocks_grow_until_a_page_holds_a_state(name: str, tp: int, block: int, attention: int) -> None:
-    """vLLM logs them as `Setting attention block size to N tokens`; Qwen3-Next's state is bf16, Qwen3.5's fp32."""
+    """vLLM logs them as `Setting attention block size to N tokens`; Qwen3-Next's state is bf16, Qwen3.5's fp32.
+
+    The one because vLLM leaves a gated delta net's in the weights' format, the other because its config says so.
+    """
     pages = cache_pages(layers_of(name, tp), 16)
     assert pages is not None
     state, full = sorted(pages.groups, key=lambda g: g.layers.recurrent, reverse=True)

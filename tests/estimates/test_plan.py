@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.estimates import plan as plans
 from roofline.estimates.plan import Plan
 from roofline.estimates.settings import setup
@@ -44,7 +45,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, int]]:
     return timed
 
 
-@pytest.mark.parametrize("name", MODELS)
+@folded("name", MODELS)
 def test_distinct_modules_with_their_counts_are_the_list_of_all_layers(name: str) -> None:
     plan = compiled(name)
     layers: dict[str, Any] = {}
@@ -61,8 +62,8 @@ def test_distinct_modules_with_their_counts_are_the_list_of_all_layers(name: str
     assert len(plan.entries) <= len(plan.named_entries) <= sum(1 for _ in plan.rank.placed())
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("step", STEPS, ids=["decode", "prefill", "mixed", "training"])
+@folded("name", MODELS)
+@folded("step", STEPS, ids=["decode", "prefill", "mixed", "training"])
 def test_the_total_is_the_sum_over_the_list_of_ops(name: str, step: rl.Step) -> None:
     """Every module of every layer by itself, timed as it stands: a second way to every number of the sum."""
     plan = compiled(name, step=step)

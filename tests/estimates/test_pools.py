@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.estimates.drafting import expected_steps
 from roofline.estimates.transfer import moved_bytes, rank_cache
 
@@ -206,7 +207,7 @@ def test_unlike_chips_each_do_their_own_work() -> None:
 def test_either_pool_may_lack_memory() -> None:
     def fits(prefill_layout: str, decode_layout: str) -> tuple[bool, str]:
         p = rl.pools(
-            "meta-llama/Llama-3.1-70B", on="dgx-h100", prefill_layout=prefill_layout, decode_layout=decode_layout,
+            "meta-llama/Llama-3.1-70B", on="2xdgx-h100", prefill_layout=prefill_layout, decode_layout=decode_layout,
             prefills=1, decodes=1, input=1024, output=64, concurrency=4,
         )  # fmt: skip
         return p.fits, p.limiting[0].layout.text()
@@ -216,7 +217,7 @@ def test_either_pool_may_lack_memory() -> None:
     assert fits("tp=4", "tp=1") == (False, "one chip")
 
 
-@pytest.mark.parametrize(
+@folded(
     ("changes", "field"),
     [
         ({"chips": 5}, "chips"),

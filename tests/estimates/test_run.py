@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Cost, Tariff, tariff
 from roofline.estimates.failures import LLAMA, RECORDS, best_interval, kept_share
@@ -171,7 +172,7 @@ def test_every_assumption_names_its_setting(step: Any) -> None:
         assert name in said
 
 
-@pytest.mark.parametrize(
+@folded(
     "options",
     [
         {"failures": "titanic"}, {"failures": "rsc-1", "mtbf_hours": 5}, {"storage": 0}, {"asynchronous": True},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from folded import folded
 from roofline.estimates.schedule import StageTimes, length, play
 from roofline.work.training import SCHEDULES
 
@@ -28,7 +29,7 @@ def test_the_length_is_that_of_every_item_played_out(schedule: str) -> None:
         assert length(schedule, stages, m, v) == pytest.approx(play(schedule, stages, m, v, m).seconds, rel=1e-12)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@folded("schedule", SCHEDULES)
 def test_arrays_of_stage_times_and_micro_batches_are_the_elements_one_by_one(schedule: str) -> None:
     rng = np.random.default_rng(8)
     p, v = 4, 2 if schedule == "interleaved" else 1

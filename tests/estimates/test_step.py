@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.machine.chip import chip_named
 from roofline.model.errors import InputError
 
@@ -23,8 +24,8 @@ MODELS = [
 EACH = settings(max_examples=25, deadline=None)
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("on", ["h100-sxm", "b200", "peak=1000T,fp8=2000T,fp4=4000T,bw=5T,mem=200G"])
+@folded("name", MODELS)
+@folded("on", ["h100-sxm", "b200", "peak=1000T,fp8=2000T,fp4=4000T,bw=5T,mem=200G"])
 def test_floor_overlap_expected_and_interval_in_that_order(name: str, on: str) -> None:
     model = rl.load(name)
     for step in (rl.prefill(batch=2, tokens=512), rl.decode(batch=16, context=2048), rl.Step([(0, 256), (900, 1, 8)])):
@@ -117,7 +118,7 @@ def test_a_chip_without_data_inherits_and_says_so() -> None:
     assert rl.estimate(LLAMA, step, on="mi300x").grade == "C"
 
 
-@pytest.mark.parametrize(
+@folded(
     ("arguments", "field"),
     [
         ({"on": "h1000"}, "chip"),

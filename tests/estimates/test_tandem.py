@@ -108,6 +108,7 @@ PLANTS = {
 }
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("name", PLANTS)
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.85])
 def test_requests_at_random(name: str, load: float) -> None:

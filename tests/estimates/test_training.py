@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.estimates.training_changes import fixes
 from roofline.estimates.training_kept import kept_bytes
 from roofline.estimates.training_memory import memory_of
@@ -27,7 +28,7 @@ def gpt(hidden: int, layers: int, heads: int, tokens: int = 2048) -> rl.Model:
 
 
 # -- FLOPs ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("id", "tokens", "published"),
     [
         ("meta-llama/Meta-Llama-3-8B", 8192, 51.5), ("meta-llama/Llama-3.1-70B", 8192, 449),
@@ -82,9 +83,9 @@ def test_flops_of_all_ranks_add_up() -> None:
 
 
 # -- memory --------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("heads", "hidden", "tokens", "batch"), [(64, 6144, 2048, 4), (96, 12288, 2048, 1)])
-@pytest.mark.parametrize(("tp", "sp"), [(1, False), (8, False), (8, True)])
-@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+@folded(("heads", "hidden", "tokens", "batch"), [(64, 6144, 2048, 4), (96, 12288, 2048, 1)])
+@folded(("tp", "sp"), [(1, False), (8, False), (8, True)])
+@folded("recompute", ["none", "selective", "full"])
 def test_activations_are_those_of_the_published_formula(
     heads: int, hidden: int, tokens: int, batch: int, tp: int, sp: bool, recompute: str
 ) -> None:
@@ -122,7 +123,7 @@ def test_experts_have_fewer_copies_to_share_out() -> None:
     assert memory.optimizer == 12 * (math.ceil(parts.dense / 8) + math.ceil(parts.experts / 2))
 
 
-@pytest.mark.parametrize(
+@folded(
     ("optimizer", "recipe", "bytes_each"),
     [("adamw", "bf16", 12), ("adamw-bf16", "bf16", 8), ("adafactor", "bf16", 4), ("momentum", "bf16", 8),
      ("sgd", "bf16", 4), ("adamw", "bf16-pure", 8), ("adamw", "fp32", 8), ("muon", "bf16", 8)],
@@ -150,7 +151,7 @@ def test_llama_3_70b_in_four_stages_on_b200() -> None:
 
 
 # -- time ----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("hidden", "layers", "heads", "layout", "batch", "micro", "full", "selective"),
     [
         (6144, 48, 64, "tp=8", 4, 4, 1.42, 1.10), (12288, 96, 96, "tp=8,pp=8,vp=3", 64, 1, 18.13, 13.75),
@@ -159,7 +160,7 @@ def test_llama_3_70b_in_four_stages_on_b200() -> None:
     ],
     ids=["22B", "175B", "530B", "1T"],
 )  # fmt: skip
-@pytest.mark.parametrize("recompute", ["full", "selective"])
+@folded("recompute", ["full", "selective"])
 def test_iterations_on_a100_within_twelve_percent(
     hidden: int,
     layers: int,
@@ -282,7 +283,7 @@ def test_what_would_make_it_fit_does() -> None:
 
 
 # -- input ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     "given",
     [{"recompute": "some"}, {"recipe": "bf17"}, {"optimizer": "adam"}, {"schedule": "2f2b"}, {"micro_batch": 0},
      {"offload": "weights"}, {"flash": 1}, {"overlap": "network"}, {"tokens": 0}],
@@ -365,8 +366,8 @@ SWEPT: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "degrees"), SWEPT, ids=[str(d) for _, d in SWEPT])
-@pytest.mark.parametrize("precision", [None, "weights=fp8"])
+@folded(("name", "degrees"), SWEPT, ids=[str(d) for _, d in SWEPT])
+@folded("precision", [None, "weights=fp8"])
 def test_a_sweep_is_the_steps_one_by_one(name: str, degrees: dict[str, Any], precision: str | None) -> None:
     model, step, on = rl.load(name), rl.training(16, 512), "8xh100-sxm"
     arrays = {k: np.array(v) if isinstance(v, list) and k != "pp" else v for k, v in degrees.items()}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.estimates.training_kept import kept_bytes, op_bytes
 from roofline.model.adapters import with_lora
 from roofline.work.recipe import recipe_named
@@ -41,7 +42,7 @@ def test_a_change_to_what_is_there_is_none() -> None:
     assert recipe_named("fp8-primary(matrices=fp8)") == recipe_named("fp8-primary")
 
 
-@pytest.mark.parametrize(
+@folded(
     ("name", "field"),
     [
         ("fp9(gradients=bf16)", "recipe"), ("fp8(gradient=bf16)", "recipe"), ("fp8(gradients=bf16", "recipe"),

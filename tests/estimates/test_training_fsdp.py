@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.estimates.train import TrainingEstimate
 from roofline.estimates.training_kept import kept_by_op, layer_bytes
 from roofline.estimates.training_memory import memory_of
@@ -63,7 +64,7 @@ def test_gradients_without_synchronisation_are_reduced_once() -> None:
     assert silent.gathering == two.gathering
 
 
-@pytest.mark.parametrize(
+@folded(
     ("zero", "reshard", "no_sync", "often"),
     [(0, True, False, (0, 0, 1)), (1, True, False, (1, 0, 1)), (2, True, False, (1, 0, 6)), (2, True, True, (1, 0, 1)),
      (3, True, False, (6, 6, 6)), (3, False, False, (6, 0, 6)), (3, True, True, (6, 6, 1))],
@@ -290,7 +291,7 @@ def test_sequences_in_a_pack_attend_to_themselves() -> None:
 
 
 # -- what is refused -----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("layout", "options", "field"),
     [
         ("dp=8,zero=2", {"reshard": False}, "reshard"), ("dp=8,zero=1", {"no_sync": True}, "no_sync"),
@@ -317,7 +318,7 @@ def test_gradients_are_reduced_as_the_recipe_keeps_them() -> None:
     assert reduced_in(rl.training(1, 1, reduce_format="fp16")) == FORMATS["fp16"]
 
 
-@pytest.mark.parametrize(
+@folded(
     "options",
     [
         {"recompute": "full"}, {"recompute": "op", "reshard": False, "no_sync": True},

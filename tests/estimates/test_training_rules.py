@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.estimates.schedule import StageTimes, length
 from roofline.estimates.training_changes import training_remedies
-from roofline.estimates.training_kept import kept_bytes
+from roofline.estimates.training_kept import kept_bytes, op_bytes
+from roofline.estimates.training_memory import trained
+from roofline.estimates.training_muon import whole_bytes
+from roofline.estimates.training_passes import MOST_KNOWN, timed_micro_batch
+from roofline.estimates.training_update import update_ops
+from roofline.estimates.training_working import gathered_bytes
+from roofline.explore.training_breakdown import breakdown
 from roofline.layout.layout import Exchange, Layout
 from roofline.machine.fabric import cluster_named
+from roofline.model.load import catalog_config
 from roofline.work import ops as o
+from roofline.work.recipe import newton_schulz_flops
 from roofline.work.training import step_ops
 
 LLAMA, LARGE = rl.load("meta-llama/Llama-3.1-8B"), rl.load("meta-llama/Llama-3.1-70B")
+SMALL = rl.load("Qwen/Qwen2.5-0.5B")
 HUGE, MIXTURE, DEEP = (
     rl.load(name) for name in ("meta-llama/Llama-3.1-405B", "Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V3")
 )
@@ -57,7 +69,7 @@ def test_embedding_and_loss_count_as_layers_of_interleaved_stages() -> None:
         Layout(pp=127).layers_of(126)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("chips", "racks", "each"), [(256, 4, 64), (512, 8, 64), (2048, 32, 64), (144, 2, 72), (5120, 80, 64), (100, 2, 50)]
 )
 def test_racks_are_used_in_part(chips: int, racks: int, each: int) -> None:
@@ -107,10 +119,114 @@ def test_more_than_zero_1_is_not_offered_with_pipelines() -> None:
     assert {"zero=2", "zero=3"} <= {words for words, *_ in training_remedies(step, Layout(tp=8, dp=8))}
 
 
+def test_one_replica_shares_its_weights_with_nobody() -> None:
+    """Nothing is gathered, nothing reduced: ZeRO of any stage takes what none does."""
+    every = [rl.train(LLAMA, batch=1, tokens=2048, on="b200", layout=f"dp=1,zero={z}") for z in range(4)]
+    assert len({e.stages[0].memory for e in every}) == 1
+    assert len({e.time for e in every}) == 1
+    arrays = rl.train(LLAMA, batch=8, tokens=2048, on="dgx-b200", layout=Layout(dp=np.array([1, 8]), zero=3))
+    eight = rl.train(LLAMA, batch=8, tokens=2048, on="dgx-b200", layout="dp=8,zero=3")
+    one = rl.train(LLAMA, batch=8, tokens=2048, on="b200", layout="dp=1")
+    assert arrays.memory.total.tolist() == [one.memory.total, eight.memory.total]
+
+
+def test_experts_that_one_rank_alone_holds_are_not_gathered() -> None:
+    """Of eight ranks with an eighth of the experts each, the layer's other weights alone are."""
+    layout = Layout(dp=8, ep=8, zero=3)
+    (block, _), *_ = rl.shard(MIXTURE, layout).blocks
+    step = rl.training(1, 128)
+    dense = sum(x.parameters for x in block.modules if x.name != "experts")
+    assert gathered_bytes([(x, 1) for x in block.modules], step, layout) == 2 * dense
+
+
+# -- tied embeddings -----------------------------------------------------------------------------------------------
+def test_a_table_of_both_ends_is_added_up_between_them() -> None:
+    """Llama-3.1-8B with one table: 128,256 · 4096 gradients of 4 bytes, 2.1 GB by 50 GB/s, 42 ms, and a copy each."""
+    tied = rl.load({**catalog_config("meta-llama/Llama-3.1-8B"), "tie_word_embeddings": True})
+    given: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "2xdgx-h100"}
+    one, other = (rl.train(model, layout="pp=16", **given) for model in (tied, LLAMA))
+    assert one.reduction.floor == pytest.approx(4 * 128256 * 4096 / 50e9, rel=1e-3)
+    assert other.reduction.floor == 0
+    assert one.time > other.time + 0.042
+    for i in range(16):
+        assert one.stages[i].memory == other.stages[i].memory
+    split = rl.train(tied, layout="tp=8,pp=2", **given)
+    assert split.reduction.floor == pytest.approx(4 * 128256 * 4096 / 8 / 50e9, rel=1e-3)
+    both = [rl.train(m, layout="pp=8,dp=2", schedule="dualpipe", **given) for m in (tied, LLAMA)]
+    assert both[0].reduction == both[1].reduction  # the ranks of either end have both, as replicas
+
+
+# -- Muon ----------------------------------------------------------------------------------------------------------
+def test_a_rank_orthogonalises_every_matrix_that_its_share_has_a_part_of() -> None:
+    """Parameters in a row, matrices in any order, cut in eight: what the ranks work and receive, on average.
+
+    Newton–Schulz runs on whole matrices (arXiv:2502.16982, algorithm 1).
+    """
+    model, ranks, rounds = SMALL, 8, 5
+    shapes = [(896, 1152), (896, 896), (896, 9728), (4864, 896)] * 24
+    rest = model.parameters - sum(a * b for a, b in shapes)
+    assert rest == 151936 * 896 + 24 * (2 * 896 + 1152) + 896
+    sizes = np.array([a * b for a, b in shapes] + [rest / 1000] * 1000)  # what is no matrix of layers
+    flops = np.array([newton_schulz_flops(a, b, rounds) for a, b in shapes] + [0] * 1000)
+    rng, worked, received = np.random.default_rng(5), [], []
+    for _ in range(150):
+        order = rng.permutation(len(sizes))
+        ends = np.cumsum(sizes[order])
+        cuts = np.linspace(0, ends[-1], ranks + 1)
+        begins = ends - sizes[order]
+        for low, high in pairwise(cuts):
+            part = np.clip(np.minimum(ends, high) - np.maximum(begins, low), 0, None)
+            touched = (part > 0) & (flops[order] > 0)
+            worked.append(flops[order][touched].sum())
+            received.append((sizes[order] - part)[touched].sum())
+    layout = Layout(dp=ranks, zero=1)
+    ops = update_ops([model], layout, rl.training(8, 128, optimizer="muon"))
+    mine = sum(2 * op.m * op.k * op.n * op.groups for op in ops if isinstance(op, o.MatMul))
+    assert mine == pytest.approx(np.mean(worked), rel=0.01)
+    learning = trained(model)
+    gathered = whole_bytes([model], learning, layout, False)
+    assert gathered * (1 - 1 / ranks) / 2 == pytest.approx(np.mean(received), rel=0.02)
+
+
+def test_muon_is_shared_out_down_to_whole_matrices_and_gathers_their_rest() -> None:
+    """8B: every rank of very many orthogonalises a matrix, of which it gathers 2 bytes of each gradient."""
+    given: dict[str, Any] = {"tokens": 4096, "layout": "dp=2048,zero=1", "on": "256xdgx-h100", "batch": 2048}
+    adam, muon = (rl.train(LLAMA, optimizer=name, **given) for name in ("adamw", "muon"))
+    shapes = {(4096, 6144): 32, (4096, 4096): 32, (4096, 28672): 32, (14336, 4096): 32}
+    mean = sum(n * (a * b) ** 2 for (a, b), n in shapes.items()) / LLAMA.parameters
+    learning = trained(LLAMA)
+    assert whole_bytes([LLAMA], learning, Layout(dp=2048, zero=1), False) == pytest.approx(2 * mean)
+    assert muon.reduction.expected > adam.reduction.expected
+    one = sum(n * a * b * newton_schulz_flops(a, b, 5) for (a, b), n in shapes.items()) / LLAMA.parameters
+    assert muon.update.floor - adam.update.floor > one / 989.4e12
+    assert muon.time > adam.time
+    alone = [
+        rl.train(LLAMA, optimizer=name, batch=8, tokens=128, on="dgx-h100", layout="dp=8") for name in ("adamw", "muon")
+    ]
+    assert alone[0].reduction == alone[1].reduction  # every rank has all gradients
+
+
 # -- DualPipe ------------------------------------------------------------------------------------------------------
+def test_what_a_rank_of_dualpipe_spends_adds_up_to_the_step() -> None:
+    """It takes turns with its own stage and the other end's, so that it never waits for less than nothing."""
+    e = rl.train(MIXTURE, batch=64, tokens=4096, on="64xh800-sxm", schedule="dualpipe", layout="pp=4,dp=4,ep=4")
+    assert e.stages[0].passes.busy.expected != e.stages[3].passes.busy.expected
+    busy = [sum(many * part.passes.busy.expected for part, many in e.run_by(stage)) for stage in e.stages]
+    assert busy == pytest.approx([e.micro_batches * stage.turns.busy.expected for stage in e.stages])
+    assert sum(busy) == pytest.approx(sum(e.micro_batches * stage.passes.busy.expected for stage in e.stages))
+    assert e.timeline.busy == pytest.approx(busy)
+    for stage in range(4):
+        lines = breakdown(e, stage)
+        assert lines.total == pytest.approx(e.time)
+        assert lines.waiting == pytest.approx(e.passes.expected - busy[stage])
+        assert lines.waiting > 0
+
+
 @pytest.mark.parametrize("zero", [0, 1])
 def test_dualpipe_holds_two_copies_of_the_parameters(zero: int) -> None:
     """arXiv:2412.19437, table 2: parameters 2 ×, activations PP + 1. Stage 0's rank holds the last stage too.
+
+    Of each stage it keeps as many micro-batches as stages follow, its own included.
 
     Copies are replicas, so that ZeRO shares their state out over twice as many ranks.
     """
@@ -125,7 +241,12 @@ def test_dualpipe_holds_two_copies_of_the_parameters(zero: int) -> None:
         together = ends[0].optimizer + ends[1].optimizer
         assert memory.optimizer == (together if zero == 0 else pytest.approx(together / 2, abs=64))
         assert memory.in_flight == 5
-        assert memory.activations == 5 * (ends[0].each + ends[1].each) / 2
+        assert memory.activations == (4 - i) * ends[0].each + (i + 1) * ends[1].each
+        ways = [[x for x in dual.timeline.items if x.stage == i and x.chunk == way] for way in (0, 1)]
+        for way, most in zip(ways, (4 - i, i + 1), strict=True):  # chunk 0 came in at the first stage
+            changes = [(x.start, 1) for x in way if x.kind == "F"] + [(x.end, -1) for x in way if x.kind == "W"]
+            flying = list(accumulate(change for _, change in sorted(changes)))
+            assert max(flying) <= most
 
 
 def test_dualpipe_of_one_stage_is_a_single_copy() -> None:
@@ -154,7 +275,7 @@ def test_qlora_quantises_the_frozen_layers_alone() -> None:
     assert memory.optimizer == 12 * 41_943_040
 
 
-@pytest.mark.parametrize(
+@folded(
     ("loss", "recipe", "bytes_each"),
     [("in-place", "bf16", 2 + 4), ("eager", "bf16", 3 * 4), ("fused", "bf16", 0),
      ("in-place", "fp32", 4), ("compiled", "bf16", 2 + 2),
@@ -242,8 +363,8 @@ def freed(model: rl.Model, names: list[str] | str, layout: Layout | None = None)
     return float((plain - again) * layout.tp / 1024 / 2)
 
 
-@pytest.mark.parametrize("layout", [Layout(), Layout(tp=8, sp=True)], ids=["one", "sp"])
-@pytest.mark.parametrize(
+@folded("layout", [Layout(), Layout(tp=8, sp=True)], ids=["one", "sp"])
+@folded(
     ("names", "elements"),
     [
         (["act"], 14336),  # what the down projection reads
@@ -262,7 +383,7 @@ def test_recomputing_by_name_frees_what_is_made_again(names: list[str] | str, el
     assert freed(LLAMA, names, layout) == elements
 
 
-@pytest.mark.parametrize(
+@folded(
     ("names", "elements"),
     [
         (["q_norm", "k_norm"], 0),  # their inputs stay, positions turn their outputs
@@ -284,6 +405,57 @@ def test_recomputing_the_up_projections_of_latent_attention() -> None:
     """
     names = ["q_a_norm", "kv_a_norm", "q_b_proj", "attention_kv_b", "rope"]
     assert freed(DEEP, names) == 128 * (192 + 192 + 128) + 1536 + 512 - 64
+
+
+def kept_each(model: rl.Model, **options: Any) -> float:
+    """Bytes a token that a layer of experts keeps."""
+    return float(kept_bytes(model.blocks[-1][0].modules, rl.training(1, 4096, **options)) / 4096)
+
+
+LATENTS, HEADS, EXPERTS = 7168 + 1536 + 512, 128 * (192 + 192 + 128), 8 * (7168 + 2 * 2048 + 2048)
+
+
+def test_what_products_read_in_common_is_kept_once() -> None:
+    """DeepSeek-V3, elements a token: every tensor once, whoever reads it.
+
+    Both norms' inputs; their outputs, of which q_a and kv_a read one, router and shared expert the other; latents
+    before and after their norms; queries, keys, values; attention's output; tokens of eight experts with gate and up
+    and what down reads; the shared expert's. In fp32 a sum for each of 128 heads and 256 scores of the router.
+    """
+    shared = 2 * 2048 + 2048
+    elements = 2 * 7168 + LATENTS + (1536 + 512) + HEADS + 16384 + 7168 + EXPERTS + shared
+    assert kept_each(DEEP, recipe="bf16") == 2 * elements + 4 * (128 + 256)
+
+
+def test_a_stream_that_is_made_again_is_kept_for_none_of_its_readers() -> None:
+    """Without the outputs of both norms kv_a and the shared expert keep nothing, as q_a and the router."""
+    again = kept_each(DEEP, recipe="bf16", recompute=["attn_norm", "ffn_norm"])
+    assert kept_each(DEEP, recipe="bf16") - again == 2 * 2 * 7168
+
+
+def test_products_in_other_formats_keep_copies_of_their_own() -> None:
+    """In fp8 the router reads 16 bits of what the shared expert has 8 of; q_a and kv_a share theirs."""
+    (of_block, _) = DEEP.blocks[-1]
+    sizes = {op.name: size / 4096 for op, size in op_bytes(of_block.modules, rl.training(1, 4096, recipe="fp8"))}
+    assert (sizes["router"], sizes["shared_gate_up_proj"]) == (2 * 7168, 7168)
+    assert (sizes["q_a_proj"], sizes["kv_a_proj"]) == (7168, 0)
+
+
+def test_deepseek_keeps_attention_s_output_once() -> None:
+    """arXiv:2412.19437 §3.3.3: for attention and the product behind; Transformer Engine has 16 and 8 bits of it."""
+    assert kept_each(DEEP, recipe="fp8") - kept_each(DEEP, recipe="fp8(attended=bf16)") == 16384
+    names = ["attn_norm", "ffn_norm", "q_a_norm", "kv_a_norm", "q_b_proj", "attention_kv_b", "rope", "experts_act",
+             "shared_act"]  # fmt: skip
+    halves = 7168 + 1536 + (512 + 64) + 16384 + 7168  # inputs of norms, keys' positions, attention's output
+    eighths = 8 * 7168 + 8 * 2 * 2048 + 2 * 2048
+    by_hand = 2 * halves + eighths + 4 * (128 + 256)
+    assert kept_each(DEEP, recipe="fp8-block(activated=fp8)", recompute=names) == pytest.approx(by_hand, rel=1e-3)
+
+
+def test_timed_micro_batches_are_kept_in_a_bounded_number() -> None:
+    for tokens in range(64, 64 * (MOST_KNOWN + 4), 64):
+        rl.train(SMALL, batch=1, tokens=tokens, on="h100-sxm")
+    assert timed_micro_batch.cache_info().currsize == timed_micro_batch.cache_info().maxsize == MOST_KNOWN < 100
 
 
 def test_unknown_names_to_recompute_are_refused() -> None:

@@ -19,14 +19,31 @@ LLAMA = "meta-llama/Llama-3.1-8B"
 
 # -- published -----------------------------------------------------------------------------------------------------
 def test_deepseek_v3_on_2048_h800() -> None:
-    """arXiv:2412.19437 §1, §4.2: 2.664 M hours on 2,048 H800 for 14.8 T tokens, 15,360 sequences of 4,096 a step."""
+    """arXiv:2412.19437 §1, §4.2: 2.664 M hours on 2,048 H800 for 14.8 T tokens, 15,360 sequences of 4,096 a step.
+
+    Its own settings, §3: norms, up-projections of latents and SwiGLU run again, moments in bf16, inputs of SwiGLU kept
+    in fp8. Work and exchanges of perfect overlap come to 16 to 21 % less than its 19.9 s: each kernel runs as if alone,
+    and nothing waits for routers, for hosts or for the slowest of 2,048 ranks.
+    """
+    again = "attn_norm,ffn_norm,q_a_norm,kv_a_norm,q_b_proj,attention_kv_b,rope,experts_act,shared_act"
     e = rl.train(
         "deepseek-ai/DeepSeek-V3", batch=15360, tokens=4096, drafts=1, on="2048xh800-sxm", engine="none",
-        layout="pp=16,dp=128,ep=64,zero=1", schedule="dualpipe", recipe="fp8-block",
+        layout="pp=16,dp=128,ep=64,zero=1", schedule="dualpipe", recipe="fp8-block(activated=fp8)", recompute=again,
+        optimizer="adamw-bf16",
     )  # fmt: skip
-    steps = 14.8e12 / (15360 * 4096)
-    assert e.time * steps * 2048 / 3600 == pytest.approx(2.664e6, rel=0.15)
-    assert e.interval[0] < 2.664e6 * 3600 / 2048 / steps < e.interval[1]
+    assert e.fits
+    middle = e.stages[7].memory  # 17 micro-batches of 4 layers, by hand 161,422 bytes a token each
+    assert middle.activations == pytest.approx(17 * 4 * 4096 * 161_422, rel=1e-5)
+    first = e.stages[0].memory  # 16 of its own stage, one of the last with the logits of its drafts
+    assert first.activations == 16 * first.each + first.other
+    assert first.other > 6 * 129280 * 4096 > first.each
+    assert e.memory.total == pytest.approx(73.3e9, rel=0.005)
+    assert e.memory.total < e.memory.capacity == 80 * 2**30
+    published = 2.664e6 * 3600 / 2048 / (14.8e12 / (15360 * 4096))
+    assert -0.21 < e.time / published - 1 < -0.15
+    assert e.interval[0] < published < e.interval[1]
+    assert e.stages[15].passes.busy.expected > e.stages[1].passes.busy.expected  # multi-token prediction, the head
+    assert e.slowest.number not in (0, 15)  # whose ranks share it with the three dense layers
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.estimates.deployment import deploy, inference_layouts, training_layouts
 from roofline.machine.chip import chips
 from roofline.machine.fabric import cluster_named, clusters
@@ -16,7 +17,7 @@ SMALL, LARGE, LARGEST = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "
 LATENT = "deepseek-ai/DeepSeek-V3"
 
 
-@pytest.mark.parametrize(
+@folded(
     ("name", "on", "layout"),
     [
         (SMALL, "h100-sxm", "one chip"),
@@ -59,7 +60,7 @@ def test_what_no_layout_holds_is_timed_under_the_last() -> None:
     assert rl.estimate(LARGEST, rl.decode(1, 99), on="8xl4").time > 0
 
 
-@pytest.mark.parametrize(
+@folded(
     ("name", "on", "batch", "layout"),
     [
         ("meta-llama/Llama-3.2-1B", "8xh100-sxm", 8, "dp=8, zero=1"),
@@ -95,8 +96,8 @@ def test_training_that_fits_nowhere_divides_the_batch_at_least() -> None:
     assert 6 % e.deployment.layout.dp == 0
 
 
-@pytest.mark.parametrize("name", [SMALL, LATENT, "google/gemma-3-1b-it"])
-@pytest.mark.parametrize("on", ["8xh100-sxm", "4xdgx-h100", "gb200-nvl72", "16xmi300x", "8xrtx-4090"])
+@folded("name", [SMALL, LATENT, "google/gemma-3-1b-it"])
+@folded("on", ["8xh100-sxm", "4xdgx-h100", "gb200-nvl72", "16xmi300x", "8xrtx-4090"])
 def test_every_layout_of_a_whole_machine_takes_all_its_chips(name: str, on: str) -> None:
     try:
         cluster = cluster_named(on)

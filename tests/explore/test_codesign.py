@@ -52,19 +52,20 @@ def test_a_front_has_nothing_that_another_beats() -> None:
     assert sorted(d.value for d in front) == sorted({d.value for d in every})
 
 
-def test_the_front_is_that_of_a_grid() -> None:
+def test_the_front_is_that_of_a_grid(whole: bool) -> None:
     pytest.importorskip("pymoo", reason="pymoo, of the codesign extra, is not installed")
     bounds = Bounds(peak=(100e12, 1000e12), stacks=(2, 8), cache=(50 * 2**20, 50 * 2**20), link=(25e9, 25e9), power=700)
-    result = rl.codesign(MODEL, bounds=bounds, seed=3, generations=15, **QUESTION)
+    result = rl.codesign(MODEL, bounds=bounds, seed=3, generations=15 if whole else 5, **QUESTION)
     few, again = (rl.codesign(MODEL, bounds=bounds, seed=7, generations=2, **QUESTION) for _ in range(2))
     assert few.to_dict() == again.to_dict()
     q, of = drawing_board(MODEL, None, "usd", QUESTION)
     grid = [
         worked_out(q, of, Design(peak, stacks, 50 * 2**20, 25e9, Process()))
-        for peak, stacks in product((100e12, 200e12, 400e12, 700e12, 1000e12), range(2, 9))
+        for peak, stacks in product((100e12, 200e12, 400e12, 700e12, 1000e12), range(2, 9) if whole else (3, 7))
     ]
     for g in (g for g in grid if g.area <= 858 and g.power <= 700):
-        assert any(d.value <= 1.02 * g.value and d.usd <= 1.02 * g.usd for d in result.designs)
+        near = 1.02 if whole else 1.15
+        assert any(d.value <= near * g.value and d.usd <= near * g.usd for d in result.designs)
     for d in result.designs:
         assert d.area <= 858
         assert d.power <= 700

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from folded import folded
 from roofline import InputError
 from roofline.explore.columns import Words, words_of
 from roofline.explore.condition import DEEPEST_CONDITION, condition_of
@@ -29,7 +30,7 @@ def met(text: str) -> list[bool]:
     return rows.tolist()
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "rows"),
     [
         ("", [1, 1, 1, 1]), ("fits", [1, 1, 0, 1]), ("not fits", [0, 0, 1, 0]), ("fits and tpot < 30ms", [1, 1, 0, 0]),
@@ -48,7 +49,7 @@ def test_rows(text: str, rows: list[int]) -> None:
     assert met(text) == [bool(r) for r in rows]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "says"),
     [
         ("tpot < 30", "a time with its unit"), ("total < 80", "bytes with their unit"), ("tpot < 3GB", "of one unit"),

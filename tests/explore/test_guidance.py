@@ -5,10 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from cyclopts import CycloptsError
 
 import roofline as rl
+from roofline.cli.main import app
 from roofline.estimates.fit import fit
-from roofline.explore.guidance import Advice, Served, advice, changes, served, training_advice
+from roofline.explore.guidance import (
+    SEQUENCES,
+    Advice,
+    Served,
+    advice,
+    best_first,
+    best_of_levers,
+    changes,
+    served,
+    training_advice,
+)
+from roofline.show.report.first_screen import best_changes
+from roofline.show.report.subject import report_on
 
 
 def advised(name: str, **how: Any) -> tuple[rl.Model, Served, tuple[Advice, ...]]:
@@ -103,3 +117,68 @@ def test_experts_are_put_apart_where_there_are_some(name: str, sparse: bool) -> 
     model = rl.load(name)
     levers = {trial.lever for trial in changes(served(model, on="8xh100-sxm", layout="tp=4"))}
     assert ("ep" in levers) == sparse
+
+
+# -- beside a command ----------------------------------------------------------------------------------------------
+GIVEN = {
+    "generate": "--on 8xh100-sxm --input 1024 --output-tokens 256",
+    "serve": "--on 8xh100-sxm --input 1024 --output-tokens 256",
+    "report": "--on 8xh100-sxm --out a.html",
+    "train": "--on 8xh100-sxm --batch 64 --tokens 512",
+}
+"""A command line of each command, to which an advised option is added."""
+
+
+def parsed(command: str, option: str) -> Any:
+    """What the command's own parser makes of a line with the option. Raises CycloptsError where it has no such one."""
+    rest = GIVEN[command].split()
+    name = option.split()[0]
+    if name in rest:
+        del rest[rest.index(name) : rest.index(name) + 2]
+    words = [command, "meta-llama/Llama-3.1-8B", *rest, *option.removeprefix("no ").split()]
+    _, bound, _ = app().parse_args(words, exit_on_error=False, print_error=False)
+    return bound
+
+
+@pytest.mark.parametrize("command", SEQUENCES)
+@pytest.mark.parametrize(("name", "how"), CASES[1:4], ids=[f"{n} {h['on']}" for n, h in CASES[1:4]])
+def test_every_advised_option_is_one_of_the_command_beside_it(name: str, how: dict[str, Any], command: str) -> None:
+    options = [c.option for c in changes(served(rl.load(name), command=command, **how))]
+    assert any(option.startswith(f"{SEQUENCES[command]} ") for option in options)
+    for option in options:
+        parsed(command, option)
+
+
+def test_the_parser_refuses_what_a_command_has_not() -> None:
+    with pytest.raises(CycloptsError):
+        parsed("serve", "--batch 128")
+    with pytest.raises(CycloptsError):
+        parsed("generate", "--concurrency 128")
+
+
+def test_every_option_advised_for_training_is_one_of_train() -> None:
+    e = rl.train("meta-llama/Llama-3.1-8B", batch=64, tokens=512, on="8xh100-sxm", layout="tp=8")
+    every = training_advice(e, "8xh100-sxm")
+    assert {"--recipe", "--batch", "--layout"} <= {a.option.split()[0] for a in every}
+    for a in every:
+        parsed("train", a.option)
+
+
+# -- which come first ----------------------------------------------------------------------------------------------
+def test_of_a_lever_the_change_that_is_known_best_comes_first() -> None:
+    """Weights in fp8 and in int4 gain 35 % each; fp8's constants are measured, int4's are not."""
+    report = report_on(rl.load("meta-llama/Llama-3.1-8B"), ["h100-sxm"], batch=16)
+    by = {a.option: a for a in report.advice}
+    fp8, int4 = by["--precision weights=fp8"], by["--precision weights=int4"]
+    assert (fp8.generation.grade, int4.generation.grade) == ("A", "C")
+    assert fp8.per_chip == pytest.approx(1.35, abs=0.01)
+    best = [a.option for a in best_changes(report)]
+    assert best == ["--batch 64", "--precision weights=fp8", "--precision kv=fp8"]
+    assert [a.option for a in best_first(report.advice)][:3] == best
+    assert set(map(id, best_first(report.advice))) == set(map(id, report.advice))
+
+
+def test_among_changes_of_one_grade_the_largest_gain_is_best() -> None:
+    rows = [("a", 1.2, "B"), ("a", 1.9, "C"), ("a", 1.3, "B"), ("b", 1.5, "C"), ("c", 1.0, "A")]
+    best = best_of_levers(rows, lambda r: r[0], lambda r: r[1], lambda r: r[2])
+    assert best == (("b", 1.5, "C"), ("a", 1.3, "B"))

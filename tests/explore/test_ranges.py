@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from folded import folded
 from roofline import InputError, Layout
 from roofline.explore.axes import figures_named
 from roofline.explore.ranges import layouts_named, numbers_named, values_of
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "numbers"),
     [
         ("8", [8]), ("4Ki", [4096]), ("1.5k", [1500]), ("1,2,4", [1, 2, 4]), ("3..6", [3, 4, 5, 6]),
@@ -26,7 +27,7 @@ def test_numbers(text: str, numbers: list[float]) -> None:
     assert values.dtype.kind == ("i" if all(n == int(n) for n in numbers) else "f")
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
     ["", "x", "1..", "5..1", "1..8:x1", "0..8:x2", "1..8:+0", "1,1", "1..4,2", "-1", "1e9", "1..999M", "9" * 5000,
      "1..2..3", "1..8:2", "1..1G:x1.0000001"],
@@ -67,7 +68,7 @@ def test_a_layout_that_cannot_be_is_its_error() -> None:
     assert [isinstance(layout, InputError) for layout in layouts] == [False, True, False, False]
 
 
-@pytest.mark.parametrize("text", ["", "2", "tp=1,tpp=2", "tp=x", "tp=1,tp=2", "zero=7", "tp=0", "tp=1..2..3"])
+@folded("text", ["", "2", "tp=1,tpp=2", "tp=x", "tp=1,tp=2", "zero=7", "tp=0", "tp=1..2..3"])
 def test_what_is_no_layout(text: str) -> None:
     with pytest.raises(InputError):
         layouts_named("layout", text)

@@ -40,6 +40,42 @@ def test_one_model_in_every_format_is_as_fit_and_generate_say() -> None:
     assert answer.running[-1].tpot is None
 
 
+@pytest.mark.parametrize(
+    ("on", "engines"),
+    [("h100-sxm", ("vllm", "llama-cpp")), ("rtx-4090", ("vllm", "llama-cpp")), ("m4-max", ("llama-cpp", "llama-cpp"))],
+)
+def test_each_line_names_its_engine_and_is_what_generate_says_of_it(on: str, engines: tuple[str, str]) -> None:
+    answer = formats_that_run(rl.load(LLAMA), on, 4096, ("checkpoint", "q4_k_m"))
+    assert tuple(r.engine.id for r in answer.running) == engines
+    for row, precision in zip(answer.running, (None, "q4_k_m"), strict=True):
+        where: dict[str, Any] = {"on": on, "precision": precision, "engine": row.engine.id}
+        spoken = rl.generate(LLAMA, input=4096 - 128, output=128, **where)
+        assert row.tpot == spoken.tpot
+        assert row.memory == rl.fit(LLAMA, context=4096, **where).memory.total
+    if engines[0] == "vllm":  # the engine that generate takes where none is given
+        assert answer.running[0].tpot == rl.generate(LLAMA, on=on, input=4096 - 128, output=128).tpot
+
+
+def test_an_engine_that_is_asked_for_runs_every_line() -> None:
+    answer = formats_that_run(rl.load(LLAMA), "h100-sxm", 4096, ("checkpoint", "q4_k_m"), engine="llama.cpp")
+    assert {r.engine.id for r in answer.running} == {"llama-cpp"}
+    alone = rl.generate(LLAMA, on="h100-sxm", input=4096 - 128, output=128, engine="llama.cpp")
+    assert answer.running[0].tpot == alone.tpot
+
+
+def test_the_engine_stands_in_text_json_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["models", LLAMA, "--on", "h100-sxm"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "Engine" in lines[1]
+    assert ["vLLM" in line for line in lines if "checkpoint" in line] == [True]
+    assert all("llama.cpp" in line for line in lines if "q4_k_m" in line)
+    main(["models", LLAMA, "--on", "h100-sxm", "--json"])
+    assert [r["engine"] for r in json.loads(capsys.readouterr().out)["running"]] == ["vllm", *["llama-cpp"] * 6]
+    main(["models", "--help"])
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "vllm on the chips that it supports; llama.cpp on others" in text
+
+
 def test_what_the_card_does_not_hold_is_split_over_both_as_offload_says() -> None:
     where: dict[str, Any] = {"on": "rtx-3060", "host": "ryzen-9-7950x"}
     answer = formats_that_run(rl.load(LLAMA), context=4096, formats=("q4_k_m", "checkpoint"), **where)

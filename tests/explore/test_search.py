@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.estimates.span import Span
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.plan_place import rank_plan
@@ -29,6 +30,7 @@ def within(plan: ServingPlan, limits: Limits) -> bool:
     return all(t <= limit for t, limit in zip(times, (limits.ttft, limits.tpot, limits.latency), strict=True))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("demand", [Demand(1000, 100), Demand(1000, 100, concurrency=64), Demand(1000, 100, rate=40)])
 def test_every_plan_keeps_the_limits_and_equals_itself_alone(demand: Demand) -> None:
     limits = Limits(ttft=0.2, tpot=0.006)
@@ -84,6 +86,7 @@ def brute(demand: Demand, limits: Limits, chips: int, layouts: list[str], object
     return best
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_brute_force_finds_nothing_better(seed: int) -> None:
     draw = random.Random(seed)
@@ -141,7 +144,7 @@ def test_a_mixture_has_data_parallel_attention() -> None:
     assert any("dp=" in layout and "ep=" in layout for layout in layouts)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("options", "field"),
     [
         ({"chips": 0}, "chips"), ({"kinds": "pooled"}, "kinds"), ({"objective": "joy"}, "objective"),
@@ -155,7 +158,7 @@ def test_bad_options(options: dict[str, Any], field: str) -> None:
     assert field in caught.value.field
 
 
-@pytest.mark.parametrize(
+@folded(
     "wrong",
     [{"input": 0}, {"output": 0}, {"prefix": 1.0}, {"concurrency": 0}, {"rate": -1.0}, {"rate": 1.0, "concurrency": 1}],
 )
@@ -254,3 +257,45 @@ def test_command(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     with pytest.raises(SystemExit) as left:
         main([*words, "--latency", "1us"])
     assert left.value.code == 1
+
+
+def test_the_json_has_the_plan_that_is_asked_about(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    import jsonschema
+
+    from roofline.cli.main import main
+    from roofline.schema import schemas
+
+    words = ["search", "Qwen/Qwen2.5-0.5B", "--on", ON, "--chips", "2", "--input", "64", "--output-tokens", "8",
+             "--kind", "aggregated", "--layout", "tp=1"]  # fmt: skip
+    main([*words, "--json"])
+    assert json.loads(capsys.readouterr().out)["asked_plan"] is None
+    main([*words, "--json", "--plan", "replicas=2,concurrency=4"])
+    place = json.loads(capsys.readouterr().out)
+    jsonschema.validate(place, schemas()["search"])
+    asked = place["asked_plan"]
+    assert (asked["rejected"], asked["plan"]["replicas"], asked["plan"]["concurrency"]) == ("", 2, 4)
+    assert 1 < asked["rank"] <= asked["of"] + 1
+    alone = rl.serve("Qwen/Qwen2.5-0.5B", on=ON, input=64, output=8, concurrency=2, formula=False)
+    assert asked["plan"]["tpot"]["expected"] == pytest.approx(float(alone.tpot.expected), rel=1e-9)
+    main([*words, "--ttft", "1s", "--plan", "replicas=9,concurrency=9", "--out", str(tmp_path / "s.json")])
+    rejected = json.loads((tmp_path / "s.json").read_text())["asked_plan"]
+    assert (rejected["rank"], rejected["rejected"]) == (None, "9 chips of 2")
+
+
+def test_a_law_and_a_layout_that_are_asked_for() -> None:
+    """The times of every plan are those of `serve` by that law."""
+    demand, small = Demand(64, 8, concurrency=4), rl.load("Qwen/Qwen2.5-0.5B")
+    for law in ("ideal", "fixed(0.5,0.8)"):
+        s = search(small, demand, on=ON, chips=2, layouts=["tp=1", "tp=2"], law=law)
+        assert s.law == law.partition("(")[0]
+        for p in s.plans:
+            alone = p.evaluated()
+            assert alone.law == s.law
+            assert alone.tpot.ends() == pytest.approx(p.tpot.ends(), rel=1e-9)
+        assert {p.kind for p in s.plans} == {"aggregated", "disaggregated"}
+    for wrong in (
+        {"law": "nonsense"}, {"layouts": "tp=2,sp"}, {"layouts": "tp=2,zero=1"}, {"layouts": ["tp=8", "tp=16"]},
+        {"layouts": "dp=2,ep=2,redundant=2"},
+    ):  # fmt: skip
+        with pytest.raises(rl.InputError, match=r"law|layout"):
+            search(small, demand, on=ON, chips=2, **wrong)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.cli.main import main
 from roofline.explore.asking import side_named
 from roofline.explore.break_even import Owned
@@ -99,7 +100,7 @@ def drawn(seed: int) -> tuple[str, str, dict[str, Any], list[int], Any]:
     return find, metric, given, values, getattr(g, metric).expected
 
 
-@pytest.mark.parametrize("seed", range(30))
+@folded("seed", range(30))
 def test_whole_numbers_are_those_of_brute_force(seed: int) -> None:
     find, metric, others, values, figures = drawn(seed)
     limit = float(np.quantile(figures, random.Random(seed).random()))
@@ -364,7 +365,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("options", "text"), BAD, ids=[text for _, text in BAD])
+@folded(("options", "text"), BAD, ids=[text for _, text in BAD])
 def test_errors(options: dict[str, Any], text: str) -> None:
     with pytest.raises(rl.InputError) as error:
         solved(**options)

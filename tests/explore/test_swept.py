@@ -11,6 +11,7 @@ import polars
 import pytest
 
 import roofline as rl
+from folded import folded
 from hub import CONFIG
 from roofline.explore import families, workers
 from roofline.explore.swept import MOST_IN_MEMORY, sweep, sweep_digest
@@ -164,7 +165,7 @@ def test_axes_in_memory_are_bounded() -> None:
         sweep(LLAMA, on="h100-sxm", batch="1..1000", context="1..100k")
 
 
-@pytest.mark.parametrize(
+@folded(
     ("axes", "says"),
     [
         ({"batch": 1}, "context: expected numbers"), ({"batch": 0, "context": 1}, "batch: expected whole numbers"),
@@ -227,6 +228,7 @@ TOGETHER: list[tuple[str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("model", "phase", "axes"), TOGETHER, ids=lambda v: v if isinstance(v, str) else "")
 def test_plans_together_are_those_alone(
     model: str, phase: str, axes: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -70,6 +70,7 @@ def test_what_layouts_share_depends_on_nothing_that_tells_them_apart(engine: str
         assert float(alone.memory.total) == pytest.approx(p.bytes, rel=1e-9)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     "options",
     [{"optimizer": "paged-adamw"}, {"offload": "optimizer"}, {"offload": "activations", "overlap": False},
@@ -135,3 +136,66 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as left:
             main([*words, *refused])
         assert left.value.code == 2
+
+
+@pytest.mark.parametrize("schedule", ["dualpipe", "gpipe", "zb-h1", "interleaved"])
+@pytest.mark.parametrize("recompute", ["full", "op", "attention,"])
+def test_a_schedule_and_a_recomputation_that_are_asked_for_are_those_of_the_plans(
+    schedule: str, recompute: str
+) -> None:
+    """And the figures are those of `train` with them."""
+    asked = {"batch": 16, "tokens": 512, "on": ON, "schedule": schedule, "recompute": recompute}
+    s = search_training(MODEL, **asked, top=10**6)  # type: ignore[arg-type]
+    assert {(p.schedule, p.recompute) for p in s.plans} == {(schedule, recompute)}
+    assert 2 in {p.spread.pp for p in s.plans}
+    for p in (s.plans[0], next(p for p in s.plans if p.spread.pp == 2), s.plans[-1]):
+        alone = rl.train(MODEL, layout=p.spread, micro_batch=p.micro_batch, **asked)  # type: ignore[arg-type]
+        assert float(alone.time) == pytest.approx(p.seconds, rel=1e-9)
+        assert float(alone.memory.total) == pytest.approx(p.bytes, rel=1e-9)
+
+
+def test_several_to_choose_from() -> None:
+    asked = {"batch": 16, "tokens": 512, "on": ON, "top": 10**6}
+    several = search_training(MODEL, schedule=["1f1b", "dualpipe"], recompute=["none", "full"], **asked)  # type: ignore[arg-type]
+    pipelines = {(p.schedule, p.recompute) for p in several.plans if p.spread.pp > 1}
+    assert pipelines == set(itertools.product(("1f1b", "dualpipe"), ("none", "full")))
+    free = search_training(MODEL, **asked)  # type: ignore[arg-type]
+    again = search_training(
+        MODEL, schedule=["1f1b", "interleaved"], recompute=["none", "selective", "full"], **asked  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert again.to_dict() == free.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"schedule": "dualpip"}, "nearest: dualpipe"), ({"recompute": "ful"}, "nearest: full"),
+        ({"recompute": "atention,"}, "nearest: attention"),
+        ({"schedule": []}, "at least one"), ({"optimizer": "adamx"}, "adamw"), ({"layout": "tp=2"}, "layout"),
+        ({"micro_batch": 2}, "micro_batch"), ({"law": "nonsense"}, "calibrated"), ({"engine": "vllm"}, "megatron"),
+        ({"recompute_layers": 0}, "at least 1"),
+    ],
+)  # fmt: skip
+def test_words_that_are_not_known_are_errors(wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(rl.InputError, match=said):
+        search_training(MODEL, **{"batch": 8, "tokens": 512, "on": ON, **wrong})  # type: ignore[arg-type]
+
+
+def test_an_option_of_some_recomputations_leaves_out_the_others() -> None:
+    s = search_training(MODEL, batch=8, tokens=512, on=ON, recompute_layers=1, top=10**6)
+    assert {p.recompute for p in s.plans} == {"selective", "full"}
+    assert s.left_out["recompute_layers"] > 0
+
+
+def test_the_command_honours_both(capsys: pytest.CaptureFixture[str]) -> None:
+    from roofline.cli.main import main
+
+    words = ["search", "Qwen/Qwen3-0.6B", "--train", "--batch", "16", "--tokens", "512", "--on", ON, "--json"]
+    main([*words, "--schedule", "dualpipe", "--recompute", "full"])
+    plans = json.loads(capsys.readouterr().out)["plans"]
+    assert {(p["schedule"], p["recompute"]) for p in plans} == {("dualpipe", "full")}
+    for wrong in (["--schedule", "dualpip"], ["--recompute", "ful"]):
+        with pytest.raises(SystemExit) as left:
+            main([*words, *wrong])
+        assert left.value.code == 2
+        assert "nearest" in capsys.readouterr().err

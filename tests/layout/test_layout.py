@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.layout.layout import Layout, layout_named
 from roofline.machine.collectives import Routing
 from roofline.model import modules as m
@@ -39,8 +40,8 @@ def padding(model: Model, tp: int) -> int:
     return rows * sum(tables + [h for h, x in zip(heads, heads, strict=True) if x])
 
 
-@pytest.mark.parametrize("id", sorted(catalog()))
-@pytest.mark.parametrize("spread", SPREADS, ids=[Layout(**s).text() for s in SPREADS])
+@folded("id", sorted(catalog()))
+@folded("spread", SPREADS, ids=[Layout(**s).text() for s in SPREADS])
 def test_the_weights_of_all_ranks_add_up_to_the_model(id: str, spread: dict[str, Any]) -> None:
     model, layout = rl.load(id), Layout(**spread)
     try:
@@ -56,8 +57,8 @@ def test_one_chip_is_the_identity() -> None:
     assert rl.shard(V3, Layout(sp=True, zero=3)) is V3
 
 
-@pytest.mark.parametrize("model", [LLAMA, V3, SCOUT, QWEN], ids=lambda m: m.name)
-@pytest.mark.parametrize("spread", [{"tp": 4}, {"tp": 2, "sp": True}, {"tp": 2, "dp": 2, "ep": 4}], ids=str)
+@folded("model", [LLAMA, V3, SCOUT, QWEN], ids=lambda m: m.name)
+@folded("spread", [{"tp": 4}, {"tp": 2, "sp": True}, {"tp": 2, "dp": 2, "ep": 4}], ids=str)
 def test_the_products_of_all_ranks_add_up_to_the_models(model: Model, spread: dict[str, Any]) -> None:
     """What is shared out adds up; what every rank has whole (routers, MLA's down-projections) is counted by ranks."""
     layout, step = Layout(**spread), rl.training(layout_batch(spread), 512)
@@ -184,7 +185,7 @@ def test_what_does_not_divide_names_the_size_and_the_nearest_degrees(
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@folded(
     "given",
     [{"tp": 0}, {"tp": 1.5}, {"tp": True}, {"zero": 4}, {"sp": 1}, {"exchange": "x"}, {"stages": 3}, {"ep": 3},
      {"dp": 4, "shard": 3}, {"tp": []}, {"tp": [1, 0]}],
@@ -195,7 +196,7 @@ def test_a_bad_degree_is_an_input_error(given: dict[str, Any]) -> None:
         Layout(**given)
 
 
-@pytest.mark.parametrize("text", ["tp", "tp=x", "xx=3", "tp=8;", "stages=a", "=3", "tp=-1"])
+@folded("text", ["tp", "tp=x", "xx=3", "tp=8;", "stages=a", "=3", "tp=-1"])
 def test_bad_text_is_an_input_error(text: str) -> None:
     with pytest.raises(rl.InputError):
         layout_named(text)
@@ -293,8 +294,8 @@ def test_an_exchange_takes_at_least_its_bytes() -> None:
     assert floor(QWEN, "dgx-h200", 8)[0] == pytest.approx(distinct * 2040 * 2048 * 2 * 7 / 8 / 450e9)
 
 
-@pytest.mark.parametrize("layout", ["dp=64,ep=64", "tp=8,ep=8", "tp=4,dp=8,ep=32", "tp=8,ep=8,sp", "dp=8,ep=8"])
-@pytest.mark.parametrize("traffic", ["fused", "unfused", "floor"])
+@folded("layout", ["dp=64,ep=64", "tp=8,ep=8", "tp=4,dp=8,ep=32", "tp=8,ep=8,sp", "dp=8,ep=8"])
+@folded("traffic", ["fused", "unfused", "floor"])
 def test_no_op_of_a_rank_moves_less_than_nothing(layout: str, traffic: str) -> None:
     for step in (rl.prefill(8, 255), rl.decode(8, 1024), rl.decode(1, 64)):
         for model in (V3, rl.load("Qwen/Qwen1.5-MoE-A2.7B"), QWEN):
@@ -325,3 +326,14 @@ def test_imbalance_loads_the_busiest_rank_and_capacity_drops_the_rest() -> None:
     assert Layout(tp=8, imbalance=1.5).load == 1  # every rank has all experts
     with pytest.raises(rl.InputError):
         Layout(imbalance=0.5)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "copies", "fewest"), [(72, 0, 32), (72, 30, 32), (144, 0, 32), (7, 0, 3), (8, 3, 8), (72, 33, 104)]
+)
+def test_an_ep_that_does_not_divide_names_the_fewest_copies_of_experts(ranks: int, copies: int, fewest: int) -> None:
+    """DeepSeek-V3 has 256 experts: 72 ranks hold four each of 256 and 32 copies."""
+    model = rl.load("deepseek-ai/DeepSeek-V3")
+    with pytest.raises(rl.InputError, match=rf"^layout\.ep: .* or in inference redundant={fewest}, got {ranks};"):
+        rl.shard(model, Layout(dp=ranks, ep=ranks, redundant=copies))
+    rl.shard(model, Layout(dp=ranks, ep=ranks, redundant=fewest))

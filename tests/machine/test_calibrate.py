@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from folded import folded
 from roofline.cli import calibrate as command
 from roofline.machine import calibrate as c
 from roofline.machine.calibrate import measuring
@@ -136,7 +137,7 @@ def test_nothing_measured_is_an_error() -> None:
         c.fit_laws(c.Measurements(MACHINE, ()))
 
 
-@pytest.mark.parametrize(
+@folded(
     ("old", "new", "key"),
     [
         ("t0 = ", "tO = ", "constants.fp32.matmul.default.tO"),

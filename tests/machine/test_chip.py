@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.machine.chip import chip_named, chips
 from roofline.model.errors import InputError
 
@@ -40,7 +41,7 @@ def test_names_and_aliases_are_unique_and_case_blind() -> None:
     assert chip_named("H100 SXM").id == chip_named("h100_sxm").id == "h100-sxm"
 
 
-@pytest.mark.parametrize(
+@folded(
     "name",
     """
     v100 t4 a10 a30 a40 a100-sxm-40gb a100-sxm-80gb a100-pcie-80gb l4 l40 l40s h100-sxm h100-pcie h100-nvl
@@ -67,7 +68,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     assert e.grade == "B"  # Hopper's constants
 
 
-@pytest.mark.parametrize(
+@folded(
     ("name", "usable_mib", "nominal_gib"),
     [
         ("t4", 15360, 16), ("a10", 23028, 24), ("a10g", 23028, 24), ("l4", 23034, 24), ("a40", 46068, 48),
@@ -80,9 +81,7 @@ def test_memory_is_what_programs_can_use(name: str, usable_mib: int, nominal_gib
     assert (chip.capacity, chip.nominal_capacity) == (usable_mib * 2**20, nominal_gib * 2**30)
 
 
-@pytest.mark.parametrize(
-    "name", ["v100-sxm2-16gb", "a100-sxm-80gb", "h100-sxm", "rtx-a6000", "rtx-6000-ada", "rtx-4090"]
-)
+@folded("name", ["v100-sxm2-16gb", "a100-sxm-80gb", "h100-sxm", "rtx-a6000", "rtx-6000-ada", "rtx-4090"])
 def test_memory_of_hbm_and_of_cards_without_ecc_is_the_datasheets(name: str) -> None:
     chip = chip_named(name)
     assert chip.nominal_capacity is None
@@ -141,8 +140,8 @@ def test_a_missing_figure(tmp_path: Path, change: str, field: str) -> None:
     assert error.value.field == field
 
 
-@pytest.mark.parametrize("value", ["-1", "0", '"fast"', "nan", "inf", "true", "[1]"])
-@pytest.mark.parametrize("key", ["bandwidth_gbs = 4000", "bf16 = 1000", "capacity_gb = 100"])
+@folded("value", ["-1", "0", '"fast"', "nan", "inf", "true", "[1]"])
+@folded("key", ["bandwidth_gbs = 4000", "bf16 = 1000", "capacity_gb = 100"])
 def test_an_impossible_figure(tmp_path: Path, key: str, value: str) -> None:
     path = tmp_path / "mine.toml"
     name = key.split()[0]
@@ -153,7 +152,7 @@ def test_an_impossible_figure(tmp_path: Path, key: str, value: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "says"),
     [
         (GOOD.replace("bandwidth_gbs", "bandwidth_gb"), "nearest: memory.bandwidth_gbs"),
@@ -202,7 +201,7 @@ def test_figures_on_the_command_line() -> None:
     assert faster.peaks == chip_named("h100-sxm").peaks
 
 
-@pytest.mark.parametrize(
+@folded(
     ("spec", "field"),
     [
         ("peak=1000T,bw=4.8T", "chip mem"),
@@ -247,7 +246,7 @@ def test_units_of_which_people_use_but_one_may_be_left_out() -> None:
     assert chip.price.usd_per_hour == 0.5
 
 
-@pytest.mark.parametrize(
+@folded(
     ("chip", "gib"),
     [("t4", 15), ("a10", 22.49), ("a10g", 22.49), ("l4", 22.49), ("a40", 44.99), ("l40", 44.99), ("l40s", 44.99)],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.machine.chip import chip_named
 from roofline.machine.constants import OTHER_VENDORS, constants_for
 from roofline.machine.engine import engine_named
@@ -35,7 +36,7 @@ def seconds(chip: str, precision: str, batch: int = 1) -> float:
     return float(rl.estimate(LLAMA, rl.decode(batch, 100), on=chip, precision=precision).time)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("chip", "dtype", "kind", "grade"),
     [
         ("mi355x", "bf16", "matmul", "A"), ("mi355x", "mxfp4", "experts", "A"), ("mi350x", "fp8_block", "experts", "B"),
@@ -81,7 +82,7 @@ def test_products_of_one_input_quantise_it_once() -> None:
     assert "kv_a_proj" not in quantised
 
 
-@pytest.mark.parametrize(
+@folded(
     ("model", "precision", "measured"),
     [
         ("meta-llama/Llama-2-7b-hf", "bf16", 104.9), ("meta-llama/Llama-2-7b-hf", "weights=int8-g4096", 155.6),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from folded import folded
 from roofline.machine.collectives import ALGORITHMS, OPS, bytes_moved, collective, hierarchical_bytes, steps
 from roofline.machine.fabric import Cluster, Level, cluster_named
 from roofline.machine.links import FILE, KNOTS, Link, _tables, link_of, measured
@@ -99,8 +100,8 @@ def test_the_law_has_its_ends_and_its_middle() -> None:
     assert float(rising.seconds(KNOTS[1], 0.0, 1e9)) == pytest.approx(1.5e-5)
 
 
-@pytest.mark.parametrize("name", CLUSTERS)
-@pytest.mark.parametrize("op", OPS)
+@folded("name", CLUSTERS)
+@folded("op", OPS)
 def test_time_rises_with_bytes_and_never_beats_the_floor(name: str, op: str) -> None:
     cluster = cluster_named(name)
     for n in {2, min(4, cluster.chips), min(8, cluster.chips), min(32, cluster.chips)}:
@@ -124,7 +125,7 @@ def test_more_bytes_take_no_less(name: str, op: str, a: float, b: float, n: int)
     assert small <= large * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("op", OPS)
+@folded("op", OPS)
 def test_nothing_takes_no_time(op: str) -> None:
     cluster = cluster_named("4xdgx-h100")
     for size, n in ((0, 8), (0, 16), (1e6, 1), (0, 1)):
@@ -273,7 +274,7 @@ def test_the_engine_takes_the_faster_of_its_kernel_and_nccl() -> None:
 
 
 # -- refused ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("op", "size", "n", "field"),
     [
         ("all-reduce", 1, 8, "collective"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.cli.main import main
 from roofline.estimates.settings import setup
 from roofline.machine.chip import chip_named, chips
@@ -18,7 +19,7 @@ LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 VENDORS = {"nvidia", "amd", "intel", "google", "aws", "huawei"}
 
 
-@pytest.mark.parametrize(
+@folded(
     ("chip", "engine"),
     [
         ("h100-sxm", "vllm"), ("t4", "vllm"), ("rtx-4090", "vllm"), ("mi250", "vllm"), ("mi355x", "vllm"),
@@ -87,8 +88,8 @@ COMMANDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize(
+@folded("command", COMMANDS)
+@folded(
     ("on", "argv", "named"),
     [
         ("h100-sxm", [], "vLLM"), ("h100-sxm", ["--engine", "sglang"], "SGLang"),

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.machine.chip import chip_named
 from roofline.machine.energy import Busy, draw_of
 from roofline.machine.grids import grid_named, grids
@@ -70,7 +71,7 @@ def test_grids_by_code_and_by_number() -> None:
     assert all(0 < grid.kg < 1 for grid in grids().values())
 
 
-@pytest.mark.parametrize("value", ["xx", 400, -0.1, None, "", float("nan"), True])
+@folded("value", ["xx", 400, -0.1, None, "", float("nan"), True])
 def test_no_such_grid(value: object) -> None:
     with pytest.raises(rl.InputError, match="grid"):
         grid_named(value)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import roofline as rl
+from roofline.machine.engine import engine_named
 
 
 def test_a_cpu_widens_halves_that_it_does_not_multiply_in() -> None:
@@ -18,3 +21,21 @@ def test_a_cpu_widens_halves_that_it_does_not_multiply_in() -> None:
     assert whole.memory.weights == 2 * half.memory.weights
     with pytest.raises(rl.InputError, match="v100"):
         rl.estimate("meta-llama/Llama-3.2-1B", rl.prefill(1, 512), on="v100-pcie-32gb", engine="none")
+
+
+def test_a_fitted_latency_of_collectives_is_as_wide_as_the_whole_models_it_was_fitted_on() -> None:
+    """On Max 1550 a collective has 106 times its latency; four fifths of whole times are within e^0.4."""
+    bare = replace(engine_named("vllm-2024"), slower={})
+    steps = [
+        rl.estimate("meta-llama/Llama-2-7b-hf", rl.decode(1, 128), on="2xmax-1550", layout="tp=2", engine=engine)
+        for engine in (bare, replace(bare, slower={"xe-hpc": {"latency": 106.0, "within": 0.4}}))
+    ]
+    expected = steps[1].time - steps[0].time
+    assert expected > 0
+    low, high = (steps[1].interval[i] - steps[0].interval[i] for i in (0, 1))
+    assert low < expected < high
+    exact = replace(bare, slower={"xe-hpc": {"latency": 106.0}})
+    narrow = rl.estimate("meta-llama/Llama-2-7b-hf", rl.decode(1, 128), on="2xmax-1550", layout="tp=2", engine=exact)
+    assert narrow.time == steps[1].time
+    assert steps[1].interval[0] < narrow.interval[0]
+    assert narrow.interval[1] < steps[1].interval[1]

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.cli.main import main
 from roofline.estimates.settings import setup
 from roofline.machine.chip import chip_named
@@ -50,7 +51,7 @@ def test_results_say_them() -> None:
     assert rl.diff(side, "meta-llama/Llama-3.1-8B@l4").a.software == "vllm(max_num_seqs=8)"
 
 
-@pytest.mark.parametrize(
+@folded(
     ("spec", "nearest"),
     [
         ("vllm(max_num_seq=4)", "max_num_seqs"), ("vllm(mem_fraction_static=0.8)", ""), ("sglang(share=2)", ""),
@@ -70,7 +71,7 @@ def test_one_line_for_what_is_not_understood(spec: str, nearest: str, capsys: py
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
+@folded(
     ("chip", "chunk", "running"),
     [
         ("h100-sxm", 8192, 1024), ("h200", 8192, 1024), ("mi300x", 8192, 1024), ("a100-sxm-80gb", 2048, 256),
@@ -121,3 +122,15 @@ def test_tables_name_fields() -> None:
     for engine in engines().values():
         assert set(engine.words.values()) <= set(GENERAL)
         assert all(set(row) <= known | set(CONDITIONS) for row in engine.by_chip)
+
+
+def test_marlin_holds_wider_experts_than_triton() -> None:
+    """gpt-oss-120b loads 65.97 GiB on an H100 with Marlin, 64.38 with Triton (vllm issues 23278 and 33155)."""
+    triton, marlin = (
+        rl.fit("openai/gpt-oss-120b", on="h100-sxm", context=1024, engine=engine).memory.weights / 2**30
+        for engine in ("vllm", "vllm(mxfp4_use_marlin=1)")
+    )
+    wider = 3 * 36 * 128 * 3072 * (2944 - 2880) * 4.25 / 8 / 2**30
+    assert marlin - triton == pytest.approx(wider, rel=1e-9)
+    assert triton == pytest.approx(64.38, rel=0.005)
+    assert marlin == pytest.approx(65.97, rel=0.005)

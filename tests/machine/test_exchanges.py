@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from folded import folded
 from roofline.machine.collectives import Transfer, collective
 from roofline.machine.exchanges import KERNEL_NAMES, ExchangeKernel, Routing, exchange_constants
 from roofline.machine.fabric import cluster_named
@@ -29,8 +30,8 @@ NORMAL = {8: (153, 158), 32: (58, 57), 64: (51, 50)}
 LOW_LATENCY = {8: (77, 114), 32: (155, 273), 128: (192, 369)}
 
 
-@pytest.mark.parametrize("ranks", NORMAL)
-@pytest.mark.parametrize("op", BYTES)
+@folded("ranks", NORMAL)
+@folded("op", BYTES)
 def test_normal_kernels_as_deepep_publishes_them(ranks: int, op: str) -> None:
     """Bytes are those of all copies that a rank receives, its own among them."""
     t, routing = sent(op, ranks, 4096, "normal")
@@ -39,15 +40,15 @@ def test_normal_kernels_as_deepep_publishes_them(ranks: int, op: str) -> None:
     assert received / t.expected == pytest.approx(published, rel=0.05)
 
 
-@pytest.mark.parametrize("ranks", LOW_LATENCY)
-@pytest.mark.parametrize("op", BYTES)
+@folded("ranks", LOW_LATENCY)
+@folded("op", BYTES)
 def test_low_latency_kernels_as_deepep_publishes_them(ranks: int, op: str) -> None:
     t, _ = sent(op, ranks, 128, "low_latency")
     assert t.expected == pytest.approx(LOW_LATENCY[ranks][op == "combine"] * 1e-6, rel=0.15)
 
 
-@pytest.mark.parametrize("kernel", KERNEL_NAMES)
-@pytest.mark.parametrize("op", BYTES)
+@folded("kernel", KERNEL_NAMES)
+@folded("op", BYTES)
 def test_the_level_crossed_sets_the_bandwidth(kernel: ExchangeKernel, op: str) -> None:
     """H100 and H800 differ in NVLink alone."""
     for ranks in (32, 64, 128):

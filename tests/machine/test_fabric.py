@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.machine.chip import chip_named, chips
 from roofline.machine.fabric import KINDS, Cluster, Level, cluster_named, clusters, is_cluster, level_part
 from roofline.machine.files import plain_name
-from roofline.model.errors import InputError
+from roofline.model.errors import InputError, MachineNameWarning
 
 GOOD = """
 [mine]
@@ -38,7 +40,7 @@ def test_presets_have_chip_source_date_and_sane_levels() -> None:
         assert all(level.kind in KINDS for level in cluster.levels)
 
 
-@pytest.mark.parametrize(
+@folded(
     "name",
     """
     dgx-1 dgx-2 dgx-a100 hgx-a100 dgx-h100 hgx-h100 dgx-h200 dgx-b200 dgx-b300 gb200-nvl72 GB300_NVL72 tpu-v4-pod
@@ -47,6 +49,54 @@ def test_presets_have_chip_source_date_and_sane_levels() -> None:
 )
 def test_the_clusters_people_ask_for(name: str) -> None:
     assert cluster_named(name).chips >= 2
+
+
+BOXES = {
+    "dgx-1": 8, "dgx-2": 16, "dgx-a100": 8, "hgx-a100": 8, "dgx-h100": 8, "DGX H100": 8, "dgx-b200": 8, "hgx-h800": 8,
+    "gh200-nvl32": 32, "gb200-nvl72": 72, "gb300-nvl72": 72, "tpu-v4-4096": 4096, "tpu-v5e-pod": 256,
+    "tpu-v5p-pod": 8960, "mi300x-platform": 8, "hls-gaudi3": 8, "trn2-ultraserver": 64, "l40s-server": 8,
+}  # fmt: skip
+PODS = {
+    "superpod-a100": (1120, "140xdgx-a100"), "superpod-h100": (256, "32xdgx-h100"),
+    "cluster-h800": (2048, "256xhgx-h800"), "superpod-b300": (512, "64xdgx-b300"),
+    "superpod-gb200": (576, "8xgb200-nvl72"),
+    "ultracluster-trn2": (4096, "64xtrn2-ultraserver"), "2xsuperpod-h100": (512, "64xdgx-h100"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "count"), BOXES.items())
+def test_a_bare_name_is_one_box_rack_or_pod(name: str, count: int) -> None:
+    """A DGX H100 has eight GPUs (NVIDIA DGX H100 datasheet), an NVL72 rack 72."""
+    one = cluster_named(name)
+    assert (one.chips, [level.kind == "network" for level in one.levels]) == (count, [False])
+    assert cluster_named(f"1x{name}").levels == one.levels
+    assert cluster_named(f"3x{name}").chips == 3 * count
+
+
+@pytest.mark.parametrize(("name", "what"), PODS.items())
+def test_a_cluster_of_boxes_has_a_name_of_its_own(name: str, what: tuple[int, str]) -> None:
+    count, same = what
+    pod = cluster_named(name)
+    assert (pod.chips, pod.levels) == (count, cluster_named(same).levels)
+    assert is_cluster(name)
+
+
+def test_a_bare_name_that_changed_warns_and_names_its_cluster() -> None:
+    with pytest.warns(MachineNameWarning, match=r"dgx-h100 now means 8 chips.* superpod-h100 \(256 chips\)"):
+        cluster_named("dgx-h100")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in ("1xdgx-h100", "superpod-h100", "4xdgx-h100", "8xh100-sxm", "rtx-4090-workstation"):
+            cluster_named(name)
+        assert cluster_named(clusters()["dgx-h100"]).chips == 8
+
+
+def test_the_cluster_that_a_warning_names_is_one() -> None:
+    for id in clusters():
+        before = clusters().head(id).get("before")
+        if before is not None:
+            assert cluster_named(before).chips >= 2 * clusters()[id].chips
+            assert cluster_named(before).chip == clusters()[id].chip
 
 
 def test_aliases_are_unique() -> None:
@@ -88,8 +138,8 @@ def test_a_chip_that_begins_with_a_number_and_has_an_x(name: str) -> None:
     assert cluster_named(f"2x{name}").chips == 2
 
 
-@pytest.mark.parametrize("name", ["mi300x", "gaudi-2", "h100-sxm", "l40s", "v100-sxm2-32gb", "tpu-v5e", "tpu-v5p"])
-@pytest.mark.parametrize("count", [1, 2, 4, 8])
+@folded("name", ["mi300x", "gaudi-2", "h100-sxm", "l40s", "v100-sxm2-32gb", "tpu-v5e", "tpu-v5p"])
+@folded("count", [1, 2, 4, 8])
 def test_so_many_chips_are_so_many_whatever_joins_them(name: str, count: int) -> None:
     """Also of a mesh or a torus, whose links are those of the whole."""
     cluster = cluster_named(f"{count}x{name}")
@@ -126,7 +176,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     assert cluster_named(str(path)) == cluster
 
 
-@pytest.mark.parametrize(
+@folded(
     ("old", "new", "field"),
     [
         ('chip = "h100-sxm"', "", "mine.chip"),
@@ -166,7 +216,7 @@ def test_a_file_that_is_no_cluster(tmp_path: Path, text: str) -> None:
         cluster_named(path)
 
 
-@pytest.mark.parametrize(
+@folded(
     "spec", ["dgx-h1000", "0xh100-sxm", "12xh100-sxm", "8xm4", "9xt4", "2xpcie-workstation", "nowhere.toml", "", "x"]
 )
 def test_no_such_cluster(spec: str) -> None:
@@ -185,7 +235,7 @@ def spans(cluster: Cluster, n: int, stride: int = 1) -> list[tuple[str, int]]:
 
 
 def test_what_a_group_crosses() -> None:
-    cluster = cluster_named("dgx-h100")
+    cluster = cluster_named("superpod-h100")
     assert spans(cluster, 1) == []
     assert spans(cluster, 8) == [("node", 8)]
     assert spans(cluster, 32) == [("node", 8), ("cluster", 4)]
@@ -201,7 +251,7 @@ def test_what_a_group_crosses() -> None:
 
 @given(st.integers(1, 256), st.sampled_from([1, 2, 4, 8, 16]))
 def test_a_group_fits_in_what_it_crosses(n: int, stride: int) -> None:
-    cluster = cluster_named("dgx-h100")
+    cluster = cluster_named("superpod-h100")
     if (n - 1) * stride + 1 > cluster.chips:
         return
     held = 1

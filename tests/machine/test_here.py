@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from folded import folded
 from roofline.machine.chip import chips
 from roofline.machine.fabric import cluster_named, is_cluster
 from roofline.machine.here.devices import LARGEST_OUTPUT, Gpu, bounded_output
@@ -30,7 +31,7 @@ RECORDED = Path(__file__).with_name("recorded")
 GIB, MIB = 2**30, 2**20
 
 
-@pytest.mark.parametrize(
+@folded(
     ("folder", "on"),
     [
         ("v100-cut", "2xv100-sxm2-32gb"), ("two-4090", "2xrtx-4090"), ("eight-h100", "8xh100-sxm"),
@@ -98,7 +99,7 @@ def test_gpus_that_the_catalog_lacks_are_named_and_the_cpu_serves() -> None:
     assert machine.notes[0].startswith("NVIDIA GeForce GT 710: not in the catalog")
 
 
-@pytest.mark.parametrize(
+@folded(
     ("name", "mib", "chip"),
     [
         ("NVIDIA GeForce RTX 3060", 12288, "rtx-3060"), ("NVIDIA GeForce RTX 3060", 8192, "rtx-3060-8gb"),
@@ -127,7 +128,7 @@ def test_every_chip_is_known_by_its_own_name() -> None:
             assert known.bandwidth == pytest.approx(chip.bandwidth, rel=0.25), (chip.id, known.id)
 
 
-@pytest.mark.parametrize(("gib", "mib"), [(8, 5461), (16, 10922), (24, 16384), (36, 27648), (64, 49152), (192, 147456)])
+@folded(("gib", "mib"), [(8, 5461), (16, 10922), (24, 16384), (36, 27648), (64, 49152), (192, 147456)])
 def test_what_metal_lets_a_gpu_take(gib: int, mib: int) -> None:
     assert int(metal_working_set(gib * GIB) / MIB) == mib
 
@@ -156,7 +157,7 @@ def test_cut_and_changed_outputs_name_nothing_or_something_but_never_fail(
         read(bounded_output("a tool", text[:place]))
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
     [
         "[" * 100_000, '{"card0": ' * 2000, '{"lscpu": 7}', '{"lscpu": [{"field": null}]}', "\0" * 1000,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from folded import folded
 from roofline.machine.chip import chip_named
 from roofline.machine.fabric import cluster_named
 from roofline.model import untrusted
@@ -61,7 +62,7 @@ def test_a_link_to_a_device(tmp_path: Path) -> None:
     refused(tmp_path / "mine.toml", "expected a regular file")
 
 
-@pytest.mark.parametrize(
+@folded(
     ("content", "part"),
     [
         ("[" + "a." * 50_000 + "b]\nc = 1", "at most 4096 characters"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.machine import chip as chip_module
 from roofline.machine.chip import Chip, chip_named, chips
 from roofline.machine.series import ChipRows, host_gbs
@@ -17,7 +18,7 @@ FOLDER = Path(chip_module.__file__).with_name("catalog") / "series"
 ROWS = ChipRows(FOLDER)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("name", "fmt", "tera"),
     [
         # GeForce: appendices of the Turing, GA102, Ada and RTX Blackwell whitepapers, dense, fp32 accumulate
@@ -52,7 +53,7 @@ def test_peaks_are_those_that_vendors_state(name: str, fmt: str, tera: float) ->
     assert chip_named(name).peak(fmt) / 1e12 == pytest.approx(tera, rel=0.02)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("name", "gigabytes"),
     [
         ("gtx-1060", 192), ("gtx-1080-ti", 484), ("rtx-2080", 448), ("rtx-2080-super", 496), ("rtx-2080-ti", 616),
@@ -77,7 +78,7 @@ def rated(chip: Chip) -> dict[str, float]:
     return {fmt: peak / chip.units / chip.clock for fmt, peak in chip.peaks.items()}
 
 
-@pytest.mark.parametrize(
+@folded(
     ("with_a_table", "row"),
     [
         ("rtx-4090", "rtx-4080"), ("rtx-3090", "rtx-3080"), ("rtx-5090", "rtx-5080"), ("rtx-6000-ada", "rtx-5000-ada"),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.machine import law
 from roofline.machine.chip import chip_named, chips
 from roofline.machine.constants import FOLDER, Constants, constants_for
@@ -54,7 +55,7 @@ def test_laws_take_arrays() -> None:
     assert together == pytest.approx(apart)
 
 
-@pytest.mark.parametrize("kind", RECORDS)
+@folded("kind", RECORDS)
 def test_every_chip_finds_constants_and_says_how_well_they_are_known(kind: str) -> None:
     for chip in chips().values():
         fitted = constants_for(chip, "bf16_kv_bf16" if kind.startswith("latent") else "bf16", kind)
@@ -81,7 +82,7 @@ def test_shipped_constants_carry_their_error() -> None:
     assert 0 < fitted.mape < 0.2
 
 
-@pytest.mark.parametrize(
+@folded(
     ("weights", "activations", "compute", "dtype"),
     [
         ("bf16", "bf16", "bf16", "bf16"), ("fp16", "fp16", "fp16", "fp16"), ("int4", "bf16", "bf16", "int4_wo"),

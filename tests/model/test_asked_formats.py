@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import roofline as rl
+from folded import folded
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 LAYER = {"qkv": 4096 * 6144, "o": 4096 * 4096, "gate_up": 4096 * 2 * 14336, "down": 14336 * 4096}
@@ -18,7 +19,7 @@ def weights(precision: object) -> int:
     return int(step.memory.weights)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("precision", "expected"),
     [
         ("weights=fp8", BF16 - ALL),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from oracle.defaults import load as class_defaults
 from roofline.model.errors import InputError
 from roofline.model.keys import HARMLESS, NEUTRAL
@@ -91,7 +92,7 @@ def keys_of(id: str) -> Iterator[tuple[str, type]]:
 CASES = [pytest.param(id, key, kind) for id in MODELS for key, kind in keys_of(id)]
 
 
-@pytest.mark.parametrize(("id", "key", "kind"), CASES)
+@folded(("id", "key", "kind"), CASES)
 def test_a_value_of_the_wrong_kind_is_an_error_that_names_key_and_value(id: str, key: str, kind: type) -> None:
     values = list(BAD[kind])
     if key in HARMLESS:
@@ -118,8 +119,8 @@ def _fits(key: str, value: object) -> bool:
     return True
 
 
-@pytest.mark.parametrize("key", ["no_rope_layers", "model_type"])
-@pytest.mark.parametrize("value", [0, False, "", {}], ids=repr)
+@folded("key", ["no_rope_layers", "model_type"])
+@folded("value", [0, False, "", {}], ids=repr)
 def test_false_is_not_missing(key: str, value: object) -> None:
     assert complaint(SCOUT, key, value) is None
 
@@ -132,7 +133,7 @@ def test_a_pattern_of_no_layers() -> None:
     assert complaint("LGAI-EXAONE/EXAONE-4.0-32B", "sliding_window_pattern", "") is None
 
 
-@pytest.mark.parametrize(
+@folded(
     ("key", "values"),
     [
         ("rope_theta", ("abc", -1, 0, [10000])), ("rms_norm_eps", (-1, 2, "1e-5")), ("attention_dropout", (-0.1, 7)),
@@ -184,8 +185,8 @@ def test_without_a_model_type_nothing_is_known(value: object) -> None:
     assert refused(changed(LLAMA, model_type=value)).field == "model_type"
 
 
-@pytest.mark.parametrize("key", ["num_key_value_heads", "rope_scaling", "sliding_window", "head_dim"])
-@pytest.mark.parametrize("id", [LLAMA, MIXTRAL, QWEN])
+@folded("key", ["num_key_value_heads", "rope_scaling", "sliding_window", "head_dim"])
+@folded("id", [LLAMA, MIXTRAL, QWEN])
 def test_null_is_a_choice_for_optional_keys(id: str, key: str) -> None:
     model = rl.load(changed(id, **{key: None}))
     assert not any(key in warning for warning in model.warnings)
@@ -201,7 +202,7 @@ def test_defaults_of_a_minimal_config_are_named() -> None:
 
 
 # -- keys that contradict each other -------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("id", "values", "field", "says"),
     [
         (LLAMA, {"num_attention_heads": 33, "num_key_value_heads": 33}, "num_attention_heads", "hidden_size = 4096"),
@@ -278,7 +279,7 @@ def test_an_unknown_model_type_suggests_the_nearest(value: str, near: str) -> No
     assert error.nearest[0] == near
 
 
-@pytest.mark.parametrize("value", ["", "x" * 500, "a\nb", 3, True, None, ["llama"], {"a": 1}, ...], ids=repr)
+@folded("value", ["", "x" * 500, "a\nb", 3, True, None, ["llama"], {"a": 1}, ...], ids=repr)
 def test_no_model_type(value: object) -> None:
     assert refused(changed(LLAMA, model_type=value)).field == "model_type"
 
@@ -305,7 +306,7 @@ def test_keys_that_cannot_be_printed(key: Any) -> None:
 
 
 # -- sections ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("value", "field"),
     [
         ("x", ""), ([], ""), (3, ""), (True, ""), ({"type": 3}, ".type"),
@@ -319,12 +320,12 @@ def test_rope_scaling(value: object, field: str) -> None:
     assert refused(changed(LLAMA, rope_scaling=value)).field == f"rope_scaling{field}"
 
 
-@pytest.mark.parametrize(
+@folded(
     "value",
     ["float17", "bf17", "", "auto", "int4", "nf4", "mxfp8", "fp8-block", "tf32", 3, 1.5, True, [], {}],
     ids=repr,
 )
-@pytest.mark.parametrize("key", ["torch_dtype", "dtype"])
+@folded("key", ["torch_dtype", "dtype"])
 def test_dtype(key: str, value: object) -> None:
     error = refused(changed(LLAMA, **{"torch_dtype": ..., key: value}))
     assert (error.field, error.value, error.expected) == (key, value, "a dtype such as bfloat16")
@@ -347,7 +348,7 @@ def compressed(**weights: Any) -> dict[str, Any]:
 WEIGHTS = "config_groups.group_0.weights"
 
 
-@pytest.mark.parametrize(
+@folded(
     ("raw", "field"),
     [
         (quantized(), "quant_method"), (quantized("gptqq", bits=4), "quant_method"),
@@ -386,8 +387,8 @@ def test_quantization(raw: dict[str, Any], field: str) -> None:
     assert refused(raw).field == f"quantization_config.{field}"
 
 
-@pytest.mark.parametrize("key", ["quantization_config", "compression_config"])
-@pytest.mark.parametrize("value", [3, "x", [], True], ids=repr)
+@folded("key", ["quantization_config", "compression_config"])
+@folded("value", [3, "x", [], True], ids=repr)
 def test_quantization_that_is_no_object(key: str, value: object) -> None:
     assert refused(changed(LLAMA, **{key: value})).field == key
 

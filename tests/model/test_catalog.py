@@ -7,6 +7,7 @@ import re
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.model.choice import chosen_models
 
 ENTRIES = rl.catalog()
@@ -16,7 +17,7 @@ def test_at_least_eighty_published_models() -> None:
     assert len(ENTRIES) >= 80
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@folded("name", ENTRIES)
 def test_parameters_equal_the_published_total(name: str) -> None:
     model, entry = rl.load(name), ENTRIES[name]
     assert model.parameters == entry.parameters, "run: python benchmarks/catalog_index.py"
@@ -31,7 +32,7 @@ def test_parameters_equal_the_published_total(name: str) -> None:
         )  # names round generously: OPT-350M has 331 M
 
 
-@pytest.mark.parametrize(
+@folded(
     ("name", "parameters"),
     [
         ("meta-llama/Llama-2-7b-hf", 6_738_415_616), ("meta-llama/Llama-3.1-8B", 8_030_261_248),
@@ -47,7 +48,7 @@ def test_totals_that_checkpoints_state(name: str, parameters: int) -> None:
     assert rl.load(name).parameters == parameters
 
 
-@pytest.mark.parametrize(
+@folded(
     ("name", "megabytes"),
     [
         ("MiniMaxAI/MiniMax-M2.7", 230_024),
@@ -94,7 +95,7 @@ def test_sizes(size: str, least: float, most: float) -> None:
     assert chosen
 
 
-@pytest.mark.parametrize("size", ["", "-", "8", "B", "8B-7B", "8B-9B-10B", "1e9", "8 B", "nan", "٣B"])
+@folded("size", ["", "-", "8", "B", "8B-7B", "8B-9B-10B", "1e9", "8 B", "nan", "٣B"])
 def test_sizes_that_are_none(size: str) -> None:
     with pytest.raises(rl.InputError, match=r"^--size: expected a range"):
         chosen_models(size=size)

@@ -8,6 +8,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 import roofline as rl
+from folded import folded
 from oracle import defaults
 from roofline.model.config import Config
 
@@ -43,7 +44,7 @@ def test_a_type_that_transformers_does_not_have_has_no_defaults() -> None:
         Config({}).of_kind("a type").size("hidden_size")
 
 
-@pytest.mark.parametrize("model_type", FIGURES)
+@folded("model_type", FIGURES)
 def test_building_a_model_leaves_its_config_as_it_is(model_type: str) -> None:
     config = FIGURES[model_type]["config"]
     before = copy.deepcopy(config)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.model.modules import Attention
 
 # fmt: off
@@ -95,14 +96,14 @@ DEEPSEEK_V2_LITE = {"vocab_size": 102400, "dim": 2048, "inter_dim": 10944, "moe_
 # fmt: on
 
 
-@pytest.mark.parametrize(("config", "parameters", "flops"), [s[1:] for s in SLIPS], ids=[s[0] for s in SLIPS])
+@folded(("config", "parameters", "flops"), [s[1:] for s in SLIPS], ids=[s[0] for s in SLIPS])
 def test_equals_the_real_code(config: dict[str, Any], parameters: int, flops: int) -> None:
     model = rl.load(config)
     assert model.parameters == parameters
     assert rl.analyze(model, rl.prefill(batch=2, tokens=70), counting="torch").flops == flops
 
 
-@pytest.mark.parametrize(("config", "field"), [r[1:] for r in REFUSALS], ids=[r[0] for r in REFUSALS])
+@folded(("config", "field"), [r[1:] for r in REFUSALS], ids=[r[0] for r in REFUSALS])
 def test_what_the_real_code_cannot_run_is_refused(config: dict[str, Any], field: str) -> None:
     with pytest.raises(rl.InputError) as error:
         rl.load(config)
@@ -203,3 +204,69 @@ def test_deepseek_v4_with_experts_in_nvfp4(method: str) -> None:
     assert model.weight_bytes() - rl.load(raw).weight_bytes() == more
     assert (model.precision.experts.name, model.precision.attention.name) == ("nvfp4", "fp8-block")
     assert model.warnings == rl.load(raw).warnings
+
+
+# -- keys ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("key", ["use_flash_attn", "bf16", "fp16"])
+def test_qwen_leaves_a_switch_to_its_code(key: str) -> None:
+    """Qwen-7B and Qwen-72B publish `use_flash_attn: "auto"`."""
+    raw = _raw("Qwen/Qwen3-8B")
+    assert rl.load({**raw, key: "auto"}).warnings == rl.load(raw).warnings
+    with pytest.raises(rl.InputError, match=rf"^{key}: expected true, false or auto, got 'maybe'"):
+        rl.load({**raw, key: "maybe"})
+
+
+def test_fuyu_has_a_product_of_patches() -> None:
+    """Patches of 30 by 30 pixels in three colours become the stream: 2700 x 4096 values and a bias."""
+    text = {"model_type": "persimmon", "hidden_size": 4096, "num_hidden_layers": 36, "num_attention_heads": 64,
+        "vocab_size": 262144, "intermediate_size": 16384}  # fmt: skip
+    alone, whole = rl.load(text), rl.load({"model_type": "fuyu", "patch_size": 30, "text_config": text})
+    assert whole.parameters - alone.parameters == 2700 * 4096 + 4096 == 11_063_296
+    assert whole.parameters == 9_408_238_592  # FuyuForCausalLM of transformers 5.23, on the meta device
+    assert whole.active_parameters == alone.active_parameters
+    step = rl.decode(batch=1, context=64)
+    assert rl.analyze(whole, step).flops == rl.analyze(alone, step).flops
+
+
+# -- states --------------------------------------------------------------------------------------------------------
+XLSTM = {"model_type": "xlstm", "hidden_size": 4096, "num_hidden_layers": 32, "vocab_size": 50304, "num_heads": 8}
+RWKV = {"model_type": "rwkv", "hidden_size": 768, "num_hidden_layers": 12, "vocab_size": 50277}
+
+
+def test_delta_rules_keep_their_state_in_fp32() -> None:
+    """Qwen3-Next: 36 layers of 32 heads of 128 by 128 in fp32; the last three inputs of 8192 channels in bf16."""
+    model = rl.load("Qwen/Qwen3-Next-80B-A3B-Instruct")
+    assert model.state_bytes() == 36 * (32 * 128 * 128 * 4 + 3 * 8192 * 2) == 77_266_944
+    asked = model.precision.merged("state=bf16")
+    assert model.state_bytes(asked) == 36 * (32 * 128 * 128 * 2 + 3 * 8192 * 2)
+
+
+def test_vllm_keeps_the_state_of_a_gated_delta_net_in_the_weights_format() -> None:
+    """Unless a caller or the config says otherwise; SGLang keeps the published code's fp32."""
+    model, layout = rl.load("Qwen/Qwen3-Next-80B-A3B-Instruct"), rl.Layout(tp=4)
+
+    def state(engine: str, asked: str | None = None) -> float:
+        fit = rl.fit(model, on="h100-sxm", layout=layout, engine=engine, context=4096, precision=asked)
+        return float(fit.memory.state)
+
+    sums, inputs = 36 * 8 * 128 * 128, 36 * 3 * 2048 * 2  # of each of four ranks
+    assert state("sglang") == state("sglang", "state=fp32") == 4 * sums + inputs
+    assert state("vllm") == state("vllm", "state=bf16") < state("vllm", "state=fp32")
+
+
+@pytest.mark.parametrize(("dtype", "bytes"), [("float32", 4), ("bfloat16", 2), (None, 4)])
+def test_xlstm_says_the_format_of_its_state(dtype: str | None, bytes: int) -> None:
+    """A matrix [256, 512], a normaliser of 256 and a scale for each of 8 heads of 32 layers; 134.5 MB in fp32."""
+    model = rl.load({**XLSTM, "inference_state_dtype": dtype} if dtype else XLSTM)
+    assert model.state_bytes() == 32 * 8 * (256 * 512 + 256 + 1) * bytes
+
+
+def test_rwkv_keeps_three_of_five_states_in_fp32() -> None:
+    """Numerator, denominator and largest exponent in fp32; the last input of either half in bf16."""
+    assert rl.load(RWKV).state_bytes() == 12 * 768 * (3 * 4 + 2 * 2)
+
+
+def test_a_state_space_keeps_its_state_as_its_config_says() -> None:
+    raw = _raw("ibm-granite/granite-4.0-h-tiny")
+    assert rl.load(raw).precision.state.name == "bf16"
+    assert rl.load({**raw, "mamba_ssm_dtype": "float32"}).precision.state.name == "fp32"

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.model.formats import GGML_TYPES
 from roofline.model.gguf.files import on_hub
 from roofline.model.gguf.header import gguf_header
@@ -130,8 +131,8 @@ def tensors_of(model: rl.Model, mix: str, besides: tuple[str, ...]) -> list[tupl
     return [*named, *((name, 1, 8, "fp32") for name in besides), ("output_norm.weight", 1, rest, "fp32")]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mix", ["q4_k_m", "q8_0", "iq2_xs"])
+@folded("kind", KINDS)
+@folded("mix", ["q4_k_m", "q8_0", "iq2_xs"])
 def test_round_trip(kind: str, mix: str, tmp_path: Path) -> None:
     architecture, config, keys, besides = KINDS[kind]
     known = rl.load({**COMMON, **config, "torch_dtype": "float16"})
@@ -239,7 +240,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("what", HOSTILE)
+@folded("what", HOSTILE)
 def test_hostile_headers(what: str, tmp_path: Path) -> None:
     (tmp_path / "bad.gguf").write_bytes(HOSTILE[what])
     tracemalloc.start()

@@ -11,6 +11,7 @@ import gguf
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.model.formats import GGML_TYPES, format_named
 from roofline.model.gguf.mixes import MIXES, MatrixOfGguf, Traits, TypeMix, mix_named, more_bits, types_of
 from roofline.model.gguf.tensors import gguf_size, in_mix, matrices_of
@@ -19,7 +20,7 @@ GIB = 2**30
 NUMPY_TYPES = {"fp32": "F32", "fp16": "F16", "fp64": "F64", "bf16": "BF16"}
 
 
-@pytest.mark.parametrize("name", sorted(GGML_TYPES))
+@folded("name", sorted(GGML_TYPES))
 def test_blocks_are_those_of_the_gguf_package(name: str) -> None:
     ours = GGML_TYPES[name]
     theirs = gguf.GGMLQuantizationType[NUMPY_TYPES.get(name, name.upper())]
@@ -84,7 +85,7 @@ with Path(__file__).with_name("gguf_published.csv").open(encoding="utf-8") as ta
     PUBLISHED = [(r["model"], r["mix"], r["size"], r["unit"], r["what"]) for r in csv.DictReader(table)]
 
 
-@pytest.mark.parametrize(("model", "mix", "size", "unit", "what"), PUBLISHED)
+@folded(("model", "mix", "size", "unit", "what"), PUBLISHED)
 def test_published_sizes(model: str, mix: str, size: str, unit: str, what: str) -> None:
     """Within the rounding of what is published; a file has up to 20 MB of tokeniser and metadata besides."""
     scale = 1e9 if unit == "GB" else 2**30
@@ -128,7 +129,7 @@ def one_type(mix: str, name: str, row: int = 4096, layer: int | None = 0, **trai
     return types_of(chosen, [tensor], model)[0][1].name
 
 
-@pytest.mark.parametrize(
+@folded(
     ("mix", "name", "traits", "expected"),
     [
         ("q4_k_m", "blk.0.attn_k.weight", {"experts": 8}, "q8_0"),
@@ -173,7 +174,7 @@ def test_mla_stands_in_two_and_drafts_where_the_file_holds_them() -> None:
     assert not any(t.layer == 47 for t in flash.values())
 
 
-@pytest.mark.parametrize("name", sorted(MIXES))
+@folded("name", sorted(MIXES))
 def test_every_mix_of_every_kind(name: str) -> None:
     for model in (
         "tiiuae/falcon-7b",

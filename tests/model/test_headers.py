@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from headed import Shapes, beginning, header, size, write, write_all
 from hub import CONFIG
 from roofline.model.headers import LARGEST_HEADER, Tensor, header_tensors
@@ -121,7 +122,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@folded("name", HOSTILE)
 def test_hostile_headers_are_refused_in_a_line(name: str) -> None:
     content, said = HOSTILE[name]
     with pytest.raises(rl.InputError) as caught:
@@ -159,7 +160,7 @@ def test_what_has_no_files(tmp_path: Path) -> None:
             rl.load(source, headers=True)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("change", "said"),
     [
         ({"weight_map": {}}, "the file of each tensor"), ({"weight_map": [1]}, "the file of each tensor"),
@@ -225,7 +226,7 @@ def mlx4(shape: tuple[int, int]) -> Any:
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32}
 
 
-@pytest.mark.parametrize(
+@folded(
     ("of_matrix", "quantization", "name"),
     [
         (fp8_blocks, {"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8-block"), (fp8_blocks, None, "fp8"),

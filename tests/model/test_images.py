@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.model.errors import InputError
 from roofline.model.images import Images, ImageTiles, MergedPatches, PatchRows, image_rule, image_tokens
 
@@ -25,7 +26,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "width", "height", "tokens"), [
+@folded(("name", "width", "height", "tokens"), [
     (QWEN, 1024, 768, 37 * 27 + 2),  # 36.57 and 27.43 patches of 28 pixels
     (QWEN, 28, 28, 2 * 2 + 2),  # 56 × 56 pixels at least
     (QWEN, 8000, 8000, 128 * 128 + 2),  # 3,584² = 16,384 · 28² pixels at most
@@ -42,7 +43,7 @@ def test_by_hand(name: str, width: int, height: int, tokens: int) -> None:
     assert rule.tokens(width, height) == tokens
 
 
-@pytest.mark.parametrize(("model", "width", "height", "tokens"), [
+@folded(("model", "width", "height", "tokens"), [
     (QWEN3, 1024, 768, 32 * 24 + 2), (QWEN3, 64, 64, 8 * 8 + 2),
     (GEMMA, 1024, 768, 256 + 4), (GEMMA, 1, 1, 256 + 4),
     (MISTRAL, 1024, 768, 28 * (37 + 1)), (MISTRAL, 3080, 1540, 28 * (55 + 1)),

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from model.fourier import FourierMixing, Transform
 from roofline.explore.anatomy import GROUPS as MODULE_GROUPS
 from roofline.explore.anatomy import fingerprint
@@ -77,7 +78,7 @@ def test_modules_and_ops_that_stand_in_the_package_are_kinds() -> None:
     assert {*MODULES, *OPS} == set(defined) - parents
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@folded("name", BY_NAME)
 def test_a_table_has_every_kind_of_its_domain(name: str) -> None:
     table = BY_NAME[name]
     apart = APART.get(name, set())
@@ -91,7 +92,7 @@ def test_a_table_has_every_kind_of_its_domain(name: str) -> None:
     assert set(table) <= {kind for kind in kinds(table.domain) if kind not in apart}, "a kind of another domain"
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@folded("name", BY_NAME)
 def test_registering_twice_is_an_error(name: str) -> None:
     table = BY_NAME[name]
     known = next(kind for kind in table if kind in table._entries)
@@ -109,7 +110,7 @@ class OddOp(Op):
     """A kind that no table knows."""
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@folded("name", BY_NAME)
 def test_a_missing_kind_is_an_error_that_names_kind_and_table(name: str) -> None:
     table = BY_NAME[name]
     odd = OddModule if table.domain is Module else OddOp

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from folded import folded
 from headed import write, write_all
 from hub import COMMIT, CONFIG, FILES, OLDER, TOKEN, Hub
 from roofline.model import load as loading
@@ -129,7 +130,7 @@ def test_unprintable_path(tmp_path: Path) -> None:
 
 
 # -- what stands in a file -----------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("content", "parts"),
     [
         (b"", ["expected JSON at line 1, column 1"]),
@@ -241,7 +242,7 @@ def test_catalog_config_wants_the_id() -> None:
 
 
 # -- names that are none -------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     "name",
     ["", " ", "a/b/c", "a b", "a..b", "a--b", "org/", "-a", "a.", "a/b.git", "org/na\nme", "café", "x" * 97, "\0"],
 )
@@ -258,7 +259,7 @@ def test_other_types(source: object) -> None:
     refused(source, "model: expected ", "or a dict")
 
 
-@pytest.mark.parametrize("revision", ["", "../../x", "a b", "a\nb", "/a", "a/", "-x", 5])
+@folded("revision", ["", "../../x", "a b", "a\nb", "/a", "a/", "-x", 5])
 def test_invalid_revisions(revision: Any, offline: None) -> None:
     assert refused("org/good", "expected a branch", revision=revision).field == "revision"
 

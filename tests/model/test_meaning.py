@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from oracle import cases, defaults
 from roofline.model.class_defaults import class_defaults
 from roofline.model.families import FAMILIES
@@ -42,7 +43,7 @@ def refused(config: dict[str, Any]) -> rl.InputError:
 
 
 # -- the classes' defaults -----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("model_type", FIGURES)
+@folded("model_type", FIGURES)
 def test_a_difference_from_the_defaults_is_the_whole_config(model_type: str) -> None:
     full = FIGURES[model_type]["config"]
     ties = {key: full[key] for key in ("tie_word_embeddings",) if key in full}
@@ -52,7 +53,7 @@ def test_a_difference_from_the_defaults_is_the_whole_config(model_type: str) -> 
     assert model.parameters == FIGURES[model_type]["parameters"]
 
 
-@pytest.mark.parametrize("model_type", cases.CASES)
+@folded("model_type", cases.CASES)
 def test_a_difference_from_varied_configs_is_the_whole_config(model_type: str) -> None:
     for full in cases.one_by_one(model_type):
         assert rl.load(difference(full, model_type)) == rl.load(full)
@@ -68,7 +69,7 @@ def test_one_changed_key_is_enough_and_the_other_sizes_are_named() -> None:
     )
 
 
-@pytest.mark.parametrize("model_type", [name for name in FAMILIES if class_defaults(name).values])
+@folded("model_type", [name for name in FAMILIES if class_defaults(name).values])
 def test_a_type_alone_is_refused(model_type: str) -> None:
     assert refused({"model_type": model_type}).field == "config"
 
@@ -151,7 +152,7 @@ def test_drafts_and_unknown_reward_models_are_refused(name: str) -> None:
     assert refused({**LLAMA_31, "architectures": [name]}).field == "architectures"
 
 
-@pytest.mark.parametrize("architectures", [None, [], ["LlamaForCausalLM"], "LlamaForCausalLM", ["A"], [3]])
+@folded("architectures", [None, [], ["LlamaForCausalLM"], "LlamaForCausalLM", ["A"], [3]])
 def test_other_names_leave_the_language_model_as_it_is(architectures: object) -> None:
     assert rl.load({**LLAMA_31, "architectures": architectures}) == rl.load(LLAMA_31)
 
@@ -175,7 +176,7 @@ def test_a_file_of_32_bits_is_loaded_in_16(key: str) -> None:
 TEXT = {"hidden_size": 128, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128}
 
 
-@pytest.mark.parametrize(
+@folded(
     ("whole", "outer", "inner", "tied"),
     [
         ("gemma3", None, None, True), ("gemma3", False, True, False), ("gemma3", True, False, True),

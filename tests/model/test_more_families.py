@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.model.modules import Attention, CompressedAttention, LinearAttention
 
 # fmt: off
@@ -267,18 +268,18 @@ def load(kind: str, config: dict[str, Any]) -> rl.Model:
     return rl.load({"model_type": kind, **config})
 
 
-@pytest.mark.parametrize(("kind", "config", "parameters", "flops"), CASES, ids=NAMES)
+@folded(("kind", "config", "parameters", "flops"), CASES, ids=NAMES)
 def test_parameters(kind: str, config: dict[str, Any], parameters: int, flops: int | None) -> None:
     assert load(kind, config).parameters == parameters
 
 
-@pytest.mark.parametrize(("kind", "config", "parameters", "flops"), CASES, ids=NAMES)
+@folded(("kind", "config", "parameters", "flops"), CASES, ids=NAMES)
 def test_counted_flops(kind: str, config: dict[str, Any], parameters: int, flops: int | None) -> None:
     if flops is not None:
         assert rl.analyze(load(kind, config), rl.prefill(batch=2, tokens=130), counting="torch").flops == flops
 
 
-@pytest.mark.parametrize(("kind", "config", "parameters", "flops"), CASES, ids=NAMES)
+@folded(("kind", "config", "parameters", "flops"), CASES, ids=NAMES)
 def test_no_traffic_below_the_floor(kind: str, config: dict[str, Any], parameters: int, flops: int | None) -> None:
     model = load(kind, config)
     for step in (rl.prefill(batch=2, tokens=130), rl.decode(batch=3, context=500)):
@@ -286,7 +287,7 @@ def test_no_traffic_below_the_floor(kind: str, config: dict[str, Any], parameter
         assert 0 < floor <= fused <= unfused
 
 
-@pytest.mark.parametrize(("kind", "config", "parameters", "flops"), CASES, ids=NAMES)
+@folded(("kind", "config", "parameters", "flops"), CASES, ids=NAMES)
 def test_prefill_equals_its_chunks(kind: str, config: dict[str, Any], parameters: int, flops: int | None) -> None:
     """Work on tokens one after the other adds up to the work on all at once, the head apart."""
     model = load(kind, config)
@@ -324,8 +325,8 @@ def test_keys_that_are_values_are_projected_once() -> None:
     assert two.kv_elements(100) == one.kv_elements(100)
 
 
-@pytest.mark.parametrize("select", [None, 3])
-@pytest.mark.parametrize(("cached", "new"), [(0, 1), (0, 7), (0, 40), (5, 9), (31, 1), (100, 30)])
+@folded("select", [None, 3])
+@folded(("cached", "new"), [(0, 1), (0, 7), (0, 40), (5, 9), (31, 1), (100, 30)])
 def test_compressed_attention_sees_its_window_and_whole_entries(cached: int, new: int, select: int | None) -> None:
     from roofline.work.lower import lower
 
@@ -350,7 +351,7 @@ def test_per_layer_heads_keep_their_own_cache() -> None:
     assert load("gemma4_text", config).kv_elements(100) == 2 * (2 * 32 * 8 + 1 * 64 * 100)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("kind", "config", "field"),
     [
         ("gpt_neo", {"attention_types": [[["global", "near"], 2]]}, "attention_types"),

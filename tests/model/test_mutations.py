@@ -12,6 +12,7 @@ from hub import CONFIG
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import mutations
+from folded import folded
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
@@ -27,14 +28,14 @@ EVIL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("pattern", EVIL)
+@folded("pattern", EVIL)
 def test_expressions_that_take_for_ever_are_refused(pattern: str) -> None:
     section = {"quant_method": "fp8", "modules_to_not_convert": [pattern]}
     with pytest.raises(rl.InputError, match="expected a regular expression"):
         rl.load(CONFIG | {"quantization_config": section})
 
 
-@pytest.mark.parametrize(
+@folded(
     "pattern",
     [
         r"re:.*mlp\.(gate|up|gate_up|down)_proj.*", r"re:.*layers\.\d+\.mlp\.experts\.\d+\..*",
@@ -46,7 +47,7 @@ def test_expressions_as_they_are_published_pass(pattern: str) -> None:
     rl.load(CONFIG | {"quantization_config": {"quant_method": "fp8", "modules_to_not_convert": [pattern]}})
 
 
-@pytest.mark.parametrize("dtype", ["fp16", "bfloat16", "int9", "float32", "8", "", "fp5"])
+@folded("dtype", ["fp16", "bfloat16", "int9", "float32", "8", "", "fp5"])
 def test_dtypes_that_quark_lacks_are_refused(dtype: str) -> None:
     section = {"quant_method": "quark", "global_quant_config": {"weight": {"dtype": dtype}}}
     with pytest.raises(rl.InputError, match="dtype"):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.layout.layout import Layout, layout_named
 from roofline.model.maths import experts_visited
 from roofline.model.popularity import busiest, chances, popular_visited, slot_chances
@@ -92,7 +93,7 @@ def test_it_is_said_in_a_layout(text: str) -> None:
     assert layout_named(layout.text()) == layout
 
 
-@pytest.mark.parametrize("wrong", [-1, 17, True, "much", (), (0, 0), (1, -1), (1, float("nan")), float("nan")])
+@folded("wrong", [-1, 17, True, "much", (), (0, 0), (1, -1), (1, float("nan")), float("nan")])
 def test_what_is_no_popularity_is_refused(wrong: Any) -> None:
     with pytest.raises(rl.InputError, match="popularity"):
         Layout(popularity=wrong)

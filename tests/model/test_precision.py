@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.model.formats import FORMATS, format_named
 from roofline.model.precision import uniform
 
@@ -22,7 +23,7 @@ def precision(**quantization: Any) -> rl.Precision:
     return rl.load({**LLAMA, "quantization_config": quantization}).precision
 
 
-@pytest.mark.parametrize(
+@folded(
     ("name", "bits"),
     [
         ("bf16", 16), ("fp8", 8), ("int4", 4 + Fraction(20, 128)), ("nvfp4", 4 + Fraction(1, 2)),
@@ -54,7 +55,7 @@ def test_a_missing_dtype_is_named() -> None:
 
 def test_gptq_and_awq() -> None:
     p = precision(quant_method="gptq", bits=4, group_size=32, desc_act=True)
-    assert p.attention.stored_bits == 4 + Fraction(20, 32)
+    assert p.attention.stored_bits == 4 + Fraction(20, 32) + Fraction(32, 64)  # of each input its group, for 64 outputs
     assert p.embedding.name == p.head.name == p.kv.name == p.activations.name == "bf16"
     assert precision(quant_method="awq", bits=4, group_size=128, zero_point=True).ffn == FORMATS["int4"]
 

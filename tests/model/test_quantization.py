@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.model.load import catalog_config
 
 QWEN, MOE, KIMI, BIG = "Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "moonshotai/Kimi-K2-Instruct", "meta-llama/Llama-3.1-405B"
@@ -85,6 +86,81 @@ def test_what_names_nothing_is_named() -> None:
     assert warning == "quantization_config names what this model does not have: self_atn.q_proj"
 
 
+def test_experts_beside_a_dense_network_are_not_inside_it() -> None:
+    """nvidia/Gemma-4-26B-A4B-NVFP4: dense networks, attention and routers are spared, experts are not."""
+    spared = [f"model.language_model.layers.{i}.{n}*" for i in range(30) for n in ("mlp", "router", "self_attn")]
+    ignore = ["lm_head", *spared, "model.embed_vision*", "model.vision_tower*"]
+    model = quantised("google/gemma-4-26B-A4B", quant_method="modelopt", quant_algo="NVFP4", ignore=ignore)
+    experts = 30 * 128 * 3 * 2816 * 704
+    assert model.weight_bytes() == 2 * (model.parameters - experts) + experts * 9 // 16 == 17_636_679_680
+    assert model.precision.plain()["experts"] == "nvfp4"
+    assert model.warnings == ()
+
+
+V4 = "deepseek-ai/DeepSeek-V4-Flash"
+
+
+def test_what_nvfp4_spares_of_an_fp8_checkpoint_stays_in_fp8() -> None:
+    """nvidia/DeepSeek-V4-Flash-NVFP4: `ignore` is of the second quantisation, that of the experts."""
+    raw = catalog_config(V4)["quantization_config"]
+    layers = {f"layers.{i}.ffn.experts": {"quant_algo": "NVFP4", "group_size": 16} for i in range(43)}
+    again = {"quant_algo": "MIXED_PRECISION", "moe_quant_algo": "NVFP4", "group_size": 16, "quantized_layers": layers}
+    ignore = ["*.attn.*", "*.ffn.shared_experts.*", "head", "mtp.*"]
+    groups = {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "float", "group_size": 16}}}
+    model = quantised(V4, **raw, **again, ignore=ignore, config_groups=groups)
+    more = 43 * 256 * 3 * 4096 * 2048 * (9 / 16 - 17 / 32)
+    assert model.weight_bytes() == rl.load(V4).weight_bytes() + more == 164_275_029_486
+    assert model.warnings == rl.load(V4).warnings
+    spared = quantised(V4, **raw, **again, modules_to_not_convert=["*.attn.*"])
+    assert spared.precision.plain()["attention"] == "bf16"  # by FP8's own list
+
+
+def test_nvfp4_weights_of_products_in_16_bits() -> None:
+    """The layout of nvidia/Qwen3.6-27B-NVFP4: feed-forwards and head in NVFP4, multiplied in bf16; mixers in FP8."""
+    name, layers = "Qwen/Qwen3.5-27B", {}
+    mixers = {"full_attention": ("self_attn", "q_proj k_proj v_proj o_proj")}
+    mixers["linear_attention"] = "linear_attn", "in_proj_qkv in_proj_z out_proj"
+    for i, kind in enumerate(catalog_config(name)["text_config"]["layer_types"]):
+        within, leaves = mixers[kind]
+        fp8 = [f"{within}.{leaf}" for leaf in leaves.split()]
+        layers |= {f"model.language_model.layers.{i}.{leaf}": {"quant_algo": "FP8"} for leaf in fp8}
+        for leaf in ("gate_proj", "up_proj", "down_proj"):
+            layers[f"model.language_model.layers.{i}.mlp.{leaf}"] = {"quant_algo": "W4A16_NVFP4", "group_size": 16}
+    layers["lm_head"] = {"quant_algo": "W4A16_NVFP4", "group_size": 16}
+    model = quantised(name, quant_method="modelopt", quant_algo="MIXED_PRECISION", quantized_layers=layers)
+    four = 64 * 3 * 5120 * 17408 + 248320 * 5120
+    eight = 16 * 5120 * (2 * 6144 + 2 * 1024 + 6144) + 48 * 5120 * (10240 + 6144 + 6144)
+    assert model.weight_bytes() == four * 9 / 16 + eight + 2 * (model.parameters - four - eight) == 20_150_565_888
+    assert (model.precision.ffn.name, model.precision.ffn.compute) == ("nvfp4-a16", None)
+    wide = quantised(QWEN, quant_method="modelopt", quant_algo="W4A16_NVFP4", group_size=32)
+    assert wide.precision.ffn.stored_bits == 4.25
+
+
+MATRICES = 36 * 4096 * (4096 + 2 * 1024 + 4096 + 3 * 12288)
+"""Values of Qwen3-8B's layers, in matrices."""
+
+
+def test_gptq_stores_the_group_of_each_input() -> None:
+    """32 bits for each input of each of seven matrices, beside a scale and a zero point for 128 values."""
+    model, plain = quantised(QWEN, quant_method="gptq", bits=4, group_size=128), rl.load(QWEN)
+    indices = 36 * 4 * (6 * 4096 + 12288)
+    expected = 2 * (plain.parameters - MATRICES) + MATRICES * (4 + 20 / 128) / 8 + indices
+    assert model.weight_bytes() == expected
+
+
+def test_auto_round_packed_as_gptq_has_its_zero_points() -> None:
+    own = {"quant_method": "auto-round", "bits": 4, "group_size": 128, "sym": True}
+    packed = quantised(QWEN, **own, packing_format="auto_round:auto_gptq")
+    assert packed.weight_bytes() == quantised(QWEN, quant_method="gptq", bits=4, group_size=128).weight_bytes()
+    assert packed.weight_bytes() > quantised(QWEN, **own).weight_bytes()
+
+
+def test_torchao_has_zero_points_of_16_bits() -> None:
+    kwargs = {"group_size": 128}
+    model = quantised(QWEN, quant_method="torchao", quant_type="int4_weight_only", quant_type_kwargs=kwargs)
+    assert model.weight_bytes() == 2 * (rl.load(QWEN).parameters - MATRICES) + MATRICES * (4 + 32 / 128) / 8
+
+
 # -- methods -------------------------------------------------------------------------------------------------------
 METHODS: list[tuple[dict[str, Any], str]] = [
     ({"quant_method": "modelopt", "quant_algo": "NVFP4", "exclude_modules": ["lm_head"]}, "nvfp4"),
@@ -112,7 +188,7 @@ METHODS: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("section", "name"), METHODS, ids=[f"{s['quant_method']} {n}" for s, n in METHODS])
+@folded(("section", "name"), METHODS, ids=[f"{s['quant_method']} {n}" for s, n in METHODS])
 def test_every_method_says_its_format(section: dict[str, Any], name: str) -> None:
     model = quantised(QWEN, **section)
     assert model.precision.plain()["ffn"] == model.precision.plain()["attention"] == name

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.model.families import FAMILIES, SAME, WRAPPERS
 from roofline.model.families.refused import REFUSED
 
@@ -15,7 +16,7 @@ TEXT = {
 LLAMA = {"model_type": "llama", **TEXT}
 
 
-@pytest.mark.parametrize(
+@folded(
     ("model_type", "words"),
     [
         ("bert", "an encoder, which reads text and writes none"),
@@ -66,9 +67,7 @@ def test_a_language_model_two_levels_down() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "whole", [name for name, text in WRAPPERS.items() if SAME.get(text, text) in ("llama", "qwen2")]
-)
+@folded("whole", [name for name, text in WRAPPERS.items() if SAME.get(text, text) in ("llama", "qwen2")])
 def test_a_whole_knows_the_type_of_its_text(whole: str) -> None:
     same = SAME.get(WRAPPERS[whole], WRAPPERS[whole])
     text = {**TEXT, "tie_word_embeddings": False}
@@ -85,3 +84,24 @@ def test_the_text_of_every_whole_is_a_family_or_refused() -> None:
 
 def test_nothing_is_both_a_family_and_refused() -> None:
     assert sorted({*FAMILIES, *SAME, *WRAPPERS} & {*REFUSED}) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        (
+            {"_class_name": "FluxTransformer2DModel", "_diffusers_version": "0.30.0", "num_layers": 19},
+            "_class_name: expected a decoder of text tokens, or a multimodal whole with one inside, with a model_type "
+            "(this is a part of a diffusion pipeline, by diffusers), got 'FluxTransformer2DModel'",
+        ),
+        (
+            {"architecture": "vit_base_patch16_224", "num_classes": 1000, "pretrained_cfg": {"tag": "augreg"}},
+            "architecture: expected a decoder of text tokens, or a multimodal whole with one inside, with a model_type "
+            "(this is an image model, by timm), got 'vit_base_patch16_224'",
+        ),
+    ],
+)
+def test_configs_of_other_libraries_are_told_what_they_are(config: dict[str, object], line: str) -> None:
+    with pytest.raises(rl.InputError) as error:
+        rl.load(config)
+    assert str(error.value) == line

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from oracle.cases.remote import PUBLISHED, Published
 from roofline.model.families import FAMILIES
 from roofline.model.model import Model
@@ -29,7 +30,7 @@ def counted(model: Model, published: Published) -> int:
     return model.parameters
 
 
-@pytest.mark.parametrize("published", MODELS)
+@folded("published", MODELS)
 def test_the_total_is_the_published_one(published: Published) -> None:
     total = counted(rl.load(published.config), published)
     if isinstance(published.total, int):
@@ -42,7 +43,7 @@ def test_the_total_is_the_published_one(published: Published) -> None:
     assert abs(total / 1e9 - float(size[1])) <= step * 10**-digits / 2
 
 
-@pytest.mark.parametrize("published", MODELS)
+@folded("published", MODELS)
 def test_every_key_of_its_config_is_understood_and_a_step_runs(published: Published) -> None:
     model = rl.load(published.config)
     assert model.warnings == ()
@@ -71,7 +72,7 @@ def test_a_searched_layer_may_have_a_product_or_nothing_in_the_place_of_a_part()
     assert nothing.parameters == 0
 
 
-@pytest.mark.parametrize("blocks", [None, [], [{}], {"attention": {}}, ["x", "y"], [{"attention": 1, "ffn": {}}] * 2])
+@folded("blocks", [None, [], [{}], {"attention": {}}, ["x", "y"], [{"attention": 1, "ffn": {}}] * 2])
 def test_block_configs_that_say_nothing_are_refused(blocks: object) -> None:
     with pytest.raises(rl.InputError, match="block_configs"):
         rl.load(searched({}, {}, block_configs=blocks))

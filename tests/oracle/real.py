@@ -6,6 +6,8 @@ parameters take a second), and `torch.utils.flop_counter` watches one forward pa
 - A forward without cache over `batch` x `tokens` new tokens, the head for every token, eager attention: every query
   with every key, whatever the mask, the window or the chunk. The counter knows matmuls and convolutions only; norms,
   activations, rotary embeddings, attention sinks, triangular solves and biases count nothing.
+- `decode_flops`: one token behind a filled cache, which keeps of a window's keys those that it still needs; scans then
+  recur instead of going by chunks.
 - A causal convolution of K taps is counted over its padded output, tokens + K - 1 positions.
 - Latent attention (MLA) runs expanded: keys and values of every head are made from the latent.
 - Routed experts run as one grouped matmul over the rows that the router sends, tokens x top-k. torch 2.13 has no
@@ -27,7 +29,7 @@ from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
 logging.getLogger("transformers").setLevel(logging.ERROR)
 
@@ -39,6 +41,15 @@ WITHOUT_MASK = {
 
 # Values decide what is looked up or checked, which the meta device lacks: these run on empty weights in memory.
 BY_VALUES = {"dbrx", "glm5_next_text", "imagegpt", "jetmoe", "longcat_flash", "step3p5"}
+
+# The masks of these ask for values where they stand behind a cache.
+CACHED_BY_VALUES = {"gemma3", "granite4_vision_text", "moshi"}
+
+# These return no cache, but fill one that they are given.
+UNRETURNED = {"granite4_vision_text", "recurrent_gemma"}
+
+# What the caches of models are called, in what they return and in what they take.
+CACHES = ("past_key_values", "cache_params", "state")
 
 # Causal language models that AutoModelForCausalLM does not list.
 UNLISTED = {
@@ -178,6 +189,45 @@ def matmul_flops(config: Mapping[str, Any], batch: int, tokens: int, *, experts:
     counter = FlopCounterMode(display=False, custom_mapping=formulas)
     with _format(config["model_type"]), torch.no_grad(), counter:
         model(**{name: value for name, value in inputs.items() if name in takes})
+    return int(counter.get_total_flops())
+
+
+def decode_flops(config: Mapping[str, Any], batch: int, cached: int) -> int:
+    """FLOPs that torch counts where each of `batch` sequences adds one token behind a cache of `cached` tokens.
+
+    The cache is the model's own, filled by a prefill that is not counted.
+    """
+    model = build(config)
+    if model.config.model_type in BY_VALUES | CACHED_BY_VALUES:
+        model = model.to(torch.float32).to_empty(device="cpu").requires_grad_(False)
+        _balance(model)
+    net = model.backbone if isinstance(model, Headed) else model
+    for layer in net.layers if model.config.model_type in ONCE else ():
+        setattr(layer, ONCE[model.config.model_type], torch.nn.Identity())
+    takes = inspect.signature(net.forward).parameters
+
+    def run(tokens: int, before: int, **cache: Any) -> Any:
+        at = {"device": model.device}
+        places = torch.arange(before, before + tokens, **at).expand(batch, tokens).contiguous()
+        given = {"position_ids": places}
+        if model.config.model_type == "gemma3":
+            given["token_type_ids"] = torch.zeros(batch, tokens, dtype=torch.long, **at)
+        known = {name: value for name, value in (given | cache).items() if name in takes}
+        if model.config.model_type in ONCE:
+            known["t_cond"] = torch.zeros(1, 1, model.config.hidden_size, **at)
+        out = net(input_ids=torch.zeros(batch, tokens, dtype=torch.long, **at), use_cache=True, **known)
+        if isinstance(model, Headed):
+            model.lm_head(out.last_hidden_state)
+        return out
+
+    counter = FlopCounterMode(display=False)
+    with _format(config["model_type"]), torch.no_grad():
+        own = {"past_key_values": DynamicCache(config=model.config)} if model.config.model_type in UNRETURNED else {}
+        filled = run(cached, 0, **own)
+        cache = own or {name: getattr(filled, name) for name in CACHES if getattr(filled, name, None) is not None}
+        assert cache, "a model that returns its cache"
+        with counter:
+            run(1, cached, **cache)
     return int(counter.get_total_flops())
 
 

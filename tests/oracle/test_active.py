@@ -7,6 +7,7 @@ token meets each active weight once, a multiply-add of two FLOPs, but for tables
 import pytest
 
 import roofline as rl
+from folded import folded
 from oracle import defaults
 from roofline.model.modules import Embedding, Experts, RelativeBias
 from roofline.work.ops import Convolve, ExpertMatMul, MatMul
@@ -18,7 +19,7 @@ def _sparse(model_type: str) -> bool:
     return any(isinstance(m, Experts) for m, _ in rl.load(FIGURES[model_type]["config"]).modules())
 
 
-@pytest.mark.parametrize("model_type", [name for name in FIGURES if _sparse(name)])
+@folded("model_type", [name for name in FIGURES if _sparse(name)])
 def test_products_of_a_token(model_type: str) -> None:
     model = rl.load(FIGURES[model_type]["config"])
     tables = [(m, n) for m, n in model.modules() if isinstance(m, (Embedding, RelativeBias))]

@@ -3,22 +3,21 @@
 The real code itself is not needed here; `test_real.py` runs it.
 """
 
-import pytest
-
 import roofline as rl
+from folded import folded
 from oracle import defaults
 
 FIGURES = defaults.load()
 
 
-@pytest.mark.parametrize("model_type", FIGURES)
+@folded("model_type", FIGURES)
 def test_parameters(model_type: str) -> None:
     figures = FIGURES[model_type]
     assert rl.load(figures["config"]).parameters == figures["parameters"]
 
 
-@pytest.mark.parametrize("shape", defaults.SHAPES)
-@pytest.mark.parametrize("model_type", FIGURES)
+@folded("shape", defaults.SHAPES)
+@folded("model_type", FIGURES)
 def test_flops(model_type: str, shape: str) -> None:
     figures = FIGURES[model_type]
     batch, tokens = defaults.SHAPES[shape]

@@ -17,6 +17,18 @@ drawing = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 ODD = (2, 70)  # sequences x tokens that fill no chunk of a scan
 
+# Types whose code does not decode as `torch` counting has it, and why.
+UNLIKE_DECODES = {
+    "doge": "projects the values of the whole cache again at every step, for its mask",
+    "granitemoehybrid": "the base case has no attention, without which its code cannot decode",
+    "openai-gpt": "keeps no cache",
+    "recurrent_gemma": "adds up the taps of its convolution one by one where it decodes, which is no product",
+    "rwkv": "of several sequences it mixes each with the last token of all (one sequence is as counted)",
+}
+# Sequences and cached tokens where the usual ones do not fit: positions are few, or the router's choices do not spread
+# evenly over experts and those that do nothing.
+DECODES = {"imagegpt": ((2, 30), (3, 5)), "longcat_flash": ((2, 70), (2, 5))}
+
 
 @pytest.fixture(scope="session")
 def real() -> Any:
@@ -53,6 +65,27 @@ def test_each_value(real: Any, model_type: str) -> None:
     for config in cases.one_by_one(model_type):
         assert parameters(config) == real.parameters(config, text_only=True), str(config)
         assert matmul_flops(config, *ODD) == real.matmul_flops(config, *ODD), str(config)
+
+
+@pytest.mark.parametrize("model_type", [name for name in cases.TYPES if name not in UNLIKE_DECODES])
+def test_decode(real: Any, model_type: str) -> None:
+    """One token behind a cache that the real code filled: shorter than windows and chunks, and longer."""
+    config = cases.base(model_type)
+    for batch, cached in DECODES.get(model_type, ((2, 70), (3, 5), (1, 200))):
+        step = rl.decode(batch=batch, context=cached)
+        counted = rl.analyze(rl.load(config), step, counting="torch").flops
+        assert counted == real.decode_flops(config, batch, cached), (batch, cached)
+
+
+@pytest.mark.parametrize("model_type", UNLIKE_DECODES)
+def test_unlike_decode(real: Any, model_type: str) -> None:
+    """The types that `test_decode` leaves out are those whose code decodes otherwise, or does not."""
+    config = cases.base(model_type)
+    try:
+        flops = real.decode_flops(config, 2, 70)
+    except (AssertionError, ValueError):
+        return
+    assert rl.analyze(rl.load(config), rl.decode(batch=2, context=70), counting="torch").flops != flops
 
 
 @each_type

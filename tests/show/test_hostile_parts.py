@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.cli.main import main
 from roofline.show import requests, sweep_file
 from roofline.show.requests import RequestFile
@@ -114,7 +115,7 @@ def line_of(values: Any) -> str:
     return f"{sha256(text.encode()).hexdigest()} {text}\n"
 
 
-@pytest.mark.parametrize(
+@folded(
     "line",
     [
         {}, {"end": 4}, {"end": -4, "rows": 1, "entry": "", "kept": {}},

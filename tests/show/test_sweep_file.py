@@ -97,6 +97,7 @@ def test_killed_at_every_boundary(tmp_path: Path, sweeper: Sweeper, ending: str)
     assert path.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("torn", ["rows", "line", "digest", "both", "gone"])
 def test_what_was_half_written(tmp_path: Path, sweeper: Sweeper, ending: str, torn: str) -> None:

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import pytest
 
+from folded import folded
 from roofline.cli.main import main
 from roofline.show.tables import Column, Table, _broken, markdown, plain_text
 
@@ -73,8 +74,8 @@ def test_lines_break_between_words_and_hang_behind_their_name() -> None:
     assert _broken(line, 100) == line
 
 
-@pytest.mark.parametrize("width", [80, 120, 200])
-@pytest.mark.parametrize(
+@folded("width", [80, 120, 200])
+@folded(
     "command",
     [
         "analyze meta-llama/Llama-3.1-8B", "analyze meta-llama/Llama-3.1-8B --on h100-sxm --precision fp8",

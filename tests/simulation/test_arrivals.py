@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from folded import folded
 from roofline.model.errors import InputError
 from roofline.simulation.arrivals import Arrivals, Closed, Constant, Gamma, Poisson, arrivals_named
 from roofline.simulation.lengths import Fixed, Lognormal, Uniform
@@ -116,7 +117,7 @@ def test_blocks_refuse(wrong: dict[str, int]) -> None:
 
 
 # -- names ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("asked", "process"),
     [
         ({"rate": 2.5}, Poisson(2.5)),
@@ -142,7 +143,7 @@ def test_named(asked: dict[str, Any], process: Arrivals) -> None:
     assert arrivals_named(**asked) == process
 
 
-@pytest.mark.parametrize(
+@folded(
     "asked",
     [
         {},
@@ -192,7 +193,7 @@ def test_nearest_name() -> None:
         arrivals_named("poison(2)")
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "seconds"),
     [("1s", 1.0), ("200ms", 0.2), ("1.5 s", 1.5), ("2min", 120.0), ("1h", 3600.0), ("5us", 5e-6), ("1e3ms", 1.0)],
 )
@@ -200,7 +201,7 @@ def test_times(text: str, seconds: float) -> None:
     assert seconds_named("think", text) == pytest.approx(seconds, rel=1e-15)
 
 
-@pytest.mark.parametrize("text", ["", "s", "1", "1 day", "-1s", "1.2.3s", "1e400s", "1e12s", "nans", None, True])
+@folded("text", ["", "s", "1", "1 day", "-1s", "1.2.3s", "1e400s", "1e12s", "nans", None, True])
 def test_no_times(text: object) -> None:
     with pytest.raises(InputError, match="a time such as 1s or 200ms"):
         seconds_named("think", text)

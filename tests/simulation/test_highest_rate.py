@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import measured_mlperf
 import measured_serving
 import measured_traffic
+from folded import folded
 from highest_rate import highest_rate
 from roofline.accuracy.csvs import TableRow
 
@@ -69,7 +70,7 @@ def test_a_row_is_a_contest() -> None:
     assert any(choice.layout == "dp=8,ep=8" for choice in measured_mlperf.choices(mixture))
 
 
-@pytest.mark.parametrize(
+@folded(
     "values",
     [
         {"division": "open"}, {"mixed_accelerators": "1"}, {"software": "Mango"}, {"weight_dtype": "UINT4"},

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from folded import folded
 from roofline.model.errors import InputError
 from roofline.simulation.lengths import Empirical, Fixed, Lengths, Lognormal, Uniform, lengths_named
 
@@ -68,7 +69,7 @@ def test_draws_follow_each_other(law: Lengths) -> None:
 
 
 # -- names ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@folded(
     ("value", "law"),
     [
         (1024, Fixed(1024)),
@@ -94,7 +95,7 @@ def test_a_list_is_what_was_seen(value: object) -> None:
     assert law.values.tolist() == [3, 4]
 
 
-@pytest.mark.parametrize(
+@folded(
     "value",
     [
         0, -1, 2.5, True, None, float("nan"), 2**31, 10**40, "", "0", "-5", "abc", "9" * 99, "uniform", "uniform()",
@@ -126,7 +127,7 @@ def test_lengths_of_a_file(tmp_path: Path) -> None:
         assert law.values.tolist() == [5, 9]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("content", "column", "says"),
     [
         ("a,b\n1,2\n", "", "one column, or its name"),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.layout.layout import layout_named
 from roofline.simulation.lockstep import join_steps, locked_steps
 from roofline.simulation.policy import Policy, Room
@@ -37,7 +38,7 @@ def ranks(number: int, policy: Policy, room: Room) -> tuple[list[Replica], Recor
     return [Replica(times, policy, room, Watch(recorder, i), lambda r: r.left) for i in range(number)], recorder
 
 
-@pytest.mark.parametrize(
+@folded(
     ("layout", "size"),
     [
         ("dp=8,ep=8", 8),

@@ -7,6 +7,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
+from folded import folded
 from roofline.estimates.drafting import Drafting
 from roofline.estimates.generate import Speculation, generate
 from roofline.estimates.settings import setup
@@ -20,7 +21,7 @@ from roofline.simulation.speculation import steps_of, steps_until
 LARGE, SMALL = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B"
 
 
-@pytest.mark.parametrize(("tokens", "steps"), [(1, 1), (2, 2), (3, 2), (4, 3), (6, 3), (7, 4), (9, 4), (10, 5)])
+@folded(("tokens", "steps"), [(1, 1), (2, 2), (3, 2), (4, 3), (6, 3), (7, 4), (9, 4), (10, 5)])
 def test_steps_by_hand(tokens: int, steps: int) -> None:
     """Of a = 1/2 and two drafts: 0.4 accepts none, 0.6 one, 0.8 both, 0.9 three of two. So 1, 2, 3 and 3 tokens."""
     uniform = np.array([0.4, 0.6, 0.8, 0.9, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from folded import folded
 from roofline.model.errors import InputError
 from roofline.simulation import parquet, tables, traces
 from roofline.simulation.traces import Trace, TraceSummary, trace_named
@@ -260,7 +261,7 @@ def test_named(write: Write) -> None:
 HEAD = "time,input,output\n"
 
 
-@pytest.mark.parametrize(
+@folded(
     ("content", "says"),
     [
         ("", "at least one row, got 'none'"),
@@ -327,7 +328,7 @@ def test_csv_refused(write: Write, content: str | bytes, says: str) -> None:
 ROW = '{"time": 0, "input": 1, "output": 2}\n'
 
 
-@pytest.mark.parametrize(
+@folded(
     ("content", "says"),
     [
         ("", "at least one row"),
@@ -417,7 +418,7 @@ def frame(rows: int = 100, **columns: Sequence[object]) -> pl.DataFrame:
     return pl.DataFrame({"time": range(rows), "input": [1] * rows, "output": [2] * rows, **columns})
 
 
-@pytest.mark.parametrize(
+@folded(
     ("table", "says"),
     [
         (frame(0), "at least one row"),
@@ -443,9 +444,7 @@ def test_parquet_refused(tmp_path: Path, table: pl.DataFrame, says: str) -> None
     refused(path)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"PAR1", b"PAR1PAR1", b"PAR1" + b"\xff" * 8 + b"PAR1", HEAD.encode(), bytes(99)]
-)
+@folded("content", [b"", b"PAR1", b"PAR1PAR1", b"PAR1" + b"\xff" * 8 + b"PAR1", HEAD.encode(), bytes(99)])
 def test_no_parquet(write: Write, content: bytes) -> None:
     assert "expected a Parquet file" in refused(write("a.parquet", content))
 

@@ -26,7 +26,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "gpt2": {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": 128,
              "dtype": "bfloat16"},
 }
-DOGE = {"model_type": "doge", **DENSE}
+UNKNOWN = {"model_type": "qwen4_exp_text", **DENSE, "num_hidden_layers": 2}
 # fmt: on
 STEPS = rl.prefill(batch=2, tokens=50), rl.decode(batch=3, context=77), rl.prefill(batch=1, tokens=4096)
 
@@ -69,10 +69,10 @@ def test_a_trace_equals_the_family_of_published_models(torch: Any) -> None:
 @oracle
 def test_a_type_without_a_family_is_traced_and_says_so(torch: Any) -> None:
     with pytest.raises(rl.InputError, match="--traced"):
-        rl.load(DOGE)
-    model = rl.trace(DOGE)
+        rl.load(UNKNOWN)
+    model = rl.trace(UNKNOWN)
     real = pytest.importorskip("oracle.real")
-    assert model.parameters == real.parameters(DOGE)
+    assert model.parameters == real.parameters(UNKNOWN)
     assert any("traced" in line for line in model.not_counted)
     estimate = rl.estimate(model, rl.decode(batch=1, context=1024), on="h100-sxm")
     assert estimate.time > 0
@@ -95,9 +95,59 @@ def test_what_cannot_be_traced_is_one_line(torch: Any, config: dict[str, Any], f
     assert "\n" not in str(error.value)
 
 
+ENCODER = {"vocab_size": 200, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "intermediate_size": 128}  # fmt: skip
+BART = {"model_type": "bart", "vocab_size": 200, "d_model": 64, "encoder_layers": 2, "decoder_layers": 2,
+    "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
+    "max_position_embeddings": 64}  # fmt: skip
+HALVES = {
+    "an encoder-decoder": (
+        {**BART, "architectures": ["BartForConditionalGeneration"]}, "trace", "bart",
+        "a decoder of text alone (this is an encoder-decoder, of which BartForCausalLM is a part)",
+    ),
+    "an encoder": (
+        {"model_type": "bert", **ENCODER, "architectures": ["BertForMaskedLM"]}, "trace", "BertLMHeadModel",
+        "a decoder (in this encoder tokens attend to those behind them, too)",
+    ),
+    "the decoder of an encoder-decoder": (
+        {**BART, "is_encoder_decoder": False}, "trace",
+        "BartForCausalLM: 33536 of 117632 parameters unused",
+        "a class all of which a step of text uses (not model.decoder.layers.*.encoder_attn, "
+        "model.decoder.layers.*.encoder_attn_layer_norm)",
+    ),
+    "a class without the head": (
+        {**CONFIGS["llama"], "architectures": ["LlamaModel"]}, "architectures", "LlamaModel",
+        "LlamaForCausalLM, the decoder that is traced (139840 parameters, this has 131648)",
+    ),
+}  # fmt: skip
+
+
+@oracle
+@pytest.mark.parametrize("name", HALVES)
+def test_half_a_model_is_refused(torch: Any, name: str) -> None:
+    config, field, value, expected = HALVES[name]
+    with pytest.raises(rl.InputError) as error:
+        rl.trace(config)
+    assert str(error.value) == f"{field}: expected {expected}, got {value!r}"
+
+
+@oracle
+def test_what_no_pass_touches_is_counted(torch: Any) -> None:
+    """By hand: keys, queries, values and output of 64 with biases, and a norm, in each of two layers."""
+    each = 4 * (64 * 64 + 64) + 2 * 64
+    with pytest.raises(rl.InputError, match=f"{2 * each} of "):
+        rl.trace({**BART, "is_encoder_decoder": False})
+
+
+@oracle
+def test_a_class_of_the_checkpoint_is_traced_as_the_type_has_it(torch: Any) -> None:
+    own = rl.trace({**CONFIGS["llama"], "architectures": ["MyLlamaForCausalLM"]})
+    assert own.parameters == rl.load(CONFIGS["llama"]).parameters
+
+
 def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(make, "find_spec", lambda name: None)
-    with pytest.raises(rl.InputError, match=r"pip install 'roofline\[oracle\]'"):
+    with pytest.raises(rl.InputError, match=r"pip install 'torch==[\d.]+' 'transformers==5"):
         rl.trace(CONFIGS["llama"])
 
 
@@ -118,5 +168,5 @@ def test_the_command_says_what_to_install(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "roofline.cli.main", "analyze", str(path), "--traced"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "roofline[oracle]" in done.stderr
+    assert "pip install 'torch==" in done.stderr
     assert "Traceback" not in done.stderr

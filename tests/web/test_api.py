@@ -17,6 +17,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import roofline as rl
+from folded import folded
 from roofline.model.errors import InputError
 from roofline.web.app import page_app
 from roofline.web.choices import NOTHING_MORE
@@ -81,9 +82,14 @@ def test_answers_are_the_library_s(client: TestClient) -> None:
 def test_search_and_advice(client: TestClient) -> None:
     searched = rl.search(rl.load(MODEL), rl.Demand(input=1024, output=256, concurrency=32), on=ON, top=3)
     assert ask(client, "search", {**PLACE, "top": 3})["plans"] == as_json(searched)["plans"]
-    gains = [c["per_chip"] for c in ask(client, "advice", PLACE)["changes"]]
-    assert gains
-    assert gains == sorted(gains, reverse=True)
+    advised = ask(client, "advice", PLACE)
+    helping = [c for c in advised["changes"] if c["per_chip"] > 1.005]
+    best = list({c["lever"]: c for c in reversed(helping)}.values())[::-1]  # the first of each lever
+    assert len(best) >= 2
+    assert advised["changes"][: len(best)] == best == sorted(best, key=lambda c: -c["per_chip"])
+    assert (advised["command"], {c["option"].split()[0] for c in helping if c["lever"] == "batch"}) == (
+        "serve", {"--concurrency"},
+    )  # fmt: skip
 
 
 def test_a_pasted_config_is_a_model(client: TestClient) -> None:
@@ -92,7 +98,7 @@ def test_a_pasted_config_is_a_model(client: TestClient) -> None:
     assert ask(client, "analyze", body)["flops"] == rl.analyze(config, rl.decode(1, 128)).flops
 
 
-@pytest.mark.parametrize(
+@folded(
     ("name", "change", "field"),
     [
         ("estimate", {"model": "/etc/passwd"}, "model"),
@@ -170,6 +176,19 @@ def test_token_and_host() -> None:
         assert client.get("/api/v1/chips", headers={"host": "elsewhere.example", **bearer}).status_code == 403
 
 
+@pytest.mark.parametrize("host", ["[::1]", "[::1]:8600", "localhost", "localhost:8600", "127.0.0.1"])
+def test_a_host_with_and_without_a_port(host: str) -> None:
+    guarded = TestClient(page_app(hosts=frozenset({"localhost", "127.0.0.1", "[::1]"})))
+    assert guarded.get("/api/v1/engines", headers={"host": host}).status_code == 200
+    for other in (f"{host}.example", "[::2]", "::1", "[:"):
+        assert guarded.get("/api/v1/engines", headers={"host": other}).status_code == 403
+
+
+def test_what_a_route_allows_is_said(client: TestClient) -> None:
+    refused = client.get("/api/v1/fit")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+
+
 def test_every_question_is_documented(client: TestClient) -> None:
     paths = client.get("/api/v1/openapi.json").json()["paths"]
     assert {f"/api/v1/{name}" for name in QUESTIONS} <= set(paths)
@@ -235,6 +254,27 @@ def test_work_ends_when_the_client_leaves() -> None:
             assert monotonic() < end, "still at work"
             sleep(0.05)
         assert httpx.get(f"{address}api/v1/engines").status_code == 200
+
+
+def test_an_idle_process_that_was_killed_is_replaced() -> None:
+    """The next question is answered as if nothing had been."""
+
+    async def stays() -> bool:
+        return False
+
+    async def asked() -> list[Any]:
+        workers, answers = Workers(1), []
+        for _ in range(2):
+            answers += await workers.ask([("fit", json.dumps(PLACE))], NOTHING_MORE, stays)
+            for worker in workers.idle:
+                worker.process.kill()
+                worker.process.join()
+        workers.close()
+        return answers
+
+    first, second = asyncio.run(asked())
+    assert isinstance(first, bytes)
+    assert first == second
 
 
 def test_a_process_that_lived_long_is_replaced() -> None:

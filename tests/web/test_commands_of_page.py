@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +16,7 @@ import roofline as rl
 from browser import needs_chromium, watched
 from roofline.cli.main import main
 from roofline.web.choices import Allowed
+from roofline.web.questions import answered
 from served_page import CARDS, Page, page_server
 from small_gguf import write_gguf
 
@@ -72,6 +74,24 @@ def test_lines_run_and_say_the_same(
     for result, answer in zip(results, (served, estimate, fit), strict=True):
         told = json.loads(json.dumps(result.to_dict()))
         assert {**told, "model": answer["model"]} == answer
+
+
+def test_options_of_advice_belong_to_the_command_beside_them(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    page.open("advice")
+    command = page.tab.inner_text("#view pre")
+    rows = page.sees(
+        "[...document.querySelectorAll('#view table')][0].querySelectorAll('tbody tr').values()"
+        ".map((r) => [...r.children].map((c) => c.innerText)).toArray()"
+    )
+    body = {"model": "meta-llama/Llama-3.1-8B", "on": "h100-sxm", "batch": 32, "input": 1024, "output": 256}
+    told = answered("advice", body)
+    assert [(row[0], row[1]) for row in rows] == [(change["what"], change["option"]) for change in told["changes"]]
+    count = next(option for _, option, *_ in rows if option.startswith(("--batch", "--concurrency"))).split()[0]
+    assert count in command
+    for _, option, *_ in rows:
+        name = option.split()[0]
+        line = re.sub(rf"{name} \S+", option, command) if name in command else f"{command} {option}"
+        assert printed(line, capsys)["schema"].startswith(("roofline.generat", "roofline.serve")), line
 
 
 def test_what_is_shown_is_what_is_handed_over(page: Page) -> None:

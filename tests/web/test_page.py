@@ -11,15 +11,19 @@ import pytest
 
 import roofline as rl
 from browser import needs_chromium, watched
+from roofline.web.bodies import SideAsked
 from roofline.web.export import ASKED
+from roofline.web.questions import QUESTIONS
 from roofline.web.scenario import Scenario
 from served_page import CARDS, DRAWN, Page, page_server
 
 pytestmark = needs_chromium
+expect = pytest.importorskip("playwright.sync_api", reason="playwright, of the test extra, is not installed").expect
 VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "training", "simulation", "advice", "running",
          "structure",
          "compare", "away")  # fmt: skip
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
+LARGE = "meta-llama/Llama-3.3-70B-Instruct"
 AXE = {"resultTypes": ["violations"], "selectors": False}
 """All of its rules, without a selector for each element."""
 SIZES = ((1300, 900), (768, 1000), (390, 800))
@@ -105,6 +109,187 @@ def test_the_page_asks_what_its_export_computes(page: Page, address: str) -> Non
             assert asks[view] == json.dumps(scenario.body(view)[1], separators=(",", ":")), view
 
 
+def test_the_page_asks_nothing_that_its_routes_do_not_take(page: Page, address: str) -> None:
+    """Not one field too many, with every setting of a scenario given and with none."""
+    page.fresh(address)
+    given = {"layout": "tp=1", "precision": "fp8", "engine": "vllm", "law": "ideal", "price": "2", "grid": "fr",
+             "pue": 1.2, "ttft": 300, "tpot": 10}  # fmt: skip
+    routes = {"front": QUESTIONS["serve"].body, "diagram": QUESTIONS["plot"].body, "side": SideAsked}
+    for more in ({}, given):
+        for view, text in page.sees(ASKS, more).items():
+            body = routes[view] if view in routes else QUESTIONS[view].body
+            body.model_validate_json(text)
+
+
+STRUCK = "[...document.querySelectorAll('%s .card')].map((card) => [...card.querySelectorAll('s')].length)"
+ALONE = "[...document.querySelectorAll('%s .card')].map((card) => card.querySelector('.struck .hidden')?.textContent)"
+MAP = """(() => {
+  const [none, some] = [...document.querySelectorAll('#view .plot')].at(-1).data;
+  return [none.text, none.customdata, some.text, some.z];
+})()"""
+
+
+def would_fit(model: str, on: str) -> str:
+    """The line that says what would make the page's first question fit, of the library's own remedies."""
+    fit = rl.fit(model, on=on, batch=32, context=1280)
+    ways = [f"{fit.fewest_chips} chips ({fit.fewest_layout})" if c.what == "chips" else c.detail for c in fit.changes]
+    assert ways
+    return "It would fit with: " + " or ".join(ways)
+
+
+def test_figures_of_what_does_not_fit_are_struck_out(page: Page, address: str) -> None:
+    page.fresh(address)
+    page.set_to("model", LARGE)
+    assert page.tab.inner_text("#verdict h2").startswith(f"Does not fit: {LARGE}")
+    assert page.tab.inner_text("#verdict .would") == would_fit(LARGE, ON)
+    assert page.sees(STRUCK % "#verdict") == [2, 2, 2, 2, 0, 0, 2, 2]
+    assert page.sees(ALONE % "#verdict")[3] == "does not fit: "
+    assert page.sees(STRUCK % "#view") == [2, 2, 0, 2]
+    assert page.tab.inner_text("#view .card:last-child s >> nth=0") == "A"
+    assert "does not fit" in page.tab.inner_text("#view section >> nth=0")
+    page.open("training")
+    memory = rl.train(LARGE, on=ON, batch=64, tokens=4096).memory
+    needed = f"{memory.total / 1e12:.2f} TB of {memory.capacity / 1e9:.1f} GB"
+    assert needed in page.tab.inner_text("#view .misfit")
+    assert page.sees(STRUCK % "#view") == [2, 2, 2, 1]
+    page.tab.wait_for_selector("#view .misfit b")
+    assert page.sees("document.querySelectorAll('#view table s').length") == 3
+    for view in ("memory", "serving", "simulation", "away"):
+        page.open(view)
+        assert would_fit(LARGE, ON) in page.tab.inner_text("#view .misfit"), view
+    page.tab.get_by_role("button", name="Run").nth(1).click()
+    page.tab.wait_for_selector("#view pre[aria-label=megatron]")
+    assert "# does not fit: needs" in page.tab.inner_text("#view pre[aria-label=megatron]")
+    assert page.tab.locator("#view .misfit").count() == 2
+    assert page.seen.said == []
+
+
+def test_cells_of_the_map_that_do_not_fit_have_no_time(page: Page, address: str) -> None:
+    page.fresh(address)
+    page.open("sweep")
+    crossed, said, times, colours = page.sees(MAP)
+    batches, contexts = [1 << i for i in range(9)], [512, 2048, 8192, 32768]
+    fits = [[rl.estimate(MODEL, rl.decode(b, c), on=ON).memory.fits for b in batches] for c in contexts]
+    assert [[not cell for cell in row] for row in crossed] == fits
+    assert [[cell is not None for cell in row] for row in colours] == fits
+    assert [[bool(cell) for cell in row] for row in times] == fits
+    assert not fits[3][8]
+    assert said[3][8].startswith("does not fit: 1.12 TB of 85.9 GB")
+    shown = page.sees("[...document.querySelectorAll('#view .plot')][0].data.map((d) => d.y.map((y) => y !== null))")
+    assert shown == fits
+
+
+def test_nothing_is_compared_with_what_does_not_fit(page: Page, address: str) -> None:
+    page.fresh(address)
+    page.set_to("model", LARGE)
+    page.answers(lambda: page.tab.click("#scenarios button"))
+    page.set_to("on", "8xh100-sxm")
+    page.open("compare")
+    rows = page.sees(
+        "[...document.querySelectorAll('#view tbody tr')].map((r) => [...r.children].map((c) => c.innerText))"
+    )
+    said = {row[0]: row[1:] for row in rows}
+    struck = page.sees("[...document.querySelectorAll('#view tbody tr')].map((r) => r.querySelectorAll('s').length)")
+    assert said["Fits"] == ["does not fit", "fits"]
+    assert "%" not in said["Generated tokens/s"][1]
+    assert said["Memory"][1].endswith("%)")
+    assert dict(zip(said, struck, strict=True))["Generated tokens/s"] == 1
+    assert dict(zip(said, struck, strict=True))["Memory"] == 0
+
+
+def test_an_old_answer_is_faded_and_says_what_it_was_for(page: Page, address: str) -> None:
+    page.fresh(address)
+    cards = {part: page.tab.locator(f"#{part} .card b").first for part in ("verdict", "view")}
+    muted, full = "rgb(88, 96, 106)", cards["verdict"].evaluate("(value) => getComputedStyle(value).color")
+    page.tab.fill("#on", "h1000")
+    page.tab.locator("#on").blur()
+    page.tab.wait_for_selector("#view.wrong")
+    was = f"Previous answer, for {MODEL} · {ON} · 1,024 → 256 tokens · 32 in flight"
+    for part in ("verdict", "view"):
+        assert page.tab.inner_text(f"#{part}-was") == was
+        expect(cards[part]).to_have_css("color", muted)  # colours fade
+    assert muted != full
+    page.seen.said.clear()  # the browser itself logs the 422
+    page.set_to("on", ON)
+    assert page.tab.inner_text("#verdict-was") + page.tab.inner_text("#view-was") == ""
+    expect(cards["verdict"]).to_have_css("color", full)
+    waiting: list[Any] = []
+    page.tab.route("**/api/v1/batch", lambda request: waiting.append(request))
+    page.tab.fill("#on", "h200")
+    page.tab.locator("#on").blur()
+    page.tab.wait_for_timeout(400)
+    assert page.tab.get_attribute("#verdict", "aria-busy") == "true"
+    for part in ("verdict", "view"):
+        expect(cards[part]).to_have_css("color", muted)
+    assert page.tab.inner_text("#verdict h2").endswith("previous answer")
+    page.tab.click("#tab-memory")
+    page.tab.wait_for_timeout(400)
+    assert page.tab.inner_text("#view") == "Working …"  # and no longer the overview
+    page.tab.unroute("**/api/v1/batch")
+    page.open("overview")
+    assert page.tab.get_attribute("#verdict", "aria-busy") == "false"
+    expect(cards["verdict"]).to_have_css("color", full)
+
+
+ENDS = """async ([name, end]) => {
+  const slider = document.getElementById(name);
+  slider.value = slider[end];
+  slider.dispatchEvent(new Event("input", { bubbles: true }));
+  const state = await import("/static/state.js"), api = await import("/static/api.js"), s = state.now();
+  const quick = ["serve", "front", "estimate", "plot", "analyze", "fit", "sweep"], problems = [];
+  for (const view of [...quick, ...(end === "max" ? ["advice", "simulate"] : [])]) {
+    const asked = api.ask(view === "front" ? "serve" : view, state.asks[view](s));
+    await asked.catch((error) => problems.push(`${view}: ${error.message}`));
+  }
+  return [s.input, s.output, s.concurrency, problems];
+}"""
+
+
+@pytest.mark.parametrize("model", [MODEL, "openai-community/gpt2"])
+def test_every_end_of_a_slider_is_a_question(page: Page, address: str, model: str) -> None:
+    page.fresh(address)
+    if model != MODEL:
+        page.set_to("model", model)
+    longest = rl.load(model).context
+    assert longest is not None
+    for name in ("input", "output", "concurrency"):
+        for end in ("max", "min"):
+            *sizes, problems = page.sees(ENDS, [name, end])
+            assert problems == [], (name, end)
+            if (name, end) == ("input", "max"):
+                assert sizes[:2] == [longest - 256, 256]
+    expect(page.tab.locator("#verdict")).to_have_attribute("aria-busy", "false")
+    page.answers(lambda: page.sees(ENDS, ["output", "max"]))
+    assert page.sees("document.querySelector('output[for=output]').textContent") == f"{min(16384, longest - 16):,}"
+
+
+def test_prices_are_of_prompts_and_of_generated_tokens(page: Page, address: str) -> None:
+    page.fresh(address)
+    served: Any = rl.serve(MODEL, on=ON, input=1024, output=256, concurrency=32)
+    each = 1024 * served.usd_per_million_input + 256 * served.usd_per_million_output
+    assert each == pytest.approx(256 * served.usd_per_million_tokens)
+    price = page.tab.inner_text("#verdict .card >> nth=6")
+    assert price.lower().startswith("usd per million generated tokens")
+    assert f"${served.usd_per_million_tokens:.2f}" in price
+    apart = (
+        f"${served.usd_per_million_input:.2g} per million prompt tokens, ${served.usd_per_million_output:.2f} generated"
+    )
+    assert f"by the time each takes: {apart}" in price
+    page.open("training")
+    assert "usd per million tokens trained" in page.tab.inner_text("#view .cards").lower()
+
+
+def test_cards_say_what_they_assume(page: Page, address: str) -> None:
+    page.fresh(address)
+    assert page.tab.inner_text("#verdict .assumed") == (
+        "Assumed: 1,024 → 256 tokens · 32 requests always in flight, of varying length (means; a formula) · vllm"
+    )
+    page.set_to("rate", "2.5")
+    assert "2.5 requests/s at random times, all equally long, followed step by step" in page.tab.inner_text(".assumed")
+    page.open("simulation")
+    assert "All requests are equally long and each is followed" in page.tab.inner_text("#view .assumed")
+
+
 def test_what_cannot_be_is_said_and_left(page: Page, address: str) -> None:
     page.fresh(address)
     page.tab.fill("#on", "h1000")
@@ -152,6 +337,23 @@ def test_a_click_explains(page: Page, address: str) -> None:
     page.tab.wait_for_selector("dl.formula dd code")
     page.tab.fill("#view .filter", "zzz")
     assert page.tab.locator("#view tbody tr").count() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_struck_out_figures_can_be_read(page: Page, address: str, theme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe, of the test extra, is missing").Axe
+    page.tab.emulate_media(color_scheme=theme)
+    page.fresh(address)
+    page.set_to("model", LARGE)
+    page.open("compare")
+    wrong = [(v["id"], v["nodes"][0]["html"][:120]) for v in axe().run(page.tab, options=AXE).response["violations"]]
+    page.tab.fill("#on", "h1000")
+    page.tab.locator("#on").blur()
+    page.tab.wait_for_selector("#verdict.wrong")
+    wrong += [(v["id"], v["nodes"][0]["html"][:120]) for v in axe().run(page.tab, options=AXE).response["violations"]]
+    page.tab.emulate_media(color_scheme="light")
+    page.seen.said.clear()  # the browser itself logs the 422
+    assert not wrong
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -16,15 +16,19 @@ from fastapi.testclient import TestClient
 
 import roofline as rl
 from roofline.emit.make import hand_over
+from roofline.estimates.training_changes import fixes
 from roofline.explore.running import what_runs
 from roofline.model.load import catalog
+from roofline.units import si
 from roofline.web.app import page_app
-from roofline.web.bodies import PlaceAsked
+from roofline.web.bodies import BilledAsked, PlaceAsked, PlotAsked
 from roofline.web.choices import Allowed
 from roofline.web.questions import QUESTIONS
+from roofline.web.scenario import Scenario
 from small_gguf import LAYERS, VOCABULARY, WIDTH, write_gguf
 
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"
+LARGE = "meta-llama/Llama-3.3-70B-Instruct"
 PLACE = {"model": MODEL, "on": ON}
 
 
@@ -66,11 +70,49 @@ def test_launch_files_are_those_of_the_search(client: TestClient) -> None:
     assert client.post("/api/v1/launch", json={**PLACE, "launcher": "none"}).status_code == 422
 
 
+def test_a_layout_that_does_not_fit_is_not_launched(client: TestClient) -> None:
+    answer = client.post("/api/v1/launch", json={**PLACE, "model": LARGE, "layout": "tp=1"})
+    assert answer.status_code == 422
+    assert answer.json()["message"] == f"on: expected a machine on which this model fits and can be served, got '{ON}'"
+
+
 def test_a_framework_s_config(client: TestClient) -> None:
     place = {**PLACE, "on": "8xh100-sxm", "layout": "tp=2,dp=4"}
     given = ask(client, "recipe", {**place, "framework": "torchtitan"})
     estimate = rl.train(MODEL, on="8xh100-sxm", layout="tp=2,dp=4", batch=64, tokens=4096)
     assert given["text"] == hand_over(estimate, "torchtitan").text
+    assert ask(client, "recipe", {**PLACE, "on": "8xh100-sxm"})["fits"] is True
+
+
+def test_a_config_of_a_step_that_does_not_fit_says_so(client: TestClient) -> None:
+    given = ask(client, "recipe", PLACE)
+    memory = rl.train(MODEL, on=ON, batch=64, tokens=4096).memory
+    assert memory.total > 2 * memory.capacity
+    assert given["text"].splitlines()[2] == f"# does not fit: needs {si(memory.total, 'B')} of 85.90 GB a chip"
+    assert given["fits"] is False
+    assert ask(client, "recipe", {**PLACE, "framework": "deepspeed"})["fits"] is False
+
+
+def test_what_would_make_a_step_fit(client: TestClient) -> None:
+    given = ask(client, "remedies", PLACE)
+    ways = fixes(rl.train(MODEL, on=ON, batch=64, tokens=4096), ON)
+    assert [change["detail"] for change in given["changes"]] == [way.detail for way in ways]
+    assert given["fits"] is False
+    assert given["changes"]
+    fitting = ask(client, "remedies", {**PLACE, "on": "8xh100-sxm"})
+    assert fitting == {"fits": True, "changes": []}
+
+
+def test_how_long_sequences_may_be(client: TestClient) -> None:
+    assert ask(client, "limits", {"model": MODEL}) == {"context": 131072}
+    assert ask(client, "limits", {"model": "openai-community/gpt2"}) == {"context": 1024}
+    assert Scenario(model="openai-community/gpt2").swept == [512]
+    assert Scenario().swept == [512, 2048, 8192, 32768]
+
+
+def test_simulations_take_answers_of_every_length_that_the_page_offers(client: TestClient) -> None:
+    body = {**PLACE, "concurrency": 2, "requests": 4, "input": 16, "output": 16384}
+    assert ask(client, "simulate", body)["requests"] == 4
 
 
 def test_a_timeline_adds_up(client: TestClient) -> None:
@@ -112,18 +154,20 @@ def test_a_bill_is_the_library_s(client: TestClient) -> None:
         assert client.post("/api/v1/serve", json={**PLACE, "concurrency": 8, "bill": wrong}).status_code == 422
 
 
-def test_every_place_takes_a_bill(client: TestClient) -> None:
+def test_every_question_of_cost_takes_a_bill(client: TestClient) -> None:
+    """The others have no field of that name: they would answer the same with any."""
     place = {**PLACE, "on": "8xh100-sxm", "bill": {"grid": "fr", "price": "2"}}
     more: dict[str, dict[str, Any]] = {
         "serve": {"concurrency": 4}, "simulate": {"concurrency": 4, "requests": 8},
         "sweep": {"batch": [1], "context": [64]},
     }  # fmt: skip
     for name, question in QUESTIONS.items():
-        if issubclass(question.body, PlaceAsked):
+        if issubclass(question.body, BilledAsked):
             answer = client.post(f"/api/v1/{name}", json={**place, **more.get(name, {})})
             assert answer.status_code == 200, (name, answer.text)
-    for kind in ("roofline", "memory", "parameters", "diagram"):
-        assert client.post("/api/v1/plot", json={**place, "kind": kind}).status_code == 200
+        elif issubclass(question.body, PlaceAsked | PlotAsked):
+            answer = client.post(f"/api/v1/{name}", json={**place, **more.get(name, {})})
+            assert (answer.status_code, answer.json()["field"]) == (422, "bill"), name
 
 
 # -- headers of GGUF files -----------------------------------------------------------------------------------------

@@ -57,6 +57,27 @@ def test_keys_are_those_that_are_used() -> None:
     assert set(MESSAGES) - used <= BY_VARIABLE | quoted
 
 
+def test_numbers_are_written_in_one_place() -> None:
+    """Numbers for people are of `words.js`, which knows the language; Python and a slider's stops have none."""
+    for path in SCRIPTS:
+        if path.name not in ("words.js", "take.js"):
+            text = path.read_text(encoding="utf-8").replace("Number(x.toPrecision(2))", "")
+            assert not re.search(r"toFixed|toPrecision|toLocaleString", text), path.name
+
+
+def test_words_are_those_of_the_field() -> None:
+    """動くもの are things that move, 動かせます moves machines; a German engine is feminine."""
+    assert MESSAGES["running"] == ["What runs here", "Was hier läuft", "可运行的模型", "動作するモデル"]
+    said = {language: "\n".join(texts[at] for texts in MESSAGES.values()) for at, language in enumerate(LANGUAGES)}
+    assert not re.search("動くもの|動かせ|遅延|提供方法|持ち出す", said["ja"])
+    assert not re.search("移动", said["zh"])
+    assert not re.search("vom Engine|bedienen|Lichtgeschwindigkeit", said["de"])
+    assert [texts for texts in MESSAGES.values() if "million" in texts[0] and "tokens" in texts[0]] == [
+        MESSAGES["price"], MESSAGES["perprompt"], MESSAGES["pertrained"],
+    ]  # fmt: skip
+    assert MESSAGES["price"][0] == "per million generated tokens"
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     with page_server() as address:
@@ -107,3 +128,36 @@ def test_the_page_speaks(language: str, address: str, browser: Watched, tab: Any
     assert page.sees("document.documentElement.lang") == language
     assert page.tab.inner_text("#tab-training") == MESSAGES["training"][at]
     assert MESSAGES["where"][at] in page.tab.inner_text("#view")
+
+
+WRITTEN = """async () => {
+  const words = await import("/static/words.js");
+  const { whole, si, time, share, usd, significant, localised } = words;
+  return [whole(3001), si(85899345920, "B"), time(0.0625), share(0.536), usd(1.99), significant(1.3, 3),
+          localised("1,024 heads × 64, 5.2 %"), words.separators()];
+}"""
+NUMBERS = {
+    "en": ["3,001", "85.9 GB", "62.5 ms", "53.6 %", "$1.99", "1.30", "1,024 heads × 64, 5.2 %", ".,"],
+    "de": ["3.001", "85,9 GB", "62,5 ms", "53,6 %", "1,99\xa0$", "1,30", "1.024 heads × 64, 5,2 %", ",."],
+    "zh": ["3,001", "85.9 GB", "62.5 ms", "53.6 %", "$1.99", "1.30", "1,024 heads × 64, 5.2 %", ".,"],
+    "ja": ["3,001", "85.9 GB", "62.5 ms", "53.6 %", "$1.99", "1.30", "1,024 heads × 64, 5.2 %", ".,"],
+}
+
+
+@needs_chromium
+def test_numbers_are_the_reader_s(address: str, browser: Watched, tab: Any) -> None:
+    page = Page(browser, tab)
+    page.answers(lambda: tab.goto(address))
+    page.open("sweep")
+    for language in ("de", "zh", "ja", "en"):
+        page.answers(lambda language=language: tab.select_option("#language", language))
+        assert page.sees(WRITTEN) == NUMBERS[language]
+        thousand, point = ("1.024", ",") if language == "de" else ("1,024", ".")
+        assert page.sees("document.querySelector('output[for=input]').textContent") == thousand
+        assert f"{thousand} → 256" in page.tab.inner_text("#verdict h2")
+        assert re.fullmatch(rf"\d{{2}}\{point}\d ms", page.tab.inner_text("#verdict .card b >> nth=0"))
+        plots = "[...document.querySelectorAll('#view .plot')]"
+        assert set(page.sees(f"{plots}.map((p) => p._fullLayout.separators)")) == {NUMBERS[language][-1]}
+        assert page.sees(f"{plots}.at(-1).data[0].y") == ["512", *(x.replace(",", thousand[1]) for x in
+                                                              ("2,048", "8,192", "32,768"))]  # fmt: skip
+        assert page.sees(f"{plots}.at(-1).data[1].text[0][0]").count(point) == 1

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.model.errors import InputError
 from roofline.work.counting import COUNTINGS
 from roofline.work.traffic import TRAFFICS
@@ -23,8 +24,8 @@ def cost(model: rl.Model, step: rl.Step, **conventions: Any) -> rl.Analysis:
     return rl.analyze(model, step, **conventions)
 
 
-@pytest.mark.parametrize("counting", COUNTINGS)
-@pytest.mark.parametrize("traffic", TRAFFICS)
+@folded("counting", COUNTINGS)
+@folded("traffic", TRAFFICS)
 def test_arrays_equal_a_loop_of_scalars(model: rl.Model, counting: str, traffic: str) -> None:
     batch, context, new = np.array([[1], [3], [17]]), np.array([0, 5, 40, 129]), 7
     step = rl.Step([(context, new, batch)])
@@ -159,7 +160,7 @@ def test_scalars_are_exact_ints_at_any_size() -> None:
     assert flops == 10**6 * rl.analyze(model, rl.prefill(batch=1, tokens=2**20)).flops
 
 
-@pytest.mark.parametrize(
+@folded(
     ("arguments", "field"),
     [
         ({"counting": "standart"}, "counting"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.machine.chip import chip_named
 
 MODEL = rl.load("meta-llama/Meta-Llama-3-8B")
@@ -121,7 +122,7 @@ def test_decode_flops_and_intensity() -> None:
     assert flops / (layer_weights() + moved.cache) == pytest.approx(25.4, rel=2e-3)  # "≈ 24"
 
 
-@pytest.mark.parametrize(
+@folded(
     ("chip", "fmt", "tflops", "gbs", "ridge"),
     [
         ("h100-sxm", "bf16", 989, 3350, 295),

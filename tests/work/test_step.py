@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
+from folded import folded
 from roofline.model.errors import InputError
 from roofline.work.step import Queries, Step, step_of
 
@@ -104,7 +105,7 @@ def test_arrays_broadcast() -> None:
     assert step.pairs().tolist() == [[11, 21, 31], [22, 42, 62]]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("make", "field"),
     [
         (lambda: rl.prefill(batch=0, tokens=1), "batch"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 from roofline.accuracy.csvs import TableRow, documented, measurement
+from roofline.accuracy.fitted import fitted_table, fitted_words
 from roofline.accuracy.measurements import MeasuredRun, predictions, scored
 from roofline.accuracy.scoring import GroupName, GroupScore, Scored, pooled
 from roofline.accuracy.tally import Tally, tally
@@ -53,17 +54,19 @@ def accuracy(path: str | Path) -> Accuracy:
     file = Path(path)
     groups: Groups = {}
     rows = list(documented(file))
-    problems = score_rows(file.name, rows, lambda r: (measurement(r),), groups, str)
+    problems = score_rows(file.name, rows, lambda r: (measurement(r),), groups, str, fitted_table(file))
     counted = tally(file.name, len(rows), len(rows) - len(problems), (p.why for p in problems))
     return Accuracy(counted, tuple(pooled(groups)), tuple(problems))
 
 
 def score_rows(
-    file: str, rows: Iterable[TableRow], reader: Reader, groups: Groups, why: Callable[[InputError], str]
-) -> list[Problem]:
+    file: str, rows: Iterable[TableRow], reader: Reader, groups: Groups, why: Callable[[InputError], str],
+    table: str | None = None,
+) -> list[Problem]:  # fmt: skip
     """Adds the rows that can be predicted to the groups, and gives the others with why they cannot.
 
-    A row of several measurements is scored where one of them is.
+    A row of several measurements is scored where one of them is. `table`: which of the tables that constants were
+    fitted on the rows are of, None where of none.
     """
     runs: list[tuple[int, MeasuredRun]] = []
     problems: dict[int, str] = {}
@@ -82,5 +85,5 @@ def score_rows(
         else:
             rows_scored.add(row)
             for name in m.slices:
-                groups.setdefault((file, m.system, name), []).append(scored(answer, m.seconds, m.fitted))
+                groups.setdefault((file, m.system, name), []).append(scored(answer, m.seconds, fitted_words(table, m)))
     return [Problem(row + 1, text) for row, text in sorted(problems.items()) if row not in rows_scored]

@@ -15,6 +15,7 @@ from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
 from roofline.estimates.span import Span
 from roofline.estimates.train import train
+from roofline.layout.layout import layout_named
 from roofline.model.adapters import named_targets, with_drafts, with_lora
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import load
@@ -34,7 +35,7 @@ class MeasuredRun:
     quantity: one of QUANTITIES. model: a name, a path or a Model. on, layout, engine, precision: as elsewhere. batch:
     sequences of all replicas at once; input and output: tokens of each; concurrency: requests in flight of a server,
     or rate: those that arrive in a second. options: what else `generate`, `serve`, `estimate` or `train` is told.
-    slices: the groups that it belongs to. fitted: what was fitted on this row.
+    slices: the groups that it belongs to. software: what ran it, where that is not the engine that is predicted.
     """
 
     quantity: str
@@ -51,7 +52,7 @@ class MeasuredRun:
     rate: float | None = None
     slices: tuple[str, ...] = ("all",)
     system: str = ""
-    fitted: str = "no"
+    software: str = ""
 
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -59,6 +60,11 @@ class MeasuredRun:
         """What it was run on and how; what is not given is the library's own."""
         given = {"on": self.on, "layout": self.layout, "engine": self.engine, "precision": self.precision}
         return {name: value for name, value in given.items() if value is not None} | dict(self.options)
+
+    @property
+    def several(self) -> bool:
+        """Whether its layout has several chips; one where none is given."""
+        return self.layout is not None and bool(np.any(np.asarray(layout_named(self.layout).chips) > 1))
 
     def sizes(self) -> dict[str, float]:
         """The sizes that are given."""

@@ -53,8 +53,9 @@ class Scored:
 class GroupScore(Figured):
     """A group of rows; errors and shares in percent.
 
-    held_out: mean absolute error on rows that took no part in a fit: of the fit's five folds where these rows were
-    fitted, else of these rows; None where neither is known. plain_mape: of the roofline, None for what has none
+    held_out: mean absolute error of constants refitted without the row, of the fit's five folds, where rows of the
+    group were fitted; its other rows count by their own error. None where nothing was fitted on the group's rows, or
+    nothing was left out and refitted. plain_mape: of the roofline, None for what has none
     (bytes, FLOPs). floor_exceeds: rows that were faster than the plain
     roofline, None where every row may sit in a cache.
     """
@@ -106,9 +107,11 @@ def scores_of(name: GroupName, parts: Iterable[Scored]) -> GroupScore:
 
 
 def _held_out(parts: Iterable[Scored]) -> float | None:
-    """By rows: the error apart from the fit where these rows were fitted, else their own."""
-    weighted, rows = 0.0, 0
-    for s in parts:
+    """By rows: the error apart from the fit where these rows were fitted, else their own; None where none were."""
+    weighted, rows, each = 0.0, 0, tuple(parts)
+    if all(s.fitted == "no" for s in each):
+        return None
+    for s in each:
         n = len(s.measured)
         own = _percent(np.mean(np.abs(s.predicted / s.measured - 1))) if s.fitted == "no" else s.apart
         if own is None:
@@ -119,7 +122,7 @@ def _held_out(parts: Iterable[Scored]) -> float | None:
 
 def _joined(words: Iterable[str]) -> str:
     """The words, each once; `no` beside others says that it holds of a part of the rows only."""
-    each = dict.fromkeys(words)
+    each = dict.fromkeys(word for text in words for word in text.split(", "))
     if len(each) > 1 and "no" in each:
         return f"in part: {', '.join(w for w in each if w != 'no')}"
     return ", ".join(each)

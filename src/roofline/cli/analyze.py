@@ -71,8 +71,8 @@ def analyze(
     Parameters
     ----------
     traced:
-        Count the matrix products and the attention of its real code in transformers, run on shapes alone (`pip install
-        'roofline[oracle]'`): for types that Roofline has no family for. Code of a checkpoint is never run.
+        Count the matrix products and the attention of its real code in transformers, run on shapes alone: for types
+        that Roofline has no family for. It needs torch and transformers. Code of a checkpoint is never run.
     json:
         JSON, as docs/json.md has it.
     csv:

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import FIGURES, Form, Switch
+from roofline.cli.common import CLUSTER, Form, Switch, say
 from roofline.model.errors import InputError
 
 
 def chips(
-    name: Annotated[str | None, Parameter(help=f"One to show: {FIGURES}")] = None,
+    name: Annotated[str | None, Parameter(help=f"One to show: {CLUSTER}")] = None,
     /,
     *,
     vendor: str | None = None,
@@ -22,9 +22,9 @@ def chips(
     json: Form = False,
     md: Form = False,
 ) -> None:
-    """The catalog of chips, or everything known of one.
+    """The catalog of chips, or everything known of one, or of a machine of several.
 
-    Example: `roofline chips h100-sxm`
+    Example: `roofline chips dgx-h100`
 
     Parameters
     ----------
@@ -37,24 +37,25 @@ def chips(
     find:
         Only those with this text in their name, generation, memory, aliases or note.
     clusters:
-        The clusters that come along instead, level by level.
+        Boxes, racks, pods and clusters of the catalog instead, level by level.
     json:
         JSON, as docs/json.md has it.
     md:
         Markdown.
     """
-    from roofline.machine.chip import chip_named
+    from roofline.estimates.deployment import machine_chip
     from roofline.machine.choice import chosen_chips
+    from roofline.machine.fabric import is_cluster
     from roofline.show import chips as views
     from roofline.show.tables import markdown, print_json, print_line, print_table
 
     for option, value in {"--vendor": vendor, "--kind": kind, "--memory": memory, "--find": find}.items():
         if value is not None and (name is not None or clusters):
             raise InputError(option, value, "no chip and no --clusters beside it: it is of the catalog of chips")
-    if clusters:
+    if clusters or (name is not None and is_cluster(name)):
         _clusters(name, json, md)
         return
-    shown = chosen_chips(vendor, kind, memory, find) if name is None else {name: chip_named(name)}
+    shown = chosen_chips(vendor, kind, memory, find) if name is None else {name: machine_chip(name)}
     if json:
         print_json(views.Chips(tuple(views.ChipFacts(c) for c in shown.values())).to_dict())
         return
@@ -63,19 +64,23 @@ def chips(
         print_line(markdown(table))
     else:
         print_table(table)
+        if name is None:
+            say("boxes, racks, pods and clusters: roofline chips --clusters; one of them: roofline chips dgx-h100")
 
 
 def _clusters(name: str | None, json: bool, md: bool) -> None:
-    """The presets, or one cluster."""
+    """The presets, or one machine of several chips."""
     from roofline.machine.fabric import cluster_named
     from roofline.machine.fabric import clusters as presets
-    from roofline.show.chips import ClusterFacts, Clusters, clusters_table
+    from roofline.show.chips import ClusterFacts, Clusters, cluster_table, clusters_table
     from roofline.show.tables import markdown, print_json, print_line, print_table
 
     shown = list(presets().values()) if name is None else [cluster_named(name)]
     if json:
         print_json(Clusters(tuple(map(ClusterFacts, shown))).to_dict())
-    elif md:
-        print_line(markdown(clusters_table(shown)))
+        return
+    table = clusters_table(shown) if name is None else cluster_table(shown[0])
+    if md:
+        print_line(markdown(table))
     else:
-        print_table(clusters_table(shown))
+        print_table(table)

@@ -96,7 +96,7 @@ def codesign(
     """Design a hypothetical chip for a model: the Pareto front of time against area, power or price.
 
     Candidates keep the law of the chip given; models of area, yield, power and price say what they take. The lengths
-    and the load choose the estimate, as with `solve`. Needs pymoo: `pip install 'roofline[codesign]'`.
+    and the load choose the estimate, as with `solve`. Needs the package pymoo.
 
     Example: `roofline codesign meta-llama/Llama-3.1-8B --on h100-sxm --batch 8 --input 512 --output-tokens 64 --power
     700W --generations 5`

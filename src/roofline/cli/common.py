@@ -103,7 +103,7 @@ FIGURES = (
     "a chip of the catalog (`roofline chips`), a chip file, or figures such as `peak=1000T,bw=4.8T,mem=141G` or "
     "`like=h100-sxm,bw=4.8T`."
 )
-CLUSTER = f"{FIGURES[0].upper()}{FIGURES[1:-1]}, or a cluster (`8xh100-sxm`, `dgx-h100`)."
+CLUSTER = f"{FIGURES[0].upper()}{FIGURES[1:-1]}, or several chips (`8xh100-sxm`, `dgx-h100`, `superpod-h100`)."
 ChipName = Annotated[str, Parameter(help=CLUSTER)]
 LawName = Annotated[
     str, Parameter(help="Times `calibrated` on measurements, `ideal` (speed of light), or `fixed(mfu,mbu)`.")

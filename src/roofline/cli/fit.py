@@ -35,7 +35,8 @@ def fit(
 ) -> None:
     """Does it fit: weights, KV cache, activations; the largest batch, the longest context, the fewest chips.
 
-    Exits with 1 where it does not, and says what would make it fit.
+    Exits with 1 where it does not, and says what would make it fit. Without `--context` it says how long a context fits
+    beside the weights, and exits with 0 if that is 1,024 tokens or the model's context.
 
     Example: `roofline fit meta-llama/Llama-3.1-8B --on l4 --batch 4 --context 4096`
 
@@ -44,7 +45,7 @@ def fit(
     batch:
         Sequences held at once, those of all replicas.
     context:
-        Tokens of each (the model's context).
+        Tokens of each (the longest that fits, at most the model's context).
     chunk:
         Most new tokens of a step, for the activations (the engine's own).
     json:

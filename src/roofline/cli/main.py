@@ -87,14 +87,20 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _run(words: Sequence[str]) -> None:
-    """The command of that line; what Cyclopts does not understand becomes an exit in one line."""
-    from cyclopts import CycloptsError, UnusedCliTokensError
-
-    from roofline.cli.old_names import renamed
+    """The command of that line, after a line for each old name in it."""
+    from roofline.cli.old_names import names_that_changed, renamed
 
     words, told = renamed(words)
     for line in told:
         print(line, file=sys.stderr)
+    with names_that_changed():
+        _command(words)
+
+
+def _command(words: Sequence[str]) -> None:
+    """The command; what Cyclopts does not understand becomes an exit in one line."""
+    from cyclopts import CycloptsError, UnusedCliTokensError
+
     commands = app()
     if not words or words[0] in commands.help_flags:
         for name in COMMANDS:

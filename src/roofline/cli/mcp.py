@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from roofline.cli.common import Switch
+from roofline.extras import install_line
 from roofline.model.errors import InputError
 
 
@@ -22,5 +23,5 @@ def mcp(*, hub: Switch = False) -> None:
     try:
         from roofline.web.agents import run_agent_server
     except ModuleNotFoundError as error:
-        raise InputError("mcp", f"no {error.name}", "the extra: pip install 'roofline[mcp]'") from error
+        raise InputError("mcp", f"no {error.name}", install_line("mcp")) from error
     run_agent_server(hub)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from roofline.cli.common import EngineName, Form, Headers, Needed, Revision, Switch, progress_bar, refuse, warn
+from roofline.cli.common import Form, Headers, Needed, Revision, Switch, progress_bar, refuse, warn
 from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +35,13 @@ def models(
     on: str | None = None,
     host: str | None = None,
     context: Needed = CONTEXT,
-    engine: EngineName = None,
+    engine: Annotated[
+        str | None,
+        Parameter(
+            help="With --on, the engine of every format. Default: as `generate` has it, `vllm` on the chips that it "
+            "supports; `llama.cpp` on others and for the mixes of GGUF files (`q4_k_m`). Each line names its own."
+        ),
+    ] = None,
     types: Switch = False,
     tensors: Switch = False,
     check: Path | None = None,

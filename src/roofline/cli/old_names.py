@@ -1,9 +1,16 @@
-"""Options that have had another name: the old ones go on working, and say the new one."""
+"""Options that have had another name, and names of machines that have meant another: a line on stderr says so."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
+from typing import Any
+
+from roofline.inert import inert_line
+from roofline.model.errors import MachineNameWarning
 
 STEPS = {"--prefill": "--input", "--decode": "--context"}
 FILE = {"--output": "--out"}
@@ -38,3 +45,20 @@ def _pairs(words: Sequence[str], names: Mapping[str, str]) -> Iterator[tuple[str
             yield f"{names[name]}{sign}{value}", name
         else:
             yield word, ""
+
+
+@contextmanager
+def names_that_changed() -> Iterator[None]:
+    """Within it a machine whose bare name means fewer chips than before is said in one line on stderr, once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", MachineNameWarning)
+        usual = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, MachineNameWarning):
+                print(f"warning: {inert_line(str(message))}", file=sys.stderr)
+            else:
+                usual(message, category, *where, **more)
+
+        warnings.showwarning = show
+        yield

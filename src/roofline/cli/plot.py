@@ -82,7 +82,7 @@ def plot(
     Parameters
     ----------
     out:
-        The file: `.png`, `.svg`, `.pdf`, or `.html` to zoom and point at (Plotly, `pip install 'roofline[web]'`).
+        The file: `.png`, `.svg`, `.pdf`, or `.html` to zoom and point at (with the package plotly).
     kind:
         `roofline`: performance over intensity. `shares`: of FLOPs, bytes and time. `sweep`: a phase over batch or
         context. `memory`: over context. `parameters`: by part. `map`: decode over batch × context. `tornado`: what

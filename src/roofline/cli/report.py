@@ -49,6 +49,7 @@ def report(
     precision: Formats = None,
     revision: Revision = None,
     headers: Headers = False,
+    train: Switch = False,
     json: Switch = False,
     force: Switch = False,
 ) -> None:
@@ -73,6 +74,8 @@ def report(
         Prompt tokens of each (1024, or what the model's context leaves).
     output_tokens:
         Generated tokens of each (256, at most a quarter of the model's context).
+    train:
+        An optimizer step of the same batch and prompts too, and what would help it: options of `roofline train`.
     json:
         JSON to stdout, as docs/json.md has it.
     force:
@@ -89,7 +92,7 @@ def report(
         result = run(
             built, on=on, output=out, tables=tables, tables_form=tables_form, force=force, progress=progress,
             layout=spread.text(), batch=batch, input=input, output_tokens=output_tokens, precision=precision,
-            engine=engine,
+            engine=engine, train=train,
         )  # fmt: skip
     if json:
         from roofline.show.tables import print_json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +13,7 @@ from cyclopts import Parameter
 from roofline.cli.billing import BillOptions
 from roofline.cli.common import (
     Headers,
+    LawName,
     ModelArgument,
     OutFile,
     Revision,
@@ -28,6 +30,9 @@ from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
     from roofline.explore.search import Search
+
+MANY = 100_000
+"""Plans to look at that are told before the search."""
 
 
 def search(
@@ -47,6 +52,7 @@ def search(
     precision: Several = None,
     engine: Several = None,
     layout: Several = None,
+    law: LawName = "calibrated",
     kind: Literal["aggregated", "disaggregated"] | None = None,
     objective: Literal["throughput", "cost", "energy", "latency", "chips", "time"] | None = None,
     budget: float | None = None,
@@ -62,6 +68,8 @@ def search(
     batch: Whole = None,
     tokens: Whole = None,
     recipe: Several = None,
+    schedule: str | None = None,
+    recompute: str | None = None,
     emit: Literal["vllm", "sglang", "trtllm", "dynamo", "k8s"] | None = None,
     out: OutFile = None,
     force: Switch = False,
@@ -136,6 +144,11 @@ def search(
         Tokens of each.
     recipe:
         Formats of training to choose from (bf16).
+    schedule:
+        The order in which pipeline stages take micro-batches, as of `train` (default: 1f1b or interleaved, whichever
+        is faster).
+    recompute:
+        What is run again, as of `train` (default: none, selective or full, whichever is fastest).
     emit:
         Launch commands or manifests of the best plan instead, each option with its assumption; what they do not
         express is said on stderr.
@@ -174,9 +187,10 @@ def search(
     result = run(
         built, Demand(input, output_tokens, prefix, concurrency, rate), limits, on=on, precision=precision,
         engine=engine, chips=chips, layouts=layout, kinds=kind, budget=budget, power=power, objective=objective,
-        top=top, confirm=confirm, bill=bill.bill(),
+        top=top, confirm=confirm, bill=bill.bill(), law=law, counted=_tell,
     )  # fmt: skip
-    place = None if plan is None else rank_plan(result, plan)
+    if plan is not None:
+        result = replace(result, asked_plan=rank_plan(result, plan))
     if plot is not None:
         _draw(result, plot, force)
     if front:
@@ -197,10 +211,16 @@ def search(
             print_tables((search_table(result), "\n".join(filter(None, notes))))
         if plot is not None:
             print_text(f"{plot}\n")
-    if place is not None:
-        say(place_text(place))
+    if result.asked_plan is not None:
+        say(place_text(result.asked_plan))
     warn(built)
     refuse(result.plans, "" if result.plans else "nothing keeps these limits")
+
+
+def _tell(number: int) -> None:
+    """Says how many plans there are, where that is many."""
+    if number > MANY:
+        say(f"{number:,} plans to look at")
 
 
 def _check_picture(path: Path, force: bool) -> None:
@@ -246,7 +266,7 @@ def _fill(content: bytes, path: Path) -> None:
     path.write_bytes(content)
 
 
-OF_TRAINING = frozenset({"train", "batch", "tokens", "recipe"})
+OF_TRAINING = frozenset({"train", "batch", "tokens", "recipe", "schedule", "recompute"})
 OF_BOTH = frozenset({"model", "on", "chips", "objective", "top", "out", "force", "revision", "headers", "json"})
 
 
@@ -276,7 +296,8 @@ def _train(given: Mapping[str, Any]) -> None:
     built = load(given["model"], revision=given["revision"], headers=given["headers"])
     result = search_training(
         built, batch=given["batch"], tokens=given["tokens"], on=given["on"][0], recipe=given["recipe"] or "bf16",
-        objective=given["objective"] or "time", chips=given["chips"], top=given["top"],
+        objective=given["objective"] or "time", chips=given["chips"], top=given["top"], schedule=given["schedule"],
+        recompute=given["recompute"],
     )  # fmt: skip
     out = given["out"]
     if out is not None:

@@ -136,7 +136,7 @@ def sweep(
     resume:
         Go on with --out where the same sweep was killed; the file has the same bytes.
     cluster:
-        Evaluate on Dask: `local`, or the address of a scheduler (`pip install 'roofline[cluster]'`).
+        Evaluate on Dask: `local`, or the address of a scheduler (with the package distributed).
     plot:
         A picture of one column over one axis, a line for each combination of the others: `.png`, `.svg`, `.pdf`.
     x:

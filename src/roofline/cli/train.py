@@ -37,7 +37,7 @@ def train(
     model: ModelArgument,
     /,
     *,
-    on: Annotated[str, Parameter(help=f"A cluster (`4xdgx-h100`, `gb200-nvl72`, a cluster file), or {FIGURES}")],
+    on: Annotated[str, Parameter(help=f"Several chips (`4xdgx-h100`, `gb200-nvl72`, a cluster file), or {FIGURES}")],
     batch: Needed,
     tokens: Needed,
     spread: LayoutOptions = LayoutOptions(),  # noqa: B008
@@ -102,6 +102,7 @@ def train(
         `fp8`, `fp8-block`, `mxfp8`, `nvfp4`, `qlora` (with --lora). With FSDP also `bf16-mixed` and `fp8-mixed`:
         fp32 weights, gathered in bf16. `fp8-primary` keeps matrices of layers in fp8. Formats of a recipe can be
         changed: `fp8(gradients=bf16,matrices=fp8,activated=fp8)`; the last is of inputs of activation functions.
+        `attended=bf16` keeps attention's output once, as `fp8-block` does.
     optimizer:
         `adamw`, `adamw-bf16`, `adam8bit`, `adafactor`, `muon`, `momentum`, `sgd`; `paged-adamw`, `paged-adam8bit`
         (state in the host's memory where there is no room).

@@ -9,6 +9,7 @@ from typing import Any
 from cyclopts import Parameter
 
 from roofline.cli.common import Needed, Several, Switch, Wholes, say
+from roofline.extras import install_line
 from roofline.model.errors import InputError
 
 
@@ -95,7 +96,7 @@ def _export(given: ExportChoices, folder: Path) -> None:
     try:
         from roofline.web.export import export_grid, export_page
     except ImportError as error:
-        raise InputError("web", f"no {error.name}", "the extra: pip install 'roofline[web]'") from error
+        raise InputError("web", f"no {error.name}", install_line("web")) from error
     from roofline.web.scenario import Scenario
 
     model = _model_of_page(given.model)

@@ -15,6 +15,7 @@ from roofline.emit.text import commented, config_json, toml_text, yaml_text
 from roofline.emit.torchtitan import torchtitan_told
 from roofline.estimates.train import TrainingEstimate
 from roofline.model.errors import not_one_of
+from roofline.units import si
 
 FrameworkName: TypeAlias = Literal["megatron", "bridge", "torchtitan", "deepspeed", "maxtext"]
 FRAMEWORKS: tuple[FrameworkName, ...] = get_args(FrameworkName)
@@ -50,7 +51,7 @@ class Emitted:
 
 
 def hand_over(e: TrainingEstimate, framework: str) -> Emitted:
-    """The config of a framework for a training estimate.
+    """The config of a framework for a training estimate; its comments say so where the step does not fit.
 
     Raises InputError for a framework that is not known, and for arrays of layouts.
     """
@@ -63,6 +64,7 @@ def hand_over(e: TrainingEstimate, framework: str) -> Emitted:
     head = [
         f"{kind.name}: {e.model.name} on {sizes.chips} × {e.chip.name}, {e.asked.layout.text()}",
         f"GPUs: {sizes.chips}; replicas: {sizes.dp}; micro-batches of each: {sizes.micro_batches}",
+        *([] if e.fits else [f"does not fit: needs {si(e.memory.total, 'B')} of {si(e.memory.capacity, 'B')} a chip"]),
         *(f"not expressed: {what}" for what in missing),
     ]
     text = kind.written(settings)

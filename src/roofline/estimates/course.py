@@ -113,19 +113,20 @@ class Answers:
     """What requests saw, in seconds, in the order of their ends: each row stands for `number` of them, or a second.
 
     `ended`: when they were answered; `first`: from when the scheduler saw them to their first token; `after`: from
-    there to the last one.
+    there to the last one, in so many decode `steps`.
     """
 
     number: Array
     ended: Array
     first: Array
     after: Array
+    steps: Array
 
     def since(self, served: int, most: int) -> Answers:
         """Those answered after so many, and up to so many."""
         upto = np.cumsum(self.number)
         kept = (upto > served) & (upto <= most)
-        return Answers(self.number[kept], self.ended[kept], self.first[kept], self.after[kept])
+        return Answers(*(getattr(self, f.name)[kept] for f in fields(self)))
 
     def weighing(self, factor: float) -> Answers:
         """Each row stands for so many times as many."""
@@ -149,8 +150,8 @@ class Cohorts:
 
     `waiting`: when requests are seen by the scheduler, and how many of them; those who come later are there already.
     `admitted`: those of which a part is computed or all. `decoding`: the decode step of their last token, their turn,
-    when the first one came, and who they are, the next to end first. `begun`: tokens computed of a prompt that a step
-    did not finish, 0 of none.
+    when the first one came, the steps between, and who they are, the next to end first. `begun`: tokens computed of a
+    prompt that a step did not finish, 0 of none.
     `loops`: users send the next request where one is answered.
     """
 
@@ -163,9 +164,9 @@ class Cohorts:
         self.waiting = deque(self.coming)
         self.clock = self.scheduled = self.waiting[0][0]
         self.admitted: deque[tuple[float, int]] = deque()
-        self.decoding: list[tuple[int, int, float, list[tuple[float, int]]]] = []
+        self.decoding: list[tuple[int, int, float, int, list[tuple[float, int]]]] = []
         self.decodes = self.decoded = self.begun = self.done = self.steps = 0
-        self.rows: list[tuple[int, float, float, float]] = []
+        self.rows: list[tuple[int, float, float, float, int]] = []
         self.turn = 0
         self.needed = None if self.rules.drawn is None else _shuffled(self.rules.drawn)
 
@@ -173,7 +174,7 @@ class Cohorts:
         """Goes on to so many answers, or steps."""
         while self.done < answers and self.steps < most_steps:
             self._go_on()
-        return Answers(*np.array(self.rows, dtype=float).reshape(-1, 4).T)
+        return Answers(*np.array(self.rows, dtype=float).reshape(-1, 5).T)
 
     def _go_on(self) -> None:
         """A step with prompts, or a row of steps without."""
@@ -242,7 +243,7 @@ class Cohorts:
             self._begin(requests)
             self.decodes += whole
         else:
-            self._answered(requests, self.clock)
+            self._answered(requests, self.clock, 0)
 
     def _begin(self, requests: list[tuple[float, int]]) -> None:
         """They decode from now on, all for as long where nothing is drafted."""
@@ -252,7 +253,7 @@ class Cohorts:
             parts = [(next(self.needed), [(ready, 1)]) for ready, number in requests for _ in range(number)]
         for steps, members in parts:
             self.turn += 1
-            heappush(self.decoding, (self.decoded + steps, self.turn, self.clock, members))
+            heappush(self.decoding, (self.decoded + steps, self.turn, self.clock, steps, members))
 
     def _decode(self) -> None:
         """To the next end, or to the step that takes the next request."""
@@ -269,14 +270,14 @@ class Cohorts:
     def _passed(self, number: int) -> None:
         self.decoded += number
         while self.decoding and self.decoding[0][0] <= self.decoded:
-            _, _, first, requests = heappop(self.decoding)
+            _, _, first, steps, requests = heappop(self.decoding)
             self.decodes -= sum(number for _, number in requests)
-            self._answered(requests, first)
+            self._answered(requests, first, steps)
 
-    def _answered(self, requests: list[tuple[float, int]], first: float) -> None:
+    def _answered(self, requests: list[tuple[float, int]], first: float, steps: int) -> None:
         clock, together = self.clock, 0
         for ready, number in requests:
-            self.rows.append((number, clock, first - ready, clock - first))
+            self.rows.append((number, clock, first - ready, clock - first, steps))
             together += number
         self.done += together
         if self.loops:

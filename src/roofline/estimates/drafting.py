@@ -151,8 +151,6 @@ def places_of(asked: Setup, drafting: Drafting | None, input: Count, output: Cou
     """
     groups, width = asked.layout.pp, 1 if drafting is None else drafting.width
     running = least(MOST_IN_FLIGHT, running_at_once(asked.engine, groups, width))
-    if asked.engine.id == "none":
-        return running
     middle = input + output // 2
     fitting = whole if asked.engine.reserves else sequences_held(asked, drafting, middle, MOST_IN_FLIGHT)
     return where(whole < 1, running, most(1, least(running, fitting // groups)))

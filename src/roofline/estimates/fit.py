@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Unpack
 
@@ -25,6 +25,10 @@ from roofline.result import Flag, Units, Word
 CHIPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Numbers of chips that `fit` tries."""
 LONGEST = 2**31
+USUAL_CONTEXT = 4096
+"""Tokens where a model states no context of its own."""
+LEAST_CONTEXT = 1024
+"""Tokens, or the model's context where it is shorter, that must fit where no context is given: fewer are of no use."""
 NODE = 8
 """Chips that tensor parallelism spans at most where `fit` looks for the fewest."""
 
@@ -46,6 +50,7 @@ class Fit(Deployed):
     `longest_context` at this batch (None: beyond every limit), both over all replicas; a replica's scheduler runs at
     most `most_running` sequences at once. `gpu_kv_cache_size` and `maximum_concurrency`: what vLLM logs under these
     words at its start, of each replica, with this context as its longest (`max_model_len`); null of other engines.
+    `context_chosen`: nobody gave the context; it is the longest that fits, at most the model's own.
     """
 
     SCHEMA: ClassVar[str] = "roofline.fit/2"
@@ -53,13 +58,14 @@ class Fit(Deployed):
         "model": "", "deployment": "", "engine": "", "formats": "", "batch": "", "batch_per_replica": "",
         "idle_replicas": "", "context": "", "chunk": "", "memory": "B", "fits": "", "largest_batch": "",
         "longest_context": "", "fewest_chips": "", "fewest_layout": "", "most_running": "",
-        "gpu_kv_cache_size": "", "maximum_concurrency": "", "changes": "",
+        "gpu_kv_cache_size": "", "maximum_concurrency": "", "changes": "", "context_chosen": "",
     }  # fmt: skip
 
     asked: Setup
     batch: Count
     context: Count
     chunk: int
+    context_chosen: bool = False
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -167,6 +173,14 @@ class Fit(Deployed):
         return chosen.fits(deployment.share(self.batch), self.context)
 
     @cached_property
+    def whole_context(self) -> Fit | None:
+        """The same with the model's whole context, of one case; None where that was chosen, or a context was given."""
+        own = self.model.context
+        if self.shape or not self.context_chosen or own is None or own <= self.context:
+            return None
+        return replace(self, context=own, context_chosen=False)
+
+    @cached_property
     def changes(self) -> tuple[Remedy, ...]:
         """What would make it fit, cheapest first; nothing of an array, or where it fits."""
         return () if self.shape or self.fits else tuple(_changes(self))
@@ -177,22 +191,35 @@ def fit(
 ) -> Any:
     """Whether `batch` sequences of `context` tokens fit beside the weights: a `Fit`, of lists of settings a `Grid`.
 
-    `model`: a Model, its name, path or config. `batch`: of all replicas. `context`: the model's own where not given,
-    4096 where it has none. `chunk`: most new tokens of a step (the engine's own). The settings are those of `Settings`;
-    the memory rule is the engine's. Numbers may be arrays, which broadcast.
+    `model`: a Model, its name, path or config. `batch`: of all replicas. `context`: where not given the longest that
+    fits, from 1024 tokens up to the model's own, or 4096 where it has none. `chunk`: most new tokens of a step (the
+    engine's own). The settings are those of `Settings`; the memory rule is the engine's. Numbers may be arrays, which
+    broadcast.
     Raises InputError for what is not understood, and for a degree that does not divide what it shares out.
     """
 
     def one(model: Any, batch: Count, context: Count, chunk: int | None, **where: Any) -> Fit:
         asked = setup(model_of(model), **where)
         asked.deployment.rank(asked.model)  # an error where a degree does not divide
-        length = count("context", asked.model.context or 4096 if context is None else context, 1)
         sequences = count("batch", batch, 1)
+        tokens = count("chunk", asked.engine.chunk if chunk is None else chunk, 1)
+        if context is None:
+            broadcast(batch=sequences, layout=asked.layout)
+            return _with_longest_context(Fit(asked, sequences, 1, tokens, context_chosen=True))
+        length = count("context", context, 1)
         broadcast(batch=sequences, context=length, layout=asked.layout)
-        return Fit(asked, sequences, length, count("chunk", asked.engine.chunk if chunk is None else chunk, 1))
+        return Fit(asked, sequences, length, tokens)
 
     options = {"model": model, "batch": batch, "context": context, "chunk": chunk, **settings}
     return each(one, options, LISTED)
+
+
+def _with_longest_context(f: Fit) -> Fit:
+    """The same with the longest context that fits, no shorter than is of use and no longer than the model's own."""
+    own = f.model.context or USUAL_CONTEXT
+    longest = f.longest_context
+    fitting = own if longest is None else longest
+    return replace(f, context=shaped_whole(np.clip(fitting, min(LEAST_CONTEXT, own), own), f.shape))
 
 
 def shaped_whole(value: Count, shape: tuple[int, ...]) -> Count:

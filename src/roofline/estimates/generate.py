@@ -74,8 +74,9 @@ class Wave:
 class Generation(Spent, Deployed):
     """A static batch of `batch` prompts, of all replicas, of `input` tokens that each generate `output` tokens.
 
-    ttft: until the first token of the first wave, prefill and host. tpot: (latency − ttft) / (output − 1) of a wave,
-    the time between tokens. latency: until the last token of the last wave. All spans of seconds.
+    ttft: until the first token of the first wave: start-up of a cold process, prefill and host. tpot: (latency − ttft)
+    / (output − 1) of a wave, the time between tokens. latency: until the last token of the last wave. All spans of
+    seconds.
     """
 
     SCHEMA: ClassVar[str] = "roofline.generate/3"
@@ -113,12 +114,10 @@ class Generation(Spent, Deployed):
 
     @cached_property
     def together(self) -> Count:
-        """Sequences of a replica that run at once: as many as fit by the engine's rule, kernels alone have none.
+        """Sequences of a replica that run at once: as many as fit by the engine's rule.
 
         All of them where not even one fits: the times are then those of chips with more memory.
         """
-        if self.engine.id == "none":
-            return self.batch_per_replica
         most = self.asked.holding.most_sequences(self.input + self.output, self.batch_per_replica)
         return where(most < 1, self.batch_per_replica, most)
 
@@ -165,9 +164,14 @@ class Generation(Spent, Deployed):
 
     # -- figures ---------------------------------------------------------------------------------------------------
     @cached_property
+    def start_up(self) -> Span:
+        """What a cold process takes before the first prompt; nothing in one that has run before."""
+        return Span(0.0, *self.engine.start_up(self.deployment.chip.generation))
+
+    @cached_property
     def ttft(self) -> Span:
         """Time to first token."""
-        return self._whole.first.shaped(self.shape)
+        return (self.start_up + self._whole.first).shaped(self.shape)
 
     @cached_property
     def tpot(self) -> Span:
@@ -187,7 +191,7 @@ class Generation(Spent, Deployed):
         total = (whole.first + whole.rest).times(full)
         if last is not None:
             total = total + (last.first + last.rest).where(last.sequences > 0, NOTHING)
-        return total.shaped(self.shape)
+        return (self.start_up + total).shaped(self.shape)
 
     @cached_property
     def memory(self) -> Memory:

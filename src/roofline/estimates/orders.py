@@ -129,8 +129,8 @@ def _mirrored(i: int, far: bool, p: int, m: int) -> list[tuple[int, int, int]]:
 def waves_of(schedule: str, p: int, m: int, v: int, whole: bool = False) -> Waves:
     """The items of a schedule by wave; `whole`: those of the weights' gradients are part of the backward passes.
 
-    A forward needs that of the place before it, a gradient that of the place behind; where one backward pass makes it
-    with those of the weights, the whole pass.
+    A forward needs that of the place before it, a gradient that of the place behind. Where the gradients of weights are
+    put off, a gradient goes on as soon as it is there, else behind the whole pass.
     """
     o = orders(schedule, p, m, v)
     if whole:
@@ -143,13 +143,12 @@ def waves_of(schedule: str, p: int, m: int, v: int, whole: bool = False) -> Wave
     of[o.kind, o.micro, o.place] = numbers[:, :-1]
     forward = o.kind == FORWARD
     wanted = np.where(forward, of[FORWARD, o.micro, o.place - 1], of[BACKWARD, o.micro, o.place + 1])
-    if not whole and not schedule.startswith("zb"):
+    if not whole and whole_passes(schedule):
         wanted = _behind_passes(o, numbers, of, wanted)
     waits = np.where(forward, o.place > 0, (o.kind == BACKWARD) & (o.place < p * v - 1))
     needed = numbers.copy()
     needed[:, :-1] = np.where(waits, wanted, none)
-    link = np.where(forward, o.place - 1, o.place)
-    sender = np.where(o.micro % 2 == 0, link, p - 1 - link) if schedule == "dualpipe" else link % p
+    sender = np.where(forward, o.place - 1, o.place) % p
     before = numbers - 1
     before[:, 0] = none
     return _by_wave(schedule, o, needed, before, np.where(waits, sender, p))
@@ -188,8 +187,9 @@ def _by_wave(schedule: str, o: Orders, needed: Array, before: Array, sender: Arr
     stage, item = np.divmod(every, items + 1)
     place = np.full(size + 1, p * items)
     place[every] = np.arange(p * items)
+    places = o.place[stage, item]
     return Waves(
-        stage, o.kind[stage, item], o.micro[stage, item], o.place[stage, item],
+        stage, o.kind[stage, item], o.micro[stage, item], places, places % p,
         place[before.reshape(-1)[every]], place[flat[every]], sender[stage, item],
         (0, *np.cumsum([len(wave) for wave in waves]).tolist()),
         tuple(place[i * (items + 1) : (i + 1) * (items + 1) - 1] for i in range(p)),

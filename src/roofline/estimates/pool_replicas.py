@@ -11,6 +11,7 @@ import numpy as np
 from roofline.distinct import Array
 from roofline.estimates.drafting import MOST_IN_FLIGHT, Drafting, places_of, sequences_held
 from roofline.estimates.generate import changed_step, decode_of, launched
+from roofline.estimates.queueing import interpolated
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
 from roofline.estimates.tandem import Batches, Passage, Places, Tandem
@@ -90,8 +91,6 @@ class Pair:
         """Prompts of a full batch: those whose new tokens fill the chunk, and that memory holds; one at least."""
         first = self.first
         wanted = most(1, least(first.engine.chunk // (self.input - self.cached), first.engine.most_running))
-        if first.engine.id == "none":
-            return wanted
         return most(1, least(wanted, first.holding.most_sequences(self.input, MOST_IN_FLIGHT) // first.layout.pp))
 
     @cached_property
@@ -138,12 +137,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class Settled:
-    """How many replicas there are, and what a request goes through; arrays of one axis, of all that was asked."""
+    """How many replicas there are, and what a request goes through; arrays of one axis, of all that was asked.
+
+    `step_floor`: the speed of light of a decode step of as many sequences as run, in between those that are timed.
+    """
 
     prefills: Array
     decodes: Array
     tandem: Tandem
     passage: Passage
+    step_floor: Array
 
 
 def settled_pools(pair: Pair, load: Load) -> Settled:
@@ -158,7 +161,8 @@ def settled_pools(pair: Pair, load: Load) -> Settled:
     number = columns.flat(load.number)
     if load.concurrency is None and np.any(number >= tandem.capacity):
         _refuse(number, tandem, prefills, decodes)
-    return Settled(prefills, decodes, tandem, load.passage(tandem, number))
+    passage = load.passage(tandem, number)
+    return Settled(prefills, decodes, tandem, passage, columns.step_floor(passage.running))
 
 
 def _refuse(rate: Array, tandem: Tandem, prefills: Array, decodes: Array) -> None:
@@ -193,9 +197,19 @@ class Columns:
         return self._table(sizes, self.pair.prefilled(sizes).expected)
 
     @cached_property
-    def _steps(self) -> tuple[Array, Array]:
+    def _decoded(self) -> tuple[Array, Span]:
         sequences = _spaced(self.pair.places, self.shape, RUNNING)
-        return self._table(sequences, self.pair.decoded(sequences).expected)
+        return sequences, self.pair.decoded(sequences)
+
+    @cached_property
+    def _steps(self) -> tuple[Array, Array]:
+        sequences, span = self._decoded
+        return self._table(sequences, span.expected)
+
+    def step_floor(self, running: Array) -> Array:
+        """The speed of light of a decode step of so many sequences, linear between those that are timed."""
+        sequences, span = self._decoded
+        return interpolated(*self._table(sequences, span.floor), running)
 
     def tandem(self, part: slice, prefills: Array, decodes: Array) -> Tandem:
         """Pools of so many replicas, of a part of the elements; their numbers may have an axis before."""

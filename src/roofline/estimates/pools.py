@@ -322,8 +322,8 @@ def _answer(pair: Pair, load: Load, images: ImageTokens | None) -> Pools:
 
     prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))
     step = pair.decoded(back(np.rint(p.running).astype(np.int64)))
-    before, seconds = back(t.before), back(p.step)
-    each_step = step.times(seconds / step.expected).resting_on(step.floor)
+    before, seconds, step_floor = back(t.before), back(p.step), back(s.step_floor)
+    each_step = step.times(seconds / step.expected).resting_on(step_floor)
     tpot = each_step.times(pair.share)
     moved = pair.transfer.times(back(p.shown) / pair.transfer.expected)
     ttft = (
@@ -331,7 +331,7 @@ def _answer(pair: Pair, load: Load, images: ImageTokens | None) -> Pools:
         + prompt.times(back(p.prefill_wait + p.prefill) / prompt.expected)
         + moved
         + step.times((back(p.decode_wait) + seconds) / step.expected)
-    ).resting_on(pair.prefilled(1).floor + moved.floor + step.floor)
+    ).resting_on(pair.prefilled(1).floor + moved.floor + step_floor)
     flight = load.concurrency if load.rate is None else back(p.rate * t.latency(p))
     cache = pair.first.model.kv_bytes(pair.input, pair.first.formats) + pair.first.model.state_bytes(pair.first.formats)
     groups = pair.then.layout.dp * pair.then.layout.pp

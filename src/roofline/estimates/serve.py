@@ -241,6 +241,7 @@ def serve(
         new = count("input", input, 1) + (0 if seen is None else seen.tokens)
         out = count("output", output, 1)
         shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
+        broadcast(input=new, output=out, prefix=shared)
         check_context(asked.model, prefill(1, new + out - 1))
         known = rounded_down(new * shared)
         drafting = None if speculation is None else Drafting(asked, speculation)
@@ -283,9 +284,7 @@ class Server:
 
     @cached_property
     def capacity(self) -> Count:
-        """Requests that all replicas hold to their last token, 0 where not one; kernels alone have no rule."""
-        if self.asked.engine.id == "none":
-            return MOST_IN_FLIGHT * self.asked.layout.dp
+        """Requests that all replicas hold to their last token, 0 where not one."""
         fitting = sequences_held(self.asked, self.drafting, self.input + self.output, MOST_IN_FLIGHT)
         return fitting * self.asked.layout.dp
 
@@ -425,8 +424,8 @@ class Server:
         shape, elements = self._rules(everyone)
         seen = [(Loop(rules, table, n).seen(int(users)), rules) for rules, table, n, users in elements]
         rate = _shaped([s.number.sum() for s, _ in seen], shape)
-        _, tpot, percentiles = self._told(seen, shape)
-        return self._serving(everyone, self._first(everyone / rate, tpot), tpot, rate, percentiles)
+        _, tpot, percentiles, drawn = self._told(seen, shape)
+        return self._serving(everyone, self._first(everyone / rate, tpot), tpot, rate, percentiles, drawn)
 
     def _first(self, latency: Count, tpot: Count) -> Count:
         """TTFT, from when the scheduler sees a request, of what is left of a request's time."""
@@ -451,8 +450,9 @@ class Server:
 
     def _told(
         self, seen: Sequence[tuple[Answers, StepRules]], shape: tuple[int, ...]
-    ) -> tuple[Count, Count, Percentiles]:
-        """Mean TTFT, from when the scheduler saw a request, mean TPOT, and percentiles, of what was seen in each."""
+    ) -> tuple[Count, Count, Percentiles, Count]:
+        """Of what was seen in each mean TTFT, from when the scheduler saw a request, mean TPOT, percentiles, and how
+        many decode steps those who were seen took for each token after the first."""
         steps = [max(1, rules.more) for _, rules in seen]
         ttft = _shaped([s.mean(s.first) for s, _ in seen], shape)
         tpot = _shaped([s.mean(s.after) / n for (s, _), n in zip(seen, steps, strict=True)], shape)
@@ -462,8 +462,9 @@ class Server:
             [s.quantiles(s.first + rules.late + s.after, SHARES) for s, rules in seen],
         )
         first, following, whole = (Tail(*(_shaped(column, shape) for column in np.array(part).T)) for part in parts)
+        drawn = _shaped([s.mean(s.steps) / n for (s, _), n in zip(seen, steps, strict=True)], shape)
         tpot = where(self.output > 1, tpot, self.table.alone[1] * self.share)
-        return ttft, tpot, Percentiles(first, following, whole)
+        return ttft, tpot, Percentiles(first, following, whole), where(self.output > 1, drawn, self.share)
 
     def at(self, everyone: Count) -> Serving:
         """Always so many requests, in no order."""
@@ -476,7 +477,7 @@ class Server:
             ttft = ttft + opening(self.table, np.minimum(mine, self.table.decodes[-1]), np.asarray(self.rounds))
         alone = np.maximum(1 - 1 / np.maximum(everyone / self.groups, 1.0), 0.0)
         percentiles = self._approximate(alone, ttft, tpot, every, latency)
-        return self._serving(everyone, ttft, tpot, every, percentiles)
+        return self._serving(everyone, ttft, tpot, every, percentiles, self.share)
 
     def at_rate(self, rate: Count, formula: bool) -> Serving:
         """So many requests a second, at random: by the formula of means, or followed from step to step."""
@@ -488,16 +489,17 @@ class Server:
         ttft: Count
         tpot: Count
         ttft, tpot = self._open(rate).answer()
-        tpot = tpot * self.share
+        share: Count = self.share
+        tpot = tpot * share
         if formula:
             percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf)
         else:
-            ttft, tpot, percentiles = self._followed(rate, rate * (ttft + (self.output - 1) * tpot))
+            ttft, tpot, percentiles, share = self._followed(rate, rate * (ttft + (self.output - 1) * tpot))
         whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
         present = np.ceil(rate * whole - 1e-9).astype(np.int64)
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
         flight = np.broadcast_to(present, shape) if shape else int(present)
-        return self._serving(flight, ttft, tpot, rate, percentiles)
+        return self._serving(flight, ttft, tpot, rate, percentiles, share)
 
     def _open(self, rate: Count) -> Open:
         groups = np.asarray(self.groups)
@@ -512,8 +514,8 @@ class Server:
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
         return Chances(self.table, steady).percentiles.shaped(shape)
 
-    def _followed(self, rate: Count, present: Count) -> tuple[Count, Count, Percentiles]:
-        """Mean TTFT and TPOT and percentiles of a sample of requests; about so many are `present`."""
+    def _followed(self, rate: Count, present: Count) -> tuple[Count, Count, Percentiles, Count]:
+        """What a sample of requests saw, as `_told` has it; about so many are `present`."""
         shape, elements = self._rules(rate)
         present, load = (np.broadcast_to(v, shape).reshape(-1) for v in (present / self.groups, rate / self.fastest))
         seen = []
@@ -523,10 +525,13 @@ class Server:
             seen.append((at_random(rules, table, arriving / groups, groups, settling, counted), rules))
         return self._told(seen, shape)
 
-    def _serving(self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles) -> Serving:
+    def _serving(
+        self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles, step_share: Count
+    ) -> Serving:
         """The answer, whose uncertainty is that of a decode step and of one with a prompt.
 
-        The speed of light has neither host nor waits: of the TTFT it is the prompt alone, of the TPOT a decode step.
+        The speed of light has neither host nor waits: of the TTFT it is the prompt alone, of the TPOT the decode steps
+        that a token takes, `step_share`.
         """
         asked, engine, t = self.asked, self.asked.engine, self.table
         shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
@@ -540,7 +545,7 @@ class Server:
         own = asked.plan.total(changed(decode(1, 1), queries[:1])).floor
         first = (prompt.times(ttft / prompt.expected) + exactly(engine.before(self.input))).resting_on(own)
         first = first if engine.id == "none" else first.wider(*SERVED)
-        between = between.resting_on(steps.floor * self.share)
+        between = between.resting_on(steps.floor * step_share)
         return Serving(
             asked, self.input, self.output, self.cached, flight, self.capacity, first.shaped(shape),
             between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles, self.drafting, self.images,

@@ -32,6 +32,7 @@ from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.machine.fabric import Cluster, is_catalogued
 from roofline.machine.target import Mode, Target, mode_named
+from roofline.model.checks import lengths_differ
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, is_array, some
 from roofline.model.model import Model
@@ -281,5 +282,4 @@ def broadcast(**numbers: Count | Layout | Step) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*(np.shape(v) for v in numbers.values()))
     except ValueError:
-        shapes = ", ".join(f"{name} {np.shape(v)}" for name, v in numbers.items() if np.shape(v))
-        raise InputError("arrays", shapes, "arrays that broadcast together") from None
+        raise lengths_differ("arrays", {name: np.shape(v) for name, v in numbers.items()}) from None

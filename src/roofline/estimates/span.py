@@ -13,6 +13,9 @@ import numpy as np
 from roofline.model.maths import Count, is_array, least, most, root, where
 from roofline.result import Figured, Units
 
+ROUNDING = 1e-6
+"""Share by which seconds between two readings of a clock that has run for long may be rounded."""
+
 
 @dataclass(frozen=True)
 class Span(Figured):
@@ -59,8 +62,22 @@ class Span(Figured):
         return Span(self.floor, self.expected, low, self.expected + root(over * over + up * up))
 
     def resting_on(self, floor: Count) -> Span:
-        """The same with another speed of light: that of the work alone, where waits and hosts are in the seconds."""
-        return Span(floor, self.expected, self.low, self.high)
+        """The same with another speed of light: that of the work alone, where waits and hosts are in the seconds.
+
+        Nothing is faster, so that the interval begins there at the earliest. What is summed step by step may be below
+        it by what sums round, and by no more.
+        """
+        rounded = where(np.asarray(floor) <= self.expected * (1 + ROUNDING), least(floor, self.expected), floor)
+        return Span(rounded, self.expected, most(rounded, self.low), self.high)
+
+    def ordered(self) -> Span:
+        """A difference by itself, with its ends in order: floor ≤ low ≤ expected ≤ high.
+
+        Each end of a difference is the seconds of a world in which all is as fast as that end says. What shows of one
+        thing beside another is not least where all is fastest: slower work hides more.
+        """
+        low, high = least(self.low, self.expected), most(self.high, self.expected)
+        return Span(least(self.floor, low), self.expected, low, high)
 
     def ends(self) -> tuple[Count, Count, Count, Count]:
         """The four numbers."""

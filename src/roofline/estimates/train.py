@@ -27,6 +27,7 @@ from roofline.estimates.training_passes import (
     Sections,
     axes_beside,
     offloaded,
+    on_ranks,
     passes_of,
     run_passes,
     timed_sections,
@@ -214,7 +215,9 @@ def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
             return stage_memory(rank, copy, micro, spread, known, shared)
 
         passes = shared.of("passes", (again, waits, kind), run)
-        kinds[kind] = Stage(number, rank, passes, shared.of("memory", (again, zero, kind), kept), copy)
+        kinds[kind] = Stage(number, rank, passes, shared.of("memory", (again, zero, kind), kept), passes, copy)
+    turns = on_ranks(step, [kinds[kind].passes for kind in ranks.order])
+    kinds = {kind: replace(stage, turns=turns[stage.number]) for kind, stage in kinds.items()}
     return Stages(kinds, [kinds[kind] for kind in ranks.order], sections)
 
 
@@ -248,6 +251,7 @@ def _estimated(asked: Setup, step: Training, micro_batches: Count, shared: Share
     reduction, gathering, update = replicas_and_update(every, asked, step, micro_batches, shared)
     if step.optimizer.paged:
         update = update_of(stages, asked, step)
-    waiting = waiting_of(passes + reduction + gathering + update, spread.chips, asked.target)
-    parts = (passes, reduction, gathering, update, waiting)
-    return TrainingEstimate(asked, step, micro_batches, stages, *parts, every.sections)
+    work = passes + reduction + gathering + update
+    waiting = waiting_of(work, spread.chips, asked.target)
+    parts = (passes, reduction.ordered(), gathering.ordered(), update, waiting)
+    return TrainingEstimate(asked, step, micro_batches, stages, work + waiting, *parts, every.sections)

@@ -43,7 +43,8 @@ from roofline.work.training import Training, with_batch, with_options
 class Stage(Figured):
     """One pipeline stage: what its rank runs, its passes, its memory.
 
-    `copy`: of DualPipe the stage at the other end, which the rank holds too.
+    `copy`: of DualPipe the stage at the other end, which the rank holds too. `turns`: a micro-batch on the rank, which
+    is one of its own stage, or the mean of both that it takes turns with.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("stage", "layers", "passes", "memory"), "")
@@ -53,6 +54,7 @@ class Stage(Figured):
     rank: Model
     passes: Passes
     memory: TrainingMemory
+    turns: Passes
     copy: Model | None = None
 
     @property
@@ -92,6 +94,8 @@ class TrainingEstimate(Spent, Deployed):
     step: Training
     micro_batches: Count
     stages: tuple[Stage, ...]
+    whole: Span
+    """The sum of the parts that follow, end by end; of a part that shows beside work the ends are put in order."""
     passes: Span
     reduction: Span
     gathering: Span
@@ -155,9 +159,8 @@ class TrainingEstimate(Spent, Deployed):
     @cached_property
     def span(self) -> Span:
         """Seconds of the step: floor, expected, and the interval."""
-        whole = self.passes + self.reduction + self.gathering + self.update + self.waiting
         sparse = any(isinstance(module, m.Experts) for module, _ in self.model.modules())
-        return known_interval(whole, self.asked.target, sparse).shaped(self.shape)
+        return known_interval(self.whole, self.asked.target, sparse).shaped(self.shape)
 
     @property
     def time(self) -> Count:
@@ -196,8 +199,15 @@ class TrainingEstimate(Spent, Deployed):
 
     @cached_property
     def slowest(self) -> Stage:
-        """The stage whose passes of one micro-batch take longest; of arrays, the one that most elements wait for."""
-        return max(self.stages, key=lambda s: float(np.sum(s.passes.busy.expected)))
+        """The stage whose rank takes longest for a micro-batch; of arrays, the one that most elements wait for."""
+        return max(self.stages, key=lambda s: float(np.sum(s.turns.busy.expected)))
+
+    def run_by(self, stage: Stage) -> tuple[tuple[Stage, Count], ...]:
+        """The stages that the rank of a stage runs, each with its micro-batches: with DualPipe half of both ends."""
+        if stage.copy is None:
+            return ((stage, self.micro_batches),)
+        other = self.stages[len(self.stages) - 1 - stage.number]
+        return (stage, self.micro_batches / 2), (other, self.micro_batches / 2)
 
     @property
     def peak(self) -> float:
@@ -260,7 +270,7 @@ class TrainingEstimate(Spent, Deployed):
     @property
     def exposed(self) -> Mapping[str, Count]:
         """Expected seconds of a step that a rank of the slowest stage spends communicating, by axis, largest first."""
-        seconds = {axis: span.expected * self.micro_batches for axis, span in self.slowest.passes.exchange.items()}
+        seconds = {axis: span.expected * self.micro_batches for axis, span in self.slowest.turns.exchange.items()}
         seconds["dp"] = self.reduction.expected + self.gathering.expected
         shown = {axis: value for axis, value in seconds.items() if np.any(np.asarray(value) > 0)}
         return dict(sorted(shown.items(), key=lambda item: -float(np.max(item[1]))))

@@ -52,8 +52,8 @@ class _Asked:
 
 
 def family_beside(
-    shared: Shared, model: Any, recomputed: Sequence[str], zeros: Sequence[int], *, layout: Layout, points: int,
-    **options: Any,
+    shared: Shared, model: Any, recomputed: Sequence[str | Sequence[str]], zeros: Sequence[int], *, layout: Layout,
+    points: int, **options: Any,
 ) -> TrainingFamily:  # fmt: skip
     """The steps of a layout and micro-batches of so many points, under every ZeRO and recomputation.
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from roofline.model import modules as m
-from roofline.model.formats import FORMATS, Format
+from roofline.model.formats import FORMATS
 from roofline.model.maths import Count, least, most, some
 from roofline.work import ops as o
 from roofline.work.checkpointing import by_op, layers_again
 from roofline.work.lower import lower
-from roofline.work.training import Kept, Training, forward_ops, kept_by, run_again, with_options
+from roofline.work.training import Kept, Training, forward_ops, kept_by, product_format, run_again, with_options
 
 
 def kept_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
@@ -24,15 +24,21 @@ def op_bytes(modules: tuple[m.Module, ...], step: Training) -> Iterator[tuple[o.
 
     The backward pass of flash attention reads its output. Where the product behind keeps that in the stream's format
     it is kept once; where it keeps another format, or nothing because its weights do not learn, attention keeps it
-    itself (TransformerEngine, pytorch/attention/dot_product_attention/backends.py, `FusedAttnFunc`).
+    itself (TransformerEngine, pytorch/attention/dot_product_attention/backends.py, `FusedAttnFunc`). A recipe may have
+    it kept once for both all the same (`attended`).
     """
     every = list(kept_by(modules, step))
     activated = FORMATS[step.recipe.activated or step.recipe.stream]
     stream = step.precision.activations
+    attended = None if step.recipe.attended is None else FORMATS[step.recipe.attended]
+    before = False
     for (op, k), behind in zip(every, (*every[1:], None), strict=False):
         read = activated if isinstance(op, o.Activate) else stream
-        own = op.output if _needs_output(op, step) and not _kept_behind(behind, step) else 0
-        yield op, _product_format(op, step).bytes(k.products) + read.bytes(k.stream) + 4 * k.single + stream.bytes(own)
+        needed, products = _needs_output(op, step), 0 if before else k.products
+        before = needed and attended is not None and behind is not None and some(behind[1].products > 0)
+        once = 0 if attended is None or not before else attended.bytes(op.output)
+        own = once if before else stream.bytes(op.output) if needed and not _kept_behind(behind, step) else 0
+        yield op, product_format(op, step).bytes(products) + read.bytes(k.stream) + 4 * k.single + own
 
 
 def _needs_output(op: o.Op, step: Training) -> bool:
@@ -40,20 +46,12 @@ def _needs_output(op: o.Op, step: Training) -> bool:
     return isinstance(op, o.Attend) and op.flash and not run_again(op, step, whole=False)
 
 
-def _product_format(op: o.Op, step: Training) -> Format:
-    """The format in which a product keeps what it reads."""
-    weights = step.precision.chosen(op.part, op.format)
-    return weights if weights.compute is not None and weights.bits < 16 else step.precision.activations
-
-
 def _kept_behind(behind: tuple[o.Op, Kept] | None, step: Training) -> bool:
     """Whether what an op makes is kept by the next one, in the stream's format."""
     if behind is None:
         return False
     op, k = behind
-    return bool(
-        some(k.stream > 0) or (some(k.products > 0) and _product_format(op, step) == step.precision.activations)
-    )
+    return bool(some(k.stream > 0) or (some(k.products > 0) and product_format(op, step) == step.precision.activations))
 
 
 def input_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:

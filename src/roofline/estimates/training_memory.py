@@ -41,10 +41,11 @@ class TrainingMemory(Figured):
     """Bytes on one rank of a stage: numbers or arrays.
 
     `weights`, `gradients`, `optimizer`: a rank's share of what ZeRO shares out. `activations`: kept by the
-    micro-batches in flight; `each` of them keeps that much. `working`: what the peak of the backward pass needs
-    besides (`peak_of`), and `ending` what the end of that pass does. `away`: of `each`, what lives with the host;
-    `under_way`: what two layers keep, the most of that which is there. `fragments`: blocks that are free, and too small
-    for what comes after. `context`: the runtime and its communicators, outside the allocator.
+    micro-batches in flight; `each` of them keeps that much, those of the other end's stage with DualPipe `other`.
+    `away`, `other_away`: of these, what lives with the host; `under_way`: what two layers keep, the most of that which
+    is there. `working`: what the peak of the backward pass needs besides (`peak_of`), and `ending` what the end of that
+    pass does. `fragments`: blocks that are free, and too small for what comes after. `context`: the runtime and its
+    communicators, outside the allocator.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -65,6 +66,8 @@ class TrainingMemory(Figured):
     ending: Count = 0
     under_way: Count = 0
     away: Count = 0
+    other: Count = 0
+    other_away: Count = 0
 
     @property
     def allocated(self) -> Count:
@@ -86,14 +89,15 @@ class TrainingMemory(Figured):
         room = (capacity - self.context) * RESERVED - (self.allocated - self.optimizer) - self.fragments
         return replace(self, optimizer=least(self.optimizer, most(room, 0)))
 
-    def keeping(self, in_flight: Count) -> TrainingMemory:
-        """The same with so many micro-batches in flight, of which a part is in the host's memory where offloaded.
+    def keeping(self, in_flight: Count, others: Count = 0) -> TrainingMemory:
+        """The same with so many micro-batches in flight of its own stage, and of the other end's.
 
-        Then a layer is under way and another travels (TransformerEngine, pytorch/cpu_offload.py; torchtune,
-        training/_activation_offloading.py).
+        A part of them is in the host's memory where offloaded. Then a layer is under way and another travels
+        (TransformerEngine, pytorch/cpu_offload.py; torchtune, training/_activation_offloading.py).
         """
-        stays, away = in_flight * (self.each - self.away), in_flight * self.away
-        return replace(self, activations=stays + least(away, self.under_way), in_flight=in_flight)
+        away = in_flight * self.away + others * self.other_away
+        stays = in_flight * self.each + others * self.other - away
+        return replace(self, activations=stays + least(away, self.under_way), in_flight=in_flight + others)
 
     def as_made(self) -> TrainingMemory:
         """The same where no buffer holds gradients: at the loss there is none, and at the end all are.
@@ -108,12 +112,12 @@ class TrainingMemory(Figured):
         )  # fmt: skip
 
     def beside(self, other: TrainingMemory) -> TrainingMemory:
-        """Of a rank that holds another stage too, whose micro-batches are half of those in flight."""
+        """Of a rank that holds another stage too."""
         return replace(
             self, weights=self.weights + other.weights, gradients=self.gradients + other.gradients,
             optimizer=self.optimizer + other.optimizer, working=most(self.working, other.working),
-            each=(self.each + other.each) / 2, fragments=most(self.fragments, other.fragments),
-            under_way=most(self.under_way, other.under_way), away=(self.away + other.away) / 2,
+            fragments=most(self.fragments, other.fragments), under_way=most(self.under_way, other.under_way),
+            other=other.each, other_away=other.away,
         )  # fmt: skip
 
     def on(self, capacity: float) -> Memory:

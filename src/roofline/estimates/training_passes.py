@@ -7,8 +7,8 @@ of which only counts what does not travel beside work.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property, reduce
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span, total
 from roofline.estimates.training_host import to_host
 from roofline.estimates.training_kept import LayerBytes, kept_of, layer_bytes, layers_away
+from roofline.estimates.training_memory import two_ended
 from roofline.layout.layout import Layout
 from roofline.layout.shard import handing, pipeline
 from roofline.model.maths import Count, is_array
@@ -59,6 +60,16 @@ class Passes:
     def busy(self) -> Span:
         """Seconds of one micro-batch."""
         return self.forward + self.backward + self.weight
+
+    def mean(self, other: Passes) -> Passes:
+        """Of a rank that takes turns with two stages: a micro-batch of each, over two."""
+        both = {name: getattr(self, name) + getattr(other, name) for name in ("forward", "backward", "weight", "send")}
+        axes = dict.fromkeys((*self.exchange, *other.exchange))
+        exchange = {axis: self.exchange.get(axis, NOTHING) + other.exchange.get(axis, NOTHING) for axis in axes}
+        return Passes(
+            exchange={axis: span.times(0.5) for axis, span in exchange.items()},
+            **{name: span.times(0.5) for name, span in both.items()},
+        )
 
 
 ATTENTION, WORK, BESIDE = "attention", "work", "beside"
@@ -206,9 +217,16 @@ def stage_times(passes: Passes, end: str, chunks: int) -> StageTimes:
     return StageTimes(f / chunks, b / chunks, w / chunks, send)
 
 
+def on_ranks(step: Training, stages: Sequence[Passes]) -> Sequence[Passes]:
+    """A micro-batch on the rank of each stage: with DualPipe the mean of its own and of that at the other end."""
+    if not two_ended(step, len(stages)):
+        return stages
+    return [one.mean(other) for one, other in zip(stages, reversed(stages), strict=True)]
+
+
 def run_passes(step: Training, stages: Sequence[Passes], micro_batches: Count, chunks: int) -> Span:
-    """The passes of all micro-batches through all stages. The interval is as wide as the slowest stage's."""
-    busy = reduce(lambda a, b: a.where(a.expected >= b.expected, b), (p.busy for p in stages))
+    """The passes of all micro-batches through all stages. The interval is as wide as the slowest rank's."""
+    busy = reduce(lambda a, b: a.where(a.expected >= b.expected, b), (p.busy for p in on_ranks(step, stages)))
     axes = np.ndim(busy.expected + micro_batches)
     kinds = {id(p): p for p in stages}
     ends = {key: [stage_times(p, end, chunks) for end in ("expected", "floor")] for key, p in kinds.items()}
@@ -221,7 +239,7 @@ def run_passes(step: Training, stages: Sequence[Passes], micro_batches: Count, c
             length(step.schedule, [ends[id(p)][end] for p in stages], micro_batches, chunks) for end in (0, 1)
         )
     scale = expected / busy.expected
-    return Span(floor, expected, busy.low * scale, busy.high * scale)
+    return Span(floor, expected, busy.low * scale, busy.high * scale).resting_on(floor)
 
 
 def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sections, Mapping[int, LayerBytes]]:
@@ -259,9 +277,18 @@ def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sectio
     return sections, {**{id(block): LayerBytes(0, 0, 0, 0) for block in blocks[len(kept) :]}, **known}
 
 
-MOST_KNOWN = 256
-_KNOWN: dict[Hashable, tuple[Mapping[Any, Total], Sequence[LayerBytes]]] = {}
-"""Micro-batches that have been timed, so many at most: replicas, stages and schedules ask for the same again."""
+MOST_KNOWN = 32
+"""Micro-batches whose times are kept: those that replicas, stages and schedules ask for again one after another."""
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """What is asked, known by everything that its times depend on."""
+
+    key: tuple[Hashable, ...]
+    asked: Setup = field(compare=False)
+    micro: Training = field(compare=False)
+    layout: Layout = field(compare=False)
 
 
 def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping[Any, Total], Sequence[LayerBytes]]:
@@ -273,11 +300,12 @@ def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping
         *(getattr(micro, name) for name in names),
         *((v.shape, v.astype(float).tobytes()) if is_array(v) else v for v in sizes),
     )  # fmt: skip
-    known = _KNOWN.get(key)
-    if known is None:
-        if len(_KNOWN) >= MOST_KNOWN:
-            _KNOWN.clear()
-        layers, _ = pipeline(asked.model, layout)
-        kept = [layer_bytes(b.modules, micro) for b, _ in layers.blocks]
-        known = _KNOWN[key] = Plan(layers, asked.target).totals(micro, by_pass), kept
-    return known
+    return timed_micro_batch(MicroBatch(key, asked, micro, layout))
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def timed_micro_batch(one: MicroBatch) -> tuple[Mapping[Any, Total], Sequence[LayerBytes]]:
+    """The seconds of its layers and ends by pass, and the bytes that a layer of each block keeps."""
+    layers, _ = pipeline(one.asked.model, one.layout)
+    kept = [layer_bytes(b.modules, one.micro) for b, _ in layers.blocks]
+    return Plan(layers, one.asked.target).totals(one.micro, by_pass), kept

@@ -52,9 +52,14 @@ def stage_kind(rank: Model) -> object:
     return contents(rank), len(rank.blocks)
 
 
-def kept_in_flight(step: Training, stage: int, layout: Layout, micro_batches: Count) -> Count:
-    """Micro-batches whose activations a stage keeps at once, at most."""
-    return in_flight(step.schedule, stage, layout.pp, micro_batches, layout.vp)
+def kept_in_flight(step: Training, stage: int, layout: Layout, micro_batches: Count) -> tuple[Count, Count]:
+    """Micro-batches whose activations a rank keeps at once, at most: of its own stage, and of that at the other end.
+
+    With DualPipe p + 1 of both, of each as many as stages follow it, its own included.
+    """
+    if two_ended(step, layout.pp):
+        return layout.pp - stage, stage + 1
+    return in_flight(step.schedule, stage, layout.pp, micro_batches, layout.vp), 0
 
 
 def memory_in_flight(
@@ -64,17 +69,14 @@ def memory_in_flight(
 
     And without what has no room of state that is paged with the host.
     """
-    kept = memory.keeping(kept_in_flight(step, stage, where.layout, micro_batches))
+    kept = memory.keeping(*kept_in_flight(step, stage, where.layout, micro_batches))
     if where.layout.pp == 1 and (step.optimizer_in_backward or engine.id in EAGER):
         kept = kept.either(micro_batches == 1, kept.as_made())
     return kept.resident(where.chip.capacity) if step.optimizer.paged else kept
 
 
-def check(model: Model, step: Training, layout: Layout) -> Count:
-    """The micro-batches of a replica. Raises InputError where a batch or a sequence does not divide, or is too long."""
-    check_context(model, step)
-    if FORMATS[step.recipe.weights].bits < TRAINABLE and not any(x.frozen for x, _ in model.modules()):
-        raise InputError("recipe", step.recipe.name, f"one whose weights can learn, or adapters; {step.recipe.about}")
+def check_run_again(model: Model, step: Training) -> None:
+    """Raises InputError, with the nearest, for a name of what is run again that no module of the model has."""
     if isinstance(step.recompute, tuple):
         sections = (model.embedding, model.head, *(block.modules for block, _ in model.blocks))
         ops = [op for modules in sections for op in forward_ops(modules, with_batch(step, 1))]
@@ -82,6 +84,14 @@ def check(model: Model, step: Training, layout: Layout) -> Count:
         for name in step.recompute:
             if name not in names:
                 raise not_one_of("recompute", name, names)
+
+
+def check(model: Model, step: Training, layout: Layout) -> Count:
+    """The micro-batches of a replica. Raises InputError where a batch or a sequence does not divide, or is too long."""
+    check_context(model, step)
+    if FORMATS[step.recipe.weights].bits < TRAINABLE and not any(x.frozen for x, _ in model.modules()):
+        raise InputError("recipe", step.recipe.name, f"one whose weights can learn, or adapters; {step.recipe.about}")
+    check_run_again(model, step)
     if some(layout.ep > 1) and not any(isinstance(x, m.Experts) for x, _ in model.modules()):
         raise InputError("layout.ep", layout.ep, f"1: {model.name} has no experts to share out", ["1"])
     batch, tokens = step.batch, step.tokens_each

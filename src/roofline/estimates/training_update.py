@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,11 +11,11 @@ from roofline.estimates.span import NOTHING, Span, total
 from roofline.estimates.training_estimate import Stage
 from roofline.estimates.training_host import to_host
 from roofline.estimates.training_memory import sharing, trained
+from roofline.estimates.training_muon import orthogonalised
 from roofline.layout.layout import Layout
 from roofline.machine.timing import time_op
-from roofline.model import modules as m
 from roofline.model.formats import FORMATS
-from roofline.model.maths import Count, ceil_div, is_array, least, most, some
+from roofline.model.maths import Count, ceil_div, is_array, some
 from roofline.model.model import Model
 from roofline.work import ops as o
 from roofline.work.training import Training
@@ -66,32 +65,9 @@ def update_ops(holds: Sequence[Model], layout: Layout, step: Training) -> list[o
         )
     ]  # fmt: skip
     if step.optimizer.rounds:
-        for module, layers in (x for rank in holds for x in rank.modules()):
-            learns = isinstance(module, (m.Linear, m.Experts, m.ExpertLinear)) and not module.frozen
-            if learns and getattr(module, "part", "") != "head":
-                sharers = layout.expert_sharers if isinstance(module, m.Experts) else layout.sharers
-                ops += _orthogonalise(module, layers / (sharers if shared else 1), step.optimizer.rounds)
+        ops += orthogonalised(holds, learning, layout, step.optimizer.rounds)
     return ops
 
 
 def _whole(value: Count) -> Count:
     return np.floor(value) if is_array(value) else int(value)
-
-
-def _orthogonalise(module: Any, times: Count, rounds: int) -> list[o.Op]:
-    """The products of Newton–Schulz on a module's matrices: X·Xᵀ, its square, and both with X (Muon, Jordan 2024)."""
-    if isinstance(module, m.Experts):
-        a, b, matrices = module.hidden, module.inner, module.held * (3 if module.gated else 2)
-    elif isinstance(module, m.ExpertLinear):
-        a, b, matrices = module.inputs, module.outputs, module.experts
-    else:
-        a, b, matrices = module.inputs // module.groups, module.outputs // module.groups, module.groups
-    short, long = least(a, b), most(a, b)
-    many = times * matrices * rounds
-    return [
-        o.MatMul(
-            name=f"{module.name}_orthogonalise", phase="update", m=short, k=k, n=n, groups=many,
-            input=many * short * k, output=many * short * n,
-        )
-        for k, n in ((long, short), (short, short), (short, long))
-    ]  # fmt: skip

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from roofline.layout.layout import Layout
 from roofline.model import modules as m
 from roofline.model.formats import FORMATS, Format
-from roofline.model.maths import Count, ceil_div, most
+from roofline.model.maths import Count, ceil_div, most, where
 from roofline.model.model import Model
 from roofline.work.recipe import TRAINABLE
 from roofline.work.training import Training
@@ -144,18 +144,23 @@ class Working:
 def peak_of(working: Working, rank: Model, micro: Training, layout: Layout, each: Count) -> Count:
     """Bytes at the worst of four moments: the loss, the head's weights, a layer's backward pass, the embedding's.
 
+    What one replica alone has is shared with nobody, whatever ZeRO is asked for, and is not gathered.
+
     The gradient of the embedding comes when a micro-batch keeps nothing more of `each`.
     """
     blocks = [block.modules for block, _ in rank.blocks]
+    loss = most(working.logits, working.logits_gradient + working.head)
+    added: Count = 0
+    for modules in blocks:
+        added = most(added, _before_added(modules, micro))
+    whole = added + most(most(loss, working.streams), working.table - each)
+    if layout.zero < 3:
+        return WORKSPACES + whole
     layer: Count = 0
     for modules in blocks:
-        once = [(module, 1) for module in modules]
-        layer = most(layer, _whole_unit(once, micro, layout) if layout.zero >= 3 else _before_added(modules, micro))
-    loss = most(working.logits, working.logits_gradient + working.head)
-    if layout.zero < 3:
-        return WORKSPACES + layer + most(most(loss, working.streams), working.table - each)
-    outside = _gathered([(x, 1) for x in (*rank.embedding, *rank.head)], micro, layout)
-    units = [_gathered([(x, 1) for x in modules], micro, layout) for modules in blocks]
+        layer = most(layer, _whole_unit([(module, 1) for module in modules], micro, layout))
+    outside = gathered_bytes([(x, 1) for x in (*rank.embedding, *rank.head)], micro, layout)
+    units = [gathered_bytes([(x, 1) for x in modules], micro, layout) for modules in blocks]
     unit: Count = 0
     for size in units:
         unit = most(unit, size)
@@ -165,7 +170,8 @@ def peak_of(working: Working, rank: Model, micro: Training, layout: Layout, each
     else:
         ahead, after = unit, 2 * unit
     backward = after + layer + working.streams + working.head
-    return WORKSPACES + outside + most(most(ahead + loss, backward), working.table + working.head - each)
+    shared = outside + most(most(ahead + loss, backward), working.table + working.head - each)
+    return WORKSPACES + where(layout.sharers > 1, shared, whole)
 
 
 def ending_of(working: Working, rank: Model, micro: Training, layout: Layout) -> Count:
@@ -179,13 +185,16 @@ def ending_of(working: Working, rank: Model, micro: Training, layout: Layout) ->
     unit: Count = 0
     for block, _ in rank.blocks:
         once = [(module, 1) for module in block.modules]
-        unit = most(unit, 2 * _gathered(once, micro, layout) + _whole_unit(once, micro, layout))
-    return WORKSPACES + _gathered(ends, micro, layout) + _whole_unit(ends, micro, layout) + unit + working.streams
+        unit = most(unit, 2 * gathered_bytes(once, micro, layout) + _whole_unit(once, micro, layout))
+    shared = gathered_bytes(ends, micro, layout) + _whole_unit(ends, micro, layout) + unit
+    return WORKSPACES + working.streams + where(layout.sharers > 1, shared, 0)
 
 
-def _gathered(modules: ModuleCounts, micro: Training, layout: Layout) -> Count:
-    """Bytes of weights that are gathered."""
-    return total_bytes(travelling(modules, micro), layout, False)
+def gathered_bytes(modules: ModuleCounts, micro: Training, layout: Layout) -> Count:
+    """Bytes of weights that are gathered: those of experts only where several ranks share them out."""
+    every = travelling(modules, micro)
+    dense, experts = (sum(f.bytes(getattr(p, part)) for f, p in every.items()) for part in ("dense", "experts"))
+    return dense + where(layout.expert_sharers > 1, experts, 0)
 
 
 def _whole_unit(modules: ModuleCounts, micro: Training, layout: Layout) -> Count:

@@ -12,7 +12,7 @@ from roofline.estimates.deployment import Machine, deploy, is_several, machine_c
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
 from roofline.machine.collectives import collective
-from roofline.machine.fabric import Cluster, cluster_named
+from roofline.machine.fabric import Cluster, cluster_named, joined_copies
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, most
 
@@ -68,7 +68,10 @@ def _joined(on: Machine, chips: Count) -> Network:
 
 def _outside(field: str, on: Machine) -> Network:
     """The links of a machine's chips beyond their node."""
-    clusters = [cluster_named(on)] if is_several(on) else []
+    clusters = []
+    if is_several(on):
+        machine = cluster_named(on)
+        clusters.append(machine if machine.network is None else joined_copies(2, machine))
     for number in NETWORKED:
         try:
             clusters.append(deploy(machine_chip(on), {"dp": number}).cluster)

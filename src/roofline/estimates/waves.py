@@ -22,6 +22,7 @@ from roofline.distinct import Array
 class Waves:
     """Items by wave: stage, kind, micro-batch and place along the model of each.
 
+    `runs`: the stage whose seconds it takes: of DualPipe the ranks of two stages take turns with both.
     `before`, `needed`: the item that ends before it on its stage, and the one it needs, each a number of an item, or
     that after the last where there is none; `sender`: the stage whose send lies between, or that after the last.
     `edges`: where waves begin and end; `of_stage`: the items of each stage in its order.
@@ -31,6 +32,7 @@ class Waves:
     kind: Array
     micro: Array
     place: Array
+    runs: Array
     before: Array
     needed: Array
     sender: Array
@@ -45,7 +47,7 @@ class Waves:
         sizes = lasts - firsts
         awaited = np.empty(2 * len(number), dtype=np.int64)
         awaited[number + np.repeat(firsts, sizes)], awaited[number + np.repeat(lasts, sizes)] = self.needed, self.before
-        kinds, highest = self.stage * (1 + int(self.kind.max())) + self.kind, np.maximum.reduceat(self.micro, firsts)
+        kinds, highest = self.runs * (1 + int(self.kind.max())) + self.kind, np.maximum.reduceat(self.micro, firsts)
         return [
             (first, last, kinds[first:last], awaited[2 * first : 2 * last], self.sender[first:last], micro)
             for first, last, micro in zip(self.edges, self.edges[1:], highest.tolist(), strict=False)

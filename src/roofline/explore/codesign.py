@@ -18,6 +18,7 @@ from roofline.explore.asking import question_of
 from roofline.explore.elasticity import USUAL
 from roofline.explore.open_question import OpenQuestion
 from roofline.explore.requirements import METRICS, all_in_memory, figure_of
+from roofline.extras import install_line
 from roofline.frozen import frozen
 from roofline.machine.chip import Chip
 from roofline.model.checks import count, numbers
@@ -26,7 +27,7 @@ from roofline.model.load import model_of
 from roofline.result import Figured, Units
 
 TERA, GIGA, MIB, GIB = 1e12, 1e9, 2.0**20, 2.0**30
-POPULATION, GENERATIONS = 32, 40
+POPULATION, GENERATIONS, MOST_GENERATIONS = 32, 40, 1000
 PER_LINK = 25e9
 """Bytes/s in one direction of an NVLink 4 link (NVIDIA H100 whitepaper: 18 links, 900 GB/s in both)."""
 
@@ -195,12 +196,15 @@ def codesign(
     chips a generation.
     Needs pymoo (the extra `codesign`). Raises InputError where no chip does, and for what is not understood.
     """
+    ends = ("n_gen", count("generations", generations, 1))
+    if generations > MOST_GENERATIONS:
+        raise InputError("generations", generations, f"a whole number from 1 to {MOST_GENERATIONS}")
     try:
         from pymoo.algorithms.moo.nsga2 import NSGA2
         from pymoo.core.problem import ElementwiseProblem
         from pymoo.optimize import minimize
     except ImportError:
-        raise InputError("codesign", "no pymoo", "pymoo: pip install 'roofline[codesign]'") from None
+        raise InputError("codesign", "no pymoo", install_line("codesign")) from None
 
     within, made_by = bounds or Bounds(), process or Process()
     q, name = drawing_board(model, of, against, settings)
@@ -223,7 +227,6 @@ def codesign(
             out["F"] = [value, getattr(d, against)] if fits else [1e30, 1e30]
             out["G"] = [d.area - made_by.reticle, min(d.power - within.power, 1e30), 0.0 if fits or not ok else 1.0]
 
-    ends = ("n_gen", count("generations", generations, 1))
     minimize(Chips(), NSGA2(pop_size=POPULATION), ends, seed=count("seed", seed), verbose=False)
     front = front_of([d for d in known.values() if np.isfinite(d.value)], against)
     if not front:

@@ -21,6 +21,7 @@ from roofline.estimates.train import TrainingEstimate, train_step
 from roofline.explore.anatomy import fingerprint
 from roofline.layout.layout import Layout, layout_named
 from roofline.layout.shard import ONE_CHIP, shard
+from roofline.machine.chip import Chip
 from roofline.machine.engine import TRAINER, Engine, default_engine, engine_named
 from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.load import Source, load, model_of
@@ -52,10 +53,10 @@ class Side(Figured):
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("model", *KEYS), "")
-    NAMES: ClassVar[Mapping[str, str]] = {"layout": "spread", "engine": "software"}
+    NAMES: ClassVar[Mapping[str, str]] = {"on": "machine", "layout": "spread", "engine": "software"}
 
     model: Model
-    on: str | None = None
+    on: str | Chip | None = None
     layout: Layout | None = None
     precision: str | None = None
     engine: str | None = None
@@ -103,6 +104,11 @@ class Side(Figured):
         return engine_named(TRAINER) if phase == "training" else default_engine(machine_chip(self.on))
 
     @property
+    def machine(self) -> str | None:
+        """The machine by its name, a chip by its own; null where there is none."""
+        return self.on.plain() if isinstance(self.on, Chip) else self.on
+
+    @property
     def software(self) -> str | None:
         """The engine: the one given, else that of its step; null without a chip."""
         engine = self.engine_of(self.step or PHASES[0])
@@ -111,11 +117,11 @@ class Side(Figured):
     @property
     def label(self) -> str:
         """The model, and the chip where there is one."""
-        return self.model.name if self.on is None else f"{self.model.name} on {self.on}"
+        return self.model.name if self.on is None else f"{self.model.name} on {self.machine}"
 
     def said(self, setting: str) -> str:
         """A setting in words."""
-        value = getattr(self, setting)
+        value = self.machine if setting == "on" else getattr(self, setting)
         if setting == "model":
             return self.model.name
         if setting == "layout":
@@ -398,7 +404,7 @@ def _trained(t: TrainingEstimate) -> PhaseFigures:
         Figure("MFU", "share", float(t.mfu)),
         Figure("tokens/s per chip", "tokens/s", float(t.tokens_per_second_per_chip)),
     )  # fmt: skip
-    slowest = t.slowest.passes
+    slowest = t.slowest.turns
     spans = {"forward": slowest.forward, "backward": slowest.backward, "weight gradients": slowest.weight}
     times = {name: float(t.micro_batches * span.expected) for name, span in spans.items()}
     times["waiting"] = float(t.passes.expected) - sum(times.values())

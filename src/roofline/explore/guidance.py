@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from roofline.estimates.deployment import Machine, deploy
 from roofline.estimates.generate import Generation, generation
@@ -20,12 +21,19 @@ from roofline.model.modules import Experts
 from roofline.model.precision import Precision
 from roofline.work.training import Training, with_batch, with_options
 
+Choice = TypeVar("Choice")
+SEQUENCES: Mapping[str, str] = MappingProxyType({"generate": "--batch", "report": "--batch", "serve": "--concurrency"})
+"""Command → its option of how many sequences there are at once."""
+LEAST_GAIN = 1.005
+"""Factor from which a change is said to help: less does not show in whole percent."""
+
 
 @dataclass(frozen=True)
 class Served:
     """A way of serving: a model as it is set up on a machine; batch, of all replicas, prompt and answer.
 
-    `layout`, `engine`: as given, None for the whole machine and for the engine that runs on it by default.
+    `layout`, `engine`: as given, None for the whole machine and for the engine that runs on it by default. `command`:
+    the one whose options the changes name.
     """
 
     on: Machine
@@ -35,6 +43,7 @@ class Served:
     input: int
     output: int
     engine: object = None
+    command: str = "generate"
 
     @cached_property
     def generation(self) -> Generation:
@@ -100,6 +109,31 @@ def advice(now: Served, fewest: Layout | None = None) -> tuple[Advice, ...]:
     return tuple(sorted(every, key=lambda a: -a.per_chip))
 
 
+def best_of_levers(
+    every: Iterable[Choice],
+    lever: Callable[[Choice], str],
+    gain: Callable[[Choice], float],
+    grade: Callable[[Choice], str],
+) -> tuple[Choice, ...]:
+    """Of each lever the change that helps, those with the largest gains first; none that loses.
+
+    Of several of a lever, as weights in 8 and in 4 bits, the one whose times are known best, by grade, and of these
+    the one that gains most.
+    """
+    helping = [choice for choice in every if gain(choice) > LEAST_GAIN]
+    best: dict[str, Choice] = {}
+    for choice in sorted(helping, key=lambda c: (grade(c), -gain(c))):
+        best.setdefault(lever(choice), choice)
+    return tuple(sorted(best.values(), key=lambda c: -gain(c)))
+
+
+def best_first(every: Iterable[Advice]) -> tuple[Advice, ...]:
+    """All changes, the best of each lever before the others."""
+    changes = tuple(every)
+    best = best_of_levers(changes, lambda a: a.lever, lambda a: a.per_chip, lambda a: a.generation.grade)
+    return (*best, *(a for a in changes if not any(a is b for b in best)))
+
+
 def _advice(trial: Trial, g: Generation, base: Generation) -> Advice:
     """What a change gives: the generation with it over that without it."""
     decodes = base.output > 1
@@ -132,7 +166,8 @@ def changes(now: Served, fewest: Layout | None = None) -> Iterator[Trial]:
         return Trial(lever, what, _option(other), lambda: now.under(other))
 
     def larger(size: int) -> Trial:
-        return Trial("batch", f"a batch of {size}", f"--batch {size}", lambda: replace(now, batch=size))
+        option = f"{SEQUENCES[now.command]} {size}"
+        return Trial("batch", f"a batch of {size}", option, lambda: replace(now, batch=size))
 
     if formats.ffn.bits > 16:
         yield narrowed("formats", "everything in 16 bits", formats.merged("bf16"))
@@ -162,17 +197,18 @@ def _option(layout: Layout) -> str:
 
 def served(
     model: Model, *, on: Machine, layout: object = None, batch: int = 16, input: int | None = None,
-    output: int | None = None, **settings: Any,
+    output: int | None = None, command: str = "generate", **settings: Any,
 ) -> Served:  # fmt: skip
     """A way of serving, its settings understood. Raises InputError for what is not.
 
-    Prompts of 1024 and answers of 256 tokens where not given, less where the model's context is shorter.
+    Prompts of 1024 and answers of 256 tokens where not given, less where the model's context is shorter. `command`:
+    the one whose options the changes name.
     """
     longest = model.context or 4096
     answer = max(1, min(256, longest // 4)) if output is None else output
     prompt = max(1, min(1024, longest - answer)) if input is None else input
     asked = setup(model, on=on, layout=layout, **settings)
-    return Served(on, layout, asked, batch, prompt, answer, settings.get("engine"))
+    return Served(on, layout, asked, batch, prompt, answer, settings.get("engine"), command)
 
 
 # -- training ------------------------------------------------------------------------------------------------------

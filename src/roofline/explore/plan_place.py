@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from roofline.estimates.span import Span
 from roofline.explore.demand import NAMES
 from roofline.explore.search import OBJECTIVES, Search
-from roofline.explore.serving_plans import Group, ServingPlan, Site
+from roofline.explore.serving_plans import Group, PlanPlace, ServingPlan, Site
 from roofline.layout.layout import Layout, layout_named
 from roofline.model.checks import count
 from roofline.model.errors import InputError, not_one_of
-from roofline.result import Figured, Units
 
 KEYS = ("replicas", "layout", "prefills", "prefill_layout", "concurrency")
 """What a plan is given by; without prefills replicas do both phases."""
 ALONE = Layout().text()
 UNKNOWN = Span(1.0, 1.0, 1.0, 1.0)
-
-
-@dataclass(frozen=True)
-class PlanPlace(Figured):
-    """A plan that was asked about. `rejected`: what it exceeds and by how much, "" where nothing.
-
-    `rank`: among the `of` plans that were worked out to the last digit and itself, by the search's objective; behind
-    all of these others may come before it. None where it is rejected.
-    """
-
-    FIGURES: ClassVar[Units] = {"plan": "", "rank": "", "of": "", "rejected": ""}
-
-    plan: ServingPlan
-    rank: int | None
-    of: int
-    rejected: str
 
 
 def rank_plan(s: Search, given: str | Mapping[str, Any]) -> PlanPlace:

@@ -6,12 +6,29 @@ from collections.abc import Callable, Iterator, Sequence
 
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.serving_plans import ServingPlan
-from roofline.explore.serving_pools import disaggregated
+from roofline.explore.serving_pools import disaggregated, pool_pairs
 from roofline.explore.serving_replicas import aggregated, followed
 from roofline.explore.serving_space import Looked, SiteSpace, all_looked
 
 FOLLOWED, MOST_FOLLOWED = 5, 8
 """Ways at the top of the list at a rate whose requests are followed, and how many are tried for that."""
+
+
+def plans_to_look_at(space: SiteSpace, demand: Demand, limits: Limits, kinds: Sequence[str]) -> int:
+    """Layouts × numbers of replicas, and splits of two pools, counted before any of them is built or worked out.
+
+    Raises InputError for more layouts, or pairs of them, than a search takes.
+    """
+    number = 0
+    for site in space.sites:
+        if "aggregated" in kinds:
+            fitting = space.replicas(site, demand)
+            number += sum(int((space.room(site) // k.degrees.chips).sum()) for k in fitting.kinds)
+        for prefill in space.sites if "disaggregated" in kinds else ():
+            if prefill.how.id == site.how.id and prefill.precision == site.precision:
+                pairs = pool_pairs(space, (prefill, site), demand, limits)
+                number += sum(pair.splits.number for pair in pairs)
+    return number
 
 
 def ranked_plans(

@@ -11,9 +11,11 @@ from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
 from roofline.estimates.offload import Host, host_of, offload
 from roofline.estimates.span import Span
-from roofline.machine.engine import engine_named
+from roofline.machine.chip import chip_named
+from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.machine.fabric import cluster_named
 from roofline.model.errors import InputError
+from roofline.model.gguf.mixes import mix_named
 from roofline.model.load import load
 from roofline.model.model import Model
 from roofline.result import Figured, Result, Units
@@ -24,7 +26,7 @@ ANSWER = 128
 
 @dataclass(frozen=True)
 class Running(Figured):
-    """A model in a format on a machine, one sequence at a time.
+    """A model in a format on a machine, one sequence at a time, in an engine.
 
     `weights`, `memory`: bytes of the weights, and of all that is held at the context; `fits`: beside the engine's own;
     `tpot`: seconds per output token of the answer that fills the context, `ttft`: to the first, of the prompt before
@@ -33,14 +35,16 @@ class Running(Figured):
     """
 
     FIGURES: ClassVar[Units] = {
-        "model": "", "parameters": "", "format": "", "weights": "B", "memory": "B", "capacity": "B", "fits": "",
-        "tpot": "s", "ttft": "s", "tokens_per_second": "", "tokens_per_second_low": "", "tokens_per_second_high": "",
+        "model": "", "parameters": "", "format": "", "engine": "", "weights": "B", "memory": "B", "capacity": "B",
+        "fits": "", "tpot": "s", "ttft": "s", "tokens_per_second": "", "tokens_per_second_low": "",
+        "tokens_per_second_high": "",
         "grade": "", "gpu_layers": "", "cpu_experts": "",
     }  # fmt: skip
 
     model: str
     parameters: int
     format: str
+    engine: Engine
     weights: float
     memory: float
     capacity: float
@@ -84,10 +88,11 @@ def what_runs(
 ) -> WhatRuns:
     """Each model in the widest format that fits with one sequence of `context` tokens; the largest models first.
 
-    `formats`: widest first (`LADDER`). Models whose own context is shorter, and those that fit in none, are left out.
+    `formats`: widest first (`LADDER`). `engine`: of every format; where none is given that of `usual_engine`. Models
+    whose own context is shorter, and those that fit in none, are left out.
     Raises InputError for a machine or a format that is not known.
     """
-    where, engine = _known(on, engine), engine or LOCAL
+    where = _known(on, engine)
     rows = [row for name in models for row in _widest(load(name), on, context, formats or LADDER, engine)]
     return WhatRuns(where, context, tuple(sorted(rows, key=lambda row: -row.parameters)))
 
@@ -97,12 +102,12 @@ def formats_that_run(
 ) -> WhatRuns:
     """One model in each format, the widest that fits first, then those that do not fit.
 
-    `host`: as in `offload`; what the card alone does not hold is then split over both.
+    `engine`: as in `what_runs`. `host`: as in `offload`; what the card alone does not hold is then split over both.
     Raises InputError for a context that the model has not.
     """
     if model.context and context > model.context:
         raise InputError("context", context, f"at most {model.context} tokens, the context of {model.name}")
-    where, engine = _known(on, engine), engine or LOCAL
+    where = _known(on, engine)
     place = host_of(host) if isinstance(host, str) else host
     rows = list(_rows(model, on, context, formats or LADDER, engine, place))
     return WhatRuns(where, context, tuple(sorted(rows, key=lambda row: (not row.fits, -row.weights))))
@@ -112,7 +117,19 @@ CHECKPOINT = "checkpoint"
 LADDER = (CHECKPOINT, "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
 """Formats that are tried, from the checkpoint's own down through llama.cpp's mixes."""
 LOCAL = "llama.cpp"
-"""The engine where none is given: what runs on every machine that people own."""
+"""The engine of GGUF files, and of every format where no other engine is the chip's."""
+
+
+def usual_engine(on: Any, format: str) -> Engine:
+    """The engine that a format runs in where none is given: the chip's default of every other command.
+
+    llama.cpp for the mixes of GGUF files (`q4_k_m`), and on chips that have no engine by default, such as Apple's.
+
+    >>> usual_engine("h100-sxm", "fp8").id, usual_engine("h100-sxm", "q8_0").id, usual_engine("m4-max", "bf16").id
+    ('vllm', 'llama-cpp', 'llama-cpp')
+    """
+    usual = default_engine(chip_named(cluster_named(on).chip))
+    return engine_named(LOCAL) if usual.id == "none" or mix_named(format) is not None else usual
 
 
 def _rows(
@@ -121,13 +138,18 @@ def _rows(
     """A row for each format that there is for the model; a format that the engine or the chip lacks has none."""
     for name in formats:
         precision = None if name == CHECKPOINT else name
-        where: Any = {"on": on, "precision": precision, "engine": engine}
+        chosen = usual_engine(on, name) if engine is None else engine_named(engine)
+        where: dict[str, Any] = {"on": on, "precision": precision, "engine": chosen}
         try:
             answer = fit(model, batch=1, context=context, **where)
+            if not answer.fits and host is not None and engine is None:  # card and host together are llama.cpp's
+                where["engine"] = engine_named(LOCAL)
+                answer = fit(model, batch=1, context=context, **where)
             row = Running(
                 model.name,
                 model.parameters,
                 name,
+                answer.engine,
                 answer.memory.weights,
                 answer.memory.total,
                 answer.memory.capacity,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
 from math import inf
@@ -14,20 +14,23 @@ from roofline.estimates.deployment import is_several, machines
 from roofline.estimates.settings import bill_of
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.front import front_plans
-from roofline.explore.ranking import ranked_plans
-from roofline.explore.serving_plans import ServingPlan, Site
+from roofline.explore.ranking import plans_to_look_at, ranked_plans
+from roofline.explore.serving_plans import PlanPlace, ServingPlan, Site
 from roofline.explore.serving_space import Looked, SiteSpace
-from roofline.layout.layout import layout_named
+from roofline.layout.layout import Layout, layout_named
 from roofline.machine.fabric import MOST, cluster_named
+from roofline.machine.target import mode_named
 from roofline.model.checks import count, real
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
+from roofline.model.maths import is_array
 from roofline.model.model import Model
 from roofline.result import Result, Units
 
 KINDS = ("aggregated", "disaggregated")
 TOP = 10
 """Ways that are listed, where no number is given."""
+DEGREES_OF_REPLICAS = ("tp", "pp", "dp", "ep")
 MOST_SITES = 64
 """Machines × formats × engines that a search takes."""
 
@@ -35,10 +38,11 @@ MOST_SITES = 64
 class SearchOptions(TypedDict, total=False):
     """What may be chosen, and how much of it there is.
 
-    on, precision, engine: one or several. chips: in all. layouts: of a replica; every legal one where not given.
+    on, precision, engine: one or several. chips: in all. layouts: of a replica, in degrees tp, pp, dp and ep; every
+    legal one where not given.
     kinds: `aggregated`, `disaggregated` or both. budget: USD an hour, of chips with a price; power: watts of their
-    boards at their TDP. bill: as in `Settings`. objective: one of `OBJECTIVES`. top: how many ways are listed, confirm:
-    how many of them are simulated.
+    boards at their TDP. bill, law: as in `Settings`. objective: one of `OBJECTIVES`. top: how many ways are listed,
+    confirm: how many of them are simulated. counted: is given the number of plans to look at, before any is worked out.
     """
 
     on: Any
@@ -50,9 +54,11 @@ class SearchOptions(TypedDict, total=False):
     budget: Any
     power: Any
     bill: Any
+    law: Any
     objective: Any
     top: Any
     confirm: Any
+    counted: Callable[[int], None] | None
 
 
 def _price(plan: ServingPlan) -> float:
@@ -86,8 +92,9 @@ class Search(Result):
 
     SCHEMA: ClassVar[str] = "roofline.search/2"
     FIGURES: ClassVar[Units] = {
-        "model": "", "input": "", "output": "", "chips": "", "objective": "", "ttft_limit": "s", "tpot_limit": "s",
-        "latency_limit": "s", "strict": "", "deployments": "", "considered": "", "left_out": "", "plans": "",
+        "model": "", "input": "", "output": "", "chips": "", "law": "", "objective": "", "ttft_limit": "s",
+        "tpot_limit": "s", "latency_limit": "s", "strict": "", "deployments": "", "considered": "", "left_out": "",
+        "plans": "", "asked_plan": "",
     }  # fmt: skip
 
     space: SiteSpace
@@ -97,6 +104,8 @@ class Search(Result):
     objective: str
     looked: Looked
     plans: tuple[ServingPlan, ...]
+    asked_plan: PlanPlace | None = None
+    """Where a plan that was asked about stands; null where none was."""
 
     @property
     def model(self) -> Model:
@@ -107,6 +116,11 @@ class Search(Result):
     def chips(self) -> int:
         """The most chips."""
         return self.space.chips
+
+    @property
+    def law(self) -> str:
+        """Which law the times follow."""
+        return mode_named(self.space.sites[0].law).name
 
     @property
     def input(self) -> int:
@@ -150,7 +164,10 @@ class Search(Result):
 
     @cached_property
     def left_out(self) -> Mapping[str, int]:
-        """Reason → layouts of a replica, or splits of two pools, that are no plan for it."""
+        """Reason → layouts of a replica, or splits of two pools, that are no plan for it.
+
+        `memory`, `limits`; `bound`: not worked out, since the steps alone allow no score among the best.
+        """
         return dict(self.looked.left_out)
 
     @cached_property
@@ -187,6 +204,9 @@ def search(model: Any, demand: Demand, limits: Limits | None = None, **options: 
     space, kinds, objective, top = chosen
     if objective is None:
         objective = "chips" if demand.load else "throughput"
+    counted = options.get("counted")
+    if counted is not None:
+        counted(plans_to_look_at(space, demand, bounds, kinds))
     ranked, looked = ranked_plans(space, demand, bounds, kinds, OBJECTIVES[objective])
     if objective == "cost" and ranked and _price(ranked[0]) == inf:
         raise InputError("objective", objective, "chips with a price")
@@ -207,8 +227,9 @@ def _options(model: Any, options: SearchOptions) -> tuple[SiteSpace, tuple[str, 
         raise not_one_of("option", unknown, SearchOptions.__annotations__)
     if options.get("on") is None:
         raise InputError("on", None, "a chip or a cluster, or several")
+    law = mode_named(options.get("law") or "calibrated")
     sites = [
-        Site(on, precision, engine, options.get("bill"))
+        Site(on, precision, engine, options.get("bill"), law)
         for on, precision, engine in product(
             machines(options["on"]), _several(options.get("precision")), _several(options.get("engine"))
         )
@@ -225,10 +246,22 @@ def _options(model: Any, options: SearchOptions) -> tuple[SiteSpace, tuple[str, 
         raise not_one_of("objective", objective, OBJECTIVES)
     layouts = options.get("layouts")
     if layouts is not None:
-        layouts = tuple(layout_named(x) for x in (layouts if isinstance(layouts, (list, tuple)) else (layouts,)))
+        layouts = tuple(_replica_layout(x) for x in (layouts if isinstance(layouts, (list, tuple)) else (layouts,)))
     chips = _chips(options, sites)
+    if layouts and all(layout.chips > chips for layout in layouts):
+        raise InputError("layouts", ", ".join(layout.text() for layout in layouts), f"one of at most {chips} chips")
     top = count("top", options.get("top", TOP), 1)
     return SiteSpace(model_of(model), tuple(sites), chips, layouts), kinds, objective, top
+
+
+def _replica_layout(given: Any) -> Layout:
+    """A layout that replicas may have. Raises InputError for one that says more than a search takes into account."""
+    layout, plain = layout_named(given), Layout()
+    for field in fields(Layout):
+        value = getattr(layout, field.name)
+        if field.name not in DEGREES_OF_REPLICAS and (is_array(value) or value != getattr(plain, field.name)):
+            raise InputError(f"layouts.{field.name}", value, f"degrees of {', '.join(DEGREES_OF_REPLICAS)} alone")
+    return layout
 
 
 def _several(value: Any) -> tuple[Any, ...]:

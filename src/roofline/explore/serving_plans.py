@@ -20,6 +20,7 @@ from roofline.explore.demand import NAMES, Demand, Limits
 from roofline.layout.layout import Layout
 from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, default_engine, engine_named
+from roofline.machine.target import Mode
 from roofline.model.model import Model
 from roofline.result import Figured, Units
 
@@ -28,12 +29,16 @@ HOUR, MILLION = 3600.0, 1e6
 
 @dataclass(frozen=True)
 class Site:
-    """Where and how replicas may run: a machine, formats, an engine, a bill; None for those of checkpoint and chip."""
+    """Where and how replicas may run: a machine, formats, an engine, a bill; None for those of checkpoint and chip.
+
+    `law`: that which times follow.
+    """
 
     on: Machine
     precision: Any = None
     engine: Any = None
     bill: Any = None
+    law: str | Mode = "calibrated"
 
     @cached_property
     def chip(self) -> Chip:
@@ -48,7 +53,8 @@ class Site:
     @property
     def settings(self) -> dict[str, Any]:
         """What estimates take."""
-        return {"on": self.on, "precision": self.precision, "engine": self.engine, "bill": self.bill}
+        given = {"on": self.on, "precision": self.precision, "engine": self.engine}
+        return {**given, "bill": self.bill, "law": self.law}
 
 
 @dataclass(frozen=True)
@@ -242,6 +248,22 @@ class ServingPlan(Spent, Figured):
             self.model, prefills=self.prefills, decodes=self.replicas, prefill_layout=self.prefill.layout,
             decode_layout=self.group.layout, **size, **load, **site.settings, **apart,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PlanPlace(Figured):
+    """A plan that was asked about. `rejected`: what it exceeds and by how much, "" where nothing.
+
+    `rank`: among the `of` plans that were worked out to the last digit and itself, by the search's objective; behind
+    all of these others may come before it. None where it is rejected.
+    """
+
+    FIGURES: ClassVar[Units] = {"plan": "", "rank": "", "of": "", "rejected": ""}
+
+    plan: ServingPlan
+    rank: int | None
+    of: int
+    rejected: str
 
 
 def part(value: Any, i: int) -> Any:

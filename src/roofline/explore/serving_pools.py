@@ -1,12 +1,13 @@
 """Pools for both phases, side by side in arrays: the most that every pair of layouts and split of the chips takes.
 
 What replicas of a layout give is worked out once, for every number of prompts and of sequences in a table; of the
-splits that come out best the figures are those of `pools`.
+splits that come out best the figures are those of `pools`. Up to `WHOLE` splits of a pair of kinds are all worked out;
+of more, those that a bound does not leave out (`serving_splits`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import product
 from typing import Any
@@ -25,6 +26,7 @@ from roofline.explore.demand import Demand, Limits
 from roofline.explore.serving_layouts import Degrees
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
+from roofline.explore.serving_splits import ROUNDING, BoundedSplits, PoolRates, Splits, SplitSpace, pool_rates
 from roofline.model.errors import InputError
 
 HALVINGS = 14
@@ -33,6 +35,14 @@ NEAR = np.arange(-3, 3).reshape(-1, 1)
 """Numbers in flight beside that which the search comes to, of which the last that keeps the limits is taken."""
 EXACT = 24
 """Ways of each kind whose figures are worked out to the last digit, of those that come out best."""
+WHOLE, MOST_SPLITS = 2**14, 2**19
+"""Splits of a pair of kinds that are all worked out, and that can be: about two minutes' worth."""
+SAMPLE, SHRINKS = 2**11, 0.7
+"""Splits that say how good the best are at least, and the share left over by which such a sample is worth another."""
+LEAST = 1e-100
+"""A score below that of any split that keeps the limits."""
+MOST_PAIRS = 2**18
+"""Pairs of layouts of two pools."""
 
 
 # -- a pool for each phase -----------------------------------------------------------------------------------------
@@ -49,16 +59,27 @@ def disaggregated(space: SiteSpace, prefill: Site, decode: Site, demand: Demand,
         networks(decode.on, prefill.on, min(space.chips, space.room(decode)))
     except InputError:
         return Looked((), 0, 0, ((f"no network known between {prefill.chip.id} and {decode.chip.id}", 1),))
+    least, every = 0.0, list[_Walked]()
+    for pair in pool_pairs(space, sites, demand, limits):
+        every.append(pair.walked(least))
+        best = np.sort(np.concatenate([walked.score for walked in every]))[::-1][:EXACT]
+        least = float(best[-1]) if len(best) == EXACT else 0.0
+    plans = tuple(plan for walked in every for plan in walked.plans(max(least, LEAST)))
+    worked, total = sum(walked.worked for walked in every), sum(walked.pair.splits.number for walked in every)
+    missed, never = sum(walked.missed for walked in every), sum(walked.never for walked in every)
+    reasons = {"limits": missed + never, "bound": total - worked - never}
+    left_out = tuple((reason, number) for reason, number in reasons.items() if number)
+    return Looked(plans, total, worked * (1 if demand.load else HALVINGS), left_out)
+
+
+def pool_pairs(space: SiteSpace, sites: tuple[Site, Site], demand: Demand, limits: Limits) -> tuple[_PoolPair, ...]:
+    """Pools of two kinds of replicas each, of which there is room for one of either. Raises InputError for too many."""
     legal = [space.replicas(site, demand).kinds for site in sites]
-    pairs = [_PoolPair(space, sites, demand, limits, (first, then)) for first, then in product(*legal)]
-    scores = [pair.score for pair in pairs if len(pair.splits)]
-    if not scores:
-        return Looked((), 0, 0)
-    least = np.sort(np.concatenate(scores))[::-1][:EXACT][-1]
-    plans = tuple(plan for pair in pairs if len(pair.splits) for plan in pair.plans(max(least, 1e-300)))
-    considered, kept = sum(len(pair.splits) for pair in pairs), sum(int(np.sum(score > 0)) for score in scores)
-    missed = (("limits", considered - kept),) if kept < considered else ()
-    return Looked(plans, considered, considered * (1 if demand.load else HALVINGS), missed)
+    layouts = [sum(len(kinds.degrees) for kinds in each) for each in legal]
+    if layouts[0] * layouts[1] > MOST_PAIRS:
+        raise InputError("layouts", f"{layouts[0]} × {layouts[1]}", f"at most {MOST_PAIRS} pairs of them for two pools")
+    pairs = (_PoolPair(space, sites, demand, limits, (first, then)) for first, then in product(*legal))
+    return tuple(pair for pair in pairs if pair.splits.number)
 
 
 @dataclass(frozen=True)
@@ -77,8 +98,13 @@ class _PoolPair:
         return self.kinds[0].degrees, self.kinds[1].degrees
 
     @cached_property
-    def splits(self) -> Splits:
-        return _splits(self.space, self.sites, self.degrees)
+    def splits(self) -> SplitSpace:
+        """Every number of replicas of every pair of layouts."""
+        rooms = self.space.room(self.sites[0]), self.space.room(self.sites[1])
+        apart = self.sites[0].on != self.sites[1].on
+        first, then = (np.asarray(degrees.chips) for degrees in self.degrees)
+        each = np.repeat(first, len(then)), np.tile(then, len(first))
+        return SplitSpace(each, rooms, self.space.chips if apart else min(self.space.chips, *rooms), len(then))
 
     @cached_property
     def columns(self) -> Columns:
@@ -99,9 +125,28 @@ class _PoolPair:
         return np.asarray(self.limits.shares(ttft, p.step, ttft + (self.demand.output - 1) * p.step).max(axis=0) <= 1)
 
     @cached_property
-    def highest(self) -> tuple[Array, Array]:
+    def rates(self) -> tuple[PoolRates, PoolRates]:
+        """The most requests a second of a replica of either kind, of every pair of layouts."""
+        places = np.arange(len(self.splits.each[0]))
+        one, ranks = np.ones_like(places), (self.degrees[0].dp, self.degrees[1].dp)
+        each = self.columns.of(places, one, one)
+        both = np.repeat(ranks[0], len(ranks[1])), np.tile(ranks[1], len(ranks[0]))
+        return pool_rates(each, both, self.demand, self.limits)
+
+    def bounded(self, least: float) -> BoundedSplits:
+        """Splits whose score can be that, of 0 all."""
+        demand, needed = self.demand, None
+        if demand.rate is not None:
+            needed = demand.rate
+        elif demand.concurrency is not None:  # as many leave as come: N = rate · latency
+            later = (demand.output - 1) * self.limits.tpot if demand.output > 1 else 0.0
+            longest = min(self.limits.latency, self.limits.ttft + later)
+            needed = demand.concurrency / longest
+        return BoundedSplits(self.splits, self.rates, needed, least * ROUNDING)
+
+    def highest(self, splits: Splits) -> tuple[Array, Array]:
         """Requests a second within the limits, 0 where none, and how many are then in flight; of a load those of it."""
-        tandem, demand, number = self.tandem(self.splits), self.demand, len(self.splits)
+        tandem, demand, number = self.tandem(splits), self.demand, len(splits)
         if demand.concurrency is not None:
             p = tandem.always(np.full(number, float(demand.concurrency)))
             return np.where(self.keeps(tandem, p), p.rate, 0.0), np.full(number, demand.concurrency)
@@ -116,59 +161,88 @@ class _PoolPair:
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
         return low, np.floor(tandem.always_at(np.maximum(low, 1e-12))[0]).astype(np.int64)
 
-    @cached_property
-    def score(self) -> Array:
+    def score(self, splits: Splits, rates: Array) -> Array:
         """What is looked for: requests a second of a chip, or under a load few chips; 0 where a limit is missed."""
-        rates, chips = self.highest[0], self.splits.chips
-        return np.asarray(rates / chips if not self.demand.load else (rates > 0) / chips)
+        return np.asarray(rates / splits.chips if not self.demand.load else (rates > 0) / splits.chips)
 
-    def plans(self, least: float) -> tuple[ServingPlan, ...]:
-        """Those that come out at least so well, at most `EXACT`."""
-        order = np.argsort(-self.score, kind="stable")[:EXACT]
-        order = order[self.score[order] >= least]
-        splits, flights = self.splits.where(order), self.highest[1][order]
-        if not self.demand.load and len(splits):
-            near, several = np.maximum(1, flights + NEAR), np.tile(np.arange(len(splits)), len(NEAR))
-            tandem = self.tandem(splits.where(several))
-            keeps = self.keeps(tandem, tandem.always(near.reshape(-1).astype(float))).reshape(near.shape)
-            last = np.max(np.where(keeps, np.arange(len(NEAR)).reshape(-1, 1), 0), axis=0)
-            flights = near[last, np.arange(len(flights))]
-        return _exactly(self.space, self.sites, self.demand, self.limits, self.degrees, splits, flights)
+    def walked(self, least: float) -> _Walked:
+        """The best of all splits, of which those below `least` need not be known."""
+        whole = self.splits.number <= WHOLE
+        bounded = self.bounded(0.0) if whole else self._narrowed(max(least, LEAST))
+        best = _Walked(self, Splits(*(np.zeros(0, dtype=np.int64),) * 5), np.zeros(0), np.zeros(0, dtype=np.int64))
+        if not whole:
+            best = replace(best, never=self.splits.count(~bounded.can_keep))
+        for piece in bounded.pieces():
+            if not whole:
+                piece = piece.where(bounded.bound(piece) >= max(least, best.least) * ROUNDING)
+            best = best.with_others(piece)
+        return best
+
+    def _narrowed(self, least: float) -> BoundedSplits:
+        """The splits that can be among the best, by what a few of them come to. Raises InputError for too many."""
+        bounded = self.bounded(least)
+        while bounded.number > WHOLE:
+            some = bounded.sample(SAMPLE)
+            score = self.score(some, self.highest(some)[0])
+            narrower = self.bounded(max(least, float(np.sort(score)[-EXACT])))
+            shrinks = narrower.number <= SHRINKS * bounded.number
+            bounded = narrower
+            if not shrinks:
+                break
+        if bounded.number > MOST_SPLITS:
+            many = f"{bounded.number:,} splits of two pools can be best, at most {MOST_SPLITS:,}"
+            expected = f"fewer, or kind aggregated: {many}"
+            raise InputError("chips", self.space.chips, expected)
+        return bounded
 
 
 @dataclass(frozen=True)
-class Splits:
-    """Numbers of replicas of two pools, for pairs of layouts, and the chips that they take."""
+class _Walked:
+    """The best splits of a pair of kinds, at most `EXACT`, of those that were worked out.
 
-    first: Array
-    then: Array
-    prefills: Array
-    decodes: Array
-    chips: Array
+    `worked`: how many these are; `missed`: how many of them miss a limit; `never`: splits of layouts that miss one
+    alone.
+    """
 
-    def __len__(self) -> int:
-        return len(self.first)
+    pair: _PoolPair
+    splits: Splits
+    score: Array
+    flights: Array
+    worked: int = 0
+    missed: int = 0
+    never: int = 0
 
-    def where(self, kept: Array) -> Splits:
-        """Those that are kept, or those at places."""
-        return Splits(*(values[kept] for values in (self.first, self.then, self.prefills, self.decodes, self.chips)))
+    @property
+    def least(self) -> float:
+        """The score of the last of them, 0 where there are fewer."""
+        return float(self.score[-1]) if len(self.score) == EXACT else 0.0
 
+    def with_others(self, splits: Splits) -> _Walked:
+        """The best of these and others, which come behind them where they are equal."""
+        if not len(splits):
+            return self
+        rates, flights = self.pair.highest(splits)
+        score = self.pair.score(splits, rates)
+        missed = int(np.sum(score == 0))
+        every, scores = self.splits.and_then(splits), np.concatenate([self.score, score])
+        order = np.argsort(-scores, kind="stable")[:EXACT]
+        return replace(
+            self, splits=every.where(order), score=scores[order],
+            flights=np.concatenate([self.flights, flights])[order], worked=self.worked + len(splits),
+            missed=self.missed + missed,
+        )  # fmt: skip
 
-def _splits(space: SiteSpace, sites: tuple[Site, Site], degrees: tuple[Degrees, Degrees]) -> Splits:
-    """Every number of replicas of every pair that the chips have room for."""
-    rooms = [space.room(site) for site in sites]
-    apart = sites[0].on != sites[1].on
-    parts = []
-    for i, each in enumerate(degrees[0].chips):
-        for j, other in enumerate(degrees[1].chips):
-            x, y = np.arange(1, rooms[0] // each + 1), np.arange(1, rooms[1] // other + 1)
-            prefills, decodes = (n.reshape(-1) for n in np.meshgrid(x, y, indexing="ij"))
-            chips = prefills * each + decodes * other
-            kept = chips <= (space.chips if apart else min(space.chips, *rooms))
-            place = np.ones(len(chips), dtype=np.int64)
-            parts.append(Splits(i * place, j * place, prefills, decodes, chips).where(kept))
-    names = ("first", "then", "prefills", "decodes", "chips")
-    return Splits(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+    def plans(self, least: float) -> tuple[ServingPlan, ...]:
+        """Those that come out at least so well."""
+        pair, best = self.pair, self.score >= least
+        splits, flights = self.splits.where(best), self.flights[best]
+        if not pair.demand.load and len(splits):
+            near, several = np.maximum(1, flights + NEAR), np.tile(np.arange(len(splits)), len(NEAR))
+            tandem = pair.tandem(splits.where(several))
+            keeps = pair.keeps(tandem, tandem.always(near.reshape(-1).astype(float))).reshape(near.shape)
+            last = np.max(np.where(keeps, np.arange(len(NEAR)).reshape(-1, 1), 0), axis=0)
+            flights = near[last, np.arange(len(flights))]
+        return _exactly(pair.space, pair.sites, pair.demand, pair.limits, pair.degrees, splits, flights)
 
 
 def _pair(space: SiteSpace, sites: tuple[Site, Site], demand: Demand, degrees: tuple[Degrees, Degrees]) -> Pair:

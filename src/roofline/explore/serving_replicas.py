@@ -19,6 +19,7 @@ from roofline.estimates.span import Span
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
+from roofline.model.errors import InputError
 
 LOADS = 8
 """Numbers of requests in flight at which a layout is looked at first; then between the last that keeps the limits and
@@ -26,6 +27,12 @@ the next."""
 CERTAINLY = 1.05
 """Share of a limit of TPOT or latency beyond which more in flight keep it no more; TTFT may fall again, where requests
 then come in other groups."""
+
+
+WIDTH, MOST_NUMBERS = 2**13, 2**19
+"""Numbers of replicas at a rate that are looked at together, and in all."""
+IDLE = 1000
+"""Times as many replicas as a rate takes, beyond which more of them shorten nothing."""
 
 
 @dataclass(frozen=True)
@@ -165,21 +172,41 @@ def _last(keeps: Callable[[int], bool], low: int, high: int) -> int:
 
 # -- at a rate -----------------------------------------------------------------------------------------------------
 def _arriving(asked: _Question, kinds: ReplicaKinds, most: Array) -> Looked:
-    """So many requests a second, at random, by the closed form: every number of replicas of every layout."""
-    demand, server = asked.demand, kinds.server
-    replicas = np.minimum(np.arange(1, int(most.max()) + 1), most[:, np.newaxis])
-    rates = np.asarray(demand.rate) / replicas
-    fastest = np.broadcast_to(np.asarray(server.fastest), (len(most), 1))
-    s = server.at_rate(np.minimum(rates, fastest * (1 - 1e-9)), formula=True)
-    keeps = (asked.limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1) & (rates < fastest)
-    considered = int(np.sum(np.diff(replicas, axis=1, prepend=0) > 0))
-    plans = []
-    for i in map(int, np.flatnonzero(keeps.any(axis=1))):
-        j = int(np.argmax(keeps[i]))
-        at, number = i * replicas.shape[1] + j, int(replicas[i, j])
-        times = (part(s.ttft, at), part(s.tpot, at))
-        plans.append(asked.plan(kinds, i, (number, part(s.in_flight, at) * number), times, float(demand.rate or 0)))
-    return Looked(tuple(plans), considered, considered)
+    """So many requests a second, at random, by the closed form: every number of replicas of every layout, in pieces.
+
+    A layout is looked at up to the first number that keeps the limits, to the end of its piece, and no further than
+    where its replicas are busy for 1 / `IDLE` of the time. Raises InputError for more numbers than `MOST_NUMBERS`.
+    """
+    server, rate, layouts = kinds.server, float(asked.demand.rate or 0), len(most)
+    fastest = np.broadcast_to(np.asarray(server.fastest), (layouts, 1))
+    needed = rate / fastest[:, 0]
+    last = np.minimum(most, np.maximum(WIDTH, IDLE * np.ceil(needed)).astype(np.int64))
+    width, start, considered = max(1, WIDTH // layouts), 1, 0
+    first: dict[int, ServingPlan] = {}
+    while True:
+        open_ = [i for i in range(layouts) if i not in first and last[i] >= start]
+        if start > 1 and open_:
+            start = max(start, int(min(needed[open_])))
+            open_ = [i for i in open_ if last[i] >= start]
+        if not open_:
+            break
+        if considered > MOST_NUMBERS:
+            expected = f"fewer, or layouts that keep the limits: {considered:,} numbers of replicas did not"
+            raise InputError("chips", asked.space.chips, expected)
+        end = min(start + width, int(last[open_].max()) + 1)
+        replicas = np.minimum(np.arange(start, end), last[:, np.newaxis])
+        rates = rate / replicas
+        s = server.at_rate(np.minimum(rates, fastest * (1 - 1e-9)), formula=True)
+        keeps = (asked.limits.spans(s.ttft, s.tpot, s.latency).max(axis=0) <= 1) & (rates < fastest)
+        considered += int(np.sum(np.maximum(0, np.minimum(end - 1, last) - start + 1)))
+        for i in open_:
+            j = int(np.argmax(keeps[i]))
+            if keeps[i, j]:
+                at, number = i * replicas.shape[1] + j, int(replicas[i, j])
+                times = (part(s.ttft, at), part(s.tpot, at))
+                first[i] = asked.plan(kinds, i, (number, part(s.in_flight, at) * number), times, rate)
+        start = end
+    return Looked(tuple(first[i] for i in sorted(first)), int(np.sum(most)), considered)
 
 
 def followed(plan: ServingPlan, room: int) -> ServingPlan | None:

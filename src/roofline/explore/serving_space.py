@@ -18,8 +18,12 @@ from roofline.explore.serving_layouts import Degrees, by_stages, serving_layouts
 from roofline.explore.serving_plans import ServingPlan, Site
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
+from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.work.step import prefill
+
+MOST_LAYOUTS = 1024
+"""Layouts of a replica of one site that a search looks at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,24 +73,28 @@ class SiteSpace:
                 capacity = np.broadcast_to(np.asarray(server.capacity), (len(degrees), 1))[:, 0]
                 fits = capacity >= 1
                 unfit += int(np.sum(~fits))
+                if not fits.any():
+                    continue
                 if not fits.all():
                     degrees = degrees.where(fits)
                     server = _server(self.model, site, degrees, demand)
-                if len(degrees):
-                    kinds.append(ReplicaKinds(degrees, server, capacity[fits]))
+                kinds.append(ReplicaKinds(degrees, server, capacity[fits]))
             self._known[key] = FittingReplicas(tuple(kinds), unfit)
         return self._known[key]
 
     def degrees(self, site: Site, demand: Demand) -> tuple[Degrees, ...]:
-        """The layouts that a replica can have there, in groups of equal pipelines."""
+        """The layouts that a replica can have there, in groups of equal pipelines. Raises InputError for too many."""
 
         def holds(layout: Layout) -> bool:
             server = Server(setup(self.model, layout=layout, **site.settings), demand.input, demand.output, 0, 0)
             return bool(server.capacity >= 1)
 
-        if self.layouts is None:
-            return by_stages(serving_layouts(self.model, site.on, self.room(site), holds))
-        return by_stages(x for x in self.layouts if x.chips <= self.room(site))
+        layouts = self.layouts
+        if layouts is None:
+            layouts = serving_layouts(self.model, site.on, self.room(site), holds)
+        if len(layouts) > MOST_LAYOUTS:
+            raise InputError("layouts", len(layouts), f"at most {MOST_LAYOUTS}")
+        return by_stages(x for x in layouts if x.chips <= self.room(site))
 
     def room(self, site: Site) -> int:
         """Chips that there are."""

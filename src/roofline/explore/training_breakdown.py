@@ -107,7 +107,7 @@ def module_of(name: str) -> str:
 
 
 def breakdown(e: TrainingEstimate, stage: int | None = None) -> Breakdown:
-    """The step as a stage spends it, the slowest where none is named.
+    """The step as the rank of a stage spends it, the slowest where none is named.
 
     Raises InputError for arrays, which have a breakdown each, and for a stage that there is not.
     """
@@ -119,7 +119,7 @@ def breakdown(e: TrainingEstimate, stage: int | None = None) -> Breakdown:
     times, of_pass = _ops(e, chosen), dict.fromkeys(PASS_OF.values(), 0.0)
     for op in times:
         of_pass[PASS_OF[op.phase]] += op.seconds
-    passes, many = chosen.passes, float(e.micro_batches)
+    passes, many = chosen.turns, float(e.micro_batches)
     beside = {name: many * float(getattr(passes, name).expected) - seconds for name, seconds in of_pass.items()}
     exposed = {axis: many * float(span.expected) for axis, span in passes.exchange.items() if span.expected > 0}
     slowed = sum(beside.values()) - sum(exposed.values())
@@ -151,16 +151,18 @@ class OpKey(NamedTuple):
 
 
 def _ops(e: TrainingEstimate, stage: Stage) -> tuple[OpShare, ...]:
-    """The ops that a stage runs in a step, collectives apart."""
+    """The ops that the rank of a stage runs in a step, collectives apart."""
     micro = with_batch(e.step, e.micro_batch)
-    totals = Plan(stage.rank, e.asked.target).totals(micro, _by_op)
-    rows = []
-    for key, total in totals.items():
-        assert isinstance(key, OpKey)
-        if not key.sent and key.block != PIPELINE:
-            seconds = float(e.micro_batches) * float(total.expected)
-            rows.append(OpShare(key.name, module_of(key.name.removesuffix("_quantise")), key.block, key.phase, seconds))
-    return tuple(rows)
+    seconds: dict[OpKey, float] = {}
+    for part, many in e.run_by(stage):
+        for key, total in Plan(part.rank, e.asked.target).totals(micro, _by_op).items():
+            assert isinstance(key, OpKey)
+            if not key.sent and key.block != PIPELINE:
+                seconds[key] = seconds.get(key, 0.0) + float(many) * float(total.expected)
+    return tuple(
+        OpShare(key.name, module_of(key.name.removesuffix("_quantise")), key.block, key.phase, value)
+        for key, value in seconds.items()
+    )
 
 
 def _by_op(section: str, op: o.Op, kind: str) -> Hashable:

@@ -8,11 +8,13 @@ from typing import ClassVar
 
 from roofline.estimates.train import Stage, TrainingEstimate
 from roofline.estimates.training_kept import op_bytes
-from roofline.estimates.training_memory import sharing
+from roofline.estimates.training_memory import sharing, two_ended
+from roofline.estimates.training_shapes import kept_in_flight
 from roofline.estimates.training_working import parameters, stored
 from roofline.explore.training_breakdown import module_of
 from roofline.layout.shard import PIPELINE
 from roofline.model.errors import InputError
+from roofline.model.model import Model
 from roofline.model.modules import Module
 from roofline.result import Figured, Units
 from roofline.work.training import Training, with_batch
@@ -54,9 +56,15 @@ def module_bytes(e: TrainingEstimate, stage: int | None = None) -> tuple[RankByt
     rows = {x.name: RankBytes(x.name) for x, _ in every}
     for term in ("weights", "gradients", "optimizer"):
         _share_out(rows, term, float(getattr(memory, term)), _state(e, every, term))
-    kept = list(_kept(chosen, micro))
-    left = float(memory.each) - sum(size for _, size in kept)
-    if left > 1e-9 * float(memory.each):
+    flying = kept_in_flight(e.step, chosen.number, e.asked.layout, e.micro_batches)
+    kept = [
+        (name, float(number) * size)
+        for rank, number in zip(chosen.holds, flying, strict=False)
+        for name, size in _kept(rank, micro)
+    ]
+    whole = sum(float(n) * float(each) for n, each in zip(flying, (memory.each, memory.other), strict=True))
+    left = whole - sum(size for _, size in kept)
+    if left > 1e-9 * whole:
         kept.append((LAYER_INPUTS, left))
     _share_out(rows, "activations", float(memory.activations), kept)
     return tuple(sorted((row for row in rows.values() if row.total), key=lambda row: -row.total))
@@ -85,11 +93,11 @@ def _state(e: TrainingEstimate, every: Iterable[tuple[Module, object]], term: st
             yield module.name, float(parameters(alone).bytes(fmt, wide, zero >= least))
 
 
-def _kept(stage: Stage, micro: Training) -> Iterator[tuple[str, float]]:
+def _kept(rank: Model, micro: Training) -> Iterator[tuple[str, float]]:
     """Bytes that the ops of a stage's layers keep of one micro-batch; of full recomputation none."""
     if micro.recompute == "full":
         return
-    for block, n in stage.rank.blocks:
+    for block, n in rank.blocks:
         if block.name == PIPELINE:
             continue
         for op, size in op_bytes(block.modules, micro):
@@ -139,36 +147,42 @@ def memory_over_step(e: TrainingEstimate) -> tuple[StageOverStep, ...]:
 
     Raises InputError for arrays, which have a schedule each.
     """
-    line = e.timeline
-    changes: list[list[tuple[float, float, int]]] = [[] for _ in e.stages]
+    line, both = e.timeline, two_ended(e.step, e.asked.layout.pp)
+    changes: list[list[InFlightChange]] = [[] for _ in e.stages]
     for item in line.items:
-        flying = {"F": 1, "B": 0, "W": -1}[item.kind]
-        backward = item.kind != "F"
-        if flying > 0:
-            changes[item.stage].append((item.start, flying / line.chunks, 0))
-        if backward:
-            changes[item.stage].append((item.start, 0.0, 1))
-            changes[item.stage].append((item.end, flying / line.chunks, -1))
+        flying = {"F": 1, "B": 0, "W": -1}[item.kind] / line.chunks
+        other = bool(both and item.chunk)  # of DualPipe what came in at the last stage
+        if item.kind == "F":
+            changes[item.stage].append((item.start, flying, other, 0))
+        else:
+            changes[item.stage].append((item.start, 0.0, other, 1))
+            changes[item.stage].append((item.end, flying, other, -1))
     return tuple(_curve(e, stage, line.length, changes[i]) for i, stage in enumerate(e.stages))
 
 
-def _curve(e: TrainingEstimate, stage: Stage, length: float, changes: list[tuple[float, float, int]]) -> StageOverStep:
+InFlightChange = tuple[float, float, bool, int]
+"""When, how many micro-batches more are in flight, whether of the other end's stage, how many backward passes run."""
+
+
+def _curve(e: TrainingEstimate, stage: Stage, length: float, changes: list[InFlightChange]) -> StageOverStep:
     """One stage: at each moment what is kept, and what the backward pass needs besides while it runs."""
     memory = stage.memory
     idle = replace(memory.keeping(0), working=0)
-    points: dict[float, tuple[float, int]] = {0.0: (0.0, 0)}
-    flying, running = 0.0, 0
-    for time, more, works in sorted(changes, key=lambda change: change[0]):
-        flying, running = flying + more, running + works
-        points[time] = (round(flying, 9), running)
-    points.setdefault(length, (0.0, 0))
+    points: dict[float, tuple[float, float, int]] = {0.0: (0.0, 0.0, 0)}
+    flying, running = [0.0, 0.0], 0
+    for time, more, other, works in sorted(changes, key=lambda change: change[0]):
+        flying[other] += more
+        running += works
+        points[time] = (round(flying[0], 9), round(flying[1], 9), running)
+    points.setdefault(length, (0.0, 0.0, 0))
     totals, kept = [], []
-    for number, works in points.values():
-        now = memory.keeping(number)
+    for number, others, works in points.values():
+        now = memory.keeping(number, others)
         now = now if works else replace(now, working=0)
         kept.append(float(now.activations))
         totals.append(float(now.total))
     return StageOverStep(
-        stage.number, tuple(points), tuple(number for number, _ in points.values()), float(idle.total), tuple(kept),
+        stage.number, tuple(points), tuple(one + other for one, other, _ in points.values()), float(idle.total),
+        tuple(kept),
         tuple(totals), float(e.chip.capacity),
     )  # fmt: skip

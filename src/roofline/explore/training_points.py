@@ -9,6 +9,7 @@ import numpy as np
 
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, node_size, tensor_degrees
+from roofline.estimates.schedule import check_micro_batches
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
 from roofline.model.checks import count
@@ -94,10 +95,21 @@ def degree_points(model: Model, on: Machine, ranks: Sequence[int], work: tuple[i
     return DegreePoints(*columns)
 
 
-def in_whole_rounds(points: DegreePoints, batch: int, pp: int) -> tuple[DegreePoints, int]:
-    """Those whose micro-batches an interleaved schedule takes in rounds of as many as stages, and how many are not."""
-    kept = batch // (points.dp * points.micro) % pp == 0
-    return points.where(kept), int(np.sum(~kept))
+def takes(schedule: str, points: DegreePoints, batch: int, pp: int, vp: int) -> Array:
+    """Which points' micro-batches a schedule takes under so many stages and chunks: an interleaved one takes rounds of
+    as many as stages, DualPipe an even number of them, at least two for each stage.
+    """
+    numbers = batch // (points.dp * points.micro)
+    legal = [number for number in np.unique(numbers) if _is_taken(schedule, pp, int(number), vp)]
+    return np.asarray(np.isin(numbers, legal))
+
+
+def _is_taken(schedule: str, pp: int, micro_batches: int, vp: int) -> bool:
+    try:
+        check_micro_batches(schedule, pp, micro_batches, vp)
+    except InputError:
+        return False
+    return True
 
 
 def _divisors(number: int) -> list[int]:

@@ -9,32 +9,40 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, is_several
-from roofline.estimates.train import changes_of, learner
+from roofline.estimates.settings import LISTED, bill_of
+from roofline.estimates.train import changes_of, is_one, learner
 from roofline.estimates.training_family import TrainingFamily, family_beside
+from roofline.estimates.training_shapes import check_run_again
 from roofline.estimates.training_sharing import Shared
 from roofline.explore.training_points import (
     DegreePoints,
     chunk_numbers,
     degree_points,
-    in_whole_rounds,
     machine_sizes,
     stage_numbers,
+    takes,
 )
 from roofline.layout.layout import Layout
+from roofline.machine.engine import trainer_named
+from roofline.machine.target import mode_named
 from roofline.model.checks import count
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
 from roofline.model.model import Model
 from roofline.result import Figured, Result, Units
+from roofline.work.training import Recompute, training
 
+Recomputed: TypeAlias = Recompute | tuple[str, ...]
 ZEROS = (0, 1, 2, 3)
 RECOMPUTED = ("none", "selective", "full")
+SCHEDULED = ("1f1b", "interleaved")
+"""What is tried where no recomputation and no schedule is asked for."""
 
 
 @dataclass(frozen=True)
@@ -104,33 +112,39 @@ def search_training(
     1 to 8, recomputation and recipes; sequence parallelism with tp.
 
     By `time` on `chips`, the whole machine where not given; by `cost` (chip-seconds of a step) or `chips` on halves of
-    them too. `options`:
-    what else `train` takes. Raises InputError for what is not understood, and for a machine of one chip.
+    them too. `options`: what else `train` takes, but for the layout and the micro-batch. Of `schedule` and `recompute`
+    one or several are chosen from: 1f1b and interleaved, and none, selective and full, where not given.
+    Raises InputError for what is not understood, and for a machine of one chip.
     """
     built = model_of(model)
     batch, tokens, top = (count(n, v, 1) for n, v in (("batch", batch), ("tokens", tokens), ("top", top)))
     if objective not in TRAINING_AIMS:
         raise not_one_of("objective", objective, TRAINING_AIMS)
+    for name in ("layout", "micro_batch"):
+        if name in options:
+            raise InputError(name, options[name], "nothing, as it is searched for")
     if not is_several(on):
         raise InputError("on", str(on), "a machine of several chips")
     recipes = (recipe,) if isinstance(recipe, str) else tuple(recipe)
     left_out, considered, timed = Counter[str](), 0, list[_Timed]()
     learning = learner(built, **changes_of(options))
+    wanted = (options.pop("schedule", None), options.pop("recompute", None))
+    how = _understood(learning, (batch, tokens), recipes, wanted, options)
     sizes = machine_sizes(on, objective, chips)
     for pp in stage_numbers(built, max(sizes)):
         every = degree_points(built, on, [n // pp for n in sizes if n % pp == 0], (batch, tokens))
-        even, uneven = in_whole_rounds(every, batch, pp)
         for kind in recipes:
-            beside = {vp > 1: Shared() for vp in (1, 2)} if uneven else dict.fromkeys((False, True), Shared())
             steps = {"batch": batch, "tokens": tokens, "on": on, "recipe": kind, **options}
-            for vp in chunk_numbers(built, pp):
-                points = even if vp > 1 else every
-                left_out["micro-batches"] += uneven * len(ZEROS) * len(RECOMPUTED) if vp > 1 else 0
-                if not len(points):
+            shared: dict[object, Shared] = {}
+            for order, vp in how.pipelines(pp, chunk_numbers(built, pp)):
+                kept = takes(order, every, batch, pp, vp)
+                left_out["micro-batches"] += int(np.sum(~kept)) * len(ZEROS) * len(how.recomputed)
+                if not kept.any():
                     continue
-                asked = {**steps, "schedule": "interleaved" if vp > 1 else "1f1b"}
-                alike = _Alike(points, (pp, vp), ZEROS, RECOMPUTED)
-                for some, family in _families(learning, alike, asked, left_out, beside[vp > 1]):
+                points = every if kept.all() else every.where(kept)
+                alike = _Alike(points, (pp, vp), ZEROS, how.recomputed, order)
+                beside = shared.setdefault(SCHEDULED if points is every and order in SCHEDULED else order, Shared())
+                for some, family in _families(learning, alike, {**steps, "schedule": order}, left_out, beside):
                     considered += family.fits.size
                     left_out["memory"] += int(np.sum(~family.fits))
                     timed += some.timed(family, kind)
@@ -140,13 +154,75 @@ def search_training(
 
 
 @dataclass(frozen=True)
+class _Choices:
+    """Schedules and recomputations to choose from, the latter as a step has them: a word, or names of modules."""
+
+    schedules: tuple[str, ...]
+    recomputed: tuple[Recomputed, ...]
+
+    def pipelines(self, stages: int, chunks: Sequence[int]) -> Iterator[tuple[str, int]]:
+        """Each schedule with the numbers of chunks that go with it; of one stage, where all are alike, the first."""
+        if stages == 1:
+            yield self.schedules[0], 1
+            return
+        for schedule in self.schedules:
+            yield from ((schedule, vp) for vp in chunks if (vp > 1) == (schedule == "interleaved"))
+
+
+def _understood(
+    model: Model, work: tuple[int, int], recipes: Sequence[str], wanted: tuple[Any, Any], options: Mapping[str, Any]
+) -> _Choices:
+    """What is chosen from, of a schedule and a recomputation that are `wanted`, or several of each.
+
+    Raises InputError for a word that `train` does not know, in one of these or the options.
+    """
+    (batch, tokens), (schedule, recompute) = work, wanted
+    orders: tuple[Any, ...] = SCHEDULED
+    if schedule is not None:
+        orders = (schedule,) if isinstance(schedule, str) else tuple(schedule)
+    again: tuple[Any, ...] = RECOMPUTED
+    if recompute is not None:
+        one = isinstance(recompute, str) or is_one("recompute", recompute)
+        again = (recompute,) if one else tuple(recompute)
+    for name, several in (("schedule", orders), ("recompute", again), ("recipe", recipes)):
+        if not several:
+            raise InputError(name, [], "at least one")
+    settings = {name: value for name, value in options.items() if name in (*LISTED, "bill")}
+    given = {name: value for name, value in options.items() if name not in settings}
+    mode_named(settings.get("law", "calibrated"))
+    bill_of(settings.get("bill"))
+    for order in orders:
+        trainer_named(settings.get("engine"), training(batch, tokens, schedule=order).schedule)
+    for kind in recipes:
+        training(batch, tokens, recipe=kind)
+    steps = [training(batch, tokens, recompute=what) for what in again]
+    for step in steps:
+        check_run_again(model, step)
+    problems = [_problem(batch, tokens, {**given, "recompute": step.recompute}) for step in steps]
+    known = [problem for problem in problems if problem is not None]
+    if len(known) == len(steps):
+        raise known[0]
+    return _Choices(orders, tuple(dict.fromkeys(step.recompute for step in steps)))
+
+
+def _problem(batch: int, tokens: int, options: Mapping[str, Any]) -> InputError | None:
+    """Why a step cannot be; None where it can."""
+    try:
+        training(batch, tokens, **options)
+    except InputError as error:
+        return error
+    return None
+
+
+@dataclass(frozen=True)
 class _Alike:
-    """Points under the same stages and chunks, of every ZeRO and recomputation."""
+    """Points under the same stages, chunks and schedule, of every ZeRO and recomputation."""
 
     points: DegreePoints
     pipeline: tuple[int, int]
     zeros: tuple[int, ...]
-    recomputed: tuple[str, ...]
+    recomputed: tuple[Recomputed, ...]
+    schedule: str
 
     def __len__(self) -> int:
         return len(self.points) * len(self.zeros) * len(self.recomputed)
@@ -170,20 +246,22 @@ class _Alike:
             for i, again in enumerate(self.recomputed):
                 kept = np.flatnonzero(family.fits[i, j])
                 seconds, fullest = family.seconds[i, j, kept], family.bytes[i, j, kept]
-                yield _Timed(self.points, kept, seconds, fullest, (*self.pipeline, zero), again, recipe)
+                told = again if isinstance(again, str) else "".join(f"{name}," for name in again)
+                how = (self.schedule, told, recipe)
+                yield _Timed(self.points, kept, seconds, fullest, (*self.pipeline, zero), how)
 
 
 @dataclass(frozen=True)
 class _Timed:
-    """Points that fit, by their place among others, with seconds and bytes; and their (pp, vp, zero)."""
+    """Points that fit, by their place among others, with seconds and bytes; their (pp, vp, zero), and what they have of
+    schedule, recomputation and recipe."""
 
     points: DegreePoints
     places: Array
     seconds: Array
     bytes: Array
     discrete: tuple[int, int, int]
-    recompute: str
-    recipe: str
+    how: tuple[str, str, str]
 
     @property
     def chips(self) -> Array:
@@ -198,10 +276,10 @@ class _Timed:
 
     def plan(self, number: int) -> TrainingPlan:
         """One of them."""
-        i, (pp, vp, zero) = int(self.places[number]), self.discrete
+        i, (pp, vp, zero), (schedule, recompute, recipe) = int(self.places[number]), self.discrete, self.how
         return TrainingPlan(
-            self.points.one(i, pp, vp, zero), int(self.points.micro[i]), self.recompute,
-            "interleaved" if vp > 1 else "1f1b", self.recipe, float(self.seconds[number]), float(self.bytes[number]),
+            self.points.one(i, pp, vp, zero), int(self.points.micro[i]), recompute, schedule, recipe,
+            float(self.seconds[number]), float(self.bytes[number]),
         )  # fmt: skip
 
 

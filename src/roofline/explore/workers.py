@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeVar
 
+from roofline.extras import install_line
 from roofline.model.errors import InputError
 
 Done = TypeVar("Done")
@@ -54,7 +55,7 @@ def _client(cluster: Any) -> Iterator[Any]:
     try:
         dask: Any = import_module("distributed")
     except ImportError:
-        raise InputError("cluster", cluster, "Dask beside this package: pip install 'roofline[cluster]'") from None
+        raise InputError("cluster", cluster, f"Dask beside this package: {install_line('cluster')}") from None
     own = None
     try:
         if cluster == "local":

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from roofline.model.checks import flag
+from roofline.model.checks import first_where, flag, lengths_differ
 from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.maths import Count, ceil_div, is_array, least, some, where
 from roofline.model.popularity import Popularity, popularity_given
@@ -128,8 +128,7 @@ class Layout(Figured):
             try:
                 numpy.broadcast_shapes(*shapes.values())
             except ValueError:
-                words = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-                raise InputError("layout", words, "degrees that broadcast together") from None
+                raise lengths_differ("layout", shapes) from None
 
     @cached_property
     def ranks(self) -> Count:
@@ -311,8 +310,11 @@ def _degree(name: str, value: Any) -> Count:
             array = np.asarray(value)
         except ValueError:
             raise InputError(f"layout.{name}", value, "numbers, not lists of several lengths") from None
-        if array.dtype.kind not in "iu" or array.size == 0 or (array < 1).any() or (array > MOST).any():
+        if array.dtype.kind not in "iu" or array.size == 0:
             raise InputError(f"layout.{name}", value, f"whole numbers from 1 to {MOST}")
+        beyond = (array < 1) | (array > MOST)
+        if beyond.any():
+            raise InputError(f"layout.{name}", first_where(beyond, array), f"whole numbers from 1 to {MOST}")
         return array.astype(np.int64)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
         raise InputError(f"layout.{name}", value, f"a whole number from 1 to {MOST}")
@@ -332,9 +334,10 @@ def _at_least_one(name: str, value: Any) -> Count:
 
 
 def does_not_divide(degree: str, value: Count, what: str, size: Count) -> InputError:
-    """The error for a degree that does not divide a size, with the nearest degrees that do."""
+    """The error for a degree that does not divide a size, the first of several, with the nearest degrees that do."""
     if is_array(value) or is_array(size):
-        return InputError(f"layout.{degree}", value, f"degrees that divide {what}, {size}")
+        wrong = np.asarray(size % value != 0)
+        value, size = (int(np.broadcast_to(v, wrong.shape)[wrong][0]) for v in (value, size))
     divisors = [n for n in range(1, min(int(size), 4096) + 1) if size % n == 0]
     near = sorted(divisors, key=lambda n: (abs(n - value), n))[:3]
     return InputError(f"layout.{degree}", value, f"a divisor of {what}, {size}", [str(n) for n in sorted(near)])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from roofline.layout.layout import Layout, check_divides
+from roofline.layout.layout import Layout, check_divides, does_not_divide
 from roofline.model import modules as m
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, ceil_div, is_array, least, most, some
@@ -570,12 +570,23 @@ def _load(e: m.Experts, layout: Layout) -> Count:
     return layout.loaded(busiest(e.chances, layout.ep, isinstance(e.popularity, tuple) and not e.redundant))
 
 
+def _check_slots(experts: int, redundant: int, ranks: Count) -> None:
+    """Raises InputError where ranks do not divide experts and their copies, with the fewest copies that they divide."""
+    slots = experts + redundant
+    if not some(slots % ranks):
+        return
+    error = does_not_divide("ep", ranks, f"{experts} experts and {redundant} copies" if redundant else "experts", slots)
+    if is_array(ranks):
+        raise error
+    more = redundant + -slots % int(ranks)
+    raise InputError(error.field, ranks, f"{error.expected}, or in inference redundant={more}", error.nearest)
+
+
 def _exchanged_experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
     """A rank's experts; tokens are sent to them and their outputs back."""
     layout, etp = rank.layout, rank.layout.expert_tp
     redundant = layout.redundant if rank.several(layout.ep) else 0
-    what = f"{e.experts} experts and {redundant} copies" if redundant else "experts"
-    check_divides("ep", layout.ep, what, e.experts + redundant)
+    _check_slots(e.experts, redundant, layout.ep)
     check_divides("etp" if layout.etp is not None else "tp", etp, "the experts' inner size", e.inner)
     stays, owned = _stays(layout), layout.cp * layout.tp
     inner: Any = e.inner // etp

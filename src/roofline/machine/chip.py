@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -336,7 +336,7 @@ def chip_named(spec: str | os.PathLike[str] | Chip) -> Chip:
 
             return this_machine().chip
         if "=" in spec:
-            return _from_figures(spec)
+            return chip_of_figures(spec, chip_named)
     path = Path(spec)
     if path.suffix == ".toml" or names_a_file(path):
         return chip_from(*one_table("chip", path))
@@ -367,8 +367,12 @@ _EXAMPLES = frozen({"FLOP/s": "989TFLOP/s", "B/s": "3.35TB/s", "B": "80GB"})
 """Units of figures that nobody writes without a prefix → how they are written."""
 
 
-def _from_figures(spec: str) -> Chip:
-    """`peak=1000T,bw=4.8T,mem=141G`, perhaps with `like=h100-sxm` for what is left out."""
+def chip_of_figures(spec: str, like: Callable[[str], Chip] | None = None) -> Chip:
+    """A chip by its figures: `peak=1000T,bw=4.8T,mem=141G`, with `like=h100-sxm` for what is left out.
+
+    `like`: what finds the chip of that name; None where no chip may be named, so that no file can be.
+    Raises InputError for a key that is not known, and for a value that is no figure with its unit.
+    """
     given: dict[str, str] = {}
     for item in spec.split(","):
         key, equals, value = (part.strip() for part in item.partition("="))
@@ -377,13 +381,13 @@ def _from_figures(spec: str) -> Chip:
         if key in given:
             raise InputError(f"chip {key}", value, "each figure once")
         given[key] = value
-    known = ["like", "peak", "vector", *FORMATS, *_UNITS]
+    known = [*(["like"] if like else []), "peak", "vector", *FORMATS, *_UNITS]
     for key, value in given.items():
         if key not in known:
             raise InputError(f"chip {key}", value, f"one of {', '.join(known)}", nearest(key, known))
     if "=" in given.get("like", ""):
         raise InputError("chip like", given["like"], "a chip of the catalog or its file")
-    base = chip_named(given.pop("like")) if "like" in given else None
+    base = like(given.pop("like")) if like and "like" in given else None
     values: dict[str, Any] = {}
     peaks = {f: figure_named(f"chip {f}", given[f], _RATE_UNITS) for f in FORMATS if f in given}
     if "peak" in given:

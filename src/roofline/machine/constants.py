@@ -16,7 +16,6 @@ from roofline.machine.chip import Chip, chips
 from roofline.machine.deviation import COMMON, Deviation
 from roofline.machine.files import Tables, raw
 from roofline.machine.law import CHOSEN, RECORDS, ExpertsLaw, PrefillLaw
-from roofline.model.checks import names_a_file
 from roofline.model.maths import Count, is_array, where
 
 FOLDER = Path(__file__).with_name("constants")
@@ -156,8 +155,13 @@ class Either:
 
 @cache
 def _table(name: str) -> Mapping[str, Any]:
-    path = FOLDER / f"{name}.toml"
-    return Tables(raw, path) if names_a_file(path) else {}
+    return Tables(raw, FOLDER / f"{name}.toml") if name in _measured() else {}
+
+
+@cache
+def _measured() -> frozenset[str]:
+    """The names of the tables of constants. A chip may be called anything: no other name becomes a path."""
+    return frozenset(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def places(chip: Chip) -> tuple[tuple[str, str], ...]:
@@ -174,7 +178,7 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
     Where a software is named and was measured, its own; otherwise the default. fp16 has bf16's constants where it has
     none of its own; another dtype that nobody measured has them too, with grade C.
     """
-    if software is not None and names_a_file(FOLDER / f"{software}.toml"):
+    if software is not None and software in _measured():
         return _measured_here(chip, dtype, kind, software) or _of_software(chip, dtype, kind, software)
     if chip.constants is not None:
         own = _record(chip.constants.get(dtype, {}).get(kind, {}), kind, software, "A")

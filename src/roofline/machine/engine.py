@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -38,7 +39,8 @@ class Engine:
 
     `software`: whose kernels were measured; `softwares`: by kind or vendor of chip, where it has others there;
     `halves`: it keeps in fp16 what the checkpoint has in bf16, and multiplies in fp16, on chips
-    without it in fp32; `integers`: kinds of chip on which it multiplies quantised weights by activations of 8 bits.
+    without it in fp32; `narrow_states`: it keeps states in the activations' format unless config or caller say
+    otherwise; `integers`: kinds of chip on which it multiplies quantised weights by activations of 8 bits.
     `flash`: prompts' attention is one kernel; where not, it is products whose scores go through memory `score_passes`
     times, each time as large as activations.
     `hosts`: layers whose weights lie in the host's memory run on its CPU; else the card reads these over its link.
@@ -46,6 +48,8 @@ class Engine:
     `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds of a step, of each sequence and of each new token in
     it, and of a prompt batch. `request_s`, `request_token_s`: seconds from a request's arrival to the
     scheduler, of each and of each token of its prompt (HTTP, tokeniser).
+    `starts`: by generation of chip, the seconds that the first batch of a process waits before its prompts, while
+    kernels are compiled. `cold`: a batch is that first one; a step and a server in its steady state never are.
     `budget` and `share`: whose rule says how much memory the KV cache may take. `block`: tokens of a cache block.
     `paged`: a hybrid cache is allocated in groups of equal pages (`roofline.estimates.pages`). `profiled`: before it
     serves, it runs a step of `chunk` tokens and samples `most_running` of them, and keeps that much for activations.
@@ -74,15 +78,17 @@ class Engine:
     of a step's tokens is cut into chunks. `reserves`: a request begins where the memory holds it to its last token.
     `expects`: at first, the share of the tokens still allowed to running requests that is kept free for them when
     another begins; 0 where the engine keeps none.
-    `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the one
-    after. `pads`: by format of routed experts and generation of chip, of what the inner and the hidden width of its
-    weights in memory are multiples. `serves`: generations and kinds of chips that it runs on.
+    `ahead`: a step is put together while the one before it runs, so that a request that comes meanwhile is in the
+    one after. `pads`: by format of routed experts and generation of chip, of what the inner and the hidden width of
+    its weights in memory are multiples; of Marlin's kernels, where it is `marlin` that runs them. `serves`:
+    generations and kinds of chips that it runs on.
     `dispatcher`: whose kernels bring tokens to experts and back, DeepEP's, which send a token once to each node and
     rank, NCCL's all-to-all, which sends each of its copies, or those that write to all ranks of a rack over NVLink.
     `trains`: it is one of training. `overlaps`: there, the axes of the layout whose communication travels beside work
     where nothing else is asked for; `scatter`: by what share the times of ranks scatter; `between_s`: host seconds
     between steps; `spread`: by generation and `dense` or `sparse` model, the ends of the interval that held 80 % of
     its measured steps, over what was expected.
+    `fitted_on`: which of these values were fitted on which rows of which measured table (`roofline.accuracy.fitted`).
     """
 
     id: str
@@ -90,6 +96,7 @@ class Engine:
     software: str | None = None
     softwares: Mapping[str, str] = field(default_factory=dict)
     halves: bool = False
+    narrow_states: bool = False
     integers: tuple[str, ...] = ()
     flash: bool = True
     score_passes: float = 4.0
@@ -103,6 +110,8 @@ class Engine:
     captured: int = 0
     eager: bool = False
     eager_launch_s: float = 2.2e-5
+    cold: bool = False
+    starts: Mapping[str, float] = field(default_factory=dict)
     paged: bool = False
     profiled: bool = False
     sampled_bytes: float = 4.0
@@ -132,6 +141,7 @@ class Engine:
     expects: float = 0.0
     ahead: bool = False
     pads: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    marlin: bool = False
     serves: tuple[str, ...] = ()
     trains: bool = False
     dispatcher: Dispatcher = "deepep"
@@ -142,6 +152,7 @@ class Engine:
     words: Mapping[str, str] = field(default_factory=dict)
     by_chip: Sequence[Mapping[str, Any]] = ()
     asked: tuple[tuple[str, str], ...] = ()
+    fitted_on: Sequence[Mapping[str, Any]] = ()
     source: str = ""
 
     def __hash__(self) -> int:
@@ -181,6 +192,15 @@ class Engine:
         """Seconds from the arrival of a prompt of so many tokens until the scheduler sees it."""
         return self.request_s + self.request_token_s * tokens
 
+    def start_up(self, generation: str) -> tuple[float, float, float]:
+        """Seconds before the prompts of a batch, with the ends of their interval; 0 where the process has run before.
+
+        The interval is as wide as that of whole models' times on the generation, a point where none is known.
+        """
+        seconds = self.starts.get(generation, 0.0) if self.cold else 0.0
+        width = math.exp(self.slower.get(generation, {}).get("within", 0.0))
+        return seconds, seconds / width, seconds * width
+
     def factor(self, generation: str, kind: str) -> float:
         """How much longer a kind of work takes than alone; of a generation nobody measured, as the `other`s."""
         table = self.slower.get(generation, self.slower.get("other", {}))
@@ -216,11 +236,13 @@ class Engine:
 
     def multiples(self, fmt: str, generation: str) -> tuple[int, int]:
         """Of what the inner and the hidden width of routed experts in a format are multiples in memory."""
-        inner, hidden = self.pads.get(fmt, {}).get(generation, (1, 1))
+        inner, hidden = self.pads.get(fmt, {}).get("marlin" if self.marlin else generation, (1, 1))
         return inner, hidden
 
     def running(self, formats: Precision, chip: Chip) -> Precision:
         """The formats as it runs them on a chip. A CPU widens to fp32 halves that it does not multiply in."""
+        if self.narrow_states and formats.wide_state:
+            formats = formats.with_roles(state=formats.activations)
         if not self.halves:
             return _widened(formats, chip)
         fp16 = format_named("fp16")

@@ -14,7 +14,7 @@ from typing import Any
 from roofline.machine.chip import Chip
 from roofline.model.errors import InputError, nearest
 
-OF_SOME = ("captured", "dispatcher", "flash")
+OF_SOME = ("captured", "cold", "dispatcher", "flash", "marlin")
 """Settings that only engines with a word of their own for them have: in the others' figures they change nothing."""
 Asked = tuple[tuple[str, str], ...]
 """Settings as they were written, key and value."""
@@ -64,6 +64,8 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "dispatcher": ("dispatcher", _dispatcher, "deepep, alltoall or nvlink"),
     "eager": ("eager", _switch, "1 or 0"),
     "flash": ("flash", _switch, "1 or 0"),
+    "cold": ("cold", _switch, "1 or 0"),
+    "marlin": ("marlin", _switch, "1 or 0"),
     "graphs": ("graph_bytes", _bytes, "bytes with their unit, such as 500MB or 0B"),
     "sampled": ("sampled_bytes", _bytes, "bytes with their unit, such as 14B"),
     "reserve": ("overhead_bytes", _bytes, "bytes with their unit, such as 2GB or 1.5GiB"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.machine.chip import LARGEST_FIGURE, Chip, chip_id, chip_named, chips
 from roofline.machine.files import Tables, one_table, only_known, plain_name
 from roofline.model.checks import names_a_file
-from roofline.model.errors import InputError, nearest, not_one_of
+from roofline.model.errors import InputError, MachineNameWarning, nearest, not_one_of
 from roofline.model.maths import ceil_div
 
 if TYPE_CHECKING:
@@ -101,7 +102,11 @@ class LevelPart:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Chips of one kind and the levels that join them, from the inside out; `count`: so many of them alone."""
+    """Chips of one kind and the levels that join them, from the inside out; `count`: so many of them alone.
+
+    `network`: the level that joins several such machines (of size 1 here), None where nothing does or it is a level
+    already.
+    """
 
     name: str
     chip: str
@@ -111,6 +116,7 @@ class Cluster:
     aliases: tuple[str, ...] = ()
     note: str = ""
     count: int | None = None
+    network: Level | None = None
 
     def __post_init__(self) -> None:
         if not self.levels:
@@ -211,6 +217,8 @@ def _boxes(axes: tuple[int, ...], count: int) -> tuple[tuple[int, ...], ...]:
 
 # -- reading -------------------------------------------------------------------------------------------------------
 _CLUSTER = ("name", "chip", "levels", "source", "date", "aliases", "note")
+_BOX = (*_CLUSTER, "network", "before")
+_POD = ("name", "of", "source", "date", "aliases", "note")
 _LEVEL = ("name", "size", "bandwidth_gbs", "latency_us", "kind", "in_switch", "axes")
 
 
@@ -226,19 +234,41 @@ def cluster_from(id: str, table: object) -> Cluster:
     for key in ("chip", "levels"):
         if key not in table:
             raise InputError(f"{id}.{key}", "nothing (missing key)", "a value")
-    for key in ("chip", "source", "date", "note", "name"):
-        if not isinstance(table.get(key, ""), str):
-            raise InputError(f"{id}.{key}", table[key], "text")
-    aliases = table.get("aliases", [])
-    if not isinstance(aliases, list) or not all(isinstance(a, str) for a in aliases):
-        raise InputError(f"{id}.aliases", aliases, "a list of names")
+    words = _words(id, table)
+    if not isinstance(table["chip"], str):
+        raise InputError(f"{id}.chip", table["chip"], "text")
     chip = chip_named(table["chip"])
     rows = table["levels"]
     if not isinstance(rows, list) or not rows:
         raise InputError(f"{id}.levels", rows, "a list of at least one table")
     levels = tuple(_level(f"{id}.levels[{i}]", row, chip if i == 0 else None) for i, row in enumerate(rows))
-    words = {key: table[key] for key in ("source", "date", "note") if key in table}
-    return Cluster(id, chip.id, levels, aliases=(*aliases, *([table["name"]] if "name" in table else [])), **words)
+    return Cluster(id, chip.id, levels, **words)
+
+
+def _words(id: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of a machine: aliases, its name for people last, source, date and note."""
+    for key in ("source", "date", "note", "name"):
+        if not isinstance(table.get(key, ""), str):
+            raise InputError(f"{id}.{key}", table[key], "text")
+    aliases = table.get("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(a, str) for a in aliases):
+        raise InputError(f"{id}.aliases", aliases, "a list of names")
+    every = (*aliases, *([table["name"]] if "name" in table else []))
+    return {"aliases": every, **{key: table[key] for key in ("source", "date", "note") if key in table}}
+
+
+def _preset(id: str, table: Mapping[str, Any]) -> Cluster:
+    """A machine of `fabrics.toml`: one box with the network that joins several of it, or so many of another one."""
+    if "of" in table:
+        only_known(id, table, _POD)
+        count, _, base = table["of"].partition("x")
+        return replace(joined_copies(int(count), clusters()[base]), name=id, **_words(id, table))
+    only_known(id, table, _BOX)
+    box = cluster_from(id, {key: value for key, value in table.items() if key in _CLUSTER})
+    if "network" not in table:
+        return box
+    row = {"name": "cluster", "kind": "network", "size": 1, **table["network"]}
+    return replace(box, network=_level(f"{id}.network", row, None))
 
 
 def _level(where: str, row: object, chip: Chip | None) -> Level:
@@ -273,8 +303,11 @@ def _level(where: str, row: object, chip: Chip | None) -> Level:
 # -- finding -------------------------------------------------------------------------------------------------------
 @cache
 def clusters() -> Tables[Cluster]:
-    """The presets: id → cluster; bandwidths in bytes/s of a chip in one direction, latencies in seconds."""
-    return Tables(cluster_from, FILE)
+    """The presets, boxes, racks and pods first and clusters of them after: id → cluster.
+
+    Bandwidths are bytes/s of a chip in one direction, latencies seconds.
+    """
+    return Tables(_preset, FILE)
 
 
 @cache
@@ -286,8 +319,9 @@ def _names() -> Mapping[str, str]:
 
 @cache
 def _presets() -> Mapping[str, str]:
-    """The first preset of each chip, by their ids."""
-    pairs = [(chip_id(clusters().head(id)["chip"]), id) for id in clusters()]
+    """The first box, rack or pod of each chip, by their ids."""
+    heads = ((clusters().head(id), id) for id in clusters())
+    pairs = [(chip_id(head["chip"]), id) for head, id in heads if "chip" in head]
     return MappingProxyType({chip: id for chip, id in reversed(pairs) if chip is not None})
 
 
@@ -325,7 +359,7 @@ def _here() -> ThisMachine:
 
 
 def cluster_named(spec: str | os.PathLike[str] | Chip | Cluster) -> Cluster:
-    """A cluster: a preset or its alias, `4xdgx-h100` for four of its nodes, `8xh100-sxm` for eight chips of a node,
+    """A cluster: a preset or its alias, `4xdgx-h100` for four of it, `8xh100-sxm` for eight chips of a node,
     a chip for it alone, or a TOML file of one's own.
 
     Raises InputError with the nearest names where there is none.
@@ -334,37 +368,83 @@ def cluster_named(spec: str | os.PathLike[str] | Chip | Cluster) -> Cluster:
         return spec
     if isinstance(spec, Chip):
         return of_chips(1, spec)
-    text = plain_name(os.fspath(spec))
-    if text in _names():
-        return clusters()[_names()[text]]
-    path = Path(spec)
-    if path.suffix == ".toml" or names_a_file(path):
-        return cluster_from(*one_table("cluster", path))
+    text, path = plain_name(os.fspath(spec)), Path(spec)
+    known = catalog_cluster(text) if isinstance(spec, str) or not names_a_file(path) else None
+    if known is not None:
+        return known
     if text == "here":
         return of_chips(_here().count, _here().chip)
+    if path.suffix == ".toml" or names_a_file(path):
+        return cluster_from(*one_table("cluster", path))
     count, rest = _counted(text) or (1, text)
     if count < 1:
         raise InputError("cluster", spec, "at least one chip")
-    if rest in _names():
-        return _nodes(count, clusters()[_names()[rest]])
     try:
         chip = chip_named(rest)
     except InputError:
-        known = (*_names(), *(f"{count}x{id}" for id in chips()))
+        words = (*_names(), *(f"{count}x{id}" for id in chips()))
         raise InputError(
-            "cluster", str(spec), "a preset, COUNTxCHIP such as 8xh100-sxm, or a .toml file", nearest(text, known)
+            "cluster", str(spec), "a preset, COUNTxCHIP such as 8xh100-sxm, or a .toml file", nearest(text, words)
         ) from None
     return of_chips(count, chip)
 
 
-def _nodes(count: int, base: Cluster) -> Cluster:
-    """The preset with `count` parts at its outermost level; a preset of one level stands alone."""
-    if len(base.levels) == 1:
+def catalog_cluster(name: str) -> Cluster | None:
+    """A cluster by the names that come with the package alone: a preset, COUNTxPRESET, COUNTxCHIP, or a chip for it.
+
+    None for any other name, of which no file is looked for. Raises InputError for a number of chips that cannot be
+    joined.
+    """
+    text = plain_name(name)
+    if text in _names():
+        _warn_changed(text)
+        return clusters()[_names()[text]]
+    count, rest = _counted(text) or (1, text)
+    preset, id = _names().get(rest), chip_id(rest)
+    if count < 1 and (preset or id):
+        raise InputError("cluster", name, "at least one chip")
+    if preset is not None:
+        return joined_copies(count, clusters()[preset])
+    return None if id is None else of_chips(count, chips()[id])
+
+
+def _warn_changed(text: str) -> None:
+    """A `MachineNameWarning` for a bare name that meant a cluster and is now one box, rack or pod.
+
+    Worker processes say nothing: the process that started them has read the same name.
+    """
+    id = _names()[text]
+    before = clusters().head(id).get("before")
+    if before is None:
+        return
+    from multiprocessing import parent_process
+
+    if parent_process() is not None:
+        return
+    chips, more = clusters()[id].chips, cluster_named(before).chips
+    warnings.warn(
+        f"{text} now means {chips:,} chips, not a cluster: that is {before} ({more:,} chips); "
+        f"1x{text} avoids this line",
+        MachineNameWarning,
+        stacklevel=1,
+    )
+
+
+def joined_copies(count: int, one: Cluster) -> Cluster:
+    """So many of a machine, joined by its network: of a cluster so many times the parts of its outermost level.
+
+    Raises InputError where nothing joins two of them.
+    """
+    outer, inner = one.network, one.levels
+    if outer is None and one.levels[-1].kind == "network":
+        outer, inner = one.levels[-1], one.levels[:-1]
+    if outer is None:
         if count == 1:
-            return base
-        raise InputError("cluster", f"{count}x{base.name}", f"one {base.name}: nothing joins two of them")
-    outer = replace(base.levels[-1], size=count)
-    return replace(base, name=f"{count}x{base.name}", levels=(*base.levels[:-1], outer), aliases=())
+            return one
+        raise InputError("cluster", f"{count}x{one.name}", f"one {one.name}: nothing joins two of them")
+    parts = count * outer.size
+    levels = (*inner, replace(outer, size=parts)) if parts > 1 else inner
+    return replace(one, name=f"{count}x{one.name}", levels=levels, aliases=(), network=None if parts > 1 else outer)
 
 
 def of_chips(count: int, chip: Chip) -> Cluster:
@@ -374,18 +454,16 @@ def of_chips(count: int, chip: Chip) -> Cluster:
     """
     name = f"{count}x{chip.id}"
     preset = clusters()[_presets()[chip.id]] if chip.id in _presets() else None
-    if preset is not None and preset.levels[0].size < count and (count > NODE or len(preset.levels) > 1):
-        inner = math.prod(level.size for level in preset.levels[:-1])
+    if preset is not None and preset.chips < count and (count > NODE or preset.network is not None):
         part = _part_of_rack(count, preset)
         if part is not None:
-            rack = replace(preset.levels[0], size=part)
-            return replace(_nodes(count // part, replace(preset, levels=(rack, *preset.levels[1:]))), name=name)
-        if len(preset.levels) == 1 or count % inner:
-            step = inner if len(preset.levels) > 1 else preset.chips
-            raise InputError("cluster", name, f"a multiple of {step} chips, as in {preset.name}")
-        return replace(_nodes(count // inner, preset), name=name)
-    if preset is not None and preset.levels[0].kind in ("torus", "mesh") and count <= preset.levels[0].size:
-        return replace(preset, name=name, levels=preset.levels[:1], aliases=(), count=count)  # with its links
+            rack = replace(preset, levels=(replace(preset.levels[0], size=part),))
+            return replace(joined_copies(count // part, rack), name=name)
+        if preset.network is None or count % preset.chips:
+            raise InputError("cluster", name, f"a multiple of {preset.chips} chips, as in {preset.name}")
+        return replace(joined_copies(count // preset.chips, preset), name=name)
+    if preset is not None and preset.levels[0].kind in ("torus", "mesh") and count <= preset.chips:
+        return replace(preset, name=name, aliases=(), count=count, network=None)  # with its links
     if count > NODE and (preset is None or count > preset.levels[0].size):
         raise InputError("cluster", name, f"at most {NODE} chips of a node; a cluster file says how more are joined")
     kind = link_kind(chip)
@@ -416,7 +494,7 @@ def _part_of_rack(count: int, preset: Cluster) -> int | None:
     one, and where nodes are no racks.
     """
     size = preset.levels[0].size
-    if len(preset.levels) != 2 or preset.levels[0].kind != "switch" or size <= 2 * NODE or count % size == 0:
+    if preset.network is None or preset.levels[0].kind != "switch" or size <= 2 * NODE or count % size == 0:
         return None
     racks = range(ceil_div(count, size), 2 * count // size + 1)
     return next((count // n for n in racks if count % (n * TRAY) == 0), None)

@@ -205,7 +205,9 @@ def slowed(t: Transfer, target: Target, kind: str = "collectives") -> Transfer:
     slower = target.engine.factor(generation, kind)
     later = (target.engine.factor(generation, "latency") - 1) * t.fixed
     grade = worse(t.grade, max(target.engine.grade(generation, part) for part in (kind, "latency")))
-    expected, low, high = (slower * seconds + later for seconds in (t.expected, t.low, t.high))
+    width = math.exp(target.engine.within(generation, "latency") or 0.0)
+    ends = ((t.expected, 1.0), (t.low, 1 / width), (t.high, width))
+    expected, low, high = (slower * seconds + share * later for seconds, share in ends)
     if target.engine.grade(generation, "collectives") == "C":
         low, high = least(low, t.low), most(high, slower * expected)
     return replace(t, expected=expected, low=low, high=high, grade=grade)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from operator import index
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import overload
 
 import numpy as np
 
+from roofline.distinct import Array
 from roofline.model.errors import InputError
 from roofline.model.maths import Count, is_array, is_symbol
 
@@ -43,10 +44,12 @@ def count(field: str, value: Count, least: int = 0) -> Count:
             raise InputError(field, value, "whole numbers") from None
         if array.size == 0 or array.dtype.kind not in "iuf":
             raise InputError(field, value, f"whole numbers from {least}")
-        if not np.all(np.isfinite(array)) or np.any(array != np.floor(array)):
-            raise InputError(field, value, "whole numbers")
-        if np.any(array < least) or np.any(array > LARGEST):
-            raise InputError(field, value, f"whole numbers from {least} to 2^40")
+        fractions = ~np.isfinite(array) | (array != np.floor(array))
+        if fractions.any():
+            raise InputError(field, first_where(fractions, array), "whole numbers")
+        beyond = (array < least) | (array > LARGEST)
+        if beyond.any():
+            raise InputError(field, first_where(beyond, array), f"whole numbers from {least} to 2^40")
         if array.dtype.kind == "u" or array.dtype.itemsize < 8:
             array = array.astype(np.int64)
         return array if array.ndim else int(array)
@@ -108,7 +111,20 @@ def numbers(field: str, value: Count, low: float, high: float, expected: str, ab
         inside = (array >= low) & (array < high) & ((array > low) | (not above))
         if array.size and inside.all():
             return array
+        if array.size:
+            raise InputError(field, first_where(~inside, array), expected)
     raise InputError(field, value, expected)
+
+
+def first_where(wrong: Array, values: Array) -> object:
+    """Of an array of values the first that is wrong, as a number or a word of Python's own."""
+    return np.broadcast_to(values, wrong.shape)[wrong][0].item()
+
+
+def lengths_differ(field: str, shapes: Mapping[str, tuple[int, ...]]) -> InputError:
+    """The error for arrays that are neither as long as one another nor on axes of their own, by their names."""
+    words = ", ".join(f"{name} of {' × '.join(map(str, shape))}" for name, shape in shapes.items() if shape)
+    return InputError(field, words, "lists as long as one another, or on axes of their own")
 
 
 def requests_a_second(field: str, value: Count) -> Count:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from roofline.inert import WIDEST_LINE, inert_line, shortened
@@ -38,6 +38,10 @@ class InputError(ValueError):
         return _again, (type(self), self.args), {**self.__dict__, "value": _handed(self.value)}
 
 
+class MachineNameWarning(FutureWarning):
+    """A machine's bare name means fewer chips than it did in the release before."""
+
+
 def _again(kind: type[InputError], args: tuple[object, ...]) -> InputError:
     return kind.__new__(kind, *args)
 
@@ -58,9 +62,20 @@ def not_one_of(field: str, value: object, known: Iterable[str]) -> InputError:
     return InputError(field, value, f"one of {', '.join(words)}", nearest(str(value), words))
 
 
+def _plain(value: object) -> object:
+    """A value, whose arrays and numbers of NumPy's are lists and numbers, wherever they are in it."""
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        parts = map(_plain, value)
+        return list(parts) if isinstance(value, list) else tuple(parts)
+    own = getattr(value, "tolist", None)
+    return value if own is None or isinstance(value, type) else own()
+
+
 def _short(value: object) -> str:
     try:
-        text = " ".join(repr(value).split())
+        text = " ".join(repr(_plain(value)).split())
     except (ValueError, RecursionError):  # an int of thousands of digits, a table in a thousand tables
         text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

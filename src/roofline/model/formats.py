@@ -22,7 +22,8 @@ class Format:
     Example: int4 in groups of 128 with an fp16 scale and a 4-bit zero point takes 4 + 20/128 bits.
 
     `scales`: what shares one. Those of a tensor or a channel are too few to count. `static`: activations are quantised
-    with scales of the checkpoint, not with those of the step.
+    with scales of the checkpoint, not with those of the step. `input_bits`: bits beside for every input of a matrix,
+    which its outputs share (GPTQ's index of groups, 32); a module's own format has them in its `overhead`.
     """
 
     name: str
@@ -32,10 +33,11 @@ class Format:
     """The format a matrix unit multiplies in; None: that of the activations (weight-only)."""
     scales: Scales = "tensor"
     static: bool = False
+    input_bits: int = 0
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.name, self.bits, self.overhead, self.compute, self.scales, self.static))
+        return hash((self.name, self.bits, self.overhead, self.compute, self.scales, self.static, self.input_bits))
 
     def __hash__(self) -> int:
         return self._hash
@@ -112,6 +114,8 @@ FORMATS: dict[str, Format] = {
         grouped("mxfp4", 4, 32, 8),
         # NVIDIA NVFP4: an fp8 scale for each 16 values.
         grouped("nvfp4", 4, 16, 8, "fp4"),
+        # The same weights, multiplied in the format of the activations.
+        grouped("nvfp4-a16", 4, 16, 8),
         # QLoRA (arXiv:2305.14314): 64-value blocks with an fp32 scale; doubly quantised: 8 bits + fp32 per 256 blocks.
         grouped("nf4", 4, 64, 32),
         grouped("nf4-double", 4, 64 * 256, 8 * 256 + 32),

@@ -61,7 +61,7 @@ torchscript gradient_checkpointing use_bfloat16 tf_legacy_loss slow_but_exact at
 scale_attention_softmax_in_fp32 residual_in_fp32 rescale_prenorm_residual use_mamba_kernels use_mambapy
 use_associative_scan seq_aux mup_enabled tie_encoder_decoder
 remove_invalid_values early_stopping do_sample apply_residual_connection_post_layernorm output_past
-low_cpu_mem_usage use_flash_attention use_flash_attn is_llama_config calc_logits_for_entire_prompt
+low_cpu_mem_usage is_llama_config calc_logits_for_entire_prompt
 fused_add_norm predict_special_tokens use_embedding_sharing use_parallel_embedding for_llm_compressor
 moe_use_aux_free mtp_use_dedicated_embeddings use_mtp use_mrope use_return_dict
 unsloth_fixed use_fused_rope masked_softmax_fusion bias_dropout_fusion skip_bias_add
@@ -71,6 +71,8 @@ linear_allow_neg_eigval use_grouped_topk deterministic_flash_attn repad_logits_w
 reference_compile
 skip_bias_add_qkv ep_enabled sequence_parallel use_kernels moe_gate_fp32
 """
+# true, false, or "auto".
+_SWITCHES = "use_flash_attention use_flash_attn bf16 fp16 fp32"
 # Names, versions: text.
 _TEXT = """
 _name_or_path name_or_path cache_implementation topk_method scoring_func summary_type summary_activation init_device
@@ -150,6 +152,11 @@ def _flag(field: str, value: object) -> None:
         raise InputError(field, value, "true or false")
 
 
+def _switch(field: str, value: object) -> None:
+    if not isinstance(value, bool) and value != "auto":
+        raise InputError(field, value, "true, false or auto")
+
+
 def _token(field: str, value: object) -> None:
     if isinstance(value, list):
         for i, entry in enumerate(value):
@@ -173,7 +180,7 @@ def _checks(*groups: tuple[str, Check]) -> Checks:
 
 HARMLESS = _checks(
     (_TOKENS, _token), (_FRACTIONS, _fraction), (_RATES, _rate), (_POSITIVE, _positive), (_SCALES, _scale),
-    (_FLAGS, _flag), (_TEXT, _text), (_OTHER, _anything), (_COUNTS, _count),
+    (_FLAGS, _flag), (_SWITCHES, _switch), (_TEXT, _text), (_OTHER, _anything), (_COUNTS, _count),
 )  # fmt: skip
 
 # The same of a `quantization_config`: how it was made, and how the activations are treated.

@@ -150,7 +150,8 @@ class Attention(Module):
     an indexer picks, so many in all. `sinks`: one learned logit per head. `borrowed`: the keys and values are those
     that an earlier layer holds in its cache. `differential`: a value head, twice as wide, serves two key heads
     (arXiv:2410.05258 §2.1); the published code multiplies queries and keys once for each half of the values, which
-    only `torch` counting follows.
+    only `torch` counting follows. `keeps_all`: so does it that code keeps all keys in its cache, those behind the
+    window too.
     """
 
     heads: int
@@ -162,6 +163,7 @@ class Attention(Module):
     block: int = 1
     select: int | None = None
     differential: bool = False
+    keeps_all: bool = False
     sinks: bool = False
     borrowed: bool = False
 
@@ -701,6 +703,15 @@ class MatrixMemory(Module):
     def state(self) -> int:
         """State elements per sequence."""
         return self.heads * (self.key_dim * self.value_dim + self.key_dim + 1)
+
+
+SINGLE_STATES = (DeltaRule, Wkv, MatrixMemory)
+"""Kinds whose state the published code keeps in fp32, whatever format the weights have.
+
+It is the sum of all tokens before, and its kernels read and write it so (flash-linear-attention, SGLang). Of state
+spaces most engines keep it in the weights' format, unless `mamba_ssm_dtype` or the like says otherwise; vLLM does so
+with gated delta nets, too, but not with Kimi Delta Attention (vllm/model_executor/layers/mamba/mamba_utils.py).
+"""
 
 
 @record(frozen=True, kw_only=True, eq=False)

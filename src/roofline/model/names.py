@@ -36,6 +36,8 @@ NETWORKS = ("mlp", "mlps.0", "feed_forward", "block_sparse_moe", "ffn", "mixer",
 SECOND = "second_"
 """How the modules of the second half of a double layer begin (LongCat-Flash)."""
 SHARED = ("shared_experts", "shared_expert", "shared_mlp")
+BESIDE_DENSE = "dense_norm"
+"""The norm of a dense network that has experts beside it, in no container of their own (Gemma 4)."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,13 @@ class Piece:
 
 
 def _in(containers: Iterable[str], *leaves: str) -> tuple[str, ...]:
-    """Every leaf in every container, the usual pair first."""
-    return tuple(f"{container}.{leaf}" for container in containers for leaf in leaves)
+    """Every leaf in every container, the usual pair first; in the layer itself where a container has no name."""
+    return tuple(f"{container}.{leaf}" if container else leaf for container in containers for leaf in leaves)
+
+
+def _around_experts(block: m.Modules) -> tuple[str, ...]:
+    """What holds the experts of a layer and their router."""
+    return ("", "moe") if any(x.name == BESIDE_DENSE for x in block) else NETWORKS
 
 
 _FUSED_QKV = ("qkv_proj", "query_key_value", "c_attn", "Wqkv", "W_pack", "wqkv", "in_proj_qkv")
@@ -153,14 +160,14 @@ def _in_proj(x: m.Linear, block: m.Modules) -> tuple[Piece, ...]:
 
 def _experts(x: m.Experts, block: m.Modules) -> tuple[Piece, ...]:
     """Gate, up and down of every expert: under its number, or of all in one tensor."""
-    each = x.held * x.hidden * x.inner
+    each, around = x.held * x.hidden * x.inner, _around_experts(block)
     apart = (
         (("gate_proj", "w1", "gate_up_proj"), "input_linear"),
         (("up_proj", "w3", "gate_up_proj"), "input_linear"),
         (("down_proj", "w2"), "output_linear"),
     )
     return tuple(
-        Piece(each, _in(NETWORKS, *(f"experts.{{e}}.{n}" for n in names), *(f"experts.{n}" for n in names), whole))
+        Piece(each, _in(around, *(f"experts.{{e}}.{n}" for n in names), *(f"experts.{n}" for n in names), whole))
         for names, whole in (apart if x.gated else apart[1:])
     )
 
@@ -172,8 +179,10 @@ PIECES.add(_experts, m.Experts)
 PIECES.add(
     lambda x, _: (Piece(x.matrix, _in(MIXERS, f"experts.{'output' if x.summed else 'input'}_linear")),), m.ExpertLinear
 )
-ROUTERS = ("gate", "router", "router.gate", "gate.wg", "router_gate", "router.layer", "router.classifier")
-PIECES.add(lambda x, _: (Piece(x.matrix, _in(NETWORKS, *ROUTERS)),), m.Router)
+ROUTERS = (
+    "gate", "router", "router.proj", "router.gate", "gate.wg", "router_gate", "router.layer", "router.classifier",
+)  # fmt: skip
+PIECES.add(lambda x, block: (Piece(x.matrix, _in(_around_experts(block), *ROUTERS)),), m.Router)
 PIECES.add(_latent, m.LatentAttention)
 PIECES.add(lambda x, _: (Piece(x.matrix, TABLE),), m.Embedding)
 PIECES.add(lambda x, _: (Piece(x.matrix, _in(MIXERS, "rel_bias")),), m.RelativeBias)

@@ -25,8 +25,9 @@ class Precision:
     Weights by part: `attention` projections, dense feed-forwards (`ffn`), routed `experts`, the `router`, the
     `embedding` table, the `head`, `other` (norms, biases and the rest). `activations`: streams between ops;
     `kv`: the KV cache; `state`: recurrent state of a scan; `dispatch`: tokens on their way to experts of other ranks,
-    None for the activations' format. `own`: the parts in which modules that have a format of
-    their own keep it; a caller who sets a part's format sets that of all its modules.
+    None for the activations' format. `wide_state`: the state's format is the published code's choice, neither the
+    config's nor a caller's, and an engine may keep it in the activations'. `own`: the parts in which modules
+    that have a format of their own keep it; a caller who sets a part's format sets that of all its modules.
     """
 
     attention: Format
@@ -41,10 +42,11 @@ class Precision:
     state: Format
     own: frozenset[Part] = field(default=frozenset(PARTS), repr=False)
     dispatch: Format | None = None
+    wide_state: bool = field(default=False, repr=False)
 
     @cached_property
     def _hash(self) -> int:
-        return hash((tuple(getattr(self, role) for role in ROLES), self.own))
+        return hash((tuple(getattr(self, role) for role in ROLES), self.own, self.wide_state))
 
     def __hash__(self) -> int:
         return self._hash
@@ -108,7 +110,8 @@ class Precision:
             chosen = value if isinstance(value, Format) else format_named(value, role)
             for target in WEIGHTS if role == "weights" else (role,):
                 changed[target] = chosen
-        return replace(self, **changed, own=self.own - frozenset(changed))
+        wide = self.wide_state and "state" not in changed
+        return replace(self, **changed, own=self.own - frozenset(changed), wide_state=wide)
 
     def merged(self, spec: object) -> Precision:
         """This precision changed by `spec`: None, a Precision, a mapping role → format, or text.
@@ -153,7 +156,7 @@ class Precision:
         return replace(self, **{f.name: getattr(other, f.name) for f in fields(other)})
 
 
-ROLES: tuple[str, ...] = tuple(f.name for f in fields(Precision) if f.name != "own")
+ROLES: tuple[str, ...] = tuple(f.name for f in fields(Precision) if f.name not in ("own", "wide_state"))
 """The roles of a precision."""
 
 

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from roofline.machine.chip import Chip
-from roofline.machine.fabric import Cluster
+from roofline.machine.chip import Chip, chip_named
+from roofline.machine.fabric import Cluster, Level
 from roofline.result import Figured, Result, Units
 from roofline.show.tables import Column, Table
-from roofline.units import si
+from roofline.units import seconds, si
+
+SEVERAL = 4
+"""How many of a machine the example of a name for several has."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,11 @@ class Chips(Result):
 
 @dataclass(frozen=True)
 class ClusterFacts(Figured):
-    """Chips of one kind and the levels that join them, from the inside out."""
+    """Chips of one kind and the levels that join them, from the inside out; `network`: what joins several of them."""
 
-    FIGURES: ClassVar[Units] = dict.fromkeys(("name", "chip", "chips", "levels", "aliases", "source", "date"), "")
+    FIGURES: ClassVar[Units] = dict.fromkeys(
+        ("name", "chip", "chips", "levels", "network", "aliases", "source", "date"), ""
+    )
     OF: ClassVar[type] = Cluster
 
     of: Cluster
@@ -108,23 +113,52 @@ def chip_table(c: Chip) -> Table:
     return Table((Column(c.id), Column("", wrap=True)), tuple(rows))
 
 
+def cluster_table(c: Cluster) -> Table:
+    """Everything known of one machine of several chips."""
+    chip = chip_named(c.chip)
+    rows = [("chips", f"{c.chips:,} × {chip.name} ({chip.id})")]
+    rows += [(f"level {level.name}", f"{level.size:,} by {_links(level)}") for level in c.levels]
+    pairs = (
+        ("between several", f"{_links(c.network)}: {SEVERAL}x{c.name}" if c.network else None),
+        ("memory, of all chips", si(c.chips * chip.capacity, "B")),
+        ("price", f"{c.chips * chip.price.usd_per_hour:,.2f} $/h, that of {c.chips:,} chips" if chip.price else None),
+        ("also called", ", ".join(c.aliases) or None), ("source", ", ".join(filter(None, (c.source, c.date))) or None),
+        ("note", c.note or None),
+    )  # fmt: skip
+    rows += [(k, v) for k, v in pairs if v]
+    return Table((Column(c.name), Column("", wrap=True)), tuple(rows))
+
+
+def _links(level: Level) -> str:
+    """The links of one level."""
+    axes = f" of {'×'.join(map(str, level.axes))}" if level.axes else ""
+    adds = ", adds in the switch" if level.in_switch else ""
+    return f"{level.kind}{axes}, {si(level.bandwidth, 'B/s')} per chip and direction, {seconds(level.latency)}{adds}"
+
+
 def _usable(c: Chip) -> str:
     """What says how much of the memory is usable."""
     return ", ".join(["usable is the above", *filter(None, (c.usable_source, c.usable_date))])
 
 
+def _with_network(c: Cluster) -> list[tuple[Level, int | None]]:
+    """The levels with their sizes, and after them what joins several of the machine, without one."""
+    return [*((level, level.size) for level in c.levels), *([(c.network, None)] if c.network else [])]
+
+
 def clusters_table(clusters: Sequence[Cluster]) -> Table:
-    """One line for each level of each cluster."""
+    """One line for each level of each cluster; what joins several of them is `network` without a size."""
     columns = (
-        Column("Cluster"), Column("Chip"), Column("Level"), Column("Size", "count"), Column("Kind"),
-        Column("Bandwidth, one direction", "B/s"), Column("Latency", "s", drop=2), Column("Adds in the switch", drop=1),
+        Column("Cluster"), Column("Chip"), Column("Chips", "count"), Column("Level"), Column("Size", "count"),
+        Column("Kind"), Column("Bandwidth, one direction", "B/s"), Column("Latency", "s", drop=2),
+        Column("Adds in the switch", drop=1),
     )  # fmt: skip
     rows = [
         (
-            c.name if i == 0 else "", c.chip if i == 0 else "", level.name, level.size, level.kind,
+            *((c.name, c.chip, c.chips) if i == 0 else ("", "", None)), level.name, size, level.kind,
             level.bandwidth, level.latency, "yes" if level.in_switch else "",
         )
         for c in clusters
-        for i, level in enumerate(c.levels)
+        for i, (level, size) in enumerate(_with_network(c))
     ]  # fmt: skip
     return Table(columns, tuple(rows))

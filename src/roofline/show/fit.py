@@ -32,7 +32,7 @@ def fit_text(f: Fit) -> str:
         (overhead, m.overhead, beside),
     ]
     replicas = share_text(f.batch, f.batch_per_replica, f.idle_replicas, f.deployment)
-    lines = [f"{f.batch} × {f.context} tokens{_whose(f)}"]
+    lines = [_verdict(f)]
     lines += [*([replicas] if replicas else []), ""]
     wide = max(len(name) for name, _, _ in rows) if f.engine.buffers else 12
     lines += [f"{name:<{wide}} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
@@ -53,7 +53,25 @@ def fit_text(f: Fit) -> str:
         lines.append(f"memory holds more: {f.engine.name} runs at most {whole(f.engine.most_running)} at once")
     if f.changes:
         lines.append("would fit with: " + "; or ".join(c.detail for c in f.changes))
+    if f.fits and (whole_one := f.whole_context) is not None:
+        ways = "; or ".join(c.detail for c in whole_one.changes if c.what != "context")
+        needs = f"the model's whole context, {whole(whole_one.context)} tokens, needs {si(whole_one.memory.total, 'B')}"
+        lines.append(f"{needs}: it would fit with {ways}" if ways else needs)
     return "\n".join(lines)
+
+
+def _verdict(f: Fit) -> str:
+    """What is held; where nobody gave a context, whether the weights fit and with how long a one."""
+    sequences = f"{f.batch} × {f.context} tokens"
+    if not f.context_chosen:
+        return f"{sequences}{_whose(f)}"
+    if not f.fits:
+        alone = f.memory.weights + f.memory.overhead > f.memory.capacity
+        said = "the weights alone do not fit; below with" if alone else "the weights fit, but not with"
+        return f"{said} {sequences}{_whose(f)}"
+    longest = "the longest context that fits" if f.whole_context else "the model's whole context"
+    why = longest if f.model.context else "the model states no context"
+    return f"the weights fit, and {sequences} beside them ({why}; no --context is given){_whose(f)}"
 
 
 def blocks_text(f: Fit) -> str:

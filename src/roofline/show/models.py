@@ -182,13 +182,13 @@ def catalog_table(c: Catalog) -> Table:
 def running_table(w: WhatRuns) -> Table:
     """One line for each model, or each format of one."""
     columns = (
-        Column("Model"), Column("Parameters", "count", drop=3), Column("Format"), Column("Weights", "B", drop=2),
-        Column("Memory", "B"), Column("Fits"), Column("Tokens/s", "plain"), Column("TTFT", "s", drop=1),
-        Column("Grade", drop=4),
+        Column("Model"), Column("Parameters", "count", drop=3), Column("Format"), Column("Engine"),
+        Column("Weights", "B", drop=2), Column("Memory", "B"), Column("Fits"), Column("Tokens/s", "plain"),
+        Column("TTFT", "s", drop=1), Column("Grade", drop=4),
     )  # fmt: skip
     rows = tuple(
         (
-            r.model, r.parameters, r.format, r.weights, r.memory, _where(r), _speed(r),
+            r.model, r.parameters, r.format, r.engine.name, r.weights, r.memory, _where(r), _speed(r),
             r.ttft.expected if r.ttft else None, r.grade,
         )
         for r in w.running

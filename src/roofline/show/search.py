@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from roofline.explore.plan_place import PlanPlace
 from roofline.explore.search import Search
-from roofline.explore.serving_plans import ServingPlan
+from roofline.explore.serving_plans import PlanPlace, ServingPlan
 from roofline.show.tables import Column, Table
 from roofline.units import seconds
 
 COLUMNS = (
     Column("#"), Column("plan", wrap=True), Column("chips", "count"), Column("in flight", "count"), Column("TTFT", "s"),
     Column("TPOT", "s"), Column("tokens/s/chip", "tokens/s"), Column("tokens/s/user", "tokens/s", drop=2),
-    Column("$/Mtok", "USD", drop=1), Column("J/token", drop=2), Column("chance", "share", drop=3),
+    Column("$/Mtok out", "USD", drop=1), Column("J/token", drop=2), Column("chance", "share", drop=3),
     Column("why not first", wrap=True, drop=4),
 )  # fmt: skip
 
@@ -20,7 +19,7 @@ def search_text(s: Search) -> str:
     """The question, and how much was looked at."""
     lines = [
         f"{s.model.name}: {s.input} in, {s.output} out, at most {s.chips} chips{limits_text(s)}",
-        f"{s.considered:,} legal plans of {s.deployments:,} deployments; {_best_by(s)}{_left_out(s)}",
+        f"{s.considered:,} legal plans of {s.deployments:,} deployments; {_best_by(s)}{_law(s)}{_left_out(s)}",
     ]
     return "\n".join(lines)
 
@@ -89,6 +88,11 @@ def limits_text(s: Search) -> str:
 
 def _best_by(s: Search) -> str:
     return "their Pareto front" if s.objective == "front" else f"best by {s.objective}"
+
+
+def _law(s: Search) -> str:
+    """The law of the times, where it is not the usual one."""
+    return "" if s.law == "calibrated" else f"; law {s.law}"
 
 
 def _left_out(s: Search) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 from roofline.show.cost import cost_lines
 from roofline.show.estimate import chips_text, deployment_text
 from roofline.show.generate import drafts_text
@@ -14,6 +16,7 @@ OVERLOADED = (
     "every time below"
 )
 NOTHING_COUNTED = "no request counts: none was sent, or all of them came before those that count"
+SURE = "±               half of the 95 % confidence interval of the mean, from the means of parts of the run"
 DEFINITIONS = {
     "TTFT": "arrival to first token",
     "TPOT (request)": "(latency − TTFT) / (output − 1), each request alike",
@@ -37,12 +40,26 @@ def times_table(s: Simulation) -> Table:
         Column(""), Column("mean", "s"), Column("±", "s", drop=2), Column("p50", "s"), Column("p90", "s", drop=1),
         Column("p95", "s", drop=3), Column("p99", "s"),
     )  # fmt: skip
-    every = (s.ttft, s.tpot, s.inter_token, s.latency, s.queue)
-    return Table(columns, tuple((name, *_row(d)) for name, d in zip(DEFINITIONS, every, strict=True)))
+    rows = tuple((name, *_row(d)) for name, d in zip(DEFINITIONS, _times(s), strict=True))
+    if _sure(s):
+        return Table(columns, rows)
+    return Table((*columns[:2], *columns[3:]), tuple((*row[:2], *row[3:]) for row in rows))
+
+
+def _times(s: Simulation) -> tuple[Distribution, ...]:
+    return s.ttft, s.tpot, s.inter_token, s.latency, s.queue
+
+
+def _sure(s: Simulation) -> bool:
+    """Whether it is told of any mean how sure it is."""
+    return any(_row(d)[1] is not None for d in _times(s))
 
 
 def _row(d: Distribution) -> tuple[float | None, ...]:
-    values = (d.mean, d.half_width, d.p50, d.p90, d.p95, d.p99)
+    """Its numbers, None of those that there are not; half of an interval that the digits of the mean do not show is
+    none."""
+    shown = seconds(d.mean - d.half_width) != seconds(d.mean + d.half_width)
+    values = (d.mean, d.half_width if shown else nan, d.p50, d.p90, d.p95, d.p99)
     return tuple(None if value != value else value for value in values)
 
 
@@ -65,11 +82,12 @@ def simulation_text(s: Simulation) -> str:
     return "\n".join([
         "",
         *(f"{name:<14}  {text}" for name, text in DEFINITIONS.items()),
-        "±               half of the 95 % confidence interval of the mean, from the means of 32 parts of the run",
+        *([SURE] if _sure(s) else []),
         "",
         f"rate     {s.requests_per_second:,.3g} requests/s, {s.tokens_per_second:,.1f} tokens/s on "
         f"{chips_text(s.deployment)}{offered}",
         "         requests done, and tokens of these, between the arrivals of the first and the last that count",
+        *_unsettled(s),
         *_goodput(s),
         f"busy     {percent(s.utilization)} of the time, with {s.running:,.1f} requests in a busy replica",
         *_prefill(s),
@@ -90,6 +108,13 @@ def _prefill(s: Simulation) -> list[str]:
         f"         {seconds(pool.transfer.p99)} at p99, and waits {seconds(pool.queue.mean)} for a replica, "
         f"{seconds(pool.queue.p99)} at p99",
     ]
+
+
+def _unsettled(s: Simulation) -> list[str]:
+    if s.settled or s.overloaded or not s.requests:
+        return []
+    present = max(1, round(s.requests_per_second * s.latency.mean))
+    return [f"         too short to tell: {whole(s.requests)} requests count, and about {whole(present)} are in flight"]
 
 
 def _goodput(s: Simulation) -> list[str]:

@@ -106,9 +106,9 @@ def _exposed_shares(e: TrainingEstimate) -> list[dict[str, float]]:
         if id(stage.rank) not in known:
             beside, many = breakdown(e, stage.number).beside, float(e.micro_batches)
             passes = {
-                "forward": stage.passes.forward,
-                "backward": stage.passes.backward,
-                "weights": stage.passes.weight,
+                "forward": stage.turns.forward,
+                "backward": stage.turns.backward,
+                "weights": stage.turns.weight,
             }
             seconds_of = {"forward": beside["forward"], "backward": beside["backward"], "weights": beside["weight"]}
             known[id(stage.rank)] = {

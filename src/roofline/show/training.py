@@ -163,7 +163,7 @@ def modules_table(rows: tuple[RankBytes, ...]) -> Table:
 
 def training_step_text(e: TrainingEstimate) -> str:
     """The step: time, where it goes, utilization."""
-    slowest = e.slowest.passes
+    slowest = e.slowest.turns
     sent = ", ".join(f"{AXES[axis]} {seconds(value)}" for axis, value in e.exposed.items()) or "none"
     where = ", ".join(
         f"{name} {seconds(span.expected)}"
@@ -185,7 +185,7 @@ def training_step_text(e: TrainingEstimate) -> str:
         f"{percent(e.mfu_palm)} with attention's masked half (PaLM)",
         f"HFU         {percent(e.hfu)}: with what is run again, {si(e.hardware_flops, 'FLOP')}",
         f"grade       {e.grade}: {GRADES[e.grade]}",
-        *cost_lines(e, 12, assumed=False),
+        *cost_lines(e, 12, assumed=False, token="token"),
     ]
     return "\n".join(lines)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,13 @@ PROCESSES = ("constant", "poisson", "gamma", "closed")
 
 
 class Arrivals(ABC):
-    """A process that says when requests arrive. rate: requests a second in the mean; None where the server decides."""
+    """A process that says when requests arrive. rate: requests a second in the mean; None where the server decides.
+
+    RANDOM: whether times are drawn.
+    """
 
     rate: float | None
+    RANDOM: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -40,6 +45,7 @@ class Arrivals(ABC):
 class Constant(Arrivals):
     """Request i arrives at i / rate."""
 
+    RANDOM: ClassVar[bool] = False
     rate: float
 
     def __post_init__(self) -> None:
@@ -105,6 +111,7 @@ class Closed(Arrivals):
     concurrency: int
     think: float = 0.0
     ramp: float = 0.0
+    RANDOM: ClassVar[bool] = False
     rate: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:

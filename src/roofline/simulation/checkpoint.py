@@ -170,7 +170,7 @@ def _restore_replica(replica: Replica, state: Saved) -> None:
 
 
 def _summed(recorder: Recorder) -> list[str]:
-    return [f.name for f in fields(recorder) if f.name not in ("first", "last", "objective", "written")]
+    return [f.name for f in fields(recorder) if f.name not in ("objective", "written", "settling")]
 
 
 def _restored(part: Any, value: Any) -> bool:

@@ -86,7 +86,8 @@ def room_of(asked: Setup, groups: int, longest: int, drafting: Drafting | None =
         budget = memory.capacity - (memory.total - memory.cache - memory.state)
         left = budget if memory.budget is None else np.minimum(budget, memory.budget)
         own = memory.cache + memory.state
-        return np.where(left > 0, groups * own / np.where(left > 0, left, 1.0), np.inf)
+        share = np.where(left > 0, groups * own / np.where(left > 0, left, 1.0), np.inf)
+        return np.broadcast_to(share, np.shape(tokens))  # that of a state is as large whatever the tokens
 
     if float(shares(longest)) > 1:
         raise NoRoomError("on", asked.deployment.cluster.name, f"memory for a request of {longest} tokens")

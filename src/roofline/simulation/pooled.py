@@ -285,10 +285,7 @@ def run_pools_closed(
         if request is None:
             return
         request.arrival, request.ready, request.source = time, time + float(before(request.input)), user
-        if at.number == recorder.first:
-            recorder.start = time
-        if at.number + 1 == recorder.last:
-            recorder.end = time
+        recorder.arrived(at.number, time)
         at.number += 1
         heappush(coming, (request.ready, at.number, request))
 

@@ -31,20 +31,47 @@ class Objective:
         return ttft <= self.ttft and tpot <= self.tpot and latency <= self.latency
 
 
+@dataclass(frozen=True)
+class Settling:
+    """When requests begin to count: once `TIMES` as many have come as are in flight, by when those of an empty server
+    are gone; after `least` of them, and after `most` whatever is in flight. So many `requests` count."""
+
+    least: int
+    most: int
+    requests: float
+
+    def over(self, sent: int, in_flight: int) -> bool:
+        """Whether the requests after so many count."""
+        return sent >= min(max(self.least, TIMES * in_flight), self.most)
+
+
+TIMES = 3
+"""Requests over those in flight from which on their number has settled, and as many are to count."""
+SAMPLES = 64
+"""Times at which the number in flight is looked at: so many at least of as many requests, and fewer than twice."""
+
+
 @dataclass(eq=False)
 class Recorder:
     """Sums over the requests numbered from `first` up to, but not including, `last`, in the order they finish.
 
-    `start`, `end`: the time between the arrivals of the first and the last of them, where throughput is counted; the
-    end is infinite while it is not known. `written`: takes the rows of requests, where anything does.
+    `settling`: when those begin to count of which `first` is infinite. `start`, `end`: the time between the arrivals of
+    the first and the last that count, where throughput is counted; the end is infinite while it is not known.
+    `written`: takes the rows of requests, where anything does. `sent`, `answered`: requests so far, counted or not.
+    `flow`: of every `apart`th request from the first that counts on, how many were sent and answered before it.
     """
 
-    first: int
+    first: float
     last: float
     objective: Objective
     written: Callable[[Row], None] | None = None
+    settling: Settling | None = None
     start: float = inf
     end: float = inf
+    sent: int = 0
+    answered: int = 0
+    apart: int = 1
+    flow: list[tuple[int, int]] = field(default_factory=list)
     ttft: Sample = field(default_factory=Sample)
     tpot: Sample = field(default_factory=Sample)
     gap: Sample = field(default_factory=Sample)
@@ -65,6 +92,22 @@ class Recorder:
     decoding: float = 0.0
     timeline: OverTime = field(default_factory=lambda: OverTime(("running", "waiting", "memory", "busy")))
 
+    def arrived(self, number: int, time: float) -> None:
+        """A request is sent; one that was before the simulation went on from what it saved changes nothing."""
+        if number < self.sent:
+            return
+        if self.settling is not None and self.first == inf and self.settling.over(number, number - self.answered):
+            self.first, self.last = number, number + self.settling.requests
+        if number == self.first:
+            self.start = time
+        if number + 1 == self.last:
+            self.end = time
+        self.sent = number + 1
+        if number >= self.first and not (number - int(self.first)) % self.apart:
+            self.flow.append((number, self.answered))
+            if len(self.flow) == 2 * SAMPLES:
+                self.flow, self.apart = self.flow[::2], 2 * self.apart
+
     def step(self, start: float, end: float, state: tuple[int, int, float]) -> None:
         """A replica was busy, with so many requests running and waiting and so full a memory."""
         self.timeline.add(start, end, (*state, 1.0))
@@ -80,6 +123,7 @@ class Recorder:
 
     def done(self, request: Request, replica: int) -> None:
         """A request is done."""
+        self.answered += 1
         if self.start < request.finished <= self.end:  # of users who march together, as many groups as intervals
             self.finished += 1
             self.tokens += request.output

@@ -54,10 +54,7 @@ def by_readiness(requests: Iterator[Request], recorder: Recorder) -> Iterator[Re
     last = 0.0
     for number, request in enumerate(requests):
         last = request.arrival
-        if number == recorder.first:
-            recorder.start = last
-        if number + 1 == recorder.last:
-            recorder.end = last
+        recorder.arrived(number, last)
         while late and late[0][0] <= last:
             yield heappop(late)[2]
         heappush(late, (request.ready, number, request))
@@ -201,10 +198,7 @@ def run_closed(
         if request is None:
             return
         request.arrival, request.ready, request.source = time, time + float(engine.before(request.input)), user
-        if at.number == recorder.first:
-            recorder.start = time
-        if at.number + 1 == recorder.last:
-            recorder.end = time
+        recorder.arrived(at.number, time)
         at.number += 1
         heappush(coming, (request.ready, at.number, request))
         replica = replicas[user % len(replicas)]

@@ -32,11 +32,11 @@ from roofline.simulation.pooled import (
     run_pools_closed,
     run_pools_open,
 )
-from roofline.simulation.recorder import Objective, Recorder, Row, Watch
+from roofline.simulation.recorder import Objective, Recorder, Row, Settling, Watch
 from roofline.simulation.replica import Replica
 from roofline.simulation.request import Request
 from roofline.simulation.run import ROUTERS, Position, run_closed, run_open, sent
-from roofline.simulation.simulation import Quantiles, Simulation, distribution, grows, time_course
+from roofline.simulation.simulation import Quantiles, Simulation, distribution, falls_behind, long_enough, time_course
 from roofline.simulation.speculation import steps_of
 from roofline.simulation.steps import step_times
 from roofline.simulation.traces import Trace, TraceSummary, trace_named
@@ -47,11 +47,11 @@ from roofline.work.step import prefill as prefill_step
 REQUESTS = 10_000
 """Requests that count where no number is given."""
 WARMUP = 0.1
-"""Requests before those that count, in these, of traffic that is drawn: at the start the server is empty."""
-MOST_REQUESTS = 10**10
-"""Requests of a simulation: so many take a week."""
-MOST = 20_000_000
-"""Requests at most, where a run goes on until it is sure."""
+"""Requests before those that count, in these, of traffic that is drawn, at least: at the start the server is empty."""
+LONGEST_WARMUP = 1_000
+"""Requests that wait for the number in flight to settle, at most, where fewer count; else at most as many as count."""
+MOST_REQUESTS = 20_000_000
+"""Requests of a simulation, also of one that goes on until it is sure."""
 SUREST = 1e-4
 """Share of the mean to which a run can be asked to be sure: the most requests of a run tell no more."""
 UNBOUNDED = 2**20
@@ -91,6 +91,9 @@ def _extent(field: str, value: object, least: int) -> int:
 @dataclass(frozen=True)
 class Extent:
     """How long a simulation goes on: the requests that count, those before, and the seed of what is drawn.
+
+    `warmup`: where not given, of traffic that is drawn, a tenth of those that count, and on until three times as many
+    have come as are in flight; nothing of a trace.
 
     `until`: goes on until 95 % confidence intervals of mean TTFT and latency are at most this share of them wide to
     either side, whatever `requests` says.
@@ -203,8 +206,8 @@ class SimulationRun:
 
     def simulated(self, written: Callable[[Row], None] | None, progress: Callable[[int], None] | None) -> Simulation:
         """The answer."""
-        requests, warmup = self._numbers()
-        recorder = Recorder(warmup, inf if requests is None else warmup + requests, self.objective, written)
+        recorder = self._recorder(written)
+        requests, _ = self._numbers()
         replicas, until, position = self._replicas(recorder), self.extent.until, Position()
         ledger = written if isinstance(written, Ledger) else None
         pools = None if self.pool is None else self._pools(self.pool, replicas, recorder, position)
@@ -232,8 +235,9 @@ class SimulationRun:
             if until is None:
                 over = requests is not None and recorder.counted >= requests
             else:
-                sure = max(recorder.ttft_means.relative, recorder.latency_means.relative) <= until
-                over = sure or recorder.counted >= MOST
+                means = (recorder.ttft_means, recorder.latency_means)
+                sure = all(m.within(until, self.drawn) for m in means)
+                over = sure or recorder.counted >= MOST_REQUESTS
             if ledger is not None and not over and ledger.due(recorder.counted):
                 ledger.save(state_of(position, replicas, recorder, pools))
             return over
@@ -246,11 +250,31 @@ class SimulationRun:
         """What is in a trace, read once before it is sent; None of what is drawn."""
         if isinstance(self.stream, Workload):
             return None
-        requests, warmup = self._numbers()
-        return self.stream.summary(None if requests is None else warmup + requests)
+        return self.stream.summary(self._sent)
 
-    def _numbers(self) -> tuple[int | None, int]:
-        """Requests that count, None for all, and those before."""
+    @property
+    def _sent(self) -> int | None:
+        """Requests that a trace sends; None for all of it."""
+        requests, warmup = self._numbers()
+        return None if requests is None else (warmup or 0) + requests
+
+    @property
+    def drawn(self) -> bool:
+        """Whether anything is left to chance; a trace is a sample of what could have come."""
+        return self.drafting is not None or not isinstance(self.stream, Workload) or self.stream.drawn
+
+    def _recorder(self, written: Callable[[Row], None] | None) -> Recorder:
+        """What takes the requests that count, once the server has settled where nothing says when."""
+        requests, warmup = self._numbers()
+        number = inf if requests is None else requests
+        if warmup is not None:
+            return Recorder(warmup, warmup + number, self.objective, written)
+        many = requests or REQUESTS
+        settling = Settling(round(WARMUP * many), max(many, LONGEST_WARMUP), number)
+        return Recorder(inf, inf, self.objective, written, settling)
+
+    def _numbers(self) -> tuple[int | None, int | None]:
+        """Requests that count, None for all, and those before, None until the server has settled."""
         extent, drawn = self.extent, isinstance(self.stream, Workload)
         requests = None if extent.requests is None else _extent("requests", extent.requests, 1)
         if extent.until is not None:
@@ -264,7 +288,7 @@ class SimulationRun:
             requests = REQUESTS
         if extent.warmup is not None:
             return requests, _extent("warmup", extent.warmup, 0)
-        return requests, round(WARMUP * (requests or REQUESTS)) if drawn else 0
+        return requests, None if drawn else 0
 
     @property
     def longest(self) -> int:
@@ -327,9 +351,7 @@ class SimulationRun:
     ) -> dict[str, int]:
         """Runs all requests. How many were left out, and why."""
         stream, engine, left_out = self.stream, self.asked.engine, dict[str, int]()
-        drawn = isinstance(stream, Workload)
-        requests, warmup = self._numbers()
-        blocks = stream.blocks(None if drawn or requests is None else warmup + requests, self.extent.seed)
+        blocks = stream.blocks(None if isinstance(stream, Workload) else self._sent, self.extent.seed)
         rooms = (replicas[0].room, *(() if pools is None else (pools.prefills[0].room,)))
         possible = self._possible(sent(blocks, engine), rooms, left_out)
         watcher = replicas[0].watcher
@@ -364,26 +386,30 @@ class SimulationRun:
         self, recorder: Recorder, replicas: list[Replica], left_out: dict[str, int], pools: TwoPools | None
     ) -> Simulation:
         stream, asked = self.stream, self.asked
+        closed = isinstance(stream, Workload) and isinstance(stream.arrivals, Closed)
+        overloaded = not closed and falls_behind(recorder)
+        ttft, tpot, latency = recorder.ttft_means, recorder.tpot_means, recorder.latency_means
         end = recorder.end if recorder.end < inf else max(replica.clock for replica in replicas)
         seconds = end - recorder.start if recorder.counted else 0.0
         offered = (
             stream.arrivals.rate if isinstance(stream, Workload) else recorder.counted / seconds if seconds else None
         )
         per = 1 / seconds if seconds > 0 else nan
+        before = recorder.sent if recorder.first == inf else int(recorder.first)
         wanted = {name: value for name, value in vars(self.objective).items() if value < inf}
         return Simulation(
-            asked=asked, traffic=stream.text, router=self.router, seed=self.extent.seed, warmup=recorder.first,
+            asked=asked, traffic=stream.text, router=self.router, seed=self.extent.seed, warmup=before,
             requests=recorder.counted, seconds=seconds, offered=offered,
-            ttft=distribution(recorder.ttft, recorder.ttft_means),
-            tpot=distribution(recorder.tpot, recorder.tpot_means), inter_token=distribution(recorder.gap),
-            latency=distribution(recorder.latency, recorder.latency_means), queue=distribution(recorder.queue),
+            ttft=distribution(recorder.ttft, ttft if self.drawn else None),
+            tpot=distribution(recorder.tpot, tpot if self.drawn else None), inter_token=distribution(recorder.gap),
+            latency=distribution(recorder.latency, latency if self.drawn else None), queue=distribution(recorder.queue),
             requests_per_second=recorder.finished * per,
             tokens_per_second=recorder.tokens * per, objective=wanted,
             attained=recorder.met / recorder.counted if recorder.counted else nan,
             utilization=recorder.busy * per / len(replicas),
             running=recorder.decoding / recorder.busy if recorder.busy else 0.0, preemptions=recorder.preempted,
             cached_share=recorder.cached / max(1, recorder.prompts_done), steps=recorder.steps,
-            overloaded=grows(recorder, offered, end), left_out=left_out,
+            overloaded=overloaded, settled=not overloaded and long_enough(recorder, closed), left_out=left_out,
             timeline=time_course(recorder.timeline, len(replicas)),
             prefill=None if pools is None else pools.answer(seconds),
             speculation=None if self.drafting is None else self.drafting.speculation, lora=self.lora,
@@ -396,11 +422,11 @@ class SimulationRun:
         self, recorder: Recorder, seconds: float, replicas: list[Replica], pools: TwoPools | None
     ) -> Spending | None:
         """What it spends in a second, at mean lengths of requests; None where none counts."""
-        done = recorder.finished
-        if not done or not seconds > 0 or not recorder.tokens:
+        done, counted = recorder.finished, recorder.counted
+        if not done or not counted or not seconds > 0 or not recorder.tokens:
             return None
-        prompt = max(1, round(recorder.prompts_done / done))
-        known = min(prompt - 1, round(recorder.cached / done))
+        prompt = max(1, round(recorder.prompts_done / counted))
+        known = min(prompt - 1, round(recorder.cached / counted))
         load = SteadyLoad(done / seconds, prompt, max(1, round(recorder.tokens / done)), known)
         if self.pool is None or pools is None:
             tpot = recorder.tpot.mean

@@ -15,7 +15,7 @@ from roofline.estimates.settings import Deployed, Setup
 from roofline.machine.engine import Engine
 from roofline.model.images import ImageTokens
 from roofline.result import Figured, Leaf, Units
-from roofline.simulation.recorder import Recorder
+from roofline.simulation.recorder import TIMES, Recorder
 from roofline.simulation.statistics import Means, OverTime, Sample
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
@@ -26,7 +26,8 @@ SHARES = (0.5, 0.9, 0.95, 0.99)
 class Distribution(Figured):
     """Of many requests, in seconds: the mean, half of its 95 % confidence interval, and percentiles.
 
-    `half_width`: from the means of 32 parts of the run, one after another; null of fewer.
+    `half_width`: from the means of 32 parts of the run, one after another, or of 16 where those hang together; null of
+    fewer, where these do too, and where nothing is left to chance.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("mean", "half_width", "p50", "p90", "p95", "p99"), "s")
@@ -45,8 +46,8 @@ class Distribution(Figured):
 
 
 def distribution(sample: Sample, means: Means | None = None) -> Distribution:
-    """The distribution of a sample; how sure its mean is where the means of parts are given."""
-    width = float("nan") if means is None else means.half_width
+    """The distribution of a sample; how sure its mean is where the means of parts are given, and tell it."""
+    width = float("nan") if means is None else means.sure
     return Distribution(sample.mean, width, *sample.percentiles(SHARES))
 
 
@@ -111,11 +112,13 @@ class Simulation(Spent, Deployed):
     of the first and the last that count; `offered`: the requests that come in it, null where users wait for answers.
     `objective`: the most seconds that were asked for, `attained`: the share of requests within all of them, `goodput`:
     those a second. `utilization`: the share of the time in which a replica is busy; `running`: the requests in a busy
-    replica. `cached_share`: of the prompts' tokens, those found in the prefix cache. `overloaded`: the queue grows for
-    as long as requests come. `left_out`: why requests were not sent, and how many. `prefill`: the pool that
-    does, where there is one; the other figures of replicas are then of those that decode. `speculation`: what drafts
-    tokens for decode steps to verify, `lora`: the rank of the adapter that requests use, `images`: those of each
-    request, whose tokens are in its prompt; null where there is none.
+    replica. `cached_share`: of the prompts' tokens, those found in the prefix cache. `overloaded`: the number in flight
+    grows for as long as requests come. `settled`: it did not, and as many requests count as tell the rates and what
+    hangs on them: ten times those in flight or more, three times where users wait for answers. `left_out`: why requests
+    were not sent, and how many. `prefill`: the pool that does, where there is one; the other figures of replicas are
+    then of those that decode. `speculation`: what drafts tokens for decode steps to verify, `lora`: the rank of the
+    adapter that requests use, `images`: those of each request, whose tokens are in its prompt; null where there is
+    none.
     """
 
     SCHEMA: ClassVar[str] = "roofline.simulate/3"
@@ -125,7 +128,7 @@ class Simulation(Spent, Deployed):
         "inter_token": "s", "latency": "s", "queue": "s", "requests_per_second": "requests/s",
         "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "objective": "", "attained": "share",
         "goodput": "requests/s", "utilization": "share", "running": "", "preemptions": "", "cached_share": "share",
-        "steps": "", **Spent.BILLED, "overloaded": "", "left_out": "", "timeline": "", "prefill": "",
+        "steps": "", **Spent.BILLED, "overloaded": "", "settled": "", "left_out": "", "timeline": "", "prefill": "",
         "speculation": "", "lora": "", "images": "",
     }  # fmt: skip
 
@@ -152,6 +155,7 @@ class Simulation(Spent, Deployed):
     cached_share: float
     steps: int
     overloaded: bool
+    settled: bool
     left_out: dict[str, int]
     timeline: TimeCourse
     quantiles: Quantiles
@@ -184,18 +188,49 @@ class Simulation(Spent, Deployed):
         return ()
 
 
-GROWS = 1.5
-"""Latency of the last third over that of the first third from which on a queue counts as growing."""
-BEHIND = 0.98
-"""Share of the requests that arrive which a server finishes at least, where it keeps up."""
+CERTAIN = 3.0
+"""Standard errors by which a growth is more than chance."""
+LASTING = 0.5
+"""Share of its growth before that the number in flight still grows by, where it grows for as long as requests come."""
+RISING = 1.25
+"""What is answered in the last third over that of the second from which on the server is not at its limit yet."""
+STEADY = 10
+"""Requests of an open stream that count, over those in flight, from which on they tell rates."""
+FEWEST = 16
+"""Times at which the number in flight is known from which on a trend is looked for."""
 
 
-def grows(recorder: Recorder, offered: float | None, end: float) -> bool:
-    """Whether a server of an open stream falls behind: it finishes fewer than arrive, and they take ever longer."""
-    span = end - recorder.start
-    sums = recorder.latency_means.sums
-    if offered is None or span <= 0 or len(sums) < 9:
+def falls_behind(recorder: Recorder) -> bool:
+    """Whether a server of an open stream is overloaded: the number in flight grows for as long as requests come.
+
+    Of the times at which it is known, from the first request that counts to the last that was sent, three thirds are
+    compared. It grows where it does so by more than chance, `CERTAIN` standard errors of the sum of its changes; where
+    it does not level out, which is what an empty server's does; and where the server is at its limit, so that it
+    answers no more in the last third than in the one before.
+    """
+    sent, answered = np.array(recorder.flow, dtype=float).reshape(-1, 2).T
+    if sent.size < FEWEST:
         return False
-    third = len(sums) // 3
-    first, last = np.mean(sums[:third]), np.mean(sums[-third:])
-    return bool(recorder.finished / span < BEHIND * offered and last > GROWS * first)
+    in_flight = sent - answered
+    first, second, third = (float(part.mean()) for part in np.array_split(in_flight, 3))
+    changes = np.diff(in_flight)
+    chance = float(changes.std() * np.sqrt(changes.size))
+    done = np.diff(answered[[0, sent.size // 3, 2 * sent.size // 3, -1]])
+    lasting = third - second >= LASTING * (second - first) > 0
+    return bool(lasting and 1.5 * (third - first) > CERTAIN * chance and 0 < done[2] <= RISING * done[1])
+
+
+def long_enough(recorder: Recorder, closed: bool) -> bool:
+    """Whether as many requests count as tell rates, and `TIMES` as many as are in flight came before them.
+
+    Of users who wait for answers `TIMES` as many as are in flight are enough, `STEADY` times of an open stream: there
+    it is chance how many are in flight at the ends, which is a part of what is done between them.
+    """
+    sent, answered = np.array(recorder.flow, dtype=float).reshape(-1, 2).T
+    counts = sent < recorder.last
+    if not counts.any():
+        return False
+    in_flight = float((sent - answered)[counts].mean())
+    rule = recorder.settling
+    begun = rule is None or recorder.first < rule.most or recorder.first >= TIMES * (sent - answered)[0]
+    return bool(begun and recorder.counted >= (TIMES if closed else STEADY) * in_flight)

@@ -9,7 +9,7 @@ geometric spacing and are interpolated linearly, in between which they are nearl
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,28 @@ def _place(points: list[float], value: float) -> tuple[int, float]:
     return i, (value - points[i]) / (points[i + 1] - points[i])
 
 
+class Counted(list[float]):
+    """Seconds of a whole number of tokens or sequences: 0 of none, then of one, two and so on.
+
+    Up to a number they are worked out at once; `at` works out more of them where a larger one is asked for. So a
+    scheduler that bounds nothing costs no more than the sequences that it runs.
+    """
+
+    def __init__(self, seconds: Callable[[Array], Array], number: int) -> None:
+        super().__init__([0.0])
+        self._seconds = seconds
+        self._until(number)
+
+    def at(self, number: int) -> float:
+        """Seconds of so many, whatever the number."""
+        if number >= len(self):
+            self._until(max(number, 2 * len(self)))
+        return self[number]
+
+    def _until(self, number: int) -> None:
+        self.extend(self._seconds(np.arange(len(self), number + 1, dtype=np.float64)).tolist())
+
+
 @dataclass(frozen=True, eq=False)
 class Decodes:
     """The steps of one number of decodes by their mean context: seconds, and their integral over the context."""
@@ -102,14 +124,15 @@ class StepTimes:
     """Expected seconds of the steps of one replica; see the module's words. Host time is in them.
 
     `products[t]`: t new tokens, a prompt among them; `decoding[b]`: b decodes; `heads[s]`: the head of s sequences.
+    A step with a prompt stays within the scheduler's tokens, up to which products and heads are worked out.
     `decodes`: attention by decodes and mean context; `prompts`: by new and cached tokens of a chunk. `shared`: what
     each chunk after the first does not pay again. `width`: tokens that each decode brings, more than one where drafts
     are verified; `drafting`: the steps of the draft, of which one proposes each but the last; None where that is free.
     """
 
-    products: list[float]
-    decoding: list[float]
-    heads: list[float]
+    products: Counted
+    decoding: Counted
+    heads: Counted
     decodes: Surface
     prompts: Surface
     shared: float
@@ -130,8 +153,8 @@ class StepTimes:
     def _row(self, decodes: int) -> Decodes:
         contexts = self.decodes.columns
         tokens = decodes * self.width
-        products = self.decoding[tokens] if self.width == 1 else self.products[tokens]
-        fixed = products + self.heads[tokens] + self._host(decodes, tokens)
+        products = self.decoding.at(tokens) if self.width == 1 else self.products.at(tokens)
+        fixed = products + self.heads.at(tokens) + self._host(decodes, tokens)
         seconds = [fixed + t for t in self.decodes.row(decodes)]
         if self.drafting is not None:
             draft = self.drafting.row(decodes)
@@ -171,17 +194,22 @@ def step_times(
     `width`: tokens that a decode brings; `draft`: the plan of what proposes all of them but one.
     """
     engine = plan.target.engine
-    counts = np.arange(1, max(most_tokens, most_running * width) + 1, dtype=np.float64)
-    few = np.arange(1, most_running * width + most_tokens + 1, dtype=np.float64)[: counts.size]
     one = prefill(1, 1)
-    products = _seconds(plan, changed(one, (Queries(0, counts, 1),)), COUNTED[:2])
-    decoding = _seconds(plan, changed(one, (Queries(1, 1, counts),)), COUNTED[:2])
-    heads = _seconds(plan, changed(one, (Queries(0, 1, few),)), COUNTED[2:])
+
+    def products(tokens: Array) -> Array:
+        return _seconds(plan, changed(one, (Queries(0, tokens, 1),)), COUNTED[:2])
+
+    def decoding(sequences: Array) -> Array:
+        return _seconds(plan, changed(one, (Queries(1, 1, sequences),)), COUNTED[:2])
+
+    def heads(sequences: Array) -> Array:
+        return _seconds(plan, changed(one, (Queries(0, 1, sequences),)), COUNTED[2:])
+
     running, contexts = _spaced(most_running), _spaced(longest + width)
     new, cached = _spaced(min(most_tokens, longest)), [0.0, *_spaced(longest)]
     attending = tuple(view for view in plan.by_view(one) if view not in COUNTED)
     return StepTimes(
-        [0.0, *products.tolist()], [0.0, *decoding.tolist()], [0.0, *heads.tolist()],
+        Counted(products, most_tokens), Counted(decoding, min(most_running, most_tokens)), Counted(heads, most_tokens),
         _surface(plan, attending, running, contexts, lambda b, length: Queries(length, width, b)),
         _surface(plan, attending, new, cached, lambda fresh, before: Queries(before, fresh, 1)),
         _paid_once(plan, attending, min(most_tokens, longest)), engine.sequence_s, engine.token_s, engine.step_s, width,

@@ -92,6 +92,12 @@ class Workload:
     prefix: Prefixes | None = None
 
     @property
+    def drawn(self) -> bool:
+        """Whether anything is left to chance: when requests come, how long they are, or what they share."""
+        lengths = any(each.largest != each.mean for each in (self.lengths_in, self.lengths_out))
+        return self.arrivals.RANDOM or lengths or (self.prefix is not None and self.prefix.number > 1)
+
+    @property
     def text(self) -> str:
         """What traffic it is, such as `2 requests/s (poisson), input uniform(100,2000), output 256`."""
         prefix = "" if self.prefix is None else f", {self.prefix.text}"

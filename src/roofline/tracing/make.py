@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from roofline.extras import install_line
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.errors import InputError
 from roofline.model.load import Source, config_of
@@ -32,12 +33,13 @@ def trace(source: Source, *, revision: str | None = None) -> Model:
     to all tokens before, or to those of a window: a choice among them is not seen. All parameters
     count. It can be analyzed, estimated and fitted as any other model. Code that comes with a checkpoint is never run.
 
-    Raises InputError where torch or transformers are missing, or where they do not have this type.
+    Raises InputError where torch or transformers are missing, or where they do not have this type; and for a model of
+    which the decoder is but a part: an encoder, an encoder-decoder, a class with parameters that text does not use.
     """
     name, raw = config_of(source, revision=revision)
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
-            raise InputError("trace", f"no {package}", "torch and transformers: pip install 'roofline[oracle]'")
+            raise InputError("trace", f"no {package}", f"torch and transformers: {install_line('oracle')}")
     from roofline.tracing.watch import passes
 
     c = Config(raw)

@@ -21,6 +21,8 @@ from roofline.model.modules import Attention, Embedding, Experts, Linear, Module
 
 _KERNEL = "roofline_trace"
 _LAYER = re.compile(r"^((?:.*?\.)?\d+)\.(.+)$")
+_PLACE = re.compile(r"^([^.]+\.[^.*]+(?:\.[^.*]+\.\*\.[^.]+)?).*$")
+"""A parameter's place in a model, without what it is called there."""
 _ONE_AT_A_TIME = threading.Lock()
 _PRODUCTS: Mapping[str, tuple[int, int, int | None]] = {
     "aten.mm": (0, 1, None), "aten.bmm": (0, 1, None), "aten.addmm": (1, 2, 0), "aten.baddbmm": (1, 2, 0),
@@ -43,11 +45,15 @@ class TracedStep:
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass did, and what the model is. `unknown`: where it did products that no module stands for."""
+    """What one pass did, and what the model is. `unknown`: where it did products that no module stands for.
+
+    `unused`: the parameters that it did nothing with, and their values.
+    """
 
     steps: tuple[TracedStep, ...]
     cached: bool
     unknown: frozenset[str]
+    unused: Mapping[str, int]
     parameters: int
     vocab: int
     hidden: int
@@ -58,7 +64,8 @@ class Pass:
 def passes(model_type: str, settings: Mapping[str, Any], shapes: Sequence[tuple[int, int, bool]]) -> list[Pass]:
     """What the real code of a type does with so many sequences, each of so many new tokens, behind a cache or not.
 
-    Raises InputError where transformers has no causal language model of that type, or its code asks for values.
+    Raises InputError where transformers has no causal language model of that type, its code asks for values, or the
+    language model is but a part of the class that `architectures` names.
     """
     torch, transformers = import_module("torch"), import_module("transformers")
     with _ONE_AT_A_TIME, _quiet(torch, transformers):
@@ -66,14 +73,52 @@ def passes(model_type: str, settings: Mapping[str, Any], shapes: Sequence[tuple[
             raise InputError("model_type", model_type, f"a type that transformers {transformers.__version__} has")
         try:
             model = _built(torch, transformers, model_type, settings)
+            whole = transformers.AutoConfig.for_model(model_type, **settings)
+            _refuse_half(whole, model)
             ran = [_pass(torch, transformers, model, shape) for shape in shapes if not shape[2]]
-            return ran + list(_behind_a_cache(torch, transformers, model, shapes))
+            ran += _behind_a_cache(torch, transformers, model, shapes)
+            _refuse_unused(model, ran)
+            _refuse_other(torch, transformers, whole, model)
         except InputError:
             raise
         except Exception as error:  # whatever the code of some model raises: it is the config's or that code's matter
             reason = " ".join(str(error).split())[:120] or type(error).__name__
             expected = "a config whose code in transformers runs on shapes alone"
             raise InputError("trace", f"{model_type}: {reason}", expected) from error
+        return ran
+
+
+def _refuse_half(config: Any, model: Any) -> None:
+    """Raises InputError where the config describes an encoder-decoder, and the model is its decoder."""
+    if getattr(config, "is_encoder_decoder", False):
+        part = type(model).__name__
+        expected = f"a decoder of text alone (this is an encoder-decoder, of which {part} is a part)"
+        raise InputError("trace", config.model_type, expected)
+
+
+def _refuse_other(torch: Any, transformers: Any, config: Any, model: Any) -> None:
+    """Raises InputError where `architectures` names another class of transformers than that of the model."""
+    built = type(model).__name__
+    named = next(iter(config.architectures or ()), built)
+    if named != built and hasattr(transformers, named):
+        with torch.device("meta"):
+            whole = getattr(transformers, named)(config)
+        sizes = f"{_values(model)} parameters, this has {_values(whole)}"
+        raise InputError("architectures", named, f"{built}, the decoder that is traced ({sizes})")
+
+
+def _values(model: Any) -> int:
+    """Values of all parameters."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def _refuse_unused(model: Any, runs: Sequence[Pass]) -> None:
+    """Raises InputError where no pass over text uses all parameters of the class: what is left does work of its own."""
+    unused = {key: n for key, n in runs[0].unused.items() if all(key in run.unused for run in runs)}
+    if unused:
+        places = list(dict.fromkeys(_PLACE.sub(r"\1", re.sub(r"\.\d+\.", ".*.", key)) for key in unused))
+        value = f"{type(model).__name__}: {sum(unused.values())} of {runs[0].parameters} parameters unused"
+        raise InputError("trace", value, f"a class all of which a step of text uses (not {', '.join(places[:3])})")
 
 
 @contextmanager
@@ -149,8 +194,8 @@ def _pass(torch: Any, transformers: Any, model: Any, shape: tuple[int, int, bool
             model(input_ids=ids, **given)
     text, table = model.config.get_text_config(), model.get_input_embeddings().weight
     return Pass(
-        steps=tuple(watch.steps), cached=cached, unknown=frozenset(watch.unknown),
-        parameters=sum(p.numel() for p in model.parameters()), vocab=table.shape[0],
+        steps=tuple(watch.steps), cached=cached, unknown=frozenset(watch.unknown), unused=watch.unused(),
+        parameters=_values(model), vocab=table.shape[0],
         hidden=getattr(text, "hidden_size", table.shape[1]), context=getattr(text, "max_position_embeddings", None),
         version=transformers.__version__,
     )  # fmt: skip
@@ -190,11 +235,14 @@ class _Watch:
         head, table = self.model.get_output_embeddings(), self.model.get_input_embeddings()
         self.head = "" if head is None else self.weights[_storage(head.weight)]
         self.shared = self.head == self.weights[_storage(table.weight)]
+        self.used: set[str] = set()
+        self.leaves: Callable[[Any], list[Any]] = import_module("torch.utils._pytree").tree_leaves
 
     # -- what torch runs -----------------------------------------------------------------------------------------------
     def dispatch(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Runs one function of torch, and notes it if it is a product."""
         name = str(function.overloadpacket)
+        self._use(args, kwargs)
         if name in _PRODUCTS:
             first, second, added = _PRODUCTS[name]
             self._product(args[first], args[second], None if added is None else args[added])
@@ -208,6 +256,16 @@ class _Watch:
             self.weights[_storage(out)] = owner
             self.copies.append(out)
         return out
+
+    def _use(self, *values: Any) -> None:
+        """Notes the parameters among these values, however nested."""
+        tensors = (value for value in self.leaves(values) if hasattr(value, "untyped_storage"))
+        self.used.update(owner for tensor in tensors if (owner := self._owner(tensor)))
+
+    def unused(self) -> dict[str, int]:
+        """The parameters that nothing was done with, and their values."""
+        owners = ((self._owner(p), p.numel()) for p in self.model.parameters())
+        return {owner: values for owner, values in owners if owner not in self.used}
 
     def _owner(self, tensor: Any) -> str:
         """The parameter that a tensor is a view of, if any."""
@@ -246,8 +304,15 @@ class _Watch:
     def attend(
         self, module: Any, query: Any, key: Any, value: Any, mask: Any = None, **kwargs: Any
     ) -> tuple[Any, None]:
-        """Attention of [sequences, heads, tokens, head_dim] queries, its keys and values not repeated."""
+        """Attention of [sequences, heads, tokens, head_dim] queries, its keys and values not repeated.
+
+        Raises InputError where tokens attend to those behind them.
+        """
         del mask
+        if getattr(module, "is_causal", True) is False:
+            name = type(self.model).__name__
+            raise InputError("trace", name, "a decoder (in this encoder tokens attend to those behind them, too)")
+        self._use(kwargs)
         sequences, heads, tokens, dim = query.shape
         self._add(self.names[id(module)] + ".", Attention(
             name=f"{_leaf(self.names[id(module)] + '.')}.attention", heads=heads, kv_heads=key.shape[1], head_dim=dim,
@@ -258,6 +323,7 @@ class _Watch:
     def experts(self, module: Any, states: Any, index: Any, weights: Any) -> Any:
         """Routed experts of [tokens, hidden] states, `index` [tokens, top_k] of them."""
         del weights
+        self._use(list(module.parameters()))
         count, hidden = module.down_proj.shape[0], states.shape[-1]
         name = self.names[id(module)] + "."
         if states.shape[0] != self.tokens:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
@@ -160,8 +160,8 @@ def _catalogs(app: FastAPI) -> None:
         return list(engines())
 
 
-def _said(status: int, problem: Refusal) -> JSONResponse:
-    return JSONResponse(problem.model_dump(), status)
+def _said(status: int, problem: Refusal, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse(problem.model_dump(), status, headers)
 
 
 def _refusal_of(error: Exception) -> Refusal | None:
@@ -191,4 +191,5 @@ def _invalid(_: Request, error: Exception) -> JSONResponse:
 def _missing(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     message = str(error.detail)
-    return _said(error.status_code, Refusal(message=message, field="request", expected="a route of the API"))
+    problem = Refusal(message=message, field="request", expected="a route of the API")
+    return _said(error.status_code, problem, error.headers)

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.machine.chip import Chip, chip_id, chip_named, chips
-from roofline.machine.fabric import Cluster, cluster_named, clusters, of_chips
+from roofline.machine.chip import Chip, chip_id, chip_named, chip_of_figures, chips
+from roofline.machine.fabric import Cluster, catalog_cluster, cluster_named, clusters, is_catalogued, is_cluster
 from roofline.model.errors import InputError, nearest
 from roofline.model.load import catalog, load
 from roofline.model.model import Model
@@ -18,17 +18,20 @@ from roofline.web.gguf_model import model_of_file
 
 LARGEST_CONFIG = 256 * 1024
 """Bytes of a config that a client may send."""
-_COUNTED = re.compile(r"([1-9][0-9]{0,4})x([a-z0-9][a-z0-9.-]*)", re.ASCII)
+_COUNTED = re.compile(r"[1-9][0-9]{0,4}x[a-z0-9][a-z0-9.-]*", re.ASCII)
 _FIGURES = re.compile(r"[A-Za-z0-9_]+=[A-Za-z0-9_.+,=]*", re.ASCII)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a server does beyond its own catalogs: look up `hub` ids, and say what its `own_machine` is, `here`."""
+    """What may be asked for beyond the catalogs: Hub ids (`hub`), this machine as `here` (`own_machine`), and machines
+    of `files`, which a person at this machine alone may name, never a client of a server.
+    """
 
     hub: bool = False
     own_machine: bool = False
+    files: bool = False
 
 
 NOTHING_MORE = Allowed()
@@ -82,24 +85,20 @@ def _pasted(text: str) -> Model:
 def chosen_machine(asked: str, allowed: Allowed = NOTHING_MORE) -> str | Chip | Cluster:
     """A chip or a cluster of the catalogs, by its id, so many of a chip, a chip's figures, or this machine.
 
-    Raises InputError for anything else, so that no path is opened.
+    What it gives is understood: a name of the catalog, or the chip or cluster itself, so that nothing behind it looks
+    for a file. Raises InputError for anything else; `like=` too is refused, as a chip's file may stand behind it.
     """
     name = asked.strip()
     if allowed.own_machine and name.lower() == "here":
         return cluster_named("here")
+    if allowed.files and ("=" in name or name.lower().endswith(".toml")):
+        return cluster_named(name) if is_cluster(name) else chip_named(name)
     if _FIGURES.fullmatch(name):
-        return chip_named(name)
-    lower = name.lower()
+        return chip_of_figures(name)
     if id := chip_id(name):
         return id
-    presets = {alias.lower(): c for key, c in clusters().items() for alias in (key, *c.aliases)}
-    if lower in presets:
-        return presets[lower]
-    if counted := _COUNTED.fullmatch(lower):
-        count, rest = int(counted[1]), counted[2]
-        if id := chip_id(rest):
-            return of_chips(count, chips()[id])
-        if rest in presets:
-            return cluster_named(lower)
+    lower = name.lower()
+    if (_COUNTED.fullmatch(lower) or is_catalogued(lower)) and (known := catalog_cluster(lower)) is not None:
+        return known
     words = (*chips(), *clusters())
     raise InputError("on", asked, "a chip or cluster of the catalog, COUNTxCHIP, or peak=…,bw=…", nearest(lower, words))

@@ -14,14 +14,17 @@ from roofline.machine.engine import engines
 from roofline.model.errors import InputError, error_line
 from roofline.show.files import check_folder
 from roofline.web.bundle import bundled
+from roofline.web.choices import Allowed
 from roofline.web.files import STATIC, plotly_file
 from roofline.web.questions import answered
 from roofline.web.scenario import Scenario
 
 VIEWS = ("overview", "roofline", "memory", "serving", "sweep", "structure", "compare", "away")
 """Views that a folder can show: those whose questions are computed for every point of the grid."""
-ASKED = ("serve", "front", "estimate", "plot", "diagram", "analyze", "fit", "sweep")
+ASKED = ("limits", "serve", "front", "estimate", "plot", "diagram", "analyze", "fit", "sweep")
 MOST_POINTS = 1000
+AT_HOME = Allowed(files=True)
+"""A folder is written by a person at this machine, who may name files."""
 POLICY = (
     "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; "
     "img-src 'self' file: data: blob:; connect-src 'none'; base-uri 'none'; form-action 'none'"
@@ -90,13 +93,13 @@ def _data(grid: ExportGrid) -> str:
             if key in answers or key in problems:
                 continue
             try:
-                answers[key] = _text(answered(name, body))
+                answers[key] = _text(answered(name, body, AT_HOME))
             except InputError as error:
                 problems[key] = error_line(error)
     if not any(key.startswith("serve") for key in answers):
         raise InputError("--export", "a grid", f"a scenario that can be served: {next(iter(problems.values()))}")
     start = grid.scenario
-    fields = {**start.place, "layout": start.layout, "precision": start.precision, "engine": start.engine}
+    fields = {**start.timed, "layout": start.layout, "precision": start.precision, "engine": start.engine}
     fields |= {"on": grid.on[0], "input": grid.input[0], "output": start.output, "concurrency": grid.concurrency[0]}
     if not isinstance(start.model, str):
         fields |= {"model": "", "config": start.model}

@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from roofline.extras import install_line
 from roofline.model.errors import InputError
 from roofline.version import __version__
 
@@ -25,7 +26,7 @@ def plotly_file() -> Path:
     """The JavaScript that comes with Plotly's Python package."""
     spec = find_spec("plotly")
     if spec is None or spec.origin is None:
-        raise InputError("plotly", "not installed", "the extra: pip install 'roofline[web]'")
+        raise InputError("plotly", "not installed", install_line("web", "plotly"))
     return Path(spec.origin).parent / "package_data" / "plotly.min.js"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from hmac import compare_digest
@@ -17,6 +18,8 @@ LARGEST_BODY = 512 * 1024
 """Bytes of a request's body."""
 LARGEST_BODIES = {"/api/v1/gguf": 25 * 2**20}
 """The same of routes that take the beginning of a file, in base64."""
+_PORT = re.compile(r":[0-9]*\Z")
+"""The end of `localhost:8600` and `[::1]:8600`; `[::1]` has none."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -68,7 +71,7 @@ class Guard:
         await self.app(scope, _again(body, receive), headed)
 
     def _refused(self, path: str, sent: dict[bytes, bytes]) -> tuple[int, str, str] | None:
-        host = sent.get(b"host", b"").decode("latin-1").rpartition(":")[0] or sent.get(b"host", b"").decode("latin-1")
+        host = _PORT.sub("", sent.get(b"host", b"").decode("latin-1"))
         if self.hosts is not None and host.lower() not in self.hosts:
             return 403, "Host", "the address that the server was started with"
         if self.token is not None and path.startswith("/api/"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from io import BytesIO
-from itertools import islice
 from typing import Any
 
 import polars
@@ -11,24 +10,29 @@ import polars
 import roofline as rl
 from roofline.emit.make import hand_over
 from roofline.emit.serving import launch_files
+from roofline.estimates.training_changes import fixes
 from roofline.explore.difference import Side, differ
 from roofline.explore.running import formats_that_run, what_runs
 from roofline.layout.layout import layout_named
+from roofline.machine.chip import Chip
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import catalog
+from roofline.result import plain
 from roofline.show.report.page import html
 from roofline.web import bodies as b
-from roofline.web.answers import settings_of_place, train_answer
-from roofline.web.choices import Allowed, chosen_machine, chosen_model
+from roofline.web.answers import given_fields, given_search, train_answer
+from roofline.web.choices import Allowed
 from roofline.web.gguf_model import dropped
 
 MOST_ITEMS = 20_000
 """Passes of micro-batches that a timeline has."""
+CATALOG_PART = 40
+"""Models of the catalog that one answer tries, where no number is given."""
 TABLES = ("generate", "serve", "fit", "estimate", "simulate", "train")
 """Answers that are tables too: a row for each point."""
 
 
-def timeline_answer(asked: b.TrainAsked, allowed: Allowed) -> dict[str, Any]:
+def timeline_answer(asked: b.TimelineAsked, allowed: Allowed) -> dict[str, Any]:
     """When each stage works on which micro-batch: `items` of stage, kind, micro-batch, start and end in seconds."""
     estimate: rl.TrainingEstimate = train_answer(asked, allowed)
     layout = estimate.asked.layout
@@ -40,11 +44,25 @@ def timeline_answer(asked: b.TrainAsked, allowed: Allowed) -> dict[str, Any]:
     return {"stages": course.stages, "length": course.length, "bubble": course.bubble, "items": items}
 
 
+def remedies_answer(asked: b.RemediesAsked, allowed: Allowed) -> dict[str, Any]:
+    """`changes` that make an optimizer step fit, the least expensive first: `detail`, `chips`, a step's `time`, `cost`.
+
+    `time` in seconds, `cost` in expected chip-seconds of a step. There are none where it fits, or nothing tried helps.
+    """
+    given = given_fields(asked, allowed)
+    estimate: rl.TrainingEstimate = rl.train(**given)
+    ways = () if estimate.fits else fixes(estimate, given["on"])
+    return {"fits": bool(estimate.fits), "changes": [plain(way) for way in ways]}
+
+
+def limits_answer(asked: b.ModelAsked, allowed: Allowed) -> dict[str, Any]:
+    """`context`: the most tokens of prompt and answer together that a model takes; null where its config names none."""
+    return {"context": given_fields(asked, allowed)["model"].context}
+
+
 def layouts_answer(asked: b.LayoutsAsked, allowed: Allowed) -> Any:
     """`roofline.training-search`: layouts of a training step, the best first."""
-    model, on = chosen_model(asked.model, allowed), chosen_machine(asked.on, allowed)
-    sizes: dict[str, Any] = {"batch": asked.batch, "tokens": asked.tokens, "top": asked.top}
-    return rl.search_training(model, on=on, objective=asked.objective, **sizes)
+    return rl.search_training(**given_fields(asked, allowed))
 
 
 def diff_answer(asked: b.DiffAsked, allowed: Allowed) -> Any:
@@ -53,28 +71,25 @@ def diff_answer(asked: b.DiffAsked, allowed: Allowed) -> Any:
 
 
 def _side(asked: b.SideAsked, allowed: Allowed) -> Side:
-    chosen_machine(asked.on, allowed)
-    on = asked.on.strip()
-    return Side(
-        chosen_model(asked.model, allowed),
-        on=on if "=" in on else on.lower(),
-        layout=layout_named(asked.layout) if asked.layout else None,
-        precision=asked.precision or None,
-        engine=asked.engine or None,
-        batch=asked.batch,
-        context=asked.context,
-        prompt=asked.prompt,
-    )
+    given = given_fields(asked, allowed)
+    if not isinstance(given["on"], Chip):  # of the catalog, or `here`: a side tells it as it was asked
+        given["on"] = asked.on.strip().lower()
+    if "layout" in given:
+        given["layout"] = layout_named(given["layout"])
+    return Side(**given)
 
 
 def runs_answer(asked: b.RunsAsked, allowed: Allowed) -> dict[str, Any]:
     """`roofline.running` of a part of the catalog, or of one model; `of`: how many models the catalog has."""
-    on = chosen_machine(asked.on, allowed)
-    if asked.model is not None:
-        return {**formats_that_run(chosen_model(asked.model, allowed), on, asked.context).to_dict(), "of": 0}
+    given = given_fields(asked, allowed)
+    part = {name: given.pop(name) for name in ("start", "count") if name in given}
+    if "model" in given:
+        if part:
+            raise InputError(*next(iter(part.items())), "nothing beside a model")
+        return {**formats_that_run(**given).to_dict(), "of": 0}
     names = tuple(catalog())
-    part = islice(names, asked.start, asked.start + asked.count)
-    return {**what_runs(part, on, asked.context).to_dict(), "of": len(names)}
+    start = part.get("start", 0)
+    return {**what_runs(names[start : start + part.get("count", CATALOG_PART)], **given).to_dict(), "of": len(names)}
 
 
 def gguf_answer(asked: b.GgufAsked, allowed: Allowed) -> dict[str, Any]:
@@ -84,29 +99,30 @@ def gguf_answer(asked: b.GgufAsked, allowed: Allowed) -> dict[str, Any]:
 
 def launch_answer(asked: b.LaunchAsked, allowed: Allowed) -> dict[str, Any]:
     """`files`: what starts the best server of a load, by `name` and `text`; `missing`: what they do not express."""
-    settings = {k: v for k, v in settings_of_place(asked, allowed).items() if k not in ("law", "layout")}
-    options = {**settings, **({"layouts": [asked.layout]} if asked.layout else {})}
-    demand = rl.Demand(input=asked.input, output=asked.output, concurrency=asked.concurrency)
-    result = rl.search(chosen_model(asked.model, allowed), demand, kinds="aggregated", top=1, **options)
+    given = given_fields(asked, allowed)
+    launcher = given.pop("launcher", "")
+    result = given_search({**given, "kinds": "aggregated", "top": 1})
     if not result.plans:
         raise InputError("on", asked.on, "a machine on which this model fits and can be served")
-    emitted = launch_files(result.plans[0], asked.launcher)
+    emitted = launch_files(result.plans[0], launcher)
     files = [{"name": file.name, "text": file.text} for file in emitted.files]
     return {"launcher": emitted.launcher, "files": files, "missing": list(emitted.missing)}
 
 
 def recipe_answer(asked: b.RecipeAsked, allowed: Allowed) -> dict[str, Any]:
-    """The `text` of a training framework's config, and what is `missing` of the layout in it."""
-    emitted = hand_over(train_answer(asked, allowed), asked.framework)
-    return {"framework": emitted.framework, "text": emitted.text, "missing": list(emitted.missing)}
+    """The `text` of a training framework's config, what is `missing` of the layout in it, and whether it `fits`."""
+    given = given_fields(asked, allowed)
+    framework = given.pop("framework", "")
+    estimate: rl.TrainingEstimate = rl.train(**given)
+    emitted = hand_over(estimate, framework)
+    missing = list(emitted.missing)
+    return {"framework": emitted.framework, "text": emitted.text, "missing": missing, "fits": bool(estimate.fits)}
 
 
-def report_answer(asked: b.GenerateAsked, allowed: Allowed) -> bytes:
+def report_answer(asked: b.ReportAsked, allowed: Allowed) -> bytes:
     """`roofline report`: the whole story on one HTML page."""
-    settings = {k: v for k, v in settings_of_place(asked, allowed).items() if k not in ("law", "bill")}
-    model = chosen_model(asked.model, allowed)
-    page = rl.report(model, batch=asked.batch, input=asked.input, output_tokens=asked.output, **settings)
-    return html(page).encode()
+    given = given_fields(asked, allowed)
+    return html(rl.report(output_tokens=given.pop("output"), **given)).encode()
 
 
 def table_bytes(frame: polars.DataFrame, form: str) -> bytes:

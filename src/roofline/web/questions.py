@@ -48,6 +48,7 @@ def table_answer(asked: b.TableAsked, allowed: Allowed) -> bytes:
 
 
 QUESTIONS = MappingProxyType({
+    "limits": ApiQuestion(b.ModelAsked, more.limits_answer),
     "analyze": ApiQuestion(b.StepAsked, a.analyze_answer),
     "estimate": ApiQuestion(b.EstimateAsked, a.estimate_answer),
     "explain": ApiQuestion(b.ExplainAsked, a.explain_answer),
@@ -56,28 +57,33 @@ QUESTIONS = MappingProxyType({
     "fit": ApiQuestion(b.FitAsked, a.fit_answer),
     "diff": ApiQuestion(b.DiffAsked, more.diff_answer, heavy=True),
     "train": ApiQuestion(b.TrainAsked, a.train_answer),
-    "timeline": ApiQuestion(b.TrainAsked, more.timeline_answer, heavy=True),
+    "timeline": ApiQuestion(b.TimelineAsked, more.timeline_answer, heavy=True),
+    "remedies": ApiQuestion(b.RemediesAsked, more.remedies_answer, heavy=True),
     "layouts": ApiQuestion(b.LayoutsAsked, more.layouts_answer, heavy=True),
     "sweep": ApiQuestion(b.SweepAsked, a.sweep_answer, heavy=True),
     "plot": ApiQuestion(b.PlotAsked, a.plot_answer),
     "simulate": ApiQuestion(b.SimulateAsked, a.simulate_answer, heavy=True),
     "search": ApiQuestion(b.SearchAsked, a.search_answer, heavy=True),
-    "advice": ApiQuestion(b.GenerateAsked, a.advice_answer, heavy=True),
+    "advice": ApiQuestion(b.AdviceAsked, a.advice_answer, heavy=True),
     "runs": ApiQuestion(b.RunsAsked, more.runs_answer, heavy=True),
     "gguf": ApiQuestion(b.GgufAsked, more.gguf_answer, heavy=True),
     "launch": ApiQuestion(b.LaunchAsked, more.launch_answer, heavy=True),
     "recipe": ApiQuestion(b.RecipeAsked, more.recipe_answer, heavy=True),
-    "report": ApiQuestion(b.GenerateAsked, more.report_answer, heavy=True, media=HTML),
+    "report": ApiQuestion(b.ReportAsked, more.report_answer, heavy=True, media=HTML),
     "table": ApiQuestion(b.TableAsked, table_answer, heavy=True, media="application/octet-stream"),
 })  # fmt: skip
 """Every question of the API."""
+
+
+EXPECTED = MappingProxyType({"extra_forbidden": "a field that this question takes", "missing": "a value"})
+"""Kind of fault of a body → what was expected, where the checker's own words do not say it."""
 
 
 def first_fault(error: Any) -> tuple[str, str]:
     """The field of a body that is wrong, and what it should be."""
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"] if part != "body")[:200] or "body"
-    return field, first["msg"].removeprefix("Input should be ")
+    return field, EXPECTED.get(first["type"]) or first["msg"].removeprefix("Input should be ")
 
 
 def invalid_body(error: ValidationError) -> InputError:

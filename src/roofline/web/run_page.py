@@ -6,6 +6,7 @@ import os
 import sys
 from ipaddress import ip_address
 
+from roofline.extras import install_line
 from roofline.model.errors import InputError
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
@@ -35,7 +36,7 @@ def run_page(host: str, port: int, hub: bool, token: str | None, browser: bool) 
         from roofline.web.app import page_app
         from roofline.web.choices import Allowed
     except ModuleNotFoundError as error:
-        raise InputError("web", f"no {error.name}", "the extra: pip install 'roofline[web]'") from error
+        raise InputError("web", f"no {error.name}", install_line("web")) from error
     app = page_app(Allowed(hub, own_machine=local), token, LOOPBACK if local else None)
     address = f"http://{'localhost' if local else host}:{port}/" + (f"#token={token}" if token else "")
     print(f"{address}  (Ctrl+C ends it)", file=sys.stderr)

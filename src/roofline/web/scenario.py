@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.web.choices import chosen_model
+
 SWEPT = (512, 2048, 8192, 32768)
-"""Tokens of context that the sweep draws."""
+"""Tokens of context that the sweep draws, of a model that takes so many and one more."""
 LEAST_SWEPT = 256
 """Requests in flight that a sweep reaches at least."""
 
@@ -28,14 +30,30 @@ class Scenario:
 
     @property
     def place(self) -> dict[str, Any]:
-        """The settings that every estimate takes."""
+        """The settings of every question about memory or time."""
         return {"model": self.model, "on": self.on, "layout": self.layout or None, "precision": self.precision or None,
-                "engine": self.engine or None, "law": self.law, "bill": None}  # fmt: skip
+                "engine": self.engine or None}  # fmt: skip
+
+    @property
+    def timed(self) -> dict[str, Any]:
+        """The same with the law of times."""
+        return {**self.place, "law": self.law}
+
+    @property
+    def billed(self) -> dict[str, Any]:
+        """The same with the bill: the catalog's."""
+        return {**self.timed, "bill": None}
 
     @property
     def middle(self) -> int:
         """Tokens of context half way through the answer; of a prefill those of the prompt."""
         return self.input if self.phase == "prefill" else self.input + self.output // 2
+
+    @property
+    def swept(self) -> list[int]:
+        """Tokens of context that the sweep of this model draws."""
+        longest = chosen_model(self.model).context
+        return [tokens for tokens in SWEPT if longest is None or tokens < longest]
 
     def body(self, view: str) -> tuple[str, dict[str, Any]]:
         """The question, and its body, of one of the page's `asks`."""
@@ -43,23 +61,25 @@ class Scenario:
         sizes = {"input": self.input, "output": self.output}
         full = {"batch": self.concurrency, "context": self.input + self.output}
         powers = _powers(self.concurrency)
+        contexts = self.swept if view == "sweep" else []
         bodies: dict[str, tuple[str, dict[str, Any]]] = {
-            "serve": ("serve", {**self.place, **sizes, "concurrency": self.concurrency}),
-            "front": ("serve", {**self.place, **sizes, "concurrency": powers}),
-            "estimate": ("estimate", {**self.place, **step}),
-            "plot": ("plot", {**self.place, "kind": "roofline", **step}),
-            "diagram": ("plot", {**self.place, "kind": "diagram"}),
+            "limits": ("limits", {"model": self.model}),
+            "serve": ("serve", {**self.billed, **sizes, "concurrency": self.concurrency}),
+            "front": ("serve", {**self.billed, **sizes, "concurrency": powers}),
+            "estimate": ("estimate", {**self.billed, **step}),
+            "plot": ("plot", {**self.timed, "kind": "roofline", **step}),
+            "diagram": ("plot", {"model": self.model, "kind": "diagram"}),
             "analyze": ("analyze", {"model": self.model, "precision": self.precision or None, **step}),
             "fit": ("fit", {**self.place, **full}),
             "sweep": (
                 "sweep",
-                {**self.place, "phase": self.phase, "batch": powers, "context": list(SWEPT), "only": ["time"]},
+                {**self.billed, "phase": self.phase, "batch": powers, "context": contexts, "only": ["time", "memory"]},
             ),
         }
         return bodies[view]
 
 
-FIRST_VIEW = ("serve", "fit", "estimate")
+FIRST_VIEW = ("limits", "serve", "fit", "estimate")
 """What the overview asks."""
 
 

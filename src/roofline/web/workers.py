@@ -81,7 +81,7 @@ class Workers:
         async with self.turns:
             if await gone():
                 raise _late(asked, self.patience)
-            worker = self.idle.pop() if self.idle else await asyncio.to_thread(Worker.start)
+            worker = await self._free()
             free = False
             try:
                 worker.pipe.send((list(asked), allowed))
@@ -93,6 +93,15 @@ class Workers:
                 else:
                     worker.end()
         return answers
+
+    async def _free(self) -> Worker:
+        """An idle worker that still lives, else a new one: an idle process may have been killed from outside."""
+        while self.idle:
+            worker = self.idle.pop()
+            if worker.process.is_alive():
+                return worker
+            worker.end()
+        return await asyncio.to_thread(Worker.start)
 
     def _back(self, worker: Worker) -> None:
         """Into the row of those that are idle; one that has lived long enough until a fresh one is ready."""

@@ -19,10 +19,10 @@ from types import MappingProxyType
 from typing import Any
 
 from roofline.model.errors import not_one_of
-from roofline.model.maths import Count, ceil_div
+from roofline.model.maths import Count, ceil_div, no_more
 from roofline.model.table import KindTable
 from roofline.work import ops as o
-from roofline.work.step import Queries
+from roofline.work.step import Queries, adds_one
 
 Formula = Callable[[Any], Count]
 
@@ -218,8 +218,11 @@ SQUARE = Counting("square", "as standard, attention over the whole square", _SQU
 
 # -- torch.utils.flop_counter --------------------------------------------------------------------------------------
 def torch_matmul(op: o.MatMul) -> Count:
-    """2·m·k·n for each group; a bias adds nothing (`mm`, `addmm`, `bmm`)."""
-    return 2 * op.groups * op.k * op.n * op.m
+    """2·m·k·n for each group; a bias adds nothing (`mm`, `addmm`, `bmm`).
+
+    Nothing for products that absorb a latent's up-projection: the published code has none (`torch_attend`).
+    """
+    return 0 if op.absorbs else 2 * op.groups * op.k * op.n * op.m
 
 
 def torch_experts(op: o.ExpertMatMul) -> Count:
@@ -229,8 +232,14 @@ def torch_experts(op: o.ExpertMatMul) -> Count:
 
 
 def torch_attend(op: o.Attend) -> Count:
-    """2·heads·(qk_dim + v_dim)·square: eager attention multiplies masked pairs too, q·kᵀ as often as its code does."""
-    return 2 * op.heads * (op.keys_per_value * op.qk_dim + op.v_dim) * op.square
+    """2·heads·(qk_dim + v_dim)·kept_pairs: eager attention multiplies masked pairs too, q·kᵀ as often as its code does.
+
+    Behind a cache a window's keys are those that the cache keeps. Where latents are absorbed, the published code makes
+    keys and values of all of them first.
+    """
+    if op.plain_dims:
+        return 2 * op.heads * op.plain_dims * op.kept_pairs + 2 * op.expanding
+    return 2 * op.heads * (op.keys_per_value * op.qk_dim + op.v_dim) * op.kept_pairs
 
 
 def torch_score(op: o.Score) -> Count:
@@ -239,13 +248,13 @@ def torch_score(op: o.Score) -> Count:
 
 
 def torch_convolve(op: o.Convolve) -> Count:
-    """2·kernel·width·channels·(tokens + padding a sequence): the padded convolution is cut afterwards.
+    """2·kernel·width·channels·(tokens + padding): the padded convolution is cut afterwards.
 
     Nothing for taps that differ from token to token.
     """
     if op.dynamic:
         return 0
-    return 2 * op.kernel * op.width * op.channels * (op.tokens + op.sequences * op.padding)
+    return 2 * op.kernel * op.width * op.channels * (op.tokens + op.padding)
 
 
 def torch_selective(op: o.Selective) -> Count:
@@ -254,30 +263,41 @@ def torch_selective(op: o.Selective) -> Count:
 
 
 def torch_dual(op: o.Dual) -> Count:
-    """The chunked reference: C·Bᵀ, M·x, chunk states, C·states over whole chunks, then chunk by chunk."""
+    """The chunked reference: C·Bᵀ, M·x, chunk states, C·states over whole chunks, then chunk by chunk.
+
+    Of one token behind a cache C·h alone, 2·heads·head_dim·state_size.
+    """
     c, p, n = op.chunk, op.head_dim, op.state_size
     inside = c * c * (n + p) + 2 * c * n * p
 
     def inside_and_across(q: Queries) -> Count:
         chunks = ceil_div(q.new, c)
         steps = (chunks + 1) * (chunks + 1)
-        return inside * chunks + p * n * steps
+        alone = adds_one(q)
+        return alone * p * n + (1 - alone) * (inside * chunks + p * n * steps)
 
     return 2 * op.heads * op.step.total(inside_and_across)
 
 
 def torch_delta(op: o.Delta) -> Count:
-    """The chunked reference over whole chunks of 64; its triangular solves count nothing."""
+    """The chunked reference over whole chunks of 64; its triangular solves count nothing.
+
+    Nor does one token behind a cache, whose sums are no matrix products.
+    """
     c, k, v = op.chunk, op.key_dim, op.value_dim
-    return 2 * op.heads * (2 * c * c * k + 3 * c * k * v + c * c * v) * op.step.total(lambda q: ceil_div(q.new, c))
+    chunks = op.step.total(lambda q: (1 - adds_one(q)) * ceil_div(q.new, c))
+    return 2 * op.heads * (2 * c * c * k + 3 * c * k * v + c * c * v) * chunks
 
 
 def torch_linear_attend(op: o.LinearAttend) -> Count:
-    """The chunked reference: q·kᵀ and its product with v in each chunk, the last one short; q·S and kᵀ·v."""
+    """The chunked reference: q·kᵀ and its product with v in each chunk, the last one short; q·S and kᵀ·v.
+
+    Behind a cache it goes token by token: kᵀ·v and q·S alone.
+    """
     c, d = op.chunk, op.dim
 
     def squares(q: Queries) -> Count:
-        return (q.new // c) * c * c + (q.new % c) * (q.new % c)
+        return no_more(q.cached, 0) * ((q.new // c) * c * c + (q.new % c) * (q.new % c))
 
     return 4 * op.heads * (d * op.step.total(squares) + d * d * op.step.tokens)
 
@@ -356,6 +376,16 @@ ORIGINAL = Counting(
 
 
 # -- LLM-para ------------------------------------------------------------------------------------------------------
+def llm_para_matmul_flops(op: o.MatMul) -> Count:
+    """2·m·k·n for each group."""
+    return 2 * op.groups * op.k * op.n * op.m
+
+
+def llm_para_attend_flops(op: o.Attend) -> Count:
+    """2·heads·(qk_dim + v_dim)·square: masked pairs too, whatever a cache keeps."""
+    return 2 * op.heads * (op.keys_per_value * op.qk_dim + op.v_dim) * op.square
+
+
 def llm_para_rotate_flops(op: o.Rotate) -> Count:
     """4 for each pair of elements."""
     return 2 * op.elements
@@ -368,6 +398,8 @@ def llm_para_activate(op: o.Activate) -> Count:
 
 _LLM_PARA = KindTable("llm-para counting", o.Op, base=_TORCH)
 _LLM_PARA.add(expert_flops, o.ExpertMatMul)
+_LLM_PARA.add(llm_para_matmul_flops, o.MatMul)
+_LLM_PARA.add(llm_para_attend_flops, o.Attend)
 _LLM_PARA.add(llm_para_rotate_flops, o.Rotate)
 _LLM_PARA.add(llm_para_activate, o.Activate)
 _LLM_PARA.add(twice_forward(_LLM_PARA), o.Backward)

@@ -16,6 +16,7 @@ from roofline.work.step import (
     Queries,
     Step,
     View,
+    adds_one,
     decodes,
     lengths_alone,
     logits_alone,
@@ -127,7 +128,8 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
         name=a.name, step=step, pairs_of=lambda q: attended_pairs(a, q), heads=a.heads,
         kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim, keys_per_value=2 if a.differential else 1,
         sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + step.new_tokens,
-        pairs=step.share(step.total(lambda q: attended_pairs(a, q))), square=square, vector=a.parameters,
+        pairs=step.share(step.total(lambda q: attended_pairs(a, q))), square=square,
+        kept_pairs=step.kept_pairs(None if a.keeps_all else a.window or a.chunk), vector=a.parameters,
         input=a.heads * a.head_dim * t + a.kv_width * step.new_tokens, output=a.heads * a.v_head_dim * t,
         cache_read=a.kv_width * read, cache_write=a.cache_width * t,
         scratch=2 * a.heads * square,
@@ -209,6 +211,7 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
         "kv_tokens": step.cached_tokens + step.new_tokens,
         "pairs": pairs,
         "square": square,
+        "kept_pairs": step.kept_pairs(a.window),
         "vector": a.parameters - a.matrix,
         "picks": select or 0,
         "absorbed": 2 * a.rank + a.rope,
@@ -233,7 +236,7 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
     )  # fmt: skip
     yield o.Attend(
         name=f"{a.name}_absorbed", form="absorbed", heads=a.heads, kv_heads=1, qk_dim=a.rank + a.rope, v_dim=a.rank,
-        **shared,
+        plain_dims=a.nope + a.rope + a.v, expanding=context * a.matrix, **shared,
         input=(a.heads * (a.rank + a.rope) + a.cache_width) * t, output=a.heads * a.rank * t,
         scratch=2 * a.heads * square, **moved,
     )  # fmt: skip
@@ -295,21 +298,22 @@ def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
 @lowers(m.CompressedAttention, whole_step)
 def _compressed_attention(a: m.CompressedAttention, step: Step) -> Iterator[o.Op]:
     """Entries are read from the cache once, or as often as the queries' choices together ask for, if that is less."""
-    t, rate, square = step.tokens, a.rate, step.square_pairs
+    t, rate, square, kept = step.tokens, a.rate, step.square_pairs, step.kept_pairs(a.window)
     read, context = step.cache_reads(a.window), step.cached_tokens + step.new_tokens
 
     def each(q: Queries) -> Count:
         return query_pairs(q, a.window) + (0 if rate is None else _entries_seen(q, rate, a.select))
 
     if rate is not None:
-        square = square + step.share(step.total(lambda q: q.new * _entries(q, rate)))
+        entries = step.share(step.total(lambda q: q.new * _entries(q, rate)))
+        square, kept = square + entries, kept + entries
         most = a.select
         read = read + step.reads(lambda q: q.cached // rate if most is None else least(q.cached // rate, q.new * most))
     yield o.Attend(
         name=a.name, step=step, pairs_of=each, form="absorbed", heads=a.heads, kv_heads=1, qk_dim=a.head_dim,
         v_dim=a.head_dim,
         sequences=step.sequences, tokens=t, kv_tokens=context, pairs=step.share(step.total(each)), square=square,
-        vector=a.parameters, input=(a.heads + 1) * a.head_dim * t, output=a.heads * a.head_dim * t,
+        kept_pairs=kept, vector=a.parameters, input=(a.heads + 1) * a.head_dim * t, output=a.heads * a.head_dim * t,
         cache_read=a.head_dim * read, cache_write=a.head_dim * t, scratch=2 * a.heads * square,
     )  # fmt: skip
 
@@ -460,12 +464,14 @@ def _state(size: Count, step: Step) -> dict[str, Any]:
 
 @lowers(m.Conv, lengths_alone)
 def _conv(v: m.Conv, step: Step) -> Iterator[o.Op]:
-    moved = v.channels * step.tokens
+    moved, cut = v.channels * step.tokens, v.kernel - 1 if v.padding is None else v.padding
+    # Behind a cache the published code runs over as many kept inputs as it has taps, and cuts the first output.
+    padding = step.total(lambda q: adds_one(q) * least(cut, 1) + (1 - adds_one(q)) * cut)
     taps = v.dynamic * v.kernel * step.tokens
     yield o.Convolve(
         name=v.name, store="activations", tokens=step.tokens, sequences=step.sequences, channels=v.channels,
-        kernel=v.kernel, width=v.width, padding=v.kernel - 1 if v.padding is None else v.padding,
-        dynamic=some(v.dynamic), vector=v.parameters, input=moved + taps, output=moved, **_state(v.state, step),
+        kernel=v.kernel, width=v.width, padding=padding, dynamic=some(v.dynamic),
+        vector=v.parameters, input=moved + taps, output=moved, **_state(v.state, step),
     )  # fmt: skip
 
 

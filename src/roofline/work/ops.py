@@ -116,6 +116,11 @@ class ExpertMatMul(Op):
 class Attend(Op):
     """softmax(q·kᵀ)·v: `pairs` unmasked query-key pairs per query head, `square` with no mask at all.
 
+    `kept_pairs`: those of every new token and all keys of a cache that drops what is behind its window, as the
+    published code multiplies them (`torch` counting). `plain_dims`, `expanding`: where latents are absorbed, elements
+    of a query, a key and a value of one head in the expanded form, and multiply-adds that make keys and values of all
+    latents, which the published code does at every step.
+
     `kv_tokens`: tokens of all queries, cached and new together. `pairs_of` gives one query's pairs, for kernels that
     run the queries of `step` apart. `form`: keys and values of their own (plain), made from latents (expanded), or one
     latent for both (absorbed). `flash`: scores and probabilities stay on the chip. `keys_per_value`: so many key
@@ -136,6 +141,9 @@ class Attend(Op):
     kv_tokens: Count
     pairs: Count
     square: Count
+    kept_pairs: Count
+    plain_dims: Count = 0
+    expanding: Count = 0
     flash: bool = True
     keys_per_value: int = 1
     picks: int = 0
@@ -230,7 +238,7 @@ class Lookup(Op):
 class Convolve(Op):
     """Causal convolution: `kernel` taps on `channels` at every token, of `width` channels each.
 
-    `padding`: outputs more of each sequence that the published code makes. `dynamic`: the taps are sums of learned
+    `padding`: outputs more, over all sequences, that the published code makes. `dynamic`: the taps are sums of learned
     ones and a token's own, and it is no matrix product.
     """
 

@@ -39,7 +39,8 @@ class Recipe:
     shared out are gathered, None for that in which they are kept. `matrices`: in which the matrices of layers are kept,
     None for that of all weights; of a format that no optimizer updates those that are frozen. `activated`: in which
     inputs of activation functions are kept for the backward pass, None for the stream's (Megatron-LM,
-    `activation_func_fp8_input_store`).
+    `activation_func_fp8_input_store`). `attended`: in which attention's output is kept once, for its own backward pass
+    and for the product behind (arXiv:2412.19437 §3.3.3), None where either keeps a copy in its own format.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Recipe:
     gathers: str | None = None
     matrices: str | None = None
     activated: str | None = None
+    attended: str | None = None
 
     def precision(self, optimizer: Optimizer) -> TrainingPrecision:
         """The formats of every role, with gradients and optimizer state."""
@@ -76,7 +78,10 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType({
         Recipe("fp16", "fp16 with fp32 gradients and master", "fp16", "fp16", "fp16", "fp32", "fp32"),
         Recipe("fp32", "fp32 throughout", "fp32", "fp32", "fp32", "fp32", None),
         Recipe("fp8", "products in fp8, per tensor; weights kept in bf16", "fp8", "bf16", "bf16", "fp32", "fp32"),
-        Recipe("fp8-block", "products in fp8, in blocks (DeepSeek-V3)", "fp8-block", "bf16", "bf16", "fp32", "fp32"),
+        Recipe(
+            "fp8-block", "products in fp8, in blocks (DeepSeek-V3)", "fp8-block", "bf16", "bf16", "fp32", "fp32",
+            attended="bf16",
+        ),
         Recipe("mxfp8", "products in mxfp8", "mxfp8", "bf16", "bf16", "fp32", "fp32"),
         Recipe("qlora", "frozen nf4 weights (arXiv:2305.14314)", "nf4-double", "bf16", "nf4-double", "fp32", "fp32"),
         Recipe("nvfp4", "products in nvfp4", "nvfp4", "bf16", "bf16", "fp32", "fp32"),
@@ -127,7 +132,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
 
 CHANGES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "gradients": ("fp32", "bf16", "fp16"), "master": ("fp32", "none"), "matrices": ("bf16", "fp8", "nvfp4"),
-    "activated": ("fp8",),
+    "activated": ("fp8",), "attended": ("bf16",),
 })  # fmt: skip
 """What of a recipe may be another format: `fp8(gradients=bf16,matrices=fp8)`; a master copy may be none."""
 
@@ -163,6 +168,7 @@ def _changed(recipe: Recipe, inside: str) -> Recipe:
             raise InputError(f"recipe.{key}", value, "given once")
     usual = {
         "gradients": recipe.gradients, "master": recipe.master or "none", "matrices": recipe.matrices or recipe.weights,
+        "attended": recipe.attended,
     }  # fmt: skip
     new = {key: given[key] for key in CHANGES if key in given and given[key] != usual.get(key)}
     if not new:

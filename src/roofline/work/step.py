@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from roofline.model.checks import count
+from roofline.model.checks import count, lengths_differ
 from roofline.model.errors import InputError, not_one_of
 from roofline.model.maths import Count, ceil_div, half, is_array, least, most, no_more, where
 
@@ -80,7 +80,8 @@ class Step:
         try:
             self.shape  # noqa: B018
         except ValueError:
-            raise InputError("step", [q.__dict__ for q in entries], "arrays that broadcast together") from None
+            shapes = {name: np.shape(v) for q in checked for name, v in q.__dict__.items()}
+            raise lengths_differ("step", shapes) from None
 
     def __add__(self, other: Step) -> Step:
         """Both batches in one step."""
@@ -155,6 +156,15 @@ class Step:
     def square_pairs(self) -> Count:
         """Query-key pairs without any mask: Σ new·(cached + new)."""
         return self.share(self.total(lambda q: q.new * (q.cached + q.new)))
+
+    def kept_pairs(self, window: Count | None = None) -> Count:
+        """Query-key pairs without a mask over a cache that keeps what a window still needs: Σ new·(kept + new).
+
+        Of P cached tokens the last min(P, W − 1) are kept; all without a window.
+        """
+        if window is None:
+            return self.square_pairs
+        return self.share(self.total(lambda q: q.new * (least(q.cached, window - 1) + q.new)))
 
     def pairs(self, window: Count | None = None, chunk: Count | None = None) -> Count:
         """Query-key pairs a causal mask leaves, in a sliding window or in chunks where given.
@@ -264,9 +274,14 @@ def tokens_alone(step: AnyStep) -> AnyStep:
     return replace(step, (Queries(0, step.new_tokens, 1),))
 
 
+def adds_one(q: Queries) -> Count:
+    """1 where a query adds one token to cached ones, else 0."""
+    return no_more(1, q.cached) * no_more(q.new, 1)
+
+
 def decodes(step: Step) -> Count:
     """1 where every query of the step adds one token to cached ones, else 0."""
-    return math.prod(no_more(1, q.cached) * no_more(q.new, 1) for q in step.queries)
+    return math.prod(adds_one(q) for q in step.queries)
 
 
 def tokens_and_phase(step: AnyStep) -> AnyStep:

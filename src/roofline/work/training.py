@@ -8,12 +8,13 @@ convention's: a product's two gradients cost as much as the product each; attent
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
 from roofline.model.checks import count, flag
 from roofline.model.errors import InputError, nearest, not_one_of
+from roofline.model.formats import Format
 from roofline.model.maths import Count, ceil_div, least, some
 from roofline.model.modules import Module
 from roofline.model.table import KindTable
@@ -50,7 +51,8 @@ class Training(Step):
     the logits and an fp32 copy that becomes softmax and gradient (Megatron-LM,
     core/tensor_parallel/cross_entropy.py); eager, three times fp32 at the peak, which is in its backward pass: the
     log-softmax, the gradient of it and that of the logits (PyTorch's `cross_entropy(logits.float(), …)`); compiled,
-    the logits and their gradient, what is in fp32 living in registers (Inductor's fused kernels); chunked, the
+    the logits and their gradient, what is in fp32 living in registers (Inductor's fused kernels, and flash-attention's
+    `CrossEntropyLoss`, which llm-foundry runs); chunked, the
     logits and an eighth of their gradient (torchtune's `CEWithChunkedOutputLoss`, compiled); fused, none, made and
     used piece by piece (arXiv:2410.10989 §3.2). `recipe` and `optimizer`: the formats that weights, gradients and
     their state are kept in. `micro_batch`: sequences that pass together; `schedule`: the order in which pipeline
@@ -460,29 +462,54 @@ FLOWS.add(Flow(), o.Rotate, o.Scale, o.Choose, o.Lookup, o.Convolve, o.Communica
 
 
 def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, Kept]]:
-    """The ops of a layer that keep something, and what: products that read one stream keep it once.
+    """The ops of a layer that keep something, and what: products that read one stream keep it once in each format.
 
-    A stream is known by its width; a norm or a residual sum starts the next, and what attention, a scan or an
-    activation makes is read by one product alone. What is run again keeps what it reads, and what it makes is made
-    again: whoever reads that keeps nothing. But of attention the output stays, and its scores and their sums do not.
+    A stream is known by its width. A norm starts the next of its own width, so that those of latents leave the layer's
+    alone; a residual sum starts every one, and a weighted sum of experts none, which no product reads. What attention,
+    a scan or an activation makes is read by one product alone. What is run again keeps what it reads, and what it makes
+    is made again: whoever reads that keeps nothing. But of attention the output stays, and its scores and their sums
+    do not.
     """
-    seen: set[Any] = set()
+    streams: dict[tuple[Any, bool], StreamRead] = {}
     own = False
     earlier: list[tuple[o.Op, bool]] = []
     ops = [op for op in forward_ops(modules, step) if not isinstance(op, o.Communicate)]
     for op, reader in zip(ops, (*ops[1:], None), strict=False):  # no ops, no reader
         flow, repeated = FLOWS[type(op)], run_again(op, step, whole=False)
         if flow.restarts:
-            seen.clear()
-        needs = _needs(op, reader, repeated, earlier)
+            streams = {key: read for key, read in streams.items() if not _restarted(key[0], op)}
+        needs, remade = _needs(op, reader, repeated, earlier), _reads_remade(op, earlier)
         earlier.append((op, repeated and not flow.core))
         if isinstance(op, o.MatMul) and op.groups == 1 and not (op.frozen and not repeated) and not own:
-            key = (op.k if isinstance(op.k, int) else id(op.k), op.part == "head")
-            if key in seen:
-                continue
-            seen.add(key)
+            key = (op.k if isinstance(op.k, int) else (id(op.k),), op.part == "head")
+            read = streams.setdefault(key, StreamRead(remade))
+            fmt = product_format(op, step)
+            if read.remade or fmt in read.formats:
+                needs = replace(needs, products=0)
+            read.formats.add(fmt)
         own = flow.makes or (own and not flow.product)
         yield op, needs
+
+
+@dataclass(frozen=True)
+class StreamRead:
+    """A stream that products have read so far: whether it is made again, and in which formats it is kept."""
+
+    remade: bool
+    formats: set[Format] = field(default_factory=set)
+
+
+def product_format(op: o.Op, step: Training) -> Format:
+    """The format in which a product keeps what it reads."""
+    weights = step.precision.chosen(op.part, op.format)
+    return weights if weights.compute is not None and weights.bits < 16 else step.precision.activations
+
+
+def _restarted(width: Any, op: o.Op) -> bool:
+    """Whether an op starts another stream of a width."""
+    if isinstance(op, o.Sum):
+        return not op.weighted
+    return not isinstance(op, o.Normalise) or not isinstance(width, int) or not some(op.width - width)
 
 
 Earlier: TypeAlias = Sequence[tuple[o.Op, bool]]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
+from folded import folded
 from roofline.explore.anatomy import in_words
 from roofline.explore.points import points
 from roofline.machine.fabric import cluster_named
@@ -224,7 +225,7 @@ def test_a_sweep_over_context_has_both_ends_of_every_chunk() -> None:
     assert {n for k in range(1, 16) for n in (8192 * k - 1, 8192 * k)} <= set(curve.values)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("module", "says"),
     [
         (m.Conv(name="x", channels=8192, kernel=4), "8,192 channels, kernel 4"),
@@ -337,7 +338,7 @@ def test_layers_that_repeat_are_said_once(name: str, stack: list[str]) -> None:
     assert [b.label for b in boxes if b.group == "layers"] == stack
 
 
-@pytest.mark.parametrize(
+@folded(
     ("options", "field"),
     [
         ({"on": "h100-sxm", "steps": {}}, "steps"),

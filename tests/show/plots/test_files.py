@@ -38,6 +38,7 @@ def test_the_same_picture_is_the_same_file(ending: str, tmp_path: Path) -> None:
     assert re.sub(identity, "", a) == re.sub(identity, "", b)
 
 
+@pytest.mark.drawn(12)
 @pytest.mark.parametrize("name", PICTURES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_html_holds_everything_it_needs(name: str, theme: str, tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 def test_without_plotly_a_line_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotly", None)
     monkeypatch.setitem(sys.modules, "plotly.io", None)
-    with pytest.raises(InputError, match=r"pip install 'roofline\[web\]'"):
+    with pytest.raises(InputError, match=r"pip install 'plotly<7,>=6\.0'"):
         rl.plot(LLAMA, kind="parameters", output=tmp_path / "page.html")
     assert not list(tmp_path.iterdir())
 

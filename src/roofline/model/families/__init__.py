@@ -42,7 +42,7 @@ from roofline.model.families import (  # noqa: F401  (importing a lineage regist
 )
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.deepseek_reference import named_as_published
-from roofline.model.families.refused import COVERED, REFUSED
+from roofline.model.families.refused import COVERED, NOT_COVERED_YET, REFUSED
 from roofline.model.families.registry import FAMILIES, family
 from roofline.model.families.wholes import SAME, WRAPPERS, language_model
 from roofline.model.families.wrappers import SECTIONS
@@ -90,11 +90,22 @@ def build(raw: Mapping[str, Any], name: str = "") -> Model:
     return replace(model, name=name or model.name, warnings=warnings, not_counted=tuple(not_counted))
 
 
+_OTHER_LIBRARIES = (
+    ("_class_name", "a part of a diffusion pipeline, by diffusers"),
+    ("architecture", "an image model, by timm"),
+)
+"""Keys with which configs of other libraries name their class, where none of them has a `model_type`."""
+
+
 def _refuse(c: Config) -> None:
     """Raises InputError for a type that is known to be no decoder of text tokens, saying what it is."""
+    for key, what in () if c.has("model_type") else _OTHER_LIBRARIES:
+        if isinstance(c.raw.get(key), str):
+            raise c.error(key, f"{COVERED}, with a model_type (this is {what})")
     kind = REFUSED.get(str(c.raw.get("model_type")))
     if kind is not None and c.raw["model_type"] not in FAMILIES:
-        raise c.error("model_type", f"{COVERED} (this is {kind})")
+        hint = "; analyze --traced counts its products" if kind == NOT_COVERED_YET else ""
+        raise c.error("model_type", f"{COVERED} (this is {kind}{hint})")
 
 
 def _refuse_bare(outer: Config, given: Config) -> None:

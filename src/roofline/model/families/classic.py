@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from roofline.model.config import Config
@@ -12,16 +13,20 @@ from roofline.model.families.blocks.norms import layer_norm, layer_norm_per_head
 from roofline.model.families.blocks.sizes import HEADS, dims
 from roofline.model.families.registry import family
 from roofline.model.model import Model
+from roofline.model.modules import Attention, Linear, Modules
 
 
 @family("gpt_neo")
 def gpt_neo(c: Config) -> Model:
-    """GPT-Neo (Black et al., 2021): every other layer sees a window of 256 tokens."""
+    """GPT-Neo (Black et al., 2021): every other layer sees a window of 256 tokens, of a cache that keeps all."""
     d = dims(c, kv_key=HEADS)
     inner, act = c.size("intermediate_size", 4 * d.width), activation(c, "activation_function", "gelu_new")
     ffn, window = mlp(d.width, inner, act, gated=False, bias=True), c.size("window_size", 256)
     windows = [window if name == "local" else None for name in _attention_layers(c, d.layers)]
-    mixers = windowed(windows, partial(attention, d, rotary=0, out_bias=True))
+    mixers = [
+        (name, tuple(replace(x, keeps_all=True) if isinstance(x, Attention) else x for x in mixer))
+        for name, mixer in windowed(windows, partial(attention, d, rotary=0, out_bias=True))
+    ]
     blocks, table = stack(d.width, mixers, ffn, norm=layer_norm), position_table(c, d.width)
     return causal_lm(c, d.width, blocks, norm=layer_norm, tied=True, before=(table,))
 
@@ -74,7 +79,16 @@ def persimmon(c: Config) -> Model:
     d, norm = dims(c, kv_key=HEADS), layer_norm_per_head if c.flag("qk_layernorm", True) else None
     mixer = attention(d, rotary=rotary(c, d.head_dim, 0.5), bias=True, qk_norm=norm)
     ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="relu2"), gated=False, bias=True)
-    return causal_lm(c, d.width, [layer("dense", d.width, mixer, ffn, norm=layer_norm)] * d.layers, norm=layer_norm)
+    blocks = [layer("dense", d.width, mixer, ffn, norm=layer_norm)] * d.layers
+    return causal_lm(c, d.width, blocks, norm=layer_norm, before=_fuyu_patches(c.parent, d.width))
+
+
+def _fuyu_patches(whole: Config | None, width: int) -> Modules:
+    """Fuyu's product of image patches, all that the whole has beside Persimmon; text passes it over."""
+    if whole is None or whole.raw.get("model_type") != "fuyu":
+        return ()
+    inputs = whole.size("patch_size", 30) ** 2 * whole.size("num_channels", 3)
+    return (Linear(name="image_proj", inputs=inputs, outputs=width, bias=True, part="other", idle=True),)
 
 
 @family("openai-gpt")

@@ -40,7 +40,7 @@ def xlstm(c: Config) -> Model:
 
 # Caps of gates and logits, formats, and which of its kernels the published code runs.
 _KERNELS_OF_XLSTM = (
-    "add_out_norm", "autocast_kernel_dtype", "chunkwise_kernel", "eps", "gate_soft_cap", "inference_state_dtype",
+    "add_out_norm", "autocast_kernel_dtype", "chunkwise_kernel", "eps", "gate_soft_cap",
     "max_inference_chunksize", "mode", "norm_reduction_force_float32", "output_logit_soft_cap", "return_last_states",
     "sequence_kernel", "step_kernel", "weight_mode",
 )  # fmt: skip

@@ -10,6 +10,8 @@ from types import MappingProxyType
 
 COVERED = "a decoder of text tokens, or a multimodal whole with one inside"
 """What a model has to be."""
+NOT_COVERED_YET = "a decoder with layers that are not covered yet"
+"""A kind whose real code a trace may run."""
 
 _KINDS = {
     "an encoder, which reads text and writes none": """
@@ -115,7 +117,7 @@ _KINDS = {
         instructblipvideo_qformer molmo2_adapter moshi_depth muse_glimmer_assistant qwen2_5_omni_talker
         qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text
     """,
-    "a decoder with layers that are not covered yet": """
+    NOT_COVERED_YET: """
         gemma4_assistant gemma4_unified_assistant idefics kyutai_speech_to_text qwen4_exp_text reformer
         unlimited_ocr_text
     """,

@@ -46,14 +46,16 @@ def method(*names: str) -> Callable[[Method], Method]:
 
 
 # -- the checkpoint ------------------------------------------------------------------------------------------------
-def stored_precision(c: Config) -> Precision:
+def stored_precision(c: Config, state: str | None = None, *, wide: bool = False) -> Precision:
     """The formats that the config's dtypes state, quantisation apart. A missing dtype is read as bf16, with a note.
 
-    A file of 32 or 64 bits is loaded in bf16, as engines do unless told otherwise (vLLM's `--dtype auto`), with a note.
+    `state`: that of recurrent states where no key says it, None for the dtype; `wide`: engines may narrow it. A file
+    of 32 or 64 bits is loaded in bf16, as engines do unless told otherwise (vLLM's `--dtype auto`), with a note.
     Raises InputError for an unknown dtype.
     """
     base = uniform(_dtype(c))
-    for key in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"):
+    base = base if state is None else replace(base.with_roles(state=state), wide_state=wide)
+    for key in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype", "inference_state_dtype"):
         if c.has(key):
             base = base.with_roles(state=_stored(c.field(key), c.get(key)))
         c.read.add(key)
@@ -125,8 +127,8 @@ def _method(q: Config) -> str:
     for key, name in signs:
         if q.has(key):
             return name
-    if q.path.endswith("quantization") and q.has("bits"):
-        return "mlx"
+    if q.has("bits") and (q.path.endswith("quantization") or (q.parent is not None and q.parent.has("quantization"))):
+        return "mlx"  # which writes its section a second time, as `quantization_config`
     raise InputError(q.field("quant_method"), "nothing (missing key)", "a known method", sorted(METHODS))
 
 
@@ -143,7 +145,12 @@ def _names(q: Config, key: str) -> list[str]:
 
 def _spared(q: Config) -> tuple[Rule, ...]:
     """Rules for what the method leaves as it is."""
-    return tuple(Rule(pattern) for key in _SPARED for pattern in _names(q, key) if pattern)
+    return _rules_of(q, *_SPARED)
+
+
+def _rules_of(q: Config, *keys: str) -> tuple[Rule, ...]:
+    """Rules for what lists under these keys leave as it is."""
+    return tuple(Rule(pattern) for key in keys for pattern in _names(q, key) if pattern)
 
 
 def _all_but_spared(q: Config, fmt: Format, *more: Rule) -> Scheme:
@@ -175,27 +182,39 @@ def _members(q: Config, key: str) -> Iterator[tuple[str, Config]]:
 def _fp8(q: Config) -> Scheme:
     """FP8 with a scale for each tensor, each row, or each block of weights."""
     q.text("fmt", "e4m3", ("e4m3", "e5m2", "float8_e4m3fn", "float8_e5m2"))
+    if q.has("moe_quant_algo"):
+        return _experts_apart(q)
+    return _all_but_spared(q, _fp8_format(q))
+
+
+def _fp8_format(q: Config) -> Format:
+    """The format of FP8 weights by the block that shares a scale, if any."""
     block, static = q.value("weight_block_size", None)[1], q.text("activation_scheme", "dynamic") == "static"
-    experts = _experts_apart(q)
     if block is None:
         rows = q.raw.get("quant_method") == "fbgemm_fp8"
-        fmt = replace(FORMATS["fp8"], scales="channel" if rows else "tensor", static=static)
-        return _all_but_spared(q, fmt, *experts)
+        return replace(FORMATS["fp8"], scales="channel" if rows else "tensor", static=static)
     if not (isinstance(block, list) and len(block) == 2 and all(map(_is_size, block))):
         raise InputError(q.field("weight_block_size"), block, f"two whole numbers from 1 to {LARGEST_SIZE}")
     if block == [128, 128]:
-        return _all_but_spared(q, FORMATS["fp8-block"], *experts)
+        return FORMATS["fp8-block"]
     name = f"fp8-block{block[0]}x{block[1]}"
-    return _all_but_spared(q, replace(grouped(name, 8, block[0] * block[1], 32, "fp8"), scales="block"), *experts)
+    return replace(grouped(name, 8, block[0] * block[1], 32, "fp8"), scales="block")
 
 
-def _experts_apart(q: Config) -> tuple[Rule, ...]:
-    """What `moe_quant_algo` says of routed experts, the rest being FP8 (DeepSeek-V4's NVFP4 checkpoints)."""
-    if not q.has("moe_quant_algo"):
-        return ()
-    q.mark_read("quant_algo", "group_size")
+_SPARED_FROM_FP8 = ("modules_to_not_convert", "ignored_layers")
+
+
+def _experts_apart(q: Config) -> Scheme:
+    """An FP8 checkpoint whose routed experts are quantised again, as `moe_quant_algo` says (DeepSeek-V4 in NVFP4).
+
+    What FP8's own lists spare is in 16 bits; what the others spare (`ignore`) stays in FP8.
+    """
+    q.mark_read("quant_algo", "group_size", "config_groups")
+    before = Scheme(_rules_of(q, *_SPARED_FROM_FP8), _fp8_format(q))
+    spared = _rules_of(q, *(key for key in _SPARED if key not in _SPARED_FROM_FP8))
     listed = tuple(Rule(name, _algorithm(x)) for name, x in _members(q, "quantized_layers"))
-    return (*listed, Rule("experts", FORMATS[_ALGORITHMS[q.text("moe_quant_algo", choices=_ALGORITHMS)]]))
+    every = Rule("experts", FORMATS[_ALGORITHMS[q.text("moe_quant_algo", choices=_ALGORITHMS)]])
+    return Scheme((*spared, *listed, every), before=before)
 
 
 @method("mxfp4")
@@ -213,6 +232,7 @@ def _fp_quant(q: Config) -> Scheme:
 _ALGORITHMS = {
     "FP8": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "FP8_PB_WO": "fp8-block", "FP8_PB_REAL": "fp8-block",
     "NVFP4": "nvfp4", "NVFP4_AWQ": "nvfp4", "NVFP4_SVDQUANT": "nvfp4", "W4A8_NVFP4_FP8": "nvfp4",
+    "W4A16_NVFP4": "nvfp4-a16",
     "W4A16_AWQ": "int4", "W4A8_AWQ": "int4", "W4A16": "int4", "INT4_AWQ": "int4", "W8A16": "int8-g128",
     "W8A8_SQ_PER_CHANNEL": "int8", "W8A8_SQ_PER_TENSOR_PLUGIN": "int8", "INT8_SQ": "int8", "MXFP8": "mxfp8",
     "W4A8_MXFP4_FP8": "mxfp4", "MXFP4": "mxfp4",
@@ -239,6 +259,8 @@ def _modelopt(q: Config) -> Scheme:
 def _algorithm(q: Config) -> Format:
     fmt = FORMATS[_ALGORITHMS[q.text("quant_algo", choices=_ALGORITHMS)]]
     group = _group(q, "group_size", -1)
+    if fmt.name == "nvfp4-a16" and group not in (-1, 16):
+        return grouped(f"nvfp4-a16-g{group}", 4, group, 8)
     if fmt.name in ("int4", "int8-g128") and group > 0:
         return grouped(f"int{fmt.bits}-g{group}", fmt.bits, group, 16)
     return replace(fmt, static=True) if fmt.name == "fp8" else fmt
@@ -297,16 +319,24 @@ def _group_format(group: Config) -> Format | None:
 # -- integers ------------------------------------------------------------------------------------------------------
 @method("gptq", "gptq_marlin", "gptq_bitblas", "gptqmodel", "marlin", "bitblas")
 def _gptq(q: Config) -> Scheme:
-    """GPTQ: a scale and a zero point for each group; `dynamic` says which modules are otherwise, or not at all."""
+    """GPTQ: a scale and a zero point for each group, and the group of each input.
+
+    `dynamic` says which modules are otherwise, or not at all.
+    """
     bits, size = q.size("bits|w_bit", least=2, most=8), _group(q, "group_size|q_group_size", 128)
     only = q.value("modules_in_block_to_quantize", None)[1]
     rules = [*_spared(q), *_overrides(q, "dynamic", bits, size)]
     q.mark_read("dynamic")
-    head = [Rule("lm_head", integers(bits, size))] if q.flag("lm_head", False) else []
+    head = [Rule("lm_head", _gptq_integers(bits, size))] if q.flag("lm_head", False) else []
     if not only:
-        return Scheme((*rules, *head), integers(bits, size))
+        return Scheme((*rules, *head), _gptq_integers(bits, size))
     names = [name for entry in _listed(q, "modules_in_block_to_quantize", only) for name in entry]
-    return Scheme((*rules, *head, *(Rule(name, integers(bits, size)) for name in names)))
+    return Scheme((*rules, *head, *(Rule(name, _gptq_integers(bits, size)) for name in names)))
+
+
+def _gptq_integers(bits: int, size: int) -> Format:
+    """Integers as GPTQ packs them: with zero points, symmetric or not, and the group of each input in 32 bits."""
+    return replace(integers(bits, size), input_bits=32)
 
 
 def _listed(q: Config, key: str, value: Any) -> list[list[str]]:
@@ -322,7 +352,7 @@ def _overrides(q: Config, key: str, bits: int, size: int) -> Iterator[Rule]:
     """GPTQModel's `dynamic`: `+:regex` with other bits or groups, `-:regex` for what is left as it is."""
     for name, x in _members(q, key):
         sign, _, expression = name.partition(":") if name[:2] in ("+:", "-:") else ("+", "", name)
-        fmt = integers(x.size("bits", bits, least=2, most=8), _group(x, "group_size", size))
+        fmt = _gptq_integers(x.size("bits", bits, least=2, most=8), _group(x, "group_size", size))
         x.mark_read("desc_act", "sym", "mse", "damp_percent")
         yield Rule(f"re:{expression}", None if sign == "-" else fmt)
 
@@ -336,14 +366,18 @@ def _awq(q: Config) -> Scheme:
 
 @method("auto-round", "auto_round", "autoround", "intel/auto-round", "inc")
 def _auto_round(q: Config) -> Scheme:
-    """AutoRound: `extra_config` says which modules are otherwise."""
+    """AutoRound: `extra_config` says which modules are otherwise. Integers may be packed as GPTQ packs them."""
     bits, size = q.size("bits", 4, least=2, most=16), _group(q, "group_size", 128)
     kind = q.text("data_type", "int")
-    q.mark_read("to_quant_block_names", "packing_format", "autoround_version", "iters", "low_gpu_mem_usage", "nsamples")
+    packed = "gptq" in q.text("packing_format", "") or "gptq" in q.text("backend", "")
+    q.mark_read("to_quant_block_names", "autoround_version", "iters", "low_gpu_mem_usage", "nsamples")
 
     def fmt(x: Config) -> Format | None:
         width, each = x.size("bits", bits, least=2, most=16), _group(x, "group_size", size)
-        return None if width >= 16 else _named_kind(x.text("data_type", kind), width, each, x.flag("sym", True))
+        named, symmetric = x.text("data_type", kind), x.flag("sym", True)
+        if width >= 16:
+            return None
+        return _gptq_integers(width, each) if packed and named == "int" else _named_kind(named, width, each, symmetric)
 
     rules = tuple(Rule(_auto_name(name), fmt(x)) for name, x in _members(q, "extra_config"))
     return Scheme((*_spared(q), *rules), fmt(q))
@@ -552,7 +586,14 @@ def _torchao_format(field: str, name: str, data: Config) -> Format:
     data.mark_read(*data.raw)
     if kind == "w8a8":
         return FORMATS["int8"]
-    return FORMATS[kind] if not kind.startswith("int") else integers(int(kind[3:]), size)
+    if not kind.startswith("int"):
+        return FORMATS[kind]
+    bits = int(kind[3:])
+    return grouped(f"int{bits}-g{size}", bits, size, 32) if key in _TILED and size > 0 else integers(bits, size)
+
+
+_TILED = ("int4weightonly", "int4_weight_only")
+"""Configs of torchao whose groups have a scale and a zero point of 16 bits each (tile-packed int4)."""
 
 
 @method("mlx")
@@ -572,7 +613,7 @@ def _mlx(q: Config) -> Scheme:
         elif isinstance(value, Mapping):
             rules.append(Rule(name, fmt(q.section(name), mode)))
         q.mark_read(name)
-    return Scheme(tuple(rules), fmt(q, mode), covers=EVERYTHING)
+    return Scheme(tuple(rules), fmt(q, mode), covers=EVERYTHING, linear_only=True)
 
 
 # -- the cache -----------------------------------------------------------------------------------------------------

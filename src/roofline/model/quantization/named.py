@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -44,7 +45,7 @@ def _mlx(text: str, parts: _Parts) -> Scheme:
         known = f"{', '.join(_MLX_BITS)} bits in groups of {', '.join(_MLX_GROUPS)}"
         raise InputError("precision", text, known, ["mlx-4bit", "mlx-8bit-g32"])
     fmt = grouped(f"int{bits}-g{group}", int(bits), int(group), 32)
-    return Scheme(default=fmt, covers=frozenset(PARTS) - {"other"}, source="precision")
+    return Scheme(default=fmt, covers=frozenset(PARTS) - {"other"}, source="precision", linear_only=True)
 
 
 def _exl(text: str, parts: _Parts) -> Scheme:
@@ -62,14 +63,18 @@ def _exl(text: str, parts: _Parts) -> Scheme:
 
 
 def _integers(text: str, parts: _Parts) -> Scheme:
-    """GPTQ and AWQ: a scale and a zero point as wide as a value, of 128 values; HQQ: both in 16 bits, of 64."""
+    """GPTQ and AWQ: a scale and a zero point as wide as a value, of 128 values; HQQ: both in 16 bits, of 64.
+
+    GPTQ has the group of each input besides, in 32 bits.
+    """
     kind, bits, group = str(parts[0]), int(parts[1] or 4), parts[2]
     if bits not in (2, 3, 4, 8) or (kind == "awq" and bits != 4) or not 1 <= int(group or 1) <= 2**20:
         raise InputError("precision", text, "4 bits" if kind == "awq" else "2, 3, 4 or 8 bits", [f"{kind}-4bit"])
     if kind == "hqq":
         each = int(group or 64)
         return Scheme(default=grouped(f"int{bits}-g{each}", bits, each, 32), source="precision")
-    return Scheme(default=integers(bits, int(group or 128)), source="precision")
+    fmt = integers(bits, int(group or 128))
+    return Scheme(default=replace(fmt, input_bits=32) if kind == "gptq" else fmt, source="precision")
 
 
 def _bitsandbytes(text: str, parts: _Parts) -> Scheme:

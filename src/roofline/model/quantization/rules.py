@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from roofline.model.errors import InputError
 from roofline.model.formats import Format
 from roofline.model.model import Block, Model
-from roofline.model.modules import PARTS, Experts, Module, Modules, Part
+from roofline.model.modules import PARTS, Experts, LatentAttention, Linear, Module, Modules, Part
 from roofline.model.names import MIXERS, NETWORKS, SHARED, STEMS, Piece, pieces
 from roofline.model.precision import WEIGHTS, Precision, part_of
 
@@ -29,7 +29,7 @@ _INNER = frozenset(
 """With what a name of several words begins within a model or a layer."""
 _BESIDE = re.compile(
     r"vision|visual|image|audio|speech|tower|projector|mm_|multi_modal|mtp|nextn|eh_proj|norm|embed|bias|conv|rotary|"
-    r"lm_head|output|patch|rope|sinks|altup|talker|code2wav|_scale|A_log|dt_",
+    r"lm_head|\bhead\b|output|patch|rope|sinks|altup|talker|code2wav|_scale|A_log|dt_",
 )
 """What patterns may name that is no matrix of a layer: other parts of the model, norms, tables, the head."""
 _WORD = re.compile(r"\w+")
@@ -55,7 +55,9 @@ class Scheme:
 
     Where none does, matrices of `covers` are in the `default` format; None: they are as the dtype has them. `source`:
     the config's section, for warnings. `kv`: the format of the KV cache, where it says one. `strict`: every rule has to
-    name something, whatever it looks like.
+    name something, whatever it looks like. `before`: how the checkpoint was quantised that this one quantises again,
+    and what this one leaves stays as that has it. `linear_only`: routers that mlx-lm keeps as a bare array
+    (`BARE_ROUTERS`) stay as they are.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -64,6 +66,15 @@ class Scheme:
     kv: Format | None = None
     source: str = "quantization_config"
     strict: bool = False
+    before: Scheme | None = None
+    linear_only: bool = False
+
+
+BARE_ROUTERS = frozenset({
+    "deepseek", "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1", "exaone_moe", "glm4_moe", "glm4_moe_lite",
+    "glm_moe_dsa", "kimi_k2", "mimo_v2_flash", "mistral4", "muse_spark_text", "nemotron_h",
+})  # fmt: skip
+"""Types whose router is no linear layer in mlx-lm, which therefore does not quantise it (mlx_lm/models, 0.32)."""
 
 
 # -- patterns ------------------------------------------------------------------------------------------------------
@@ -224,6 +235,7 @@ class Matcher:
             for piece in pieces(x, block)
             for count, names in self._named(piece, x)
         ]
+        parts = [(count, _with_inputs(fmt, x, block)) for count, fmt in parts]
         return replace(x, format=blended(parts)) if parts else x
 
     def _named(self, piece: Piece, x: Module) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -290,12 +302,34 @@ def blended(parts: Sequence[tuple[int, Format]]) -> Format:
     return replace(most, name="/".join(fmt.name for fmt in shares), bits=bits, overhead=overhead)
 
 
+def _with_inputs(fmt: Format, x: Module, block: Modules) -> Format:
+    """A module's format with what each input of its matrices takes besides, shared out among the values."""
+    if not fmt.input_bits:
+        return fmt
+    match x:
+        case Experts():
+            inputs = x.held * ((2 if x.gated else 1) * x.hidden + x.inner)
+        case Linear():
+            inputs = x.inputs * len(pieces(x, block))
+        case LatentAttention():
+            inputs = x.rank
+        case _:
+            inputs = 0
+    return replace(fmt, overhead=fmt.overhead + Fraction(fmt.input_bits * inputs, x.matrix), input_bits=0)
+
+
 def quantised(model: Model, scheme: Scheme) -> tuple[Model, tuple[str, ...]]:
     """The model with the formats of its checkpoint's matrices, and what to say of rules that name nothing in it.
 
     A part's format is that of most of its values; modules that differ from it carry their own, and layers that differ
     become blocks that differ.
     """
+    if scheme.before is not None:
+        model, unmatched = quantised(model, scheme.before)
+        changed, more = quantised(model, replace(scheme, before=None))
+        return changed, (*unmatched, *more)
+    if scheme.linear_only and model.model_type in BARE_ROUTERS:
+        scheme = replace(scheme, covers=scheme.covers - {"router"})
     matcher, stored = Matcher(scheme), model.precision
     layers = [matcher.formatted(block, i, stored) for i, block in enumerate(model.layers)]
     drafts = [matcher.formatted(block, len(layers) + i, stored) for i, block in enumerate(model.drafts)]

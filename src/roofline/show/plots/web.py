@@ -8,6 +8,7 @@ from math import log10
 from textwrap import wrap
 from typing import Any
 
+from roofline.extras import install_line
 from roofline.inert import each_text, inert_html, inert_line
 from roofline.model.errors import InputError
 from roofline.model.maths import ceil_div
@@ -31,7 +32,7 @@ def page(plot: d.Plot, style: Style) -> str:
     try:
         import plotly.io
     except ImportError:
-        raise InputError("output", ".html", "Plotly, which `pip install 'roofline[web]'` brings") from None
+        raise InputError("output", ".html", f"Plotly: {install_line('web', 'plotly')}") from None
     figure = DRAWN[type(plot)](each_text(plot, inert_html), style)
     theme = style.colours
     figure.update_layout(

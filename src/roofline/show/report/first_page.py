@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.estimates.deployment import Machine
-from roofline.explore.guidance import Advice
+from roofline.explore.guidance import Advice, best_of_levers
 from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
 from roofline.model.errors import InputError
 from roofline.show.estimate import deployment_text, memory_text
 from roofline.show.report.first_screen import (
-    LEAST_GAIN,
     MOST_CHANGES,
     cards,
     cards_table,
@@ -57,17 +56,13 @@ def _best(r: Report) -> list[tuple[str, list[Gain]]]:
                  if (gained := gain(a)) is not None])
         for phase, gain in of.items()
     ]  # fmt: skip
-    trained = [Gain(a.lever, a.what, a.option, a.per_chip, a.estimate.grade) for a in r.training_advice]
+    trained = [Gain(a.lever, a.what, f"train {a.option}", a.per_chip, a.estimate.grade) for a in r.training_advice]
     return [(phase, _levers(gains)) for phase, gains in (*rows, ("training", trained))]
 
 
 def _levers(gains: list[Gain]) -> list[Gain]:
     """The best of each lever that gains."""
-    best: dict[str, Gain] = {}
-    for g in sorted(gains, key=lambda g: -g.gain):
-        if g.gain > LEAST_GAIN:
-            best.setdefault(g.lever, g)
-    return list(best.values())[:MOST_CHANGES]
+    return list(best_of_levers(gains, lambda g: g.lever, lambda g: g.gain, lambda g: g.grade))[:MOST_CHANGES]
 
 
 def guidance(r: Report) -> Section:
@@ -77,7 +72,7 @@ def guidance(r: Report) -> Section:
         for name, e in r.estimates
     ]
     t = r.training
-    if not isinstance(t, InputError):
+    if t is not None and not isinstance(t, InputError):
         busy = t.micro(t.stages[0])
         kind, part = busy.shares[0]
         lines.append(f"Training is {busy.bound} bound; most time goes to {kind}, {percent(part)}.")
@@ -112,7 +107,8 @@ def guidance(r: Report) -> Section:
         Table((PHASE, *change_and_option, Column(gains[0], "change"), Column("Grade")), best, name="guidance"),
         Table(
             (*change_and_option, *(Column(n, "change") for n in gains), Column("Memory of a chip", "B"),
-             Column("USD per Mtok", "USD"), Column("Energy per token", "J"), Column("Quality"), Column("Grade")),
+             Column("USD per Mtok generated", "USD"), Column("Energy per token", "J"), Column("Quality"),
+             Column("Grade")),
             every, name="changes",
         ),
     )  # fmt: skip
@@ -141,7 +137,7 @@ def chips_section(r: Report) -> Section | None:
         ))  # fmt: skip
     fields = (
         Column("Chip"), Column("Engine"), Column("TTFT", "s"), Column("TPOT", "s"), Column("Tokens/s", "tokens/s"),
-        Column("Per chip", "tokens/s"), Column("Price of 10⁶ tokens", "USD"), Column("Prefill bound"),
+        Column("Per chip", "tokens/s"), Column("Price of 10⁶ generated tokens", "USD"), Column("Prefill bound"),
         Column("Decode bound"), Column("Memory of a chip", "B"), Column("Fits"), Column("Why not"),
     )  # fmt: skip
     over = [str(row[0]) for row in rows if row[10] == "no"]

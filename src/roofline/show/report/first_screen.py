@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from roofline.estimates.generate import Generation
 from roofline.estimates.memory import Memory
 from roofline.estimates.span import Span
-from roofline.explore.guidance import Advice
+from roofline.explore.guidance import Advice, best_of_levers
 from roofline.model.maths import Count
 from roofline.show.estimate import memory_text, shares_text
 from roofline.show.report.subject import Report
@@ -15,8 +15,6 @@ from roofline.show.tables import Column, Table
 from roofline.units import change, counted, percent, seconds, si, whole
 
 MOST_CHANGES = 3
-LEAST_GAIN = 1.005
-"""Factor from which a change is said to help: less does not show in whole percent."""
 FIGURES_TABLE, CHANGES_TABLE = "figures", "best"
 """Names of the two tables, and of their files."""
 NARROWER = frozenset({"weights", "cache"})
@@ -40,7 +38,7 @@ class Card:
 def verdict_lines(r: Report) -> tuple[str, ...]:
     """Whether it fits, how fast and dear it is, what it waits for, and what to change first."""
     g, memory, price = r.generation, r.fit.memory, r.generation.usd_per_million_tokens
-    cost = "" if price is None else f" at ${price:,.2f} per million"
+    cost = "" if price is None else f" at ${price:,.2f} per million of them"
     rate = f"generates {float(g.tokens_per_second):,.0f} tokens/s{cost}"
     if r.fit.fits:
         first = [f"It fits, with {memory_text(memory)} in use on the fullest chip, and {rate}."]
@@ -101,7 +99,11 @@ def _rate_card(g: Generation) -> Card:
     low, high = map(float, g.tokens_per_second_interval)
     more = [f"{float(g.tokens_per_second_per_chip):,.0f} per chip", f"whole batch in {seconds(latency.expected)}"]
     if price is not None:
-        more.insert(0, f"${price:,.2f} per million tokens (${price * rate / high:,.2f} to ${price * rate / low:,.2f})")
+        between = f"${price * rate / high:,.2f} to ${price * rate / low:,.2f}"
+        more.insert(0, f"${price:,.2f} per million generated tokens ({between})")
+        if g.usd_per_million_input is not None and g.usd_per_million_output is not None:
+            prompt, written = f"${g.usd_per_million_input:,.3g}", f"${g.usd_per_million_output:,.3g}"
+            more.insert(1, f"by the time each takes {prompt} per million prompt tokens, {written} generated")
     return Card("Throughput", f"{rate:,.0f} tokens/s", f"{low:,.0f} to {high:,.0f} tokens/s", tuple(more))
 
 
@@ -142,11 +144,8 @@ def critical_batch_text(r: Report) -> str:
 
 def best_changes(r: Report) -> tuple[Advice, ...]:
     """The changes that gain most in tokens per second and chip, the best of each lever, none that loses."""
-    best: dict[str, Advice] = {}
-    for a in r.advice:
-        if a.per_chip > LEAST_GAIN:
-            best.setdefault(a.lever, a)
-    return tuple(best.values())[:MOST_CHANGES]
+    best = best_of_levers(r.advice, lambda a: a.lever, lambda a: a.per_chip, lambda a: a.generation.grade)
+    return best[:MOST_CHANGES]
 
 
 def changes_table(r: Report) -> Table | None:
@@ -163,7 +162,7 @@ def changes_table(r: Report) -> Table | None:
 
 
 ROWS = ("Option", "Chips", "Tokens/s per chip", "Tokens/s", "TTFT", "TPOT", "Latency of the batch", "Memory of a chip",
-        "USD per million tokens", "Energy per token", "Quality", "Grade")  # fmt: skip
+        "USD per million generated tokens", "Energy per token", "Quality", "Grade")  # fmt: skip
 
 
 def _column(g: Generation, now: Generation, a: Advice | None = None) -> tuple[str, ...]:

@@ -19,11 +19,15 @@ from roofline.show.report.write import ENDINGS, TableForm, as_markdown, fill_tab
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """The settings of a report's estimates, as in `generate`; the folder for every table as a file, csv or parquet."""
+    """The settings of a report's estimates, as in `generate`, and whether it has training steps.
+
+    `tables`: the folder for every table as a file, csv or parquet.
+    """
 
     layout: Any = None
     precision: Any = None
     engine: Any = None
+    train: bool = False
     tables: str | os.PathLike[str] | None = None
     tables_form: TableForm = "csv"
 
@@ -43,7 +47,7 @@ def report(
     """The report of a model (a Model, its name, path or config) on the first machine of `on`, beside the others.
 
     `batch` prompts of `input` tokens (1024, or what the context leaves) that each generate `output_tokens` (256), over
-    all replicas of `layout`; `precision` and `engine` as in `generate`.
+    all replicas of `layout`; `precision` and `engine` as in `generate`. `train`: an optimizer step of that batch too.
     `output`: a file that ends in .html (one page), .md (with a folder `…_files` beside it) or .json. `tables`: a
     folder for every table as a file, `tables_form` csv or parquet. `progress` is called as sections and pictures
     are done. Raises InputError for what is not understood and for what cannot be written.
@@ -60,7 +64,7 @@ def report(
         raise not_one_of("tables_form", tables_form, get_args(TableForm))
     sizes = {"batch": batch, "input": input, "output": output_tokens}
     settings = {"layout": how.layout, "precision": how.precision, "engine": how.engine}
-    subject = report_on(model_of(model), machines(on), **sizes, **settings)
+    subject = report_on(model_of(model), machines(on), train=how.train, **sizes, **settings)
     files = None if page is None or page.suffix.lower() != ".md" else page.with_name(f"{page.stem}_files")
     if files is not None:
         check_folder(files, force)

@@ -51,12 +51,12 @@ def assumptions(r: Report) -> Section:
     grades = sorted({x.grade for _, x in r.estimates})
     how = e.analysis
     t = r.training
-    trained = (
-        f"No training step: {t}."
-        if isinstance(t, InputError)
-        else f"Training: {r.now.batch} × {whole(r.now.input)} tokens a step, recipe {t.recipe}, "
-        f"{t.optimizer}, recompute {t.recompute}."
-    )
+    trained = []
+    if isinstance(t, InputError):
+        trained.append(f"No training step: {t}.")
+    elif t is not None:
+        size = f"{r.now.batch} × {whole(r.now.input)} tokens a step"
+        trained.append(f"Training: {size}, recipe {t.recipe}, {t.optimizer}, recompute {t.recompute}.")
     return Section(
         "Assumptions",
         (
@@ -65,7 +65,7 @@ def assumptions(r: Report) -> Section:
             f"Layout: {r.layout.text()}. Engine: {e.target.engine.plain()}. FLOPs, bytes and times of a step are of "
             f"one rank{_of_stages(r)}. The busiest replica has {whole(r.batch)} of the batch.",
             f"Prefill: {whole(r.now.input)} tokens. Decode is evaluated mid-answer, at {whole(r.middle)}.",
-            trained,
+            *trained,
             *(f"Grade {g}: {GRADES[g]}." for g in grades),
             *r.model.warnings,
             *(f"Not counted: {x}." for x in r.model.not_counted),

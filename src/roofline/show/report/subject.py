@@ -25,10 +25,14 @@ from roofline.work.training import training
 
 @dataclass(frozen=True)
 class Report:
-    """A model served in one way, and what is said of it. `others`: machines that are compared with it."""
+    """A model served in one way, and what is said of it.
+
+    `others`: machines that are compared with it. `train`: training steps of the same batch are asked for too.
+    """
 
     now: Served
     others: tuple[Machine, ...] = ()
+    train: bool = False
 
     @property
     def model(self) -> Model:
@@ -75,8 +79,13 @@ class Report:
         return None if self.layout.pp > 1 else float(e.tokens_per_second)
 
     @cached_property
-    def training(self) -> TrainingEstimate | InputError:
-        """An optimizer step of the same batch and prompts in the chip's main format, or why there can be none."""
+    def training(self) -> TrainingEstimate | InputError | None:
+        """An optimizer step of the same batch and prompts in the chip's main format, or why there can be none.
+
+        None where nobody asked for training.
+        """
+        if not self.train:
+            return None
         try:
             step = training(self.now.batch, self.now.input, recipe=self.deployment.chip.main_format)
             estimate: TrainingEstimate = train_step(self.model, step, on=self.now.on, layout=self.layout)
@@ -104,12 +113,13 @@ class Report:
     def training_fixes(self) -> tuple[Fix, ...]:
         """What would make a training step fit, the least expensive first; nothing where it does."""
         t = self.training
-        return () if isinstance(t, InputError) or t.fits else fixes(t, self.now.on)
+        return () if t is None or isinstance(t, InputError) or t.fits else fixes(t, self.now.on)
 
     @cached_property
     def training_advice(self) -> tuple[TrainingAdvice, ...]:
         """What would help training, largest gain first."""
-        return () if isinstance(self.training, InputError) else training_advice(self.training, self.now.on)
+        t = self.training
+        return () if t is None or isinstance(t, InputError) else training_advice(t, self.now.on)
 
     @cached_property
     def point(self) -> OperatingPoint:
@@ -140,13 +150,15 @@ class Report:
         return tuple(every)
 
 
-def report_on(model: Model, on: Sequence[Machine], **options: Any) -> Report:
+def report_on(model: Model, on: Sequence[Machine], *, train: bool = False, **options: Any) -> Report:
     """A report on the first machine, served as `served` has it with these options, compared with the rest.
+
+    `train`: with training steps of the same batch.
 
     Raises InputError for what is not understood.
     """
     if not on:
         raise InputError("on", list(on), "at least one chip or cluster")
-    report = Report(served(model, on=on[0], **options), tuple(on[1:]))
+    report = Report(served(model, on=on[0], command="report", **options), tuple(on[1:]), train)
     report.generation.latency  # noqa: B018 - raises here what the machine cannot do
     return report

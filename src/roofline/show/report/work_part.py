@@ -81,11 +81,11 @@ def terms(r: Report) -> Section:
 
 
 def regimes(r: Report) -> Section:
-    """Training, prefill and decode on the roofline."""
+    """Prefill and decode on the roofline, and training where it is asked for."""
     chip, stages = r.deployment.chip, r.layout.pp
     rows: list[tuple[Any, ...]] = []
     t = r.training
-    if not isinstance(t, InputError):
+    if t is not None and not isinstance(t, InputError):
         busy = t.micro(t.stages[0])
         a = busy.analysis
         rows.append((
@@ -110,7 +110,7 @@ def regimes(r: Report) -> Section:
             f"Prefill and decode are one pass of the whole batch through the {stages} stages in turn. In TTFT and TPOT "
             "the stages work on different groups of it at once."
         )
-    if not isinstance(t, InputError):
+    if t is not None and not isinstance(t, InputError):
         lines.append(
             "FLOPs are of all chips in training, of one rank in prefill and decode. Intensity and bound of training "
             f"are of a micro-batch of {t.micro_batch} on the first stage."
@@ -188,9 +188,10 @@ def communication(r: Report) -> Section | None:
         f"{share(e.communication_time, e.time)}."
         for name, e in r.estimates
     ]
-    if not isinstance(r.training, InputError) and r.training.exposed:
-        said = ", ".join(f"{axis.upper()} {seconds(value)}" for axis, value in r.training.exposed.items())
-        lines.append(f"Training: {said} of communication are exposed in a step of {seconds(r.training.time)}.")
+    t = r.training
+    if t is not None and not isinstance(t, InputError) and t.exposed:
+        said = ", ".join(f"{axis.upper()} {seconds(value)}" for axis, value in t.exposed.items())
+        lines.append(f"Training: {said} of communication are exposed in a step of {seconds(t.time)}.")
     return Section("Communication", tuple(lines), (Table(fields, rows, name="communication"),))
 
 

@@ -3,35 +3,64 @@ import { ask, list, Problem } from "./api.js";
 import { isDark } from "./colours.js";
 import { plotly } from "./draw.js";
 import { exported } from "./exported.js";
-import { asks, decoded, encoded, FRESH, LONGEST_ADDRESS, MOST_SCENARIOS, now, state, take } from "./state.js";
+import { fitted, remedies } from "./kit.js";
+import { asks, decoded, encoded, FRESH, lengths, LONGEST_ADDRESS, MOST_SCENARIOS, now, state, take } from "./state.js";
 import { address, saveState } from "./take.js";
 import { cards, LONG_VIEWS, VIEWS } from "./views.js";
-import { make, speak, t, whole } from "./words.js";
+import { make, plain, speak, t, whole } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const SLIDERS = { input: [16, 131072], output: [1, 16384], concurrency: [1, 4096] };
 const PATIENCE_MS = 300;
-let running = null, again = false;
+let running = null, again = false, viewShown = null;
+const answered = { verdict: null, view: null };
 
-// -- sliders are logarithmic: 8 stops an octave
+// -- sliders are logarithmic: 8 stops an octave; the last stop is the end itself
 const grid = exported?.axes;
-const stops = ([least, most]) => Math.round(8 * Math.log2(most / least));
-const fromStop = (at, [least]) => { const x = least * 2 ** (at / 8); return x < 64 ? Math.round(x) : Number(x.toPrecision(2)) === x ? x : Math.round(x / 8) * 8; };
-const toStop = (value, [least]) => Math.round(8 * Math.log2(value / least));
+const BESIDE = { input: "output", output: "input" };
+// Prompt and answer together are no longer than the model takes, so that each end is a question that can be asked.
+function span(name) {
+  const [least, most] = SLIDERS[name];
+  if (!BESIDE[name] || !lengths.longest) return [least, most];
+  const end = Math.max(1, Math.min(most, lengths.longest - now()[BESIDE[name]]));
+  return [Math.min(least, end), end];
+}
+const stops = ([least, most]) => Math.ceil(8 * Math.log2(most / least));
+const fromStop = (at, [least, most]) => { const x = least * 2 ** (at / 8); return at >= stops([least, most]) ? most : Math.min(most, x < 64 ? Math.round(x) : Number(x.toPrecision(2)) === x ? x : Math.round(x / 8) * 8); };
+const toStop = (value, [least, most]) => (value >= most ? stops([least, most]) : Math.round(8 * Math.log2(value / least)));
 
 // A page without a server has the stops that were computed.
-const limit = (name, span) => (grid?.[name] ? grid[name].length - 1 : stops(span));
-const at = (name, span) => (grid?.[name] ? Math.max(0, grid[name].indexOf(now()[name])) : toStop(now()[name], span));
-const value = (name, span) => (grid?.[name] ? grid[name][Number($(name).value)] : fromStop(Number($(name).value), span));
+const limit = (name) => (grid?.[name] ? grid[name].length - 1 : stops(span(name)));
+const at = (name) => (grid?.[name] ? Math.max(0, grid[name].indexOf(now()[name])) : toStop(now()[name], span(name)));
+const value = (name) => (grid?.[name] ? grid[name][Number($(name).value)] : fromStop(Number($(name).value), span(name)));
+function sliders() {
+  for (const name of Object.keys(SLIDERS)) {
+    Object.assign($(name), { min: 0, max: limit(name), step: 1 });
+    if (value(name) !== now()[name]) $(name).value = at(name); // of several stops with one value, the one that was chosen
+    label(name);
+  }
+}
+
+// How long the model's sequences may be; what is chosen is shortened to it, the prompt first.
+async function shorten(s, mine) {
+  const { context } = await ask("limits", asks.limits(s), mine.signal);
+  if (mine !== running) return;
+  const sweepsOthers = context !== lengths.longest && state.view === "sweep";
+  lengths.longest = context;
+  const long = context && !exported && s.input + s.output > context;
+  if (long) {
+    s.input = Math.max(1, context - s.output);
+    s.output = Math.min(s.output, context - s.input);
+  }
+  if (long || sweepsOthers) again = true;
+  sliders();
+}
 
 function show() {
   const s = now();
   for (const name of ["model", "on", "layout", "engine", "precision", "law", "rate", "phase", "ttft", "tpot", "price", "grid", "pue"]) $(name).value = s[name] ?? "";
-  if (s.config) $("model").value = s.config.gguf ? `GGUF (${s.config.gguf.metadata?.["general.name"] ?? "?"})` : `config.json (${s.config.model_type ?? "?"})`;
-  for (const [name, span] of Object.entries(SLIDERS)) {
-    Object.assign($(name), { min: 0, max: limit(name, span), step: 1, value: at(name, span) });
-    label(name);
-  }
+  if (s.config) $("model").value = named(s);
+  sliders();
   const pick = (_, i) => make("button", { type: "button", "aria-pressed": String(i === state.at), onclick: () => { state.at = i; show(); changed(); } }, "ABCD"[i]);
   const add = state.scenarios.length < MOST_SCENARIOS ? make("button", { type: "button", onclick: () => { state.scenarios.push({ ...now() }); state.at = state.scenarios.length - 1; show(); changed(); } }, `+ ${t("add")}`) : null;
   const drop = state.scenarios.length > 1 ? make("button", { type: "button", onclick: () => { state.scenarios.splice(state.at, 1); state.at = 0; show(); changed(); } }, t("remove")) : null;
@@ -70,31 +99,63 @@ async function update() {
   running?.abort();
   const mine = (running = Object.assign(new AbortController(), { view: state.view, since: performance.now() })), s = now();
   again = false;
-  $("verdict").classList.add("old");
-  $("view").classList.add("old");
-  try {
-    const node = attached(make("div"));
-    await Promise.all([head(s, mine), VIEWS[state.view](node, s, mine.signal, changed)]);
-    if (mine !== running) return;
-    $("problem").hidden = true;
-  } catch (error) {
-    if (mine !== running || error.name === "AbortError") return;
-    $("problem").textContent = error instanceof Problem ? error.message : String(error);
-    $("problem").hidden = false;
+  if (viewShown !== state.view) {
+    viewShown = state.view;
+    answered.view = null;
+    $("view").replaceChildren(make("p", { class: "note working" }, t("working")));
   }
+  for (const name of ["verdict", "view"]) aged(name, "old");
+  const known = shorten(s, mine);
+  known.catch(() => {});
+  const node = attached(make("div"));
+  let problem = null;
+  const part = async (name, work) => {
+    try {
+      await work;
+      if (mine === running) { answered[name] = { ...s }; aged(name); }
+    } catch (error) {
+      await known.catch(() => {});
+      if (mine !== running || again || error.name === "AbortError") return;
+      problem ??= error instanceof Problem ? error.message : String(error);
+      complain(problem);
+      aged(name, "wrong");
+    }
+  };
+  await Promise.all([part("verdict", head(s, mine)), part("view", VIEWS[state.view](node, s, mine.signal, changed)), known.catch(() => {})]);
+  if (mine !== running) return;
   running = null;
   if (again) { update(); return; }
-  $("verdict").classList.remove("old");
-  $("view").classList.remove("old");
+  if (problem === null) $("problem").hidden = true;
   document.body.dataset.ready = String(Number(document.body.dataset.ready ?? 0) + 1);
+}
+
+// An answer is the newest, or `old` while another is worked out, or `wrong` where none came; then it says what it was for.
+function aged(name, how = "") {
+  const node = $(name), wrong = how === "wrong";
+  node.classList.toggle("old", how !== "");
+  node.classList.toggle("wrong", wrong);
+  node.setAttribute("aria-busy", String(how === "old"));
+  const s = wrong ? answered[name] : null;
+  $(`${name}-was`).textContent = s ? `${t("previousfor")} ${[named(s), s.on, s.layout, `${whole(s.input)} → ${whole(s.output)} tokens`, s.rate ? `${plain(s.rate)} ${t("rates")}` : `${whole(s.concurrency)} ${t("inflight")}`].filter(Boolean).join(" · ")}` : "";
+  if (wrong && !s) node.replaceChildren(...[...node.children].filter((child) => child.querySelector("input")));
+}
+
+const named = (s) => (s.config?.gguf ? `GGUF (${s.config.gguf.metadata?.["general.name"] ?? "?"})` : s.config ? `config.json (${s.config.model_type ?? "?"})` : s.model);
+
+function complain(text) {
+  $("problem").textContent = text;
+  $("problem").hidden = false;
 }
 
 async function head(s, mine) {
   const [served, fit] = await Promise.all([ask("serve", asks.serve(s), mine.signal), ask("fit", asks.fit(s), mine.signal)]);
   if (mine !== running) return;
-  const fits = served.memory.fits, limits = [["ttft", "TTFT"], ["tpot", "TPOT"]].filter(([key]) => s[key]).map(([key, name]) => `${name} ${served[key].expected * 1e3 <= s[key] ? "≤" : ">"} ${s[key]} ms`);
-  const line = make("h2", { class: "headline" }, `${served.model || "config.json"} · ${s.on}: `, make("span", { class: fits ? "good" : "bad" }, t(fits ? "fits" : "misfits")), make("small", {}, [served.deployment.layout, served.engine, `${s.input} → ${s.output} tokens`, `${served.in_flight} ${t("inflight")}`, ...limits].join(" · ")));
-  $("verdict").replaceChildren(line, cards(served, fit));
+  const fits = served.memory.fits, limits = [["ttft", "TTFT"], ["tpot", "TPOT"]].filter(([key]) => s[key]).map(([key, name]) => `${name} ${served[key].expected * 1e3 <= s[key] ? "≤" : ">"} ${plain(s[key])} ms`);
+  const which = `${served.model || "config.json"} · ${s.on}`, verdict = fitted(fits);
+  const line = make("h2", { class: "headline" }, ...(fits ? [`${which}: `, verdict] : [verdict, `: ${which}`]), make("small", {}, [served.deployment.layout, served.engine, `${whole(s.input)} → ${whole(s.output)} tokens`, `${whole(served.in_flight)} ${t("inflight")}`, ...limits].join(" · "), make("span", { class: "was" }, ` · ${t("previous")}`)));
+  const load = s.rate ? `${plain(s.rate)} ${t("assumerate")}` : `${whole(s.concurrency)} ${t("assumeload")}`;
+  const assumed = make("p", { class: "note assumed" }, `${t("assumed")}: `, [`${whole(s.input)} → ${whole(s.output)} tokens`, load, served.engine].join(" · "));
+  $("verdict").replaceChildren(...[line, fits ? null : remedies(fit), cards(served, fit), assumed].filter(Boolean));
 }
 
 // The old picture stays until the first piece of the new one is there.
@@ -115,8 +176,7 @@ function config(text) {
     show();
     changed();
   } catch (error) {
-    $("problem").textContent = `config.json: ${error.message}`;
-    $("problem").hidden = false;
+    complain(`config.json: ${error.message}`);
   }
 }
 
@@ -135,7 +195,7 @@ function wire() {
   for (const name of ["on", "layout", "engine", "precision", "law", "phase", "price", "grid"]) $(name).addEventListener("change", () => { now()[name] = $(name).value.trim(); changed(); });
   $("model").addEventListener("change", () => { Object.assign(now(), { model: $("model").value.trim(), config: null }); changed(); });
   for (const name of ["rate", "ttft", "tpot", "pue"]) $(name).addEventListener("change", () => { now()[name] = Number($(name).value) > 0 ? Number($(name).value) : null; changed(); });
-  for (const [name, span] of Object.entries(SLIDERS)) $(name).addEventListener("input", () => { now()[name] = value(name, span); label(name); changed(); });
+  for (const name of Object.keys(SLIDERS)) $(name).addEventListener("input", () => { now()[name] = value(name); sliders(); changed(); });
   $("choose").addEventListener("submit", (event) => event.preventDefault());
   $("choose").addEventListener("dragover", (event) => { event.preventDefault(); $("choose").classList.add("dropping"); });
   $("choose").addEventListener("dragleave", () => $("choose").classList.remove("dropping"));
@@ -173,8 +233,7 @@ async function opened(file) {
     show();
     changed();
   } catch (error) {
-    $("problem").textContent = error.message;
-    $("problem").hidden = false;
+    complain(error.message);
   }
 }
 

@@ -1,10 +1,10 @@
 // What can be taken away: data, pictures, a page, commands and code that give the same.
 import { ask, file } from "./api.js";
 import { exported } from "./exported.js";
-import { asked, button, choice, panel } from "./kit.js";
+import { asked, button, choice, misfit, panel, remedies } from "./kit.js";
 import { asks } from "./state.js";
 import { address, commands, python, save, saveState } from "./take.js";
-import { make, t } from "./words.js";
+import { make, t, whole } from "./words.js";
 
 const LAUNCHERS = ["vllm", "sglang", "trtllm", "dynamo", "k8s"];
 const FRAMEWORKS = ["megatron", "bridge", "torchtitan", "deepspeed", "maxtext"];
@@ -12,7 +12,7 @@ const text = (content, label) => make("pre", { tabindex: "0", role: "region", "a
 const missing = (every) => every.map((what) => make("p", { class: "note" }, `${t("unsaid")}: ${what}`));
 
 export async function away(node, s, signal, changed) {
-  const served = await ask("serve", asks.serve(s), signal), link = await address();
+  const [served, fit] = await Promise.all([ask("serve", asks.serve(s), signal), ask("fit", asks.fit(s), signal)]), link = await address(), fits = served.memory.fits;
   const said = make("p", { class: "bad", role: "alert" });
   const fetched = (name, type, route, body) => button(name, async () => {
     said.textContent = "";
@@ -25,16 +25,17 @@ export async function away(node, s, signal, changed) {
     ...(exported ? [] : [table("csv"), table("parquet"), fetched("report.html", "text/html", "report", asks.report(s))]), button(t("print"), () => window.print()),
   ];
   const launch = () => asked(t("launch"), t("launchnote"), async () => {
+    if (!fits && s.layout) return [misfit(served.memory, remedies(fit))];
     const given = await ask("launch", asks.launch(s), signal);
-    return [...given.files.flatMap((one) => [make("div", { class: "actions" }, button(one.name, () => save(one.name, one.text, "text/plain"))), text(one.text, one.name)]), ...missing(given.missing)];
+    return [...(fits ? [] : [make("p", { class: "bad" }, t("otherfits"))]), ...given.files.flatMap((one) => [make("div", { class: "actions" }, button(one.name, () => save(one.name, one.text, "text/plain"))), text(one.text, one.name)]), ...missing(given.missing)];
   });
   const recipe = () => asked(t("recipe"), t("recipenote"), async () => {
-    const given = await ask("recipe", asks.recipe(s), signal);
-    return [text(given.text, given.framework), ...missing(given.missing)];
+    const [given, e] = await Promise.all([ask("recipe", asks.recipe(s), signal), ask("train", asks.train(s), signal)]);
+    return [...(e.memory.fits ? [] : [misfit(e.memory)]), text(given.text, given.framework), ...missing(given.missing)];
   });
   const note = s.config ? t(s.config.gguf ? "besidegguf" : "beside") : "";
   node.replaceChildren(
-    panel(t("files"), `${link.length} ${t("characters")}`, make("div", { class: "actions" }, ...files.filter(Boolean)), said),
+    ...(fits ? [] : [misfit(served.memory, remedies(fit))]), panel(t("files"), `${whole(link.length)} ${t("characters")}`, make("div", { class: "actions" }, ...files.filter(Boolean)), said),
     panel(t("commandline"), note, text(commands(s), t("commandline"))), panel("Python", note, text(python(s), "Python")),
     ...(exported ? [] : [
       panel(t("engines"), "", make("div", { class: "pair" }, choice("launcher", t("launcher"), LAUNCHERS, changed), choice("framework", t("framework"), FRAMEWORKS, changed))), launch(), recipe(),

@@ -1,6 +1,6 @@
 // Pictures: data of the API into Plotly's traces, in the page's colours.
 import { colour, css, palette } from "./colours.js";
-import { make, si, t, time } from "./words.js";
+import { make, separators, share, si, t, time, whole } from "./words.js";
 
 let loading = null;
 // Plotly comes when the first picture of its own is drawn, or when the page has nothing else to do.
@@ -20,7 +20,7 @@ export async function picture(node, traces, layout = {}) {
   const axis = { gridcolor: css("--line"), linecolor: css("--line"), zeroline: false, automargin: true };
   const full = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--ink"), size: 12, family: "system-ui, sans-serif" },
-    margin: { l: 56, r: 16, t: 12, b: 48 }, legend: { orientation: "h", y: 1.12, x: 0 }, colorway: palette(), hovermode: "closest", ...layout,
+    margin: { l: 56, r: 16, t: 12, b: 48 }, legend: { orientation: "h", y: 1.12, x: 0 }, colorway: palette(), hovermode: "closest", separators: separators(), ...layout,
     xaxis: titled({ ...axis, ...layout.xaxis }), yaxis: titled({ ...axis, ...layout.yaxis }),
   };
   await (await plotly()).react(node, traces, full, { displaylogo: false, responsive: true, displayModeBar: false });
@@ -49,8 +49,8 @@ export async function roofline(node, plot, click) {
     return {
       x: of.map((p) => p.intensity), y: of.map((p) => p.performance), mode: "markers+text", name: group, text: of.map((p) => (named.has(p) ? p.label : "")), textposition: "bottom right",
       textfont: { size: 11 }, marker: { size: of.map((p) => 9 + 26 * Math.sqrt(p.share)), color: colour(group), opacity: 0.85, line: { width: 1, color: css("--card") } },
-      customdata: of.map((p) => [si(p.intensity, "FLOP/B"), si(p.performance, "FLOP/s"), (100 * p.share).toFixed(1), si(p.light, "FLOP/s"), p.label]),
-      hovertemplate: "<b>%{customdata[4]}</b><br>%{customdata[0]}<br>%{customdata[1]} (≤ %{customdata[3]})<br>%{customdata[2]} %<extra></extra>",
+      customdata: of.map((p) => [si(p.intensity, "FLOP/B"), si(p.performance, "FLOP/s"), share(p.share), si(p.light, "FLOP/s"), p.label]),
+      hovertemplate: "<b>%{customdata[4]}</b><br>%{customdata[0]}<br>%{customdata[1]} (≤ %{customdata[3]})<br>%{customdata[2]}<extra></extra>",
     };
   });
   const ticks = { type: "log", tickformat: "~s" };
@@ -73,19 +73,19 @@ function spaced(points) {
 const line = (given) => ({ type: "line", line: { color: css("--bad"), dash: "dash" }, ...given });
 const slo = (text, given) => ({ text, showarrow: false, font: { size: 11, color: css("--bad") }, ...given });
 
-// Points that keep both SLOs are full, the others open.
-export function front(node, served, s) {
-  const rows = served.in_flight.map((n, i) => ({ n, tpot: served.tpot.expected[i], low: served.tpot.low[i], high: served.tpot.high[i], ttft: served.ttft.expected[i], out: served.tokens_per_second_per_chip[i] }))
+// Points that keep both SLOs are full, the others open; `at`: the points that fit.
+export function front(node, served, s, at) {
+  const rows = at.map((i) => ({ n: served.in_flight[i], tpot: served.tpot.expected[i], low: served.tpot.low[i], high: served.tpot.high[i], ttft: served.ttft.expected[i], out: served.tokens_per_second_per_chip[i] }))
     .filter((r) => Number.isFinite(r.tpot) && Number.isFinite(r.out));
   const highest = Math.max(...rows.map((r) => r.out)), widest = Math.max(...rows.map((r) => r.tpot));
   let last = null;
   const roomy = (r) => { const room = !last || Math.abs(r.out - last.out) > 0.06 * highest || Math.abs(r.tpot - last.tpot) > 0.08 * widest; if (room) last = r; return room; };
   const keeps = (r) => (!s.tpot || r.tpot * 1e3 <= s.tpot) && (!s.ttft || r.ttft * 1e3 <= s.ttft);
   return picture(node, [{
-    x: rows.map((r) => r.tpot * 1e3), y: rows.map((r) => r.out), mode: "lines+markers+text", text: rows.map((r) => (roomy(r) ? r.n : "")), textposition: "top left", line: { shape: "spline", width: 2 },
+    x: rows.map((r) => r.tpot * 1e3), y: rows.map((r) => r.out), mode: "lines+markers+text", text: rows.map((r) => (roomy(r) ? whole(r.n) : "")), textposition: "top left", line: { shape: "spline", width: 2 },
     marker: { size: 9, symbol: rows.map((r) => (keeps(r) ? "circle" : "circle-open")) },
     error_x: { type: "data", symmetric: false, array: rows.map((r) => (r.high - r.tpot) * 1e3), arrayminus: rows.map((r) => (r.tpot - r.low) * 1e3), thickness: 1, color: css("--muted") },
-    customdata: rows.map((r) => [time(r.ttft), r.n]), hovertemplate: "%{customdata[1]}: TPOT %{x:.2f} ms, %{y:,.0f} tokens/s, TTFT %{customdata[0]}<extra></extra>",
+    customdata: rows.map((r) => [time(r.ttft), whole(r.n), time(r.tpot), whole(r.out)]), hovertemplate: "%{customdata[1]}: TPOT %{customdata[2]}, %{customdata[3]} tokens/s, TTFT %{customdata[0]}<extra></extra>",
   }], {
     showlegend: false, xaxis: { title: { text: "TPOT (ms)" }, rangemode: "tozero" }, yaxis: { title: { text: t("perchip") }, rangemode: "tozero" },
     shapes: s.tpot ? [line({ x0: s.tpot, x1: s.tpot, y0: 0, y1: 1, yref: "paper" })] : [],
@@ -93,27 +93,35 @@ export function front(node, served, s) {
   });
 }
 
-export function ttfts(node, served, s) {
+export function ttfts(node, served, s, at) {
+  const x = at.map((i) => served.in_flight[i]), ms = (span) => at.map((i) => span.expected[i] * 1e3);
   const limits = [[s.ttft, "TTFT"], [s.tpot, "TPOT"]].filter(([v]) => v);
-  return picture(node, [{ x: served.in_flight, y: served.ttft.expected.map((v) => v * 1e3), mode: "lines+markers", name: "TTFT" }, { x: served.in_flight, y: served.tpot.expected.map((v) => v * 1e3), mode: "lines+markers", name: "TPOT" }], {
+  return picture(node, [{ x, y: ms(served.ttft), mode: "lines+markers", name: "TTFT" }, { x, y: ms(served.tpot), mode: "lines+markers", name: "TPOT" }], {
     xaxis: { type: "log", title: { text: t("concurrency") } }, yaxis: { type: "log", title: { text: "ms" } },
     shapes: limits.map(([v]) => line({ x0: 0, x1: 1, xref: "paper", y0: v, y1: v })),
     annotations: limits.map(([v, name]) => slo(`${name} SLO`, { x: 1, xref: "paper", xanchor: "right", y: Math.log10(v), yanchor: "bottom" })),
   });
 }
 
+// Of steps that fit alone.
 export function sweep(node, e, body) {
-  return picture(node, body.context.map((context, j) => ({ x: body.batch, y: body.batch.map((b, i) => e.time.expected[i][j] * 1e3), mode: "lines+markers", name: `${context} tokens` })), {
+  return picture(node, body.context.map((context, j) => ({ x: body.batch, y: body.batch.map((b, i) => (e.memory.fits[i][j] ? e.time.expected[i][j] * 1e3 : null)), mode: "lines+markers", name: `${whole(context)} tokens` })), {
     xaxis: { type: "log", title: { text: t("batch") } }, yaxis: { type: "log", title: { text: `${t("step")} (ms)` } },
   });
 }
 
-// Every cell says its time; colours go by its logarithm, as times span decades.
+// Every cell says its time; colours go by its logarithm, as times span decades. A cell that does not fit has no colour
+// and is crossed out: its bytes are said, its time is none.
+export const CROSSED = "✕";
 export function map(node, e, body) {
-  const cells = body.context.map((_, j) => body.batch.map((_, i) => e.time.expected[i][j]));
+  const every = body.context.map((_, j) => body.batch.map((_, i) => ({ fits: e.memory.fits[i][j], time: e.time.expected[i][j], bytes: e.memory.total[i][j] })));
+  const cells = (of) => every.map((row) => row.map(of)), wide = node.clientWidth > 620, x = body.batch.map(whole), y = body.context.map(whole);
+  const over = (cell) => `${t("misfits")}: ${si(cell.bytes, "B")} ${t("ofcapacity")} ${si(e.memory.capacity, "B")}`;
+  const cell = { type: "heatmap", x, y, xgap: 1, ygap: 1, textfont: { size: 11 }, showscale: false, hovertemplate: "%{x} × %{y}: %{customdata}<extra></extra>" };
   return picture(node, [{
-    type: "heatmap", x: body.batch.map(String), y: body.context.map(String), z: cells.map((row) => row.map((v) => Math.log10(v))), text: cells.map((row) => row.map(time)), texttemplate: node.clientWidth > 620 ? "%{text}" : "", textfont: { size: 11 },
-    colorscale: "Viridis", reversescale: true, showscale: false, hovertemplate: "%{x} × %{y}: %{text}<extra></extra>",
+    ...cell, text: cells((c) => (c.fits ? "" : CROSSED)), texttemplate: "%{text}", textfont: { size: 11, color: css("--ink") }, customdata: cells((c) => (c.fits ? "" : over(c))), z: cells((c) => (c.fits ? null : 0)), hoverongaps: false, colorscale: [[0, css("--soft")], [1, css("--soft")]],
+  }, {
+    ...cell, z: cells((c) => (c.fits ? Math.log10(c.time) : null)), text: cells((c) => (c.fits ? time(c.time) : "")), texttemplate: wide ? "%{text}" : "", customdata: cells((c) => (c.fits ? time(c.time) : "")), hoverongaps: false, colorscale: "Viridis", reversescale: true,
   }], { xaxis: { type: "category", title: { text: t("batch") } }, yaxis: { type: "category", title: { text: `${t("context")} (tokens)` } } });
 }
 

@@ -3,7 +3,7 @@ import * as draw from "./draw.js";
 import { exported } from "./exported.js";
 import { now } from "./state.js";
 import { savePicture } from "./take.js";
-import { make, t } from "./words.js";
+import { make, si, t, whole } from "./words.js";
 
 export const panel = (title, note, ...children) => make("section", { class: "panel" }, make("h2", {}, title), note?.length ? make("p", {}, ...[note].flat()) : null, ...children);
 export const two = (...children) => make("div", { class: "two" }, ...children);
@@ -18,8 +18,31 @@ export function pictured(title, note, kind = "plot") {
   return [panel(title, note, plot, make("div", { class: "actions" }, ...["png", "svg"].map((form) => button(form.toUpperCase(), () => savePicture(plot, form))))), plot];
 }
 
-export function card(title, value, note, kind = "") {
-  return make("div", { class: "card" }, make("h3", {}, title), make("b", { class: kind }, value), make("span", {}, note ?? ""));
+export function card(title, value, note, kind = "", fits = true) {
+  return make("div", { class: "card" }, make("h3", {}, title), make("b", { class: kind }, struck(fits, value)), make("span", {}, struck(fits, note ?? "", false)));
+}
+
+// -- what does not fit: its figures are struck out, in words for readers of screens, and what would make it fit is said
+export function struck(fits, text, said = true) {
+  if (fits || text === "") return text;
+  return make("span", { class: "struck" }, said ? make("span", { class: "hidden" }, `${t("misfits")}: `) : null, make("s", {}, text));
+}
+export const cardOf = (fits) => (title, value, note, kind) => card(title, value, note, kind, fits);
+export const fitted = (fits) => make("span", { class: fits ? "good" : "bad" }, t(fits ? "fits" : "misfits"));
+// A note of times that are those of chips with more memory; nothing where it fits.
+export const unreal = (fits, note) => [...(fits ? [] : [make("span", { class: "bad" }, t("misfits")), ` · ${t("asif")}`]), ...(fits || !note?.length ? [] : [" · "]), ...[note ?? []].flat()];
+
+export function remedies(fit) {
+  if (fit.fits) return null;
+  const said = { batch: () => `${t("batch")} ${whole(fit.largest_batch)}`, context: () => `${t("context")} ${whole(fit.longest_context)}`, chips: () => `${whole(fit.fewest_chips)} ${t("ofchips")} (${fit.fewest_layout})` };
+  return would(fit.changes.map((change) => said[change.what]?.() ?? change.detail));
+}
+export const would = (ways) => make("p", { class: "would" }, ways.length ? `${t("wouldfit")}: ` : t("noremedy"), ...ways.flatMap((way, i) => [i ? ` ${t("or")} ` : "", make("b", {}, way)]));
+// The verdict as a panel: what is needed of what is there, and what would make it fit.
+export function misfit(memory, ways) {
+  const node = panel(t("misfits"), `${si(memory.total, "B")} ${t("ofcapacity")} ${si(memory.capacity, "B")}`, ways);
+  node.classList.add("misfit");
+  return node;
 }
 
 export function number(key, label, least, most, changed) {

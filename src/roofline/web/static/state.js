@@ -12,6 +12,8 @@ export const FRESH = {
 };
 export const state = { scenarios: [{ ...FRESH }], at: 0, view: "overview" };
 export const now = () => state.scenarios[state.at];
+// Most tokens, of prompt and answer together, that the model of the scenario shown takes; null where it names no end.
+export const lengths = { longest: null };
 
 async function through(stream, bytes) {
   return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
@@ -55,32 +57,39 @@ function clean(given) {
 
 // -- what a scenario asks of each route
 const place = (s) => ({
-  model: s.config ?? s.model, on: s.on, layout: s.layout || null, precision: s.precision || null,
-  engine: s.engine || null, law: s.law, bill: s.price || s.grid || s.pue ? { price: s.price || null, grid: s.grid || null, pue: s.pue } : null,
+  model: s.config ?? s.model, on: s.on, layout: s.layout || null, precision: s.precision || null, engine: s.engine || null,
 });
+const timed = (s) => ({ ...place(s), law: s.law });
+const billed = (s) => ({ ...timed(s), bill: s.price || s.grid || s.pue ? { price: s.price || null, grid: s.grid || null, pue: s.pue } : null });
+const training = (s) => ({ batch: s.trainBatch, tokens: s.trainTokens });
 const sizes = (s) => ({ input: s.input, output: s.output });
 export const middle = (s) => (s.phase === "prefill" ? s.input : s.input + Math.floor(s.output / 2));
 const load = (s) => (s.rate ? { rate: s.rate } : { concurrency: s.concurrency });
+const SWEPT = [512, 2048, 8192, 32768];
+// Generated tokens of one simulation: the server takes no more.
+const MOST_EVENTS = 400000;
 export const asks = {
-  serve: (s) => ({ ...place(s), input: s.input, output: s.output, ...load(s) }),
-  front: (s) => ({ ...place(s), input: s.input, output: s.output, concurrency: powers(s.concurrency) }),
-  estimate: (s) => ({ ...place(s), phase: s.phase, batch: s.concurrency, context: middle(s) }),
-  plot: (s) => ({ ...place(s), kind: "roofline", phase: s.phase, batch: s.concurrency, context: middle(s) }),
-  diagram: (s) => ({ ...place(s), kind: "diagram" }),
-  memory: (s) => ({ ...place(s), kind: "memory", batch: s.concurrency, context: s.input + s.output }),
+  limits: (s) => ({ model: s.config ?? s.model }),
+  serve: (s) => ({ ...billed(s), input: s.input, output: s.output, ...load(s) }),
+  front: (s) => ({ ...billed(s), input: s.input, output: s.output, concurrency: powers(s.concurrency) }),
+  estimate: (s) => ({ ...billed(s), phase: s.phase, batch: s.concurrency, context: middle(s) }),
+  plot: (s) => ({ ...timed(s), kind: "roofline", phase: s.phase, batch: s.concurrency, context: middle(s) }),
+  diagram: (s) => ({ model: s.config ?? s.model, kind: "diagram" }),
   analyze: (s) => ({ model: s.config ?? s.model, precision: s.precision || null, phase: s.phase, batch: s.concurrency, context: middle(s) }),
   fit: (s) => ({ ...place(s), batch: s.concurrency, context: s.input + s.output }),
-  sweep: (s) => ({ ...place(s), phase: s.phase, batch: powers(s.concurrency), context: [512, 2048, 8192, 32768], only: ["time"] }),
-  side: (s, batch) => ({ model: s.config ?? s.model, on: s.on, layout: s.layout || null, precision: s.precision || null, engine: s.engine || null, batch, context: middle({ ...s, phase: "decode" }), prompt: s.input }),
-  train: (s) => ({ ...place(s), precision: null, engine: null, batch: s.trainBatch, tokens: s.trainTokens }),
-  layouts: (s) => ({ model: s.config ?? s.model, on: s.on, batch: s.trainBatch, tokens: s.trainTokens }),
-  recipe: (s) => ({ ...asks.train(s), framework: s.framework }),
+  sweep: (s) => ({ ...billed(s), phase: s.phase, batch: powers(s.concurrency), context: SWEPT.filter((c) => !lengths.longest || c < lengths.longest), only: ["time", "memory"] }),
+  side: (s, batch) => ({ ...place(s), batch, context: middle({ ...s, phase: "decode" }), prompt: s.input }),
+  train: (s) => ({ ...billed(s), precision: null, engine: null, ...training(s) }),
+  timeline: (s) => ({ ...timed(s), precision: null, engine: null, ...training(s) }),
+  remedies: (s) => ({ model: s.config ?? s.model, on: s.on, layout: s.layout || null, law: s.law, ...training(s) }),
+  layouts: (s) => ({ model: s.config ?? s.model, on: s.on, ...training(s) }),
+  recipe: (s) => ({ model: s.config ?? s.model, on: s.on, layout: s.layout || null, ...training(s), framework: s.framework }),
   runs: (s) => ({ on: s.on, context: s.runsContext, model: s.config ?? s.model }),
-  launch: (s) => ({ ...place(s), ...sizes(s), concurrency: s.concurrency, launcher: s.launcher }),
+  launch: (s) => ({ ...timed(s), ...sizes(s), concurrency: s.concurrency, launcher: s.launcher }),
   report: (s) => ({ ...place(s), batch: s.concurrency, ...sizes(s) }),
-  simulate: (s) => ({ ...place(s), input: s.input, output: s.output, ...load(s), requests: s.requests, seed: s.seed }),
-  search: (s) => ({ ...place(s), layout: null, input: s.input, output: s.output, concurrency: s.concurrency, ttft: s.ttft ? s.ttft / 1e3 : null, tpot: s.tpot ? s.tpot / 1e3 : null }),
-  advice: (s) => ({ ...place(s), batch: s.concurrency, input: s.input, output: s.output }),
+  simulate: (s) => ({ ...billed(s), input: s.input, output: s.output, ...load(s), requests: Math.max(1, Math.min(s.requests, Math.floor(MOST_EVENTS / s.output))), seed: s.seed }),
+  search: (s) => ({ ...billed(s), layout: null, input: s.input, output: s.output, concurrency: s.concurrency, ttft: s.ttft ? s.ttft / 1e3 : null, tpot: s.tpot ? s.tpot / 1e3 : null }),
+  advice: (s) => ({ ...timed(s), batch: s.concurrency, input: s.input, output: s.output }),
 };
 function powers(last) {
   const all = [];

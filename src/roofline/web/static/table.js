@@ -10,12 +10,12 @@ export function table(columns, rows, options = {}) {
     body.replaceChildren(...shown.map((row) => make("tr", {}, ...columns.map((c, i) => {
       const value = c.text ? c.text(c.of(row)) : c.of(row);
       const child = i === 0 && options.click ? make("button", { type: "button", onclick: () => options.click(row) }, value) : value;
-      return make("td", { class: c.text || i === 0 ? "" : "word" }, ...(c.bar ? [bar(c.of(row))] : []), child);
+      return make("td", { class: (c.text && !c.word) || i === 0 ? "" : "word" }, ...(c.bar ? [bar(c.of(row))] : []), child);
     }))));
     heads.forEach((head, i) => columns[i].name && head.setAttribute("aria-sort", i === by ? (down ? "descending" : "ascending") : "none"));
   };
   const sorter = (c, i) => make("button", { type: "button", onclick: () => { down = by === i ? !down : true; by = i; fill(); } }, c.name);
-  columns.forEach((c, i) => heads.push(c.name ? make("th", { scope: "col", class: c.text ? "" : "word" }, sorter(c, i)) : make("td")));
+  columns.forEach((c, i) => heads.push(c.name ? make("th", { scope: "col", class: c.text && !c.word ? "" : "word" }, sorter(c, i)) : make("td")));
   fill();
   const whole = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": options.name ?? "table" }, make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body));
   if (!options.filter) return whole;

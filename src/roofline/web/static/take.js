@@ -21,6 +21,12 @@ export function commands(s) {
   ].map((words) => words.join(" ")).join("\n");
 }
 
+// The command that the options of advice belong to, which the answer names.
+export function advised(s, command = "generate") {
+  const [serve] = commands({ ...s, rate: null }).split("\n");
+  return command === "serve" ? serve : serve.replace("roofline serve", `roofline ${command}`).replace("--concurrency", "--batch");
+}
+
 const decimal = (x) => (Number.isInteger(x) ? x.toFixed(1) : String(x));
 export function python(s) {
   const text = (value) => JSON.stringify(value), given = SETTINGS.filter((key) => s[key]).map((key) => `${key}=${text(s[key])}`);

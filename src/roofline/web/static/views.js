@@ -5,25 +5,26 @@ import * as bars from "./bars.js";
 import { colour } from "./colours.js";
 import { compare } from "./compare.js";
 import * as draw from "./draw.js";
-import { button, card, cardsOf, gap, given, panel, pictured, two } from "./kit.js";
+import { button, cardOf, cardsOf, fitted, gap, given, misfit, panel, pictured, remedies, struck, two, unreal } from "./kit.js";
 import { advice, running, simulation, training } from "./long.js";
 import { asks, middle, now } from "./state.js";
 import { table } from "./table.js";
 import { csv, save } from "./take.js";
-import { between, make, share, si, t, time, usd, whole } from "./words.js";
+import { between, decimals, localised, make, share, si, significant, t, time, usd, whole } from "./words.js";
 
 export function cards(served, fit) {
-  const memory = served.memory, p = served.percentiles, co2 = served.co2_per_million_tokens;
-  const energy = [served.power ? `${whole(served.power)} W` : null, co2 === null ? null : `${co2.toPrecision(3)} g CO₂ ${t("permillion")}`];
+  const memory = served.memory, p = served.percentiles, co2 = served.co2_per_million_tokens, card = cardOf(memory.fits), real = cardOf(true);
+  const energy = [served.power ? `${whole(served.power)} W` : null, co2 === null ? null : `${significant(co2, 3)} g CO₂ ${t("price")}`];
+  const apart = served.usd_per_million_input === null ? "" : `${t("apart")}: ${usd(served.usd_per_million_input)} ${t("perprompt")}, ${usd(served.usd_per_million_output)} ${t("generated")}`;
   return cardsOf(
     card("TTFT", time(served.ttft.expected), between(served.ttft) + (p ? ` · p99 ${time(p.ttft.p99)}` : "")),
     card("TPOT", time(served.tpot.expected), between(served.tpot) + (p ? ` · p99 ${time(p.tpot.p99)}` : "")),
     card(t("latency"), time(served.latency.expected), between(served.latency)),
     card(t("throughput"), whole(served.tokens_per_second), `${whole(served.tokens_per_second_per_user)} ${t("each")}`),
-    card(t("memory"), si(memory.total, "B"), `${t("ofcapacity")} ${si(memory.capacity, "B")}${memory.budget === null ? "" : ` · ${t("kvcache")} ≤ ${si(Math.max(0, memory.budget), "B")}`}`, memory.fits ? "" : "bad"),
-    card(t("most"), whole(served.capacity), fit ? `${whole(fit.gpu_kv_cache_size)} ${t("kvtokens")}` : ""),
-    card("USD", usd(served.usd_per_million_tokens), t("price")),
-    card(t("energy"), served.joules_per_token === null ? "–" : `${served.joules_per_token.toPrecision(3)} J`, energy.filter(Boolean).join(" · ")));
+    real(t("memory"), si(memory.total, "B"), `${t("ofcapacity")} ${si(memory.capacity, "B")}${memory.budget === null ? "" : ` · ${t("kvcache")} ≤ ${si(Math.max(0, memory.budget), "B")}`}`, memory.fits ? "" : "bad"),
+    real(t("most"), whole(served.capacity), fit ? `${whole(fit.gpu_kv_cache_size)} ${t("kvtokens")}` : ""),
+    card(`USD ${t("price")}`, usd(served.usd_per_million_tokens), apart),
+    card(t("energy"), served.joules_per_token === null ? "–" : `${significant(served.joules_per_token, 3)} J`, energy.filter(Boolean).join(" · ")));
 }
 
 function opRows(estimate, analysis) {
@@ -41,23 +42,25 @@ async function explained(node, op, signal) {
 
 async function overview(node, s, signal) {
   const [estimate, fit] = await Promise.all([ask("estimate", asks.estimate(s), signal), ask("fit", asks.fit(s), signal)]);
-  const [times, plot] = pictured(t("where"), `${s.phase} · ${s.concurrency} × ${middle(s)}`, "bars"), [terms, bar] = pictured(t("terms"), "", "bars");
+  const fits = estimate.memory.fits, card = cardOf(fits), real = cardOf(true);
+  const [times, plot] = pictured(t("where"), unreal(fits, `${s.phase} · ${whole(s.concurrency)} × ${whole(middle(s))}`), "bars"), [terms, bar] = pictured(t("terms"), [fitted(fit.fits)], "bars");
   node.replaceChildren(cardsOf(
     card(t("step"), time(estimate.time.expected), `${t("floor")} ${time(estimate.time.floor)}`), card(t("bound"), estimate.bound, `MFU ${share(estimate.mfu)}`),
-    card("FLOPs", si(estimate.flops), `${si(estimate.bytes, "B")} · ${estimate.intensity.toFixed(1)} FLOP/B`), card(t("grade"), estimate.grade, estimate.engine)), gap(), two(times, terms));
+    real("FLOPs", si(estimate.flops), `${si(estimate.bytes, "B")} · ${decimals(estimate.intensity, 1)} FLOP/B`), card(t("grade"), estimate.grade, estimate.engine)), gap(), two(times, terms));
   bars.shares(plot, estimate.ops);
   bars.memoryBar(bar, fit.memory);
 }
 
 async function roofline(node, s, signal) {
   const [plot, estimate, analysis] = await Promise.all([ask("plot", asks.plot(s), signal), ask("estimate", asks.estimate(s), signal), ask("analyze", asks.analyze(s), signal)]);
-  const [drawn, frame] = pictured("Roofline", plot.note), formula = make("div", { "aria-live": "polite" });
+  const fits = estimate.memory.fits;
+  const [drawn, frame] = pictured("Roofline", unreal(fits, localised(plot.note))), formula = make("div", { "aria-live": "polite" });
   const show = (op) => explained(formula, op).catch((error) => formula.replaceChildren(panel(given(op), error.message)));
   const rows = opRows(estimate, analysis);
   const ops = table([
     { name: t("op"), of: (r) => r.name }, { name: t("kind"), of: (r) => r.kind }, { name: t("block"), of: (r) => r.block }, { name: t("layers"), of: (r) => r.layers, text: whole },
-    { name: "FLOPs", of: (r) => r.flops, text: (v) => si(v) }, { name: t("bytes"), of: (r) => r.bytes, text: (v) => si(v, "B") }, { name: t("step"), of: (r) => r.seconds, text: time },
-    { name: t("share"), of: (r) => r.share, text: share, bar: true }, { name: t("bound"), of: (r) => r.bound }, { name: t("grade"), of: (r) => r.grade },
+    { name: "FLOPs", of: (r) => r.flops, text: (v) => si(v) }, { name: t("bytes"), of: (r) => r.bytes, text: (v) => si(v, "B") }, { name: t("step"), of: (r) => r.seconds, text: (v) => struck(fits, time(v)) },
+    { name: t("share"), of: (r) => r.share, text: share, bar: true }, { name: t("bound"), of: (r) => r.bound }, { name: t("grade"), of: (r) => r.grade, text: (v) => struck(fits, v), word: true },
   ], rows, { click: (r) => show(r.name), filter: true, by: 6, name: t("operations") });
   const taken = rows.map((r) => ({ op: r.name, kind: r.kind, block: r.block, layers: r.layers, flops: r.flops, bytes: r.bytes, seconds: r.seconds, bound: r.bound, grade: r.grade }));
   node.replaceChildren(drawn, formula, panel(t("operations"), t("clickop"), ops, make("div", { class: "actions" }, button("CSV", () => save("operations.csv", csv(taken), "text/csv")))));
@@ -65,33 +68,37 @@ async function roofline(node, s, signal) {
 }
 
 async function memory(node, s, signal) {
-  const fit = await ask("fit", asks.fit(s), signal), [bar, plot] = pictured(t("terms"), `${fit.batch} × ${fit.context} tokens`, "bars");
-  const facts = cardsOf(card(t("largestbatch"), whole(fit.largest_batch), `${whole(fit.context)} tokens`), card(t("longestcontext"), whole(fit.longest_context), `${t("batch")} ${fit.batch}`), card(t("fewestchips"), whole(fit.fewest_chips), fit.fewest_layout ?? ""), card(t("kvcache"), `${whole(fit.gpu_kv_cache_size)}`, `tokens · ${fit.engine}`));
+  const fit = await ask("fit", asks.fit(s), signal), [bar, plot] = pictured(t("terms"), [fitted(fit.fits), ` · ${whole(fit.batch)} × ${whole(fit.context)} tokens`], "bars"), card = cardOf(true);
+  const facts = cardsOf(card(t("largestbatch"), whole(fit.largest_batch), `${whole(fit.context)} tokens`), card(t("longestcontext"), whole(fit.longest_context), `${t("batch")} ${whole(fit.batch)}`), card(t("fewestchips"), whole(fit.fewest_chips), fit.fewest_layout ?? ""), card(t("kvcache"), `${whole(fit.gpu_kv_cache_size)}`, `tokens · ${fit.engine}`));
   const rows = Object.entries(fit.memory).filter(([, value]) => typeof value === "number" && value > 0);
-  node.replaceChildren(bar, facts, gap(), panel(t("memory"), "", table([{ name: t("term"), of: (r) => (r[0] === "budget" ? t("leftforcache") : r[0]) }, { name: t("bytes"), of: (r) => r[1], text: whole }, { name: "", of: (r) => r[1], text: (v) => si(v, "B") }], rows, { name: t("memory") })));
+  node.replaceChildren(...(fit.fits ? [] : [misfit(fit.memory, remedies(fit))]), bar, facts, gap(), panel(t("memory"), "", table([{ name: t("term"), of: (r) => (r[0] === "budget" ? t("leftforcache") : r[0]) }, { name: t("bytes"), of: (r) => r[1], text: whole }, { name: "", of: (r) => r[1], text: (v) => si(v, "B") }], rows, { name: t("memory") })));
   bars.memoryBar(plot, fit.memory);
 }
 
 async function serving(node, s, signal) {
-  const served = await ask("serve", asks.front(s), signal);
-  const [left, a] = pictured(t("serving"), `${s.input} → ${s.output} tokens`), [right, b] = pictured("TTFT · TPOT", "");
+  const [served, fit] = await Promise.all([ask("serve", asks.front(s), signal), ask("fit", asks.fit(s), signal)]);
+  const at = served.in_flight.flatMap((_, i) => ([served.memory.fits].flat().at(i) ?? served.memory.fits ? [i] : []));
+  if (!at.length) return node.replaceChildren(misfit(fit.memory, remedies(fit)));
+  const [left, a] = pictured(t("serving"), `${whole(s.input)} → ${whole(s.output)} tokens`), [right, b] = pictured("TTFT · TPOT", "");
   node.replaceChildren(two(left, right));
-  await Promise.all([draw.front(a, served, s), draw.ttfts(b, served, s)]);
+  return Promise.all([draw.front(a, served, s, at), draw.ttfts(b, served, s, at)]);
 }
 
 async function sweep(node, s, signal) {
   const body = asks.sweep(s), swept = await ask("sweep", body, signal);
-  const [one, plot] = pictured(t("sweep"), `${s.phase}: ${t("batch")} × ${t("context")}`), [mapped, map] = pictured(t("map"), `${s.phase}: ${t("batch")} × ${t("context")}`);
-  node.replaceChildren(one, mapped);
-  await Promise.all([draw.sweep(plot, swept, body), draw.map(map, swept, body)]);
+  const [one, plot] = pictured(t("sweep"), `${s.phase}: ${t("batch")} × ${t("context")}`), [mapped, map] = pictured(t("map"), `${s.phase}: ${t("batch")} × ${t("context")} · ${draw.CROSSED} ${t("misfits")}`);
+  const some = swept.memory.fits.flat().some(Boolean);
+  node.replaceChildren(...(some ? [one] : []), mapped);
+  await Promise.all([some ? draw.sweep(plot, swept, body) : null, draw.map(map, swept, body)]);
 }
 
 async function structure(node, s, signal) {
   const [plot, estimate] = await Promise.all([ask("plot", asks.diagram(s), signal), ask("estimate", asks.estimate(s), signal)]);
   const each = (o) => o.time.expected / Math.max(1, o.layers), alone = (o) => estimate.ops.filter((p) => p.name === o.name).length === 1;
   const times = new Map(estimate.ops.flatMap((o) => [[`${o.block}/${o.name}`, each(o)], ...(alone(o) ? [[o.name, each(o)]] : [])]));
-  const box = (b, block) => { const node = make("div", { class: "box" }, make("b", {}, (b.adds ? "+ " : "") + b.label), make("small", {}, [b.detail, time(times.get(`${block}/${b.label}`) ?? times.get(b.label) ?? null)].filter(Boolean).join(" · "))); node.style.borderLeftColor = colour(b.group); return node; };
-  node.replaceChildren(two(...[plot.model, ...plot.layers].map((stack) => panel(given(stack.title), "", make("div", { class: "stack" }, ...stack.boxes.map((b) => box(b, stack.title.split(" · ")[0])))))), make("p", { class: "note" }, plot.note));
+  const fits = estimate.memory.fits, took = (b, block) => time(times.get(`${block}/${b.label}`) ?? times.get(b.label) ?? null);
+  const box = (b, block) => { const node = make("div", { class: "box" }, make("b", {}, (b.adds ? "+ " : "") + b.label), make("small", {}, b.detail ? `${localised(b.detail)} · ` : "", struck(fits, took(b, block)))); node.style.borderLeftColor = colour(b.group); return node; };
+  node.replaceChildren(two(...[plot.model, ...plot.layers].map((stack) => panel(given(stack.title), "", make("div", { class: "stack" }, ...stack.boxes.map((b) => box(b, stack.title.split(" · ")[0])))))), make("p", { class: "note" }, ...unreal(fits, localised(plot.note))));
 }
 
 export const LONG_VIEWS = new Set(["sweep", "training", "simulation", "advice", "running"]);

@@ -2,7 +2,7 @@
 import { exported } from "./exported.js";
 
 let texts = exported?.messages ?? {}, language = 0;
-const LANGUAGES = ["en", "de", "zh", "ja"];
+const LANGUAGES = ["en", "de", "zh", "ja"], LOCALES = ["en-US", "de-DE", "zh-CN", "ja-JP"];
 export const t = (key) => texts[key]?.[language] ?? texts[key]?.[0] ?? key;
 
 export async function speak(name) {
@@ -13,7 +13,22 @@ export async function speak(name) {
   for (const node of document.querySelectorAll("[data-label]")) node.setAttribute("aria-label", t(node.dataset.label));
 }
 
-const fixed = (x) => (x >= 100 ? x.toFixed(0) : x >= 10 ? x.toFixed(1) : x.toFixed(2));
+// -- numbers, as readers of the page's language write them
+const formats = new Map();
+function format(x, options) {
+  const key = language + JSON.stringify(options);
+  if (!formats.has(key)) formats.set(key, new Intl.NumberFormat(LOCALES[language], options));
+  return formats.get(key).format(x);
+}
+export const decimals = (x, digits) => format(x, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+export const significant = (x, digits) => format(x, { minimumSignificantDigits: digits, maximumSignificantDigits: digits });
+export const plain = (x) => format(x, { maximumFractionDigits: 20 });
+// The decimal sign, then that of thousands: as Plotly wants them.
+export const separators = () => ["decimal", "group"].map((kind) => new Intl.NumberFormat(LOCALES[language]).formatToParts(12345.6).find((part) => part.type === kind).value).join("");
+// Numbers within a text of the library's own, which writes 1,234.5.
+export const localised = (text) => text.replace(/\d{1,3}(,\d{3})+(\.\d+)?|\d+\.\d+/g, (number) => decimals(Number(number.replaceAll(",", "")), number.split(".")[1]?.length ?? 0));
+
+const fixed = (x) => decimals(x, x >= 100 ? 0 : x >= 10 ? 1 : 2);
 export function si(x, unit = "") {
   if (x === null || x === undefined) return "–";
   if (x === 0) return `0 ${unit}`.trim();
@@ -26,9 +41,10 @@ export function time(x) {
   if (x < 1e-3) return `${fixed(x * 1e6)} µs`;
   return x < 1 ? `${fixed(x * 1e3)} ms` : `${fixed(x)} s`;
 }
-export const whole = (x) => (x === null || x === undefined ? "–" : x.toLocaleString("en-US", { maximumFractionDigits: 0 }));
-export const share = (x) => (x === null || x === undefined ? "–" : `${(100 * x).toFixed(1)} %`);
-export const usd = (x) => (x === null || x === undefined ? "–" : `$${x < 0.1 ? x.toPrecision(2) : x.toFixed(2)}`);
+export const whole = (x) => (x === null || x === undefined ? "–" : decimals(x, 0));
+export const share = (x) => (x === null || x === undefined ? "–" : `${decimals(100 * x, 1)} %`);
+const DOLLARS = { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol" };
+export const usd = (x) => (x === null || x === undefined ? "–" : format(x, x < 0.1 ? { ...DOLLARS, minimumSignificantDigits: 2, maximumSignificantDigits: 2 } : DOLLARS));
 export const between = (span) => `${time(span.low)} – ${time(span.high)}`;
 
 export function make(tag, options = {}, ...children) {

@@ -9,7 +9,7 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms
 from roofline.model.families.blocks.sizes import context_length
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Embedding, Linear, Module, Modules, Norm
+from roofline.model.modules import SINGLE_STATES, Add, DeltaRule, Embedding, Linear, Module, Modules, Norm
 from roofline.model.quantization import stored_precision
 
 MOST_DRAFTS = 64
@@ -112,15 +112,18 @@ def causal_lm(
         name="lm_head", inputs=embed or width, outputs=vocab, bias=head_bias, part="head", tied=shared, cut="columns"
     )
     final = (norm("final_norm", width),) if norm else ()
+    blocks = tuple(layers)
+    single = [x for block in blocks for x in block.modules if isinstance(x, SINGLE_STATES)]
+    narrowed = bool(single) and all(isinstance(x, DeltaRule) and not x.channelwise for x in single)
     return Model(
         name=c.text("_name_or_path", "") or c.text("model_type", "model"),
         model_type=c.text("model_type", "model"),
         vocab=vocab,
         hidden=width,
         embedding=(table, *before),
-        layers=tuple(layers),
+        layers=blocks,
         head=(*after, *final, *last, head),
-        precision=stored_precision(c),
+        precision=stored_precision(c, "fp32" if single else None, wide=narrowed),
         context=context_length(c),
     )
 

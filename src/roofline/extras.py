@@ -1,0 +1,25 @@
+"""What to install for a part of the package that needs more than the package itself: its extras in `pyproject.toml`."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import PackageNotFoundError, requires
+
+_OF_AN_EXTRA = re.compile(r"(?P<needed>[^;]+?)\s*;.*\bextra\s*==\s*[\"'](?P<extra>[\w.-]+)[\"']")
+
+
+def install_line(extra: str, *only: str) -> str:
+    """The command that installs what an extra needs, by its packages' own names and bounds.
+
+    `only`: of its packages those alone. Where the package is not installed itself, the command of a checkout.
+
+    >>> install_line("codesign")
+    "pip install 'pymoo<0.7,>=0.6.1'"
+    """
+    try:
+        lines = requires("roofline") or []
+    except PackageNotFoundError:
+        lines = []
+    all_needed = [m["needed"] for m in map(_OF_AN_EXTRA.fullmatch, lines) if m and m["extra"] == extra]
+    needed = [each for each in all_needed if not only or re.split(r"[^\w.-]", each)[0] in only]
+    return "pip install " + (" ".join(f"'{each}'" for each in needed) or f"'.[{extra}]' in a checkout")

@@ -1,0 +1,184 @@
+"""The benchmark's readers read a row as what its source says was run; rows made up."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import roofline as rl
+from roofline.accuracy.csvs import TableRow
+from roofline.accuracy.measurements import MeasuredRun
+from roofline.layout.layout import Layout, layout_named
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import accuracy
+import fit_engines
+import measured_mlperf
+import measured_serving as serving
+
+
+def row(text: str, number: int = 1) -> TableRow:
+    """One line below a header."""
+    (cells,) = csv.DictReader(io.StringIO(text))
+    return TableRow(number, cells)
+
+
+def read(file: str, text: str) -> MeasuredRun:
+    """What the first measurement of a row is read as."""
+    return next(iter(serving.READERS[file](row(text))))
+
+
+PAGE = "doc,model,moe,gpu,precision,num_gpus,layout,tp,attention_dp,ep,pp,in_len,out_len,output_tokens_per_s\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "layout"),
+    [
+        ("v1.0,Qwen/Qwen3-235B-A22B,1,B200,fp4,8,TP8,8,0,,1,128,128,60000", Layout(dp=8, ep=8)),
+        ("v1.0,Llama-4-Scout,1,RTX PRO 6000,fp4,8,TP4PP2,4,0,,2,128,128,20000", Layout(dp=4, ep=4, pp=2)),
+        ("v1.2,Qwen3-30B-A3B,1,RTX PRO 6000,fp4,4,DEP2PP2,1,1,2,2,128,128,20000", Layout(dp=2, ep=2, pp=2)),
+        ("v1.0,Qwen3-30B-A3B,1,B200,fp4,1,TP1,1,0,,1,128,128,40000", Layout()),
+        ("v1.0,Llama-3.3-70B,0,H100,fp8,2,TP2,2,0,,1,128,128,6000", Layout(tp=2)),
+        ("v1.0,Llama-3.3-70B,0,RTX PRO 6000,fp4,4,TP1PP4,1,0,,4,128,128,9000", Layout(pp=4)),
+    ],
+)
+def test_mixtures_of_trtllms_pages_run_attention_data_parallel_whatever_the_label(line: str, layout: Layout) -> None:
+    """Both pages run "MoE models" by --tp, --pp and --ep under enable_attention_dp: the rule is of the source."""
+    run = read(serving.SATURATED, PAGE + line)
+    assert layout_named(run.layout) == layout
+    assert run.concurrency == serving.SATURATING * layout.dp
+
+
+def test_a_label_that_contradicts_its_chips_is_left_out() -> None:
+    with pytest.raises(serving.LeftOutError, match="contradict"):
+        read(serving.SATURATED, PAGE + "v1.0,Qwen3-30B-A3B,1,B200,fp4,8,TP4,4,0,,1,128,128,40000")
+
+
+GUIDE = (
+    "software,model,head_num,size_per_head,num_layers,vocab_size,dtype,tp,pp,batch_size,in_len,out_len,latency_ms,oom\n"
+)
+
+
+def test_rows_of_another_software_than_fastertransformer_are_left_out_with_its_name() -> None:
+    line = ",GPT-20B,48,128,44,51200,fp16,1,1,1,20,8,225,False"
+    assert read(serving.FASTER, GUIDE + "FasterTransformer" + line).engine == "fastertransformer"
+    with pytest.raises(serving.LeftOutError) as error:
+        read(serving.FASTER, GUIDE + "Megatron" + line)
+    assert error.value.why == "no engine in the catalog for Megatron: the guide's column of another software"
+
+
+NODES = "source,engine,model,gpu,num_gpus,phase,layout,in_len,out_len,tokens_per_s_per_node,note\n"
+LMSYS = "lmsys.org/blog/2025-05-05-large-scale-ep,SGLang,DeepSeek-V3/R1,H100"
+
+
+def test_ep_72_is_read_with_the_copies_that_its_source_kept() -> None:
+    """256 experts and 32 copies are four on each of 72 ranks; 256 sequences a rank, nine nodes of eight."""
+    run = read(serving.PUBLISHED, NODES + f"{LMSYS},72,decode,EP72 DP72 (9 nodes),2000,,20000,x")
+    layout = layout_named(run.layout)
+    assert (layout.ep, layout.dp, layout.redundant) == (72, 72, 32)
+    assert (256 + layout.redundant) / layout.ep == 4
+    assert (run.quantity, run.batch, run.input) == ("decode", 256 * 72, 2000)
+    assert run.seconds == pytest.approx(256 * 72 / (20000 * 9))
+    assert rl.shard(run.model, layout).parameters > 0
+
+
+def test_a_prefill_node_is_read_with_the_tokens_of_a_rank() -> None:
+    run = read(serving.PUBLISHED, NODES + f"{LMSYS},32,prefill,EP32 DP32 (4 nodes),4096,,50000,x")
+    assert (run.quantity, run.batch, run.input) == ("prefill", 4 * 32, 4096)
+    assert run.seconds == pytest.approx(16384 * 32 / (50000 * 4))
+
+
+def test_the_mean_of_a_day_in_production_is_left_out() -> None:
+    with pytest.raises(serving.LeftOutError, match="mean of a day"):
+        read(
+            serving.PUBLISHED,
+            NODES + "DeepSeek open-infra-index day 6,DeepSeek,DeepSeek-V3/R1,H800,,prefill,EP32,,,70000,x",
+        )
+
+
+# -- start-up ------------------------------------------------------------------------------------------------------
+BENCH = (
+    "hardware,num_devices,framework,model,parallelism,in_len,out_len,batch_size,latency_s,throughput_tok_s,consistent\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "devices", "engine"),
+    [
+        ("Intel PVC GPU", 1, "vllm-2024(cold=1)"), ("Intel PVC GPU", 2, "vllm-2024"), ("Intel PVC GPU", 4, "vllm-2024"),
+        ("Intel Max 1550", 1, "vllm-2024"), ("Nvidia H100 GPU", 1, "vllm-2024"),
+    ],
+)  # fmt: skip
+def test_rows_that_begin_with_the_process_are_read_as_cold(hardware: str, devices: int, engine: str) -> None:
+    line = f"{hardware},{devices},vLLM,meta-llama/Llama-2-7b-hf,tensor,128,128,1,9,28,True"
+    assert read(serving.STATIC, BENCH + line).engine == engine
+
+
+def made_up(start: float, each: float) -> list[MeasuredRun]:
+    """Cold batches of one sequence on a line, and others that are not looked at."""
+
+    def run(engine: str, batch: int, tokens: int, seconds: float) -> MeasuredRun:
+        return MeasuredRun(
+            quantity="latency", seconds=seconds, model="openai-community/gpt2", on="max-1550", engine=engine,
+            batch=batch, input=tokens, output=tokens,
+        )  # fmt: skip
+
+    cold = [run("vllm-2024(cold=1)", 1, n, start + each * n) for n in (128, 256, 512, 1024)]
+    return [*cold, run("vllm-2024(cold=1)", 16, 128, 99.0), run("vllm-2024", 1, 128, 2.0)]
+
+
+def test_the_start_up_is_fitted_apart_from_the_arithmetic() -> None:
+    assert fit_engines.start_up(made_up(17.0, 0.014)) == pytest.approx(17.0)
+    assert fit_engines.start_up(made_up(17.0, 0.014)[5:]) == 0.0
+
+
+# -- MLPerf Inference ----------------------------------------------------------------------------------------------
+MLPERF = (
+    "model,variant,division,submitter,accelerator,mixed_accelerators,num_accelerators,nodes,software,weight_dtype,scenario,"
+    "tokens_per_s,samples_per_s,ttft_limit_ms,tpot_limit_ms\n"
+    "Llama-2-70B-chat,x,closed,a,H100-SXM-80GB,0,8,1,TensorRT-LLM 1,fp8,Offline,24000,80,,\n"
+    "Llama-2-70B-chat,x,closed,b,H100-SXM-80GB,0,8,1,TensorRT-LLM 1,fp8,Offline,24300,81,,\n"
+    "Llama-2-70B-chat,x,open,c,H100-SXM-80GB,0,8,1,TensorRT-LLM 1,fp8,Offline,24300,81,,\n"
+)
+
+
+def test_mlperf_inference_is_scored_by_the_reader_that_scores_its_traffic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two submissions of one contest, predicted once; the open division is left out. The rate is made up."""
+    asked: list[measured_mlperf.Contest] = []
+
+    def predicted(contest: measured_mlperf.Contest) -> measured_mlperf.Prediction:
+        asked.append(contest)
+        return measured_mlperf.Prediction(100.0, measured_mlperf.Choice(8, "tp=8", 8192))
+
+    monkeypatch.setattr(measured_mlperf, "predicted", predicted)
+    (tmp_path / measured_mlperf.FILE).write_text(MLPERF, encoding="utf-8")
+    books = accuracy.Books()
+    accuracy.mlperf_inference(tmp_path, books)
+    parts = books.groups[measured_mlperf.FILE, "h100-sxm", "Offline"]
+    ratios = np.concatenate([p.predicted / p.measured for p in parts])
+    assert ratios == pytest.approx([0.8, 0.81])
+    assert all(p.plain < p.low < p.predicted < p.high for p in parts)
+    assert (books.scored[measured_mlperf.FILE], len(asked)) == ({0, 1}, 1)
+    assert list(books.left[measured_mlperf.FILE]) == [2]
+    assert "open division" in books.left[measured_mlperf.FILE][2]
+
+
+def test_a_predicted_rate_has_the_interval_of_the_time_between_tokens() -> None:
+    contest = measured_mlperf.contest(row("\n".join(MLPERF.splitlines()[:2])))
+    choice = measured_mlperf.Choice(8, "tp=8", 8192)
+    span = measured_mlperf.Prediction(50.0, choice).span(contest)
+    tpot: Any = measured_mlperf.Trial(contest, choice).served(50.0)
+    assert span.expected == pytest.approx(1 / 50)
+    assert span.high / span.expected == pytest.approx(float(tpot.high / tpot.expected))
+    with pytest.raises(serving.LeftOutError, match="do not fit"):
+        measured_mlperf.Prediction(math.inf, None).span(contest)

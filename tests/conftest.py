@@ -1,0 +1,46 @@
+"""What all tests share: signals as a terminal leaves them, and how many cases of long tests run by day."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="run all cases of tests of which a few are drawn by day")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps of each test that is marked `drawn(n)` n cases, always the same; `--whole` keeps all."""
+    if config.getoption("--whole"):
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("drawn"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out: set[pytest.Item] = set()
+    for test, all_cases in cases.items():
+        (number,) = all_cases[0].get_closest_marker("drawn").args  # type: ignore[union-attr]
+        left_out |= set(all_cases) - set(random.Random(test).sample(all_cases, min(number, len(all_cases))))
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def whole(request: pytest.FixtureRequest) -> bool:
+    """Whether all cases are asked for: long draws are shorter by day, and what they show is less sharp."""
+    return bool(request.config.getoption("--whole"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_of_a_terminal() -> Iterator[None]:
+    """Signals as a terminal leaves them: `nohup` and jobs in the background ignore some, and children inherit that."""
+    ending = {signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    defaults = {signal.SIGINT: signal.default_int_handler, **ending}
+    before = {number: signal.signal(number, handler) for number, handler in defaults.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

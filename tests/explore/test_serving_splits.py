@@ -1,0 +1,153 @@
+"""Splits of two pools: what a bound leaves has the best of all of them, and a search of many takes little memory."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import roofline as rl
+from roofline.cli.main import main
+from roofline.explore import serving_pools, serving_replicas, serving_splits
+from roofline.explore.demand import Demand, Limits
+from roofline.explore.search import search
+from roofline.explore.serving_plans import Site
+from roofline.explore.serving_pools import LEAST, pool_pairs
+from roofline.explore.serving_replicas import aggregated
+from roofline.explore.serving_space import SiteSpace
+from roofline.explore.serving_splits import Splits
+from roofline.layout.layout import layout_named
+
+MODEL = rl.load({
+    "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 32000,
+    "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 4, "dtype": "bfloat16",
+    "max_position_embeddings": 32768,
+})  # fmt: skip
+ON = "h100-sxm"
+LOADS: tuple[dict[str, Any], ...] = ({}, {"concurrency": 40}, {"rate": 60.0}, {"concurrency": 2})
+
+
+def drawn(seed: int) -> tuple[SiteSpace, tuple[Site, Site], Demand, Limits]:
+    draw = random.Random(seed)
+    sites = Site(ON), Site(draw.choice([ON, ON, "h200-sxm"]))
+    layouts = [
+        layout_named(x) for x in draw.choice([("tp=1", "tp=2"), ("tp=1", "tp=2", "tp=4"), ("tp=1", "tp=1,pp=2")])
+    ]
+    demand = Demand(draw.choice([100, 1000, 6000]), draw.choice([1, 2, 30, 200]), 0.0, **LOADS[seed % len(LOADS)])
+    times = {"ttft": (0.02, 0.6), "tpot": (0.002, 0.02), "latency": (0.2, 3.0)}
+    limits = Limits(**{name: draw.uniform(*ends) for name, ends in times.items() if draw.random() < 0.6})
+    return SiteSpace(MODEL, sites, draw.choice([6, 9, 11]), layouts), sites, demand, limits
+
+
+def cross(pair: Any, chips: int) -> Splits:
+    """Every number of replicas of every pair of layouts, one by one."""
+    first, then = ([int(c) for c in degrees.chips] for degrees in pair.degrees)
+    rows = [
+        (i, j, x, y, x * a + y * b)
+        for (i, a), (j, b) in product(enumerate(first), enumerate(then))
+        for x, y in product(range(1, chips + 1), repeat=2)
+        if x * a + y * b <= chips
+    ]
+    return Splits(*(np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_bound_leaves_has_the_best_of_the_whole_cross(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_pools, "WHOLE", 30)
+    monkeypatch.setattr(serving_pools, "SAMPLE", 26)
+    monkeypatch.setattr(serving_splits, "PIECE", 17)
+    space, sites, demand, limits = drawn(seed)
+    for pair in pool_pairs(space, sites, demand, limits):
+        every = cross(pair, space.chips)
+        assert pair.splits.number == len(every)
+        rates, flights = pair.highest(every)
+        score = pair.score(every, rates)
+        best = np.argsort(-score, kind="stable")[: serving_pools.EXACT]
+        best = best[score[best] > 0]
+        walked = pair.walked(0.0)
+        kept = walked.score > 0
+        assert np.array_equal(walked.score[kept], score[best])
+        assert np.array_equal(walked.flights[kept], flights[best])
+        for name in ("first", "then", "prefills", "decodes", "chips"):
+            assert np.array_equal(getattr(walked.splits, name)[kept], getattr(every, name)[best])
+        possible = pair.bounded(LEAST)
+        left = possible.at(np.arange(possible.number)) if possible.number else every.where(best[:0])
+        assert len(left) >= np.sum(score > 0)
+        assert np.all(score <= pair.bounded(0.0).bound(every) * (1 + 1e-9))
+
+
+def test_a_cross_of_two_million_splits_takes_little_memory() -> None:
+    """Built whole it asked for more than 4 GB."""
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (2 * 2**30,) * 2)\n"
+        "import roofline as rl\n"
+        "s = rl.search('gpt2', rl.Demand(512, 128, concurrency=64), on='h100-sxm', chips=2000, layouts='tp=1',"
+        " kinds='disaggregated')\n"
+        "print(s.deployments, s.best.chips, s.best.prefills, s.best.replicas)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.stdout.split() == [str(1999 * 2000 // 2), "2", "1", "1"], ended.stderr
+
+
+def test_a_quarter_of_a_million_chips_of_one_layout() -> None:
+    demand, limits = Demand(512, 128, rate=5000.0), Limits(ttft=0.1, tpot=0.005)
+    few, many = (
+        search("gpt2", demand, limits, on=ON, chips=chips, layouts="tp=1", kinds="disaggregated")
+        for chips in (30, 2**18)
+    )
+    assert many.deployments == (2**18 - 1) * 2**18 // 2
+    assert many.left_out["bound"] > 0.999 * many.deployments
+    assert [(p.prefills, p.replicas, p.ttft.expected) for p in many.plans] == [
+        (p.prefills, p.replicas, p.ttft.expected) for p in few.plans
+    ]
+
+
+def test_too_many_splits_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(serving_pools, "WHOLE", 30)
+    monkeypatch.setattr(serving_pools, "MOST_SPLITS", 20)
+    words = ["search", "gpt2", "--on", ON, "--chips", "60", "--input", "512", "--output-tokens", "128"]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--layout", "tp=1"])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out, err.count("\n")) == (2, "", 1)
+    assert "chips: expected fewer, or kind aggregated: " in err
+    assert "splits of two pools can be best, at most 20, got 60" in err
+    assert len(err) <= 161
+
+
+def test_layouts_and_pairs_of_them_have_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(rl.InputError, match="layouts: expected at most 1024, got 1025"):
+        search(MODEL, Demand(100, 10), on=ON, chips=1, layouts=["tp=1"] * 1025)
+    monkeypatch.setattr(serving_pools, "MOST_PAIRS", 3)
+    with pytest.raises(rl.InputError, match="at most 3 pairs"):
+        search(MODEL, Demand(100, 10), on=ON, chips=4, layouts=["tp=1", "tp=2"])
+
+
+def test_replicas_at_a_rate_in_pieces_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand, limits = Demand(512, 128, rate=5000.0), Limits(ttft=0.1, tpot=0.005)
+    site = Site(ON)
+    space = SiteSpace(rl.load("gpt2"), (site,), 40, [layout_named(x) for x in ("tp=1", "tp=2", "pp=2")])
+    whole = aggregated(space, site, demand, limits)
+    monkeypatch.setattr(serving_replicas, "WIDTH", 12)
+    pieces = aggregated(space, site, demand, limits)
+    assert [(p.replicas, p.layout) for p in pieces.plans] == [(p.replicas, p.layout) for p in whole.plans]
+    assert len(whole.plans) == 3
+    assert pieces.considered < whole.considered
+    monkeypatch.setattr(serving_replicas, "MOST_NUMBERS", 20)
+    with pytest.raises(rl.InputError, match="numbers of replicas did not"):
+        aggregated(space, site, demand, Limits(tpot=1e-6))
+
+
+def test_the_plans_are_counted_before_the_search(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers: list[int] = []
+    s = search(MODEL, Demand(1000, 100, concurrency=9), on=ON, chips=6, layouts="tp=1", counted=numbers.append)
+    assert numbers == [6 + 15]
+    assert s.deployments == 21
+    words = "search gpt2 --on h100-sxm --chips 500 --concurrency 9 --input 512 --output-tokens 128 --layout tp=1"
+    main(words.split())
+    assert f"{500 + 499 * 500 // 2:,} plans to look at\n" in capsys.readouterr().err

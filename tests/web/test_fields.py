@@ -1,0 +1,204 @@
+"""Every field that a body accepts is honoured; what a question does not answer by is refused by its name."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+import anyio
+import pytest
+from pydantic import BaseModel, ValidationError
+
+import roofline as rl
+from question_bodies import BASES, MODEL, OTHER, PLACE, SIDE
+from roofline.model.errors import InputError, error_line
+from roofline.web import bodies as b
+from roofline.web import more_answers
+from roofline.web.agents import TOOLS, tool_answer
+from roofline.web.questions import QUESTIONS, answered, first_fault
+from roofline.web.workers import Workers
+from small_gguf import write_gguf
+
+OTHERS: Mapping[str, Any] = {
+    "model": OTHER, "on": "2xh200-sxm", "layout": "tp=2", "precision": "fp8", "engine": "sglang", "law": "ideal",
+    "bill": {"price": "7", "grid": "fr", "pue": 2.0}, "phase": "prefill", "batch": 4, "context": 512,
+    "counting": "torch", "traffic": "unfused", "op": "down_proj", "input": 128, "output": 16, "concurrency": 16,
+    "rate": 90.0, "prefix": 0.5, "a": {**SIDE, "batch": 2}, "b": {**SIDE, "batch": 8}, "tokens": 1024,
+    "recompute": "full", "micro_batch": 2, "only": ["time"], "requests": 30, "seed": 1, "launcher": "sglang",
+    "objective": "chips", "top": 3, "start": 7, "count": 3, "ttft": 1e-6, "tpot": 1e-6, "framework": "torchtitan",
+    "name": "estimate", "body": {**PLACE, "batch": 9}, "form": "parquet", "kind": "memory", "size": 10**6,
+}  # fmt: skip
+"""Field → another value that it may have."""
+OTHERS_OF: Mapping[tuple[str, str], Any] = {
+    **{(name, "engine"): "torchtitan" for name in ("train", "timeline", "recipe")},
+    ("recipe", "engine"): "deepspeed", ("train", "layout"): "tp=2", ("timeline", "layout"): "dp=2",
+    ("recipe", "layout"): "tp=2",
+    ("remedies", "batch"): 256, ("remedies", "engine"): "torchtitan", ("advice", "layout"): "dp=2",
+    ("layouts", "batch"): 8,
+    ("sweep", "batch"): [4], ("sweep", "context"): [512], ("runs", "on"): "l4", ("runs", "context"): 1000,
+    ("search", "on"): "h200-sxm", ("search", "objective"): "throughput", ("search", "layout"): "tp=2",
+}  # fmt: skip
+BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
+    ("explain", "traffic"): {"op": "attention"}, ("explain", "context"): {"op": "attention"},
+    ("explain", "counting"): {"op": "attention", "phase": "prefill"},
+    ("recipe", "engine"): {"on": "8xh100-sxm", "layout": None},
+}  # fmt: skip
+"""What both bodies have, so that the field can tell."""
+INSTEAD: Mapping[tuple[str, str], dict[str, Any]] = {
+    ("serve", "rate"): {"concurrency": None}, ("simulate", "concurrency"): {"rate": None},
+    ("runs", "model"): {"count": None},
+}  # fmt: skip
+"""What the other body cannot have beside the field."""
+NOT_TOLD = frozenset({("gguf", "size"), ("gguf", "head"), ("launch", "launcher")})
+"""A header says the same of a longer file; launchers have a test of their own."""
+RECORDED = ("report", "search_training", "simulate", "search")
+"""Functions of the library whose calls are compared, as their answers take too long."""
+
+
+class ReachedError(Exception):
+    """A function was called."""
+
+
+def asked(name: str, body: dict[str, Any]) -> Any:
+    """The answer, or what the library was called with."""
+    try:
+        return answered(name, body)
+    except ReachedError as call:
+        return str(call)
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def recorder(*given: object, **named: object) -> NoReturn:
+        raise ReachedError(*map(repr, given), sorted((key, repr(value)) for key, value in named.items()))
+
+    for function in RECORDED:
+        monkeypatch.setattr(rl, function, recorder)
+    for function in ("what_runs", "formats_that_run"):
+        monkeypatch.setattr(more_answers, function, recorder)
+
+
+@pytest.fixture(scope="module")
+def bodies(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, dict[str, Any]]:
+    path = tmp_path_factory.mktemp("gguf") / "model.gguf"
+    write_gguf(path)
+    head, size = path.read_bytes(), path.stat().st_size
+    return {**BASES, "gguf": {"head": b64encode(head[:50_000]).decode(), "size": size}}
+
+
+def fields(kind: type[BaseModel]) -> Iterator[str]:
+    yield from kind.model_fields
+
+
+def refusal(name: str, body: dict[str, Any]) -> str:
+    """The line that refuses a body; raises AssertionError where there is none."""
+    try:
+        answered(name, body)
+    except ValidationError as error:
+        return ": expected ".join(first_fault(error))
+    except InputError as error:
+        return error_line(error)
+    raise AssertionError((name, body))
+
+
+def test_there_is_a_body_of_every_question(bodies: Mapping[str, dict[str, Any]]) -> None:
+    assert bodies.keys() == QUESTIONS.keys()
+
+
+@pytest.mark.parametrize("name", [*BASES, "gguf"])
+@pytest.mark.usefixtures("recorded")
+def test_another_value_of_a_field_is_another_answer(name: str, bodies: Mapping[str, dict[str, Any]]) -> None:
+    for field in fields(QUESTIONS[name].body):
+        if (name, field) in NOT_TOLD:
+            continue
+        base = {**bodies[name], **BESIDE.get((name, field), {})}
+        other = {field: OTHERS_OF.get((name, field), OTHERS.get(field)), **INSTEAD.get((name, field), {})}
+        assert asked(name, base) != asked(name, {**base, **other}), field
+
+
+@pytest.mark.parametrize("name", [*BASES, "gguf"])
+def test_a_value_that_cannot_be_is_refused_in_one_line(name: str, bodies: Mapping[str, dict[str, Any]]) -> None:
+    for field in fields(QUESTIONS[name].body):
+        for wrong in ("nonsense", -1, [-1], {"nonsense": 1}):
+            said = refusal(name, {**bodies[name], field: wrong})
+            assert "\n" not in said
+            assert len(said) < 1000, said
+
+
+@pytest.mark.parametrize("name", [*BASES, "gguf"])
+def test_a_field_of_other_questions_is_refused_by_its_name(name: str, bodies: Mapping[str, dict[str, Any]]) -> None:
+    own = set(fields(QUESTIONS[name].body))
+    every = {field for question in QUESTIONS.values() for field in fields(question.body)}
+    for field in every - own:
+        said = refusal(name, {**bodies[name], field: OTHERS.get(field, "x")})
+        assert said == f"{field}: expected a field that this question takes"
+
+
+def test_what_is_no_question_of_time_has_no_law_and_what_is_none_of_cost_no_bill() -> None:
+    timed = {name for name, question in QUESTIONS.items() if issubclass(question.body, b.TimedAsked)}
+    billed = {name for name, question in QUESTIONS.items() if issubclass(question.body, b.BilledAsked)}
+    assert billed == {"estimate", "generate", "serve", "train", "sweep", "simulate", "search"}
+    assert timed - billed == {"timeline", "advice", "launch"}
+
+
+@pytest.mark.parametrize("kind", ["memory", "parameters", "diagram"])
+def test_a_picture_refuses_what_it_does_not_show(kind: str) -> None:
+    shown = {"memory": {"on", "layout", "precision", "engine", "batch"}}.get(kind, set())
+    base = {"model": MODEL, "kind": kind, **({"on": PLACE["on"]} if shown else {})}
+    for field in set(fields(b.PlotAsked)) - {"model", "kind"}:
+        if field in shown:
+            assert answered("plot", base) != answered("plot", {**base, field: OTHERS[field]}), field
+        else:
+            assert refusal("plot", {**base, field: OTHERS[field]}).startswith(f"{field}: ")
+    assert refusal("plot", {"model": MODEL}).startswith("on: ")
+
+
+def test_a_bill_s_fields_are_honoured() -> None:
+    base = {**BASES["serve"], "on": "h100-sxm"}
+    free = answered("serve", {**base, "bill": {"price": "2", "grid": "de"}})
+    for field, other in {"price": "3", "grid": "fr", "pue": 1.5, "utilisation": 0.5}.items():
+        assert free != answered("serve", {**base, "bill": {"price": "2", "grid": "de", field: other}}), field
+        for wrong in ("nonsense", -1, []):
+            refusal("serve", {**base, "bill": {field: wrong}})
+
+
+def test_search_is_by_the_law_and_of_the_layout_that_are_asked_for() -> None:
+    load = {"input": 64, "output": 8, "concurrency": 4}
+    body = {**PLACE, "on": "2xh100-sxm", **load, "tpot": 0.01}
+    times = {}
+    for law in ("calibrated", "ideal", "fixed(0.5,0.8)"):
+        given = answered("search", {**body, "layout": "tp=2", "law": law})
+        own = rl.search(
+            MODEL, rl.Demand(64, 8, concurrency=4), rl.Limits(tpot=0.01), on="2xh100-sxm", layouts=["tp=2"], law=law
+        )
+        assert json.dumps(given) == json.dumps(own.to_dict())
+        assert {plan["layout"] for plan in given["plans"]} == {"tp=2"}
+        assert law.startswith(given["law"])
+        where = {"on": "2xh100-sxm", "layout": "tp=2", "law": law}
+        alone = rl.serve(MODEL, input=64, output=8, concurrency=4, formula=False, **where)  # type: ignore[arg-type]
+        assert given["plans"][0]["tpot"]["expected"] == pytest.approx(float(alone.tpot.expected), rel=1e-9)
+        times[law] = given["plans"][0]["tpot"]["expected"]
+    assert len(set(times.values())) == 3
+    for wrong in ({"law": "nonsense"}, {"layout": "nonsense"}, {"layout": "tp=8,sp"}, {"layout": "tp=3"}):
+        refusal("search", {**body, **wrong})
+
+
+def test_a_launcher_is_honoured() -> None:
+    launchers = ("vllm", "sglang")
+    assert len({str(answered("launch", {**BASES["launch"], "launcher": name})) for name in launchers}) == 2
+
+
+def test_one_model_in_every_format_takes_no_part_of_the_catalog() -> None:
+    for field in ("start", "count"):
+        assert refusal("runs", {"on": "l4", "model": MODEL, field: 1}).startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize("tool", [name for name in TOOLS if name in QUESTIONS])
+def test_tools_take_what_the_api_takes(tool: str) -> None:
+    """And refuse in the same line what it refuses, before anything is worked out."""
+    own = set(fields(QUESTIONS[tool].body))
+    for field in {"law", "bill", "layout", "flash"} - own:
+        with pytest.raises(InputError, match=f"^{field}: expected a field that this question takes"):
+            anyio.run(tool_answer, tool, {**BASES[tool], field: OTHERS.get(field, True)}, Workers(), None)
