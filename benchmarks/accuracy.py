@@ -40,10 +40,10 @@ from roofline.accuracy.fitted import NOTHING, OF_COLLECTIVES, OF_KERNELS, fitted
 from roofline.accuracy.measurements import scored as scored_run
 from roofline.accuracy.scoring import GroupScore, Scored, pooled
 from roofline.accuracy.tally import Tally, tally, tally_of_all
+from roofline.declared.errors import InputError
 from roofline.machine import constants
 from roofline.machine.chip import chip_named
 from roofline.machine.constants import Constants, constants_for
-from roofline.model.errors import InputError
 from roofline.show.accuracy import score_table, tally_table
 from roofline.show.tables import markdown, plain_text
 

@@ -10,10 +10,10 @@ import measured_serving as serving
 import measured_training as training
 from roofline.accuracy.scoring import AIM, ENOUGH, GroupScore
 from roofline.accuracy.tally import Tally
+from roofline.declared.units import whole
 from roofline.machine.chip import chip_named
 from roofline.show.accuracy import score_table, tally_table
 from roofline.show.tables import markdown
-from roofline.units import whole
 
 MARK = "<!-- what follows is written by benchmarks/accuracy.py DIR --page docs/accuracy.md -->"
 HELD_OUT = Path(__file__).with_name("results") / "engines_held_out.md"

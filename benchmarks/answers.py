@@ -137,7 +137,7 @@ def by_api(name: str, body: dict[str, Any]) -> Any:
     """What the API answers to a body."""
     from pydantic import ValidationError
 
-    from roofline.model.errors import InputError
+    from roofline.declared.errors import InputError
     from roofline.web.questions import answered
 
     try:

@@ -28,9 +28,9 @@ import roofline as rl
 from measured_serving import CHIPS, ENGINES, STATIC, known_model, rows_of, static_batches
 from roofline.accuracy.csvs import cells
 from roofline.accuracy.measurements import MeasuredRun, predictions
+from roofline.declared.errors import InputError
 from roofline.estimates.span import Span
 from roofline.machine.engine import Engine, engine_named
-from roofline.model.errors import InputError
 
 REREADS = (0.0, 3.0, 4.0, 6.0)
 STEP_S = np.linspace(0, 2e-3, 21)

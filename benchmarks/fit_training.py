@@ -28,9 +28,9 @@ import measured_training
 import roofline as rl
 from roofline.accuracy.csvs import cells
 from roofline.accuracy.measurements import MeasuredRun
+from roofline.declared.errors import InputError
 from roofline.estimates.training_scale import NODE, late
 from roofline.machine.engine import Engine, engine_named
-from roofline.model.errors import InputError
 
 Values = NDArray[np.float64]
 FITTED = {

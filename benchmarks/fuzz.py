@@ -35,6 +35,7 @@ import numpy as np
 
 from roofline.accuracy.accuracy import SAMPLE, accuracy
 from roofline.compat.llm_para import read_csv
+from roofline.declared.errors import InputError, error_line
 from roofline.estimates.bill import price_named
 from roofline.estimates.estimate import estimate
 from roofline.explore.axes import figures_named, space_of
@@ -48,7 +49,6 @@ from roofline.machine.chip import chip_named
 from roofline.machine.engine import engine_named
 from roofline.machine.fabric import cluster_named
 from roofline.machine.grids import grid_named
-from roofline.model.errors import InputError, error_line
 from roofline.model.load import catalog_config, load
 from roofline.show.requests import RequestFile
 from roofline.show.sweep_file import SweepFile

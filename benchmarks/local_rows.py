@@ -18,8 +18,8 @@ from statistics import mean, median
 from typing import Any
 
 import roofline as rl
+from roofline.declared.errors import InputError
 from roofline.machine.chip import chip_named
-from roofline.model.errors import InputError
 from roofline.model.gguf.mixes import mix_or_error
 from roofline.model.load import catalog
 

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from measured_ops import Column, Shapes, column, known, read, shapes
 from roofline.accuracy.fitted import OF_COLLECTIVES
 from roofline.accuracy.scoring import GroupScore, Scored, pooled
+from roofline.declared.errors import InputError
 from roofline.machine import collectives as laws
 from roofline.machine import links
 from roofline.machine.chip import chip_named
 from roofline.machine.fabric import Cluster, Level, cluster_named
-from roofline.model.errors import InputError
 from roofline.show.accuracy import score_table
 from roofline.show.tables import plain_text
 

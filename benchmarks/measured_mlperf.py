@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 from highest_rate import highest_rate
 from measured_serving import LeftOutError, chip_of_row, model_of_row, several
 from roofline.accuracy.csvs import TableRow
+from roofline.declared.errors import InputError
 from roofline.estimates.serve import serve
 from roofline.estimates.span import Span
-from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.simulation.simulate import Extent, simulate
 from roofline.simulation.simulation import Simulation

@@ -12,11 +12,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from drawn_loads import loads_of
+from roofline.declared.errors import InputError
 from roofline.machine import law as laws
 from roofline.machine.chip import chip_named
 from roofline.machine.law import Roof
 from roofline.machine.target import roof_of
-from roofline.model.errors import InputError
 
 Column = NDArray[np.float64]
 Args = dict[str, Column]

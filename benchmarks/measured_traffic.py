@@ -27,7 +27,7 @@ from statistics import fmean, median
 import measured_mlperf
 from measured_serving import RATES, SERVING, LeftOutError, chip_of_row, model_of_row, servers, several
 from roofline.accuracy.csvs import CellError, TableRow, cells
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.show.tables import Column, Table, plain_text
 from roofline.simulation.simulate import Extent, simulate
 from roofline.simulation.simulation import Simulation

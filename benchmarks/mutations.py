@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.headers import LARGEST_HEADER, check_index, header_tensors, index_files
 from roofline.model.load import catalog_config, load
 from roofline.model.stored import as_stored, placed_tensors

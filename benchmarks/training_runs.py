@@ -22,7 +22,7 @@ import roofline as rl
 from published_training import PublishedRun, published
 from roofline.accuracy.csvs import cells
 from roofline.accuracy.measurements import MeasuredRun
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 LONG = 8192
 """Tokens of a sequence from which llm-foundry's are looked at apart."""

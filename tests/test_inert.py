@@ -13,8 +13,8 @@ import pytest
 
 import roofline as rl
 from roofline.cli.main import main
+from roofline.declared.errors import InputError, error_line, nearest
 from roofline.inert import csv_cell, each_text, inert_line, inert_lines, inert_markdown, inert_mermaid, markdown_cell
-from roofline.model.errors import InputError, error_line, nearest
 from roofline.model.load import catalog_config, load
 from roofline.show.plots.data import Box, DiagramPlot, Stack
 from roofline.show.plots.style import Style

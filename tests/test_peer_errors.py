@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
+from roofline.declared.errors import InputError
+from roofline.declared.units import si
 from roofline.machine.chip import chip_named, chips
-from roofline.model.errors import InputError
 from roofline.model.modules import Experts
-from roofline.units import si
 
 V3 = "deepseek-ai/DeepSeek-V3"
 

@@ -23,6 +23,7 @@ from roofline.comparison.benchmarks import compared_results
 from roofline.comparison.read import compare_measured
 from roofline.comparison.results import Measured
 from roofline.compat.model_info import RULES, account
+from roofline.declared.result import LINES, NONE, Axis, Grid, Result
 from roofline.estimates.settings import setup
 from roofline.explore.codesign import Codesign, Design, Process
 from roofline.explore.running import what_runs
@@ -38,7 +39,6 @@ from roofline.model.headers import Tensor
 from roofline.model.load import CATALOG, catalog
 from roofline.model.stored import placed_tensors
 from roofline.model.survey import checked_configs
-from roofline.result import LINES, NONE, Axis, Grid, Result
 from roofline.show.analysis import NamedStep, Steps
 from roofline.show.chips import ChipFacts, Chips, ClusterFacts, Clusters
 from roofline.show.explain import Explanations, NamedExplanation

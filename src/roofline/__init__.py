@@ -15,6 +15,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roofline.declared.errors import InputError as InputError
+    from roofline.declared.result import Grid as Grid
+    from roofline.declared.result import Result as Result
     from roofline.emit.make import Emitted as Emitted
     from roofline.emit.make import hand_over as hand_over
     from roofline.estimates.bill import Bill as Bill
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
     from roofline.estimates.pools import pools as pools
     from roofline.estimates.run import Run as Run
     from roofline.estimates.run import run as run
-    from roofline.estimates.serve import Serving as Serving
     from roofline.estimates.serve import serve as serve
+    from roofline.estimates.server import Serving as Serving
     from roofline.estimates.span import Span as Span
     from roofline.estimates.step import Estimate as Estimate
     from roofline.estimates.train import TrainingEstimate as TrainingEstimate
@@ -72,14 +75,11 @@ if TYPE_CHECKING:
     from roofline.machine.engine import engines as engines
     from roofline.machine.fabric import Cluster as Cluster
     from roofline.machine.fabric import clusters as clusters
-    from roofline.model.errors import InputError as InputError
     from roofline.model.images import Images as Images
     from roofline.model.load import catalog as catalog
     from roofline.model.load import load as load
     from roofline.model.model import Model as Model
     from roofline.model.precision import Precision as Precision
-    from roofline.result import Grid as Grid
-    from roofline.result import Result as Result
     from roofline.show.plots.make import plot as plot
     from roofline.show.report.make import report as report
     from roofline.simulation.pooled import PrefillPool as PrefillPool
@@ -109,8 +109,8 @@ _PLACES = {
     "model.images": "Images",
     "tracing.make": "trace",
     "model.precision": "Precision",
-    "model.errors": "InputError",
-    "result": "Result Grid",
+    "declared.errors": "InputError",
+    "declared.result": "Result Grid",
     "work.step": "Step Queries prefill decode",
     "work.training": "Training training",
     "work.analysis": "Analysis analyze",
@@ -128,7 +128,8 @@ _PLACES = {
     "estimates.estimate": "estimate",
     "estimates.step": "Estimate",
     "estimates.generate": "Generation Speculation generate",
-    "estimates.serve": "Serving serve",
+    "estimates.server": "Serving",
+    "estimates.serve": "serve",
     "estimates.pools": "Pools pools",
     "estimates.fit": "Fit fit",
     "estimates.offload": "Host Offload offload",

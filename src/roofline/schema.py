@@ -19,8 +19,8 @@ from textwrap import dedent
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from roofline.model.maths import Count
-from roofline.result import Figured, Flag, Result, Word
+from roofline.declared.maths import Count
+from roofline.declared.result import Figured, Flag, Result, Word
 
 RESULTS = {
     "show.analysis": "Steps",
@@ -29,7 +29,7 @@ RESULTS = {
     "work.explain": "Explanation",
     "show.explain": "Explanations",
     "estimates.generate": "Generation",
-    "estimates.serve": "Serving",
+    "estimates.server": "Serving",
     "estimates.pools": "Pools",
     "simulation.simulation": "Simulation",
     "estimates.fit": "Fit",
@@ -57,7 +57,7 @@ RESULTS = {
     "show.here": "Here",
     "machine.calibrate.cases": "Calibration",
     "compat.model_info.account": "Account",
-    "result": "Grid",
+    "declared.result": "Grid",
 }
 """Module → the kinds of result in it."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -22,9 +22,9 @@ from roofline.accuracy.measurements import QUANTITIES, SERVER, MeasuredRun, pred
 from roofline.accuracy.scoring import Scored, pooled, scores_of
 from roofline.accuracy.tally import tally, tally_of_all
 from roofline.cli.main import main
+from roofline.declared.errors import InputError
 from roofline.estimates.span import Span
 from roofline.machine.engine import engines
-from roofline.model.errors import InputError
 
 GPT2 = "openai-community/gpt2"
 HEAD = "quantity,model,on,batch,input,output,concurrency,seconds,group"

@@ -24,7 +24,7 @@ from roofline.comparison.read import compare_measured, profiled_kernels
 from roofline.comparison.results import measured_rows
 from roofline.comparison.rows import accuracy_table
 from roofline.comparison.rules import product_sizes
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 RECORDED = Path(__file__).with_name("recorded")
 NO_STEP: dict[str, int | None] = {"batch": None, "input": None, "context": None}

@@ -15,7 +15,7 @@ from folded import folded
 from roofline.compat import llm_para
 from roofline.compat.llm_para import CsvRow, analyze_from_csv, compute_and_plot_transformer_analysis, read_csv
 from roofline.compat.llm_para_table import COLUMNS, Operation
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.work.counting import STANDARD
 from roofline.work.traffic import FUSED, TRAFFICS
 

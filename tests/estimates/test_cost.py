@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import folded
+from roofline.declared.errors import InputError
 from roofline.estimates.bill import price_named
 from roofline.estimates.cost import Cost, Tariff, tariff
 from roofline.machine.energy import Busy, draw_of
-from roofline.model.errors import InputError
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 H100 = rl.chips()["h100-sxm"]

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
+from roofline.declared.errors import InputError
 from roofline.estimates.drafting import QUANTILES, SUMMED, expected_steps, step_quantiles, yields
 from roofline.estimates.generate import Speculation
 from roofline.estimates.serve import serve
-from roofline.model.errors import InputError
 
 LARGE, SMALL = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B"
 

@@ -11,10 +11,10 @@ import pytest
 
 import roofline as rl
 from folded import folded
+from roofline.declared.errors import InputError
 from roofline.estimates.generate import Speculation, generate
 from roofline.estimates.serve import serve
 from roofline.machine.chip import chip_named
-from roofline.model.errors import InputError
 from roofline.show.generate import generation_text
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
@@ -137,8 +137,8 @@ def test_free_drafts_help_a_memory_bound_decode_and_bad_ones_do_not() -> None:
 @folded(
     ("call", "field"),
     [
-        (lambda: serve(LLAMA, on=H100, input=10, output=10), "concurrency"),
-        (lambda: serve(LLAMA, on=H100, input=10, output=10, concurrency=1, rate=1.0), "concurrency"),
+        (lambda: serve(LLAMA, on=H100, input=10, output=10), "concurrency and rate"),
+        (lambda: serve(LLAMA, on=H100, input=10, output=10, concurrency=1, rate=1.0), "concurrency and rate"),
         (lambda: serve(LLAMA, on=H100, input=10, output=10, concurrency=0), "concurrency"),
         (lambda: serve(LLAMA, on=H100, input=10, output=10, rate=-1.0), "rate"),
         (lambda: serve(LLAMA, on=H100, input=1000, output=1000, rate=1e6), "rate"),

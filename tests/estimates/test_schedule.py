@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import folded
+from roofline.declared.errors import InputError
 from roofline.estimates.schedule import (
     StageTimes,
     Timeline,
@@ -17,7 +18,6 @@ from roofline.estimates.schedule import (
     length,
     timeline,
 )
-from roofline.model.errors import InputError
 from roofline.work.training import SCHEDULES
 
 seconds = st.integers(1, 9).map(float)

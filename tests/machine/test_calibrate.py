@@ -10,6 +10,7 @@ import pytest
 
 from folded import folded
 from roofline.cli import calibrate as command
+from roofline.declared.errors import InputError
 from roofline.machine import calibrate as c
 from roofline.machine.calibrate import measuring
 from roofline.machine.calibrate.benches import NumpyBench, TorchBench
@@ -18,7 +19,6 @@ from roofline.machine.calibrate.host import describe
 from roofline.machine.chip import chip_named
 from roofline.machine.constants import constants_for
 from roofline.machine.law import RECORDS
-from roofline.model.errors import InputError
 
 MACHINE = c.MeasuredMachine("cpu", "Test CPU", "amd", 4, 32e9, 32 * 2.0**20, "PyTorch 0", date="2025-01-01")
 PEAKS = {"fp32": 2e11, "bf16": 8e11}

@@ -9,8 +9,8 @@ import pytest
 
 import roofline as rl
 from folded import folded
+from roofline.declared.errors import InputError
 from roofline.machine.chip import chip_named, chips
-from roofline.model.errors import InputError
 
 GOOD = """
 [mine]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from folded import folded
+from roofline.declared.errors import InputError
 from roofline.machine.chip import chips
 from roofline.machine.fabric import cluster_named, is_cluster
 from roofline.machine.here.devices import LARGEST_OUTPUT, Gpu, bounded_output
@@ -25,7 +26,6 @@ from roofline.machine.here.outputs import (
 )
 from roofline.machine.here.probe import Outputs, recorded_outputs
 from roofline.machine.here.recognise import machine_of, metal_working_set, this_machine
-from roofline.model.errors import InputError
 
 RECORDED = Path(__file__).with_name("recorded")
 GIB, MIB = 2**30, 2**20

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from folded import folded
+from roofline.declared.errors import InputError
 from roofline.machine.chip import chip_named
 from roofline.machine.fabric import cluster_named
 from roofline.model import untrusted
-from roofline.model.errors import InputError
 
 CHIP = """[mine]
 [mine.memory]

@@ -9,10 +9,10 @@ import pytest
 
 import roofline as rl
 from folded import folded
+from roofline.declared.errors import InputError
 from roofline.machine import chip as chip_module
 from roofline.machine.chip import Chip, chip_named, chips
 from roofline.machine.series import ChipRows, host_gbs
-from roofline.model.errors import InputError
 
 FOLDER = Path(chip_module.__file__).with_name("catalog") / "series"
 ROWS = ChipRows(FOLDER)

@@ -7,16 +7,16 @@ from dataclasses import replace
 from math import log2
 from typing import Any
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count, is_array, is_symbol
+from roofline.declared.units import whole
 from roofline.explore import anatomy, points
 from roofline.layout.shard import SHARDING, Stream, gather
 from roofline.machine.kernels import GRADIENT_LAWS, of_no_backward, one_pass, runs
-from roofline.model.errors import InputError
-from roofline.model.maths import Count, is_array, is_symbol
 from roofline.model.modules import Module
 from roofline.model.names import PIECES
 from roofline.model.precision import PARTS_OF
 from roofline.model.record import record
-from roofline.units import whole
 from roofline.work import counting, traffic
 from roofline.work.lower import lowers
 from roofline.work.ops import NAMES, Op

@@ -12,7 +12,7 @@ import pytest
 import roofline as rl
 from folded import folded
 from oracle.defaults import load as class_defaults
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.keys import HARMLESS, NEUTRAL
 from roofline.model.load import catalog_config
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from hub import COMMIT, CONFIG, Hub
+from roofline.declared.errors import InputError
 from roofline.model import hub_read
-from roofline.model.errors import InputError
 from roofline.model.load import load
 from roofline.model.untrusted import LARGEST_FILE
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import folded
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.images import Images, ImageTiles, MergedPatches, PatchRows, image_rule, image_tokens
 
 QWEN, QWEN3, GEMMA = "Qwen2.5-VL", "Qwen/Qwen3.5-9B", "google/gemma-3-12b-it"

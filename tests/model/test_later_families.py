@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.model.maths import experts_visited
+from roofline.declared.maths import experts_visited
 from roofline.model.modules import Attention, Experts, LatentAttention
 from roofline.model.names import pieces
 from roofline.work.lower import attended_pairs, lower

@@ -15,9 +15,9 @@ import pytest
 from folded import folded
 from headed import write, write_all
 from hub import COMMIT, CONFIG, FILES, OLDER, TOKEN, Hub
+from roofline.declared.errors import InputError
 from roofline.model import load as loading
 from roofline.model.checkpoint import tensors_of
-from roofline.model.errors import InputError
 from roofline.model.load import CatalogEntry, HubError, catalog, catalog_config, config_of, load, origin_of
 
 SOURCE = str(Path(loading.__file__).parents[2])

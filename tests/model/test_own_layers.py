@@ -6,10 +6,10 @@ import pytest
 
 import roofline as rl
 from folded import folded
+from roofline.declared.errors import InputError
 from roofline.layout.layout import Layout
 from roofline.layout.shard import shard
 from roofline.model import modules as m
-from roofline.model.errors import InputError
 from roofline.work import ops as o
 
 RWKV = {"model_type": "rwkv", "vocab_size": 100, "hidden_size": 64, "num_hidden_layers": 2, "dtype": "bfloat16"}

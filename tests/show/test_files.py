@@ -11,7 +11,7 @@ from threading import Barrier
 import pytest
 
 from roofline.cli.main import main
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.show.files import check_ending, check_file, check_folder, check_new, whole_file, whole_folder
 from roofline.show.plots.make import plot
 

@@ -12,11 +12,11 @@ import pytest
 
 import roofline as rl
 from hub import CONFIG
+from roofline.declared.errors import InputError
 from roofline.explore.axes import space_of
 from roofline.explore.evaluate import Sweeper, sweeper_of
 from roofline.explore.swept import collected, sweep_digest
 from roofline.explore.workers import each_in_order
-from roofline.model.errors import InputError
 from roofline.show.row_groups import Typed, footer_of, written_fields
 from roofline.show.sweep import Order, PieceTask
 from roofline.show.sweep_file import SweepFile

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from folded import folded
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.simulation.arrivals import Arrivals, Closed, Constant, Gamma, Poisson, arrivals_named
 from roofline.simulation.lengths import Fixed, Lognormal, Uniform
 from roofline.simulation.spelling import seconds_named

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from folded import folded
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.simulation.lengths import Empirical, Fixed, Lengths, Lognormal, Uniform, lengths_named
 
 MANY = 400_000

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofline.declared.errors import InputError
 from roofline.estimates.pools import pools
 from roofline.estimates.settings import setup
-from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.simulation.arrivals import Closed
 from roofline.simulation.policy import Policy, Room

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from folded import folded
+from roofline.declared.errors import InputError
 from roofline.estimates.drafting import Drafting
 from roofline.estimates.generate import Speculation, generate
 from roofline.estimates.settings import setup
-from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.simulation.policy import policy_of, room_of
 from roofline.simulation.request import Request

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from folded import folded
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.simulation import parquet, tables, traces
 from roofline.simulation.traces import Trace, TraceSummary, trace_named
 from roofline.simulation.workload import ARRAYS, Requests, joined

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 
 import roofline as rl
 from folded import folded
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.web.app import page_app
 from roofline.web.choices import NOTHING_MORE
 from roofline.web.desk import KeptAnswers

@@ -13,7 +13,7 @@ import pytest
 import roofline as rl
 from browser import needs_chromium, watched
 from roofline.cli.main import main
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.web.bundle import bundled
 from roofline.web.export import VIEWS, export_grid, export_page
 from roofline.web.files import STATIC

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 import roofline as rl
 from question_bodies import BASES, MODEL, OTHER, PLACE, SIDE
-from roofline.model.errors import InputError, error_line
+from roofline.declared.errors import InputError, error_line
 from roofline.web import bodies as b
 from roofline.web import more_answers
 from roofline.web.agents import TOOLS, tool_answer

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 
 import roofline as rl
 from question_bodies import BASES, MODEL
+from roofline.declared.errors import InputError, error_line
 from roofline.machine.fabric import cluster_named
-from roofline.model.errors import InputError, error_line
 from roofline.web import agents
 from roofline.web.app import page_app
 from roofline.web.choices import Allowed, chosen_machine

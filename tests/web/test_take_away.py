@@ -15,11 +15,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 import roofline as rl
+from roofline.declared.units import si
 from roofline.emit.make import hand_over
 from roofline.estimates.training_changes import fixes
 from roofline.explore.running import what_runs
 from roofline.model.load import catalog
-from roofline.units import si
 from roofline.web.app import page_app
 from roofline.web.bodies import BilledAsked, PlaceAsked, PlotAsked
 from roofline.web.choices import Allowed

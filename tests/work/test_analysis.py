@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import folded
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.work.counting import COUNTINGS
 from roofline.work.traffic import TRAFFICS
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import folded
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.work.step import Queries, Step, step_of
 
 lengths = st.integers(0, 60)

@@ -12,8 +12,8 @@ from roofline.accuracy.fitted import fitted_table, fitted_words
 from roofline.accuracy.measurements import MeasuredRun, predictions, scored
 from roofline.accuracy.scoring import GroupName, GroupScore, Scored, pooled
 from roofline.accuracy.tally import Tally, tally
-from roofline.model.errors import InputError
-from roofline.result import Result, Units
+from roofline.declared.errors import InputError
+from roofline.declared.result import Result, Units
 
 SAMPLE = Path(__file__).with_name("sample.csv")
 """A table in the documented format, whose seconds are made up."""

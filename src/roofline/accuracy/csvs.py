@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.accuracy.measurements import QUANTITIES, MeasuredRun, checked
-from roofline.model.errors import InputError, nearest
+from roofline.declared.errors import InputError, nearest
 from roofline.model.untrusted import LARGEST_TABLE, printable, read_text
 
 COLUMNS: Mapping[str, str] = {

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from roofline.accuracy.scoring import Scored
+from roofline.declared.errors import InputError, not_one_of
 from roofline.estimates.estimate import estimate
 from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
@@ -17,7 +18,6 @@ from roofline.estimates.span import Span
 from roofline.estimates.train import train
 from roofline.layout.layout import layout_named
 from roofline.model.adapters import named_targets, with_drafts, with_lora
-from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import load
 from roofline.model.model import Model
 from roofline.work.analysis import analyze

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.result import Figured, Units
+from roofline.declared.result import Figured, Units
 
 RowValues: TypeAlias = NDArray[np.float64]
 ENOUGH = 50

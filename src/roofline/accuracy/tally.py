@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from roofline.result import Figured, Units
+from roofline.declared.result import Figured, Units
 
 
 @dataclass(frozen=True)

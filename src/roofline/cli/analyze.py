@@ -31,7 +31,7 @@ from roofline.cli.common import (
 )
 from roofline.cli.defaults import is_default
 from roofline.cli.layout_options import LayoutOptions
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 if TYPE_CHECKING:
     from roofline.estimates.step import Estimate

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from roofline.cli.common import OutFile, Switch, Whole, deliver, say
-from roofline.model.checks import count
-from roofline.model.errors import InputError
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError
 
 
 @Parameter(name="*")

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from roofline.cli.common import CLUSTER, Form, Switch, say
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 
 def chips(

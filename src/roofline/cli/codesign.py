@@ -21,7 +21,7 @@ from roofline.cli.common import (
     Whole,
     warn,
 )
-from roofline.model.errors import InputError, not_one_of
+from roofline.declared.errors import InputError, not_one_of
 
 if TYPE_CHECKING:
     from roofline.explore.codesign import Bounds, Process

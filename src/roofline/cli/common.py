@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, Token, validators
 
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError
 from roofline.inert import inert_line, inert_lines, shortened
-from roofline.model.checks import count
-from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.work.step import Step
 
@@ -89,6 +89,7 @@ Needed = Annotated[int, Parameter(converter=_one)]
 Wholes = Annotated[list[int] | None, Parameter(converter=_whole, consume_multiple=True, negative="")]
 
 Switch = Annotated[bool, Parameter(negative="", show_default=False)]
+Json = Annotated[bool, Parameter(help="JSON, as docs/json.md has it.", negative="", show_default=False)]
 Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 """Words of their own, one or several."""
 Form = Annotated[

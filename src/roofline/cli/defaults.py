@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roofline.declared.errors import InputError, nearest
 from roofline.inert import WIDEST_LINE, inert_line, shortened
-from roofline.model.errors import InputError, nearest
 from roofline.model.untrusted import LARGEST_MACHINE, parse_toml, printable, read_text
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from roofline.cli.common import (
     TrafficName,
     warn,
 )
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 
 def explain(

@@ -17,7 +17,7 @@ from roofline.cli.common import (
     warn,
 )
 from roofline.cli.layout_options import LayoutOptions
-from roofline.cli.servers import DraftOptions
+from roofline.cli.servers import DraftOptions, with_its_drafts
 
 
 def generate(
@@ -72,5 +72,5 @@ def generate(
     else:
         first = first_line(result, result.memory)
         print_text(f"{first}\n{headline(result.model, result.formats)}\n\n{generation_text(result)}")
-    warn(drafts.told(built))
+    warn(with_its_drafts(result.model, result.speculation))
     refuse(result.fits, misfit(result.memory) if json else "")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from cyclopts import Parameter
 
 from roofline.cli.common import LayoutText, Whole
-from roofline.model.checks import count
-from roofline.model.errors import InputError
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError
 
 SHORTCUTS = ("tp", "pp", "dp", "ep")
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
+from roofline.declared.errors import InputError, error_line
 from roofline.inert import WIDEST_LINE, inert_line, shortened
-from roofline.model.errors import InputError, error_line
 from roofline.show.stdout import printing
 from roofline.version import __version__
 

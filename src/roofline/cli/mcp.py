@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from roofline.cli.common import Switch
+from roofline.declared.errors import InputError
 from roofline.extras import install_line
-from roofline.model.errors import InputError
 
 
 def mcp(*, hub: Switch = False) -> None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from roofline.cli.common import Form, Headers, Needed, Revision, Switch, progress_bar, refuse, warn
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 if TYPE_CHECKING:
+    from roofline.declared.result import Result
     from roofline.explore.running import WhatRuns
-    from roofline.result import Result
     from roofline.show.models import StoredTensors
     from roofline.show.tables import Table
 

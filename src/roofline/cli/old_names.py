@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
+from roofline.declared.errors import MachineNameWarning
 from roofline.inert import inert_line
-from roofline.model.errors import MachineNameWarning
 
 STEPS = {"--prefill": "--input", "--decode": "--context"}
 FILE = {"--output": "--out"}

@@ -25,7 +25,7 @@ from roofline.cli.common import (
     warn,
 )
 from roofline.cli.layout_options import LayoutOptions
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 
 def report(

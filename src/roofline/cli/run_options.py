@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import Parameter
 
 from roofline.cli.common import Amount, Switch, Whole
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 if TYPE_CHECKING:
     from roofline.estimates.bill import Bill

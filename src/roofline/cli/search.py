@@ -26,7 +26,7 @@ from roofline.cli.common import (
     warn,
 )
 from roofline.cli.defaults import is_default
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 if TYPE_CHECKING:
     from roofline.explore.search import Search

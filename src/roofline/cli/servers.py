@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from cyclopts import Parameter
 
 from roofline.cli.common import Switch, Whole
+from roofline.declared.errors import InputError
 from roofline.model.adapters import drafts_note
-from roofline.model.errors import InputError
 
 if TYPE_CHECKING:
     from roofline.estimates.generate import Speculation
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 LENGTH, ACCEPTANCE = 3, 0.7
 """Tokens proposed a step and the probability that one is right, where tokens are drafted and neither is given."""
+
+
+def with_its_drafts(model: Model, speculation: Speculation | None) -> Model:
+    """The model as its warnings should say it: a draft layer that runs is counted."""
+    if speculation is None or not speculation.mtp:
+        return model
+    note, left = drafts_note(len(model.drafts)), len(model.drafts) - 1
+    others = tuple(text for text in model.not_counted if text != note)
+    return replace(model, not_counted=(*others, *([drafts_note(left)] if left else [])))
 
 
 @Parameter(name="*")
@@ -55,14 +64,6 @@ class DraftOptions:
         proposer = None if self.draft in (None, "none") else load(self.draft)
         length = LENGTH if self.draft_length is None else self.draft_length
         return Speculation(ACCEPTANCE if self.acceptance is None else self.acceptance, length, proposer, self.mtp)
-
-    def told(self, model: Model) -> Model:
-        """The model as its warnings should say it: a draft layer that runs is counted."""
-        if not self.mtp:
-            return model
-        note, left = drafts_note(len(model.drafts)), len(model.drafts) - 1
-        others = tuple(text for text in model.not_counted if text != note)
-        return replace(model, not_counted=(*others, *([drafts_note(left)] if left else [])))
 
 
 @Parameter(name="*")

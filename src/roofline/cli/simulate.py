@@ -31,8 +31,8 @@ from roofline.cli.common import (
     whole_named,
 )
 from roofline.cli.layout_options import LayoutOptions
-from roofline.cli.servers import DraftOptions, ImageOptions, PrefillOptions
-from roofline.model.errors import InputError, not_one_of
+from roofline.cli.servers import DraftOptions, ImageOptions, PrefillOptions, with_its_drafts
+from roofline.declared.errors import InputError, not_one_of
 
 if TYPE_CHECKING:
     from roofline.model.model import Model
@@ -184,7 +184,7 @@ def simulate(
             file.finish()
     if plot is not None:
         _draw(result, plot, theme, force)
-    _print(result, drafts.told(result.model), json)
+    _print(result, with_its_drafts(result.model, result.speculation), json)
 
 
 def _print(result: Simulation, told: Model, json: bool) -> None:

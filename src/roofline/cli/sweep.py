@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from roofline.cli.common import CLUSTER, Headers, Needed, OutFile, Revision, Several, Switch, progress_bar, refuse, warn
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 if TYPE_CHECKING:
     from polars import DataFrame

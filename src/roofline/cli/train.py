@@ -25,7 +25,7 @@ from roofline.cli.common import (
 )
 from roofline.cli.layout_options import LayoutOptions
 from roofline.cli.run_options import RunChoices
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 if TYPE_CHECKING:
     from roofline.estimates.train import TrainingEstimate

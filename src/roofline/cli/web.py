@@ -9,8 +9,8 @@ from typing import Any
 from cyclopts import Parameter
 
 from roofline.cli.common import Needed, Several, Switch, Wholes, say
+from roofline.declared.errors import InputError
 from roofline.extras import install_line
-from roofline.model.errors import InputError
 
 
 @Parameter(name="*")

@@ -16,15 +16,15 @@ from typing import Any, ClassVar
 
 from roofline.comparison.benchmarks import compared_results
 from roofline.comparison.results import Measured
+from roofline.declared.errors import InputError
+from roofline.declared.result import Figured, Result, Units
 from roofline.frozen import frozen_tree
 from roofline.machine.chip import Chip, chip_named
 from roofline.machine.constants import constants_for
 from roofline.machine.engine import engine_named
 from roofline.machine.law import RECORDS
-from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.model.model import Model
-from roofline.result import Figured, Result, Units
 
 ENGINE = "llama.cpp"
 FARTHEST = log(20)

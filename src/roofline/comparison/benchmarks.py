@@ -8,12 +8,12 @@ from functools import cache
 from typing import Any, ClassVar
 
 from roofline.comparison.results import Measured
+from roofline.declared.errors import InputError
+from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.estimate import estimate
 from roofline.estimates.generate import generate
 from roofline.estimates.serve import serve
-from roofline.model.errors import InputError
 from roofline.model.model import Model
-from roofline.result import Figured, Result, Units
 from roofline.work.step import prefill
 
 
@@ -100,7 +100,7 @@ def compared_results(model: Model, rows: Sequence[Measured], **where: Any) -> Co
     @cache
     def served(input: int, output: int, concurrency: int | None, rate: float | None) -> Any:
         load = {"concurrency": concurrency} if concurrency else {"rate": rate}
-        return serve(model, input=input, output=output, **load, **where)
+        return serve(model, input=input, output_tokens=output, **load, **where)
 
     def one(row: Measured) -> ComparedResult:
         try:
@@ -112,7 +112,7 @@ def compared_results(model: Model, rows: Sequence[Measured], **where: Any) -> Co
         expected, low, high = spans if len(spans) == 3 else (*spans, None, None)
         return ComparedResult(row, expected, low, high)
 
-    at = generate(model, input=1, output=2, **where)
+    at = generate(model, input=1, output_tokens=2, **where)
     return ComparedResults(model.name, at.chip.id, at.engine.id, tuple(map(one, rows)))
 
 
@@ -122,7 +122,7 @@ def _spans(model: Model, row: Measured, served: Any, where: dict[str, Any]) -> I
         span = estimate(model, prefill(1, row.input, cached=row.depth), **where).span
         yield from (row.input / float(t) for t in (span.expected, span.high, span.low))
     elif row.quantity == "answer":
-        span = generate(model, input=max(1, row.depth), output=max(2, row.output), **where).tpot
+        span = generate(model, input=max(1, row.depth), output_tokens=max(2, row.output), **where).tpot
         yield from (1 / float(t) for t in (span.expected, span.high, span.low))
     elif row.concurrency or row.rate:
         answer = served(row.input, row.output, row.concurrency, row.rate)

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from roofline.comparison.kernels import ProfiledKernel
 from roofline.comparison.match import matched_ops
 from roofline.comparison.rules import attention_sizes, is_product
+from roofline.declared.errors import InputError
+from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.step import Estimate, OpTime
-from roofline.model.errors import InputError
-from roofline.result import Figured, Result, Units
 from roofline.work.step import Step, decode, prefill
 
 MOST_UNMATCHED = 50

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from roofline.comparison.kernels import LARGEST_PROFILE, MOST_KERNELS, ProfiledKernel
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 _STEPS = 10_000_000
 """Virtual machine instructions of SQLite after which a query is looked at; as many looks as below are allowed."""

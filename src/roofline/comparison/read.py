@@ -12,8 +12,8 @@ from roofline.comparison.kernels import ProfiledKernel
 from roofline.comparison.nsight import compute_kernels, systems_kernels
 from roofline.comparison.results import Measured, measured_rows
 from roofline.comparison.torch_trace import torch_kernels, unpacked
+from roofline.declared.errors import InputError
 from roofline.estimates.estimate import estimate
-from roofline.model.errors import InputError
 from roofline.model.load import model_of
 from roofline.work.step import Step, decode, prefill
 

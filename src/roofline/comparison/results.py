@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 MOST_ROWS = 10_000
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.comparison.kernels import LARGEST_PROFILE, MOST_KERNELS, ProfiledKernel, Shapes
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.untrusted import read_bytes
 
 _GPU = ("kernel", "gpu_memcpy", "gpu_memset")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.compat.llm_para_table import COLUMNS, Layer, Operation, para_outline, para_rows
 from roofline.compat.numbers import number, whole_number
-from roofline.model.checks import real
+from roofline.declared.checks import real
+from roofline.declared.errors import InputError
 from roofline.model.config import LARGEST_SIZE, MOST_LAYERS
-from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.model.untrusted import LARGEST_TABLE, read_text
 from roofline.work.analysis import Analysis, analyze
@@ -145,7 +145,7 @@ def _hardware(config: Mapping[str, Any]) -> Chip:
 
 def _summary(model: Model, analyses: Mapping[str, Analysis], batch: int, tokens: int, generated: int) -> list[str]:
     """FLOPs and bytes of each phase over all layers, parameters, weights and KV cache."""
-    from roofline.units import brief, whole
+    from roofline.declared.units import brief, whole
 
     each = int(batch * model.kv_bytes(1))
     lines = [f"{len(model.layers)} layers, {batch} × {tokens} tokens, {generated} generated"]

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from roofline.model.checks import real
-from roofline.model.errors import InputError
+from roofline.declared.checks import real
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count
 from roofline.model.formats import Format
-from roofline.model.maths import Count
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Attention, Experts, Linear, Modules, Rope, Router
 from roofline.model.precision import Precision

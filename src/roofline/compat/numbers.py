@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.model.checks import LARGEST, integer, real
-from roofline.model.errors import InputError
+from roofline.declared.checks import LARGEST, integer, real
+from roofline.declared.errors import InputError
 
 
 def number(field: str, value: Any, *, zero: bool = False) -> float:

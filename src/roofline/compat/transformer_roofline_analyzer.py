@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from roofline.declared.errors import InputError, nearest
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.errors import InputError, nearest
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import rms

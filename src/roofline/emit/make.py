@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from roofline.declared.errors import not_one_of
+from roofline.declared.units import si
 from roofline.emit.bridge import bridge_told
 from roofline.emit.deepspeed import deepspeed_told
 from roofline.emit.maxtext import maxtext_told
@@ -14,8 +16,6 @@ from roofline.emit.sizes import LayoutSizes, Missing, Setting, Told, sizes_of
 from roofline.emit.text import commented, config_json, toml_text, yaml_text
 from roofline.emit.torchtitan import torchtitan_told
 from roofline.estimates.train import TrainingEstimate
-from roofline.model.errors import not_one_of
-from roofline.units import si
 
 FrameworkName: TypeAlias = Literal["megatron", "bridge", "torchtitan", "deepspeed", "maxtext"]
 FRAMEWORKS: tuple[FrameworkName, ...] = get_args(FrameworkName)

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
+from roofline.declared.errors import InputError, not_one_of
 from roofline.emit.serving_options import ENGINES, Option, Role, Unsaid, roles_of
 from roofline.explore.serving_plans import ServingPlan
 from roofline.inert import inert_line
-from roofline.model.errors import InputError, not_one_of
 
 LauncherName: TypeAlias = Literal["vllm", "sglang", "trtllm", "dynamo", "k8s"]
 LAUNCHERS: tuple[LauncherName, ...] = get_args(LauncherName)

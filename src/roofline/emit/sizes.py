@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
+from roofline.declared.errors import InputError
 from roofline.estimates.train import TrainingEstimate
-from roofline.model.errors import InputError
 from roofline.work.recipe import RECIPES
 from roofline.work.training import Training
 

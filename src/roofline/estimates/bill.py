@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from roofline.declared.checks import numbers, real
+from roofline.declared.errors import InputError, nearest
+from roofline.declared.kinds import Amount, PriceText, Text, WorkedShare
+from roofline.declared.question import group
+from roofline.declared.result import Figured, Units
 from roofline.machine.grids import grid_named
-from roofline.model.checks import numbers, real
-from roofline.model.errors import InputError, nearest
-from roofline.result import Figured, Units
 
 HOURS_A_YEAR = 8766.0
 """Of 365.25 days."""
@@ -44,6 +46,7 @@ class Own(Figured):
         return (self.price + self.rest) / (self.years * HOURS_A_YEAR)
 
 
+@group
 @dataclass(frozen=True)
 class Bill(Figured):
     """What is paid for, and by whom.
@@ -80,6 +83,34 @@ class Bill(Figured):
             raise InputError("power_share", self.power_share, "power or power_share, not both")
         if self.grid is not None:
             grid_named(self.grid)
+
+    @classmethod
+    def asked(
+        cls,
+        *,
+        price: Annotated[
+            PriceText | None,
+            "USD an hour of one chip (the catalog's), or `own(30000,rest=12000,electricity=0.08)`: bought, USD and "
+            "USD/kWh.",
+        ] = None,
+        years: Annotated[Amount | None, "Years that a chip which is bought is paid off in (4)."] = None,
+        utilisation: Annotated[
+            WorkedShare | None,
+            "Share of the hours paid for in which chips work as estimated (1); in the others they idle.",
+        ] = None,
+        pue: Annotated[Amount | None, "Power usage effectiveness of the site (1: the chips alone)."] = None,
+        grid: Annotated[Text | None, "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."] = None,
+    ) -> Bill:
+        """A bill as settings. Raises InputError for what cannot be."""
+        known = {"utilisation": utilisation, "pue": pue, "grid": _number_or_word(grid)}
+        return cls(price_named(price, years), **{name: value for name, value in known.items() if value is not None})
+
+
+def _number_or_word(text: Any) -> Any:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return text
 
 
 def price_named(text: object, years: float | None = None) -> float | Own | None:

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
+from roofline.declared.maths import Count
 from roofline.distinct import Array
 from roofline.estimates.queueing import NEARLY, ReplicaTimes, interpolated
-from roofline.model.maths import Count
 
 ROUNDS, INNER, BEHIND = 30, 10, 6
 """Times that a load is sought between too little and too much, the prompts of a step, and what comes behind one."""

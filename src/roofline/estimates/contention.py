@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from roofline.declared.maths import Count
 from roofline.estimates.span import NOTHING, Span
 from roofline.machine.target import Target
-from roofline.model.maths import Count
 
 MULTIPROCESSORS_TAKEN: Mapping[str, int] = {"dp": 16, "cp": 16, "tp": 16, "ep": 20, "pp": 1}
 """Multiprocessors of an axis's kernels. tp: `num_sm` of Transformer Engine's user buffers (pytorch/module/base.py); ep:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count
+from roofline.declared.result import Figured, Units
 from roofline.estimates.bill import PLAIN_BILL, Bill, Own
 from roofline.machine.chip import Chip
 from roofline.machine.energy import Busy, Draw, draw_of
 from roofline.machine.grids import grid_named
-from roofline.model.errors import InputError
-from roofline.model.maths import Count
-from roofline.result import Figured, Units
 
 JOULES_PER_KWH = 3.6e6
 MILLION = 1e6

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 import roofline.layout.shard as sharding
+from roofline.declared.errors import InputError, nearest
+from roofline.declared.maths import Count, ceil_div, is_array
+from roofline.declared.result import Figured, Leaf, Units, plain
 from roofline.layout.layout import Layout, layout_named
 from roofline.machine.chip import Chip, chip_named
 from roofline.machine.fabric import Cluster, cluster_named, clusters, is_cluster, of_chips
 from roofline.model import modules as m
-from roofline.model.errors import InputError, nearest
-from roofline.model.maths import Count, ceil_div, is_array
 from roofline.model.model import Model
-from roofline.result import Figured, Leaf, Units, plain
 
 Machine: TypeAlias = str | os.PathLike[str] | Chip | Cluster
 """A chip or a cluster, by its name, its file or as it is."""

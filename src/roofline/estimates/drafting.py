@@ -12,6 +12,7 @@ from math import ceil, sqrt
 
 import numpy as np
 
+from roofline.declared.maths import Count, is_array, least, most, where
 from roofline.distinct import Array
 from roofline.estimates.generate import Speculation, decode_of, draft_plan, launched
 from roofline.estimates.memory import Memory, largest
@@ -21,7 +22,6 @@ from roofline.estimates.span import NOTHING, Span
 from roofline.estimates.spending import busy_of, ranks_of
 from roofline.machine.energy import Busy
 from roofline.machine.engine import Engine
-from roofline.model.maths import Count, is_array, least, most, where
 from roofline.model.precision import Precision
 
 SUMMED = 4096

@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from roofline.model.errors import not_one_of
-from roofline.model.maths import Count, is_array, root
+from roofline.declared.errors import not_one_of
+from roofline.declared.maths import Count, is_array, root
 
 
 @dataclass(frozen=True)

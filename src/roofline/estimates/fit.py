@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from roofline.declared.checks import LARGEST
+from roofline.declared.errors import InputError
+from roofline.declared.groups import Where
+from roofline.declared.kinds import Sequences, Tokens, Whole
+from roofline.declared.maths import Count, is_array
+from roofline.declared.result import Flag, Units, Word
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.memory import Holding, Memory
-from roofline.estimates.settings import LISTED, Deployed, Settings, Setup, broadcast, each, holding_of, setup
+from roofline.estimates.settings import Deployed, Setup, broadcast, holding_of, question, setup
 from roofline.estimates.span import shaped
 from roofline.layout.layout import Layout
 from roofline.machine.engine import UNBOUNDED
-from roofline.model.checks import LARGEST, count
-from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.model.maths import Count, is_array
 from roofline.model.precision import Precision
-from roofline.result import Flag, Units, Word
 
 CHIPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Numbers of chips that `fit` tries."""
@@ -186,32 +188,29 @@ class Fit(Deployed):
         return () if self.shape or self.fits else tuple(_changes(self))
 
 
+@question
 def fit(
-    model: Any, *, batch: Count = 1, context: Count = None, chunk: int | None = None, **settings: Unpack[Settings]
-) -> Any:
+    model: Any,
+    where: Where,
+    *,
+    batch: Annotated[Sequences, "Sequences held at once, those of all replicas."] = 1,
+    context: Annotated[Tokens | None, "Tokens of each (the longest that fits, at most the model's context)."] = None,
+    chunk: Annotated[Whole | None, "Most new tokens of a step, for the activations (the engine's own)."] = None,
+) -> Fit:
     """Whether `batch` sequences of `context` tokens fit beside the weights: a `Fit`, of lists of settings a `Grid`.
 
-    `model`: a Model, its name, path or config. `batch`: of all replicas. `context`: where not given the longest that
-    fits, from 1024 tokens up to the model's own, or 4096 where it has none. `chunk`: most new tokens of a step (the
-    engine's own). The settings are those of `Settings`; the memory rule is the engine's. Numbers may be arrays, which
-    broadcast.
+    `model`: a Model, its name, path or config. `context`: where not given the longest that fits, from 1024 tokens up to
+    the model's own, or 4096 where it has none. The memory rule is the engine's. Numbers may be arrays, which broadcast.
     Raises InputError for what is not understood, and for a degree that does not divide what it shares out.
     """
-
-    def one(model: Any, batch: Count, context: Count, chunk: int | None, **where: Any) -> Fit:
-        asked = setup(model_of(model), **where)
-        asked.deployment.rank(asked.model)  # an error where a degree does not divide
-        sequences = count("batch", batch, 1)
-        tokens = count("chunk", asked.engine.chunk if chunk is None else chunk, 1)
-        if context is None:
-            broadcast(batch=sequences, layout=asked.layout)
-            return _with_longest_context(Fit(asked, sequences, 1, tokens, context_chosen=True))
-        length = count("context", context, 1)
-        broadcast(batch=sequences, context=length, layout=asked.layout)
-        return Fit(asked, sequences, length, tokens)
-
-    options = {"model": model, "batch": batch, "context": context, "chunk": chunk, **settings}
-    return each(one, options, LISTED)
+    asked = setup(model_of(model), where)
+    asked.deployment.rank(asked.model)  # an error where a degree does not divide
+    tokens = asked.engine.chunk if chunk is None else chunk
+    if context is None:
+        broadcast(batch=batch, layout=asked.layout)
+        return _with_longest_context(Fit(asked, batch, 1, tokens, context_chosen=True))
+    broadcast(batch=batch, context=context, layout=asked.layout)
+    return Fit(asked, batch, context, tokens)
 
 
 def _with_longest_context(f: Fit) -> Fit:

@@ -7,29 +7,37 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as changed_model
 from functools import cached_property
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from roofline.declared.checks import count, real
+from roofline.declared.errors import InputError
+from roofline.declared.groups import Where
+from roofline.declared.kinds import ModelName, Probability, Sequences, Switch, Tokens, Whole
+from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
+from roofline.declared.question import group
+from roofline.declared.result import Figured, Flag, Units, Word
+from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.deployment import deploy
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan, Total, grade_of
-from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, plan_of, setup
+from roofline.estimates.settings import Deployed, Setup, broadcast, plan_of, question, setup
 from roofline.estimates.span import NOTHING, Span, exactly
 from roofline.estimates.spending import busy_of, ranks_of, shared
 from roofline.estimates.step import Estimate, check_context, check_formats, step_estimate
 from roofline.machine.energy import Busy
-from roofline.model.checks import count, real
-from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.model.maths import Count, ceil_div, is_array, least, most, where
 from roofline.model.model import Model
-from roofline.result import Figured, Flag, Units, Word
 from roofline.work.step import Step, decode, prefill
 from roofline.work.step import replace as changed
 
+DRAFT_LENGTH, ACCEPTANCE = 3, 0.7
+"""Tokens proposed a step and the probability that one is right, where tokens are drafted and neither is given."""
 
+
+@group
 @dataclass(frozen=True)
 class Speculation(Figured):
     """Drafted decoding (arXiv:2211.17192): `length` tokens proposed a step, each right with probability `acceptance`.
@@ -53,6 +61,36 @@ class Speculation(Figured):
             raise InputError("acceptance", self.acceptance, "a probability from 0 to 1")
         if not isinstance(self.length, int) or isinstance(self.length, bool) or not 1 <= self.length <= 64:
             raise InputError("draft length", self.length, "a whole number from 1 to 64")
+
+    @classmethod
+    def asked(
+        cls,
+        *,
+        draft: Annotated[
+            ModelName | None,
+            "A model that proposes tokens for this one to verify; `none` where proposing is free (n-grams).",
+        ] = None,
+        mtp: Annotated[Switch, "The model's own multi-token-prediction layer proposes them."] = False,
+        draft_length: Annotated[Whole | None, "Tokens proposed a step (3 where tokens are drafted)."] = None,
+        acceptance: Annotated[Probability | None, "Probability that a proposed token is right (0.7)."] = None,
+    ) -> Speculation | None:
+        """Drafts as settings, None where nothing is drafted.
+
+        Raises InputError for a draft model beside the model's own layer, an acceptance of no drafts, and figures out of
+        range.
+        """
+        if draft is None and draft_length is None and not mtp:
+            if acceptance is not None:
+                raise InputError("acceptance", acceptance, "draft, mtp or draft_length beside it")
+            return None
+        if mtp and draft is not None:
+            raise InputError("draft", draft, "either a draft model or mtp")
+        proposer = None if draft in (None, "none") else model_of(draft)
+        given = (
+            ACCEPTANCE if acceptance is None else acceptance,
+            DRAFT_LENGTH if draft_length is None else draft_length,
+        )
+        return cls(*given, proposer, mtp)
 
     @property
     def tokens_per_step(self) -> float:
@@ -428,26 +466,27 @@ def decode_of(batch: Count, context: Count, new: int) -> Step:
     return changed_step(decode(1, 1, new=new), context, new, batch)
 
 
+@question
 def generate(
-    model: Any, *, batch: Count = 1, input: Count, output: Count, speculation: Speculation | None = None,
-    **settings: Unpack[Settings],
-) -> Any:  # fmt: skip
+    model: Any,
+    where: Where,
+    *,
+    batch: Annotated[Sequences, "Sequences that start together, those of all replicas."] = 1,
+    input: Annotated[Tokens, "Prompt tokens of each sequence."],
+    output_tokens: Annotated[Tokens, "Generated tokens of each sequence."],
+    speculation: Speculation | None = None,
+    bill: Bill | None = None,
+) -> Generation:
     """How long a static batch takes, in seconds, every step by itself: a `Generation`, of lists of settings a `Grid`.
 
-    `batch` prompts, of all replicas together, of `input` tokens each generate `output` tokens: the prefill makes the
-    first, output − 1 decode steps the others; with `speculation` fewer steps that verify drafts. With pipeline stages
-    the batch runs in as many groups, one behind the other. An `engine` adds its host's time and its memory rule:
-    sequences beyond what fits run in a further wave. `model`: a Model, its name, path or config; the settings are those
-    of `Settings`. Numbers may be arrays, which broadcast.
+    `batch` prompts, of all replicas together, generate their tokens: the prefill makes the first, output − 1 decode
+    steps the others; with `speculation` fewer steps that verify drafts. With pipeline stages the batch runs in as many
+    groups, one behind the other. An `engine` adds its host's time and its memory rule: sequences beyond what fits run
+    in a further wave. `model`: a Model, its name, path or config. Numbers may be arrays, which broadcast.
     Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
     degree that does not divide. Where an engine's memory holds not even one sequence, `fits` says so.
     """
-
-    def one(model: Any, batch: Count, input: Count, output: Count, speculation: Any, **where: Any) -> Generation:
-        return generation(setup(model_of(model), **where), batch, input, output, speculation)
-
-    options = {"model": model, "batch": batch, "input": input, "output": output, "speculation": speculation}
-    return each(one, {**options, **settings})
+    return generation(setup(model_of(model), where, bill), batch, input, output_tokens, speculation)
 
 
 def generation(

@@ -15,16 +15,16 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from roofline.declared.maths import Count, ceil_div, is_array, least, most, some, where
+from roofline.declared.result import Figured, Flag, Units
 from roofline.distinct import distinct
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.pages import CachePages, cache_pages, cached_layers
 from roofline.estimates.span import shaped
 from roofline.machine.engine import Engine
-from roofline.model.maths import Count, ceil_div, is_array, least, most, some, where
 from roofline.model.model import Model
 from roofline.model.modules import Attention, Experts, LatentAttention
 from roofline.model.precision import Precision
-from roofline.result import Figured, Flag, Units
 from roofline.work.lower import lower
 from roofline.work.ops import Activate
 from roofline.work.step import Queries, prefill

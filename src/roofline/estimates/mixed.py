@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.maths import Count
 from roofline.distinct import Array
 from roofline.estimates.overlap import OverlappedPlan
 from roofline.estimates.plan import EMPTY, Plan
-from roofline.model.maths import Count
 from roofline.work.step import Queries, Step, View, decode, logits_alone, tokens_alone, tokens_and_phase
 from roofline.work.step import replace as changed
 

@@ -26,6 +26,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError
+from roofline.declared.maths import ceil_div
+from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.deployment import Machine, deploy
 from roofline.estimates.generate import Generation, generation
 from roofline.estimates.memory import Memory
@@ -35,15 +39,11 @@ from roofline.layout.shard import untied_ends
 from roofline.machine.chip import Chip, chip_named, figure_named
 from roofline.machine.engine import Engine, engine_named
 from roofline.machine.target import Mode, mode_named
-from roofline.model.checks import count
-from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.model.maths import ceil_div
 from roofline.model.model import Block, Model
 from roofline.model.modules import Experts, Module
 from roofline.model.precision import Precision
 from roofline.model.quantization.asked import formats_of
-from roofline.result import Figured, Result, Units
 
 STREAMED_FROM = 32
 """New tokens of a step from which weights on the host are copied to a card."""

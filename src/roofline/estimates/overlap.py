@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
+from roofline.declared.maths import Count, least, most, where
 from roofline.estimates.plan import EMPTY, NUMBERS, Plan, Total
 from roofline.machine.deviation import Deviation
-from roofline.model.maths import Count, least, most, where
 from roofline.work import ops as o
 from roofline.work.step import Step
 

@@ -16,7 +16,7 @@ from functools import reduce
 
 import numpy as np
 
-from roofline.model.maths import Count, ceil_div, least, most, where
+from roofline.declared.maths import Count, ceil_div, least, most, where
 from roofline.model.model import Model, stored_state
 from roofline.model.modules import CompressedAttention, Compressor, Indexer, LatentAttention, Module
 from roofline.model.precision import Precision

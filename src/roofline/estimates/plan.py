@@ -16,11 +16,11 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
+from roofline.declared.maths import Count, is_array, most, root, where
 from roofline.distinct import Array, Distinct, distinct, everyone
 from roofline.machine.deviation import PARTS, Deviation
 from roofline.machine.target import Target
 from roofline.machine.timing import SUMMED, Timing, time_op, time_quantise
-from roofline.model.maths import Count, is_array, most, root, where
 from roofline.model.model import Model
 from roofline.model.modules import Experts, Module
 from roofline.work import ops as o

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.errors import InputError
+from roofline.declared.groups import Load
+from roofline.declared.maths import Count, ceil_div, least, most, where
 from roofline.distinct import Array
 from roofline.estimates.drafting import MOST_IN_FLIGHT, Drafting, places_of, sequences_held
 from roofline.estimates.generate import changed_step, decode_of, launched
@@ -16,8 +19,6 @@ from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
 from roofline.estimates.tandem import Batches, Passage, Places, Tandem
 from roofline.layout.layout import Layout
-from roofline.model.errors import InputError
-from roofline.model.maths import Count, ceil_div, least, most, where
 from roofline.work.step import prefill
 
 SIZES, RUNNING = 10, 24
@@ -26,21 +27,9 @@ LOOKED_AT = 2**22
 """Numbers that a search for the best split looks at together."""
 
 
-@dataclass(frozen=True)
-class Load:
-    """Requests that are always there, or that come each second."""
-
-    concurrency: Count
-    rate: Count
-
-    @property
-    def number(self) -> Count:
-        """Whichever it is."""
-        return self.rate if self.concurrency is None else self.concurrency
-
-    def passage(self, tandem: Tandem, number: Array) -> Passage:
-        """What a request goes through under that load."""
-        return tandem.at(number) if self.concurrency is None else tandem.always(number)
+def passage(load: Load, tandem: Tandem, number: Array) -> Passage:
+    """What a request goes through under a load."""
+    return tandem.at(number) if load.concurrency is None else tandem.always(number)
 
 
 @dataclass(frozen=True)
@@ -161,8 +150,8 @@ def settled_pools(pair: Pair, load: Load) -> Settled:
     number = columns.flat(load.number)
     if load.concurrency is None and np.any(number >= tandem.capacity):
         _refuse(number, tandem, prefills, decodes)
-    passage = load.passage(tandem, number)
-    return Settled(prefills, decodes, tandem, passage, columns.step_floor(passage.running))
+    passed = passage(load, tandem, number)
+    return Settled(prefills, decodes, tandem, passed, columns.step_floor(passed.running))
 
 
 def _refuse(rate: Array, tandem: Tandem, prefills: Array, decodes: Array) -> None:

@@ -10,52 +10,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError
+from roofline.declared.groups import Load, PoolSizes, PrefillReplicas, Where
+from roofline.declared.maths import Count, least, most, where
+from roofline.declared.question import group_settings
+from roofline.declared.result import Flag, Units, Word
 from roofline.distinct import Array
+from roofline.estimates.bill import Bill
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.deployment import Deployment, Machine, is_several
 from roofline.estimates.drafting import MOST_IN_FLIGHT, Drafting, memory_with, sequences_held
 from roofline.estimates.generate import Speculation
 from roofline.estimates.memory import Memory
-from roofline.estimates.pool_replicas import Load, Pair, Replicas, settled_pools
-from roofline.estimates.serve import rounded_down
-from roofline.estimates.settings import LISTED, Deployed, Settings, Setup, broadcast, each, setup
+from roofline.estimates.pool_replicas import Pair, Replicas, settled_pools
+from roofline.estimates.server import rounded_down
+from roofline.estimates.settings import Deployed, Setup, broadcast, question, setup
 from roofline.estimates.span import Span, exactly, shaped
 from roofline.estimates.spending import PhasePool, SteadyLoad, pools_spending, rounded
 from roofline.estimates.step import check_context
 from roofline.estimates.transfer import moved_bytes, networks
 from roofline.machine.engine import Engine
 from roofline.machine.fabric import MOST, cluster_named
-from roofline.model.checks import count, numbers, requests_a_second
-from roofline.model.errors import InputError
 from roofline.model.images import Images, ImageTokens, image_tokens
 from roofline.model.load import model_of
-from roofline.model.maths import Count, least, most, where
 from roofline.model.model import Model
-from roofline.result import Flag, Units, Word
 from roofline.work.step import prefill
-
-
-class PoolSettings(Settings, total=False):
-    """Where the pools run beside the settings of both: those of `Settings` without `layout`.
-
-    prefill_layout, decode_layout: of a replica of either kind. chips: of both pools, over which replicas are shared out
-    so that they serve most; or `prefills` and `decodes`, numbers of replicas. prefill_on: the machine of replicas that
-    prefill, where it is not `on`; prefill_engine: their engine, where it is not `engine`. images: those of each
-    request, whose tokens are a part of its prompt.
-    """
-
-    chips: Any
-    prefill_layout: Any
-    decode_layout: Any
-    prefills: Any
-    decodes: Any
-    prefill_on: Any
-    prefill_engine: Any
-    images: Images | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -223,65 +207,58 @@ class Pools(Spent, Deployed):
         return self.memory.fits & self.prefill_memory.fits
 
 
-def pools(
-    model: Any, *, input: Count, output: Count, concurrency: Count = None, rate: Count = None, prefix: Count = 0.0,
-    speculation: Speculation | None = None, **settings: Unpack[PoolSettings],
-) -> Any:  # fmt: skip
-    """Replicas that prefill and replicas that decode, in steady state; times in seconds, rates per second: `Pools`.
+def pools_serving(
+    model: Model, where: Where, load: Load, pools: PoolSizes, speculation: Speculation | None = None,
+    images: Images | None = None, bill: Bill | None = None,
+) -> Pools:  # fmt: skip
+    """Replicas that prefill and replicas that decode, in steady state; times in seconds, rates per second.
 
-    They always have `concurrency` requests, or receive `rate` requests a second, at random; those of all replicas
-    together, which take turns. Each has a prompt of `input` tokens and generates `output` tokens. `prefix`: share of a
-    prompt in the prefix cache of the replicas that prefill; its cache travels all the same. On `chips` the replicas are
-    those that serve most at the concurrency, or answer soonest at the rate. `speculation`: decode steps verify drafts.
-    `model`: a Model, its name, path or config;
-    the settings are those of `PoolSettings`; of lists a `Grid`. Numbers may be arrays, which broadcast.
+    The layout, the machine and the engine of `where` are of the replicas that decode. Requests are those of all
+    replicas together, which take turns. The prefix cache is that of the replicas that prefill; its cache travels all
+    the same. On a number of chips the replicas are those that serve most at the concurrency, or answer soonest at the
+    rate. `speculation`: decode steps verify drafts.
     Raises InputError for what is not understood, for chips too few for a replica of either kind, for lengths beyond the
-    model's context, a rate beyond what both pools hold, and both or neither of concurrency and rate. Where the memory
-    does not hold one request, `fits` says so, and the times are those of chips with more.
+    model's context, and a rate beyond what both pools hold. Where the memory does not hold one request, `fits` says so,
+    and the times are those of chips with more.
     """
-
-    def one(model: Any, input: Count, output: Count, concurrency: Any, rate: Any, prefix: Any, **where: Any) -> Pools:
-        if (concurrency is None) == (rate is None):
-            raise InputError("concurrency", concurrency, "either a concurrency or a rate")
-        built, pictures = model_of(model), where.pop("images", None)
-        seen = None if pictures is None else image_tokens(built.images, built.name, pictures)
-        new, out = count("input", input, 1) + (0 if seen is None else seen.tokens), count("output", output, 1)
-        shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
-        load = Load(None if concurrency is None else count("concurrency", concurrency, 1), rate)
-        if rate is not None:
-            load = Load(None, requests_a_second("rate", rate))
-        asked = {name: where.get(name) for name in ("chips", "prefills", "decodes")}
-        broadcast(input=new, output=out, prefix=shared, load=load.number, **asked)
-        check_context(built, prefill(1, new + out - 1))
-        pair = _pair(built, new, out, rounded_down(new * shared), **where)
-        broadcast(load=load.number, **pair.sizes)
-        drafting = None if speculation is None else Drafting(pair.then, speculation)
-        return _answer(replace(pair, drafting=drafting), load, seen)
-
-    options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}
-    names = (*LISTED, "prefill_layout", "decode_layout", "prefill_on", "prefill_engine")
-    return each(one, {"model": model, **options, **settings}, names)
+    seen = None if images is None else image_tokens(model.images, model.name, images)
+    new, out = load.input + (0 if seen is None else seen.tokens), load.output_tokens
+    sizes = {
+        name: getattr(pools, name) for name in group_settings(PoolSizes) if name not in group_settings(PrefillReplicas)
+    }
+    broadcast(input=new, output=out, prefix=load.prefix, **{load.kind: load.number}, **sizes)
+    check_context(model, prefill(1, new + out - 1))
+    pair = _pair(model, replace(load, input=new), where, pools, bill)
+    broadcast(**{load.kind: load.number}, **pair.sizes)
+    drafting = None if speculation is None else Drafting(pair.then, speculation)
+    return _answer(replace(pair, drafting=drafting), load, seen)
 
 
-def _pair(
-    model: Model, input: Count, output: Count, cached: Count, *, on: Any, prefill_on: Any = None, chips: Any = None,
-    **where: Any,
-) -> Pair:  # fmt: skip
-    """The settings understood."""
-    if where.pop("layout", None) is not None:
-        raise InputError("layout", "one", "prefill_layout and decode_layout")
-    machines = (on if prefill_on is None else prefill_on, on)
-    layouts = [where.pop(name, None) or "tp=1" for name in ("prefill_layout", "decode_layout")]
-    given = [where.pop(name, None) for name in ("prefills", "decodes")]
-    engine = where.pop("prefill_engine", None)
-    first_where = where if engine is None else {**where, "engine": engine}
-    first = setup(model, on=machines[0], layout=layouts[0], **first_where)
-    then = setup(model, on=machines[1], layout=layouts[1], **where)
-    broadcast(prefill_layout=first.layout, decode_layout=then.layout, input=input, chips=chips)
-    replicas = _replicas(chips, given, (first.layout.chips, then.layout.chips), machines)
-    size = moved_bytes(first, then, input)
+@question
+def pools(
+    model: Any, where: Where, load: Load, pools: PoolSizes, *, speculation: Speculation | None = None,
+    images: Images | None = None, bill: Bill | None = None,
+) -> Pools:  # fmt: skip
+    """`serve` of replicas that do one phase each."""
+    return pools_serving(model_of(model), where, load.needed(), pools, speculation, images, bill)
+
+
+def _pair(model: Model, load: Load, where: Where, pools: PoolSizes, bill: Bill | None) -> Pair:
+    """The settings understood; a replica of either kind is one rank where no layout is given."""
+    then_at = replace(where, layout=where.layout or "tp=1")
+    first_at = replace(
+        where, on=where.on if pools.prefill_on is None else pools.prefill_on, layout=pools.prefill_layout or "tp=1",
+        engine=where.engine if pools.prefill_engine is None else pools.prefill_engine,
+    )  # fmt: skip
+    first, then = setup(model, first_at, bill), setup(model, then_at, bill)
+    broadcast(prefill_layout=first.layout, decode_layout=then.layout, input=load.input, chips=pools.chips)
+    machines = (first_at.on, then_at.on)
+    given = (pools.prefills, pools.decodes)
+    replicas = _replicas(pools.chips, given, (first.layout.chips, then.layout.chips), machines)
+    size = moved_bytes(first, then, load.input)
     times = (network.seconds(size) for network in networks(machines[1], machines[0], replicas.most_chips))
-    return Pair(first, then, input, output, cached, replicas, reduce(Span.most, times))
+    known = rounded_down(load.input * load.prefix)
+    return Pair(first, then, load.input, load.output_tokens, known, replicas, reduce(Span.most, times))
 
 
 def _replicas(

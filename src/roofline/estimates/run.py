@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from roofline.declared.checks import count, flag, numbers
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.maths import Count, ceil_div, is_array, most
+from roofline.declared.result import Result, Units
 from roofline.estimates.bill import price_named
 from roofline.estimates.cost import Cost, Tariff, tariff
 from roofline.estimates.failures import FailureRecord, best_interval, kept_share, record_named
 from roofline.estimates.saving import Saving, saving
 from roofline.estimates.span import Span
 from roofline.estimates.train import TrainingEstimate
-from roofline.model.checks import count, flag, numbers
-from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, ceil_div, is_array, most
-from roofline.result import Result, Units
 
 RESTART_SECONDS = 600.0
 """Seconds from a failure until the run goes on: an assumption (MegaScale, arXiv:2402.15627 §4.4: found and repaired

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count
+from roofline.declared.result import Figured, Units
 from roofline.estimates.training_estimate import TrainingEstimate
 from roofline.estimates.training_host import HOST_SHARE
 from roofline.estimates.training_memory import trained
 from roofline.estimates.training_working import stored
-from roofline.model.errors import InputError
-from roofline.model.maths import Count
-from roofline.result import Figured, Units
 
 SAVE_SECONDS = 10.0
 """Seconds that a checkpoint holds the run up where nothing says more: an assumption, of one that is copied to the

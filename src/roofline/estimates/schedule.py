@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.maths import Count, ceil_div, is_array, least, most
 from roofline.distinct import Array, distinct, everyone
 from roofline.estimates.orders import KINDS, PassKind, lag, warm_up, waves_of, whole_passes
 from roofline.estimates.waves import Waves
-from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, ceil_div, is_array, least, most
 from roofline.work.training import SCHEDULES
 
 ROUNDS = 3

@@ -1,219 +1,50 @@
-"""A server in steady state: continuous batching, at a concurrency or at a request rate.
-
-A replica's steps are tabled once, by the sequences that decode and the prompts that begin beside them (`mixed.py`).
-Then requests are followed through the steps that the engine's scheduler puts together: whether prompts share a step
-with decodes, how many tokens and sequences one takes (`course.py`). In closed form there is what becomes of requests
-in no order, at many points at once (`queueing.py`). `roofline.simulate` does the same request by request, of any
-lengths; `benchmarks/serve_against_simulate.py` compares them.
-"""
+"""`serve`: a server in steady state, whose replicas do both phases or one each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any
 
-import numpy as np
-
-from roofline.distinct import Array
-from roofline.estimates.closed import capacity_of, closed_loop
-from roofline.estimates.cost import Spending, Spent
-from roofline.estimates.course import Answers, Loop, StepRules, StepTable, at_random
-from roofline.estimates.drafting import (
-    MOST_IN_FLIGHT,
-    Drafting,
-    memory_with,
-    places_of,
-    running_at_once,
-    sequences_held,
-    step_quantiles,
-)  # fmt: skip
-from roofline.estimates.generate import Speculation, decode_of, launched
-from roofline.estimates.memory import Memory
-from roofline.estimates.mixed import Prompts, mixed_seconds
-from roofline.estimates.queueing import Open, ReplicaTimes, opening
-from roofline.estimates.settings import Deployed, Settings, Setup, broadcast, each, setup
-from roofline.estimates.span import NOTHING, Span, exactly, shaped
-from roofline.estimates.spending import SteadyLoad, server_spending
-from roofline.estimates.step import Estimate, check_context, step_estimate
-from roofline.estimates.tails import SHARES, Chances, Percentiles, Steady, Tail
-from roofline.model.checks import count, numbers, requests_a_second
-from roofline.model.errors import InputError
-from roofline.model.images import Images, ImageTokens, image_tokens
+from roofline.declared.errors import InputError
+from roofline.declared.groups import Load, PoolSizes, Where
+from roofline.declared.kinds import Requests, Switch
+from roofline.estimates.bill import Bill
+from roofline.estimates.drafting import Drafting
+from roofline.estimates.generate import Speculation
+from roofline.estimates.pools import Pools, pools_serving
+from roofline.estimates.server import Server, Serving, rounded_down
+from roofline.estimates.settings import broadcast, question, setup
+from roofline.estimates.step import check_context
+from roofline.model.images import Images, image_tokens
 from roofline.model.load import model_of
-from roofline.model.maths import Count, ceil_div, is_array, least, most, where
-from roofline.result import Flag, Units, Word
-from roofline.work.step import Queries, decode, prefill
-from roofline.work.step import replace as changed
-
-DECODES, BATCHES = 24, 10
-"""Numbers of decodes and of prompts at which steps are timed; between them times are nearly linear."""
-PARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0)
-"""Parts of a prompt, or of a step where it takes several, for which steps are timed too."""
-LEAST, SETTLING = 3000, 4000
-"""Requests that are followed at a rate, of a server that is nearly idle; of a busy one as many over the idle share.
-Half as many before, up to these, beside thrice those present."""
+from roofline.work.step import prefill
 
 
-SERVED = (0.25, 1.0)
-"""By what shares of it the TTFT of published servers at a concurrency falls below what is expected, and above: 80 % of
-1,037 lie within (benchmarks/accuracy.py). Hosts, schedulers and load generators decide it as kernels do."""
-
-
-@dataclass(frozen=True, repr=False)
-class Serving(Spent, Deployed):
-    """Steady state. Spans are in seconds; numbers or arrays.
-
-    ttft: from arrival to the first token: the wait for the step under way, for prompts that came before or for a place,
-    and the own prefill. tpot: mean time between a request's tokens after the first. latency: ttft + (output − 1)·tpot.
-    `in_flight`: requests decoding, prefilling or waiting, of a rate their mean, rounded up; `capacity`: how many the
-    memory of all replicas holds at their last token; an engine that keeps no room for whole answers runs more.
-    `prefill_share`: the part of the server's work that is prompts. `percentiles`: of TTFT, TPOT and latency, of the
-    formula by an approximation. `speculation`: what drafts tokens for decode steps to verify, null where nothing does.
-    `images`: those of each request, null where it has none; their tokens are in `input`. `rounds`: requests of each
-    user of a benchmark, whose opening is in TTFT, latency and their percentiles, null where none begins.
-    """
-
-    SCHEMA: ClassVar[str] = "roofline.serve/4"
-    FIGURES: ClassVar[Units] = {
-        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "input": "", "output": "",
-        "cached_prefix": "", "in_flight": "", "in_flight_per_replica": "", "capacity": "", "idle_replicas": "",
-        "ttft": "s", "tpot": "s", "latency": "s", "percentiles": "s", "requests_per_second": "requests/s",
-        "tokens_per_second": "tokens/s",
-        "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
-        "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "", "speculation": "",
-        "images": "", "rounds": "",
-    }  # fmt: skip
-
-    asked: Setup
-    input: Count
-    output: Count
-    cached_prefix: Count
-    in_flight: Count
-    capacity: Count
-    ttft: Span
-    tpot: Span
-    prefill_share: Count
-    requests_per_second: Count
-    percentiles: Percentiles
-    drafting: Drafting | None = None
-    images: ImageTokens | None = None
-    rounds: Count | None = None
-
-    # -- what and where --------------------------------------------------------------------------------------------
-    @cached_property
-    def shape(self) -> tuple[int, ...]:
-        """The broadcast shape of everything asked."""
-        return np.shape(self.ttft.expected)
-
-    @property
-    def speculation(self) -> Speculation | None:
-        """What drafts tokens, where something does."""
-        return None if self.drafting is None else self.drafting.speculation
-
-    @property
-    def in_flight_per_replica(self) -> Count:
-        """Requests of the busiest replica."""
-        return self.deployment.share(self.in_flight)
-
-    @property
-    def decode_shares(self) -> Mapping[str, float]:
-        """Kind of op → share of the expected time of a decode step, largest first."""
-        return dict(self.decode.shares)
-
-    @property
-    def idle_replicas(self) -> Count:
-        """Replicas that have fewer requests than the busiest."""
-        return self.deployment.idle(self.in_flight)
-
-    # -- figures ---------------------------------------------------------------------------------------------------
-    @cached_property
-    def places(self) -> Count:
-        """Requests of all replicas that run at once."""
-        layout = self.asked.layout
-        whole = self.capacity // layout.dp
-        return places_of(self.asked, self.drafting, self.input, self.output, whole) * layout.pp * layout.dp
-
-    @property
-    def running(self) -> Count:
-        """Requests of the busiest replica that run at once."""
-        return least(self.deployment.share(self.in_flight), self.places // self.asked.layout.dp)
-
-    @property
-    def held(self) -> Count:
-        """Requests of the busiest replica that its memory holds to their last token; all where it holds not one."""
-        share = self.deployment.share(self.in_flight)
-        return where(self.capacity < 1, share, least(share, self.capacity // self.asked.layout.dp))
-
-    @cached_property
-    def decode(self) -> Estimate:
-        """The decode step of one group of requests, at the mean context: of the model that verifies, where any does."""
-        group = ceil_div(self.running, self.asked.layout.pp) * self.asked.layout.dp
-        step = decode_of(group, self.input + self.output // 2, 1 if self.drafting is None else self.drafting.width)
-        return step_estimate(self.asked, step, within=False)
-
-    @cached_property
-    def memory(self) -> Memory:
-        """What the fullest rank needs where every request in its memory is at its last token, by the engine's rule."""
-        return memory_with(self.asked, self.drafting, self.held, self.input + self.output).shaped(self.shape)
-
-    @property
-    def fits(self) -> Flag:
-        """Whether that is there."""
-        return self.memory.fits
-
-    @property
-    def latency(self) -> Span:
-        """End to end, for one request."""
-        return self.ttft + self.tpot.times(self.output - 1)
-
-    @property
-    def tokens_per_second(self) -> Count:
-        """Generated tokens of all users per second, on all chips."""
-        return self.requests_per_second * self.output
-
-    @property
-    def tokens_per_second_per_chip(self) -> Count:
-        """Generated tokens of all users per second, over the chips of the layout."""
-        return self.tokens_per_second / self.asked.layout.chips
-
-    @property
-    def tokens_per_second_per_user(self) -> Count:
-        """1 / TPOT."""
-        return 1 / self.tpot.expected
-
-    @cached_property
-    def spending(self) -> Spending:
-        """What it takes in a second."""
-        load = SteadyLoad(self.requests_per_second, self.input, self.output, self.cached_prefix)
-        return server_spending(self.asked, load, self.tpot.expected, drafting=self.drafting)
-
-    @property
-    def grade(self) -> Word:
-        """The grade of the decode step."""
-        return self.decode.grade
-
-
-class ServerSettings(Settings, total=False):
-    """The settings of a server, and of what is sent to it.
-
-    `images`: those of each request, whose tokens are a part of its prompt. `rounds`: requests that each user of a
-    benchmark sends, of whom all begin at once, so that TTFT has its share of the opening; without it none has.
-    """
-
-    images: Images | None
-    rounds: Count | None
-
-
+@question
 def serve(
-    model: Any, *, input: Count, output: Count, concurrency: Count = None, rate: Count = None, prefix: Count = 0.0,
-    formula: bool | None = None, speculation: Speculation | None = None, **settings: Unpack[ServerSettings],
-) -> Any:  # fmt: skip
+    model: Any,
+    where: Where,
+    load: Load,
+    *,
+    rounds: Annotated[
+        Requests | None,
+        "Requests that each user of a benchmark sends, where all begin at once: TTFT then has its share of the "
+        "opening. Without it, TTFT is that of the steady state.",
+    ] = None,
+    formula: Annotated[
+        Switch | None,
+        "Use a formula of means, for requests of varying length; its percentiles are approximations. It is the default "
+        "at a concurrency. Without it equally long requests are followed step by step; at a concurrency all begin at "
+        "once.",
+    ] = None,
+    speculation: Speculation | None = None,
+    images: Images | None = None,
+    pools: PoolSizes | None = None,
+    bill: Bill | None = None,
+) -> Serving | Pools:
     """A server in steady state; times in seconds, rates per second: a `Serving`, of lists of settings a `Grid`.
 
     It always has `concurrency` requests, or receives `rate` requests a second, at random; those of all replicas
-    together. Each has a prompt of `input` tokens and generates `output` tokens. `prefix`: share of a prompt found in
+    together. Each has a prompt of `input` tokens and generates `output_tokens`. `prefix`: share of a prompt found in
     the prefix cache, which is attended to but not computed again. Requests beyond what memory holds wait in the queue.
     `formula`: requests in no order, by a formula of means, which serves many points at once and whose percentiles are
     an approximation; so it is at a concurrency where nothing is said, since lengths of real requests vary. Without it,
@@ -221,350 +52,33 @@ def serve(
     thousands, in about a tenth of a second for each rate; at a concurrency all begin together and go on in step for
     ever, which measured servers do not (of 199 rows TTFT then comes out 76 % too long in the median).
     `speculation`: decode steps verify drafts; how many of them are right varies by the law that `simulate` draws from.
-    `model`: a Model, its name, path or config; the settings are those of `ServerSettings`. Numbers may be arrays,
-    which broadcast.
+    With a `prefill_layout` some replicas only prefill and the others only decode: the answer is then `Pools`.
+    `model`: a Model, its name, path or config. Numbers may be arrays, which broadcast.
     Raises InputError for what is not understood, lengths beyond the model's context, a format that the chip lacks, a
     degree that does not divide, images of a model that does not state how they become tokens, a rate beyond what the
     server can take, rounds at a rate or without the formula, or both or neither of concurrency and rate.
     Where memory holds not one request, `fits` says so, and the times are those of chips with more.
     """
-
-    def one(model: Any, input: Count, output: Count, concurrency: Any, rate: Any, prefix: Any, **where: Any) -> Serving:
-        if (concurrency is None) == (rate is None):
-            raise InputError("concurrency", concurrency, "either a concurrency or a rate")
-        pictures: Images | None = where.pop("images", None)
-        rounds = where.pop("rounds", None)
-        if rounds is not None and (concurrency is None or formula is False):
-            raise InputError("rounds", rounds, "a concurrency beside it, by the formula of means")
-        asked = setup(model_of(model), **where)
-        seen = None if pictures is None else image_tokens(asked.model.images, asked.model.name, pictures)
-        new = count("input", input, 1) + (0 if seen is None else seen.tokens)
-        out = count("output", output, 1)
-        shared = numbers("prefix", prefix, 0.0, 1.0, "a share from 0 up to, but not including, 1")
-        broadcast(input=new, output=out, prefix=shared)
-        check_context(asked.model, prefill(1, new + out - 1))
-        known = rounded_down(new * shared)
-        drafting = None if speculation is None else Drafting(asked, speculation)
-        if concurrency is not None:
-            requests = count("concurrency", concurrency, 1)
-            turns = None if rounds is None else count("rounds", rounds, 1)
-            sizes = {"input": new, "output": out, "prefix": shared, "rounds": 1 if turns is None else turns}
-            shape = broadcast(**sizes, concurrency=requests, layout=asked.layout)
-            server = Server(asked, new, out, known, len(shape), drafting, seen, turns)
-            return server.together(requests) if formula is False else server.at(requests)
-        arriving = requests_a_second("rate", rate)
-        shape = broadcast(input=new, output=out, prefix=shared, rate=arriving, layout=asked.layout)
-        return Server(asked, new, out, known, len(shape), drafting, seen).at_rate(arriving, bool(formula))
-
-    options = {"input": input, "output": output, "concurrency": concurrency, "rate": rate, "prefix": prefix}
-    return each(one, {"model": model, **options, **settings})
-
-
-def rounded_down(value: Count) -> Count:
-    """A number rounded down."""
-    return np.floor(value).astype(np.int64) if is_array(value) else int(value)
-
-
-@dataclass(frozen=True)
-class Server:
-    """A deployment that answers requests of `input` tokens, `cached` of them known, with `output` tokens.
-
-    `axes`: of all that was asked, loads included. `drafting`: where decode steps verify drafts.
-    `images`: those of which the prompt has the tokens.
-    """
-
-    asked: Setup
-    input: Count
-    output: Count
-    cached: Count
-    axes: int
-    drafting: Drafting | None = None
-    images: ImageTokens | None = None
-    rounds: Count | None = None
-
-    @cached_property
-    def capacity(self) -> Count:
-        """Requests that all replicas hold to their last token, 0 where not one."""
-        fitting = sequences_held(self.asked, self.drafting, self.input + self.output, MOST_IN_FLIGHT)
-        return fitting * self.asked.layout.dp
-
-    @property
-    def groups(self) -> Count:
-        """Groups of requests that share no step: those of replicas, and those that take turns in a pipeline."""
-        return self.asked.layout.dp * self.asked.layout.pp
-
-    @cached_property
-    def places(self) -> Count:
-        """Requests of a group that run at once."""
-        whole = self.capacity // self.asked.layout.dp
-        return places_of(self.asked, self.drafting, self.input, self.output, whole)
-
-    @cached_property
-    def again(self) -> Array:
-        """The part of its prompt that a request computes again, where others always wait for its place.
-
-        The O tokens of an answer that is done come free at once, and new requests take their place, of which those that
-        grow meanwhile take half again: O/2 tokens of each request, less where several are done in each step.
-        """
-        engine = self.asked.engine
-        if engine.reserves or engine.expects:
-            return np.zeros(())
-        few = self.places < running_at_once(engine, self.asked.layout.pp, self.width)
-        lost = self.output / 2 * np.minimum(1.0, self.steps / (2 * np.asarray(self.places)))
-        return np.asarray(np.where(few, lost / (self.input - self.cached), 0.0))
-
-    @cached_property
-    def nodes(self) -> Any:
-        """Numbers of decodes at which steps are timed: none, one, and on to those that run at once."""
-        parts = (self.input, self.output, self.cached, self.places, self.groups)
-        shape = np.broadcast_shapes((1,) * self.axes, self.asked.layout.shape, *map(np.shape, parts))
-        highest = np.broadcast_to(np.asarray(self.places, dtype=float), shape)
-        return np.concatenate([np.zeros((1, *shape)), _spaced(highest, DECODES)])
-
-    @property
-    def width(self) -> int:
-        """Tokens that a decode step brings for each sequence."""
-        return 1 if self.drafting is None else self.drafting.width
-
-    @cached_property
-    def steps(self) -> Array:
-        """The mean number of decode steps of a request after its first token."""
-        more = self.output - 1
-        return np.asarray(more if self.drafting is None else self.drafting.steps(more), dtype=float)
-
-    @property
-    def share(self) -> Array:
-        """Decode steps for each token after the first; of one token alone those that another would take."""
-        one = 1 if self.drafting is None else 1 / self.drafting.speculation.tokens_per_step
-        return np.where(np.asarray(self.output) > 1, self.steps / np.maximum(self.output - 1, 1), one)
-
-    @property
-    def context(self) -> Count:
-        """Tokens in the cache of a request that decodes, in the mean."""
-        return self.input + self.output // 2
-
-    @cached_property
-    def proposed(self) -> Span:
-        """Seconds in which drafts are proposed before a step, at the nodes; where there is none, to one."""
-        return NOTHING if self.drafting is None else self.drafting.proposed(np.maximum(self.nodes, 1.0), self.context)
-
-    @cached_property
-    def alone(self) -> Span:
-        """Steps of decodes alone at the nodes; where there is none, of one."""
-        one, width = np.maximum(self.nodes, 1.0), self.width
-        step = decode_of(one, self.context, width)
-        return launched(self.asked.plan, step, self.asked.engine.host(one, one * width)) + self.proposed
-
-    @cached_property
-    def table(self) -> ReplicaTimes:
-        """Step times at a few numbers of decodes and prompts, at the mean context."""
-        engine, plan = self.asked.engine, self.asked.plan
-        nodes = self.nodes
-        shape = nodes.shape[1:]
-        fresh = np.broadcast_to(np.asarray(self.input - self.cached, dtype=float), shape)
-        chunks = np.ceil(fresh / engine.chunk)
-        new = np.ceil(fresh / chunks)
-        context, width = self.context, self.width
-        left = np.maximum(engine.chunk - (width * nodes if engine.mixes else 0 * nodes), 1.0)
-        per_step = left / fresh
-        if not engine.splits:
-            per_step = np.where(chunks > 1, 1 / chunks, np.floor(per_step))
-        room = np.where(chunks > 1, 1.0, np.maximum(per_step, 1.0))
-        batches = _spaced(np.ceil(room.max(axis=0)), BATCHES)
-        longest = np.minimum(engine.chunk, self.input + self.output)
-        chunk = Prompts(new, self.cached + np.floor((fresh - new) / 2), longest)
-        beside = nodes if engine.mixes else np.zeros((1, *shape))
-        mixed = mixed_seconds(plan, chunk, batches[:, np.newaxis], context, beside[np.newaxis], width)
-        before = np.where(beside > 0, self.proposed.expected, 0.0)
-        mixed = np.broadcast_to(mixed + before, (BATCHES, *nodes.shape))
-        parts = np.asarray(PARTS).reshape(-1, *(1 for _ in nodes.shape))
-        tokens = np.maximum(np.ceil(np.where(chunks > 1, engine.chunk, fresh) * parts), 1.0)
-        later = (fresh - tokens) / 2  # where it stands in its prompt: anywhere, or what is left over at the end
-        if not engine.splits:
-            full = (np.floor(fresh / engine.chunk + 1 / 4) - 1) / 2 * engine.chunk  # a nearly full rest is one of them
-            later = np.where(parts < 1, fresh - tokens, np.maximum(full, 0.0))
-        some = Prompts(tokens, self.cached + np.floor(np.where(chunks > 1, later, 0.0)), longest)
-        partly = mixed_seconds(plan, some, 1, context, beside[np.newaxis], width) + before
-        partly = np.broadcast_to(partly, (len(PARTS), *nodes.shape))
-        alone = np.where(nodes > 0, self.alone.expected, 0.0)
-        return ReplicaTimes(
-            nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead, self.again,
-        )  # fmt: skip
-
-    @cached_property
-    def fastest(self) -> Count:
-        """Requests a second of all replicas that all have as many as they run: no server takes more."""
-        return capacity_of(self.table, self.steps, self.asked.engine.before(self.input)) * self.groups
-
-    def _rules(self, loads: Count) -> tuple[tuple[int, ...], Iterator[tuple[StepRules, StepTable, int, float]]]:
-        """The shape of everything asked, and for each element the scheduler, its steps, the groups and the load."""
-        t, engine = self.table, self.asked.engine
-        numbers = (loads, self.groups, self.output, self.input - self.cached, self.places, engine.before(self.input))
-        shape = np.broadcast_shapes(t.decodes.shape[1:], *map(np.shape, numbers))
-
-        def elements() -> Iterator[tuple[StepRules, StepTable, int, float]]:
-            flat = [np.broadcast_to(np.asarray(n), shape).reshape(-1).tolist() for n in numbers]
-            tables = [_columns(values, shape) for values in (t.decodes, t.alone, t.prompts, t.mixed, t.partly)]
-            for i, (load, groups, out, new, places, late) in enumerate(zip(*flat, strict=True)):
-                decodes, alone, prompts, mixed, partly = (values[..., i].tolist() for values in tables)
-                if new > engine.chunk:
-                    prompts, mixed = [], []
-                table = StepTable(decodes, alone, [*PARTS, *prompts[1:]], [*partly, *mixed[1:]])
-                piece = min(new, engine.chunk)
-                scheduler = (engine.chunk, int(places), engine.mixes, engine.splits, engine.ahead)
-                drawn = None
-                if self.drafting is not None and out > 1:
-                    drawn = step_quantiles(*self.drafting.chances, int(out) - 1)
-                yield StepRules(new, piece, out - 1, late, *scheduler, self.width, drawn), table, int(groups), load
-
-        return shape, elements()
-
-    def together(self, everyone: Count) -> Serving:
-        """Always so many requests, which all began together and are equally long."""
-        shape, elements = self._rules(everyone)
-        seen = [(Loop(rules, table, n).seen(int(users)), rules) for rules, table, n, users in elements]
-        rate = _shaped([s.number.sum() for s, _ in seen], shape)
-        _, tpot, percentiles, drawn = self._told(seen, shape)
-        return self._serving(everyone, self._first(everyone / rate, tpot), tpot, rate, percentiles, drawn)
-
-    def _first(self, latency: Count, tpot: Count) -> Count:
-        """TTFT, from when the scheduler sees a request, of what is left of a request's time."""
-        return latency - self.asked.engine.before(self.input) - (self.output - 1) * tpot
-
-    @cached_property
-    def loops(self) -> Sequence[Loop]:
-        """Of each element of what was asked a closed loop, whatever the number in flight."""
-        return tuple(Loop(rules, table, groups) for rules, table, groups, _ in self._rules(1)[1])
-
-    def looped(self, i: int, users: int) -> tuple[float, float]:
-        """Expected TTFT, host included, and TPOT of `together` for the i-th element, without their intervals."""
-        loop = self.loops[i]
-        seen = loop.seen(users)
-        tpot = (
-            seen.mean(seen.after) / loop.rules.more
-            if loop.rules.more
-            else float((self.table.alone[1] * self.share).reshape(-1)[i])
-        )
-        latency = users / float(seen.number.sum())
-        return latency - (int(self.output) - 1) * tpot, tpot
-
-    def _told(
-        self, seen: Sequence[tuple[Answers, StepRules]], shape: tuple[int, ...]
-    ) -> tuple[Count, Count, Percentiles, Count]:
-        """Of what was seen in each mean TTFT, from when the scheduler saw a request, mean TPOT, percentiles, and how
-        many decode steps those who were seen took for each token after the first."""
-        steps = [max(1, rules.more) for _, rules in seen]
-        ttft = _shaped([s.mean(s.first) for s, _ in seen], shape)
-        tpot = _shaped([s.mean(s.after) / n for (s, _), n in zip(seen, steps, strict=True)], shape)
-        parts = (
-            [s.quantiles(s.first + rules.late, SHARES) for s, rules in seen],
-            [s.quantiles(s.after / n, SHARES) for (s, _), n in zip(seen, steps, strict=True)],
-            [s.quantiles(s.first + rules.late + s.after, SHARES) for s, rules in seen],
-        )
-        first, following, whole = (Tail(*(_shaped(column, shape) for column in np.array(part).T)) for part in parts)
-        drawn = _shaped([s.mean(s.steps) / n for (s, _), n in zip(seen, steps, strict=True)], shape)
-        tpot = where(self.output > 1, tpot, self.table.alone[1] * self.share)
-        return ttft, tpot, Percentiles(first, following, whole), where(self.output > 1, drawn, self.share)
-
-    def at(self, everyone: Count) -> Serving:
-        """Always so many requests, in no order."""
-        mine = np.asarray(most(1.0, everyone / self.groups))
-        rate, between = closed_loop(self.table, mine, self.steps, self.asked.engine.before(self.input))
-        tpot = between * self.share
-        latency = mine / rate
-        ttft, every = self._first(latency, tpot), everyone / latency
-        if self.rounds is not None:
-            ttft = ttft + opening(self.table, np.minimum(mine, self.table.decodes[-1]), np.asarray(self.rounds))
-        alone = np.maximum(1 - 1 / np.maximum(everyone / self.groups, 1.0), 0.0)
-        percentiles = self._approximate(alone, ttft, tpot, every, latency)
-        return self._serving(everyone, ttft, tpot, every, percentiles, self.share)
-
-    def at_rate(self, rate: Count, formula: bool) -> Serving:
-        """So many requests a second, at random: by the formula of means, or followed from step to step."""
-        if np.any(np.asarray(self.fastest < rate)):
-            slowest, asked = np.min(np.asarray(self.fastest)), np.max(np.asarray(rate))
-            flight = np.max(np.asarray(self.places * self.groups))
-            expected = f"at most {slowest:.3g} requests a second, what this server takes with {flight} in flight"
-            raise InputError("rate", asked.item(), expected)
-        ttft: Count
-        tpot: Count
-        ttft, tpot = self._open(rate).answer()
-        share: Count = self.share
-        tpot = tpot * share
+    load = load.needed()
+    if pools is not None and pools.apart:
         if formula:
-            percentiles = self._approximate(1.0, ttft, tpot, rate, np.inf)
-        else:
-            ttft, tpot, percentiles, share = self._followed(rate, rate * (ttft + (self.output - 1) * tpot))
-        whole = self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot
-        present = np.ceil(rate * whole - 1e-9).astype(np.int64)
-        shape = np.broadcast_shapes(np.shape(ttft), np.shape(rate))
-        flight = np.broadcast_to(present, shape) if shape else int(present)
-        return self._serving(flight, ttft, tpot, rate, percentiles, share)
-
-    def _open(self, rate: Count) -> Open:
-        groups = np.asarray(self.groups)
-        return Open(self.table, np.asarray(rate / groups), self.steps, 1 / groups, np.asarray(self.fastest / groups))
-
-    def _approximate(self, others: Count, ttft: Count, tpot: Count, rate: Count, round: Count) -> Percentiles:
-        """Percentiles about the means of the formula."""
-        more = self.output - 1
-        varied = 0.0 if self.drafting is None else self.drafting.varied(more)
-        numbers = (others, self.asked.engine.before(self.input), ttft, tpot, more, varied, tpot / self.share, round)
-        steady = Steady(np.asarray(rate / self.groups), *(np.asarray(n, dtype=float) for n in numbers))
-        shape = np.broadcast_shapes(self.table.decodes.shape[1:], np.shape(ttft), np.shape(rate))
-        return Chances(self.table, steady).percentiles.shaped(shape)
-
-    def _followed(self, rate: Count, present: Count) -> tuple[Count, Count, Percentiles, Count]:
-        """What a sample of requests saw, as `_told` has it; about so many are `present`."""
-        shape, elements = self._rules(rate)
-        present, load = (np.broadcast_to(v, shape).reshape(-1) for v in (present / self.groups, rate / self.fastest))
-        seen = []
-        for i, (rules, table, groups, arriving) in enumerate(elements):
-            counted = int(LEAST / (1 - min(load[i], 0.9)))
-            settling = int(min(counted / 2, SETTLING) + 3 * present[i])
-            seen.append((at_random(rules, table, arriving / groups, groups, settling, counted), rules))
-        return self._told(seen, shape)
-
-    def _serving(
-        self, flight: Count, ttft: Count, tpot: Count, rate: Count, percentiles: Percentiles, step_share: Count
-    ) -> Serving:
-        """The answer, whose uncertainty is that of a decode step and of one with a prompt.
-
-        The speed of light has neither host nor waits: of the TTFT it is the prompt alone, of the TPOT the decode steps
-        that a token takes, `step_share`.
-        """
-        asked, engine, t = self.asked, self.asked.engine, self.table
-        shape = np.broadcast_shapes(np.shape(ttft), np.shape(tpot), np.shape(flight), np.shape(rate))
-        busy = np.minimum(np.maximum(1.0, rate / self.groups * (self.output - 1) * tpot), t.decodes[-1])
-        decodes = rounded_down(busy + 0.5) if np.shape(busy) else int(busy + 0.5)
-        steps = Span(*(t.at(np.asarray(end), busy) for end in self.alone.ends()))
-        queries = (Queries(self.cached, self.input - self.cached, 1), Queries(self.context, self.width, decodes))
-        prompt = launched(asked.plan, changed(decode(1, 1), queries[: 2 if engine.mixes else 1]), engine.host(decodes))
-        share = np.clip(rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy), 0.0, 1.0)
-        between = steps.times((1 - share) * tpot / steps.expected) + prompt.times(share * tpot / prompt.expected)
-        own = asked.plan.total(changed(decode(1, 1), queries[:1])).floor
-        first = (prompt.times(ttft / prompt.expected) + exactly(engine.before(self.input))).resting_on(own)
-        first = first if engine.id == "none" else first.wider(*SERVED)
-        between = between.resting_on(steps.floor * step_share)
-        return Serving(
-            asked, self.input, self.output, self.cached, flight, self.capacity, first.shaped(shape),
-            between.shaped(shape), shaped(share, shape), shaped(rate, shape), percentiles, self.drafting, self.images,
-            self.rounds,
-        )  # fmt: skip
-
-
-def _shaped(values: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """Numbers in the shape of what was asked; one number where that is one."""
-    return np.array(values).reshape(shape) if shape else float(values[0])
-
-
-def _columns(values: Any, shape: tuple[int, ...]) -> Any:
-    """A table whose last axes are those of a shape, which are made one axis."""
-    first = values.shape[: values.ndim - len(shape)]
-    return np.broadcast_to(values, (*first, *shape)).reshape(*first, -1)
-
-
-def _spaced(highest: Count, number: int) -> Any:
-    """Whole numbers from 1 to the highest, nearly of one ratio, along a new first axis; some may be equal."""
-    powers = np.linspace(0, 1, number).reshape(-1, *(1 for _ in np.shape(highest)))
-    return np.rint(np.asarray(highest, dtype=float) ** powers)
+            raise InputError("formula", "with prefill_layout", "one pool; two are a formula in any case")
+        if rounds is not None:
+            raise InputError("rounds", "with prefill_layout", "one pool")
+        return pools_serving(model_of(model), where, load, pools, speculation, images, bill)
+    if rounds is not None and (load.concurrency is None or formula is False):
+        raise InputError("rounds", rounds, "a concurrency beside it, by the formula of means")
+    asked = setup(model_of(model), where, bill)
+    seen = None if images is None else image_tokens(asked.model.images, asked.model.name, images)
+    new = load.input + (0 if seen is None else seen.tokens)
+    broadcast(input=new, output=load.output_tokens, prefix=load.prefix)
+    check_context(asked.model, prefill(1, new + load.output_tokens - 1))
+    known = rounded_down(new * load.prefix)
+    drafting = None if speculation is None else Drafting(asked, speculation)
+    turns = 1 if rounds is None else rounds
+    sizes = {"input": new, "output": load.output_tokens, "prefix": load.prefix, "rounds": turns, load.kind: load.number}
+    shape = broadcast(**sizes, layout=asked.layout)
+    server = Server(asked, new, load.output_tokens, known, len(shape), drafting, seen, rounds)
+    if load.rate is not None:
+        return server.at_rate(load.rate, bool(formula))
+    return server.together(load.concurrency) if formula is False else server.at(load.concurrency)

@@ -10,10 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
+from roofline.declared.checks import lengths_differ
+from roofline.declared.errors import InputError
+from roofline.declared.groups import Where
+from roofline.declared.maths import Count, is_array, some
+from roofline.declared.question import group_settings
+from roofline.declared.question import question as declared_question
+from roofline.declared.result import Axis, Grid, Leaf, Result
 from roofline.estimates.bill import PLAIN_BILL, Bill
 from roofline.estimates.deployment import (
     Deployment,
@@ -32,38 +39,11 @@ from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.machine.fabric import Cluster, is_catalogued
 from roofline.machine.target import Mode, Target, mode_named
-from roofline.model.checks import lengths_differ
-from roofline.model.errors import InputError
-from roofline.model.maths import Count, is_array, some
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.model.quantization.asked import formats_of
 from roofline.remember import remembered
-from roofline.result import Axis, Grid, Leaf, Result
 from roofline.work.step import Step
-
-
-class Settings(TypedDict, total=False):
-    """Where a model runs, and how.
-
-    on: a chip of the catalog (`h100-sxm`), a chip file, figures (`peak=1000T,bw=4.8T,mem=141G`), or a cluster
-    (`8xh100-sxm`, a preset, a cluster file), of which all chips are used where no layout is given.
-    layout: degrees such as `tp=8`, a mapping of them, or a Layout; degrees may be arrays.
-    precision: changes to the checkpoint's formats (`fp8`, `weights=int4,kv=fp8`).
-    engine: whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …, or `none` for kernels alone. Where
-    not given vLLM's on the chips that it serves, elsewhere `none`; of training Megatron-LM's. Settings in the engine's
-    own words may follow in brackets: `vllm(gpu_memory_utilization=0.95,max_num_seqs=128)`; the others are its defaults
-    on the chip.
-    law: `calibrated` on measurements, `ideal` (the speed of light) or `fixed(mfu,mbu)`.
-    bill: a `Bill`: what chips and electricity cost, how much of the time they work, the grid. Changes no time.
-    """
-
-    on: Any
-    layout: Any
-    precision: Any
-    engine: Any
-    law: Any
-    bill: Any
 
 
 @dataclass(frozen=True)
@@ -161,26 +141,24 @@ def holding_of(model: Model, deployment: Deployment, formats: Precision, engine:
     return holding(model, deployment, formats, engine, chunk)
 
 
-def setup(model: Model, **settings: Any) -> Setup:
+def setup(model: Model, where: Where | None = None, bill: Bill | None = None, **settings: Any) -> Setup:
     """The settings of an inference estimate, understood; without a layout a machine of several chips is used whole.
 
-    Raises InputError for what is not understood, and a layout of more chips than the cluster has.
+    `settings`: those of `Where`, where that is not given. Raises InputError for what is not understood, and a layout of
+    more chips than the cluster has.
     """
-    on = settings.get("on")
-    known = isinstance(on, str) and is_catalogued(on)
-    return (_known_setup if known else _setup)(model, **settings)
+    place = Where(**Where.fully(settings)) if where is None else where
+    known = isinstance(place.on, str) and is_catalogued(place.on)
+    return (_known_setup if known else _setup)(model, place, bill)
 
 
-def _setup(
-    model: Model, *, on: Machine, layout: object = None, precision: object = None,
-    engine: str | Engine | None = None, law: str | Mode = "calibrated", bill: Bill | None = None,
-) -> Setup:  # fmt: skip
-    chip = machine_chip(on)
-    how = (default_engine(chip) if engine is None else engine_named(engine)).on(chip)
-    mode = mode_named(law)
-    model, formats = formats_of(model, precision)
+def _setup(model: Model, where: Where, bill: Bill | None) -> Setup:
+    chip = machine_chip(where.on)
+    how = (default_engine(chip) if where.engine is None else engine_named(where.engine)).on(chip)
+    mode = mode_named(where.law)
+    model, formats = formats_of(model, where.precision)
     formats = how.running(formats, chip)
-    deployment = deployment_of(model, on, layout, formats, how)
+    deployment = deployment_of(model, where.on, where.layout, formats, how)
     if some(deployment.layout.ep > 1):
         formats = how.dispatching(formats)
     return Setup(model, deployment, formats, how, mode, bill_of(bill))
@@ -213,7 +191,7 @@ def _whole_machine(model: Model, on: Machine, formats: Precision, engine: Engine
 
 
 # -- lists of settings ---------------------------------------------------------------------------------------------
-LISTED = ("model", "on", "layout", "precision", "engine", "law")
+LISTED = ("model", *(name for name, setting in group_settings(Where).items() if setting.kind.varies))
 """Settings of every estimate that may be lists: none of them is a list or a tuple itself."""
 
 
@@ -242,6 +220,10 @@ def each(run: Callable[..., Any], options: Mapping[str, Any], names: Sequence[st
         return one(())
     results = tuple(one(choice) for choice in product(*axes.values()))
     return Grid(tuple(Axis(name, setting_labels(name, values)) for name, values in axes.items()), results)
+
+
+question = declared_question(each)
+"""Makes a function a question whose settings may be lists."""
 
 
 def _is_list_of(name: str, value: object) -> bool:

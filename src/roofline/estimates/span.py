@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from roofline.model.maths import Count, is_array, least, most, root, where
-from roofline.result import Figured, Units
+from roofline.declared.maths import Count, is_array, least, most, root, where
+from roofline.declared.result import Figured, Units
 
 ROUNDING = 1e-6
 """Share by which seconds between two readings of a clock that has run for long may be rounded."""

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roofline.declared.maths import Count, is_array, least, most
 from roofline.estimates.cost import Cost, Spending, tariff
 from roofline.estimates.plan import Plan, Total
 from roofline.estimates.settings import Setup
 from roofline.machine.energy import Busy
-from roofline.model.maths import Count, is_array, least, most
 from roofline.work.step import Queries, decode, replace
 
 if TYPE_CHECKING:

@@ -9,6 +9,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from roofline.declared.checks import flag
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count, is_array, least, most
+from roofline.declared.result import Figured, Flag, Units, Word
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan, Total, grade_of
@@ -19,11 +23,7 @@ from roofline.machine.energy import Busy
 from roofline.machine.kernels import is_matrix, matrix_format
 from roofline.machine.target import Target
 from roofline.machine.timing import Timing, time_op, time_quantise
-from roofline.model.checks import flag
-from roofline.model.errors import InputError
-from roofline.model.maths import Count, is_array, least, most
 from roofline.model.model import Model
-from roofline.result import Figured, Flag, Units, Word
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.counting import Counting, counting_named

@@ -15,11 +15,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from roofline.declared.maths import Count
+from roofline.declared.result import Figured, Leaf, Units
 from roofline.distinct import Array
 from roofline.estimates.queueing import ReplicaTimes
 from roofline.estimates.span import shaped
-from roofline.model.maths import Count
-from roofline.result import Figured, Leaf, Units
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
 """Of requests, whose percentiles are told."""

@@ -12,12 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any
 
+from roofline.declared.errors import InputError
+from roofline.declared.groups import Where
+from roofline.declared.maths import Count
+from roofline.declared.question import group_settings
 from roofline.estimates.bill import Bill
 from roofline.estimates.contention import contention_on
-from roofline.estimates.deployment import Machine, deploy, is_several
-from roofline.estimates.settings import LISTED, Settings, Setup, bill_of, each
+from roofline.estimates.deployment import deploy, is_several
+from roofline.estimates.settings import LISTED, Setup, bill_of, each, question
 from roofline.estimates.span import Span
 from roofline.estimates.training_estimate import Stage as Stage
 from roofline.estimates.training_estimate import TrainingEstimate as TrainingEstimate
@@ -48,12 +52,10 @@ from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_update import update_of
 from roofline.layout.layout import Layout
 from roofline.layout.shard import parts_of, pipeline
-from roofline.machine.engine import Engine, trainer_named
+from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
 from roofline.model.adapters import named_targets, with_drafts, with_lora
-from roofline.model.errors import InputError
 from roofline.model.load import model_of
-from roofline.model.maths import Count
 from roofline.model.model import Model
 from roofline.model.quantization.asked import formats_of
 from roofline.work.training import RECOMPUTE, Training, training, with_batch, with_options
@@ -105,9 +107,11 @@ def asked_beside(shared: Shared, model: Any, options: Mapping[str, Any]) -> tupl
     """What `train_beside` is asked."""
     options = dict(options)
     changes = changes_of(options)
-    settings = {name: options.pop(name) for name in (*LISTED, "bill") if name in options}
+    options = Where.fully(options)
+    where = Where(**{name: options.pop(name) for name in group_settings(Where) if name in options})
+    bill = options.pop("bill", None)
     step = training(options.pop("batch"), options.pop("tokens"), **options)
-    return _asked(shared.of("model", (), lambda: learner(model, **changes)), step, **settings)
+    return _asked(shared.of("model", (), lambda: learner(model, **changes)), step, where, bill)
 
 
 def changes_of(options: dict[str, Any]) -> dict[str, Any]:
@@ -130,35 +134,31 @@ def is_one(name: str, value: object) -> bool:
     return all(isinstance(v, str) and v not in words for v in value) and (bool(value) or name == "offload")
 
 
-def train_step(model: Any, step: Training, **settings: Unpack[Settings]) -> Any:
+@question
+def train_step(model: Any, step: Training, where: Where, bill: Bill | None = None) -> TrainingEstimate:
     """The same of a step that is there already."""
-
-    def one(model: Any, **where: Any) -> TrainingEstimate:
-        return _estimated(*_asked(model_of(model), step, **where), Shared())
-
-    return each(one, {"model": model, **settings})
+    return _estimated(*_asked(model_of(model), step, where, bill), Shared())
 
 
-def _asked(
-    model: Model, step: Training, *, on: Machine, layout: object = None, law: Any = "calibrated",
-    engine: str | Engine | None = None, precision: object = None, bill: Bill | None = None,
-) -> tuple[Setup, Training, Count]:  # fmt: skip
+def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> tuple[Setup, Training, Count]:
     """What is asked, the step as its engine takes it, and the micro-batches of a replica."""
-    software = trainer_named(engine, step.schedule)
+    software = trainer_named(where.engine, step.schedule)
     if step.overlap is None:
         step = with_options(step, overlap=software.overlaps)
     if step.loss is None:
         step = with_options(step, loss="eager" if software.id in EAGER else "in-place")
     deployment = (
-        deploy(on, layout) if layout is not None or not is_several(on) else of_whole_shape(model, step, on, software)
+        deploy(where.on, where.layout)
+        if where.layout is not None or not is_several(where.on)
+        else of_whole_shape(model, step, where.on, software)
     )
     spread = deployment.layout
     for name in ("redundant", "overlap"):
         if getattr(spread, name):
             raise InputError(f"layout.{name}", getattr(spread, name), "nothing in training: it is of inference")
     micro_batches = check(model, step, spread)
-    model, formats = formats_of(model, precision, step.precision)
-    return Setup(model, deployment, formats, software, mode_named(law), bill_of(bill)), step, micro_batches
+    model, formats = formats_of(model, where.precision, step.precision)
+    return Setup(model, deployment, formats, software, mode_named(where.law), bill_of(bill)), step, micro_batches
 
 
 @dataclass(frozen=True)

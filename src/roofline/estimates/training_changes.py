@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, ClassVar
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count
+from roofline.declared.result import Figured, Units
 from roofline.estimates.deployment import Machine, deploy
 from roofline.estimates.train import TrainingEstimate, has_room, train_step
 from roofline.layout.layout import Layout
-from roofline.model.errors import InputError
-from roofline.model.maths import Count
-from roofline.result import Figured, Units
 from roofline.work.training import Training, with_options
 
 

@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count
+from roofline.declared.result import Figured, Flag, Units, Word
 from roofline.estimates.cost import Cost, Spending, Spent, tariff
 from roofline.estimates.memory import Memory
 from roofline.estimates.plan import Plan
@@ -29,10 +32,7 @@ from roofline.layout.shard import PIPELINE
 from roofline.machine.constants import worse
 from roofline.machine.energy import Busy
 from roofline.model import modules as m
-from roofline.model.errors import InputError
-from roofline.model.maths import Count
 from roofline.model.model import Model
-from roofline.result import Figured, Flag, Units, Word
 from roofline.work.analysis import analyze
 from roofline.work.checkpointing import layers_again
 from roofline.work.counting import SQUARE, STANDARD, Counting

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.maths import Count, most
 from roofline.distinct import Array
 from roofline.estimates.schedule import StageTimes, length, side_by_side
 from roofline.estimates.settings import Setup
@@ -25,7 +26,6 @@ from roofline.estimates.training_sharing import Shared
 from roofline.estimates.training_traffic import check_sharded
 from roofline.estimates.training_update import update_of
 from roofline.layout.layout import Layout
-from roofline.model.maths import Count, most
 from roofline.work.training import Training
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count
 from roofline.estimates.span import Span
-from roofline.model.errors import InputError
-from roofline.model.maths import Count
 
 HOST_SHARE = 0.8
 """Share of the host link's bandwidth that offloading reaches: an assumption."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
+from roofline.declared.maths import Count, least, most, some
 from roofline.model import modules as m
 from roofline.model.formats import FORMATS
-from roofline.model.maths import Count, least, most, some
 from roofline.work import ops as o
 from roofline.work.checkpointing import by_op, layers_again
 from roofline.work.lower import lower

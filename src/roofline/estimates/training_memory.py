@@ -6,6 +6,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
+from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
+from roofline.declared.result import Figured, Units
 from roofline.estimates.memory import Memory
 from roofline.estimates.span import shaped
 from roofline.estimates.training_kept import LayerBytes, kept_bytes, kept_of, layer_bytes, layers_away
@@ -22,9 +24,7 @@ from roofline.estimates.training_working import (
     total_bytes,
 )
 from roofline.layout.layout import Layout
-from roofline.model.maths import Count, ceil_div, is_array, least, most, where
 from roofline.model.model import Model
-from roofline.result import Figured, Units
 from roofline.work import ops as o
 from roofline.work.training import Training, forward_ops
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from roofline.declared.maths import Count, least, most
 from roofline.estimates.training_working import Parameters
 from roofline.layout.layout import Layout
 from roofline.model import modules as m
-from roofline.model.maths import Count, least, most
 from roofline.model.model import Model
 from roofline.work import ops as o
 

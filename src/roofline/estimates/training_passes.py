@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.maths import Count, is_array
 from roofline.distinct import distinct
 from roofline.estimates.contention import Contention
 from roofline.estimates.plan import EMPTY, Plan, Total, grade_of
@@ -28,7 +29,6 @@ from roofline.estimates.training_kept import LayerBytes, kept_of, layer_bytes, l
 from roofline.estimates.training_memory import two_ended
 from roofline.layout.layout import Layout
 from roofline.layout.shard import handing, pipeline
-from roofline.model.maths import Count, is_array
 from roofline.model.model import Model
 from roofline.work import ops as o
 from roofline.work.checkpointing import layers_again

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.maths import Count, most, some
 from roofline.estimates.contention import Contention
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.span import NOTHING, Span
@@ -20,7 +21,6 @@ from roofline.estimates.training_traffic import gathered_of, gradient_format, ti
 from roofline.estimates.training_working import parameters
 from roofline.machine.collectives import collective
 from roofline.model import modules as m
-from roofline.model.maths import Count, most, some
 from roofline.work.training import Training
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from roofline.declared.maths import Count, is_array, most
 from roofline.estimates.span import Span
 from roofline.machine.target import Target
-from roofline.model.maths import Count, is_array, most
 
 NODE = 8
 """Ranks on which a step was timed that an engine's slow-downs are fitted on, at least."""

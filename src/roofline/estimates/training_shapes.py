@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.maths import Count, ceil_div, some
 from roofline.estimates.deployment import Deployment, Machine, training_layouts, whole_machine
 from roofline.estimates.schedule import (
     check_micro_batches,
@@ -21,9 +23,7 @@ from roofline.layout.layout import Layout
 from roofline.layout.shard import contents, pipeline
 from roofline.machine.engine import Engine
 from roofline.model import modules as m
-from roofline.model.errors import InputError, not_one_of
 from roofline.model.formats import FORMATS
-from roofline.model.maths import Count, ceil_div, some
 from roofline.model.model import Model
 from roofline.work.recipe import TRAINABLE
 from roofline.work.training import Training, forward_ops, with_batch

@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count, some
 from roofline.estimates.training_working import Parameters, reduced_in, travelling
 from roofline.layout.layout import Layout
-from roofline.model.errors import InputError
 from roofline.model.formats import Format
-from roofline.model.maths import Count, some
 from roofline.model.model import Model
 from roofline.work.training import Training
 

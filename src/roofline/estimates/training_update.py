@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from roofline.declared.maths import Count, ceil_div, is_array, some
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import NOTHING, Span, total
 from roofline.estimates.training_estimate import Stage
@@ -15,7 +16,6 @@ from roofline.estimates.training_muon import orthogonalised
 from roofline.layout.layout import Layout
 from roofline.machine.timing import time_op
 from roofline.model.formats import FORMATS
-from roofline.model.maths import Count, ceil_div, is_array, some
 from roofline.model.model import Model
 from roofline.work import ops as o
 from roofline.work.training import Training

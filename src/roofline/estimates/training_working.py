@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from roofline.declared.maths import Count, ceil_div, most, where
 from roofline.layout.layout import Layout
 from roofline.model import modules as m
 from roofline.model.formats import FORMATS, Format
-from roofline.model.maths import Count, ceil_div, most, where
 from roofline.model.model import Model
 from roofline.work.recipe import TRAINABLE
 from roofline.work.training import Training

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count, most
 from roofline.estimates.deployment import Machine, deploy, is_several, machine_chip, node_size
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
 from roofline.machine.collectives import collective
 from roofline.machine.fabric import Cluster, cluster_named, joined_copies
-from roofline.model.errors import InputError
-from roofline.model.maths import Count, most
 
 NETWORKED = (16, 32, 144)
 """Chips of a kind that are more than one node of it."""

@@ -8,10 +8,10 @@ from dataclasses import MISSING, fields
 from itertools import groupby
 from typing import Any
 
+from roofline.declared.units import counted, si, whole
 from roofline.model import modules as m
 from roofline.model.model import Model
 from roofline.model.table import KindTable
-from roofline.units import counted, si, whole
 
 GROUPS: KindTable[str] = KindTable("groups of modules", m.Module)
 """Kind of module → the group of ops that pictures draw it in."""

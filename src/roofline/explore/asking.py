@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.errors import InputError, not_one_of
 from roofline.estimates.deployment import deploy, is_several
 from roofline.estimates.settings import Setup, setup
 from roofline.explore.open_numbers import HARDWARE
@@ -14,7 +15,6 @@ from roofline.explore.open_question import ALL_SIZES, OpenQuestion, Sizing
 from roofline.explore.requirements import Requirement
 from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
-from roofline.model.errors import InputError, not_one_of
 from roofline.model.quantization.asked import formats_of
 
 SIDES = ("on", "layout", "precision", "engine", "law")

@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.checks import numbers as checked_numbers
+from roofline.declared.checks import requests_a_second
+from roofline.declared.errors import InputError, not_one_of
 from roofline.estimates.deployment import machine_chip
 from roofline.estimates.settings import setting_labels
 from roofline.explore.questions import Question, question_named
@@ -20,9 +23,6 @@ from roofline.machine.chip import Chip
 from roofline.machine.engine import engine_named
 from roofline.machine.fabric import Cluster
 from roofline.machine.target import mode_named
-from roofline.model.checks import numbers as checked_numbers
-from roofline.model.checks import requests_a_second
-from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
 from roofline.model.model import Model
 from roofline.model.precision import Precision

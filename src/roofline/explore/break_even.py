@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+from roofline.declared.checks import numbers
+from roofline.declared.errors import InputError
 from roofline.estimates.cost import Tariff, tariff
 from roofline.explore.asking import other_side, side_text
 from roofline.explore.ends import TOLERANCE
 from roofline.explore.open_question import OpenQuestion
 from roofline.explore.requirements import all_in_memory, usd_per_million
 from roofline.explore.solution import Met, Solution
-from roofline.model.checks import numbers
-from roofline.model.errors import InputError
 from roofline.simulation.spelling import spelled
 
 HOURS = 8760.0

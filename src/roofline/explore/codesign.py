@@ -13,6 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from roofline.declared.checks import count, numbers
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.result import Figured, Units
 from roofline.estimates.settings import Deployed, Setup
 from roofline.explore.asking import question_of
 from roofline.explore.elasticity import USUAL
@@ -21,10 +24,7 @@ from roofline.explore.requirements import METRICS, all_in_memory, figure_of
 from roofline.extras import install_line
 from roofline.frozen import frozen
 from roofline.machine.chip import Chip
-from roofline.model.checks import count, numbers
-from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
-from roofline.result import Figured, Units
 
 TERA, GIGA, MIB, GIB = 1e12, 1e9, 2.0**20, 2.0**30
 POPULATION, GENERATIONS, MOST_GENERATIONS = 32, 40, 1000

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from roofline.declared.errors import InputError, nearest
 from roofline.explore.columns import Words
-from roofline.model.errors import InputError, nearest
 
 LONGEST_CONDITION = 1000
 """Characters of a condition at most."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from roofline.declared.errors import InputError
+from roofline.declared.result import Figured, Units
 from roofline.explore.demand import Limits
 from roofline.explore.serving_plans import ServingPlan
-from roofline.model.errors import InputError
-from roofline.result import Figured, Units
 from roofline.simulation.pooled import PrefillPool
 from roofline.simulation.recorder import Objective
 from roofline.simulation.simulate import Extent, simulate

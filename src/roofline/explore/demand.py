@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.checks import count, real, requests_a_second
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count
 from roofline.distinct import Array
 from roofline.estimates.span import Span
-from roofline.model.checks import count, real, requests_a_second
-from roofline.model.errors import InputError
-from roofline.model.maths import Count
 
 TENTH = 1.2815515655446004
 """Standard deviations from the median of a normal distribution to its 90 % point."""

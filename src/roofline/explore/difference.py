@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from roofline.declared.errors import InputError, nearest, not_one_of
+from roofline.declared.result import Figured, Result, Units
+from roofline.declared.units import written
 from roofline.estimates.deployment import is_several, machine_chip
 from roofline.estimates.estimate import estimate
 from roofline.estimates.memory import Memory
@@ -23,13 +26,10 @@ from roofline.layout.layout import Layout, layout_named
 from roofline.layout.shard import ONE_CHIP, shard
 from roofline.machine.chip import Chip
 from roofline.machine.engine import TRAINER, Engine, default_engine, engine_named
-from roofline.model.errors import InputError, nearest, not_one_of
 from roofline.model.load import Source, load, model_of
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.model.quantization.asked import formats_of
-from roofline.result import Figured, Result, Units
-from roofline.units import written
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.step import Step, step_of
 from roofline.work.training import Training, training

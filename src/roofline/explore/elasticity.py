@@ -16,6 +16,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from roofline.declared.checks import flag
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.result import Figured, Units
 from roofline.estimates.settings import Deployed, Setup
 from roofline.estimates.step import Estimate
 from roofline.explore.asking import question_of
@@ -25,10 +28,7 @@ from roofline.explore.sensitivity import OperatingPoint, knobs
 from roofline.explore.sweep import map_decode
 from roofline.frozen import frozen
 from roofline.machine.kernels import is_matrix
-from roofline.model.checks import flag
-from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
-from roofline.result import Figured, Units
 
 KnobSide: TypeAlias = Literal["hardware", "work", "model"]
 STEP = 1e-3

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.errors import InputError, nearest
+from roofline.declared.result import Result
 from roofline.explore.columns import ColumnValues, Rows, Words, at_rows, joined_values, words_of
 from roofline.explore.condition import Clause, Condition, condition_of
 from roofline.explore.families import KEPT_PLANS, PlanFamily, compiled, plan_families, reason_of
 from roofline.explore.kinds import ColumnKind, column_kinds, figure_leaves, typed_values
 from roofline.explore.questions import Compiled, Coordinates
 from roofline.explore.space import Segment, Space
-from roofline.model.errors import InputError, nearest
-from roofline.result import Result
 
 MEMORY = "memory"
 ALONE = {"deployment"}

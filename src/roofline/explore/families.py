@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import is_array
 from roofline.estimates.deployment import deploy
 from roofline.estimates.settings import LISTED, Setup, setup
 from roofline.estimates.step import check_formats
@@ -23,8 +25,6 @@ from roofline.layout.layout import Layout
 from roofline.layout.shard import shard
 from roofline.machine.chip import chip_named
 from roofline.machine.fabric import Cluster
-from roofline.model.errors import InputError
-from roofline.model.maths import is_array
 from roofline.model.model import Model
 from roofline.remember import remembered
 

@@ -8,6 +8,7 @@ from functools import reduce
 
 import numpy as np
 
+from roofline.declared.errors import InputError
 from roofline.estimates.deployment import Machine, is_several
 from roofline.estimates.settings import setup
 from roofline.explore.open_question import OpenQuestion, figures_of
@@ -17,7 +18,6 @@ from roofline.explore.solution import Solution, binding_of, met
 from roofline.explore.sweep import spread
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
-from roofline.model.errors import InputError
 
 MOST_CHIPS = 512
 """Chips that are looked at where no number is given."""

@@ -8,14 +8,14 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count
 from roofline.estimates.deployment import Machine, deploy
 from roofline.estimates.generate import Generation, generation
 from roofline.estimates.settings import Setup, setup
 from roofline.estimates.train import TrainingEstimate, train_step
 from roofline.explore.quantized_weights import quantized_weights
 from roofline.layout.layout import Layout
-from roofline.model.errors import InputError
-from roofline.model.maths import Count
 from roofline.model.model import Model
 from roofline.model.modules import Experts
 from roofline.model.precision import Precision

@@ -9,11 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from roofline.declared.errors import InputError
+from roofline.declared.result import Leaf, Result, leaves_of
 from roofline.explore.columns import ColumnValues, words_of
 from roofline.explore.families import compiled
 from roofline.explore.space import Segment, Space
-from roofline.model.errors import InputError
-from roofline.result import Leaf, Result, leaves_of
 
 Kind: TypeAlias = Literal["float", "int", "flag", "word"]
 TRIED_POINTS = 16

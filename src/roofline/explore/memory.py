@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.checks import count
+from roofline.declared.maths import Count
 from roofline.estimates.deployment import Deployment, Machine
 from roofline.estimates.fit import Fit
 from roofline.estimates.memory import Memory
@@ -15,8 +17,6 @@ from roofline.estimates.settings import setup
 from roofline.explore.sweep import Values, longest_context, spread
 from roofline.machine.chip import chip_named
 from roofline.machine.engine import Engine
-from roofline.model.checks import count
-from roofline.model.maths import Count
 from roofline.model.model import Model
 
 AMPLE = "peak=1T,bw=1T,mem=1P"

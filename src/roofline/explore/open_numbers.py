@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from roofline.declared.checks import RAREST
+from roofline.declared.errors import InputError
 from roofline.explore.open_question import LARGEST_BATCH, LONGEST_UNLIMITED, OpenQuestion
 from roofline.frozen import frozen
-from roofline.model.checks import RAREST
-from roofline.model.errors import InputError
 
 WIDER, NARROWER = 2.0**12, 2.0**-12
 """How far from the chip's own figures others are looked at."""

@@ -9,8 +9,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from roofline.declared.checks import count, flag, real, requests_a_second
+from roofline.declared.errors import InputError
 from roofline.estimates.generate import generation
-from roofline.estimates.serve import Server, rounded_down
+from roofline.estimates.server import Server, rounded_down
 from roofline.estimates.settings import Setup
 from roofline.estimates.step import check_context, step_estimate
 from roofline.estimates.train import train
@@ -18,8 +20,6 @@ from roofline.explore.requirements import Requirement, figure_of
 from roofline.machine.chip import Chip, Price
 from roofline.machine.engine import default_engine, engine_named
 from roofline.machine.fabric import Cluster
-from roofline.model.checks import count, flag, real, requests_a_second
-from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.work.step import decode, prefill
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError, not_one_of
 from roofline.estimates.span import Span
 from roofline.explore.demand import NAMES
 from roofline.explore.search import OBJECTIVES, Search
 from roofline.explore.serving_plans import Group, PlanPlace, ServingPlan, Site
 from roofline.layout.layout import Layout, layout_named
-from roofline.model.checks import count
-from roofline.model.errors import InputError, not_one_of
 
 KEYS = ("replicas", "layout", "prefills", "prefill_layout", "concurrency")
 """What a plan is given by; without prefills replicas do both phases."""

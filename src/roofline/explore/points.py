@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from roofline.declared.errors import not_one_of
+from roofline.declared.maths import Count
 from roofline.estimates.step import Estimate, OpTime
 from roofline.machine.kernels import is_matrix, matrix_format
-from roofline.model.errors import not_one_of
-from roofline.model.maths import Count
 from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, quotient

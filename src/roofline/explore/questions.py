@@ -12,16 +12,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from roofline.declared.errors import not_one_of
+from roofline.declared.maths import Count, where
+from roofline.declared.result import Result
 from roofline.estimates.generate import Generation, changed_step, of_total, pipeline_group, prompts_span
-from roofline.estimates.serve import Server, rounded_down
+from roofline.estimates.server import Server, rounded_down
 from roofline.estimates.settings import Setup
 from roofline.estimates.span import Span
 from roofline.estimates.step import Estimate, step_estimate
 from roofline.estimates.train import train
-from roofline.model.errors import not_one_of
-from roofline.model.maths import Count, where
 from roofline.model.model import Model
-from roofline.result import Result
 from roofline.work.step import decode, prefill
 
 Coordinates: TypeAlias = Mapping[str, Count]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.declared.checks import LARGEST
+from roofline.declared.errors import InputError
 from roofline.layout.layout import FLAGS, Layout, layout_named
-from roofline.model.checks import LARGEST
-from roofline.model.errors import InputError
 
 PREFIXES: Mapping[str, int] = {
     "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30,

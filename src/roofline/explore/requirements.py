@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.result import Units
 from roofline.distinct import Array
 from roofline.estimates.cost import Cost, tariff
-from roofline.model.errors import InputError, not_one_of
-from roofline.result import Units
 from roofline.simulation.spelling import TIME_UNITS, seconds_named
 
 AGAINST = "against"

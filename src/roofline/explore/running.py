@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, ClassVar
 
+from roofline.declared.errors import InputError
+from roofline.declared.result import Figured, Result, Units
 from roofline.estimates.fit import fit
 from roofline.estimates.generate import generate
 from roofline.estimates.offload import Host, host_of, offload
@@ -14,11 +16,9 @@ from roofline.estimates.span import Span
 from roofline.machine.chip import chip_named
 from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.machine.fabric import cluster_named
-from roofline.model.errors import InputError
 from roofline.model.gguf.mixes import mix_named
 from roofline.model.load import load
 from roofline.model.model import Model
-from roofline.result import Figured, Result, Units
 
 ANSWER = 128
 """Tokens of the answer that fills the context, whose speed is told."""
@@ -162,7 +162,7 @@ def _rows(
                     row = replace(row, tpot=split.tpot, ttft=split.ttft)
                     row = replace(row, gpu_layers=split.gpu_layers, cpu_experts=split.cpu_experts)
             if answer.fits:
-                spoken = generate(model, input=context - output, output=output, **where)
+                spoken = generate(model, input=context - output, output_tokens=output, **where)
                 row = replace(row, tpot=spoken.tpot, ttft=spoken.ttft, grade=spoken.grade)
         except InputError as error:
             if error.field == "context":

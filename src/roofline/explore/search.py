@@ -9,6 +9,10 @@ from itertools import product
 from math import inf
 from typing import Any, ClassVar, TypedDict, Unpack
 
+from roofline.declared.checks import count, real
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.maths import is_array
+from roofline.declared.result import Result, Units
 from roofline.estimates.cost import Cost, tariff
 from roofline.estimates.deployment import is_several, machines
 from roofline.estimates.settings import bill_of
@@ -20,12 +24,8 @@ from roofline.explore.serving_space import Looked, SiteSpace
 from roofline.layout.layout import Layout, layout_named
 from roofline.machine.fabric import MOST, cluster_named
 from roofline.machine.target import mode_named
-from roofline.model.checks import count, real
-from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
-from roofline.model.maths import is_array
 from roofline.model.model import Model
-from roofline.result import Result, Units
 
 KINDS = ("aggregated", "disaggregated")
 TOP = 10

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.errors import InputError
+from roofline.declared.units import counted
 from roofline.distinct import Array
 from roofline.explore.ends import real_end, whole_end
 from roofline.explore.open_numbers import OpenNumber, number_named
 from roofline.explore.open_question import OpenQuestion, figures_of
 from roofline.explore.requirements import Requirement, all_in_memory
 from roofline.explore.solution import Met, Solution, binding_of, met
-from roofline.model.errors import InputError
-from roofline.units import counted
 
 
 def all_used(q: OpenQuestion, other: OpenQuestion | None) -> Array:

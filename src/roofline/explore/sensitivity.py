@@ -15,12 +15,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from roofline.declared.errors import InputError
 from roofline.estimates.settings import Setup
 from roofline.estimates.step import Estimate, step_estimate
 from roofline.explore import variants
 from roofline.explore.quantized_weights import quantized_weights, weights_text
 from roofline.model import modules as m
-from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.step import PHASES, Phase, Step, decode, step_of

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from roofline.declared.errors import InputError
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, is_several, machine_chip, node_size, tensor_degrees
 from roofline.layout.layout import Layout
 from roofline.layout.shard import shard
 from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster, cluster_named, of_chips
-from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.model.modules import Experts
 

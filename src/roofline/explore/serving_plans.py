@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from roofline.declared.result import Figured, Units
 from roofline.estimates.cost import Cost, Spending, Spent, tariff
 from roofline.estimates.deployment import Machine, machine_chip
 from roofline.estimates.pools import pools
-from roofline.estimates.serve import rounded_down, serve
+from roofline.estimates.serve import serve
+from roofline.estimates.server import rounded_down
 from roofline.estimates.settings import bill_of, setup
 from roofline.estimates.span import Span
 from roofline.estimates.spending import SteadyLoad, server_spending
@@ -22,7 +24,6 @@ from roofline.machine.chip import Chip
 from roofline.machine.engine import Engine, default_engine, engine_named
 from roofline.machine.target import Mode
 from roofline.model.model import Model
-from roofline.result import Figured, Units
 
 HOUR, MILLION = 3600.0, 1e6
 

@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.errors import InputError
+from roofline.declared.groups import Load
 from roofline.distinct import Array
-from roofline.estimates.pool_replicas import Columns, Load, Pair, Replicas
+from roofline.estimates.pool_replicas import Columns, Pair, Replicas
 from roofline.estimates.pools import Pools, pools
-from roofline.estimates.serve import rounded_down
+from roofline.estimates.server import rounded_down
 from roofline.estimates.settings import Setup, setup
 from roofline.estimates.span import Span
 from roofline.estimates.tandem import Passage, Tandem
@@ -27,7 +29,6 @@ from roofline.explore.serving_layouts import Degrees
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
 from roofline.explore.serving_splits import ROUNDING, BoundedSplits, PoolRates, Splits, SplitSpace, pool_rates
-from roofline.model.errors import InputError
 
 HALVINGS = 14
 """Times that the rate of two pools is sought between too little and too much."""
@@ -112,7 +113,11 @@ class _PoolPair:
         known, key = self.space.columns, (id(self.kinds[0]), id(self.kinds[1]))
         if key not in known:
             pair = _pair(self.space, self.sites, self.demand, self.degrees)
-            known[key] = Columns(pair, Load(1, None), (len(self.degrees[0]), len(self.degrees[1])))
+            known[key] = Columns(
+                pair,
+                Load(input=pair.input, output_tokens=pair.output, concurrency=1),
+                (len(self.degrees[0]), len(self.degrees[1])),
+            )
         return known[key]
 
     def tandem(self, splits: Splits) -> Tandem:

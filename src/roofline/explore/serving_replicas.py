@@ -12,14 +12,14 @@ from functools import cached_property
 
 import numpy as np
 
+from roofline.declared.errors import InputError
 from roofline.distinct import Array
-from roofline.estimates.serve import Server
+from roofline.estimates.server import Server
 from roofline.estimates.settings import setup
 from roofline.estimates.span import Span
 from roofline.explore.demand import Demand, Limits
 from roofline.explore.serving_plans import Group, ServingPlan, Site, part
 from roofline.explore.serving_space import Looked, ReplicaKinds, SiteSpace
-from roofline.model.errors import InputError
 
 LOADS = 8
 """Numbers of requests in flight at which a layout is looked at first; then between the last that keeps the limits and

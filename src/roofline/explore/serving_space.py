@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from roofline.declared.errors import InputError
 from roofline.distinct import Array
 from roofline.estimates.deployment import is_several
 from roofline.estimates.pool_replicas import Columns
-from roofline.estimates.serve import Server, rounded_down
+from roofline.estimates.server import Server, rounded_down
 from roofline.estimates.settings import setup
 from roofline.estimates.step import check_context
 from roofline.explore.demand import Demand
@@ -18,7 +19,6 @@ from roofline.explore.serving_layouts import Degrees, by_stages, serving_layouts
 from roofline.explore.serving_plans import ServingPlan, Site
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
-from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.work.step import prefill
 

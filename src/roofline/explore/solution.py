@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from roofline.declared.result import Figured, Units
 from roofline.estimates.settings import Deployed, Setup
 from roofline.explore.requirements import Requirement
-from roofline.result import Figured, Units
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from roofline.declared.checks import count, flag
+from roofline.declared.errors import InputError, not_one_of
 from roofline.explore.asking import other_side, question_of, side_text
 from roofline.explore.break_even import break_even
 from roofline.explore.fewest_chips import MOST_CHIPS, fewest_chips
@@ -13,8 +15,6 @@ from roofline.explore.open_question import ALL_SIZES
 from roofline.explore.requirements import AGAINST, Requirement, requirements_named
 from roofline.explore.seeking import searched
 from roofline.explore.solution import Solution
-from roofline.model.checks import count, flag
-from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
 
 MONEY = ("price", "utilisation")

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.declared.errors import InputError
 from roofline.explore.questions import Question, question_named
-from roofline.model.errors import InputError
 
 PIECE_POINTS = 2**17
 """Points of a piece at most: a row group of a file."""

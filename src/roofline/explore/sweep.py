@@ -8,12 +8,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from roofline.declared.checks import count
+from roofline.declared.errors import not_one_of
 from roofline.estimates.deployment import Machine
 from roofline.estimates.fit import Fit
 from roofline.estimates.settings import setup
 from roofline.estimates.step import Estimate, step_estimate
-from roofline.model.checks import count
-from roofline.model.errors import not_one_of
 from roofline.model.model import Model
 from roofline.model.modules import Attention, Compressor
 from roofline.work.step import PHASES, Phase, Step, decode, step_of

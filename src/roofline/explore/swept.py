@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.result import Result, Units
 from roofline.estimates.deployment import machine_chip
 from roofline.explore.axes import space_of
 from roofline.explore.columns import ColumnValues, Rows, Words, frame_of, joined_values
 from roofline.explore.evaluate import PieceRows, Sweeper, sweeper_of
 from roofline.explore.space import Space
 from roofline.explore.workers import each_in_order
-from roofline.model.errors import InputError, not_one_of
-from roofline.result import Result, Units
 from roofline.simulation.checkpoint import digest_of
 from roofline.version import __version__
 

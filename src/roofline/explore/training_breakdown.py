@@ -7,11 +7,11 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, get_args
 
+from roofline.declared.errors import InputError
+from roofline.declared.result import Figured, Units
 from roofline.estimates.plan import Plan
 from roofline.estimates.train import Stage, TrainingEstimate
 from roofline.layout.shard import PIPELINE
-from roofline.model.errors import InputError
-from roofline.result import Figured, Units
 from roofline.work import ops as o
 from roofline.work.training import with_batch
 

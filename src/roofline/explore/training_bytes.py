@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from roofline.declared.errors import InputError
+from roofline.declared.result import Figured, Units
 from roofline.estimates.train import Stage, TrainingEstimate
 from roofline.estimates.training_kept import op_bytes
 from roofline.estimates.training_memory import sharing, two_ended
@@ -13,10 +15,8 @@ from roofline.estimates.training_shapes import kept_in_flight
 from roofline.estimates.training_working import parameters, stored
 from roofline.explore.training_breakdown import module_of
 from roofline.layout.shard import PIPELINE
-from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.model.modules import Module
-from roofline.result import Figured, Units
 from roofline.work.training import Training, with_batch
 
 LAYER_INPUTS = "inputs of layers"

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, node_size, tensor_degrees
 from roofline.estimates.schedule import check_micro_batches
 from roofline.layout.layout import Layout
 from roofline.machine.fabric import cluster_named
-from roofline.model.checks import count
-from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.model.modules import Experts
 

@@ -13,6 +13,9 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.result import Figured, Result, Units
 from roofline.distinct import Array
 from roofline.estimates.deployment import Machine, is_several
 from roofline.estimates.settings import LISTED, bill_of
@@ -31,11 +34,8 @@ from roofline.explore.training_points import (
 from roofline.layout.layout import Layout
 from roofline.machine.engine import trainer_named
 from roofline.machine.target import mode_named
-from roofline.model.checks import count
-from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
 from roofline.model.model import Model
-from roofline.result import Figured, Result, Units
 from roofline.work.training import Recompute, training
 
 Recomputed: TypeAlias = Recompute | tuple[str, ...]

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeVar
 
+from roofline.declared.errors import InputError
 from roofline.extras import install_line
-from roofline.model.errors import InputError
 
 Done = TypeVar("Done")
 AHEAD = 3

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from roofline.model.checks import first_where, flag, lengths_differ
-from roofline.model.errors import InputError, nearest, not_one_of
-from roofline.model.maths import Count, ceil_div, is_array, least, some, where
+from roofline.declared.checks import first_where, flag, lengths_differ
+from roofline.declared.errors import InputError, nearest, not_one_of
+from roofline.declared.maths import Count, ceil_div, is_array, least, some, where
+from roofline.declared.result import Figured, Units
 from roofline.model.popularity import Popularity, popularity_given
-from roofline.result import Figured, Units
 
 Exchange: TypeAlias = Literal["ring", "all_gather", "ulysses"]
 EXCHANGES: tuple[Exchange, ...] = get_args(Exchange)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count, ceil_div, is_array, least, most, some
 from roofline.layout.layout import Layout, check_divides, does_not_divide
 from roofline.model import modules as m
-from roofline.model.errors import InputError
-from roofline.model.maths import Count, ceil_div, is_array, least, most, some
 from roofline.model.model import Block, Model
 from roofline.model.popularity import busiest
 from roofline.model.table import KindTable

@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from roofline.declared.checks import names_a_file
+from roofline.declared.errors import InputError, nearest, not_one_of
 from roofline.frozen import frozen, frozen_tree
 from roofline.machine.files import Tables, one_table, only_known, plain_name
 from roofline.machine.series import ChipRows
-from roofline.model.checks import names_a_file
-from roofline.model.errors import InputError, nearest, not_one_of
 
 SMALLEST, LARGEST_FIGURE = 1e-12, 1e24
 """No figure of a machine, in any unit of its file, lies beyond these; products of them are finite."""

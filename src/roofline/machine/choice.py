@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from math import inf
 
+from roofline.declared.errors import InputError, nearest
 from roofline.machine.chip import Chip, chips
-from roofline.model.errors import InputError, nearest
 
 _MEMORY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?([MGT]i?)B", re.ASCII)
 _SCALES = {"M": 1e6, "G": 1e9, "T": 1e12, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}

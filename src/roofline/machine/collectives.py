@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.maths import Count, is_array, least, most, where
 from roofline.machine.constants import UNKNOWN, Grade, worse
 from roofline.machine.exchanges import Routing, exchange_constants
 from roofline.machine.fabric import MOST, Cluster, LevelPart, level_part
 from roofline.machine.links import LAUNCH, SHARE, Link, assumed, measured
-from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, is_array, least, most, where
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "p2p", "dispatch", "combine")
 

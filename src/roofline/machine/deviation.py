@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.model.maths import Count, root, where
+from roofline.declared.maths import Count, root, where
 
 COMMON: Mapping[str, float] = {"A": 0.10, "B": 0.25, "C": 0.75, "-": 0.0}
 """Share of a deviation's variance that is common to a step's ops, by grade.

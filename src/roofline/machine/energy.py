@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+from roofline.declared.maths import Count, least
+from roofline.declared.result import Figured, Units
 from roofline.machine.chip import Chip
 from roofline.machine.files import Tables, raw
-from roofline.model.maths import Count, least
-from roofline.result import Figured, Units
 
 SHARES = Path(__file__).with_name("energy.toml")
 IDLE_SHARE = 0.12

@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from roofline.declared.errors import not_one_of
+from roofline.declared.maths import Count, ceil_div, where
 from roofline.machine.chip import Chip
 from roofline.machine.engine_settings import CHIP_SETTINGS, asked_settings, chip_settings, fields_of, static_share
 from roofline.machine.files import Tables
-from roofline.model.errors import not_one_of
 from roofline.model.formats import Format, format_named
-from roofline.model.maths import Count, ceil_div, where
 from roofline.model.precision import Precision
 
 FILE = Path(__file__).with_name("engines.toml")

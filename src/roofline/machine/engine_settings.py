@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from roofline.declared.errors import InputError, nearest
 from roofline.machine.chip import Chip
-from roofline.model.errors import InputError, nearest
 
 OF_SOME = ("captured", "cold", "dispatcher", "flash", "marlin")
 """Settings that only engines with a word of their own for them have: in the others' figures they change nothing."""

@@ -28,12 +28,12 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from roofline.declared.errors import not_one_of
+from roofline.declared.maths import ceil_div
 from roofline.machine.chip import chip_named
 from roofline.machine.constants import Grade, places
 from roofline.machine.files import Tables, raw
 from roofline.machine.links import WIDER
-from roofline.model.errors import not_one_of
-from roofline.model.maths import ceil_div
 
 FILE = Path(__file__).with_name("exchange_constants.toml")
 ExchangeKernel: TypeAlias = Literal["normal", "low_latency", "nvlink"]

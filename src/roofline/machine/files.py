@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from roofline.model.errors import InputError, nearest
+from roofline.declared.errors import InputError, nearest
 from roofline.model.untrusted import LARGEST_MACHINE, parse_toml, printable, read_text
 
 Entry = TypeVar("Entry")

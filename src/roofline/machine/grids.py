@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from roofline.declared.checks import real
+from roofline.declared.errors import InputError, nearest
 from roofline.machine.files import Tables
-from roofline.model.checks import real
-from roofline.model.errors import InputError, nearest
 
 GRIDS = Path(__file__).with_name("grids.toml")
 YEAR = 2021

@@ -11,11 +11,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from roofline.declared.maths import Count, is_array, least, most, some, where
 from roofline.distinct import on_distinct
 from roofline.machine import law
 from roofline.machine.constants import UNKNOWN, Constants, Either
 from roofline.machine.target import WIDE, Target, wide_key
-from roofline.model.maths import Count, is_array, least, most, some, where
 from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.counting import STANDARD

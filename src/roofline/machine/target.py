@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
+from roofline.declared.errors import InputError, nearest
 from roofline.machine import law
 from roofline.machine.chip import Chip
 from roofline.machine.constants import Constants, constants_for, worse
 from roofline.machine.engine import Engine
 from roofline.machine.fabric import Cluster, of_chips
-from roofline.model.errors import InputError, nearest
 from roofline.model.formats import Format
 from roofline.model.precision import Precision
 from roofline.work import ops as o

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from roofline.declared.maths import Count, is_array, least, most, where
 from roofline.machine import law
 from roofline.machine.collectives import Transfer, collective
 from roofline.machine.constants import Grade, worse
@@ -28,7 +29,6 @@ from roofline.machine.kernels import (
     work_of,
 )  # fmt: skip
 from roofline.machine.target import WIDE, Target, wide_key
-from roofline.model.maths import Count, is_array, least, most, where
 from roofline.work import ops as o
 from roofline.work.counting import STANDARD
 from roofline.work.traffic import FLOOR, FUSED, UNFUSED

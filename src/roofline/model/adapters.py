@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from roofline.model.checks import count
-from roofline.model.errors import InputError, nearest
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError, nearest
 from roofline.model.model import Block, Model
 from roofline.model.modules import Linear, Module
 

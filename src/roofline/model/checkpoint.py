@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.headers import LARGEST_INDEX, Tensor, check_index, header_tensors, index_files
 from roofline.model.hub import hub_file_if_any, hub_ranges, in_cache, local_range
 from roofline.model.origin import Origin

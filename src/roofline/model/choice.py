@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from math import inf
 
-from roofline.model.errors import InputError, nearest
+from roofline.declared.errors import InputError, nearest
 from roofline.model.load import CatalogEntry, catalog
 
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([KMBGT])", re.IGNORECASE | re.ASCII)

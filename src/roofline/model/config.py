@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+from roofline.declared.errors import LONGEST_LIKENED, MOST_LIKENED, InputError, nearest, not_one_of
 from roofline.inert import LONGEST_WORD, shortened
 from roofline.model.class_defaults import ClassDefaults, class_defaults
-from roofline.model.errors import LONGEST_LIKENED, MOST_LIKENED, InputError, nearest, not_one_of
 from roofline.model.keys import HARMLESS, NEUTRAL, Checks
 
 _REQUIRED: Any = object()

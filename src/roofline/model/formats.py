@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from roofline.model.errors import InputError, nearest
-from roofline.model.maths import Count, ceil_div
+from roofline.declared.errors import InputError, nearest
+from roofline.declared.maths import Count, ceil_div
 
 Scales: TypeAlias = Literal["tensor", "channel", "block", "group"]
 ROW = 4096

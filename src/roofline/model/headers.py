@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
-from roofline.model.errors import InputError, nearest
+from roofline.declared.errors import InputError, nearest
 from roofline.model.untrusted import parse_json
 
 LARGEST_HEADER = 100_000_000

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from roofline.declared.errors import InputError
 from roofline.model.config import Config
-from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.model.modules import Activation, Embedding, Linear, Modules
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.hub_read import HubDeadlineError, LyingHubError, ask, described_at, keep
 from roofline.model.untrusted import LARGEST_FILE
 

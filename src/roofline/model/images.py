@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, floor, sqrt
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
-from roofline.model.checks import integer
-from roofline.model.errors import InputError
-from roofline.result import Figured, Units
+from roofline.declared.checks import integer
+from roofline.declared.errors import InputError
+from roofline.declared.kinds import ImageSize, Whole
+from roofline.declared.question import group
+from roofline.declared.result import Figured, Units
+from roofline.declared.spelling import pixels_named
 
 LARGEST_SIDE = 2**16
 """Pixels of a side."""
@@ -162,6 +165,7 @@ def _size(raw: Mapping[str, Any], key: str) -> int:
     return number if number is not None and 0 < number <= LARGEST_SIDE else 0
 
 
+@group
 @dataclass(frozen=True)
 class Images:
     """So many images of so many pixels in every request. Raises InputError out of range."""
@@ -175,6 +179,23 @@ class Images:
             value = integer(getattr(self, name))
             if value is None or not 1 <= value <= most:
                 raise InputError(f"images.{name}", getattr(self, name), f"a whole number from 1 to {most}")
+
+    @classmethod
+    def asked(
+        cls,
+        *,
+        images: Annotated[
+            Whole | None,
+            "Images in every request, whose tokens come on top of its prompt. Encoding them is not counted.",
+        ] = None,
+        image_size: Annotated[ImageSize | None, "Width and height of each, such as `1024x768`."] = None,
+    ) -> Images:
+        """Images as settings. Raises InputError for one without the other, and for other sizes."""
+        if images is None:
+            raise InputError("image_size", image_size, "images beside it")
+        if image_size is None:
+            raise InputError("images", images, "image_size beside it, such as 1024x768")
+        return cls(images, *pixels_named("image_size", image_size))
 
 
 @dataclass(frozen=True)

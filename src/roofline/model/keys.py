@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 # Ids, and lists of them.
 _TOKENS = """

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from roofline.model.errors import InputError, nearest
+from roofline.declared.errors import InputError, nearest
 from roofline.model.families import build
 from roofline.model.gguf.files import is_gguf, on_hub, origin_of_file, origin_on_hub
 from roofline.model.hub import CONFIG_NAME, SOURCES, HubError, commit_of, hub_file, hub_file_if_any

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from roofline.model.errors import InputError
-from roofline.model.maths import Count, ceil_div, least
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count, ceil_div, least
 from roofline.model.modules import PARTS, Conv, Delay, ExpertLinear, Experts, Module, Part, TokenShift
 from roofline.model.precision import Precision, part_of
 
@@ -241,6 +241,6 @@ def chosen(experts: Experts | ExpertLinear) -> int:
 
 def whole_tokens(tokens: Count) -> Count:
     """`tokens` as an exact int, an integer array or a symbol; InputError on anything else."""
-    from roofline.model.checks import count
+    from roofline.declared.checks import count
 
     return count("tokens", tokens)

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from roofline.model.errors import InputError
-from roofline.model.maths import Count, is_array, is_symbol
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count, is_array, is_symbol
 
 Popularity: TypeAlias = float | tuple[float, ...]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, get_args
 
+from roofline.declared.errors import InputError, nearest
+from roofline.declared.maths import Count
 from roofline.model import modules as m
-from roofline.model.errors import InputError, nearest
 from roofline.model.formats import Format, format_named
-from roofline.model.maths import Count
 from roofline.model.modules import PARTS, Part
 from roofline.model.table import KindTable
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.hub import CONFIG_NAME
 from roofline.model.load import load
 from roofline.model.untrusted import printable, read_config

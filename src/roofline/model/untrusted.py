@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from roofline.model.errors import InputError, nearest
+from roofline.declared.errors import InputError, nearest
 
 LARGEST_FILE = 16 * 2**20
 """Bytes of a config or a quantisation; a larger file is refused."""

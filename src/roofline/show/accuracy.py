@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from roofline.accuracy.accuracy import Accuracy
 from roofline.accuracy.scoring import GroupScore
 from roofline.accuracy.tally import Tally
+from roofline.declared.units import signed, whole
 from roofline.show.tables import Column, Table, plain_text
-from roofline.units import signed, whole
 
 MOST_PROBLEMS = 10
 """Rows that could not be scored, of which the text says why."""

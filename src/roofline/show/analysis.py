@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from roofline.declared.result import Figured, Result, Units
+from roofline.declared.units import share, si, whole
 from roofline.model.model import Model
 from roofline.model.precision import Precision
-from roofline.result import Figured, Result, Units
 from roofline.show.tables import Column, Table
-from roofline.units import share, si, whole
 from roofline.work.analysis import Analysis, OpCost
 from roofline.work.step import Step
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from roofline.comparison.bench_fit import BenchFit
+from roofline.declared.units import si
 from roofline.machine.calibrate import Calibration, Fitted
 from roofline.show.tables import Column, Table
-from roofline.units import si
 
 BOUNDLESS = 5.0
 """A share above this is no limit at all."""

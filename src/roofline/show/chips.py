@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from roofline.declared.result import Figured, Result, Units
+from roofline.declared.units import seconds, si
 from roofline.machine.chip import Chip, chip_named
 from roofline.machine.fabric import Cluster, Level
-from roofline.result import Figured, Result, Units
 from roofline.show.tables import Column, Table
-from roofline.units import seconds, si
 
 SEVERAL = 4
 """How many of a machine the example of a name for several has."""

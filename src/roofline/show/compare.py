@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from roofline.comparison.benchmarks import ComparedResults
 from roofline.comparison.comparison import Comparison
+from roofline.declared.units import si, signed
 from roofline.show.tables import Column, Table
-from roofline.units import si, signed
 
 
 def compared_table(c: Comparison) -> Table:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from roofline.declared.units import signed, written
 from roofline.explore.difference import SETTINGS, Difference, Turn, phase_pairs
 from roofline.show.analysis import step_text
 from roofline.show.estimate import misfit
 from roofline.show.tables import Column, Table
-from roofline.units import signed, written
 
 
 def misfit_text(d: Difference) -> str:

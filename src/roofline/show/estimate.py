@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofline.declared.maths import Count
+from roofline.declared.units import counted, seconds, si
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.memory import Memory
 from roofline.estimates.settings import Deployed, Setup
 from roofline.estimates.span import Span
 from roofline.estimates.step import Estimate, OpTime
 from roofline.machine.kernels import is_matrix, matrix_format
-from roofline.model.maths import Count
 from roofline.show.analysis import CSV_HEADER, NamedStep, csv_row, rank_text, step_text
 from roofline.show.tables import Column, Table
-from roofline.units import counted, seconds, si
 
 GRADES = {
     "A": "constants fitted on this chip",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from roofline.declared.result import Figured, Result, Units
+from roofline.declared.units import ratio, whole
 from roofline.model.model import Model
-from roofline.result import Figured, Result, Units
 from roofline.show.analysis import step_text
-from roofline.units import ratio, whole
 from roofline.work.explain import ExplainedFigure, Explanation
 from roofline.work.step import Step
 

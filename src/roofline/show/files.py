@@ -9,7 +9,7 @@ from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
 
-from roofline.model.errors import InputError, nearest
+from roofline.declared.errors import InputError, nearest
 
 NEW_FILE = "a new file, or --force to overwrite it"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from roofline.declared.units import si, whole
 from roofline.estimates.fit import Fit
 from roofline.show.estimate import share_text
-from roofline.units import si, whole
 
 RULES = {
     "vllm": "{share:g} of the memory, less weights, activations and overhead",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from roofline.declared.units import counted
 from roofline.estimates.generate import Generation, Speculation
 from roofline.show.cost import cost_lines
 from roofline.show.estimate import GRADES, chips_text, memory_text, share_text, shares_text, span_text
-from roofline.units import counted
 
 
 def tpot_text(g: Generation) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from roofline.declared.result import Figured, Result, Units
 from roofline.machine.here import ThisMachine
-from roofline.result import Figured, Result, Units
 from roofline.show.chips import ChipFacts
 from roofline.show.tables import Column, Table
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 try:
     import fcntl

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
+from roofline.declared.result import Figured, Result, Units
+from roofline.declared.units import share
 from roofline.explore.anatomy import sizes
 from roofline.explore.running import Running, WhatRuns
 from roofline.model.load import CatalogEntry
@@ -14,10 +16,8 @@ from roofline.model.model import Model
 from roofline.model.modules import Module
 from roofline.model.stored import ModuleBytes, StoredWeights, TensorGroup, as_stored
 from roofline.model.survey import CheckedConfig
-from roofline.result import Figured, Result, Units
 from roofline.show.analysis import OfModel, headline
 from roofline.show.tables import Column, Table
-from roofline.units import share
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from roofline.declared.units import seconds, si, whole
 from roofline.estimates.offload import Offload
 from roofline.show.analysis import headline
 from roofline.show.estimate import span_text
 from roofline.show.tables import Column, Table
-from roofline.units import seconds, si, whole
 
 
 def offload_table(o: Offload) -> Table:

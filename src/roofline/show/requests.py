@@ -9,8 +9,8 @@ from pathlib import Path
 from shutil import rmtree
 from time import monotonic
 
-from roofline.model.checks import integer, names_a_file
-from roofline.model.errors import InputError
+from roofline.declared.checks import integer, names_a_file
+from roofline.declared.errors import InputError
 from roofline.model.untrusted import parse_json, read_bytes
 from roofline.show.files import check_ending, check_file, whole_file
 from roofline.show.lock import FileLock

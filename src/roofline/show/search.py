@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from roofline.declared.units import seconds
 from roofline.explore.search import Search
 from roofline.explore.serving_plans import PlanPlace, ServingPlan
 from roofline.show.tables import Column, Table
-from roofline.units import seconds
 
 COLUMNS = (
     Column("#"), Column("plan", wrap=True), Column("chips", "count"), Column("in flight", "count"), Column("TTFT", "s"),

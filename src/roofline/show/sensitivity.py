@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline.declared.units import binary, seconds, whole
 from roofline.explore.elasticity import Elasticity, RegimeMap, Sensitivity
 from roofline.show.tables import Column, Table
-from roofline.units import binary, seconds, whole
 
 KNOBS = (Column("knob"), Column("of"), Column("elasticity", "elasticity"), Column("between"), Column("how"))
 REGIMES = (

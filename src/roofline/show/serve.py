@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline.declared.units import seconds, si
 from roofline.estimates.pools import Pools
-from roofline.estimates.serve import Serving
+from roofline.estimates.server import Serving
 from roofline.show.cost import cost_lines
 from roofline.show.estimate import GRADES, chips_text, deployment_text, memory_text, share_text, shares_text, span_text
 from roofline.show.generate import drafts_text
-from roofline.units import seconds, si
 
 
 def serving_text(s: Serving) -> str:

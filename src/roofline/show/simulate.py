@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import nan
 
+from roofline.declared.units import counted, percent, seconds, whole
 from roofline.show.cost import cost_lines
 from roofline.show.estimate import chips_text, deployment_text
 from roofline.show.generate import drafts_text
 from roofline.show.tables import Column, Table
 from roofline.simulation.simulation import Distribution, Simulation
-from roofline.units import counted, percent, seconds, whole
 
 OVERLOADED = (
     "overloaded: requests come faster than they are answered, the queue grows for as long as they do, and so does "

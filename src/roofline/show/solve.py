@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline.declared.units import counted, si, written
 from roofline.explore.open_numbers import SAYS
 from roofline.explore.solution import Met, Solution
 from roofline.show.tables import Column, Table
-from roofline.units import counted, si, written
 
 COLUMNS = (Column("figure"), Column("limit"), Column("at the answer"), Column("beyond it"), Column(""))
 

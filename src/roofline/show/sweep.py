@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from roofline.declared.errors import not_one_of
+from roofline.declared.units import TEXTS, counted, whole
 from roofline.explore.columns import frame_of
 from roofline.explore.evaluate import Sweeper
 from roofline.explore.kinds import ColumnKind
 from roofline.explore.space import Space
 from roofline.explore.swept import axis_sizes
-from roofline.model.errors import not_one_of
 from roofline.show.sweep_file import encoded
 from roofline.show.tables import Column, Table
-from roofline.units import TEXTS, counted, whole
 
 if TYPE_CHECKING:
     from polars import DataFrame

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO
 
 from polars import CompatLevel, DataFrame
 
+from roofline.declared.checks import integer, names_a_file
+from roofline.declared.errors import InputError
 from roofline.explore.columns import Rows, frame_of
-from roofline.model.checks import integer, names_a_file
-from roofline.model.errors import InputError
 from roofline.model.untrusted import parse_json, read_bytes
 from roofline.show.files import check_ending, check_file
 from roofline.show.row_groups import group_part, whole_footer

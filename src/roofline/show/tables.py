@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from roofline.declared.result import Figured, Units
+from roofline.declared.units import written
 from roofline.inert import csv_cell, inert_line, inert_lines, inert_markdown, markdown_cell
-from roofline.result import Figured, Units
-from roofline.units import written
 
 GAP = 2
 """Blanks between two columns."""
@@ -22,7 +22,7 @@ WRAPPED = 24
 
 @dataclass(frozen=True)
 class Column(Figured):
-    """A heading and the unit of the values below it, one of `roofline.units.TEXTS`; words have none.
+    """A heading and the unit of the values below it, one of `roofline.declared.units.TEXTS`; words have none.
 
     `drop`: in a window too narrow for the table the columns with the highest go first, those with 0 never. `wrap`: long
     text that may run over several lines.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline.declared.units import seconds
 from roofline.estimates.schedule import Item, Timeline
 from roofline.estimates.train import TrainingEstimate
 from roofline.explore.training_breakdown import between, breakdown
-from roofline.units import seconds
 
 MARKS = {"F": "F", "B": "B", "W": "w"}
 CELL = 3

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from roofline.declared.result import Result, Units
+from roofline.declared.units import percent, seconds, share, si, tokens_text
 from roofline.estimates.run import Run
 from roofline.estimates.train import Stage, TrainingEstimate
 from roofline.estimates.training_changes import Fix
 from roofline.explore.training_breakdown import PHASES, Breakdown
 from roofline.explore.training_bytes import RankBytes
-from roofline.result import Result, Units
 from roofline.show.cost import cost_lines
 from roofline.show.estimate import GRADES, span_text
 from roofline.show.tables import Column, Table
-from roofline.units import percent, seconds, share, si, tokens_text
 
 
 @dataclass(frozen=True, repr=False)

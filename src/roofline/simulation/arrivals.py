@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.model.checks import integer, real, requests_a_second
-from roofline.model.errors import InputError, nearest
+from roofline.declared.checks import integer, real, requests_a_second
+from roofline.declared.errors import InputError, nearest
 from roofline.simulation.spelling import number_above, seconds_named, spelled
 
 LARGEST_CV = 100.0

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.simulation.pooled import Handover, TwoPools
 from roofline.simulation.prefixes import Entry
 from roofline.simulation.recorder import Recorder, Row, Watch

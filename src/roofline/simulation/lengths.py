@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.model.checks import integer, real
-from roofline.model.errors import InputError, nearest
+from roofline.declared.checks import integer, real
+from roofline.declared.errors import InputError, nearest
 from roofline.model.untrusted import printable
 from roofline.simulation.spelling import MOST_TOKENS, Spelled, number_above, spelled
 

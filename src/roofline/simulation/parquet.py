@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.untrusted import printable
 from roofline.simulation.table_parts import ChooseColumns, TablePart, checked_names
 

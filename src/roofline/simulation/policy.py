@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.errors import InputError
 from roofline.estimates.drafting import Drafting, memory_with, running_at_once
 from roofline.estimates.settings import Setup
-from roofline.model.errors import InputError
 
 
 class NoRoomError(InputError):

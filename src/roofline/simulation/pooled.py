@@ -16,13 +16,13 @@ from itertools import islice
 from math import inf, nextafter
 from typing import Any, ClassVar
 
+from roofline.declared.checks import real
+from roofline.declared.errors import InputError
 from roofline.estimates.deployment import deploy
 from roofline.estimates.settings import Setup
 from roofline.machine.chip import Chip
 from roofline.machine.collectives import collective
 from roofline.machine.fabric import Cluster
-from roofline.model.checks import real
-from roofline.model.errors import InputError
 from roofline.simulation.arrivals import Closed
 from roofline.simulation.recorder import Recorder, Watch
 from roofline.simulation.replica import Replica, State

@@ -10,8 +10,8 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
+from roofline.declared.errors import InputError
 from roofline.machine.engine import Engine
-from roofline.model.errors import InputError
 from roofline.simulation.arrivals import Closed
 from roofline.simulation.recorder import Recorder, Watch
 from roofline.simulation.replica import Replica

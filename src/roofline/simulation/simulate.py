@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, nan
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
+from roofline.declared.checks import integer, real
+from roofline.declared.errors import InputError, not_one_of
 from roofline.estimates.cost import Spending
 from roofline.estimates.drafting import Drafting
 from roofline.estimates.generate import Speculation
-from roofline.estimates.settings import LISTED, Settings, Setup, each, setup
+from roofline.estimates.settings import LISTED, Setup, each, setup
 from roofline.estimates.spending import PhasePool, SteadyLoad, pools_spending, server_spending
 from roofline.estimates.step import check_context
 from roofline.model.adapters import with_lora
-from roofline.model.checks import integer, real
-from roofline.model.errors import InputError, not_one_of
 from roofline.model.images import Images, ImageTokens, image_tokens
 from roofline.model.load import model_of
 from roofline.simulation.arrivals import Closed, arrivals_named
@@ -105,7 +105,7 @@ class Extent:
     until: float | None = None
 
 
-class Simulated(Settings, Requested, total=False):
+class Simulated(Requested, total=False):
     """Everything that a simulation is asked.
 
     lora: the rank of an adapter on every linear layer, that all requests use (`roofline.model.adapters.with_lora`).
@@ -120,7 +120,7 @@ def simulate(
     model: Any, *, extent: Extent | None = None, router: str = "round-robin", objective: Objective | None = None,
     speculation: Speculation | None = None, prefill: PrefillPool | None = None,
     written: Callable[[Row], None] | None = None, progress: Callable[[int], None] | None = None,
-    **options: Unpack[Simulated],
+    **options: Any,
 ) -> Any:  # fmt: skip
     """A server under traffic, request by request: a `Simulation`, of lists of settings a `Grid`.
 
@@ -142,7 +142,7 @@ def simulate(
     if written is not None and any(isinstance(options.get(name), (list, tuple)) for name in ("model", *LISTED)):
         raise InputError("written", "lists of settings", "one simulation, whose requests are written")
     asked_extent, aim = extent or Extent(), objective or Objective()
-    traffic = {name: options.pop(name) for name in Requested.__annotations__ if name in options}  # type: ignore[misc]
+    traffic = {name: options.pop(name) for name in Requested.__annotations__ if name in options}
 
     def one(model: Any, *, lora: int | None = None, images: Images | None = None, **where: Any) -> Simulation:
         built = model_of(model)

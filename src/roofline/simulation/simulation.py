@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from roofline.declared.result import Figured, Leaf, Units
 from roofline.estimates.cost import Spending, Spent
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.generate import Speculation
 from roofline.estimates.settings import Deployed, Setup
 from roofline.machine.engine import Engine
 from roofline.model.images import ImageTokens
-from roofline.result import Figured, Leaf, Units
 from roofline.simulation.recorder import TIMES, Recorder
 from roofline.simulation.statistics import Means, OverTime, Sample
 

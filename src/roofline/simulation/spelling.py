@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import isfinite
 from types import MappingProxyType
 
-from roofline.model.checks import real
-from roofline.model.errors import InputError
+from roofline.declared.checks import real
+from roofline.declared.errors import InputError
 
 TIME_UNITS: Mapping[str, float] = MappingProxyType({
     "us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1.0, "min": 1 / 60, "h": 1 / 3600,

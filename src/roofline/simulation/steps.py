@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.maths import root
 from roofline.distinct import Array
 from roofline.estimates.plan import EMPTY, Plan
-from roofline.model.maths import root
 from roofline.work.step import Queries, Step, logits_alone, prefill, tokens_alone, tokens_and_phase
 from roofline.work.step import replace as changed
 

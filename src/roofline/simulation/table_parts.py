@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 MOST_COLUMNS = 256
 LONGEST_NAME = 256

@@ -12,7 +12,7 @@ from json.scanner import make_scanner
 from pathlib import Path
 from typing import Any
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.untrusted import printable
 from roofline.simulation.table_parts import ChooseColumns, TablePart, checked_names
 

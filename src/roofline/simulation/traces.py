@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.untrusted import printable
 from roofline.simulation.columns import chain_column, id_column, time_column, whole_column
 from roofline.simulation.spelling import LONGEST_TIME, number_above

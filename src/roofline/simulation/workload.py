@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.model.checks import count, integer
-from roofline.model.errors import InputError
+from roofline.declared.checks import count, integer
+from roofline.declared.errors import InputError
 from roofline.simulation.arrivals import Arrivals
 from roofline.simulation.lengths import Lengths
 from roofline.simulation.spelling import MOST_TOKENS

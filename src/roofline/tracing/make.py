@@ -7,9 +7,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from roofline.declared.errors import InputError
 from roofline.extras import install_line
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.errors import InputError
 from roofline.model.load import Source, config_of
 from roofline.model.model import Block, Model
 from roofline.model.modules import Attention, Experts, Linear, Module, Part

@@ -16,7 +16,7 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.modules import Attention, Embedding, Experts, Linear, Module
 
 _KERNEL = "roofline_trace"

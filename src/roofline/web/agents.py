@@ -19,9 +19,9 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from roofline.declared.errors import InputError, error_line
 from roofline.machine.choice import chosen_chips
 from roofline.model.choice import chosen_models
-from roofline.model.errors import InputError, error_line
 from roofline.schema import schemas
 from roofline.show.chips import ChipFacts, Chips
 from roofline.show.models import Catalog

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 import roofline as rl
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.result import plain
 from roofline.estimates.bill import Bill, price_named
 from roofline.explore.guidance import advice as tried
 from roofline.explore.guidance import best_first, served
-from roofline.model.errors import InputError, not_one_of
-from roofline.result import plain
 from roofline.show.plots.make import plot
 from roofline.web import bodies as b
 from roofline.web.choices import Allowed, chosen_machine, chosen_model

@@ -16,11 +16,11 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
+from roofline.declared.errors import InputError, error_line, not_one_of
 from roofline.machine.chip import chips
 from roofline.machine.engine import engines
 from roofline.machine.fabric import clusters
 from roofline.model.choice import chosen_models
-from roofline.model.errors import InputError, error_line, not_one_of
 from roofline.show.chips import ChipFacts, Chips, ClusterFacts, Clusters
 from roofline.show.models import Catalog
 from roofline.version import __version__

@@ -10,8 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from roofline.declared.errors import InputError, error_line
 from roofline.machine.engine import engines
-from roofline.model.errors import InputError, error_line
 from roofline.show.files import check_folder
 from roofline.web.bundle import bundled
 from roofline.web.choices import Allowed

@@ -11,8 +11,8 @@ from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from roofline.declared.errors import InputError
 from roofline.extras import install_line
-from roofline.model.errors import InputError
 from roofline.version import __version__
 
 STATIC = Path(__file__).with_name("static")

@@ -6,7 +6,7 @@ from base64 import b64decode
 from math import isfinite, prod
 from typing import Any
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.families import build
 from roofline.model.gguf.header import (
     MOST_ENTRIES,

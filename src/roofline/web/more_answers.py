@@ -8,6 +8,8 @@ from typing import Any
 import polars
 
 import roofline as rl
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.result import plain
 from roofline.emit.make import hand_over
 from roofline.emit.serving import launch_files
 from roofline.estimates.training_changes import fixes
@@ -15,9 +17,7 @@ from roofline.explore.difference import Side, differ
 from roofline.explore.running import formats_that_run, what_runs
 from roofline.layout.layout import layout_named
 from roofline.machine.chip import Chip
-from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import catalog
-from roofline.result import plain
 from roofline.show.report.page import html
 from roofline.web import bodies as b
 from roofline.web.answers import given_fields, given_search, train_answer

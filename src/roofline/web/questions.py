@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from roofline.model.errors import InputError
-from roofline.result import Result
+from roofline.declared.errors import InputError
+from roofline.declared.result import Result
 from roofline.web import answers as a
 from roofline.web import bodies as b
 from roofline.web import more_answers as more

@@ -6,8 +6,8 @@ import os
 import sys
 from ipaddress import ip_address
 
+from roofline.declared.errors import InputError
 from roofline.extras import install_line
-from roofline.model.errors import InputError
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.web.choices import NOTHING_MORE, Allowed
 from roofline.web.questions import Answered, AskedOfPage, answered_all
 

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from roofline.model.errors import InputError, nearest
+from roofline.declared.errors import InputError, nearest
+from roofline.declared.maths import Count, is_array
+from roofline.declared.result import Figured, Result, Units
 from roofline.model.load import Source, model_of
-from roofline.model.maths import Count, is_array
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.model.quantization.asked import formats_of
-from roofline.result import Figured, Result, Units
 from roofline.work.counting import Counting, counting_named
 from roofline.work.ops import Op
 from roofline.work.step import Queries, Step

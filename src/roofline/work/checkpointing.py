@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from roofline.model.checks import count
-from roofline.model.errors import InputError
-from roofline.model.maths import Count, ceil_div, some
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count, ceil_div, some
 from roofline.work import ops as o
 
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from roofline.model.errors import not_one_of
-from roofline.model.maths import Count, ceil_div, no_more
+from roofline.declared.errors import not_one_of
+from roofline.declared.maths import Count, ceil_div, no_more
 from roofline.model.table import KindTable
 from roofline.work import ops as o
 from roofline.work.step import Queries, adds_one

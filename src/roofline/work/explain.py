@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count
+from roofline.declared.result import Figured, Result, Units
 from roofline.model.load import Source
-from roofline.model.maths import Count
 from roofline.model.model import Model
 from roofline.model.modules import Experts, LatentAttention, Module
-from roofline.result import Figured, Result, Units
 from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.counting import Counting
 from roofline.work.lower import latent_forms, lower

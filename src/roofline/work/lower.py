@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline.declared.maths import Count, ceil_div, experts_visited, half, is_array, least, no_more, some
 from roofline.model import modules as m
-from roofline.model.maths import Count, ceil_div, experts_visited, half, is_array, least, no_more, some
 from roofline.model.model import chosen
 from roofline.model.popularity import popular_visited
 from roofline.model.table import KindTable

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+from roofline.declared.maths import Count
 from roofline.model.formats import Format
-from roofline.model.maths import Count
 from roofline.model.modules import Degree, Part
 from roofline.model.record import Record, record
 from roofline.model.table import KindTable

@@ -13,9 +13,9 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from roofline.model.errors import InputError, not_one_of
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.maths import Count
 from roofline.model.formats import FORMATS, Format
-from roofline.model.maths import Count
 from roofline.model.precision import ROLES, Precision, uniform
 
 TRAINABLE = 8
@@ -192,7 +192,7 @@ def newton_schulz_flops(rows: Count, columns: Count, rounds: int) -> Count:
 
     rounds · 2·(2·s²·l + s³) for an s × l matrix with s ≤ l (Muon, Jordan et al. 2024, quintic iteration).
     """
-    from roofline.model.maths import least, most
+    from roofline.declared.maths import least, most
 
     short, long = least(rows, columns), most(rows, columns)
     return rounds * 2 * (2 * short * short * long + short * short * short)

@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from roofline.model.checks import count, lengths_differ
-from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, ceil_div, half, is_array, least, most, no_more, where
+from roofline.declared.checks import count, lengths_differ
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.maths import Count, ceil_div, half, is_array, least, most, no_more, where
 
 Logits: TypeAlias = Literal["last", "all"]
 Phase: TypeAlias = Literal["prefill", "decode"]

@@ -23,8 +23,8 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
-from roofline.model.errors import InputError, not_one_of
-from roofline.model.maths import Count, half, most
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.maths import Count, half, most
 from roofline.model.precision import Precision
 from roofline.model.table import KindTable
 from roofline.work import ops as o

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
-from roofline.model.checks import count, flag
-from roofline.model.errors import InputError, nearest, not_one_of
+from roofline.declared.checks import count, flag
+from roofline.declared.errors import InputError, nearest, not_one_of
+from roofline.declared.maths import Count, ceil_div, least, some
 from roofline.model.formats import Format
-from roofline.model.maths import Count, ceil_div, least, some
 from roofline.model.modules import Module
 from roofline.model.table import KindTable
 from roofline.work import ops as o

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.show.plots.style import Style
 from roofline.show.plots.write import legend_path, write
 from show_plots_pictures import PICTURES

@@ -12,9 +12,9 @@ from roofline.compat.model_info.conventions import Convention, work
 from roofline.compat.model_info.outline import checked_ranks, outline
 from roofline.compat.model_info.rules import CATEGORIES, PHASES, ReportPhase, Rules, rules_named
 from roofline.compat.numbers import whole_number
-from roofline.model.errors import InputError, not_one_of
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.result import Result, Units
 from roofline.model.model import Model
-from roofline.result import Result, Units
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost
 from roofline.work.step import Step, decode, prefill

@@ -14,8 +14,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from roofline.compat.model_info.rules import Rules
+from roofline.declared.maths import Count, ceil_div, experts_visited, least, where
 from roofline.model.formats import Format
-from roofline.model.maths import Count, ceil_div, experts_visited, least, where
 from roofline.model.model import Model
 from roofline.model.modules import Part
 from roofline.model.precision import Precision, uniform

@@ -12,8 +12,8 @@ from roofline.compat.model_info.knobs import COLUMNS, KnobPoint, knob_grid
 from roofline.compat.model_info.picture import picture
 from roofline.compat.model_info.request import AnyPath, Options, ReportRequest, request
 from roofline.compat.model_info.rules import EFFICIENT, NAIVE, Rules
+from roofline.declared.errors import InputError
 from roofline.machine.chip import Chip
-from roofline.model.errors import InputError
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)

@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from roofline.compat.numbers import whole_number
+from roofline.declared.errors import InputError
 from roofline.model import modules as m
-from roofline.model.errors import InputError
 from roofline.model.model import Block, Model, chosen
 
 Mixer: TypeAlias = m.Attention | m.LatentAttention

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from roofline.compat.chips import near_format, wanted_format
 from roofline.compat.model_info.floor import rank_layout, rank_of, rank_step
 from roofline.compat.model_info.rules import ReportPhase, Rules
+from roofline.declared.errors import InputError
 from roofline.estimates.deployment import Deployment, deploy
 from roofline.estimates.settings import Setup
 from roofline.estimates.step import step_estimate
@@ -14,7 +15,6 @@ from roofline.estimates.train import TrainingEstimate, train_step
 from roofline.machine.chip import Chip, chip_named
 from roofline.machine.engine import engine_named
 from roofline.machine.target import CALIBRATED, path_of
-from roofline.model.errors import InputError
 from roofline.model.formats import FORMATS, Format
 from roofline.model.model import Model
 from roofline.model.precision import ROLES, Precision

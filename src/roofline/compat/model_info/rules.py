@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from roofline.compat.numbers import number
-from roofline.model.errors import InputError, not_one_of
+from roofline.declared.errors import InputError, not_one_of
 
 ReportPhase: TypeAlias = Literal["training", "prefill", "decode"]
 PHASES: tuple[ReportPhase, ...] = ("training", "prefill", "decode")

@@ -12,14 +12,14 @@ from roofline.compat.model_info.outline import every_experts
 from roofline.compat.model_info.request import ReportRequest
 from roofline.compat.model_info.rules import PHASES, ReportPhase, Rules
 from roofline.compat.model_info.why import why_table
+from roofline.declared.maths import ceil_div
+from roofline.declared.units import ratio, seconds, share, si, whole
 from roofline.estimates.training_working import parameters
 from roofline.explore.anatomy import fingerprint
 from roofline.model import modules as m
-from roofline.model.maths import ceil_div
 from roofline.model.model import Model
 from roofline.show.plots.build import diagram_plot
 from roofline.show.report.mermaid import mermaid
-from roofline.units import ratio, seconds, share, si, whole
 from roofline.work.analysis import Analysis, analyze
 from roofline.work.explain import explained
 from roofline.work.step import decode, prefill

@@ -14,10 +14,10 @@ from roofline.compat.model_info.outline import every_experts
 from roofline.compat.model_info.physical import Physical
 from roofline.compat.model_info.request import ReportRequest
 from roofline.compat.model_info.rules import CATEGORIES, PHASES, ReportPhase, Rules
+from roofline.declared.result import Units
+from roofline.declared.units import si, whole
 from roofline.model import modules as m
-from roofline.result import Units
 from roofline.show.tables import Column, Table, markdown
-from roofline.units import si, whole
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost
 

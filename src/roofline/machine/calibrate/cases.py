@@ -11,9 +11,9 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.declared.errors import not_one_of
+from roofline.declared.result import Figured, Result, Units
 from roofline.machine.chip import Chip
-from roofline.model.errors import not_one_of
-from roofline.result import Figured, Result, Units
 
 Device: TypeAlias = Literal["cpu", "cuda"]
 Floats: TypeAlias = NDArray[np.float64]

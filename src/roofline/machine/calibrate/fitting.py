@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from roofline.declared.errors import InputError
 from roofline.frozen import frozen, frozen_tree
 from roofline.machine import law
 from roofline.machine.calibrate.cases import (
@@ -23,7 +24,6 @@ from roofline.machine.calibrate.cases import (
 from roofline.machine.chip import Chip
 from roofline.machine.law import RECORDS
 from roofline.machine.target import roof_of
-from roofline.model.errors import InputError
 
 LAYER_LAUNCHES: Mapping[str, int] = frozen({"matmul": 4, "stream": 4, "decode": 1})
 """Ops that are launched in one dense layer of a model: products of q, k and v as one and gate and up as one."""

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.errors import InputError, nearest
 from roofline.machine.calibrate.benches import NumpyBench, TorchBench
 from roofline.machine.calibrate.cases import Device, Measurement, Measurements, Progress, Runner, planned_cases
 from roofline.machine.calibrate.host import describe
-from roofline.model.errors import InputError, nearest
 
 FASTEST_CALL = 2e-4
 """Calls shorter than this many seconds are timed several at once."""

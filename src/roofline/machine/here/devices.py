@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 
 LARGEST_OUTPUT = 2 * 2**20
 """Characters of a tool's output; a longer one is refused."""

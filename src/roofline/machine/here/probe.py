@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.errors import InputError, nearest
 from roofline.machine.here.devices import LARGEST_OUTPUT, bounded_output
-from roofline.model.errors import InputError, nearest
 from roofline.model.untrusted import read_text
 
 PATIENCE_S = 8.0

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from roofline.declared.errors import InputError
 from roofline.frozen import frozen
 from roofline.machine.chip import CATALOG, Chip
 from roofline.machine.here.devices import MIB, Dimms, Gpu, Processor
@@ -23,7 +24,6 @@ from roofline.machine.here.outputs import (
 )
 from roofline.machine.here.probe import Outputs, outputs_of_this_machine, with_bandwidth
 from roofline.machine.series import ChipRows
-from roofline.model.errors import InputError
 
 HERE = "here"
 """How commands call it."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from roofline.declared.errors import InputError, nearest
 from roofline.model.adapters import drafts_note
 from roofline.model.config import Config
-from roofline.model.errors import InputError, nearest
 from roofline.model.families import (  # noqa: F401  (importing a lineage registers its families)
     captions,
     classic,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from roofline.declared.maths import ceil_div
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import rotary
 from roofline.model.families.blocks.feed_forward import activation, mlp, mlp_layer_types, moe
@@ -13,7 +14,6 @@ from roofline.model.families.blocks.norms import per_head, plain_per_head, rms
 from roofline.model.families.blocks.projections import column_product, replicated_product, row_product
 from roofline.model.families.blocks.sizes import Dims, depth, dims
 from roofline.model.families.registry import family
-from roofline.model.maths import ceil_div
 from roofline.model.model import Block, Model
 from roofline.model.modules import (
     Activation,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.declared.maths import ceil_div
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, latent_attention, rotary
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types, moe
@@ -10,7 +11,6 @@ from roofline.model.families.blocks.norms import across_heads, per_head
 from roofline.model.families.blocks.recurrent import gated_delta_net, griffin, kimi_delta, lightning, mamba2, short_conv
 from roofline.model.families.blocks.sizes import Dims, depth, dims
 from roofline.model.families.registry import family
-from roofline.model.maths import ceil_div
 from roofline.model.model import Model
 from roofline.model.modules import Add, Experts, Linear, Modules
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.declared.maths import ceil_div
 from roofline.model.config import Config
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.layers import causal_lm, layer, untied
@@ -9,7 +10,6 @@ from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms, rms_
 from roofline.model.families.blocks.recurrent import channel_mixing, mlstm, time_mixing
 from roofline.model.families.blocks.sizes import depth
 from roofline.model.families.registry import family
-from roofline.model.maths import ceil_div
 from roofline.model.model import Model
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.declared.maths import ceil_div
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
@@ -9,7 +10,6 @@ from roofline.model.families.blocks.layers import causal_lm, layer, stack
 from roofline.model.families.blocks.recurrent import mamba, mamba2
 from roofline.model.families.blocks.sizes import Dims, depth, dims
 from roofline.model.families.registry import family
-from roofline.model.maths import ceil_div
 from roofline.model.model import Model
 from roofline.model.modules import Modules
 

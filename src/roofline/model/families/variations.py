@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from math import isqrt
 
+from roofline.declared.maths import ceil_div
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention, layer_windows, rope_section, rotary, windowed
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types, moe
@@ -17,7 +18,6 @@ from roofline.model.families.blocks.recurrent import in_heads, mamba, short_conv
 from roofline.model.families.blocks.sizes import depth, dims, split
 from roofline.model.families.convolved import scaled_stream
 from roofline.model.families.registry import family
-from roofline.model.maths import ceil_div
 from roofline.model.model import Block, Model
 from roofline.model.modules import (
     Activation,

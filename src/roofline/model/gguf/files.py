@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.gguf.header import GgufHeader, gguf_header
 from roofline.model.gguf.metadata import config_of_gguf
 from roofline.model.hub import hub_ranges, local_range

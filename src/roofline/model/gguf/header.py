@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.formats import GGML_TYPES, Format, GgmlType
 from roofline.model.untrusted import printable
 

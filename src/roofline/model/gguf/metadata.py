@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from roofline.model.errors import InputError, nearest
+from roofline.declared.errors import InputError, nearest
 from roofline.model.formats import GgmlType
 from roofline.model.gguf.header import ArrayLength, GgufHeader, TensorOfFile
 from roofline.model.gguf.tensors import matrices_of, typed_model

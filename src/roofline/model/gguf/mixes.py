@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from roofline.model.errors import InputError, nearest
+from roofline.declared.errors import InputError, nearest
 from roofline.model.formats import GGML_TYPES, GgmlType
 
 MIXES: Mapping[str, str] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.formats import GGML_TYPES, Format, format_named
 from roofline.model.gguf.mixes import TypeMix, mix_named
 from roofline.model.model import Block, Model

@@ -13,8 +13,8 @@ from fractions import Fraction
 from math import log2
 from typing import Any
 
+from roofline.declared.errors import InputError, nearest
 from roofline.model.config import LARGEST_SIZE, Config
-from roofline.model.errors import InputError, nearest
 from roofline.model.formats import ALIASES, FORMATS, Format, format_named, grouped, integers
 from roofline.model.keys import HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION
 from roofline.model.modules import PARTS, Part

@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.formats import FORMATS, Format, grouped, integers
 from roofline.model.modules import PARTS
 from roofline.model.precision import WEIGHTS

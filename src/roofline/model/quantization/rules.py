@@ -14,7 +14,7 @@ from fnmatch import translate
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.model.formats import Format
 from roofline.model.model import Block, Model
 from roofline.model.modules import PARTS, Experts, LatentAttention, Linear, Module, Modules, Part

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from roofline.declared.units import share, whole
 from roofline.estimates.deployment import Deployment
 from roofline.estimates.step import Estimate
 from roofline.explore.anatomy import GROUPS, in_words, layer_stack
@@ -25,7 +26,6 @@ from roofline.show.analysis import step_text
 from roofline.show.estimate import deployment_text
 from roofline.show.plots import data as d
 from roofline.simulation.simulation import Simulation
-from roofline.units import share, whole
 from roofline.work.analysis import Analysis
 from roofline.work.step import PHASES
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from roofline.declared.units import whole
 from roofline.estimates.train import TrainingEstimate
 from roofline.explore.training_bytes import memory_over_step
 from roofline.show.estimate import deployment_text
 from roofline.show.plots import data as d
-from roofline.units import whole
 
 MOST_STAGES = 4
 """Stages of a pipeline that a picture has room for."""

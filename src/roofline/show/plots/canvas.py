@@ -13,9 +13,9 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, cast
 
+from roofline.declared.units import binary, brief
 from roofline.show.plots.labels import extent, text_box
 from roofline.show.plots.style import Style
-from roofline.units import binary, brief
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from roofline.result import Result, Units
-from roofline.units import counted, whole
+from roofline.declared.result import Result, Units
+from roofline.declared.units import counted, whole
 
 
 class Picture(Result):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from roofline.declared.units import brief, tokens_text
 from roofline.show.plots.canvas import MARGIN, axes, context_ticks, folded, legend, log_axis, sheet
 from roofline.show.plots.data import BarsPlot, MemoryPlot, ParametersPlot, SharesPlot
 from roofline.show.plots.labels import Rectangle, extent, overlap, write_labels
 from roofline.show.plots.style import Style, colours_of, hatches_of
-from roofline.units import brief, tokens_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

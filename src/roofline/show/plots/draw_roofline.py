@@ -10,12 +10,12 @@ from itertools import groupby
 from math import atan2, degrees, hypot, log10, sqrt
 from typing import TYPE_CHECKING, Any
 
-from roofline.model.maths import ceil_div
+from roofline.declared.maths import ceil_div
+from roofline.declared.units import brief
 from roofline.show.plots import labels
 from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet, tick_boxes, ticks_in_view
 from roofline.show.plots.data import MOST_NAMED, Ceiling, DrawnRoof, Panel, RooflinePlot, RooflinePoint
 from roofline.show.plots.style import Style, colours_of, marker_of
-from roofline.units import brief
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

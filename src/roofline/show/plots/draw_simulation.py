@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from roofline.declared.units import brief, seconds
 from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, sheet
 from roofline.show.plots.data import Distributed, SimulationPlot, Traced
 from roofline.show.plots.style import Style
-from roofline.units import brief, seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from roofline.declared.units import brief
 from roofline.show.plots.canvas import MARGIN, axes, legend, sheet
 from roofline.show.plots.data import StageMemory, StepMemoryPlot
 from roofline.show.plots.style import Style
-from roofline.units import brief
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,12 +6,12 @@ from itertools import pairwise
 from math import log2
 from typing import TYPE_CHECKING, Any
 
+from roofline.declared.units import binary, brief, seconds, whole
 from roofline.show.plots import labels
 from roofline.show.plots.canvas import MARGIN, axes, legend, log_axis, power_ticks, sheet
 from roofline.show.plots.data import Curve, MapPlot, SweepPlot
 from roofline.show.plots.draw_charts import on_colour
 from roofline.show.plots.style import MAP_COLOURS, Style
-from roofline.units import binary, brief, seconds, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

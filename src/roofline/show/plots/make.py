@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError, not_one_of
 from roofline.estimates.deployment import Machine, machines
 from roofline.estimates.estimate import estimate
 from roofline.estimates.settings import setup
@@ -18,8 +20,6 @@ from roofline.explore.sweep import AXES, Swept, longest_context, map_decode, swe
 from roofline.layout.layout import layout_named
 from roofline.layout.shard import shard
 from roofline.machine.engine import Engine
-from roofline.model.checks import count
-from roofline.model.errors import InputError, not_one_of
 from roofline.model.load import model_of
 from roofline.model.model import Model
 from roofline.show.plots import build

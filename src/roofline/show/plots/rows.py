@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.units import whole
 from roofline.explore.columns import Words
 from roofline.explore.kinds import ColumnKind
 from roofline.explore.swept import Sweep, axis_sizes
-from roofline.model.errors import InputError, not_one_of
 from roofline.show.plots.data import RowsLine, RowsPlot
-from roofline.units import whole
 
 MOST_LINES = 12
 MOST_DRAWN = 20_000

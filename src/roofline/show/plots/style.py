@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
 
-from roofline.model.errors import InputError, not_one_of
+from roofline.declared.errors import InputError, not_one_of
 
 ThemeName: TypeAlias = Literal["light", "dark"]
 LegendPlace: TypeAlias = Literal["beside", "separate", "none"]

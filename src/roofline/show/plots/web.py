@@ -8,15 +8,15 @@ from math import log10
 from textwrap import wrap
 from typing import Any
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import ceil_div
+from roofline.declared.units import binary, brief, seconds, share, whole
 from roofline.extras import install_line
 from roofline.inert import each_text, inert_html, inert_line
-from roofline.model.errors import InputError
-from roofline.model.maths import ceil_div
 from roofline.show.plots import data as d
 from roofline.show.plots.canvas import even_ticks, powers_of_two
 from roofline.show.plots.draw_roofline import Range, frame
 from roofline.show.plots.style import GROUP_ORDER, MAP_COLOURS, PLOTLY_MARKERS, Style, colours_of, marker_of
-from roofline.units import binary, brief, seconds, share, whole
 
 Figure = Any
 TITLE, NOTE = 100, 150

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from roofline.declared.result import Units
 from roofline.estimates.deployment import Deployment
 from roofline.inert import inert_line
 from roofline.machine.engine import Engine
 from roofline.model.model import Model
 from roofline.model.precision import Precision
-from roofline.result import Units
 from roofline.show.analysis import OfModel
 from roofline.show.estimate import deployment_text
 from roofline.show.report.section import Section

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.declared.errors import InputError
+from roofline.declared.units import percent
 from roofline.estimates.deployment import Machine
 from roofline.explore.guidance import Advice, best_of_levers
 from roofline.machine.chip import Chip
 from roofline.machine.fabric import Cluster
-from roofline.model.errors import InputError
 from roofline.show.estimate import deployment_text, memory_text
 from roofline.show.report.first_screen import (
     MOST_CHANGES,
@@ -25,7 +26,6 @@ from roofline.show.report.plots_of import report_plot
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
-from roofline.units import percent
 
 PHASES_PICTURE = "Roofline of the phases"
 

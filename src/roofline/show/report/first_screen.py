@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofline.declared.maths import Count
+from roofline.declared.units import change, counted, percent, seconds, si, whole
 from roofline.estimates.generate import Generation
 from roofline.estimates.memory import Memory
 from roofline.estimates.span import Span
 from roofline.explore.guidance import Advice, best_of_levers
-from roofline.model.maths import Count
 from roofline.show.estimate import memory_text, shares_text
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
-from roofline.units import change, counted, percent, seconds, si, whole
 
 MOST_CHANGES = 3
 FIGURES_TABLE, CHANGES_TABLE = "figures", "best"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from roofline.declared.errors import not_one_of
 from roofline.estimates.deployment import Machine, machines
-from roofline.model.errors import not_one_of
 from roofline.model.load import model_of
 from roofline.show.files import check_ending, check_file, check_folder, whole_file, whole_folder
 from roofline.show.report.finished import Finished, OnSection, finished

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from roofline.declared.errors import InputError
+from roofline.declared.units import whole
 from roofline.explore.anatomy import fingerprint, in_words
-from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.show.analysis import headline
 from roofline.show.estimate import GRADES
@@ -11,7 +12,6 @@ from roofline.show.plots import build
 from roofline.show.report.section import Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
-from roofline.units import whole
 
 
 def about_model(r: Report) -> Section:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roofline.declared.units import brief
 from roofline.inert import inert_line
 from roofline.show.plots import data as d
 from roofline.show.plots.style import DARK, LIGHT, Theme
 from roofline.show.plots.write import write
-from roofline.units import brief
 
 COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 MOST_POINTS = 6

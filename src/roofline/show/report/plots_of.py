@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.model.errors import InputError
+from roofline.declared.errors import InputError
 from roofline.show.plots import data as d
 from roofline.show.plots.make import PictureKind, plot
 from roofline.show.report.subject import Report

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from roofline.result import Figured, Units
+from roofline.declared.result import Figured, Units
 from roofline.show.plots import data as d
 from roofline.show.tables import Column, Table
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from roofline.declared.units import seconds
 from roofline.explore.sensitivity import Answer, GridPoint, grid
 from roofline.show.plots import build
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
-from roofline.units import seconds
 
 
 def sensitivity_section(r: Report) -> Section:

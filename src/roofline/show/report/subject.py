@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from roofline.declared.errors import InputError
 from roofline.estimates.deployment import Deployment, Machine
 from roofline.estimates.fit import Fit
 from roofline.estimates.generate import Generation
@@ -17,7 +18,6 @@ from roofline.explore.guidance import Advice, Served, TrainingAdvice, advice, se
 from roofline.explore.regimes import Critical, critical
 from roofline.explore.sensitivity import Answer, OperatingPoint, answers
 from roofline.layout.layout import Layout
-from roofline.model.errors import InputError
 from roofline.model.model import Model
 from roofline.work.step import Step, decode, prefill
 from roofline.work.training import training

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline.declared.errors import InputError
+from roofline.declared.units import counted, percent, seconds, share, si, whole
 from roofline.explore.points import work_shares
 from roofline.explore.regimes import MOST, dominance
 from roofline.explore.sweep import floor_bound
-from roofline.model.errors import InputError
 from roofline.show.fit import activations_text, budget_text
 from roofline.show.report.first_screen import critical_batch_text
 from roofline.show.report.plots_of import report_plot
 from roofline.show.report.section import PHASE, Section
 from roofline.show.report.subject import Report
 from roofline.show.tables import Column, Table
-from roofline.units import counted, percent, seconds, share, si, whole
 from roofline.work.analysis import Analysis, OpCost, analyze
 from roofline.work.explain import explained
 from roofline.work.ops import Communicate

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from roofline.declared.errors import not_one_of
 from roofline.inert import inert_markdown
-from roofline.model.errors import not_one_of
 from roofline.show.files import whole_folder
 from roofline.show.plots.data import DiagramPlot
 from roofline.show.plots.style import Style

@@ -8,7 +8,7 @@ from typing import Any
 
 from prefixed import Float
 
-from roofline.model.maths import Count
+from roofline.declared.maths import Count
 
 
 def si(value: Count, unit: str) -> str:

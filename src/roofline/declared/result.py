@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from roofline.model.errors import InputError
-from roofline.model.maths import is_array
-from roofline.units import BARE, TEXTS, whole
+from roofline.declared.errors import InputError
+from roofline.declared.maths import is_array
+from roofline.declared.units import BARE, TEXTS, whole
 
 if TYPE_CHECKING:
     from polars import DataFrame

@@ -10,9 +10,9 @@ from typing import overload
 
 import numpy as np
 
+from roofline.declared.errors import InputError
+from roofline.declared.maths import Count, is_array, is_symbol
 from roofline.distinct import Array
-from roofline.model.errors import InputError
-from roofline.model.maths import Count, is_array, is_symbol
 
 LARGEST = 2**40
 """No batch, length or context a step accepts goes beyond this; a larger one is a slip of the keyboard."""

@@ -1,0 +1,1 @@
+"""What every door is made from: types of settings, groups of them, questions."""

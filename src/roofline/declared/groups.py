@@ -1,0 +1,202 @@
+"""Settings that several questions share, declared once: where a model runs, what a server is asked, within which times.
+
+Calls take a group as one value or its settings flat. What the texts mean (machines, layouts, formats, engines, laws) is
+found where they are used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from roofline.declared.checks import count
+from roofline.declared.errors import InputError
+from roofline.declared.kinds import (
+    Chips,
+    Degree,
+    EngineName,
+    Formats,
+    LawName,
+    LayoutText,
+    MachineName,
+    PerSecond,
+    Replicas,
+    Requests,
+    Share,
+    Tokens,
+)
+from roofline.declared.maths import Count
+from roofline.declared.question import group, group_settings
+
+DEGREES = ("tp", "pp", "dp", "ep")
+"""Degrees of a layout that are settings by themselves too."""
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a model runs, in which formats, with whose kernels. `on`, layout, precision and engine may be lists.
+
+    `on` is a name, a file, figures, a `Chip` or a `Cluster`; `layout` a text, a mapping of degrees or a `Layout`.
+    The degrees that stand by themselves are put into the layout before anything else is done (`fully`).
+    """
+
+    on: Annotated[
+        MachineName,
+        "A chip of the catalog (`roofline chips`), a chip file, or figures such as `peak=1000T,bw=4.8T,mem=141G` or "
+        "`like=h100-sxm,bw=4.8T`, or several chips (`8xh100-sxm`, `dgx-h100`, `superpod-h100`).",
+    ]
+    layout: Annotated[
+        LayoutText | None,
+        "How it is spread over chips: degrees such as `tp=8,pp=4,dp=2`, with `ep`, `etp`, `cp`, `vp`, `zero`, "
+        "`shard`, `sp`, `stages=20+22+22`, `exchange=ring|all_gather|ulysses`. Default: one chip; on a cluster "
+        "all of it.",
+    ] = None
+    tp: Annotated[
+        Degree | None,
+        "Tensor-parallel ranks: the same as tp=… in the layout; likewise the next three, alone or beside a layout.",
+    ] = None
+    pp: Annotated[Degree | None, "Pipeline stages."] = None
+    dp: Annotated[Degree | None, "Data-parallel replicas."] = None
+    ep: Annotated[Degree | None, "Expert-parallel ranks."] = None
+    engine: Annotated[
+        EngineName | None,
+        "Whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …; `none` is kernels alone. "
+        "Default: `vllm` on the chips that it supports, else `none`. Its settings in brackets: "
+        "`vllm(max_num_seqs=128)`.",
+    ] = None
+    precision: Annotated[
+        Formats | None,
+        "Formats instead of the checkpoint's, of the weights (`fp8`), by role (`weights=int4,kv=fp8`) or by "
+        "modules' names (`weights=fp8,o_proj=bf16`, `model.layers.0.*=bf16`): `bf16`, `fp16`, `fp8`, `int8`, `int4`, "
+        "`int4-g32`, `mxfp4`, `nvfp4`, `nf4` and more.",
+    ] = None
+
+    @staticmethod
+    def fully(settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings with the degrees that stand by themselves in the layout.
+
+        Raises InputError for a degree that is given twice, one below 1, and degrees beside a layout that is no text.
+
+        >>> Place.fully({"on": "8xh100-sxm", "layout": "tp=2,sp", "dp": 4})
+        {'on': '8xh100-sxm', 'layout': 'tp=2,sp,dp=4'}
+        """
+        rest = {name: value for name, value in settings.items() if name not in DEGREES}
+        degrees = {name: settings[name] for name in DEGREES if settings.get(name) is not None}
+        if not degrees:
+            return rest
+        layout = rest.get("layout")
+        for name, degree in degrees.items():
+            degrees[name] = count(name, degree, 1)
+            written = isinstance(layout, str) and re.search(rf"(?<![a-z]){name}\s*=", layout)
+            if written or (isinstance(layout, Mapping) and name in layout):
+                raise InputError(name, degree, f"{name} in the layout or by itself, not both")
+        if isinstance(layout, Mapping) or (layout is None and any(not isinstance(d, int) for d in degrees.values())):
+            return rest | {"layout": {**(layout or {}), **degrees}}
+        if layout is not None and not isinstance(layout, str):
+            name, degree = next(iter(degrees.items()))
+            raise InputError(name, degree, "no degree beside a layout that is not a text or a mapping")
+        parts = [*([layout] if layout else []), *(f"{name}={degree}" for name, degree in degrees.items())]
+        return rest | {"layout": ",".join(parts)}
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class Where(Place):
+    """A place, and the law of its times."""
+
+    law: Annotated[LawName, "Times `calibrated` on measurements, `ideal` (speed of light), or `fixed(mfu,mbu)`."] = (
+        "calibrated"
+    )
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """Requests, all alike: how long they are, how much of a prompt is known, how many there are.
+
+    Numbers may be arrays, which broadcast. Raises InputError for both a concurrency and a rate.
+    """
+
+    input: Annotated[Tokens, "Prompt tokens of a request."]
+    output_tokens: Annotated[Tokens, "Generated tokens of a request."]
+    concurrency: Annotated[Requests | None, "Requests always in flight, those of all replicas."] = None
+    rate: Annotated[
+        PerSecond | None, "Requests a second, of all replicas, arriving at random; instead of a concurrency."
+    ] = None
+    prefix: Annotated[Share, "Share of each prompt found in the prefix cache."] = 0.0
+
+    def __post_init__(self) -> None:
+        if self.concurrency is not None and self.rate is not None:
+            raise one_load("both")
+
+    @property
+    def kind(self) -> str:
+        """The name of the setting that says how many."""
+        return "rate" if self.concurrency is None else "concurrency"
+
+    @property
+    def number(self) -> Count:
+        """The concurrency or the rate."""
+        number = self.rate if self.concurrency is None else self.concurrency
+        assert number is not None, "a load that says how many"
+        return number
+
+    def needed(self) -> Load:
+        """The load itself. Raises InputError where there is neither a concurrency nor a rate."""
+        if self.concurrency is None and self.rate is None:
+            raise one_load("neither")
+        return self
+
+
+def one_load(got: str) -> InputError:
+    """The error for both or neither of concurrency and rate."""
+    return InputError("concurrency and rate", got, "one of them: requests in flight, or requests a second")
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class PrefillReplicas:
+    """Replicas that only prefill, beside those of the layout that then only decode."""
+
+    prefill_layout: Annotated[
+        LayoutText | None,
+        "Layout of replicas that only prefill, beside those of the layout that only decode.",
+    ] = None
+    prefill_on: Annotated[
+        MachineName | None, "Chip or cluster of the replicas that only prefill, where it is not that of the others."
+    ] = None
+    prefill_engine: Annotated[EngineName | None, "Their engine, where it is not that of the others."] = None
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class PoolSizes(PrefillReplicas):
+    """How many replicas only prefill, and how many only decode."""
+
+    chips: Annotated[
+        Chips | None,
+        "Chips of both pools, divided for the highest throughput at the concurrency, or the earliest answer at the "
+        "rate.",
+    ] = None
+    prefills: Annotated[Replicas | None, "Replicas that only prefill, with a number of `decodes` instead of chips."] = (
+        None
+    )
+    decodes: Annotated[Replicas | None, "Replicas that only decode."] = None
+
+    @property
+    def apart(self) -> bool:
+        """Whether some replicas only prefill.
+
+        Raises InputError where none does and something is said of them, and where their number is not known.
+        """
+        if self.prefill_layout is None:
+            for name in group_settings(type(self)):
+                if getattr(self, name) is not None:
+                    expected = "prefill_layout beside it; without, no replica only prefills"
+                    raise InputError(name, getattr(self, name), expected)
+        elif self.chips is None and (self.prefills is None or self.decodes is None):
+            raise InputError("chips", "nothing", "the chips of both pools, or prefills and decodes")
+        return self.prefill_layout is not None

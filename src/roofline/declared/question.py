@@ -1,0 +1,285 @@
+"""A question is a function; its signature declares it to every door.
+
+    @question()
+    def serve(model: Any, where: Where, load: Load, *, rounds: Annotated[Requests | None, "…"] = None) -> Serving: ...
+
+    serve(model, on="h100-sxm", input=1024, output_tokens=256, concurrency=32)
+    serve(model, Where(on="h100-sxm"), Load(input=1024, output_tokens=256, concurrency=32))
+
+A parameter whose type is a group, a frozen dataclass that is marked with `@group`, stands for the settings of the
+group, which callers give flat or as one value; here is the one place where they are made groups. `settings_of` lists
+the settings of a question, from which the doors derive options, bodies, tools, schemas and pages.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache, wraps
+from types import MappingProxyType, NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from roofline.declared.errors import InputError, nearest
+from roofline.declared.kinds import Kind, text
+
+T = TypeVar("T")
+NEEDED = inspect.Parameter.empty
+"""The default of a setting that has to be given."""
+OLD_NAMES: Mapping[str, str] = MappingProxyType({"output": "output_tokens", "decode_layout": "layout"})
+"""Former names of settings, taken for a release."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a question, or of a group: its name, default and kind, the sentence of help and the group's name.
+
+    `hint`: its type without the kind. `parameter`: of the function, by which the group that holds it is passed.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    default: Any
+    hint: Any
+    parameter: str = ""
+
+    @property
+    def needed(self) -> bool:
+        """Whether it has to be given."""
+        return self.default is NEEDED
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """The settings of a question by name, the groups among its parameters, and what must hold between settings."""
+
+    name: str
+    settings: Mapping[str, Setting]
+    groups: Mapping[str, type]
+    function: Callable[..., Any]
+
+
+def group(cls: type[T]) -> type[T]:
+    """Marks a frozen dataclass as a group of settings, whose fields are checked by their kinds when it is made.
+
+    A group whose settings are written otherwise than its fields has a class method `asked`, whose signature declares
+    them. `fully` puts the settings of one group together before lists among them become axes.
+    """
+    made = cls.__dict__.get("__post_init__")
+    if "asked" not in cls.__dict__:
+
+        def checked(self: Any) -> None:
+            for name, setting in group_settings(cls).items():
+                value = getattr(self, name)
+                if value is not None:
+                    value = value if is_list(setting, value) else setting.kind.check(name, value)
+                    object.__setattr__(self, name, value)
+            if made is not None:
+                made(self)
+
+        cls.__post_init__ = checked  # type: ignore[attr-defined]
+    cls.__declared_group__ = True  # type: ignore[attr-defined]
+    return cls
+
+
+def is_list(setting: Setting, value: Any) -> bool:
+    """Whether a value of a setting that varies is a list of them."""
+    return setting.kind.varies and isinstance(value, (list, tuple))
+
+
+def is_group(hint: Any) -> bool:
+    """Whether a type is a group."""
+    return isinstance(hint, type) and bool(hint.__dict__.get("__declared_group__"))
+
+
+def group_settings(cls: type) -> Mapping[str, Setting]:
+    """The settings of a group, by their names."""
+    if cls not in _SETTINGS:
+        _SETTINGS[cls] = MappingProxyType(_of_class(cls))
+    return _SETTINGS[cls]
+
+
+_SETTINGS: dict[type, Mapping[str, Setting]] = {}
+
+
+def _of_class(cls: type) -> dict[str, Setting]:
+    asked = getattr(cls, "asked", None)
+    if asked is not None:
+        return _declared(asked)
+    assert is_dataclass(cls)
+    hints = get_type_hints(cls, include_extras=True)
+    return {
+        f.name: _setting(f.name, hints[f.name], NEEDED if f.default is MISSING else f.default)
+        for f in fields(cls)
+        if f.init
+    }
+
+
+def _declared(function: Callable[..., Any]) -> dict[str, Setting]:
+    """The settings of a signature, groups' included; parameters without a kind are none."""
+    found: dict[str, Setting] = {}
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        hint = _of_group(hints[name])
+        if hint is not None:
+            optional = parameter.default is not NEEDED
+            for inner in group_settings(hint).values():
+                default = None if optional and inner.needed else inner.default
+                found[inner.name] = Setting(inner.name, inner.kind, inner.help, default, inner.hint, name)
+        elif _kind(hints[name]) is not None:
+            found[name] = _setting(name, hints[name], parameter.default)
+    return found
+
+
+def _of_group(hint: Any) -> type | None:
+    """The group that a type is, or None where there is none."""
+    members = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
+    return next((member for member in members if is_group(member)), None)
+
+
+def _parts(hint: Any) -> tuple[Any, list[Any]]:
+    """A type and all that is said of it, also of the members of a union."""
+    if get_origin(hint) is Annotated:
+        inner, *said = get_args(hint)
+        plain, more = _parts(inner)
+        return plain, [*more, *said]
+    if get_origin(hint) in (UnionType, Union):
+        members = [_parts(member) for member in get_args(hint) if member is not NoneType]
+        plain = members[0][0]
+        return plain, [note for _, notes in members for note in notes]
+    return hint, []
+
+
+def _kind(hint: Any) -> Kind | None:
+    return next((note for note in _parts(hint)[1] if isinstance(note, Kind)), None)
+
+
+def _setting(name: str, hint: Any, default: Any) -> Setting:
+    plain, notes = _parts(hint)
+    kind = next((note for note in notes if isinstance(note, Kind)), text())
+    help = next((note for note in reversed(notes) if isinstance(note, str)), "")
+    return Setting(name, kind, help, default, plain)
+
+
+@cache
+def declaration_of(function: Callable[..., Any]) -> Declaration:
+    """What the signature of a question declares."""
+    plain = inspect.unwrap(function)
+    hints = get_type_hints(plain, include_extras=True)
+    named = inspect.signature(plain).parameters
+    groups = {name: hint for name in named if (hint := _of_group(hints[name])) is not None}
+    return Declaration(plain.__name__, MappingProxyType(_declared(plain)), MappingProxyType(groups), plain)
+
+
+def settings_of(function: Callable[..., Any]) -> Mapping[str, Setting]:
+    """The settings of a question by name, in the order of its signature."""
+    return declaration_of(function).settings
+
+
+Over = Callable[[Callable[..., Any], Mapping[str, Any], tuple[str, ...]], Any]
+"""Asks a question once for each combination of the lists among its settings, of which it is told the names."""
+
+
+def question(over: Over | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a function a question, which is called with groups or with their settings flat.
+
+    `over`: what becomes of lists where settings vary. The function itself is called with groups.
+    """
+
+    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def asked(*args: Any, **given: Any) -> Any:
+            declared = declaration_of(function)
+            flat = flattened(declared, args, given)
+            names = ("model", *(s.name for s in declared.settings.values() if s.kind.varies))
+
+            def one(**settings: Any) -> Any:
+                return function(**grouped(declared, settings))
+
+            return one(**flat) if over is None else over(one, flat, names)
+
+        return asked
+
+    return made
+
+
+def flattened(declared: Declaration, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a call, all flat; parameters that are no settings by their own names.
+
+    Raises TypeError for names that the question does not have, InputError for a setting that is given twice.
+    """
+    parameters = inspect.signature(declared.function).parameters
+    if len(args) > len(parameters):
+        raise TypeError(f"{declared.name}() takes at most {len(parameters)} arguments, got {len(args)}")
+    named = dict(zip(parameters, args, strict=False))
+    flat: dict[str, Any] = {}
+    for name, value in (*named.items(), *given.items()):
+        new = OLD_NAMES.get(name, name)
+        new = new if new in declared.settings or new in parameters else name
+        if new != name and name not in declared.settings:
+            warnings.warn(f"{name} is now called {new}", DeprecationWarning, stacklevel=4)
+        kind = declared.groups.get(new)
+        if kind is not None and isinstance(value, kind):
+            parts = ungrouped(value)
+        elif new in declared.settings or (new in parameters and (kind is None or value is None)):
+            parts = {} if kind is not None and value is None and new not in declared.settings else {new: value}
+        elif kind is not None:
+            raise InputError(new, value, f"a {kind.__name__}({', '.join(f'{n}=…' for n in group_settings(kind))})")
+        else:
+            raise _unknown(declared, new, parameters)
+        for part, held in parts.items():
+            if part in flat:
+                raise InputError(part, held, "to be given once")
+            flat[part] = held
+    for kind in dict.fromkeys(declared.groups.values()):
+        if hasattr(kind, "fully"):
+            flat = kind.fully(flat)
+    return flat
+
+
+def _unknown(declared: Declaration, name: str, parameters: Mapping[str, Any]) -> TypeError:
+    near = ", ".join(nearest(name, [*declared.settings, *(p for p in parameters if p not in declared.groups)]))
+    hint = f"; nearest: {near}" if near else ""
+    return TypeError(f"{declared.name}() has no setting {name!r}{hint}")
+
+
+def ungrouped(value: Any) -> dict[str, Any]:
+    """The settings that a group holds, without those at their defaults; whole, where they are written otherwise."""
+    if hasattr(type(value), "asked"):
+        return {WHOLE + type(value).__name__: value}
+    return {f.name: held for f in fields(value) if (held := getattr(value, f.name)) is not f.default}
+
+
+WHOLE = "whole "
+"""Before the name of a group that is passed as it is."""
+
+
+def grouped(declared: Declaration, flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a question's function: settings put into their groups, each checked by its kind.
+
+    Raises TypeError for one that is missing, InputError for one that its kind refuses.
+    """
+    rest, arguments = dict(flat), dict[str, Any]()
+    for parameter, kind in declared.groups.items():
+        whole = rest.pop(WHOLE + kind.__name__, None)
+        own = {name: rest.pop(name) for name in group_settings(kind) if name in rest}
+        own = {name: value for name, value in own.items() if value is not None}
+        default = inspect.signature(declared.function).parameters[parameter].default
+        if whole is not None:
+            if own:
+                raise InputError(next(iter(own)), own[next(iter(own))], f"nothing beside a {kind.__name__}")
+            arguments[parameter] = whole
+        elif own or default is NEEDED:
+            missing = [n for n, s in group_settings(kind).items() if s.needed and n not in own]
+            if missing:
+                raise TypeError(f"{declared.name}() needs {' and '.join(missing)}")
+            arguments[parameter] = kind.asked(**own) if hasattr(kind, "asked") else kind(**own)
+    for name, value in rest.items():
+        setting = declared.settings.get(name)
+        checked = (
+            value if setting is None or value is None or is_list(setting, value) else setting.kind.check(name, value)
+        )
+        arguments[name] = checked
+    return arguments
