@@ -178,6 +178,11 @@ def settings_of(function: Callable[..., Any]) -> Mapping[str, Setting]:
     return declaration_of(function).settings
 
 
+def is_question(value: object) -> bool:
+    """Whether something is a question, whose signature declares settings."""
+    return getattr(value, "__declares_settings__", False)
+
+
 Over = Callable[[Callable[..., Any], Mapping[str, Any], tuple[str, ...]], Any]
 """Asks a question once for each combination of the lists among its settings, of which it is told the names."""
 
@@ -200,6 +205,7 @@ def question(over: Over | None = None) -> Callable[[Callable[..., Any]], Callabl
 
             return one(**flat) if over is None else over(one, flat, names)
 
+        asked.__declares_settings__ = True  # type: ignore[attr-defined]
         return asked
 
     return made
