@@ -36,6 +36,7 @@ import numpy as np
 from roofline.accuracy.accuracy import SAMPLE, accuracy
 from roofline.compat.llm_para import read_csv
 from roofline.declared.errors import InputError, error_line
+from roofline.declared.spelling import seconds_named
 from roofline.estimates.bill import price_named
 from roofline.estimates.estimate import estimate
 from roofline.explore.axes import figures_named, space_of
@@ -54,7 +55,6 @@ from roofline.show.requests import RequestFile
 from roofline.show.sweep_file import SweepFile
 from roofline.simulation.arrivals import arrivals_named
 from roofline.simulation.lengths import lengths_named
-from roofline.simulation.spelling import seconds_named
 from roofline.simulation.traces import Trace
 from roofline.work.step import decode
 from roofline.work.traffic import traffic_named

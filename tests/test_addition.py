@@ -34,7 +34,7 @@ import contextlib, io, json, warnings
 warnings.simplefilter("ignore")
 import roofline as rl
 from roofline.cli.main import main
-from roofline.declared.question import settings_of
+from roofline.declared.question import question_settings
 from roofline.schema import schemas
 from roofline.show.settings import settings_page
 from roofline.web.agents import tools
@@ -57,7 +57,7 @@ open = {name: value for name, value in GIVEN.items() if name != "concurrency"}
 solved = rl.solve(MODEL, find="concurrency", where="gap <= 40ms", **open)
 told = {
     "library": one.to_dict()["gap"]["expected"] == 2 * one.tpot.expected,
-    "signature": settings_of(rl.serve)["patience"].default == 7,
+    "signature": question_settings(rl.serve)["patience"].default == 7,
     "help": "--patience" in printed("serve", "--help") and "before a rest" in printed("serve", "--help"),
     "command": "gap" in json.loads(printed("serve", MODEL, *options, "--patience", "2", "--json")),
     "body": QUESTIONS["serve"].body.model_json_schema()["properties"]["patience"]["description"][:8] == "Requests",

@@ -16,7 +16,7 @@ import pytest
 import roofline as rl
 from roofline.cli.main import main
 from roofline.declared.errors import InputError, error_line
-from roofline.declared.question import settings_of
+from roofline.declared.question import question_settings
 
 DENSE, SMALL, MIXTURE = "meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-30B-A3B"
 WINDOWED, LATENT, SEEING = "openai/gpt-oss-20b", "deepseek-ai/DeepSeek-V3", "google/gemma-3-4b-it"
@@ -258,7 +258,7 @@ def test_what_is_found_is_asked_again(find: str) -> None:
 def test_every_setting_is_an_option_a_field_and_an_argument() -> None:
     bodies = pytest.importorskip("roofline.web.questions", reason="pydantic, of the web extra, is not installed")
     for name in MAKERS:
-        settings = settings_of(getattr(rl, name)).keys()
+        settings = question_settings(getattr(rl, name)).keys()
         assert settings <= bodies.QUESTIONS[name].body.model_fields.keys(), name
         page = helped(name)
         for setting in settings:

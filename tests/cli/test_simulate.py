@@ -16,9 +16,9 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.cli.common import whole_named
 from roofline.cli.main import main
 from roofline.cli.simulate import objective_named, prefixes_named
+from roofline.declared.spelling import whole_named
 from roofline.show import requests
 from roofline.show.requests import RequestFile
 from roofline.simulation.recorder import ROW

@@ -274,7 +274,7 @@ TYPOS = [
     ),
     (
         "serve gpt2 --on l4 --input 9 --output-tokens 9 --rate fast",
-        'Invalid value for --rate: unable to convert "fast" into float.',
+        "--rate: expected a number, got 'fast'",
     ),
     (
         "serve gpt2 --on l4 --input 9 --output-tokens 9 --concurency 3",

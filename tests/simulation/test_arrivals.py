@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from folded import folded
 from roofline.declared.errors import InputError
+from roofline.declared.spelling import seconds_named
 from roofline.simulation.arrivals import Arrivals, Closed, Constant, Gamma, Poisson, arrivals_named
 from roofline.simulation.lengths import Fixed, Lognormal, Uniform
-from roofline.simulation.spelling import seconds_named
 from roofline.simulation.workload import ARRAYS, Prefixes, Requests, Workload, joined
 
 

@@ -86,16 +86,21 @@ class Quantity:
 
 
 def _generated(name: str) -> Predict:
-    return lambda model, sizes, settings: getattr(generate(model, **sizes, **settings), name)
+    return lambda model, sizes, settings: getattr(generate(model, **_settings(sizes), **settings), name)
 
 
 def _served(name: str) -> Predict:
-    return lambda model, sizes, settings: getattr(serve(model, **sizes, **settings), name)
+    return lambda model, sizes, settings: getattr(serve(model, **_settings(sizes), **settings), name)
+
+
+def _settings(sizes: RunSizes) -> RunSizes:
+    """Columns as the questions' settings."""
+    return {"output_tokens" if name == "output" else name: value for name, value in sizes.items()}
 
 
 def _per_token(model: Any, sizes: RunSizes, settings: Mapping[str, Any]) -> Span:
     """Seconds for each token that a server generates; as certain as its time between tokens."""
-    serving = serve(model, **sizes, **settings)
+    serving = serve(model, **_settings(sizes), **settings)
     tokens = np.asarray(serving.tokens_per_second, dtype=float)
     return serving.tpot.times(1 / (tokens * np.asarray(serving.tpot.expected, dtype=float)))  # type: ignore[no-any-return]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from cyclopts import Group, Parameter, Token, validators
 
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
+from roofline.declared.spelling import whole_named
 from roofline.inert import inert_line, inert_lines, shortened
 from roofline.model.model import Model
 from roofline.work.step import Step
@@ -40,7 +40,6 @@ TrafficName = Annotated[
 ModelArgument = Annotated[
     str, Parameter(help="A Hub id (`meta-llama/Llama-3.1-8B`), a catalog name, a config.json or its folder.")
 ]
-COUNT_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20}
 MOST_QUERIES = 4096
 """Queries of a step that are listed one by one."""
 LONGEST_WARNING = 400
@@ -53,20 +52,6 @@ def _whole(type_: Any, tokens: Sequence[Token]) -> Any:
     """The whole numbers of an option, with k for 1,000 and Ki for 1,024; anything else is an error, not rounded."""
     del type_
     return [whole_named(token.keyword or "value", token.value) for token in tokens]
-
-
-def whole_named(field: str, text: str) -> int:
-    """A whole number as a person writes it: `10000`, `10_000`, `10k`, `1.5M`, `4Ki`.
-
-    Raises InputError for anything else.
-    """
-    match = re.fullmatch(r"([+-]?[0-9]{1,99}(?:_[0-9]{1,99})*)(?:(?:\.([0-9]{1,9}))?(k|M|G|T|Ki|Mi))?", text)
-    if match and len(text) <= 100:
-        places = match[2] or ""
-        number, rest = divmod(int(match[1] + places) * COUNT_PREFIXES[match[3] or ""], int(10 ** len(places)))
-        if not rest:
-            return number
-    raise InputError(field, text, "a whole number, such as 4096, 4k or 4Ki")
 
 
 def _one(type_: Any, tokens: Sequence[Token]) -> Any:

@@ -9,15 +9,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Container, Sequence
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 
 from roofline.cli.common import Headers, ModelArgument, Revision
 from roofline.declared.errors import InputError
-from roofline.declared.kinds import Kind
-from roofline.declared.question import NEEDED, Setting, declaration_of, settings_of
+from roofline.declared.kinds import ValueKind
+from roofline.declared.question import NEEDED, Setting, declaration_of, question_settings
 
 KEYWORD, POSITIONAL = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY
 
@@ -40,7 +41,7 @@ def command(
     `about`: what help says, with an example. `several`: settings of which the command takes lists. `without`: those
     that it does not take, since it asks for them otherwise.
     """
-    settings = {name: s for name, s in settings_of(question).items() if name not in without}
+    settings = {name: s for name, s in question_settings(question).items() if name not in without}
     own = list(inspect.signature(show, eval_str=True).parameters.values())[1:]
 
     def run(model: str, /, **given: Any) -> None:
@@ -48,7 +49,12 @@ def command(
 
         asked = {name: given.pop(name) for name in settings if name in given}
         shown = {p.name: given.pop(p.name) for p in own if p.name in given}
-        show(question(load(model, **given), **asked), **shown)
+        built = load(model, **given)
+        try:
+            answer = question(built, **asked)
+        except InputError as error:
+            raise in_options(error, settings) from error
+        show(answer, **shown)
 
     run.__name__ = run.__qualname__ = declaration_of(question).name
     run.__doc__ = about
@@ -61,6 +67,20 @@ def command(
         *(p.replace(kind=KEYWORD) for p in own),
     ])  # fmt: skip
     return run
+
+
+def in_options(error: InputError, settings: Container[str]) -> InputError:
+    """The error with settings named as options."""
+    names = error.field.split(" and ")
+    if not all(name in settings for name in names):
+        return error
+    expected = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda word: option_of(word[0], settings), error.expected)
+    return InputError(" and ".join(map(option_name, names)), error.value, expected, error.nearest)
+
+
+def option_of(word: str, settings: Container[str]) -> str:
+    """A word of a message, which may be a setting's name."""
+    return option_name(word) if word in settings else word
 
 
 def option(setting: Setting, several: bool = False, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
@@ -84,7 +104,7 @@ def annotation(setting: Setting, several: bool = False) -> object:
     return Annotated[plain | None if optional else plain, Parameter(help=setting.help, converter=converter)]
 
 
-def _reader(kind: Kind) -> Callable[[Any, Sequence[Token]], Any]:
+def _reader(kind: ValueKind) -> Callable[[Any, Sequence[Token]], Any]:
     def read(type_: Any, tokens: Sequence[Token]) -> Any:
         del type_
         if len(tokens) != 1:

@@ -166,6 +166,7 @@ def search(
         return
     if input is None or output_tokens is None:
         raise InputError("--input" if input is None else "--output-tokens", "nothing", "tokens of a request")
+    from roofline.declared.spelling import seconds_named
     from roofline.explore.demand import Demand, Limits
     from roofline.explore.plan_place import rank_plan
     from roofline.explore.search import search as run
@@ -173,7 +174,6 @@ def search(
     from roofline.show.cost import assumed_lines
     from roofline.show.search import confirmed_text, place_text, search_table, search_text
     from roofline.show.tables import json_text, print_json, print_tables, print_text
-    from roofline.simulation.spelling import seconds_named
 
     times = {"ttft": ttft, "tpot": tpot, "latency": latency}
     limits = Limits(

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from roofline.cli.common import Switch, Whole
 from roofline.declared.errors import InputError
+from roofline.declared.spelling import bandwidth_named
 from roofline.model.adapters import drafts_note
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from roofline.model.model import Model
     from roofline.simulation.pooled import PrefillPool
 
-SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 LENGTH, ACCEPTANCE = 3, 0.7
 """Tokens proposed a step and the probability that one is right, where tokens are drafted and neither is given."""
 
@@ -126,12 +126,3 @@ class PrefillOptions:
         machine, text = on if self.prefill_on is None else self.prefill_on, self.prefill_bandwidth
         link = None if text is None else bandwidth_named("--prefill-bandwidth", text)
         return PrefillPool(machine, self.prefill_layout, self.prefill_engine, link)
-
-
-def bandwidth_named(field: str, text: str) -> float:
-    """Bytes a second as a person writes them: `50GB/s`, `1.5TB/s`. Raises InputError for anything else."""
-    match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?([kMGT])B/s", text)
-    value = 0.0 if match is None else float(match[1]) * SCALES[match[2]]
-    if value <= 0:
-        raise InputError(field, text, "bytes a second, such as 50GB/s")
-    return value

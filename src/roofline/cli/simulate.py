@@ -28,11 +28,11 @@ from roofline.cli.common import (
     refuse,
     say,
     warn,
-    whole_named,
 )
 from roofline.cli.layout_options import LayoutOptions
 from roofline.cli.servers import DraftOptions, ImageOptions, PrefillOptions, with_its_drafts
 from roofline.declared.errors import InputError, not_one_of
+from roofline.declared.spelling import whole_named
 
 if TYPE_CHECKING:
     from roofline.model.model import Model
@@ -205,8 +205,8 @@ def _print(result: Simulation, told: Model, json: bool) -> None:
 # -- what is spelled -----------------------------------------------------------------------------------------------
 def objective_named(text: str) -> Objective:
     """`ttft=2s,tpot=50ms` → an objective. Raises InputError for other names, and times without a unit."""
+    from roofline.declared.spelling import seconds_named
     from roofline.simulation.recorder import Objective
-    from roofline.simulation.spelling import seconds_named
 
     most: dict[str, float] = {}
     for part in text.split(","):

@@ -14,14 +14,14 @@ from typing import Annotated, Any
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import (
-    Chips,
-    Degree,
+    ChipCount,
     EngineName,
     Formats,
     LawName,
     LayoutText,
     MachineName,
     PerSecond,
+    RankCount,
     Replicas,
     Requests,
     Share,
@@ -36,7 +36,7 @@ DEGREES = ("tp", "pp", "dp", "ep")
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PlaceSettings:
     """Where a model runs, in which formats, with whose kernels. `on`, layout, precision and engine may be lists.
 
     `on` is a name, a file, figures, a `Chip` or a `Cluster`; `layout` a text, a mapping of degrees or a `Layout`.
@@ -55,12 +55,12 @@ class Place:
         "all of it.",
     ] = None
     tp: Annotated[
-        Degree | None,
+        RankCount | None,
         "Tensor-parallel ranks: the same as tp=… in the layout; likewise the next three, alone or beside a layout.",
     ] = None
-    pp: Annotated[Degree | None, "Pipeline stages."] = None
-    dp: Annotated[Degree | None, "Data-parallel replicas."] = None
-    ep: Annotated[Degree | None, "Expert-parallel ranks."] = None
+    pp: Annotated[RankCount | None, "Pipeline stages."] = None
+    dp: Annotated[RankCount | None, "Data-parallel replicas."] = None
+    ep: Annotated[RankCount | None, "Expert-parallel ranks."] = None
     engine: Annotated[
         EngineName | None,
         "Whose kernels, host time and memory rule: `vllm`, `trtllm`, `sglang`, …; `none` is kernels alone. "
@@ -80,7 +80,7 @@ class Place:
 
         Raises InputError for a degree that is given twice, one below 1, and degrees beside a layout that is no text.
 
-        >>> Place.fully({"on": "8xh100-sxm", "layout": "tp=2,sp", "dp": 4})
+        >>> PlaceSettings.fully({"on": "8xh100-sxm", "layout": "tp=2,sp", "dp": 4})
         {'on': '8xh100-sxm', 'layout': 'tp=2,sp,dp=4'}
         """
         rest = {name: value for name, value in settings.items() if name not in DEGREES}
@@ -104,7 +104,7 @@ class Place:
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class Where(Place):
+class Where(PlaceSettings):
     """A place, and the law of its times."""
 
     law: Annotated[LawName, "Times `calibrated` on measurements, `ideal` (speed of light), or `fixed(mfu,mbu)`."] = (
@@ -177,8 +177,8 @@ class PoolSizes(PrefillReplicas):
     """How many replicas only prefill, and how many only decode."""
 
     chips: Annotated[
-        Chips | None,
-        "Chips of both pools, divided for the highest throughput at the concurrency, or the earliest answer at the "
+        ChipCount | None,
+        "ChipCount of both pools, divided for the highest throughput at the concurrency, or the earliest answer at the "
         "rate.",
     ] = None
     prefills: Annotated[Replicas | None, "Replicas that only prefill, with a number of `decodes` instead of chips."] = (

@@ -1,7 +1,7 @@
 """The types of settings: what a value is, its unit, its range, how a person writes it, and one sentence of help.
 
-`Tokens` is a count of tokens for the type checker; for the doors its `Kind` says how `4Ki` is read, that there is at
-least one, and that JSON has an integer. A declaration adds the sentence:
+`Tokens` is a count of tokens for the type checker; for the doors its `ValueKind` says how `4Ki` is read, that there is
+at least one, and that JSON has an integer. A declaration adds the sentence:
 
     input: Annotated[Tokens, "Prompt tokens of a request."]
 """
@@ -15,11 +15,11 @@ from typing import Annotated, Any, TypeAlias
 from roofline.declared.checks import LARGEST, count, flag, numbers, real, requests_a_second
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.maths import Count
-from roofline.declared.spelling import bandwidth_named, number_named, seconds_named, whole_named
+from roofline.declared.spelling import bandwidth_named, real_named, seconds_named, whole_named
 
-Read: TypeAlias = Callable[[str, str], Any]
+ReadWords: TypeAlias = Callable[[str, str], Any]
 """A field and the words of a person → the value. Raises InputError."""
-Check: TypeAlias = Callable[[str, Any], Any]
+CheckValue: TypeAlias = Callable[[str, Any], Any]
 """A field and a value of the library → the value as questions take it. Raises InputError."""
 
 
@@ -30,7 +30,7 @@ def as_written(field: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """What a type of settings says to every door.
 
     `json`: types that JSON has for it. `least`, `most`: the range of a number, `above`: without `least` itself,
@@ -40,8 +40,8 @@ class Kind:
 
     json: tuple[type, ...]
     unit: str = ""
-    read: Read = as_written
-    check: Check = as_written
+    read: ReadWords = as_written
+    check: CheckValue = as_written
     least: float | None = None
     most: float | None = None
     above: bool = False
@@ -50,12 +50,12 @@ class Kind:
     words: tuple[str, ...] = ()
 
 
-def counted(unit: str, least: int = 1) -> Kind:
+def count_kind(unit: str, least: int = 1) -> ValueKind:
     """Whole numbers of something, from `least`."""
-    return Kind((int,), unit, whole_named, lambda field, value: count(field, value, least), least, LARGEST)
+    return ValueKind((int,), unit, whole_named, lambda field, value: count(field, value, least), least, LARGEST)
 
 
-def one_of(*words: str) -> Kind:
+def word_kind(*words: str) -> ValueKind:
     """One of a few words."""
 
     def check(field: str, value: Any) -> Any:
@@ -63,15 +63,15 @@ def one_of(*words: str) -> Kind:
             raise not_one_of(field, value, words)
         return value
 
-    return Kind((str,), check=check, words=words)
+    return ValueKind((str,), check=check, words=words)
 
 
-def text(varies: bool = False) -> Kind:
+def text_kind(varies: bool = False) -> ValueKind:
     """Words that are understood where everything else of the question is known."""
-    return Kind((str,), varies=varies)
+    return ValueKind((str,), varies=varies)
 
 
-def share(least: float, most: float, expected: str, above: bool = False, below: bool = False) -> Kind:
+def share_kind(least: float, most: float, expected: str, above: bool = False, below: bool = False) -> ValueKind:
     """A number between two."""
 
     def check(field: str, value: Any) -> Any:
@@ -83,7 +83,7 @@ def share(least: float, most: float, expected: str, above: bool = False, below: 
             raise InputError(field, value, expected)
         return number
 
-    return Kind((float,), "share", number_named, check, least, most, above, below)
+    return ValueKind((float,), "share", real_named, check, least, most, above, below)
 
 
 def _above_zero(field: str, value: Any) -> Any:
@@ -98,28 +98,28 @@ def _a_time(field: str, words: str) -> float:
     return number
 
 
-Tokens: TypeAlias = Annotated[Count, counted("tokens")]
-Sequences: TypeAlias = Annotated[Count, counted("sequences")]
-Requests: TypeAlias = Annotated[Count, counted("requests")]
-Replicas: TypeAlias = Annotated[Count, counted("replicas")]
-Chips: TypeAlias = Annotated[Count, counted("chips")]
-Degree: TypeAlias = Annotated[Count, counted("ranks")]
-Whole: TypeAlias = Annotated[int, counted("")]
-Seed: TypeAlias = Annotated[int, counted("", 0)]
-PerSecond: TypeAlias = Annotated[Count, Kind((float,), "requests/s", number_named, requests_a_second, 0, 1e9, True)]
-Seconds: TypeAlias = Annotated[float, Kind((float, str), "s", _a_time, _above_zero, 0, None, True)]
-Bandwidth: TypeAlias = Annotated[float, Kind((float, str), "B/s", bandwidth_named, bandwidth_named, 0, None, True)]
-Share: TypeAlias = Annotated[Count, share(0, 1, "a share from 0 up to, but not including, 1", below=True)]
-Probability: TypeAlias = Annotated[float, share(0, 1, "a probability from 0 to 1")]
-WorkedShare: TypeAlias = Annotated[float, share(0, 1, "a share above 0, at most 1", above=True)]
-Amount: TypeAlias = Annotated[float, Kind((float,), "", number_named)]
-Switch: TypeAlias = Annotated[bool, Kind((bool,), check=flag)]
-Text: TypeAlias = Annotated[str, text()]
-MachineName: TypeAlias = Annotated[Any, text(varies=True)]
-LayoutText: TypeAlias = Annotated[Any, text(varies=True)]
-Formats: TypeAlias = Annotated[Any, text(varies=True)]
-EngineName: TypeAlias = Annotated[Any, text(varies=True)]
-LawName: TypeAlias = Annotated[Any, text(varies=True)]
-ModelName: TypeAlias = Annotated[Any, text()]
-PriceText: TypeAlias = Annotated[Any, text()]
-ImageSize: TypeAlias = Annotated[Any, text()]
+Tokens: TypeAlias = Annotated[Count, count_kind("tokens")]
+Sequences: TypeAlias = Annotated[Count, count_kind("sequences")]
+Requests: TypeAlias = Annotated[Count, count_kind("requests")]
+Replicas: TypeAlias = Annotated[Count, count_kind("replicas")]
+ChipCount: TypeAlias = Annotated[Count, count_kind("chips")]
+RankCount: TypeAlias = Annotated[Count, count_kind("ranks")]
+Whole: TypeAlias = Annotated[int, count_kind("")]
+Seed: TypeAlias = Annotated[int, count_kind("", 0)]
+PerSecond: TypeAlias = Annotated[Count, ValueKind((float,), "requests/s", real_named, requests_a_second, 0, 1e9, True)]
+Seconds: TypeAlias = Annotated[float, ValueKind((float, str), "s", _a_time, _above_zero, 0, None, True)]
+Bandwidth: TypeAlias = Annotated[float, ValueKind((float, str), "B/s", bandwidth_named, bandwidth_named, 0, None, True)]
+Share: TypeAlias = Annotated[Count, share_kind(0, 1, "a share from 0 up to, but not including, 1", below=True)]
+Probability: TypeAlias = Annotated[float, share_kind(0, 1, "a probability from 0 to 1")]
+WorkedShare: TypeAlias = Annotated[float, share_kind(0, 1, "a share above 0, at most 1", above=True)]
+PlainNumber: TypeAlias = Annotated[float, ValueKind((float,), "", real_named)]
+Switch: TypeAlias = Annotated[bool, ValueKind((bool,), check=flag)]
+Text: TypeAlias = Annotated[str, text_kind()]
+MachineName: TypeAlias = Annotated[Any, text_kind(varies=True)]
+LayoutText: TypeAlias = Annotated[Any, text_kind(varies=True)]
+Formats: TypeAlias = Annotated[Any, text_kind(varies=True)]
+EngineName: TypeAlias = Annotated[Any, text_kind(varies=True)]
+LawName: TypeAlias = Annotated[Any, text_kind(varies=True)]
+ModelName: TypeAlias = Annotated[Any, text_kind()]
+PriceText: TypeAlias = Annotated[Any, text_kind()]
+ImageSize: TypeAlias = Annotated[Any, text_kind()]

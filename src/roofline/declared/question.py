@@ -7,8 +7,8 @@
     serve(model, Where(on="h100-sxm"), Load(input=1024, output_tokens=256, concurrency=32))
 
 A parameter whose type is a group, a frozen dataclass that is marked with `@group`, stands for the settings of the
-group, which callers give flat or as one value; here is the one place where they are made groups. `settings_of` lists
-the settings of a question, from which the doors derive options, bodies, tools, schemas and pages.
+group, which callers give flat or as one value; here is the one place where they are made groups. `question_settings`
+lists the settings of a question, from which the doors derive options, bodies, tools, schemas and pages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from roofline.declared.errors import InputError, nearest
-from roofline.declared.kinds import Kind, text
+from roofline.declared.kinds import ValueKind, text_kind
 
 T = TypeVar("T")
 NEEDED = inspect.Parameter.empty
@@ -39,7 +39,7 @@ class Setting:
     """
 
     name: str
-    kind: Kind
+    kind: ValueKind
     help: str
     default: Any
     hint: Any
@@ -67,7 +67,7 @@ def group(cls: type[T]) -> type[T]:
     A group whose settings are written otherwise than its fields has a class method `asked`, whose signature declares
     them. `fully` puts the settings of one group together before lists among them become axes.
     """
-    made = cls.__dict__.get("__post_init__")
+    own_check = cls.__dict__.get("__post_init__")
     if "asked" not in cls.__dict__:
 
         def checked(self: Any) -> None:
@@ -76,8 +76,8 @@ def group(cls: type[T]) -> type[T]:
                 if value is not None:
                     value = value if is_list(setting, value) else setting.kind.check(name, value)
                     object.__setattr__(self, name, value)
-            if made is not None:
-                made(self)
+            if own_check is not None:
+                own_check(self)
 
         cls.__post_init__ = checked  # type: ignore[attr-defined]
     cls.__declared_group__ = True  # type: ignore[attr-defined]
@@ -119,7 +119,7 @@ def _of_class(cls: type) -> dict[str, Setting]:
 
 def _declared(function: Callable[..., Any]) -> dict[str, Setting]:
     """The settings of a signature, groups' included; parameters without a kind are none."""
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         hint = _of_group(hints[name])
@@ -127,10 +127,10 @@ def _declared(function: Callable[..., Any]) -> dict[str, Setting]:
             optional = parameter.default is not NEEDED
             for inner in group_settings(hint).values():
                 default = None if optional and inner.needed else inner.default
-                found[inner.name] = Setting(inner.name, inner.kind, inner.help, default, inner.hint, name)
+                settings[inner.name] = Setting(inner.name, inner.kind, inner.help, default, inner.hint, name)
         elif _kind(hints[name]) is not None:
-            found[name] = _setting(name, hints[name], parameter.default)
-    return found
+            settings[name] = _setting(name, hints[name], parameter.default)
+    return settings
 
 
 def _of_group(hint: Any) -> type | None:
@@ -152,13 +152,13 @@ def _parts(hint: Any) -> tuple[Any, list[Any]]:
     return hint, []
 
 
-def _kind(hint: Any) -> Kind | None:
-    return next((note for note in _parts(hint)[1] if isinstance(note, Kind)), None)
+def _kind(hint: Any) -> ValueKind | None:
+    return next((note for note in _parts(hint)[1] if isinstance(note, ValueKind)), None)
 
 
 def _setting(name: str, hint: Any, default: Any) -> Setting:
     plain, notes = _parts(hint)
-    kind = next((note for note in notes if isinstance(note, Kind)), text())
+    kind = next((note for note in notes if isinstance(note, ValueKind)), text_kind())
     help = next((note for note in reversed(notes) if isinstance(note, str)), "")
     return Setting(name, kind, help, default, plain)
 
@@ -173,7 +173,7 @@ def declaration_of(function: Callable[..., Any]) -> Declaration:
     return Declaration(plain.__name__, MappingProxyType(_declared(plain)), MappingProxyType(groups), plain)
 
 
-def settings_of(function: Callable[..., Any]) -> Mapping[str, Setting]:
+def question_settings(function: Callable[..., Any]) -> Mapping[str, Setting]:
     """The settings of a question by name, in the order of its signature."""
     return declaration_of(function).settings
 
@@ -193,7 +193,7 @@ def question(over: Over | None = None) -> Callable[[Callable[..., Any]], Callabl
     `over`: what becomes of lists where settings vary. The function itself is called with groups.
     """
 
-    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+    def declared_by(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def asked(*args: Any, **given: Any) -> Any:
             declared = declaration_of(function)
@@ -201,14 +201,14 @@ def question(over: Over | None = None) -> Callable[[Callable[..., Any]], Callabl
             names = ("model", *(s.name for s in declared.settings.values() if s.kind.varies))
 
             def one(**settings: Any) -> Any:
-                return function(**grouped(declared, settings))
+                return function(**arguments_of(declared, settings))
 
             return one(**flat) if over is None else over(one, flat, names)
 
         asked.__declares_settings__ = True  # type: ignore[attr-defined]
         return asked
 
-    return made
+    return declared_by
 
 
 def flattened(declared: Declaration, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,10 +235,10 @@ def flattened(declared: Declaration, args: tuple[Any, ...], given: Mapping[str, 
             raise InputError(new, value, f"a {kind.__name__}({', '.join(f'{n}=…' for n in group_settings(kind))})")
         else:
             raise _unknown(declared, new, parameters)
-        for part, held in parts.items():
+        for part, content in parts.items():
             if part in flat:
-                raise InputError(part, held, "to be given once")
-            flat[part] = held
+                raise InputError(part, content, "to be given once")
+            flat[part] = content
     for kind in dict.fromkeys(declared.groups.values()):
         if hasattr(kind, "fully"):
             flat = kind.fully(flat)
@@ -255,14 +255,14 @@ def ungrouped(value: Any) -> dict[str, Any]:
     """The settings that a group holds, without those at their defaults; whole, where they are written otherwise."""
     if hasattr(type(value), "asked"):
         return {WHOLE + type(value).__name__: value}
-    return {f.name: held for f in fields(value) if (held := getattr(value, f.name)) is not f.default}
+    return {f.name: own for f in fields(value) if (own := getattr(value, f.name)) is not f.default}
 
 
 WHOLE = "whole "
 """Before the name of a group that is passed as it is."""
 
 
-def grouped(declared: Declaration, flat: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_of(declared: Declaration, flat: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a question's function: settings put into their groups, each checked by its kind.
 
     Raises TypeError for one that is missing, InputError for one that its kind refuses.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from math import isfinite
 
 from roofline.declared.checks import real
@@ -10,9 +11,10 @@ from roofline.declared.errors import InputError
 
 COUNT_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20}
 SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-TIME_UNITS = {"us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1.0, "min": 1 / 60, "h": 1 / 3600}
+TIME_UNITS: Mapping[str, float] = {"us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1.0, "min": 1 / 60, "h": 1 / 3600}
 """Unit → how many of it are a second."""
 LONGEST_TIME = 2.0**31
+"""Seconds, 68 years; a longer time is a slip of the keyboard."""
 
 
 def whole_named(field: str, text: str) -> int:
@@ -37,7 +39,7 @@ def amount_named(field: str, text: str) -> float:
         return float(whole_named(field, text))
 
 
-def number_named(field: str, text: str) -> float:
+def real_named(field: str, text: str) -> float:
     """A number, as Python reads it. Raises InputError for anything else."""
     try:
         return float(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from roofline.emit.core import core_told
-from roofline.emit.sizes import LayoutSizes, Missing, Setting, Told, recipe_words
+from roofline.emit.sizes import LayoutSizes, Missing, ConfigEntry, Told, recipe_words
 from roofline.estimates.train import TrainingEstimate
 
 SECTIONS: Mapping[str, str] = {
@@ -40,14 +40,14 @@ def bridge_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
         if isinstance(told, Missing):
             yield told
             continue
-        yield Setting(f"{SECTIONS.get(told.name, 'model')}.{told.name}", told.value)
+        yield ConfigEntry(f"{SECTIONS.get(told.name, 'model')}.{told.name}", told.value)
         if told.name == "seq_length":
-            yield Setting("dataset.seq_length", told.value)
+            yield ConfigEntry("dataset.seq_length", told.value)
         if told.name == "use_distributed_optimizer":
-            yield Setting("optimizer.use_distributed_optimizer", told.value)
+            yield ConfigEntry("optimizer.use_distributed_optimizer", told.value)
     recipe, changes = recipe_words(e.recipe)
     if recipe in PRECISION:
-        yield Setting("mixed_precision", PRECISION[recipe])
+        yield ConfigEntry("mixed_precision", PRECISION[recipe])
     else:
         yield Missing(f"recipe {recipe}: Megatron Bridge has no mixed-precision recipe of it")
     if recipe in DIFFERENCES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roofline.emit.sizes import LayoutSizes, Missing, Setting, Told, not_of_layout, overlaps, recompute_words
+from roofline.emit.sizes import LayoutSizes, Missing, ConfigEntry, Told, not_of_layout, overlaps, recompute_words
 from roofline.estimates.train import TrainingEstimate
 from roofline.model import modules as m
 
@@ -31,26 +31,26 @@ FLEX: Mapping[str, str] = {"deepep": "deepep", "nvlink": "hybridep"}
 def core_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """Degrees, batch, state, recomputation, schedule and overlap, by the fields' own names."""
     layout = e.asked.layout
-    yield Setting("tensor_model_parallel_size", n.tp)
-    yield Setting("pipeline_model_parallel_size", n.pp)
-    yield Setting("context_parallel_size", n.cp)
+    yield ConfigEntry("tensor_model_parallel_size", n.tp)
+    yield ConfigEntry("pipeline_model_parallel_size", n.pp)
+    yield ConfigEntry("context_parallel_size", n.cp)
     if any(isinstance(x, m.Experts) for x, _ in e.model.modules()):
-        yield Setting("expert_model_parallel_size", n.ep)
-        yield Setting("expert_tensor_parallel_size", n.etp)
+        yield ConfigEntry("expert_model_parallel_size", n.ep)
+        yield ConfigEntry("expert_tensor_parallel_size", n.etp)
         if n.ep > 1:
             backend = FLEX.get(e.engine.dispatcher)
-            yield Setting("moe_token_dispatcher_type", "alltoall" if backend is None else "flex")
+            yield ConfigEntry("moe_token_dispatcher_type", "alltoall" if backend is None else "flex")
             if backend is not None:
-                yield Setting("moe_flex_dispatcher_backend", backend)
+                yield ConfigEntry("moe_flex_dispatcher_backend", backend)
         if layout.capacity is not None:
-            yield Setting("moe_expert_capacity_factor", float(layout.capacity))
+            yield ConfigEntry("moe_expert_capacity_factor", float(layout.capacity))
     if layout.sp and n.tp > 1:
-        yield Setting("sequence_parallel", True)
+        yield ConfigEntry("sequence_parallel", True)
     if n.cp > 1:
-        yield Setting("cp_comm_type", EXCHANGES[layout.exchange])
-    yield Setting("micro_batch_size", n.micro_batch)
-    yield Setting("global_batch_size", n.batch)
-    yield Setting("seq_length", n.tokens)
+        yield ConfigEntry("cp_comm_type", EXCHANGES[layout.exchange])
+    yield ConfigEntry("micro_batch_size", n.micro_batch)
+    yield ConfigEntry("global_batch_size", n.batch)
+    yield ConfigEntry("seq_length", n.tokens)
     yield from _pipeline(e, n)
     yield from _state(e, n)
     yield from _recomputation(e, n)
@@ -66,9 +66,9 @@ def core_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
 def _pipeline(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """The layers of stages and chunks, and their schedule: 1F1B, interleaved where stages have chunks."""
     if n.pp > 1 and not n.even:
-        yield Setting("pipeline_model_parallel_layout", layout_text(n.chunks))
+        yield ConfigEntry("pipeline_model_parallel_layout", layout_text(n.chunks))
     elif n.vp > 1:
-        yield Setting("virtual_pipeline_model_parallel_size", n.vp)
+        yield ConfigEntry("virtual_pipeline_model_parallel_size", n.vp)
     if n.pp > 1 and e.schedule not in ("1f1b", "interleaved"):
         yield Missing(f"schedule {e.schedule}: Megatron Core has 1F1B, interleaved where stages have chunks")
 
@@ -88,23 +88,23 @@ def _state(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """The optimizer, and how its state, gradients and weights are shared out."""
     zero, optimizer = e.asked.layout.zero, e.optimizer
     if zero:
-        yield Setting("use_distributed_optimizer", True)
+        yield ConfigEntry("use_distributed_optimizer", True)
         if n.sharers < n.dp * n.cp:
-            yield Setting("num_distributed_optimizer_instances", n.dp * n.cp // n.sharers)
+            yield ConfigEntry("num_distributed_optimizer_instances", n.dp * n.cp // n.sharers)
     if zero in SHARDING:
-        yield Setting("use_megatron_fsdp", True)
-        yield Setting("data_parallel_sharding_strategy", SHARDING[zero])
-        yield Setting("gradient_accumulation_fusion", False)
-        yield Setting("ckpt_format", "fsdp_dtensor")
+        yield ConfigEntry("use_megatron_fsdp", True)
+        yield ConfigEntry("data_parallel_sharding_strategy", SHARDING[zero])
+        yield ConfigEntry("gradient_accumulation_fusion", False)
+        yield ConfigEntry("ckpt_format", "fsdp_dtensor")
     if optimizer in OPTIMIZERS:
-        yield Setting("optimizer", OPTIMIZERS[optimizer])
+        yield ConfigEntry("optimizer", OPTIMIZERS[optimizer])
         if optimizer == "muon" and zero:
             yield Missing("muon with its state shared out: Megatron Core refuses its distributed optimizer with Muon")
     else:
         yield Missing(f"optimizer {optimizer}: Megatron Core has Adam, SGD with momentum and Muon, their state in fp32")
     if "optimizer" in e.step.offload:
-        yield Setting("optimizer_cpu_offload", True)
-        yield Setting("use_precision_aware_optimizer", True)
+        yield ConfigEntry("optimizer_cpu_offload", True)
+        yield ConfigEntry("use_precision_aware_optimizer", True)
 
 
 def _recomputation(e: TrainingEstimate, n: LayoutSizes) -> Told:
@@ -121,29 +121,29 @@ def _recomputation(e: TrainingEstimate, n: LayoutSizes) -> Told:
         yield Missing(f"recompute {what} of {some} layers a stage: Megatron Core takes whole layers, so many a chunk")
     if what == "full":
         block = some is not None and n.vp == 1
-        yield Setting("recompute_granularity", "full")
-        yield Setting("recompute_method", "block" if block else "uniform")
-        yield Setting("recompute_num_layers", some if block and some is not None else 1)
+        yield ConfigEntry("recompute_granularity", "full")
+        yield ConfigEntry("recompute_method", "block" if block else "uniform")
+        yield ConfigEntry("recompute_num_layers", some if block and some is not None else 1)
         return
     names = MODULES.get(frozenset({"attention"} if what == "selective" else what.split(",")))
     if names is None:
         yield Missing(f"recompute {what}: Megatron Core runs core_attn, layernorm, mlp and parts of experts again")
         return
-    yield Setting("recompute_granularity", "selective")
-    yield Setting("recompute_modules", (names,))
+    yield ConfigEntry("recompute_granularity", "selective")
+    yield ConfigEntry("recompute_modules", (names,))
 
 
 def _overlap(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """What travels beside work."""
     zero, spread = e.asked.layout.zero, n.dp * n.cp > 1
     if overlaps(e.step, "dp") and spread:
-        yield Setting("overlap_grad_reduce", True)
+        yield ConfigEntry("overlap_grad_reduce", True)
         if zero:
-            yield Setting("overlap_param_gather", True)
+            yield ConfigEntry("overlap_param_gather", True)
     if overlaps(e.step, "tp") and n.tp > 1:
         if e.asked.layout.sp:
-            yield Setting("tp_comm_overlap", True)
+            yield ConfigEntry("tp_comm_overlap", True)
         else:
             yield Missing("overlap of tensor parallelism without sp: Megatron Core needs sequence parallelism for it")
     if overlaps(e.step, "ep") and n.ep > 1:
-        yield Setting("overlap_moe_expert_parallel_comm", True)
+        yield ConfigEntry("overlap_moe_expert_parallel_comm", True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roofline.emit.sizes import LayoutSizes, Missing, Setting, Told, not_of_layout, overlaps, recompute_words
+from roofline.emit.sizes import LayoutSizes, Missing, ConfigEntry, Told, not_of_layout, overlaps, recompute_words
 from roofline.estimates.train import TrainingEstimate
 
 GRADIENTS: Mapping[str, str] = {"bf16": "fp32", "bf16-gradients": "bf16", "fp16": "fp32"}
@@ -14,27 +14,27 @@ GRADIENTS: Mapping[str, str] = {"bf16": "fp32", "bf16-gradients": "bf16", "fp16"
 def deepspeed_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """The settings. train_batch_size = micro-batch · accumulation · replicas."""
     layout, step = e.asked.layout, e.step
-    yield Setting("train_batch_size", n.batch)
-    yield Setting("train_micro_batch_size_per_gpu", n.micro_batch)
-    yield Setting("gradient_accumulation_steps", n.micro_batches)
-    yield Setting("zero_optimization.stage", layout.zero)
+    yield ConfigEntry("train_batch_size", n.batch)
+    yield ConfigEntry("train_micro_batch_size_per_gpu", n.micro_batch)
+    yield ConfigEntry("gradient_accumulation_steps", n.micro_batches)
+    yield ConfigEntry("zero_optimization.stage", layout.zero)
     if layout.zero:
-        yield Setting("zero_optimization.overlap_comm", overlaps(step, "dp"))
+        yield ConfigEntry("zero_optimization.overlap_comm", overlaps(step, "dp"))
     if layout.zero and n.sharers < n.dp * n.cp:
         if layout.zero == 3:
-            yield Setting("zero_optimization.mics_shard_size", n.sharers)
+            yield ConfigEntry("zero_optimization.mics_shard_size", n.sharers)
         else:
             yield Missing(f"shard {n.sharers}: DeepSpeed shares out over part of the ranks with stage 3 alone (MiCS)")
     if "optimizer" in step.offload:
-        yield Setting("zero_optimization.offload_optimizer.device", "cpu")
+        yield ConfigEntry("zero_optimization.offload_optimizer.device", "cpu")
     if "parameters" in step.offload:
-        yield Setting("zero_optimization.offload_param.device", "cpu")
+        yield ConfigEntry("zero_optimization.offload_param.device", "cpu")
     left = [name for name in step.offload if name not in ("optimizer", "parameters")]
     if left:
         yield Missing(f"offload {', '.join(left)}: of no setting")
     yield from _precision(e)
     if e.optimizer == "adamw":
-        yield Setting("optimizer.type", "AdamW")
+        yield ConfigEntry("optimizer.type", "AdamW")
     else:
         yield Missing(f"optimizer {e.optimizer}: DeepSpeed takes it as a Python object")
     yield from _parallelism(e, n)
@@ -48,8 +48,8 @@ def deepspeed_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 def _precision(e: TrainingEstimate) -> Told:
     if e.recipe in GRADIENTS:
-        yield Setting("fp16.enabled" if e.recipe == "fp16" else "bf16.enabled", True)
-        yield Setting("data_types.grad_accum_dtype", GRADIENTS[e.recipe])
+        yield ConfigEntry("fp16.enabled" if e.recipe == "fp16" else "bf16.enabled", True)
+        yield ConfigEntry("data_types.grad_accum_dtype", GRADIENTS[e.recipe])
     elif e.recipe != "fp32":
         yield Missing(f"recipe {e.recipe}: DeepSpeed has bf16 and fp16 with a master in fp32, and fp32")
 
@@ -57,7 +57,7 @@ def _precision(e: TrainingEstimate) -> Told:
 def _parallelism(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """Tensor parallelism is a setting; the others are made in code."""
     if n.tp > 1:
-        yield Setting("tensor_parallel.autotp_size", n.tp)
+        yield ConfigEntry("tensor_parallel.autotp_size", n.tp)
         if e.asked.layout.zero == 3:
             yield Missing("tp with zero=3: DeepSpeed's automatic tensor parallelism goes with stages up to 2")
     if e.asked.layout.sp and n.tp > 1:

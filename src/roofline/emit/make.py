@@ -12,7 +12,7 @@ from roofline.emit.bridge import bridge_told
 from roofline.emit.deepspeed import deepspeed_told
 from roofline.emit.maxtext import maxtext_told
 from roofline.emit.megatron import flags_text, megatron_told
-from roofline.emit.sizes import LayoutSizes, Missing, Setting, Told, sizes_of
+from roofline.emit.sizes import LayoutSizes, Missing, ConfigEntry, Told, sizes_of
 from roofline.emit.text import commented, config_json, toml_text, yaml_text
 from roofline.emit.torchtitan import torchtitan_told
 from roofline.estimates.train import TrainingEstimate
@@ -27,7 +27,7 @@ class Framework:
 
     name: str
     told: Callable[[TrainingEstimate, LayoutSizes], Told]
-    written: Callable[[tuple[Setting, ...]], str]
+    written: Callable[[tuple[ConfigEntry, ...]], str]
     comments: bool = True
 
 
@@ -45,7 +45,7 @@ class Emitted:
     """`settings` by the framework's own names, their `text` as it reads them, and what is `missing` of the layout."""
 
     framework: str
-    settings: tuple[Setting, ...]
+    settings: tuple[ConfigEntry, ...]
     text: str
     missing: tuple[str, ...]
 
@@ -59,7 +59,7 @@ def hand_over(e: TrainingEstimate, framework: str) -> Emitted:
         raise not_one_of("emit", framework, FRAMEWORKS)
     kind, sizes = KNOWN[framework], sizes_of(e)
     told = tuple(kind.told(e, sizes))
-    settings = tuple(x for x in told if isinstance(x, Setting))
+    settings = tuple(x for x in told if isinstance(x, ConfigEntry))
     missing = tuple(x.what for x in told if isinstance(x, Missing))
     head = [
         f"{kind.name}: {e.model.name} on {sizes.chips} × {e.chip.name}, {e.asked.layout.text()}",

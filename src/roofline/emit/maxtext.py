@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import gcd, inf, nextafter
 
-from roofline.emit.sizes import LayoutSizes, Missing, Setting, Told, not_of_layout, overlaps, recompute_words
+from roofline.emit.sizes import LayoutSizes, Missing, ConfigEntry, Told, not_of_layout, overlaps, recompute_words
 from roofline.estimates.train import TrainingEstimate
 
 OPTIMIZERS: Mapping[str, str] = {"adamw": "adamw", "sgd": "sgd", "muon": "muon"}
@@ -13,10 +13,10 @@ OPTIMIZERS: Mapping[str, str] = {"adamw": "adamw", "sgd": "sgd", "muon": "muon"}
 
 def maxtext_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """The settings. A global batch is per_device_batch_size · devices · gradient_accumulation_steps."""
-    yield Setting("max_target_length", n.tokens)
+    yield ConfigEntry("max_target_length", n.tokens)
     at_once = n.micro_batch * n.dp * (n.micro_batches if n.pp > 1 else 1)
-    yield Setting("per_device_batch_size", each_device(at_once, n.chips))
-    yield Setting("gradient_accumulation_steps", 1 if n.pp > 1 else n.micro_batches)
+    yield ConfigEntry("per_device_batch_size", each_device(at_once, n.chips))
+    yield ConfigEntry("gradient_accumulation_steps", 1 if n.pp > 1 else n.micro_batches)
     yield from _mesh(e, n)
     yield from _pipeline(e, n)
     yield from _precision(e)
@@ -52,7 +52,7 @@ def _mesh(e: TrainingEstimate, n: LayoutSizes) -> Told:
     elif zero == 2:
         yield Missing("zero=2: MaxText shares out the optimizer's state, or all of it")
     if zero in (1, 2):
-        yield Setting("shard_optimizer_over_data", True)
+        yield ConfigEntry("shard_optimizer_over_data", True)
     if zero < 3 and (n.cp > 1 or n.ep > 1):
         yield Missing(f"zero={zero}: MaxText shares weights out over the context and expert axes too")
     tensor = "tensor_sequence" if e.asked.layout.sp and n.tp > 1 else "tensor"
@@ -62,8 +62,8 @@ def _mesh(e: TrainingEstimate, n: LayoutSizes) -> Told:
     }  # fmt: skip
     inner = n.chips if e.chip.kind == "tpu" else n.domain
     for name, within, between in placed(axes, inner):
-        yield Setting(f"ici_{name}_parallelism", within)
-        yield Setting(f"dcn_{name}_parallelism", between)
+        yield ConfigEntry(f"ici_{name}_parallelism", within)
+        yield ConfigEntry(f"dcn_{name}_parallelism", between)
 
 
 def placed(axes: Mapping[str, int], inner: int) -> Iterator[tuple[str, int, int]]:
@@ -83,11 +83,11 @@ def _pipeline(e: TrainingEstimate, n: LayoutSizes) -> Told:
     if n.pp == 1:
         return
     if n.even:
-        yield Setting("num_layers_per_pipeline_stage", n.chunks[0])
-        yield Setting("num_pipeline_repeats", n.vp)
+        yield ConfigEntry("num_layers_per_pipeline_stage", n.chunks[0])
+        yield ConfigEntry("num_pipeline_repeats", n.vp)
     else:
         yield Missing(f"stages of {'+'.join(map(str, n.chunks))} layers: MaxText's are equal")
-    yield Setting("num_pipeline_microbatches", n.micro_batches)
+    yield ConfigEntry("num_pipeline_microbatches", n.micro_batches)
     if e.schedule != "gpipe":
         yield Missing(f"schedule {e.schedule}: MaxText runs all forwards, then all backwards, circularly with repeats")
 
@@ -96,11 +96,11 @@ def _precision(e: TrainingEstimate) -> Told:
     """MaxText keeps weights in `weight_dtype`, and products in `dtype` or quantised."""
     recipe = e.recipe
     pure = recipe == "bf16-pure"
-    yield Setting("dtype", "float32" if recipe == "fp32" else "bfloat16")
-    yield Setting("weight_dtype", "bfloat16" if pure else "float32")
-    yield Setting("grad_dtype", "bfloat16" if pure or recipe == "bf16-gradients" else "float32")
+    yield ConfigEntry("dtype", "float32" if recipe == "fp32" else "bfloat16")
+    yield ConfigEntry("weight_dtype", "bfloat16" if pure else "float32")
+    yield ConfigEntry("grad_dtype", "bfloat16" if pure or recipe == "bf16-gradients" else "float32")
     if recipe in ("fp8", "fp8-mixed"):
-        yield Setting("quantization", "fp8")
+        yield ConfigEntry("quantization", "fp8")
     if recipe not in ("fp32", "bf16-pure", "bf16-mixed", "fp8-mixed"):
         yield Missing(f"recipe {recipe}: MaxText keeps weights in one format, here fp32, and no copy beside")
 
@@ -109,22 +109,22 @@ def _rest(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """Recomputation, optimizer, experts, what lives with the host."""
     layout, step = e.asked.layout, e.step
     if recompute_words(step) == "full":
-        yield Setting("remat_policy", "full")
+        yield ConfigEntry("remat_policy", "full")
     else:
-        yield Setting("remat_policy", "minimal_with_context")
+        yield ConfigEntry("remat_policy", "minimal_with_context")
         yield Missing(
             f"recompute {recompute_words(step)}: MaxText keeps products and attention at most, and makes the rest again"
         )
     if e.optimizer in OPTIMIZERS:
-        yield Setting("opt_type", OPTIMIZERS[e.optimizer])
+        yield ConfigEntry("opt_type", OPTIMIZERS[e.optimizer])
     else:
         yield Missing(f"optimizer {e.optimizer}: MaxText has AdamW, SGD and Muon")
     if layout.capacity is not None:
-        yield Setting("capacity_factor", float(layout.capacity))
+        yield ConfigEntry("capacity_factor", float(layout.capacity))
     if "optimizer" in step.offload:
-        yield Setting("optimizer_memory_host_offload", True)
+        yield ConfigEntry("optimizer_memory_host_offload", True)
     if "parameters" in step.offload:
-        yield Setting("parameter_memory_host_offload", True)
+        yield ConfigEntry("parameter_memory_host_offload", True)
     left = [name for name in step.offload if name not in ("optimizer", "parameters")]
     if left:
         yield Missing(f"offload {', '.join(left)}: a matter of the policy of single tensors")

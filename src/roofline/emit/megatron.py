@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from roofline.emit.core import core_told
-from roofline.emit.sizes import LayoutSizes, Missing, OptionValue, Setting, Told, recipe_words
+from roofline.emit.sizes import LayoutSizes, Missing, OptionValue, ConfigEntry, Told, recipe_words
 from roofline.estimates.train import TrainingEstimate
 
 FLAGS: Mapping[str, str] = {
@@ -29,18 +29,18 @@ PRECISION: Mapping[str, tuple[tuple[str, OptionValue], ...]] = {
 def megatron_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """The flags. The number of GPUs is the launcher's: the replicas are what is left of them."""
     for told in core_told(e, n):
-        yield told if isinstance(told, Missing) else Setting(flag_of(told.name), told.value)
+        yield told if isinstance(told, Missing) else ConfigEntry(flag_of(told.name), told.value)
     recipe, changes = recipe_words(e.recipe)
     if recipe in PRECISION:
-        yield from (Setting(name, value) for name, value in PRECISION[recipe])
+        yield from (ConfigEntry(name, value) for name, value in PRECISION[recipe])
     else:
         yield Missing(f"recipe {recipe}: Megatron-LM has no flags for it")
     for change in changes:
         if change == "gradients=bf16" and recipe != "fp16":
-            yield Setting("--grad-reduce-in-bf16", True)
+            yield ConfigEntry("--grad-reduce-in-bf16", True)
         else:
             yield Missing(f"recipe {e.recipe}, {change}: not among the flags that are written")
-    yield Setting("--attention-backend", "flash" if e.step.flash else "unfused")
+    yield ConfigEntry("--attention-backend", "flash" if e.step.flash else "unfused")
 
 
 def flag_of(field: str) -> str:
@@ -52,7 +52,7 @@ def flag_of(field: str) -> str:
     return FLAGS.get(field, f"--{field.replace('_', '-')}")
 
 
-def flags_text(settings: tuple[Setting, ...]) -> str:
+def flags_text(settings: tuple[ConfigEntry, ...]) -> str:
     """Flags, one a line; a flag that is on or off has no value."""
     lines = []
     for name, value in settings:

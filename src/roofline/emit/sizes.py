@@ -15,7 +15,7 @@ from roofline.work.training import Training
 OptionValue: TypeAlias = bool | int | float | str | tuple[str, ...] | tuple[tuple[str, ...], ...]
 
 
-class Setting(NamedTuple):
+class ConfigEntry(NamedTuple):
     """An option of a framework by its own name, sections before it with dots between, and its value."""
 
     name: str
@@ -28,7 +28,7 @@ class Missing(NamedTuple):
     what: str
 
 
-Told: TypeAlias = Iterator[Setting | Missing]
+Told: TypeAlias = Iterator[ConfigEntry | Missing]
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from roofline.emit.sizes import OptionValue, Setting
+from roofline.emit.sizes import OptionValue, ConfigEntry
 
 
-def nested(settings: Iterable[Setting]) -> dict[str, Any]:
+def nested(settings: Iterable[ConfigEntry]) -> dict[str, Any]:
     """Settings with dots in their names as tables in tables.
 
-    >>> nested([Setting("a.b", 1), Setting("a.c", True), Setting("d", "e")])
+    >>> nested([ConfigEntry("a.b", 1), ConfigEntry("a.c", True), ConfigEntry("d", "e")])
     {'a': {'b': 1, 'c': True}, 'd': 'e'}
     """
     tree: dict[str, Any] = {}
@@ -25,12 +25,12 @@ def nested(settings: Iterable[Setting]) -> dict[str, Any]:
     return tree
 
 
-def config_json(settings: Iterable[Setting]) -> str:
+def config_json(settings: Iterable[ConfigEntry]) -> str:
     """JSON, indented."""
     return json.dumps(nested(settings), indent=2) + "\n"
 
 
-def yaml_text(settings: Iterable[Setting]) -> str:
+def yaml_text(settings: Iterable[ConfigEntry]) -> str:
     """YAML: one line a setting, tables indented; words are quoted."""
     return _yaml(nested(settings), 0)
 
@@ -45,7 +45,7 @@ def _yaml(table: Mapping[str, Any], depth: int) -> str:
     return "".join(lines)
 
 
-def toml_text(settings: Iterable[Setting]) -> str:
+def toml_text(settings: Iterable[ConfigEntry]) -> str:
     """TOML: a table a section."""
     tree = nested(settings)
     tables = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roofline.emit.sizes import LayoutSizes, Missing, Setting, Told, not_of_layout, overlaps, recompute_words
+from roofline.emit.sizes import LayoutSizes, Missing, ConfigEntry, Told, not_of_layout, overlaps, recompute_words
 from roofline.estimates.train import TrainingEstimate
 
 SCHEDULES: Mapping[str, str] = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
@@ -14,18 +14,18 @@ ROTATIONS: Mapping[str, str] = {"ring": "alltoall", "all_gather": "allgather"}
 
 def torchtitan_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """The settings, section by section."""
-    yield Setting("training.seq_len", n.tokens)
-    yield Setting("training.local_batch_size", n.micro_batch if n.pp == 1 else n.micro_batch * n.micro_batches)
-    yield Setting("training.global_batch_size", n.batch)
+    yield ConfigEntry("training.seq_len", n.tokens)
+    yield ConfigEntry("training.local_batch_size", n.micro_batch if n.pp == 1 else n.micro_batch * n.micro_batches)
+    yield ConfigEntry("training.global_batch_size", n.batch)
     yield from _sharding(e, n)
-    yield Setting("parallelism.tensor_parallel_degree", n.tp)
-    yield Setting("parallelism.context_parallel_degree", n.cp)
+    yield ConfigEntry("parallelism.tensor_parallel_degree", n.tp)
+    yield ConfigEntry("parallelism.context_parallel_degree", n.cp)
     if n.cp > 1 and e.asked.layout.exchange in ROTATIONS:
-        yield Setting("parallelism.context_parallel_rotate_method", ROTATIONS[e.asked.layout.exchange])
+        yield ConfigEntry("parallelism.context_parallel_rotate_method", ROTATIONS[e.asked.layout.exchange])
     elif n.cp > 1:
         yield Missing(f"exchange {e.asked.layout.exchange}: torchtitan rotates or gathers keys and values")
     if n.ep > 1:
-        yield Setting("parallelism.expert_parallel_degree", n.ep)
+        yield ConfigEntry("parallelism.expert_parallel_degree", n.ep)
     yield from _pipeline(e, n)
     yield from _recomputation(e)
     yield from _precision(e)
@@ -39,13 +39,13 @@ def _sharding(e: TrainingEstimate, n: LayoutSizes) -> Told:
     if zero and not shard:
         yield Missing(f"shard {n.sharers}: FSDP shares out over whole groups of the {n.cp} context ranks")
     shard = max(shard, 1)
-    yield Setting("parallelism.data_parallel_replicate_degree", n.dp // shard)
-    yield Setting("parallelism.data_parallel_shard_degree", shard)
+    yield ConfigEntry("parallelism.data_parallel_replicate_degree", n.dp // shard)
+    yield ConfigEntry("parallelism.data_parallel_shard_degree", shard)
     if zero == 3:
         kept = "always" if getattr(e.step, "reshard", True) else "never"
-        yield Setting("parallelism.fsdp_reshard_after_forward", kept)
+        yield ConfigEntry("parallelism.fsdp_reshard_after_forward", kept)
     elif zero:
-        yield Setting("parallelism.fsdp_reshard_after_forward", "never")
+        yield ConfigEntry("parallelism.fsdp_reshard_after_forward", "never")
         yield Missing(
             f"zero={zero}: FSDP shares out weights too, here gathered once for both passes (zero=3, no reshard)"
         )
@@ -55,20 +55,20 @@ def _sharding(e: TrainingEstimate, n: LayoutSizes) -> Told:
 
 def _pipeline(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """Stages: as many layers in each chunk, the embedding and the head counting nothing; else module by module."""
-    yield Setting("parallelism.pipeline_parallel_degree", n.pp)
+    yield ConfigEntry("parallelism.pipeline_parallel_degree", n.pp)
     if n.pp == 1:
         return
-    yield Setting("parallelism.pipeline_parallel_microbatch_size", n.micro_batch)
+    yield ConfigEntry("parallelism.pipeline_parallel_microbatch_size", n.micro_batch)
     if e.schedule in SCHEDULES:
-        yield Setting("parallelism.pipeline_parallel_schedule", SCHEDULES[e.schedule])
+        yield ConfigEntry("parallelism.pipeline_parallel_schedule", SCHEDULES[e.schedule])
     else:
         yield Missing(f"schedule {e.schedule}: torchtitan's of that kind hold a stage in two pieces (ZBV, DualPipeV)")
     if n.even:
-        yield Setting("parallelism.pipeline_parallel_layers_per_stage", n.chunks[0])
-        yield Setting("parallelism.pipeline_parallel_first_stage_less_layers", 0)
-        yield Setting("parallelism.pipeline_parallel_last_stage_less_layers", 0)
+        yield ConfigEntry("parallelism.pipeline_parallel_layers_per_stage", n.chunks[0])
+        yield ConfigEntry("parallelism.pipeline_parallel_first_stage_less_layers", 0)
+        yield ConfigEntry("parallelism.pipeline_parallel_last_stage_less_layers", 0)
     else:
-        yield Setting("parallelism.module_fqns_per_model_part", model_parts(n.chunks))
+        yield ConfigEntry("parallelism.module_fqns_per_model_part", model_parts(n.chunks))
 
 
 def model_parts(chunks: tuple[int, ...]) -> tuple[tuple[str, ...], ...]:
@@ -88,15 +88,15 @@ def _recomputation(e: TrainingEstimate) -> Told:
     """What is run again: whole layers, every so many of them, or every second product (`op`)."""
     what, every = recompute_words(e.step), getattr(e.step, "recompute_every", None)
     if what == "full" and every is not None:
-        yield Setting("activation_checkpoint.mode", "selective")
-        yield Setting("activation_checkpoint.selective_ac_option", str(every))
+        yield ConfigEntry("activation_checkpoint.mode", "selective")
+        yield ConfigEntry("activation_checkpoint.selective_ac_option", str(every))
     elif what == "op":
-        yield Setting("activation_checkpoint.mode", "selective")
-        yield Setting("activation_checkpoint.selective_ac_option", "op")
+        yield ConfigEntry("activation_checkpoint.mode", "selective")
+        yield ConfigEntry("activation_checkpoint.selective_ac_option", "op")
     elif what in ("none", "full"):
-        yield Setting("activation_checkpoint.mode", what)
+        yield ConfigEntry("activation_checkpoint.mode", what)
     else:
-        yield Setting("activation_checkpoint.mode", "none")
+        yield ConfigEntry("activation_checkpoint.mode", "none")
         yield Missing(f"recompute {what}: torchtitan runs whole layers again, every so many, or op by op")
 
 
@@ -104,14 +104,14 @@ def _precision(e: TrainingEstimate) -> Told:
     """Products in bf16, fp8 or mxfp8; torchtitan keeps weights in fp32 and has no master copy."""
     recipe = e.recipe
     single = recipe == "fp32"
-    yield Setting("training.mixed_precision_param", "float32" if single else "bfloat16")
-    yield Setting("training.mixed_precision_reduce", "float32")
+    yield ConfigEntry("training.mixed_precision_param", "float32" if single else "bfloat16")
+    yield ConfigEntry("training.mixed_precision_reduce", "float32")
     if recipe in ("fp8", "fp8-mixed"):
-        yield Setting("model.converters", ("float8",))
-        yield Setting("float8.recipe_name", "tensorwise")
+        yield ConfigEntry("model.converters", ("float8",))
+        yield ConfigEntry("float8.recipe_name", "tensorwise")
     elif recipe == "mxfp8":
-        yield Setting("model.converters", ("mx",))
-        yield Setting("mx.recipe_name", "mxfp8_cublas")
+        yield ConfigEntry("model.converters", ("mx",))
+        yield ConfigEntry("mx.recipe_name", "mxfp8_cublas")
     if recipe not in ("fp32", "bf16-mixed", "fp8-mixed"):
         yield Missing(f"recipe {recipe}: torchtitan keeps weights in fp32 and gathers them in bf16, no master beside")
 
@@ -120,16 +120,16 @@ def _rest(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """Optimizer, overlap, the loss, what lives with the host."""
     layout, step = e.asked.layout, e.step
     if e.optimizer == "adamw":
-        yield Setting("optimizer.name", "AdamW")
+        yield ConfigEntry("optimizer.name", "AdamW")
     else:
         yield Missing(f"optimizer {e.optimizer}: torchtitan has AdamW")
     if getattr(step, "optimizer_in_backward", False):
-        yield Setting("optimizer.early_step_in_backward", True)
+        yield ConfigEntry("optimizer.early_step_in_backward", True)
     if overlaps(step, "tp") and n.tp > 1:
-        yield Setting("parallelism.enable_async_tensor_parallel", True)
-        yield Setting("training.compile", True)
+        yield ConfigEntry("parallelism.enable_async_tensor_parallel", True)
+        yield ConfigEntry("training.compile", True)
     if set(step.offload) == {"parameters", "gradients", "optimizer"}:
-        yield Setting("training.enable_cpu_offload", True)
+        yield ConfigEntry("training.enable_cpu_offload", True)
     elif step.offload:
         yield Missing(f"offload {', '.join(step.offload)}: torchtitan moves weights, gradients and state together")
     if not overlaps(step, "dp") and n.dp > 1:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from roofline.declared.checks import numbers, real
 from roofline.declared.errors import InputError, nearest
-from roofline.declared.kinds import Amount, PriceText, Text, WorkedShare
+from roofline.declared.kinds import PlainNumber, PriceText, Text, WorkedShare
 from roofline.declared.question import group
 from roofline.declared.result import Figured, Units
 from roofline.machine.grids import grid_named
@@ -93,12 +93,12 @@ class Bill(Figured):
             "USD an hour of one chip (the catalog's), or `own(30000,rest=12000,electricity=0.08)`: bought, USD and "
             "USD/kWh.",
         ] = None,
-        years: Annotated[Amount | None, "Years that a chip which is bought is paid off in (4)."] = None,
+        years: Annotated[PlainNumber | None, "Years that a chip which is bought is paid off in (4)."] = None,
         utilisation: Annotated[
             WorkedShare | None,
             "Share of the hours paid for in which chips work as estimated (1); in the others they idle.",
         ] = None,
-        pue: Annotated[Amount | None, "Power usage effectiveness of the site (1: the chips alone)."] = None,
+        pue: Annotated[PlainNumber | None, "Power usage effectiveness of the site (1: the chips alone)."] = None,
         grid: Annotated[Text | None, "A country's code, such as `fr`, or kilograms of CO2 equivalent a kWh."] = None,
     ) -> Bill:
         """A bill as settings. Raises InputError for what cannot be."""

@@ -32,7 +32,7 @@ USUAL_CONTEXT = 4096
 LEAST_CONTEXT = 1024
 """Tokens, or the model's context where it is shorter, that must fit where no context is given: fewer are of no use."""
 NODE = 8
-"""Chips that tensor parallelism spans at most where `fit` looks for the fewest."""
+"""ChipCount that tensor parallelism spans at most where `fit` looks for the fewest."""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load, PoolSizes, Where
 from roofline.declared.kinds import Requests, Switch
+from roofline.declared.question import group
 from roofline.estimates.bill import Bill
 from roofline.estimates.drafting import Drafting
 from roofline.estimates.generate import Speculation
@@ -19,23 +21,31 @@ from roofline.model.load import model_of
 from roofline.work.step import prefill
 
 
+@group
+@dataclass(frozen=True, kw_only=True)
+class SteadyState:
+    """How requests that meet in a server are worked out."""
+
+    rounds: Annotated[
+        Requests | None,
+        "Requests that each user of a benchmark sends, where all begin at once: TTFT then has its share of the "
+        "opening. Without it, TTFT is that of the steady state.",
+    ] = None
+    formula: Annotated[
+        Switch | None,
+        "Use a formula of means, for requests of varying length; its percentiles are approximations. It is the default "
+        "at a concurrency. Without it equally long requests are followed step by step; at a concurrency all begin at "
+        "once.",
+    ] = None
+
+
 @question
 def serve(
     model: Any,
     where: Where,
     load: Load,
     *,
-    rounds: Annotated[
-        Requests | None,
-        "Requests that each user of a benchmark sends, where all begin at once: TTFT then has its share of the "
-        "opening. Without it, TTFT is that of the steady state.",
-    ] = None,
-    formula: Annotated[
-        Switch | None,
-        "Use a formula of means, for requests of varying length; its percentiles are approximations. It is the default "
-        "at a concurrency. Without it equally long requests are followed step by step; at a concurrency all begin at "
-        "once.",
-    ] = None,
+    how: SteadyState = SteadyState(),
     speculation: Speculation | None = None,
     images: Images | None = None,
     pools: PoolSizes | None = None,
@@ -59,7 +69,7 @@ def serve(
     server can take, rounds at a rate or without the formula, or both or neither of concurrency and rate.
     Where memory holds not one request, `fits` says so, and the times are those of chips with more.
     """
-    load = load.needed()
+    load, rounds, formula = load.needed(), how.rounds, how.formula
     if pools is not None and pools.apart:
         if formula:
             raise InputError("formula", "with prefill_layout", "one pool; two are a formula in any case")

@@ -14,9 +14,9 @@ import numpy as np
 
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.result import Units
+from roofline.declared.spelling import TIME_UNITS, seconds_named
 from roofline.distinct import Array
 from roofline.estimates.cost import Cost, tariff
-from roofline.simulation.spelling import TIME_UNITS, seconds_named
 
 AGAINST = "against"
 """In place of a limit: the same figure of the other settings."""

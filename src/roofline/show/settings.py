@@ -45,13 +45,13 @@ def table(settings: Iterable[Setting]) -> str:
 
 def settings_page() -> str:
     """The page, in Markdown: groups first, then each question with its groups and what it alone is asked."""
-    found = dict(questions())
-    groups = {kind.__name__: kind for f in found.values() for kind in declaration_of(f).groups.values()}
+    named = dict(questions())
+    groups = {kind.__name__: kind for f in named.values() for kind in declaration_of(f).groups.values()}
     parts = [HEAD, "## Groups\n"]
     for name, kind in sorted(groups.items()):
         parts.append(f"### {name}\n\n{_about(kind)}\n{table(group_settings(kind).values())}")
     parts.append("## Questions\n")
-    for name, function in found.items():
+    for name, function in named.items():
         declared = declaration_of(function)
         shared = ", ".join(f"[{g.__name__}](#{g.__name__.lower()})" for g in dict.fromkeys(declared.groups.values()))
         asked = f"\nGroups: {shared}.\n" if shared else ""

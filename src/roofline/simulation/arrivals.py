@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from roofline.declared.checks import integer, real, requests_a_second
 from roofline.declared.errors import InputError, nearest
-from roofline.simulation.spelling import number_above, seconds_named, spelled
+from roofline.declared.spelling import seconds_named
+from roofline.simulation.spelling import number_above, spelled
 
 LARGEST_CV = 100.0
 MOST_USERS = 2**20

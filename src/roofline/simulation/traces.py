@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.declared.errors import InputError
+from roofline.declared.spelling import LONGEST_TIME
 from roofline.model.untrusted import printable
 from roofline.simulation.columns import chain_column, id_column, time_column, whole_column
-from roofline.simulation.spelling import LONGEST_TIME, number_above
+from roofline.simulation.spelling import number_above
 from roofline.simulation.table_parts import TablePart
 from roofline.simulation.tables import read_table
 from roofline.simulation.trace_formats import TraceFormat, format_of
