@@ -12,7 +12,7 @@ from roofline.emit.bridge import bridge_told
 from roofline.emit.deepspeed import deepspeed_told
 from roofline.emit.maxtext import maxtext_told
 from roofline.emit.megatron import flags_text, megatron_told
-from roofline.emit.sizes import LayoutSizes, Missing, ConfigEntry, Told, sizes_of
+from roofline.emit.sizes import ConfigEntry, LayoutSizes, Missing, Told, sizes_of
 from roofline.emit.text import commented, config_json, toml_text, yaml_text
 from roofline.emit.torchtitan import torchtitan_told
 from roofline.estimates.train import TrainingEstimate

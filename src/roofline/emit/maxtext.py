@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import gcd, inf, nextafter
 
-from roofline.emit.sizes import LayoutSizes, Missing, ConfigEntry, Told, not_of_layout, overlaps, recompute_words
+from roofline.emit.sizes import ConfigEntry, LayoutSizes, Missing, Told, not_of_layout, overlaps, recompute_words
 from roofline.estimates.train import TrainingEstimate
 
 OPTIMIZERS: Mapping[str, str] = {"adamw": "adamw", "sgd": "sgd", "muon": "muon"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from roofline.emit.core import core_told
-from roofline.emit.sizes import LayoutSizes, Missing, OptionValue, ConfigEntry, Told, recipe_words
+from roofline.emit.sizes import ConfigEntry, LayoutSizes, Missing, OptionValue, Told, recipe_words
 from roofline.estimates.train import TrainingEstimate
 
 FLAGS: Mapping[str, str] = {

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from roofline.emit.sizes import OptionValue, ConfigEntry
+from roofline.emit.sizes import ConfigEntry, OptionValue
 
 
 def nested(settings: Iterable[ConfigEntry]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roofline.emit.sizes import LayoutSizes, Missing, ConfigEntry, Told, not_of_layout, overlaps, recompute_words
+from roofline.emit.sizes import ConfigEntry, LayoutSizes, Missing, Told, not_of_layout, overlaps, recompute_words
 from roofline.estimates.train import TrainingEstimate
 
 SCHEDULES: Mapping[str, str] = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
